@@ -1,0 +1,127 @@
+"""Carries out the actions of a plan: a bounded pool, one action in flight per job, a deadline, and an outcome for each.
+
+Called by the controller. Decides nothing: a guard that fails means that the world moved, and the next pass looks again.
+An action whose reply is late stays in flight, and its job is left out of later plans until it is known (DESIGN §8: one
+bad or slow job never delays the others). ``close`` awaits everything, so that no effect of a term outlives it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from enum import StrEnum
+
+from supervisor.act.transactions import transaction_for
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import wall_iso
+from supervisor.coord.term import Term
+from supervisor.errors import GuardFailed, NotLeader, OutcomeUnknown, Unreachable
+from supervisor.model.actions import Action, Unassign
+from supervisor.model.transaction import Transaction
+from supervisor.registry import leader_writes
+from supervisor.registry.ids import new_op_id
+from supervisor.registry.layout import Layout
+from supervisor.registry.leader_writes import Desk
+
+WORKERS = 16
+PASS_WAIT_S = 2.0
+"""How long a pass waits for its actions; what is later is collected by the next one."""
+
+
+class Came(StrEnum):
+    """What came of an action; the label ``outcome`` of the metrics."""
+
+    DONE = "done"
+    CHANGED = "changed"          # a guard failed: reread
+    NOT_SENT = "not_sent"        # no connection: certainly without effect
+    UNKNOWN = "unknown"          # settled by the next reading, after a sync on this same session
+    NOT_LEADER = "not_leader"
+    LATE = "late"                # still under way
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """``ring``: the doorbell's version that this write made, so that the leader knows its own ring."""
+
+    action: Action
+    came: Came
+    why: str = ""
+    ring: int | None = None
+
+
+class Crew:
+    """The hands of one term of leadership."""
+
+    def __init__(self, term: Term[ZooClient], layout: Layout) -> None:
+        self._term = term
+        self._layout = layout
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="act")
+        self._lock = threading.Lock()
+        self._busy: dict[str, Future[Carried]] = {}
+
+    @property
+    def busy(self) -> frozenset[str]:
+        """Names with an action in flight."""
+        with self._lock:
+            return frozenset(self._busy)
+
+    def carry_out(self, actions: Iterable[Action]) -> list[Carried]:
+        """Carry out what is not in flight already. Returns within ``PASS_WAIT_S``: one outcome per action, and those of
+        earlier passes that have come in meanwhile."""
+        with self._lock:
+            for action in actions:
+                if action.name not in self._busy:
+                    self._busy[action.name] = self._pool.submit(self._carry, action)
+            flying = dict(self._busy)
+        wait(flying.values(), timeout=PASS_WAIT_S)
+        finished = {name: future.result() for name, future in flying.items() if future.done()}
+        with self._lock:
+            for name in finished:
+                self._busy.pop(name, None)
+        return list(finished.values())
+
+    def close(self) -> None:
+        """Await every action. Bounded: each ends within the client's request time-out."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def desk(self) -> Desk:
+        """A desk for one write under this term."""
+        return Desk(self._layout, self._term.epoch, self._term.fence_version, new_op_id(), wall_iso())
+
+    def commit(self, build: Callable[[Desk], Transaction]) -> int | None:
+        """Commit one guarded multi. Returns the data version that its last operation made.
+
+        Raises NotLeader (the epoch moved), GuardFailed, NotSent, OutcomeUnknown.
+        """
+        self._term.check()
+        try:
+            return self._term.client.commit(build(self.desk())).versions[-1]
+        except GuardFailed as failed:
+            if failed.path == self._layout.epoch:
+                raise self._term.fence_failed() from failed
+            raise
+
+    def _carry(self, action: Action) -> Carried:
+        try:
+            return Carried(action, Came.DONE, ring=self._commit_action(action))
+        except GuardFailed as error:
+            return Carried(action, Came.CHANGED, str(error))
+        except NotLeader as error:
+            return Carried(action, Came.NOT_LEADER, str(error))
+        except OutcomeUnknown as error:
+            return Carried(action, Came.UNKNOWN, str(error))
+        except Unreachable as error:
+            return Carried(action, Came.NOT_SENT, str(error))
+
+    def _commit_action(self, action: Action) -> int | None:
+        try:
+            return self.commit(lambda desk: transaction_for(action, desk))
+        except GuardFailed as failed:
+            if not isinstance(action, Unassign) or not failed.path.startswith(self._layout.assigned):
+                raise
+        # Its entry is gone although nobody claimed it (removed by hand): the ownership alone is put right.
+        return self.commit(
+            lambda desk: leader_writes.unassign(desk, action.name, action.own, action.why, entry_exists=False),
+        )

@@ -1,0 +1,151 @@
+"""The newest committed batch of a checkpoint: how a JVM application shows that it lives (it runs no bootstrap of ours).
+
+Called by the supervisor of the driver's host, which tells the shim. Only lists, reads no content, writes nothing. Spark
+writes ``commits/<n>`` after batch n and keeps the newest hundred; other names there are checksums (``.0.crc``),
+temporary files and, on S3, directory markers. The commit log is at the checkpoint itself or, where an application runs
+several queries below one location, one directory further down.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from supervisor.clients.store.base import Store
+from supervisor.clients.store.open import open_store
+from supervisor.errors import AccessDenied, Unreachable
+from supervisor.model.location import normalise
+from supervisor.model.s3a import S3Access
+
+COMMITS: Final = "commits"
+QUERIES_MAX: Final = 32
+BATCHES_BETWEEN_LOOKS: Final = 10_000
+"""No query commits more between two looks; bounds what is listed to find a number that has one more digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """``log``: directory of the query below the checkpoint, ``""`` for the checkpoint itself."""
+
+    log: str
+    batch_id: int
+
+
+class Listing(Protocol):
+    """One checkpoint, listed. Raises ``Unreachable`` and ``AccessDenied``; what is absent is empty."""
+
+    def names(self, directory: str, after: str = "") -> Iterator[str]:
+        """File names of ``directory``, at least all that sort behind ``after`` (bytewise), in any order."""
+        ...
+
+    def directories(self) -> Iterator[str]:
+        """Names of the directories at the top."""
+        ...
+
+
+class CommitLog:
+    """The commit logs of one checkpoint. Keep it for the life of an attempt: each look goes on from the last."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+        self._newest: dict[str, int] = {}
+        self._last: Committed | None = None
+
+    def newest(self) -> Committed | None:
+        """The batch that was committed last, of whichever query; the same again: nothing since. None: nothing yet.
+
+        The first look of an attempt shows what its predecessors committed: it is where progress begins, and none itself.
+        Raises ``Unreachable``, ``AccessDenied``: nothing is known then, neither life nor death.
+        """
+        for log in self._logs():
+            found = self._look(log)
+            if found is not None and found != self._newest.get(log):
+                self._newest[log] = found
+                self._last = Committed(log, found)
+        return self._last
+
+    def _logs(self) -> tuple[str, ...]:
+        """A query that appears later is noticed too, as long as none commits at the top."""
+        if "" in self._newest or self._look("") is not None:
+            return ("",)
+        found = itertools.islice(self._listing.directories(), QUERIES_MAX)
+        return tuple(name for name in found if name not in (COMMITS, "offsets", "sources", "state", "metadata"))
+
+    def _look(self, log: str) -> int | None:
+        """Newest number in the log. Names sort as text: behind 998 come 999 and 9981, but 1000 comes before."""
+        directory = f"{log}/{COMMITS}" if log else COMMITS
+        seen = self._newest.get(log)
+        if seen is None:
+            return _newest_number(self._listing.names(directory))
+        found = _newest_number(self._listing.names(directory, str(seen)))
+        if (found is None or found <= seen) and seen + BATCHES_BETWEEN_LOOKS >= 10 ** len(str(seen)):
+            found = _newest_number(self._listing.names(directory))
+        return seen if found is None else max(seen, found)
+
+
+def _newest_number(names: Iterable[str]) -> int | None:
+    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=None)
+
+
+def open_commit_log(checkpoint: str, access: S3Access) -> CommitLog | None:
+    """``access``: of ``model.s3a.access_of``, for S3. None: nobody but Spark can look there (HDFS …).
+
+    Then nothing is known of the job's life, and nothing may be concluded from silence.
+    """
+    location = normalise(checkpoint)
+    if location.startswith("file://"):
+        return CommitLog(DirectoryListing(location.removeprefix("file://")))
+    if location.startswith("s3://"):
+        return CommitLog(StoreListing(open_store(location, access.endpoint_url, access.region)))
+    return None
+
+
+class DirectoryListing:
+    """A checkpoint on a file system of this host."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def names(self, directory: str, after: str = "") -> Iterator[str]:
+        return (entry.name for entry in self._scan(f"{self._root}/{directory}") if entry.name > after)
+
+    def directories(self) -> Iterator[str]:
+        return (entry.name for entry in self._scan(self._root) if entry.is_dir())
+
+    def _scan(self, path: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(path) as entries:
+                return list(entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except PermissionError:
+            raise AccessDenied(f"checkpoint directory {path} may not be read by the supervisor") from None
+        except OSError as error:
+            raise Unreachable(f"checkpoint directory {path} cannot be read ({error.strerror})") from None
+
+
+class StoreListing:
+    """A checkpoint on S3; ``store`` was opened at its location."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def names(self, directory: str, after: str = "") -> Iterator[str]:
+        prefix = f"{directory}/"
+        for entry in self._store.entries(prefix, f"{prefix}{after}" if after else ""):
+            yield entry.key.removeprefix(prefix)
+
+    def directories(self) -> Iterator[str]:
+        """One request per directory: behind ``a/…`` the next look begins at ``a0`` (``0`` follows ``/``)."""
+        after = ""
+        while True:
+            entry = next(iter(self._store.entries("", after)), None)
+            if entry is None:
+                return
+            top, slash, _ = entry.key.partition("/")
+            if slash:
+                yield top
+            after = f"{top}0" if slash else entry.key

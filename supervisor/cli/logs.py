@@ -1,0 +1,229 @@
+"""``logs NAME``: the output of an attempt's driver, from the files of this host. ``-f`` goes on from attempt to attempt.
+
+The files are written by the shim (``shim.output``): ``<log_dir>/<name>/<uid>.<attempt>.log``, rotated to ``.1``, ``.2`` …,
+the highest number is the oldest. Another host's files are not reached from here; the error says where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from supervisor.cli.options import Chosen, Name, command, known_name
+from supervisor.cli.output import notice, say_json
+from supervisor.errors import InvalidInput, NotFound, SupervisorError, Unreachable
+
+if TYPE_CHECKING:
+    from supervisor.observe.listing import OneJob
+    from supervisor.wiring import Office
+
+CHUNK_BYTES = 64 * 1024
+PERIOD_S = 0.3
+ASK_EVERY_S = 2.0
+
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on as output comes, also with the next attempts.")]
+Attempt = Annotated[int | None, typer.Option("--attempt", min=1, metavar="N", help="Of this attempt; else the latest.")]
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output of one attempt: ``path`` and what was rotated away from it."""
+
+    path: Path
+
+    def files(self) -> list[Path]:
+        """Those that exist, oldest first."""
+        numbered = []
+        for file in self.path.parent.glob(f"{self.path.name}.*"):
+            number = file.name.removeprefix(f"{self.path.name}.")
+            if number.isdigit():
+                numbered.append((int(number), file))
+        older = [file for _, file in sorted(numbered, reverse=True)]
+        return [*older, self.path] if self.path.exists() else older
+
+
+@command
+def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = None) -> int:
+    """Print what the driver of a job wrote, if it ran on this host."""
+    known_name(name)
+    if follow and chosen.json:
+        raise InvalidInput("-f has no end, so it can't be one JSON document: leave out -o json")
+    settings = chosen.settings()
+    from supervisor.wiring import open_commands
+
+    with open_commands(settings) as office:
+        job = _job(office, name)
+        number = attempt or _latest_attempt(job)
+        output = Output(settings.supervisor.log_dir / name / f"{job.uid}.{number}.log")
+        if not output.files():
+            _elsewhere(office, job, number, output.path)
+        if chosen.json:
+            text = b"".join(file.read_bytes() for file in output.files()).decode("utf-8", "replace")
+            say_json({"name": name, "uid": job.uid, "attempt": number, "path": str(output.path), "output": text})
+        elif follow:
+            _follow(office, name, output, job.uid, number, stay=attempt is not None)
+        else:
+            _write(piece for file in output.files() for piece in _pieces(file))
+    return 0
+
+
+def _job(office: Office, name: str) -> OneJob:
+    from supervisor.observe.listing import read_job
+
+    job = read_job(office.zoo(), office.layout, name) if office.check() is not None else None
+    if job is None:
+        raise NotFound(f"no job is named {name}: see spark-supervisor list --all")
+    return job
+
+
+def _latest_attempt(job: OneJob) -> int:
+    from supervisor.model.seen import Found
+
+    if isinstance(job.result, Found) and job.result.record.attempt:
+        return job.result.record.attempt
+    if job.own is not None and job.own.uid == job.uid and job.own.attempt:
+        return job.own.attempt
+    raise SupervisorError(f"{job.row.name} has had no attempt yet: see spark-supervisor show {job.row.name}")
+
+
+def _elsewhere(office: Office, job: OneJob, number: int, path: Path) -> NoReturn:
+    """Say where the output must be, as far as the records tell."""
+    own = job.own if job.own is not None and job.own.uid == job.uid else None
+    if own is not None and number == own.attempt and own.host:
+        host, supervisor = own.host, own.supervisor
+    else:
+        host, supervisor = "", _supervisor_of(job, number)
+    here = supervisor == office.settings.supervisor.id or host == socket.gethostname()
+    if here:
+        raise SupervisorError(f"attempt {number} of {job.row.name} has written nothing yet: {path} does not exist")
+    where = host or supervisor
+    if not where:
+        raise SupervisorError(f"attempt {number} of {job.row.name} is not known, and {path} does not exist on this host")
+    raise SupervisorError(f"attempt {number} of {job.row.name} ran on {where}: read {path} there")
+
+
+def _supervisor_of(job: OneJob, number: int) -> str:
+    """Of an earlier attempt: the history says to whom it was assigned."""
+    from supervisor.model.seen import Found
+    from supervisor.model.state import history_of
+
+    result = job.result.record if isinstance(job.result, Found) else None
+    for entry in reversed(history_of(job.ref, job.own, result, job.uid)):
+        if entry.event == "claimed" and entry.attempt == number:
+            return entry.detail
+    return ""
+
+
+def _pieces(file: Path) -> Iterator[bytes]:
+    with suppress(FileNotFoundError), file.open("rb") as stream:      # rotated away meanwhile
+        while piece := stream.read(CHUNK_BYTES):
+            yield piece
+
+
+def _write(pieces: Iterator[bytes]) -> None:
+    """Bytes as the driver wrote them."""
+    sys.stdout.flush()
+    for piece in pieces:
+        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+def _follow(office: Office, name: str, output: Output, uid: str, number: int, *, stay: bool) -> None:
+    """Until the attempt has ended and no other follows here; the job's next attempts too unless ``stay``."""
+    while True:
+        _write(piece for file in output.files()[:-1] for piece in _pieces(file))
+        watch = _Standing(office, name, uid, number)
+        _write(_tail(output.path, watch.is_over))
+        following = watch.next_attempt
+        if stay or following is None:
+            return
+        notice(f"==> attempt {following} <==")
+        number = following
+        output = Output(output.path.with_name(f"{uid}.{number}.log"))
+
+
+class _Standing:
+    """Whether the attempt goes on, asked now and then; while ZooKeeper is away it does."""
+
+    def __init__(self, office: Office, name: str, uid: str, number: int) -> None:
+        self.next_attempt: int | None = None
+        self._office = office
+        self._name = name
+        self._uid = uid
+        self._number = number
+        self._asked_s = 0.0
+
+    def is_over(self) -> bool:
+        if time.monotonic() - self._asked_s < ASK_EVERY_S:
+            return False
+        self._asked_s = time.monotonic()
+        try:
+            return self._ask()
+        except Unreachable as error:
+            notice(f"{error}; following on")
+            return False
+
+    def _ask(self) -> bool:
+        from supervisor.model.records import OwnState
+        from supervisor.observe.listing import read_job
+
+        job = read_job(self._office.zoo(), self._office.layout, self._name)
+        if job is None or job.uid != self._uid or job.result is not None:
+            return True
+        own = job.own
+        if own is None or own.uid != self._uid:
+            return False
+        if own.attempt > self._number:
+            if own.state in (OwnState.ASSIGNED, OwnState.VACANT):
+                return False
+            self.next_attempt = own.attempt
+            return True
+        return False
+
+
+def _tail(path: Path, is_over: Callable[[], bool]) -> Iterator[bytes]:
+    """What is in ``path`` and what comes, over rotations, until ``is_over`` and everything was read."""
+    stream: IO[bytes] | None = None
+    try:
+        while True:
+            if stream is None:
+                with suppress(FileNotFoundError):
+                    stream = path.open("rb")
+            over = is_over()
+            yield from _rest(stream)
+            if stream is not None and _was_rotated(stream, path):
+                yield from _rest(stream)
+                stream.close()
+                stream = None
+                continue
+            if over:
+                return
+            sys.stdout.buffer.flush()
+            time.sleep(PERIOD_S)
+    finally:
+        if stream is not None:
+            stream.close()
+
+
+def _rest(stream: IO[bytes] | None) -> Iterator[bytes]:
+    while stream is not None and (piece := stream.read(CHUNK_BYTES)):
+        yield piece
+
+
+def _was_rotated(stream: IO[bytes], path: Path) -> bool:
+    """Another file has the name now. Still none: the shim is between two files."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(stream.fileno())
+    return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino)

@@ -1,0 +1,24 @@
+"""Why a job is pending: what the leader's own plan says of it, made here from a fresh view.
+
+Called by ``list`` and ``show``. The plan is pure, so anybody can ask it; nothing of it is carried out.
+"""
+
+from __future__ import annotations
+
+from supervisor.clock import boottime_s, wall_s
+from supervisor.model.actions import Assign
+from supervisor.model.view import View
+from supervisor.observe.listing import aged
+from supervisor.plan.make import Policy, make_plan
+
+
+def reasons_of(view: View, *, has_leader: bool) -> dict[str, str]:
+    """By name: why the plan does not start it, or that it is about to."""
+    now_s = boottime_s()
+    plan = make_plan(aged(view, now_s, wall_s()), Policy(), now_s)
+    reasons = {note.name: note.why for note in plan.notes}
+    for action in plan.actions:
+        if isinstance(action, Assign):
+            wait = "waiting for the leader to assign it" if has_leader else "but no supervisor leads at the moment"
+            reasons[action.name] = f"there is room on {action.host.id}, {wait}"
+    return reasons

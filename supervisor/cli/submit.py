@@ -1,0 +1,196 @@
+"""``submit``: many specs in one call. Everything is checked first, stored in parallel, and registered one by one.
+
+One bad file does not keep the others from being submitted; each has its line, and the exit code is the worst of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from supervisor.cli.options import Chosen, Timeout, command, seconds
+from supervisor.cli.output import notice, say, say_json
+from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
+
+if TYPE_CHECKING:
+    from supervisor.model.records import Desired
+    from supervisor.registry.blobs import Blobs
+    from supervisor.registry.commands import Submission
+    from supervisor.registry.submitting import Prepared
+    from supervisor.settings.file import Settings
+    from supervisor.wiring import Office
+
+WORKERS = 8
+
+Specs = Annotated[list[Path], typer.Argument(metavar="SPEC.yaml…", help="Job specs; many are stored in parallel.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Return when each job runs (exit code 1: one failed, 7: too late).")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, store nothing.")]
+Suspended = Annotated[bool, typer.Option("--suspended", help="Register without starting; resume starts it.")]
+
+
+@dataclass
+class Line:
+    """What came of one file. ``did``: a word of ``Did``, or ``valid`` for a dry run."""
+
+    source: Path
+    prepared: Prepared | None = None
+    name: str | None = None
+    uid: str | None = None
+    did: str | None = None
+    error: SupervisorError | None = None
+
+    def failed(self, error: SupervisorError) -> None:
+        self.error = error
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "file": str(self.source), "name": self.name, "uid": self.uid, "did": self.did,
+            "error": str(self.error) if self.error else None, "exit_code": self.error.exit_code if self.error else 0,
+        }
+
+
+@command
+def submit(
+    chosen: Chosen, specs: Specs, wait: Wait = False, dry_run: DryRun = False, suspended: Suspended = False,
+    timeout: Timeout = "10m",
+) -> int:
+    """Submit jobs. The same spec again changes nothing; a live name with another spec is refused."""
+    timeout_s = seconds("--timeout", timeout)
+    if wait and (suspended or dry_run):
+        raise InvalidInput("--wait waits for a job to run: leave out --suspended and --dry-run")
+    settings = chosen.settings()
+    lines = _prepared(specs, settings)
+    if any(line.prepared is not None for line in lines):
+        _carry_out(lines, settings, dry_run=dry_run, suspended=suspended, wait_s=timeout_s if wait else None)
+    if chosen.json:
+        say_json([line.document() for line in lines])
+    for line in lines:
+        _tell(line, alone=len(lines) == 1, quiet=chosen.json)
+    return max(line.error.exit_code if line.error else 0 for line in lines)
+
+
+def _prepared(specs: Iterable[Path], settings: Settings) -> list[Line]:
+    """Read and check every file before anything is asked of anybody."""
+    from supervisor.registry.layout import Layout
+    from supervisor.registry.submitting import Batch, prepare
+    from supervisor.settings.file import lease_warnings
+
+    batch = Batch(Layout(settings.zookeeper.root))
+    lines = []
+    for source in specs:
+        line = Line(source)
+        lines.append(line)
+        try:
+            prepared = prepare(source, settings.defaults)
+            line.name = prepared.name
+            batch.add(prepared)
+            line.prepared = prepared
+        except SupervisorError as error:
+            line.failed(error)
+            continue
+        warnings = lease_warnings(prepared.spec.lease_s, settings.zookeeper.session_timeout_s)
+        for warning in (*prepared.warnings, *warnings):
+            notice(f"{source}: {warning}")
+    return lines
+
+
+def _carry_out(lines: list[Line], settings: Settings, *, dry_run: bool, suspended: bool, wait_s: float | None) -> None:
+    from supervisor.model.records import Desired
+    from supervisor.wiring import open_commands
+
+    with open_commands(settings) as office:
+        if dry_run:
+            if office.check() is not None:
+                _check_all(office, lines)
+            for line in _open(lines):
+                line.did = "valid"
+            return
+        blobs = office.blobs()
+        office.found(blobs)
+        _check_all(office, lines)
+        _store_and_register(office, blobs, lines, Desired.SUSPENDED if suspended else Desired.RUNNING)
+        if wait_s is not None:
+            _wait(office, lines, wait_s)
+
+
+def _open(lines: Iterable[Line]) -> list[Line]:
+    """Those of which nothing has come yet."""
+    return [line for line in lines if line.error is None and line.did is None]
+
+
+def _check_all(office: Office, lines: list[Line]) -> None:
+    """Refuse before anything is stored. What is registered already needs nothing more."""
+    for line in _open(lines):
+        assert line.prepared is not None
+        try:
+            done = office.commands.check_submit(
+                line.prepared.name, line.prepared.sha256, line.prepared.spec.checkpoint,
+            )
+        except Unreachable:
+            raise
+        except SupervisorError as error:
+            line.failed(error)
+            continue
+        if done is not None:
+            line.uid, line.did = done.uid, done.did.value
+
+
+def _store_and_register(office: Office, blobs: Blobs, lines: list[Line], desired: Desired) -> None:
+    """Store in parallel, register in the order in which the blobs are there: a slow upload delays no other job.
+
+    Once ZooKeeper or the store does not answer, the rest is given up: nothing of it was acknowledged.
+    """
+    from supervisor.registry.ids import new_uid
+    from supervisor.registry.submitting import store_prepared
+
+    pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="store")
+    try:
+        futures: dict[Future[Submission], Line] = {}
+        for line in _open(lines):
+            assert line.prepared is not None
+            uid = new_uid(line.prepared.name)
+            futures[pool.submit(store_prepared, blobs, line.prepared, uid, desired)] = line
+        for future in as_completed(futures):
+            line = futures[future]
+            try:
+                done = office.commands.submit(future.result())
+                line.uid, line.did = done.uid, done.did.value
+            except CancelledError:
+                continue
+            except SupervisorError as error:
+                line.failed(error)
+                if isinstance(error, Unreachable | OutcomeUnknown):
+                    _give_up(pool, lines, error)
+                    return
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _give_up(pool: ThreadPoolExecutor, lines: list[Line], error: SupervisorError) -> None:
+    pool.shutdown(wait=False, cancel_futures=True)
+    for line in _open(lines):
+        line.failed(Unreachable(f"{line.name} was not submitted: {error}"))
+
+
+def _wait(office: Office, lines: list[Line], wait_s: float) -> None:
+    from supervisor.cli.waiting import wait_running
+
+    uids = {line.name: line.uid for line in lines if line.error is None and line.name and line.uid}
+    outcomes = wait_running(office, uids, wait_s)
+    for line in lines:
+        error = outcomes.get(line.name or "")
+        if line.error is None and error is not None:
+            line.failed(error)
+
+
+def _tell(line: Line, *, alone: bool, quiet: bool) -> None:
+    """Its line: on stdout what was done, on stderr what was not."""
+    if line.did is not None and not quiet:
+        say(f"{line.name}: {line.did}" + (f" ({line.uid})" if line.uid else ""))
+    if line.error is not None:
+        notice(f"error: {line.error}" if alone or str(line.source) in str(line.error) else f"{line.source}: {line.error}")

@@ -1,0 +1,341 @@
+"""What holds a driver tree together, so that nothing of it escapes a kill and "dead" means "empty" (DESIGN §7.4).
+
+Two ways. A cgroup v2 of its own, where there is one: ``cgroup.kill`` reaches every member, and ``populated 0`` proves
+that none is left. Else a scan of /proc for the attempt marker in the environment, the driver's session and descendants:
+it finds what it finds, and proves nothing but in the shim, to which as child subreaper every orphan of the tree falls.
+
+Called by the shim, the twin, the guardian (kill, emptiness) and the agent (``find_cgroup_parent``). It never decides
+when to kill. Standard library only, and light: the twin lives on what is imported here.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol
+
+from supervisor.clients import processes
+from supervisor.clients.processes import ProcessId, ProcessStat
+
+_STEP_S = 0.01
+
+
+class Emptiness(StrEnum):
+    """``UNPROVABLE``: nothing was seen, or nothing can be known; whoever waits for the tree has to wait the full time."""
+
+    EMPTY = "empty"
+    POPULATED = "populated"
+    UNPROVABLE = "unprovable"
+
+
+class Containment(Protocol):
+    def enter(self) -> None:
+        """Called by the process that will become the driver, before exec: it is born inside. Raises OSError."""
+
+    def kill(self, timeout_s: float) -> float:
+        """SIGKILL to the whole tree until nothing of it is seen, or for ``timeout_s``. Returns the seconds it took.
+
+        Idempotent; ask ``emptiness`` for the outcome.
+        """
+
+    def emptiness(self) -> Emptiness: ...
+
+    def pids(self) -> list[int]:
+        """The living processes of the tree as seen now. For display; a signal needs ``kill``."""
+
+    def remove(self) -> None:
+        """Take away what the containment itself left behind, if it is empty. Idempotent, never raises."""
+
+
+class CgroupContainment:
+    """A cgroup v2 at the absolute ``path``. Nobody but one attempt ever uses that path (the agent adds random letters)."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._events: int | None = None
+        self._kill: int | None = None
+
+    def create(self) -> None:
+        """Make the group and hold its files open: a kill must not fail for want of descriptors (F56). Raises OSError.
+
+        An existing group is an error: it would be somebody else's.
+        """
+        os.mkdir(self.path)
+        self.hold()
+
+    def hold(self) -> None:
+        """Hold the files open that a kill needs. Raises OSError when the group is gone."""
+        self._events = os.open(f"{self.path}/cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._kill = os.open(f"{self.path}/cgroup.kill", os.O_WRONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # before Linux 5.14
+            self._kill = None
+
+    def release(self) -> None:
+        """Close what ``hold`` opened."""
+        for descriptor in (self._events, self._kill):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._events = self._kill = None
+
+    def enter(self) -> None:
+        with open(f"{self.path}/cgroup.procs", "w", encoding="ascii") as file:
+            file.write("0")
+
+    def kill(self, timeout_s: float) -> float:
+        began_s = time.monotonic()
+        while self.emptiness() is Emptiness.POPULATED:
+            self._kill_once()
+            left_s = began_s + timeout_s - time.monotonic()
+            if left_s <= 0:
+                break
+            self._await_change(min(left_s, 0.1))
+        return time.monotonic() - began_s
+
+    def emptiness(self) -> Emptiness:
+        try:
+            if self._events is not None:
+                text = os.pread(self._events, 4096, 0)
+            else:
+                with open(f"{self.path}/cgroup.events", "rb") as file:
+                    text = file.read()
+        except OSError:  # no such group: that proves nothing, its members may never have entered it
+            return Emptiness.UNPROVABLE
+        for line in text.splitlines():
+            if line.startswith(b"populated "):
+                return Emptiness.POPULATED if line.split()[1] != b"0" else Emptiness.EMPTY
+        return Emptiness.UNPROVABLE
+
+    def pids(self) -> list[int]:
+        return [pid for group in self._groups() for pid in _numbers(f"{group}/cgroup.procs")]
+
+    def remove(self) -> None:
+        for group in reversed(self._groups()):
+            try:
+                os.rmdir(group)
+            except OSError:  # already gone, or populated: the guardian looks again
+                return
+
+    def _groups(self) -> list[str]:
+        """This group and those that the driver may have made below it, parents first."""
+        try:
+            return [group for group, _, _ in os.walk(self.path)]
+        except OSError:
+            return []
+
+    def _kill_once(self) -> None:
+        try:
+            if self._kill is not None:
+                os.write(self._kill, b"1")
+            else:
+                with open(f"{self.path}/cgroup.kill", "r+", encoding="ascii") as file:
+                    file.write("1")
+        except FileNotFoundError:
+            self._kill_frozen()
+        except OSError:  # the group is gone
+            pass
+
+    def _kill_frozen(self) -> None:
+        """Without ``cgroup.kill`` (before Linux 5.14): freeze, so that nothing forks away, and signal each member."""
+        try:
+            with open(f"{self.path}/cgroup.freeze", "r+", encoding="ascii") as file:
+                file.write("1")
+        except OSError:
+            pass
+        for pid in self.pids():
+            try:
+                os.kill(pid, signal.SIGKILL)  # frozen or zombie members keep their pid: no stranger can have it
+            except ProcessLookupError:
+                pass
+
+    def _await_change(self, timeout_s: float) -> None:
+        if self._events is None:
+            time.sleep(min(timeout_s, _STEP_S))
+            return
+        poll = select.poll()
+        poll.register(self._events, select.POLLPRI)
+        poll.poll(timeout_s * 1000)
+
+
+class ScanContainment:
+    """Finds the tree of ``uid``/``attempt`` by looking at every process.
+
+    ``root``: called for the driver's root process, None before it exists. ``childless``: given only by a shim that is
+    child subreaper and asks for itself: reaps its ended children and says whether none is left. All orphans of the tree
+    are among them, so there, and only there, emptiness can be proven.
+    """
+
+    def __init__(
+        self, uid: str, attempt: int, root: Callable[[], ProcessId | None],
+        childless: Callable[[], bool] | None = None,
+    ) -> None:
+        self._markers = (f"SPARK_SUPERVISOR_UID={uid}\0".encode(), f"SPARK_SUPERVISOR_ATTEMPT={attempt}\0".encode())
+        self._root = root
+        self._childless = childless
+        self._boot_id = processes.boot_id()
+
+    def enter(self) -> None:
+        """Nothing to enter: setsid and the marker are all there is."""
+
+    def kill(self, timeout_s: float) -> float:
+        began_s = time.monotonic()
+        clean = 0
+        while clean < 2:  # once more after a clean look: /proc is no snapshot
+            tree = self._tree()
+            for member in tree:
+                processes.kill(ProcessId(member.pid, member.start_ticks, self._boot_id))
+            clean = 0 if tree else clean + 1
+            if time.monotonic() - began_s >= timeout_s:
+                break
+            if tree:
+                time.sleep(_STEP_S)
+        return time.monotonic() - began_s
+
+    def emptiness(self) -> Emptiness:
+        if self._tree():
+            return Emptiness.POPULATED
+        if self._childless is None:
+            return Emptiness.UNPROVABLE
+        return Emptiness.EMPTY if self._childless() else Emptiness.POPULATED
+
+    def pids(self) -> list[int]:
+        return [member.pid for member in self._tree()]
+
+    def remove(self) -> None:
+        """Nothing is left behind."""
+
+    def _tree(self) -> list[ProcessStat]:
+        stats = {found.pid: found for found in processes.all_stats()}
+        inside = {pid for pid, found in stats.items() if self._belongs(found, stats)}
+        grown = True
+        while grown:  # descendants of members, whatever they did to their session and environment
+            more = {pid for pid, found in stats.items() if found.ppid in inside} - inside - {os.getpid()}
+            inside |= more
+            grown = bool(more)
+        return [stats[pid] for pid in inside if not stats[pid].dead]
+
+    def _belongs(self, found: ProcessStat, stats: dict[int, ProcessStat]) -> bool:
+        if found.pid == os.getpid():
+            return False
+        if self._childless is not None and found.ppid == os.getpid():
+            return True
+        return self._in_session(found, stats) or (not found.dead and self._marked(found.pid))
+
+    def _in_session(self, found: ProcessStat, stats: dict[int, ProcessStat]) -> bool:
+        """The root leads the session. Once it is gone (not even a zombie), its number may lead somebody else's."""
+        root = self._root()
+        if root is None or root.boot_id != self._boot_id:
+            return False
+        leader = stats.get(root.pid)
+        if leader is None or leader.start_ticks != root.start_ticks:
+            return False
+        return found.session == root.pid or found.pid == root.pid
+
+    def _marked(self, pid: int) -> bool:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environment = b"\0" + file.read() + b"\0"
+        except OSError:
+            return False
+        return all(b"\0" + marker in environment for marker in self._markers)
+
+
+def become_subreaper() -> None:
+    """Orphans of this process's descendants become its children (prctl). Raises OSError.
+
+    ctypes costs half a megabyte: only where there is no cgroup.
+    """
+    import ctypes
+
+    set_child_subreaper = 36
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(set_child_subreaper, 1, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+
+
+def find_own_cgroup(mountinfo: str | None = None, membership: str | None = None) -> str | None:
+    """Directory of this process's own group in the v2 hierarchy, wherever that is mounted; None if there is none.
+
+    The arguments stand in for /proc/self/mountinfo and /proc/self/cgroup in tests.
+    """
+    mounts = _read("/proc/self/mountinfo") if mountinfo is None else mountinfo
+    groups = _read("/proc/self/cgroup") if membership is None else membership
+    own = next((line[3:] for line in groups.splitlines() if line.startswith("0::")), None)
+    if own is None or own.startswith("/.."):  # outside of this cgroup namespace
+        return None
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        if not after.startswith("cgroup2 "):
+            continue
+        fields = before.split(" ")
+        root, point = _unescaped(fields[3]), _unescaped(fields[4])
+        if root == "/":
+            return point + own.rstrip("/")
+        if own == root or own.startswith(root + "/"):
+            return point + own[len(root) :]
+    return None
+
+
+def find_cgroup_parent(own: str | None, name: str = "spark-supervisor") -> str | None:
+    """Where groups of attempts can be made and entered: ``<own>/<name>``, created if need be. None: not here.
+
+    It is tried out with a real process, because delegation has many ways of being incomplete. Called by the agent at
+    its start, before it has threads or much memory; takes about 30 ms.
+    """
+    if own is None:
+        return None
+    parent = f"{own}/{name}"
+    probe = CgroupContainment(f"{parent}/probe-{os.getpid()}")
+    try:
+        os.makedirs(parent, exist_ok=True)
+        probe.create()
+    except OSError:
+        return None
+    try:
+        return parent if _holds(probe) else None
+    finally:
+        probe.release()
+        probe.remove()
+
+
+def _holds(group: CgroupContainment) -> bool:
+    """Whether a process can be put into ``group``, is seen there, and is killed with it."""
+    from supervisor.clients.spawn import waiting_child
+
+    with waiting_child() as child:
+        try:
+            with open(f"{group.path}/cgroup.procs", "w", encoding="ascii") as file:
+                file.write(str(child))
+        except OSError:
+            return False
+        entered = group.emptiness() is Emptiness.POPULATED
+        group.kill(2.0)
+        return entered and group.emptiness() is Emptiness.EMPTY
+
+
+def _numbers(path: str) -> list[int]:
+    try:
+        with open(path, "rb") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _unescaped(text: str) -> str:
+    """Blank, tab, newline and backslash are octal in mountinfo."""
+    for octal, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(octal, char)
+    return text

@@ -1,0 +1,51 @@
+"""What ZooKeeper servers say of themselves, by four-letter words over a plain socket.
+
+For the embedded ensemble and for tests. No decision of the product rests on it: a server that was cut off from its
+quorum goes on saying ``leader`` for seconds.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_TIMEOUT_S = 0.5
+
+
+@dataclass(frozen=True)
+class Look:
+    """``mode``: ``leader``, ``follower``, ``standalone``; None: no answer, or no quorum. ``epoch``: ZooKeeper's own."""
+
+    mode: str | None
+    epoch: int
+
+
+def ask(address: str, word: str, timeout_s: float = _TIMEOUT_S) -> str:
+    """The answer of the server at ``host:port`` to ``word``. Raises OSError."""
+    host, _, port = address.rpartition(":")
+    answer = b""
+    with socket.create_connection((host, int(port)), timeout=timeout_s) as link:
+        link.sendall(word.encode())
+        while chunk := link.recv(65536):
+            answer += chunk
+    return answer.decode(errors="replace")
+
+
+def look(address: str) -> Look:
+    """One look at one server; never raises for a server that is down, stopped or without quorum."""
+    try:
+        answer = ask(address, "srvr")
+    except OSError:
+        return Look(None, 0)
+    mode = re.search(r"^Mode: (\S+)", answer, re.MULTILINE)
+    zxid = re.search(r"^Zxid: 0x([0-9a-f]+)", answer, re.MULTILINE)
+    return Look(mode.group(1), int(zxid.group(1), 16) >> 32) if mode and zxid else Look(None, 0)
+
+
+def newest_leader(addresses: Sequence[str]) -> int | None:
+    """Index of the server that leads; of two that say so the one of the higher epoch. None: nobody leads just now."""
+    looks = [look(address) for address in addresses]
+    leaders = [(seen.epoch, i) for i, seen in enumerate(looks) if seen.mode in ("leader", "standalone")]
+    return max(leaders)[1] if leaders else None

@@ -1,0 +1,103 @@
+"""The few parts of kazoo that are used here, imported without what they drag along but never use.
+
+Called by ``zookeeper_session`` and ``zookeeper`` only. It counts because every shim carries it: ``kazoo.client`` brings
+all recipes, ``ssl`` and ``hashlib`` bring libcrypto; without them an import costs 5 MB less per job. What is left out
+can't be missed: ``kazoo.protocol.connection`` names ``ssl`` only in two ``except`` clauses around a socket which is
+never a TLS one here, and ``kazoo.security`` uses ``hashlib`` only to make digest ACLs. A process that has the real
+modules keeps them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+__all__ = [
+    "CLOSE_RESPONSE", "OPEN_ACL_UNSAFE", "CheckVersion", "CloseInstance", "Connect",
+    "ConnectionDropped", "ConnectionHandler", "Create", "Delete", "Exists", "ForceRetryError", "GetChildren", "GetData",
+    "KazooException", "KazooRetry", "KeeperState", "SessionExpiredError", "SetData", "Sync", "Transaction",
+    "errors", "int_struct", "quiet_logger",
+]
+
+
+class _Absent(ModuleType):
+    """Stands in for a module while kazoo is imported, and loads the real one should anybody ever use it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
+
+
+class _NeverRaised(OSError):
+    """What ``except ssl.SSLError`` catches on a socket without TLS: nothing. Asking must not load OpenSSL."""
+
+
+def _absent_modules() -> list[_Absent]:
+    absent = [_Absent(name) for name in ("ssl", "hashlib") if name not in sys.modules]
+    for module in absent:
+        sys.modules[module.__name__] = module
+        if module.__name__ == "ssl":
+            vars(module)["SSLError"] = _NeverRaised
+    return absent
+
+
+_stand_ins = _absent_modules()
+try:
+    from kazoo import exceptions as errors
+    from kazoo.exceptions import ConnectionDropped, KazooException, SessionExpiredError
+    from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
+    from kazoo.protocol.serialization import (
+        CheckVersion,
+        CloseInstance,
+        Connect,
+        Create,
+        Delete,
+        Exists,
+        GetChildren,
+        GetData,
+        SetData,
+        Sync,
+        Transaction,
+        int_struct,
+    )
+    from kazoo.protocol.states import KeeperState
+    from kazoo.retry import ForceRetryError, KazooRetry
+    from kazoo.security import OPEN_ACL_UNSAFE
+finally:
+    for _module in _stand_ins:
+        if sys.modules.get(_module.__name__) is _module:
+            del sys.modules[_module.__name__]
+
+
+class _OncePerOutage(logging.Filter):
+    """Lets a warning through once until ``reset``: an outage of an hour must not fill the log of every shim."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.ERROR:
+            return True
+        first = record.msg not in self._said
+        self._said.add(record.msg)
+        return first
+
+    def reset(self) -> None:
+        self._said.clear()
+
+
+def quiet_logger(name: str) -> tuple[logging.Logger, _OncePerOutage]:
+    """A logger for one connection. Never below WARNING: kazoo's DEBUG lines print credentials and znode data."""
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    logger = logging.Logger(f"kazoo.{name}", logging.WARNING)
+    logger.parent = logging.getLogger("kazoo")
+    once = _OncePerOutage()
+    logger.addFilter(once)
+    return logger, once

@@ -1,0 +1,189 @@
+"""The run directory of one attempt, ``<runtime_dir>/attempts/<uid>.<attempt>``: what shim, twin and guardian share.
+
+=============  ======================================================================================================
+launch.json    written by the agent before the shim starts (model/launch.py; mode 0600, may hold secrets)
+lock           locked by shim and twin as long as either lives; who gets the lock knows that nobody is there
+shim.json      which process the shim is, and the id of its claim (from before the claim is sent)
+twin.json      which process the twin is; for humans
+driver.json    which process the driver's root is (from before exec)
+deadline       one line: until when the driver may live
+report         datagram socket: what the driver reports
+shim.log       stderr of the shim
+=============  ======================================================================================================
+
+A missing or unreadable file proves nothing (DESIGN §5, exit). Nothing here is needed to renew a lease: on a full disk
+the deadline is overwritten in place. Standard library only: the twin lives on what is imported here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import zlib
+from typing import Any, NamedTuple
+
+from supervisor.clients.processes import ProcessId
+
+LAUNCH, LOCK, DEADLINE, REPORT = "launch.json", "lock", "deadline", "report"
+SHIM, TWIN, DRIVER = "shim.json", "twin.json", "driver.json"
+
+_DEADLINE_WIDTH = 20
+
+
+class ShimRecord(NamedTuple):
+    """Content of shim.json."""
+
+    process: ProcessId
+    claim: str
+
+
+class DeadlineFile:
+    """The moment (CLOCK_BOOTTIME, seconds) until when the driver may live, or None: there is none to kill.
+
+    One line of fixed length with a checksum, overwritten in place by one ``pwrite``: the page is there from the start,
+    so a full disk cannot stop it (F56), which a new file plus rename could not promise. A torn read shows in the
+    checksum. The twin reads through the descriptor that it inherits, so removing the file does not blind it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def create(cls, run_dir: str) -> DeadlineFile:
+        """Make the file, saying None. Raises OSError, also when there is no room: then nothing may be started."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        made = cls(os.open(f"{run_dir}/{DEADLINE}", flags, 0o600))
+        made.write(None)
+        return made
+
+    def write(self, deadline_s: float | None) -> None:
+        """Raises OSError."""
+        text = "none" if deadline_s is None else f"{deadline_s:.6f}"
+        body = f"{text:>{_DEADLINE_WIDTH}}".encode()
+        line = b"%s %08x\n" % (body, zlib.crc32(body))
+        if os.pwrite(self._descriptor, line, 0) != len(line):
+            raise OSError("the deadline was written in part only")
+
+    def read(self) -> float | None:
+        """Raises ValueError for a torn or foreign content, OSError if it can't be read."""
+        return parse_deadline(os.pread(self._descriptor, 64, 0))
+
+
+def parse_deadline(line: bytes) -> float | None:
+    """Raises ValueError."""
+    body, check = line[:_DEADLINE_WIDTH], line[_DEADLINE_WIDTH:].strip()
+    if len(body) != _DEADLINE_WIDTH or check != b"%08x" % zlib.crc32(body):
+        raise ValueError("not a deadline, or a torn one")
+    text = body.decode("ascii").strip()
+    return None if text == "none" else float(text)
+
+
+def read_deadline(run_dir: str) -> float | None:
+    """As ``DeadlineFile.read``, by path."""
+    with open(f"{run_dir}/{DEADLINE}", "rb") as file:
+        return parse_deadline(file.read(64))
+
+
+def create(attempts_dir: str, key: str, launch: bytes) -> str | None:
+    """Make the run directory for ``key`` = ``<uid>.<attempt>`` with its launch.json; None if there is one already.
+
+    One already there means that a shim was started for this entry before: it or the guardian will deal with it.
+    Complete or absent, also after a crash. Raises OSError.
+    """
+    os.makedirs(attempts_dir, mode=0o700, exist_ok=True)
+    final, made = f"{attempts_dir}/{key}", f"{attempts_dir}/.{key}.{os.getpid()}"
+    if os.path.exists(final):
+        return None
+    _remove_tree(made)
+    os.mkdir(made, 0o700)
+    try:
+        write_atomically(f"{made}/{LAUNCH}", launch)
+        os.rename(made, final)  # onto a non-empty directory: refused by the kernel
+    except OSError:
+        _remove_tree(made)
+        if os.path.exists(final):
+            return None
+        raise
+    return final
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """The new content or the old one, never a part; mode 0600. Raises OSError."""
+    temporary = f"{path}.new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
+    os.rename(temporary, path)
+
+
+def take_lock(run_dir: str) -> int | None:
+    """Lock the run directory without waiting: a descriptor that holds the lock (also for children that inherit it).
+
+    None: somebody lives there, or it is being removed. Raises OSError for anything else.
+    """
+    try:
+        descriptor = os.open(f"{run_dir}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    if os.fstat(descriptor).st_nlink == 0:  # removed between open and lock
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def write_process(path: str, process: ProcessId, claim: str = "") -> None:
+    """Record a process. Raises OSError."""
+    body = {"v": 1, "pid": process.pid, "start_ticks": process.start_ticks, "boot_id": process.boot_id, "claim": claim}
+    write_atomically(path, json.dumps(body).encode())
+
+
+def read_process(path: str) -> ShimRecord | None:
+    """None: absent or not believable."""
+    try:
+        with open(path, "rb") as file:
+            body: dict[str, Any] = json.loads(file.read(4096))
+        process = ProcessId(int(body["pid"]), int(body["start_ticks"]), str(body["boot_id"]))
+        return ShimRecord(process, str(body["claim"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remove(run_dir: str) -> bool:
+    """Remove it if nobody lives there: False otherwise. The lock is removed last, so that no shim slips in."""
+    lock = take_lock(run_dir)
+    if lock is None:
+        return not os.path.exists(run_dir)
+    try:
+        for entry in os.listdir(run_dir):
+            if entry != LOCK:
+                _remove_entry(f"{run_dir}/{entry}")
+        os.unlink(f"{run_dir}/{LOCK}")
+        os.rmdir(run_dir)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
+def _remove_entry(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        _remove_tree(path)
+    else:
+        os.unlink(path)
+
+
+def _remove_tree(path: str) -> None:
+    import shutil  # with bz2 and lzma; the agent and the guardian remove, a shim and its twin never do
+
+    shutil.rmtree(path, ignore_errors=True)

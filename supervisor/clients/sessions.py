@@ -1,0 +1,101 @@
+"""One ZooKeeper session for a command: connected within a bound, and replaced only when it is known to be gone.
+
+The ``Sessions`` of ``registry.settle``. Called by ``wiring`` for the command line and by loops that run commands. After
+a write whose reply was lost, ``settle`` gives a client on which reading back shows the outcome: the same session once it
+is connected again (first in, first out), or a new one after the old was closed by its id and password. It never goes on
+with another session silently, and never waits without a bound: exit code 5 must come within 15 s (CONTRACT).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
+from supervisor.clock import boottime_s
+from supervisor.errors import Unreachable
+
+CONNECT_S = 7.0
+SETTLE_S = 12.0
+REQUEST_S = 5.0
+_PAUSE_S = 0.05
+
+
+class Client(Protocol):
+    """What is needed of a ZooKeeper client to keep its session."""
+
+    @property
+    def link(self) -> Link: ...
+    @property
+    def session(self) -> Session | None: ...
+    def start(self) -> None: ...
+    def wait_connected(self, timeout_s: float) -> None: ...
+    def sync(self) -> None: ...
+    def close(self, timeout_s: float = 2.0) -> bool: ...
+
+
+C = TypeVar("C", bound=Client)
+
+
+class KeptSession(Generic[C]):
+    """``make_client``: a new client, not yet started. ``end_session``: close a session for certain, within seconds.
+
+    Not thread-safe. ``close`` must be called in the end.
+    """
+
+    def __init__(
+        self, make_client: Callable[[], C], end_session: Callable[[Session], None], connect_s: float = CONNECT_S,
+        settle_s: float = SETTLE_S,
+    ) -> None:
+        self._make_client = make_client
+        self._end_session = end_session
+        self._connect_s = connect_s
+        self._settle_s = settle_s
+        self._client: C | None = None
+
+    def zoo(self) -> C:
+        """The present client, connected; a new one if its session is lost. Raises Unreachable within ``connect_s``."""
+        client = self._client
+        if client is None or client.link in (Link.LOST, Link.CLOSED):
+            client = self._renewed()
+        client.wait_connected(self._connect_s)
+        return client
+
+    def settle(self) -> C:
+        """A client that shows the outcome of every earlier write. Raises Unreachable when nothing can be known yet."""
+        deadline_s = boottime_s() + self._settle_s
+        client = self._client
+        while client is not None and client.link not in (Link.LOST, Link.CLOSED):
+            try:
+                client.wait_connected(max(0.0, deadline_s - boottime_s()))
+                client.sync()
+                return client
+            except Unreachable:
+                if boottime_s() >= deadline_s:
+                    raise
+                time.sleep(_PAUSE_S)
+        if client is not None and client.session is not None:
+            self._end_session(client.session)
+        return self.zoo()
+
+    def close(self) -> None:
+        """End the session, bounded; an unreachable ZooKeeper lets it run out by itself."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _renewed(self) -> C:
+        if self._client is not None:
+            self._client.close()
+        self._client = self._make_client()
+        self._client.start()
+        return self._client
+
+
+def keep_session(hosts: str, session_timeout_s: float) -> KeptSession[ZooClient]:
+    """A session with the ensemble ``hosts``, opened at the first use."""
+    return KeptSession(
+        lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=REQUEST_S),
+        lambda old: close_session(hosts, old.id, old.password, REQUEST_S),
+    )

@@ -1,0 +1,108 @@
+"""What a store is: the protocol that ``FileStore`` and ``S3Store`` keep, and the rules for keys that both share.
+
+``registry.blobs`` and ``registry.sweep`` call it and nobody else needs to. A store knows nothing of specs or uids,
+never overwrites an object, and never takes silence for absence: ``NotFound`` means that the store itself said so.
+
+Every call ends within the deadline that the implementation was constructed with (10 s unless said; CONTRACT: exit code
+5 comes within 15 s). Only transfers of whole files may last longer, and only while bytes go on moving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from supervisor.errors import InvalidInput
+
+DEADLINE_S = 10.0
+TRANSFER_MAX_S = 300.0
+CHUNK_BYTES = 256 * 1024
+KEY_MAX_BYTES = 900
+SEGMENT_MAX_BYTES = 255
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEntry:
+    """One object of a listing. ``modified_s``: seconds since the epoch by the store's own clock, for display only."""
+
+    key: str
+    bytes: int
+    modified_s: float
+
+
+class Store(Protocol):
+    """Objects under keys. Safe to use from several threads at once.
+
+    Every method may raise ``Unreachable`` (no answer in time; nothing was acknowledged), ``AccessDenied`` (refused, or
+    the bucket or directory is impossible) and, for a key that leads out of the store, ``InvalidInput``.
+    """
+
+    @property
+    def url(self) -> str:
+        """The normalised URL; equal for two processes that were configured with the same store."""
+        ...
+
+    def create(self, key: str, data: bytes) -> None:
+        """Store ``data`` unless the key is taken. Durable on return; of concurrent writers exactly one wins.
+
+        The same bytes are there already: fine (a retry after a lost reply). Other bytes: ``Conflict``.
+        """
+        ...
+
+    def create_from(self, key: str, source: Path, sha256: str | None = None) -> None:
+        """``create`` with the content of a file, streamed.
+
+        ``sha256``: what the content must hash to, in hex; other content is never stored under the key (``Conflict``:
+        the file changed meanwhile). ``InvalidInput``: the source cannot be read.
+        """
+        ...
+
+    def read(self, key: str, max_bytes: int) -> bytes:
+        """The whole object. ``NotFound``; ``Corrupt`` when it is larger than ``max_bytes``; never a part of it."""
+        ...
+
+    def read_to(self, key: str, target: Path) -> str:
+        """Stream the object into ``target``, which appears whole or not at all. Returns its sha256. ``NotFound``."""
+        ...
+
+    def entries(self, prefix: str, after: str = "") -> Iterator[StoreEntry]:
+        """Objects whose key begins with ``prefix`` and is greater than ``after``, sorted by the bytes of the key.
+
+        Keys that end in ``/`` (directory markers of other tools) are skipped. An error in the middle is raised: a
+        listing that ends without one is complete.
+        """
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove the object. Absent: fine."""
+        ...
+
+    def check(self) -> None:
+        """Is the store there and may we use it? Returns, or raises as every other method does."""
+        ...
+
+
+def checked_key(key: str) -> str:
+    """``key`` itself if it is one that every store can hold and that stays inside it. Raises ``InvalidInput``.
+
+    Segments are neither empty nor ``.`` nor ``..``; the first does not begin with a dot (the file store's own corner).
+    """
+    segments = key.split("/")
+    if any(segment in ("", ".", "..") for segment in segments) or key.startswith("."):
+        raise InvalidInput(f"store key {key!r} is not a relative path inside the store")
+    if any(ord(char) < 32 or ord(char) == 127 or char == "\\" for char in key):
+        raise InvalidInput(f"store key {key!r} has a control character or a backslash; rename the file")
+    try:
+        sizes = [len(segment.encode()) for segment in segments]
+    except UnicodeEncodeError:
+        raise InvalidInput(f"store key {key!r} is not valid Unicode; rename the file") from None
+    if max(sizes) > SEGMENT_MAX_BYTES or sum(sizes) + len(sizes) - 1 > KEY_MAX_BYTES:
+        raise InvalidInput(f"store key {key[:80]!r}… is too long; shorten the file name")
+    return key
+
+
+def listing_order(key: str) -> bytes:
+    """Sort key of a listing: the order in which S3 lists, bytes of UTF-8."""
+    return key.encode()

@@ -1,0 +1,90 @@
+"""Local files as sources and targets of a transfer, for both stores: hashed, appearing whole or not at all.
+
+A source that cannot be read is the user's to mend (``InvalidInput``); a target that cannot be written is this host's
+trouble of the moment (``Unreachable``: try again), never a verdict on the object.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from supervisor.clients.store.base import CHUNK_BYTES
+from supervisor.errors import Conflict, InvalidInput, Unreachable
+
+
+class TargetTrouble(Unreachable):
+    """A local target cannot be written: transient like its base, but asking the store again cannot help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Length and sums of a content. ``md5`` is what S3 checks a body against (Content-MD5), never what we believe."""
+
+    size_bytes: int
+    sha256: str
+    md5: bytes
+
+
+def digest_of(chunks: Iterable[bytes]) -> Digest:
+    """The sums of the whole; raises what the iteration raises."""
+    sha256, md5, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
+    for chunk in chunks:
+        sha256.update(chunk)
+        md5.update(chunk)
+        size += len(chunk)
+    return Digest(size, sha256.hexdigest(), md5.digest())
+
+
+def require_unchanged(source: Path, found: str, expected: str | None) -> None:
+    """Raise ``Conflict`` if the content is not what the caller saw: the file was written to meanwhile."""
+    if expected is not None and found != expected:
+        raise Conflict(f"{source} changed while it was being stored; try again when nobody writes to it")
+
+
+def source_chunks(source: Path) -> Iterator[bytes]:
+    """The content of a regular file, in pieces. Raises ``InvalidInput`` naming it."""
+    try:
+        if not source.is_file():  # a FIFO would block for ever
+            raise InvalidInput(f"{source} is not a file; give the path of an existing file")
+        with source.open("rb") as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                yield chunk
+    except OSError as error:
+        raise InvalidInput(f"{source} cannot be read: {error.strerror or error}") from None
+
+
+def write_chunks(stream: IO[bytes], chunks: Iterable[bytes]) -> str:
+    """Write all, fsync; returns the sha256 in hex of what was written. Raises OSError and what the iteration raises."""
+    sha256 = hashlib.sha256()
+    for chunk in chunks:
+        sha256.update(chunk)
+        stream.write(chunk)
+    stream.flush()
+    os.fsync(stream.fileno())
+    return sha256.hexdigest()
+
+
+def write_whole(target: Path, chunks: Iterable[bytes]) -> str:
+    """``write_chunks`` into a temporary file beside ``target``, then rename it into place.
+
+    Raises ``TargetTrouble`` when the target cannot be written, and what the iteration raises (which is never OSError).
+    """
+    partial = target.with_name(f".{secrets.token_hex(8)}.partial")  # of its own: the target's may be 255 bytes long
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("xb") as stream:
+            sha256 = write_chunks(stream, chunks)
+        partial.replace(target)
+    except OSError as error:
+        raise TargetTrouble(f"{target} cannot be written: {error.strerror or error}; make room or mend it") from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+    return sha256

@@ -1,0 +1,270 @@
+"""The store on S3 or anything that speaks its API (``s3://bucket/prefix``), on boto3.
+
+Immutability rests on the conditional PUT (``If-None-Match: *``). A 412 may be the echo of our own PUT whose reply was
+lost: read back and compare. A 409 is another writer at the same moment: again. botocore's own retries are off, because
+they know nothing of either, nor of our deadline; ours are jittered and end with the budget of the operation.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import boto3.session
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from tenacity import RetryCallState, Retrying, retry_if_exception
+
+from supervisor.clients.store.base import CHUNK_BYTES, DEADLINE_S, TRANSFER_MAX_S, StoreEntry, checked_key
+from supervisor.clients.store.deadline import PARALLEL_MAX, Bounded, Budget
+from supervisor.clients.store.local import Digest, TargetTrouble, digest_of, require_unchanged, source_chunks, write_whole
+from supervisor.clients.store.s3_errors import THEIRS, Place, meaning, status_of, wants_new_client
+from supervisor.clients.store.s3_upload import Upload, arm
+from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, SupervisorError, Unreachable
+
+T = TypeVar("T")
+Client = Any  # boto3 makes its clients at run time
+PUT_MAX_BYTES = 5 * 1024**3
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MAX_S = 2.0
+
+
+class S3Store:
+    """``Store`` in ``bucket`` below ``prefix`` (no slash at its ends, may be empty).
+
+    Credentials: the default chain of boto3. ``region`` None: the chain's, else us-east-1. ``deadline_s`` bounds each
+    operation whatever the server does, ``transfer_max_s`` a transfer that goes on moving. No I/O in the constructor.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        deadline_s: float = DEADLINE_S,
+        transfer_max_s: float = TRANSFER_MAX_S,
+    ) -> None:
+        self._bucket = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._endpoint_url = endpoint_url
+        self._region = region
+        self._deadline_s = deadline_s
+        self._transfer_max_s = transfer_max_s
+        self._bounded = Bounded(deadline_s)
+        self._making = threading.Lock()
+        self._session: boto3.session.Session | None = None
+        self._clients: dict[bool, Client] = {}
+        self.url = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
+        self._place = Place(self.url, endpoint_url or "AWS S3")
+
+    def create(self, key: str, data: bytes) -> None:
+        digest = digest_of([data])
+
+        def work(budget: Budget, client: Client) -> None:
+            self._put(budget, client, key, data, digest)
+
+        self._run(key, work)
+
+    def create_from(self, key: str, source: Path, sha256: str | None = None) -> None:
+        digest = digest_of(source_chunks(source))
+        require_unchanged(source, digest.sha256, sha256)
+        if digest.size_bytes > PUT_MAX_BYTES:
+            raise InvalidInput(f"{source} is larger than the 5 GiB that the store takes; make it smaller")
+
+        def work(budget: Budget, client: Client) -> None:
+            with Upload.of(source, digest.size_bytes, budget) as body:
+                self._put(budget, client, key, body, digest)
+
+        self._run(key, work, self._transfer_max_s)
+
+    def read(self, key: str, max_bytes: int) -> bytes:
+        def work(budget: Budget, client: Client) -> bytes:
+            return b"".join(self._chunks(budget, client, key, None, max_bytes))
+
+        return self._run(key, work)
+
+    def read_to(self, key: str, target: Path) -> str:
+        def work(budget: Budget, client: Client) -> str:
+            return write_whole(target, self._chunks(budget, client, key, "read"))
+
+        return self._run(key, work, self._transfer_max_s)
+
+    def entries(self, prefix: str, after: str = "") -> Iterator[StoreEntry]:
+        if prefix:
+            checked_key(prefix.removesuffix("/"))
+        last = after
+        while True:
+            page, more = self._page(prefix, last)
+            for entry in page:
+                if entry.key and not entry.key.endswith("/"):
+                    yield entry
+            if not more:
+                return
+            last = page[-1].key
+
+    def delete(self, key: str) -> None:
+        def work(_budget: Budget, client: Client) -> None:
+            client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
+
+        with suppress(NotFound):  # some servers say so
+            self._run(key, work)
+
+    def check(self) -> None:
+        def work(_budget: Budget, client: Client) -> None:
+            client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
+
+        self._ask("", work)
+
+    # One operation: a budget, a client, attempts.
+
+    def _run(self, key: str, work: Callable[[Budget, Client], T], max_s: float | None = None) -> T:
+        return self._ask(checked_key(key), work, max_s)
+
+    def _ask(self, key: str, work: Callable[[Budget, Client], T], max_s: float | None = None) -> T:
+        """``key`` is only for messages here, and empty where the question is about the whole store."""
+
+        def attempts(budget: Budget) -> T:
+            for attempt in _attempts(budget):
+                with attempt:
+                    budget.check()
+                    return self._attempt(budget, key, work, patient=max_s is not None)
+            raise AssertionError("tenacity either returns or raises")
+
+        return self._bounded.run(f"{self.url}/{key}", attempts, max_s)
+
+    def _attempt(self, budget: Budget, key: str, work: Callable[[Budget, Client], T], patient: bool) -> T:
+        try:
+            return work(budget, self._client(budget, patient))
+        except THEIRS as error:
+            if wants_new_client(error):
+                self._forget_clients()
+            raise meaning(error, self._place, key) from None
+
+    def _client(self, budget: Budget, patient: bool) -> Client:
+        """The client for this kind of operation, made on first use: that looks for credentials, which may take time."""
+        if not self._making.acquire(timeout=budget.remaining_s()):
+            raise budget.over()
+        try:
+            if patient not in self._clients:
+                self._clients[patient] = self._make(patient)
+            return self._clients[patient]
+        finally:
+            self._making.release()
+
+    def _forget_clients(self) -> None:
+        with self._making:
+            self._session = None
+            self._clients = {}
+
+    def _make(self, patient: bool) -> Client:
+        # A session of our own: boto3's default one may be used by other threads while we make a client of it.
+        session = self._session = self._session or boto3.session.Session()
+        own_endpoint = self._endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        # Half the deadline, so that a second attempt fits in when one connection hangs. Not for transfers: the end of an
+        # upload may sit in the socket's buffer for long, and a second attempt would begin at its beginning.
+        quiet_s = self._deadline_s if patient else self._deadline_s / 2
+        config = Config(
+            connect_timeout=quiet_s / 2,
+            read_timeout=quiet_s,
+            retries={"total_max_attempts": 1},
+            max_pool_connections=PARALLEL_MAX,
+            s3={"addressing_style": "path" if own_endpoint else "auto"},
+            # The newer default (CRC trailers) is refused by many other servers; Content-MD5 is known to all.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        )
+        region = self._region or session.region_name or "us-east-1"
+        try:
+            client = session.client("s3", endpoint_url=self._endpoint_url, region_name=region, config=config)
+        except ValueError as error:  # what botocore says of an endpoint that is no URL
+            raise InvalidInput(f"store.endpoint_url or store.region is not valid: {error}") from None
+        arm(client)
+        return client
+
+    # The calls.
+
+    def _put(self, budget: Budget, client: Client, key: str, body: bytes | Upload, digest: Digest) -> None:
+        try:
+            client.put_object(
+                Bucket=self._bucket,
+                Key=self._prefix + key,
+                Body=body,
+                ContentLength=digest.size_bytes,
+                ContentMD5=base64.b64encode(digest.md5).decode(),
+                IfNoneMatch="*",
+            )
+        except ClientError as error:
+            if status_of(error) != 412:
+                raise
+        else:
+            return
+        if digest_of(self._chunks(budget, client, key, "compared")).sha256 != digest.sha256:
+            raise Conflict(f"{self.url}/{key} exists with another content; it is never overwritten")
+
+    def _chunks(
+        self, budget: Budget, client: Client, key: str, way: str | None, max_bytes: int | None = None
+    ) -> Iterator[bytes]:
+        """The object in pieces, complete or an error. ``way``: the transfer that earns time by moving."""
+        position = 0
+        try:
+            answer = client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+            expected: int = answer.get("ContentLength", -1)
+            with closing(answer["Body"]) as body:
+                if max_bytes is not None and expected > max_bytes:
+                    raise Corrupt(f"{self.url}/{key} is larger than the {max_bytes} bytes it may have")
+                while chunk := body.read(CHUNK_BYTES):
+                    position += len(chunk)
+                    if way is None:
+                        budget.check()
+                    else:
+                        budget.moved(way, position)
+                    yield chunk
+        except OSError as error:  # a socket's, or one of botocore's that are OSErrors: not the target file's
+            raise Unreachable(f"{self.url}/{key}: {error}") from None
+        if position != expected:
+            raise Unreachable(f"{self.url}/{key}: {position} of {expected} bytes arrived")
+
+    def _page(self, prefix: str, last: str) -> tuple[list[StoreEntry], bool]:
+        def work(_budget: Budget, client: Client) -> tuple[list[StoreEntry], bool]:
+            start = {"StartAfter": self._prefix + last} if last else {}
+            answer = client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + prefix, **start)
+            if "IsTruncated" not in answer:  # a listing that does not say that it is complete proves no absence
+                raise Unreachable(f"{self._place.server} lists as no S3 server does; correct store.endpoint_url")
+            page = [
+                StoreEntry(item["Key"].removeprefix(self._prefix), item["Size"], item["LastModified"].timestamp())
+                for item in answer.get("Contents", ())
+            ]
+            return page, bool(answer["IsTruncated"])
+
+        page, more = self._ask("", work)
+        keys = [last.encode()] * bool(last) + [entry.key.encode() for entry in page]
+        if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)) or (more and not page):
+            raise AccessDenied(f"{self.url} does not list in the order of keys; use a general purpose bucket")
+        return page, more
+
+
+def _attempts(budget: Budget) -> Retrying:
+    """Again on what may pass, with full jitter, while the budget lasts."""
+
+    def pause_s(state: RetryCallState) -> float:
+        widest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(state.attempt_number, 10))
+        return min(random.uniform(BACKOFF_FIRST_S / 2, widest_s), budget.remaining_s())
+
+    def note(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        budget.trouble = str(error) if isinstance(error, SupervisorError) else ""
+
+    return Retrying(
+        retry=retry_if_exception(lambda error: isinstance(error, Unreachable) and not isinstance(error, TargetTrouble)),
+        wait=pause_s,
+        stop=lambda _: budget.remaining_s() <= 0,
+        after=note,
+        reraise=True,
+    )

@@ -1,0 +1,115 @@
+"""What botocore raises, as our few errors with one sentence and a remedy. Called by ``s3`` only.
+
+``Unreachable`` is what may pass by itself and is retried there; everything else is final. Absence is believed only when
+the store says ``NoSuchKey``: a 404 of a proxy, or of a web server that is no S3 at all, proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConfigNotFound,
+    ConfigParseError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSLError,
+)
+from botocore.parsers import ResponseParserError
+from urllib3.exceptions import HTTPError
+
+from supervisor.errors import AccessDenied, InvalidInput, NotFound, SupervisorError, Unreachable
+
+_CREDENTIALS = "renew the credentials of the default AWS chain"
+_REMEDIES = {
+    "NoSuchBucket": "the bucket does not exist; create it or correct store.url",
+    "InvalidBucketName": "the bucket name is not valid there; correct store.url",
+    "AccessDenied": "grant s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket on it",
+    "AllAccessDisabled": "the bucket is disabled; ask its owner",
+    "AccountProblem": "the account has a problem; ask its owner",
+    "InvalidAccessKeyId": f"the access key is unknown there; {_CREDENTIALS}",
+    "SignatureDoesNotMatch": "the secret key or the region is wrong; correct the credentials or store.region",
+    "ExpiredToken": f"the token has expired; {_CREDENTIALS}",
+    "ExpiredTokenException": f"the token has expired; {_CREDENTIALS}",
+    "TokenRefreshRequired": f"the token has expired; {_CREDENTIALS}",
+    "InvalidToken": f"the token is not valid; {_CREDENTIALS}",
+    "RequestTimeTooSkewed": "the clock of this host differs too much from the store's; synchronise it (chrony or ntp)",
+    "RequestExpired": "the clock of this host differs too much from the store's; synchronise it (chrony or ntp)",
+    "PermanentRedirect": "the bucket is in another region; correct store.region or store.endpoint_url",
+    "AuthorizationHeaderMalformed": "the bucket is in another region; correct store.region",
+    "IllegalLocationConstraintException": "the bucket is in another region; correct store.region",
+    "NotImplemented": "this server lacks conditional writes (If-None-Match); use an S3 that has them",
+    "EntityTooLarge": "the object is larger than one PUT may be (5 GiB); make the file smaller",
+}
+_STALE_KEYS = frozenset(
+    ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidAccessKeyId")
+    + ("SignatureDoesNotMatch",)
+)
+_PASSING = frozenset(("SlowDown", "RequestTimeout", "InternalError", "BadDigest", "XAmzContentSHA256Mismatch"))
+_PASSING_STATUS = frozenset((408, 409, 425, 429))
+THEIRS = (BotoCoreError, ClientError, ResponseParserError, HTTPError)
+"""All that a call of boto3 raises."""
+_MISCONFIGURED = (NoRegionError, ParamValidationError, ProfileNotFound, ConfigParseError, ConfigNotFound)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the messages name. ``server``: the endpoint, or ``AWS``."""
+
+    url: str
+    server: str
+
+
+def meaning(error: Exception, place: Place, key: str) -> SupervisorError:
+    """The error to raise instead of one of ``THEIRS``."""
+    if isinstance(error, ClientError):
+        return _of_answer(error, place, key)
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return AccessDenied(f"{place.url}: {_line(error)}; set AWS_ACCESS_KEY_ID and its like, a profile or a role")
+    if isinstance(error, _MISCONFIGURED):
+        return InvalidInput(f"{place.url} cannot be used: {_line(error)}; correct store.url, store.region or AWS_*")
+    if isinstance(error, ResponseParserError):
+        return Unreachable(f"{place.server} answers as no S3 server does; correct store.endpoint_url")
+    if isinstance(error, SSLError):
+        return Unreachable(f"{place.server} has no TLS that this host trusts ({_line(error)}); see store.endpoint_url")
+    return Unreachable(f"{place.server} did not serve {place.url}: {_line(error)}")
+
+
+def status_of(error: ClientError) -> int:
+    """HTTP status of the answer, 0 if it had none."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
+
+
+def wants_new_client(error: BaseException) -> bool:
+    """May other credentials have been put in place since the client looked for them? It never looks again by itself."""
+    if isinstance(error, ClientError):
+        return _code(error) in _STALE_KEYS
+    return isinstance(error, NoCredentialsError | PartialCredentialsError)
+
+
+def _of_answer(error: ClientError, place: Place, key: str) -> SupervisorError:
+    code, status = _code(error), status_of(error)
+    if code == "NoSuchKey":
+        return NotFound(f"{place.url}/{key} does not exist")
+    if code in _REMEDIES:
+        return AccessDenied(f"{place.server} refused {place.url} ({code}): {_REMEDIES[code]}")
+    if status in _PASSING_STATUS or status >= 500 or code in _PASSING:
+        return Unreachable(f"{place.server} answered {status} {code} for {place.url}")
+    if status in (401, 403):
+        return AccessDenied(f"{place.server} refused {place.url} ({status} {code}): {_REMEDIES['AccessDenied']}")
+    if status == 404:
+        return Unreachable(f"{place.server} answered 404 {code} for {place.url}; is store.endpoint_url an S3 server?")
+    return AccessDenied(f"{place.server} refused {place.url}/{key} ({status} {code}: {_line(error)})")
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,422 @@
+"""The ZooKeeper client: reads, guarded multis, watches and one session, with bounded waits and honest outcomes.
+
+Called by ``registry``, ``coord``, the daemon and the shim (which it must keep small: stdlib and a part of kazoo). The
+only place that turns ZooKeeper's errors into ours. It never retries a request, never queues one for later, and never
+goes on with another session: what to do about a failure is its caller's decision.
+
+What a failed write means, strictly: ``NotSent`` – no byte of it left or the server refused to look at it, it has had no
+effect and will have none; ``GuardFailed`` – rejected as a whole; ``OutcomeUnknown`` – anything else, also a session
+that ended meanwhile. On the *same* session a ``sync`` and a read settle an unknown outcome, also after a reconnect,
+because ZooKeeper rejects what an old connection delivers after the session has moved; else close the old session first
+(``close_session``). What an answer does not prove: a node that is cut off from the quorum answers reads for seconds,
+and a committed write does not lengthen the session (DESIGN §7.1).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from supervisor.clients import kazoo_parts as kazoo
+from supervisor.clients.zookeeper_session import FRAME_MAX_BYTES, Link, Reply, Session, SessionLink, Unanswered
+from supervisor.clock import boottime_s
+from supervisor.errors import (
+    AccessDenied,
+    Conflict,
+    GuardFailed,
+    InvalidInput,
+    NotSent,
+    OutcomeUnknown,
+    SupervisorError,
+    Unreachable,
+)
+from supervisor.model.transaction import (
+    Check,
+    Committed,
+    Create,
+    Delete,
+    Node,
+    Op,
+    Reads,
+    SetData,
+    Stat,
+    Transaction,
+)
+
+__all__ = ["Committed", "Link", "Reads", "Session", "ZooClient", "close_session", "parse_hosts"]
+
+T = TypeVar("T")
+
+READ_WINDOW = 64  # reads of one ``read_many`` under way at once
+_THREAD_MARGIN_S = 1.0  # beyond the request time: only a connection thread that hangs in a callback is later than that
+_DEFAULT_PORT = 2181
+
+_GUARD_KINDS = {
+    kazoo.errors.BadVersionError: "bad_version",
+    kazoo.errors.NoNodeError: "no_node",
+    kazoo.errors.NodeExistsError: "node_exists",
+    kazoo.errors.NotEmptyError: "not_empty",
+}
+_NOT_THE_CAUSE = (kazoo.errors.RolledBackError, kazoo.errors.RuntimeInconsistency)  # another operation failed
+_DENIED = (
+    kazoo.errors.AuthFailedError, kazoo.errors.NoAuthError, kazoo.errors.SessionClosedRequireSaslError,
+    kazoo.errors.QuotaExceededError,
+)
+_MALFORMED = (
+    kazoo.errors.BadArgumentsError, kazoo.errors.MarshallingError, kazoo.errors.UnimplementedError,
+    kazoo.errors.NoChildrenForEphemeralsError, kazoo.errors.InvalidACLError,
+)
+
+
+class ZooClient:
+    """One session with the ensemble ``hosts`` (``h1:p1,h2:p2``); once LOST or CLOSED, make another client.
+
+    ``on_link`` (called on each change of ``link``), watches and ``done`` callbacks run in the connection thread: they
+    may set events and use the ``_async`` methods; what would block there is refused (RuntimeError). Watches are hints:
+    each fires at most once, also when the connection is lost, for then ZooKeeper forgets it.
+    ``resume``: id and password of a session to take over. Thread safe. No TLS, no authentication.
+    """
+
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_s: float,
+        *,
+        on_link: Callable[[Link], None] | None = None,
+        request_timeout_s: float = 5.0,
+        resume: tuple[int, bytes] | None = None,
+    ) -> None:
+        self._hosts = hosts
+        self._request_timeout_s = request_timeout_s
+        self._session = SessionLink(
+            parse_hosts(hosts), session_timeout_s, request_timeout_s, on_link or (lambda _link: None), resume
+        )
+
+    # -- the session -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Connect in the background, for ever, at most about a second between two rounds. Never blocks."""
+        self._session.start()
+
+    def wait_connected(self, timeout_s: float) -> None:
+        """Raises Unreachable (after ``timeout_s``, or at once if this client can never connect again), AccessDenied."""
+        link = self._session.wait(timeout_s)
+        if link is Link.CONNECTED:
+            return
+        if self._session.refused_credentials:
+            raise AccessDenied(f"ZooKeeper at {self._hosts} refused our credentials")
+        if link is Link.SUSPENDED:
+            raise Unreachable(f"ZooKeeper at {self._hosts} did not answer within {timeout_s:g} s; is it running?")
+        raise Unreachable(f"the session with ZooKeeper at {self._hosts} is {link}")
+
+    def close(self, timeout_s: float = 2.0) -> bool:
+        """End the session and this client, within ``timeout_s``. True if the session is known to be gone."""
+        return self._session.close(timeout_s)
+
+    @property
+    def link(self) -> Link:
+        return self._session.link
+
+    @property
+    def session(self) -> Session | None:
+        """The session, also after it was lost; None before it was granted."""
+        return self._session.session
+
+    @property
+    def last_success_s(self) -> float:
+        """BOOTTIME of *sending* the last request that was answered, connecting included; 0.0 if there was none."""
+        return self._session.last_success_s
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest zxid that any answer to this client carried."""
+        return self._session.last_zxid
+
+    # -- reads -----------------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """What is read next is at least as new as all that was committed before. Raises Unreachable."""
+        self._ask_and_wait(kazoo.Sync("/"), "sync", _nothing)
+
+    def read(self, path: str, watch: Callable[[], None] | None = None) -> Node | None:
+        """The node, or None if ZooKeeper said that there is none (then the watch is not set: see ``watch_exists``)."""
+        return self._ask_and_wait(kazoo.GetData(path, watch), path, _node)
+
+    def watch_exists(self, path: str, watch: Callable[[], None]) -> Node | None:
+        """As ``read``, but ``watch`` is set in any case and also fires when the node is created."""
+        self._ask_and_wait(kazoo.Exists(path, watch), path, _nothing)
+        return self.read(path)
+
+    def children(self, path: str, watch: Callable[[], None] | None = None) -> tuple[str, ...] | None:
+        """Names (unsorted) of the children; None if ``path`` itself is absent. Raises Unreachable."""
+        return self._ask_and_wait(kazoo.GetChildren(path, watch), path, _children)
+
+    def read_many(self, paths: Sequence[str]) -> Reads:
+        """All ``paths``, in order, without waiting for one answer before the next question. Raises Unreachable."""
+        batch = _Batch(self, paths)
+        return self._wait(batch.start, "reads", Unreachable, batch.answered)
+
+    def read_many_async(self, paths: Sequence[str], done: Callable[[Reads | SupervisorError], None]) -> None:
+        """As ``read_many``; ``done`` is called exactly once, within the request time of the last answer."""
+        _Batch(self, paths).start(done)
+
+    # -- writes ----------------------------------------------------------------------------------------------------
+
+    def commit(self, tx: Transaction) -> Committed:
+        """Apply ``tx`` as a whole. Raises GuardFailed, NotSent, OutcomeUnknown, AccessDenied, InvalidInput (too large).
+
+        Of a guarded multi nothing was applied when it raises GuardFailed, NotSent, AccessDenied or InvalidInput.
+        """
+
+        def start(done: Callable[[Committed | SupervisorError], None]) -> None:
+            self.commit_async(tx, done)
+
+        return self._wait(start, tx.what, OutcomeUnknown)
+
+    def commit_async(self, tx: Transaction, done: Callable[[Committed | SupervisorError], None]) -> None:
+        """As ``commit``; ``done`` is called exactly once, at the latest when the request time is over."""
+        if not tx.ops:
+            done(InvalidInput(f"the transaction {tx.what} has no operations"))
+            return
+        self._ask(kazoo.Transaction([_request(op) for op in tx.ops]), tx.what, partial(_outcome, tx), done)
+
+    # -- plumbing --------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self, request: Any, what: str, read_reply: Callable[[Reply], T], done: Callable[[T | SupervisorError], None]
+    ) -> None:
+        """Send ``request``; ``done`` gets what ``read_reply`` makes of the answer, or the SupervisorError it raises."""
+
+        def settle(reply: Reply) -> None:
+            try:
+                result: T | SupervisorError = read_reply(reply)
+            except SupervisorError as error:
+                result = error
+            done(result)
+
+        reply = Reply(settle)
+        frame = bytes(kazoo.int_struct.pack(request.type) + request.serialize())
+        if len(frame) > FRAME_MAX_BYTES:
+            limit = f"{len(frame)} bytes, more than the {FRAME_MAX_BYTES} that ZooKeeper accepts"
+            done(InvalidInput(f"the request {what} has {limit}"))
+            return
+        if self._session.refused_credentials:
+            done(AccessDenied(f"ZooKeeper at {self._hosts} refused our credentials"))
+            return
+        try:
+            self._session.submit(request, frame, reply)
+        except Unanswered as refused:
+            reply.set_exception(refused)
+
+    def _ask_and_wait(self, request: Any, what: str, read_reply: Callable[[Reply], T]) -> T:
+        def start(done: Callable[[T | SupervisorError], None]) -> None:
+            self._ask(request, what, partial(_checked_read, what, read_reply), done)
+
+        return self._wait(start, what, Unreachable)
+
+    def _wait(
+        self,
+        start: Callable[[Callable[[T | SupervisorError], None]], None],
+        what: str,
+        too_late: type[SupervisorError],
+        answered: Callable[[], int] = lambda: 0,
+    ) -> T:
+        """The result of an asynchronous call. Its session settles it in time; the limit here is for one that hangs.
+
+        ``answered``: how many parts of it were answered so far; while that grows it may take longer.
+        """
+        self._session.refuse_own_thread()
+        results: list[T | SupervisorError] = []
+        settled = threading.Event()
+
+        def done(result: T | SupervisorError) -> None:
+            results.append(result)
+            settled.set()
+
+        start(done)
+        before = 0
+        while not settled.wait(self._request_timeout_s + _THREAD_MARGIN_S):
+            before, last = answered(), before
+            if before == last:
+                raise too_late(f"ZooKeeper did not answer {what} in time")
+        result = results[0]
+        if isinstance(result, SupervisorError):
+            raise result
+        return result
+
+
+class _Batch:
+    """One ``read_many``: at most READ_WINDOW questions under way; ends with the first failure or the last answer."""
+
+    def __init__(self, client: ZooClient, paths: Sequence[str]) -> None:
+        self._client = client
+        self._paths = paths
+        self._nodes: list[Node | None] = [None] * len(paths)
+        self._lock = threading.Lock()
+        self._asked = self._answered = 0
+        self._sent_at_s: float | None = None
+        self._done: Callable[[Reads | SupervisorError], None] | None = None
+
+    def answered(self) -> int:
+        return self._answered
+
+    def start(self, done: Callable[[Reads | SupervisorError], None]) -> None:
+        if not self._paths:
+            now_s = boottime_s()
+            done(Reads((), now_s, now_s))
+            return
+        self._done = done
+        for _ in range(min(READ_WINDOW, len(self._paths))):
+            self._ask_next()
+
+    def _ask_next(self) -> None:
+        with self._lock:
+            index = self._asked
+            if index >= len(self._paths) or self._done is None:
+                return
+            self._asked += 1
+        path = self._paths[index]
+        read = partial(_checked_read, path, partial(self._store, index))
+        self._client._ask(kazoo.GetData(path, None), path, read, self._advance)
+
+    def _store(self, index: int, reply: Reply) -> float:
+        self._nodes[index] = _node(reply)
+        with self._lock:
+            self._sent_at_s = reply.sent_s if self._sent_at_s is None else min(self._sent_at_s, reply.sent_s)
+        return reply.heard_s
+
+    def _advance(self, heard_s: float | SupervisorError) -> None:
+        done: Callable[[Reads | SupervisorError], None] | None = None
+        result: Reads | SupervisorError | None = heard_s if isinstance(heard_s, SupervisorError) else None
+        with self._lock:
+            self._answered += 1
+            if result is None and self._answered == len(self._paths):
+                assert not isinstance(heard_s, SupervisorError) and self._sent_at_s is not None
+                result = Reads(tuple(self._nodes), self._sent_at_s, heard_s)
+            if result is not None:
+                done, self._done = self._done, None
+        if result is None:
+            self._ask_next()
+        elif done is not None:
+            done(result)
+
+
+def close_session(hosts: str, session_id: int, password: bytes, timeout_s: float) -> None:
+    """Close somebody's session (the sentinel's work; settling what a lost session wrote). Fine if it is gone already.
+
+    After this returns nothing of that session can be applied any more. A wrong password is reported by ZooKeeper like a
+    session that is gone. Raises Unreachable if it could not be done within ``timeout_s``.
+    """
+    deadline_s = boottime_s() + timeout_s
+    client = ZooClient(hosts, 10.0, request_timeout_s=timeout_s, resume=(session_id, password))
+    client.start()
+    closed = False
+    try:
+        client.wait_connected(timeout_s)
+    except Unreachable:
+        if client.link is not Link.LOST:
+            raise
+    finally:
+        closed = client.close(max(0.0, deadline_s - boottime_s()))
+    if not closed:
+        raise Unreachable(f"ZooKeeper at {hosts} did not confirm in {timeout_s:g} s that the session is closed")
+
+
+def parse_hosts(hosts: str) -> list[tuple[str, int]]:
+    """``h1:2181,[::1]:2182,h3`` as (host, port) pairs. Raises InvalidInput."""
+    found = []
+    for part in hosts.split(","):
+        host, colon, port = part.strip().rpartition(":")
+        if not colon or port.endswith("]"):
+            host, port = part.strip(), str(_DEFAULT_PORT)
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or "/" in part or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            hint = "a path belongs into zookeeper.root"
+            raise InvalidInput(f"zookeeper.hosts: {part.strip()!r} is not host:port ({hint})")
+        found.append((host, int(port)))
+    return found
+
+
+def _request(op: Op) -> Any:
+    match op:
+        case Create(path, data, ephemeral):
+            return kazoo.Create(path, data, kazoo.OPEN_ACL_UNSAFE, 1 if ephemeral else 0)
+        case SetData(path, data, version):
+            return kazoo.SetData(path, data, version)
+        case Delete(path, version):
+            return kazoo.Delete(path, version)
+        case Check(path, version):
+            return kazoo.CheckVersion(path, version)
+
+
+def _outcome(tx: Transaction, reply: Reply) -> Committed:
+    """What became of ``tx``. A multi that was rejected is answered with one result per operation, not with an error."""
+    error = reply.error
+    if error is None:
+        for index, (op, result) in enumerate(zip(tx.ops, reply.value, strict=True)):
+            if isinstance(result, Exception) and not isinstance(result, _NOT_THE_CAUSE):
+                raise _rejected(tx.what, op, index, result)
+        if any(isinstance(result, Exception) for result in reply.value):
+            raise Conflict(f"ZooKeeper rolled {tx.what} back and did not say why")
+        return Committed(reply.sent_s, tuple(map(_version_after, tx.ops, reply.value)))
+    if isinstance(error, _DENIED):
+        raise AccessDenied(f"ZooKeeper does not permit {tx.what}: {_name(error)}")
+    if isinstance(error, _MALFORMED):
+        raise InvalidInput(f"ZooKeeper does not accept {tx.what}: {_name(error)}")
+    if isinstance(error, kazoo.errors.ThrottledOpError) or (isinstance(error, Unanswered) and not error.sent):
+        raise NotSent(f"{tx.what} was not sent: {_name(error)}")
+    raise OutcomeUnknown(f"{tx.what} may or may not have been applied ({_name(error)}): read it back before going on")
+
+
+def _rejected(what: str, op: Op, index: int, error: Exception) -> SupervisorError:
+    for kind, name in _GUARD_KINDS.items():
+        if isinstance(error, kind):
+            return GuardFailed(op.path, name, index)
+    if isinstance(error, _DENIED):
+        return AccessDenied(f"ZooKeeper does not permit {what} on {op.path}: {_name(error)}")
+    return InvalidInput(f"ZooKeeper does not accept {what} on {op.path}: {_name(error)}")
+
+
+def _version_after(op: Op, result: Any) -> int | None:
+    match op:
+        case Create():
+            return 0
+        case SetData():
+            return int(result.version)
+        case _:
+            return None
+
+
+def _checked_read(what: str, read_reply: Callable[[Reply], T], reply: Reply) -> T:
+    """``read_reply`` of a reply that is an answer; an absent node is one. Raises what it is else."""
+    error = reply.error
+    if error is None or isinstance(error, kazoo.errors.NoNodeError):
+        return read_reply(reply)
+    if isinstance(error, _DENIED):
+        raise AccessDenied(f"ZooKeeper does not permit reading {what}: {_name(error)}")
+    if isinstance(error, _MALFORMED):
+        raise InvalidInput(f"ZooKeeper does not accept {what}: {_name(error)}")
+    if isinstance(error, Unanswered) and not error.sent:
+        raise NotSent(f"{what} was not read: {error}")
+    raise Unreachable(f"ZooKeeper did not answer {what}: {_name(error)}")
+
+
+def _nothing(_reply: Reply) -> None:
+    """An answer of which only the arrival matters."""
+
+
+def _node(reply: Reply) -> Node | None:
+    if reply.error is not None:
+        return None
+    data, stat = reply.value
+    return Node(data or b"", Stat(stat.version, stat.mzxid, stat.czxid, stat.ephemeralOwner, stat.numChildren))
+
+
+def _children(reply: Reply) -> tuple[str, ...] | None:
+    return None if reply.error is not None else tuple(reply.value)
+
+
+def _name(error: Exception) -> str:
+    return str(error) or type(error).__name__.removesuffix("Error")

@@ -1,0 +1,514 @@
+"""One ZooKeeper session over kazoo's connection handler: what is sent, when it is refused, how it ends.
+
+Called by ``zookeeper.ZooClient`` only. kazoo does the wire format, reconnecting and pings; ``kazoo.client`` is not
+used, because most of what it adds would have to be undone. This module never retries a request, never makes a second
+session, and never queues a request for later:
+
+* A request is taken only while connected, and leaves at once or not at all: kazoo would queue it, give up on it, and
+  carry it out seconds later, on reconnecting. Whether its first byte may have left is known of every request, so
+  "refused" and "outcome unknown" are never mixed up.
+* A request without an answer for ``request_timeout_s`` ends the *connection*, if nothing at all was heard meanwhile:
+  answers come in order, so whatever comes after it hangs too. The session lives on, at another node. (Pings don't see
+  it: kazoo sends none while requests are being sent.)
+* A lost session is lost for good: the thread ends. kazoo would go on with a new session within 14 ms, unnoticed.
+* One thread. Answers, watches and ``on_link`` run in it: they may set events and send further requests; what blocks
+  there costs the session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import select
+import socket
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import takewhile
+from typing import Any
+
+from supervisor.clients.kazoo_parts import (
+    CLOSE_RESPONSE,
+    CloseInstance,
+    Connect,
+    ConnectionDropped,
+    ConnectionHandler,
+    ForceRetryError,
+    KazooException,
+    KazooRetry,
+    KeeperState,
+    SessionExpiredError,
+    int_struct,
+    quiet_logger,
+)
+from supervisor.clock import boottime_s
+
+log = logging.getLogger(__name__)
+
+FRAME_MAX_BYTES = 0xFFFFF - 1024  # jute.maxbuffer; beyond it the server just drops the connection
+QUEUE_MAX = 10_000
+_BATCH_MAX, _BATCH_MAX_BYTES = 64, 64 * 1024
+_TCP_SHARE, _REPLY_SHARE = 0.1, 0.125  # of the session time, for one TCP connect and one Connect reply
+_PATIENCE_MAX_SHARE = 0.5
+_PATIENCE_MIN_S = 0.3
+_PING_SHARE = 0.15  # of the session time, without a request (kazoo: 1/3)
+_SILENCE_SHARE = 0.6  # of the session time: a node that says nothing for so long is left (kazoo: 2/3, pings included)
+_XID_MAX = 2**31 - 1
+
+
+class Link(StrEnum):
+    """``LOST`` and ``CLOSED`` are final: make a new client. ``SUSPENDED``: not connected now, the session may live."""
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    LOST = "lost"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session as granted; ``timeout_s`` is the negotiated one. Who has id and password can resume or close it."""
+
+    id: int
+    password: bytes = field(repr=False)
+    timeout_s: float
+
+
+class Unanswered(Exception):
+    """There is no answer and there will be none. ``sent`` False: no byte of the request has left, and none will."""
+
+    def __init__(self, reason: str, *, sent: bool) -> None:
+        super().__init__(reason)
+        self.sent = sent
+
+
+class Reply:
+    """Where the answer to one request goes. ``then`` is called exactly once; times are CLOCK_BOOTTIME seconds.
+
+    ``set`` and ``set_exception`` are what kazoo calls, in the connection thread like everything that settles a reply.
+    """
+
+    __slots__ = ("deadline_s", "error", "heard_s", "queued_s", "sent_s", "settled", "value", "_then")
+
+    def __init__(self, then: Callable[[Reply], None]) -> None:
+        self.value: Any = None
+        self.error: Exception | None = None
+        self.queued_s = self.deadline_s = self.sent_s = self.heard_s = 0.0
+        self.settled = False
+        self._then = then
+
+    def set(self, value: Any = None) -> None:
+        self._settle(value, None)
+
+    def set_exception(self, error: Exception) -> None:
+        known = isinstance(error, KazooException | Unanswered)
+        self._settle(None, error if known else Unanswered(f"the reply made no sense: {error}", sent=True))
+
+    def _settle(self, value: Any, error: Exception | None) -> None:
+        if self.settled:
+            return
+        self.settled = True
+        self.value, self.error, self.heard_s = value, error, boottime_s()
+        _run(self._then, self)
+
+
+def _run(callback: Callable[..., object], *arguments: object) -> None:
+    try:
+        callback(*arguments)
+    except Exception:  # the edge of the connection thread: a callback's defect must not cost the session
+        log.exception("a callback of the ZooKeeper session failed")
+
+
+class SessionLink:
+    """The ``client`` that kazoo's ConnectionHandler works for; attributes with kazoo's names are its contract.
+
+    ``hosts``: (host, port) pairs. ``resume``: id and password of a session to take over instead of making one.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[tuple[str, int]],
+        session_timeout_s: float,
+        request_timeout_s: float,
+        on_link: Callable[[Link], None],
+        resume: tuple[int, bytes] | None,
+    ) -> None:
+        self.request_timeout_s = request_timeout_s
+        self.link = Link.SUSPENDED
+        self.session: Session | None = None
+        self.last_success_s = 0.0
+        self.heard_s = 0.0
+        self.refused_credentials = False
+        self._on_link = on_link
+        self._changed = threading.Condition()
+        self._closing = False
+        self._session_closed = False
+        self._waiting: deque[tuple[bytes, Any, Reply | None]] = deque()
+        self._thread_id: int | None = None
+        self._speak_for_kazoo(hosts, session_timeout_s, resume)
+
+    def _speak_for_kazoo(
+        self, hosts: Sequence[tuple[str, int]], session_timeout_s: float, resume: tuple[int, bytes] | None
+    ) -> None:
+        self.hosts = list(hosts)
+        self.randomize_hosts = True
+        self.chroot = ""
+        self.read_only = self.use_ssl = self.verify_certs = self.check_hostname = False
+        self.certfile = self.keyfile = self.keyfile_password = self.ca = None
+        self.auth_data: tuple[tuple[str, str], ...] = ()
+        self.last_zxid = 0
+        self._session_id: int | None = resume[0] if resume else None
+        self._session_passwd = resume[1] if resume else bytes(16)
+        self._session_timeout = int(session_timeout_s * 1000)
+        self._stopped = threading.Event()
+        self._pending: deque[tuple[Any, Reply | None, int]] = deque()
+        self._data_watchers: defaultdict[str, set[Callable[[], None]]] = defaultdict(set)
+        self._child_watchers: defaultdict[str, set[Callable[[], None]]] = defaultdict(set)
+        self._state = KeeperState.CLOSED
+        self.handler = _Handler(self, session_timeout_s * _TCP_SHARE)
+        self._connection = _Connection(self)
+
+    # -- what the client does --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread; connects for ever, with pauses of at most about a second."""
+        with self._changed:
+            if self._thread_id is not None or self._stopped.is_set():
+                return
+            self._thread_id = -1
+            self._connection.start()
+            self._connection._write_sock.setblocking(False)
+            self._connection._read_sock.setblocking(False)
+
+    def wait(self, timeout_s: float) -> Link:
+        """The link after at most ``timeout_s``; returns earlier as soon as it is anything but SUSPENDED."""
+        self.refuse_own_thread()
+        with self._changed:
+            self._changed.wait_for(lambda: self.link is not Link.SUSPENDED, timeout_s)
+            return self.link
+
+    def refuse_own_thread(self) -> None:
+        """A blocking call from a callback would wait for itself."""
+        if threading.get_ident() == self._thread_id:
+            raise RuntimeError("a callback of the ZooKeeper session must not call anything that blocks")
+
+    def submit(self, request: Any, frame: bytes, reply: Reply) -> None:
+        """Send now. Raises Unanswered(sent=False) when there is no connection: nothing is kept for later."""
+        with self._changed:
+            if self.link is not Link.CONNECTED or self._closing:
+                raise Unanswered(self._why_refused(), sent=False)
+            if len(self._waiting) >= QUEUE_MAX:
+                raise Unanswered(f"{QUEUE_MAX} requests are waiting already", sent=False)
+            reply.queued_s = boottime_s()
+            reply.deadline_s = reply.queued_s + self.request_timeout_s
+            self._waiting.append((frame, request, reply))
+            self._wake()
+
+    def close(self, timeout_s: float) -> bool:
+        """Close the session if that is possible in time; in any case this end of it is gone after ``timeout_s``."""
+        self.refuse_own_thread()
+        with self._changed:
+            self._closing = True
+            if self.link is Link.CONNECTED:
+                self._send_close()
+            if self._thread_id is not None and self._session_id is not None:
+                self._changed.wait_for(self._ended, timeout_s)
+            in_time = self._session_closed or self._session_id is None or self.link is Link.LOST
+        if not self._ended():
+            self._abandon()
+        return in_time
+
+    def _abandon(self) -> None:
+        """Leave at once. The thread settles what is outstanding, and ends; the session runs out by itself."""
+        self._stopped.set()
+        self._move_to(Link.CLOSED)
+        sock = self._connection._socket
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def _why_refused(self) -> str:
+        if self.link is Link.LOST:
+            return "the ZooKeeper session is lost"
+        if self.link is Link.CLOSED or self._closing:
+            return "the ZooKeeper client is closed"
+        return "there is no connection to ZooKeeper"
+
+    def _ended(self) -> bool:
+        return self.link in (Link.LOST, Link.CLOSED)
+
+    def _wake(self) -> None:
+        # A full pipe is fine: the thread has bytes to read, and takes everything that waits.
+        with contextlib.suppress(BlockingIOError):
+            self._connection._write_sock.send(b"\0")
+
+    def _send_close(self) -> None:
+        self._waiting.append((_frame(CloseInstance), CloseInstance, None))
+        self._wake()
+
+    # -- what the connection thread does ---------------------------------------------------------------------------
+
+    def unchroot(self, path: str) -> str:
+        return path
+
+    def _session_callback(self, state: str) -> None:
+        """Every change of state comes through here, from kazoo."""
+        if state == KeeperState.CONNECTED_RO:
+            raise ConnectionDropped("the node has no quorum and offered read-only service")
+        with self._changed:
+            self._state = state
+            if state == KeeperState.AUTH_FAILED:
+                self.refused_credentials = True
+        if state == KeeperState.CONNECTED:
+            self._move_to(Link.CONNECTED)
+        elif state == KeeperState.CONNECTING:
+            self._move_to(Link.SUSPENDED)
+            self._drain("the connection to ZooKeeper was lost")
+        else:
+            self._stopped.set()  # or kazoo would go on with a new session
+            self._move_to(Link.CLOSED if state == KeeperState.CLOSED and self._closing else Link.LOST)
+            self._drain("the ZooKeeper session has ended")
+
+    def granted(self, asked_s: float, connect: Any, granted: Any) -> None:
+        """The server's answer to Connect. Raises SessionExpiredError for another session than the one asked for."""
+        if granted.time_out <= 0:
+            return  # kazoo sees to it
+        if self._session_id and granted.session_id != connect.session_id:
+            raise SessionExpiredError("the server answered with another session")
+        self.session = Session(granted.session_id, granted.passwd, granted.time_out / 1000.0)
+        self.last_success_s, self.heard_s = asked_s, boottime_s()
+        self.handler.silence_s = self.session.timeout_s * _SILENCE_SHARE
+
+    def _move_to(self, link: Link) -> None:
+        with self._changed:
+            if self._ended() or link is self.link:
+                return
+            self.link = link
+            if link is Link.CONNECTED and self._closing:
+                self._send_close()
+            self._changed.notify_all()
+        self._on_link(link)
+
+    def _drain(self, reason: str) -> None:
+        with self._changed:
+            outstanding = [(reply, True) for _, reply, _ in self._pending]
+            outstanding += [(reply, False) for _, _, reply in self._waiting]
+            self._pending.clear()
+            self._waiting.clear()
+        watches = set().union(*self._data_watchers.values(), *self._child_watchers.values())
+        self._data_watchers.clear()
+        self._child_watchers.clear()
+        for reply, sent in outstanding:
+            if reply is not None:
+                reply.set_exception(Unanswered(reason, sent=sent))
+        for watch in watches:  # the server forgets them with the connection, and kazoo can't set them again
+            _run(watch)
+
+    def take_waiting(self) -> Iterator[tuple[bytes, Any, Reply | None]]:
+        """What is to be sent now, in order. A request that waited longer than its time is dropped here, unsent."""
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    return
+                frame, request, reply = self._waiting.popleft()
+            if reply is None or reply.deadline_s > boottime_s():
+                yield frame, request, reply
+            else:
+                reply.set_exception(Unanswered("it could not be sent in time", sent=False))
+
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def answered(self, reply: Reply) -> None:
+        """A reply was read. ``sent_s`` of the newest one so answered is what the caller's own deadlines count from."""
+        self.last_success_s = max(self.last_success_s, reply.sent_s)
+
+    def next_deadline_s(self) -> float | None:
+        for _, reply, _ in self._pending:
+            if reply is not None and not reply.settled:
+                return reply.deadline_s
+        return None
+
+    def settle_overdue(self) -> None:
+        """Settle what has waited too long. Raises ConnectionDropped when nothing was heard since it was sent."""
+        now_s, reason = boottime_s(), f"no answer within {self.request_timeout_s:g} s"
+        first_s = self.next_deadline_s()
+        if first_s is None or first_s > now_s:
+            return
+        outstanding = [reply for _, reply, _ in self._pending if reply is not None and not reply.settled]
+        overdue = list(takewhile(lambda reply: reply.deadline_s <= now_s, outstanding))
+        if any(self.heard_s < reply.sent_s for reply in overdue):
+            raise ConnectionDropped(reason)  # that settles them, after the link was suspended
+        for reply in overdue:
+            reply.set_exception(Unanswered(reason, sent=True))
+
+    def ping_is_out(self) -> bool:
+        return bool(self._connection.ping_outstanding.is_set())
+
+    def session_closed(self) -> None:
+        self._session_closed = True
+
+
+def _frame(request: Any) -> bytes:
+    """Type and body of a request as on the wire, without length and xid."""
+    return bytes(int_struct.pack(request.type) + request.serialize())
+
+
+class _Handler:
+    """kazoo's view of threads and sockets. No worker threads of its own: everything runs in the connection thread."""
+
+    class timeout_exception(Exception):
+        """Under kazoo's name for it."""
+
+    sleep_func = staticmethod(time.sleep)
+    event_object = staticmethod(threading.Event)
+
+    def __init__(self, owner: SessionLink, connect_timeout_s: float) -> None:
+        self._owner = owner
+        self.connect_timeout_s = connect_timeout_s
+        self.silence_s = 0.0
+
+    def spawn(self, function: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=function, name="zookeeper", daemon=True)
+        thread.start()
+        return thread
+
+    def dispatch_callback(self, callback: Any) -> None:
+        _run(callback.func)
+
+    def create_socket_pair(self) -> tuple[socket.socket, socket.socket]:
+        return socket.socketpair()
+
+    def create_connection(self, address: tuple[str, int], **_unused: Any) -> socket.socket:
+        # kazoo would wait the whole session time for one node that swallows packets, and so lose the session.
+        sock = socket.create_connection(address, self.connect_timeout_s)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+
+    def select(
+        self, readers: Sequence[Any], writers: Sequence[Any], _errors: Sequence[Any], timeout: float
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """As select.select, but wakes up for requests that are overdue (then it may raise ConnectionDropped)."""
+        poller = select.poll()
+        for sock in readers:
+            poller.register(sock, select.POLLIN)
+        for sock in writers:
+            poller.register(sock, select.POLLOUT)
+        end_s = boottime_s() + timeout
+        if self._owner.ping_is_out():  # kazoo takes the end of this wait for the end of its patience: that is ours to say
+            end_s = max(end_s, self._owner.heard_s + self.silence_s)
+        while True:
+            self._owner.settle_overdue()
+            now_s = boottime_s()
+            wake_s = min(end_s, self._owner.next_deadline_s() or end_s)
+            ready = {fd for fd, _ in poller.poll(max(0.0, wake_s - now_s) * 1000)}
+            if ready or boottime_s() >= end_s:
+                return [s for s in readers if s.fileno() in ready], [s for s in writers if s.fileno() in ready], []
+
+
+class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's connection, with shorter patience and all waiting requests in one write."""
+
+    def __init__(self, owner: SessionLink) -> None:
+        logger, self._once = quiet_logger("connection")
+        retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1, interrupt=owner._stopped.is_set)
+        super().__init__(owner, retry, logger=logger)
+        self._owner = owner
+        self._timeout_s = owner._session_timeout / 1000.0
+        self._xid = 0
+        self._fruitless_rounds = 0
+        self._answer_took_s = 0.0
+        self._last_tried: tuple[str, int] | None = None
+
+    def zk_loop(self) -> None:
+        self._owner._thread_id = threading.get_ident()
+        try:
+            super().zk_loop()
+        finally:
+            with self._owner._changed:
+                self.close()
+
+    def _patience_s(self, share: float) -> float:
+        """Short at first, because other nodes are likely to be well; doubled per round, because all may be slow.
+
+        Once it is known how slow they are it starts with that, or the session would be over before the third round.
+        """
+        wanted_s: float = self._timeout_s * share * 2 ** min(self._fruitless_rounds, 3)
+        wanted_s = max(_PATIENCE_MIN_S, wanted_s, 2 * self._answer_took_s)
+        return min(wanted_s, max(_PATIENCE_MIN_S, self._timeout_s * _PATIENCE_MAX_SHARE))
+
+    def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
+        try:
+            found: list[tuple[str, str, int]] = super()._expand_client_hosts()
+        except (OSError, UnicodeError) as error:
+            raise ForceRetryError(f"cannot resolve the ZooKeeper hosts: {error}") from None
+        # The node that we have just left comes last: a stopped process still accepts connections.
+        return sorted(found, key=lambda each: each[1:] == self._last_tried)
+
+    def _connect_loop(self, retry: Any) -> Any:
+        self.handler.connect_timeout_s = self._patience_s(_TCP_SHARE)
+        try:
+            return super()._connect_loop(retry)
+        except (KazooException, ForceRetryError):
+            self._fruitless_rounds += 1
+            raise
+        except Exception as error:  # kazoo has logged it; a reply that makes no sense ends this connection only
+            self._owner._session_callback(KeeperState.CONNECTING)
+            raise ForceRetryError(f"unexpected {type(error).__name__} on the connection") from error
+
+    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        self._last_tried = (hostip, port)
+        read_timeout: float
+        connect_timeout: float
+        read_timeout, connect_timeout = super()._connect(host, hostip, port)
+        self._fruitless_rounds = 0
+        self._once.reset()
+        session = self._owner.session
+        ping_ms = (session.timeout_s if session else self._timeout_s) * 1000.0 * _PING_SHARE
+        return min(read_timeout, 2 * ping_ms), connect_timeout  # kazoo pings after half of it
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        asked_s = boottime_s()
+        if not isinstance(request, Connect):
+            return super()._invoke(timeout, request, xid)
+        result = super()._invoke(self._patience_s(_REPLY_SHARE), request, xid)
+        self._owner.granted(asked_s, request, result[0])
+        self._answer_took_s = boottime_s() - asked_s
+        return result
+
+    def _read_header(self, timeout: float) -> Any:
+        result = super()._read_header(timeout)
+        self._owner.heard_s = boottime_s()
+        return result
+
+    def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
+        if self._owner._pending:
+            _, reply, xid = self._owner._pending[0]
+            if reply is not None and xid == header.xid:
+                self._owner.answered(reply)
+        response = super()._read_response(header, buffer, offset)
+        if response == CLOSE_RESPONSE:
+            self._owner.session_closed()
+        return response
+
+    def _send_request(self, _read_timeout: float, connect_timeout: float) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._read_sock.recv(4096)
+        message = bytearray()
+        for sent, (frame, request, reply) in enumerate(self._owner.take_waiting(), 1):
+            self._xid = self._xid % _XID_MAX + 1
+            if reply is not None:
+                reply.sent_s = boottime_s()
+            # Pending before the first byte is written: from here on its outcome may be unknown.
+            self._owner._pending.append((request, reply, self._xid))
+            message += int_struct.pack(len(frame) + 4) + int_struct.pack(self._xid) + frame
+            if sent >= _BATCH_MAX or len(message) >= _BATCH_MAX_BYTES:
+                break
+        if self._owner.has_waiting():
+            with self._owner._changed:
+                self._owner._wake()
+        if message:
+            self._write(bytes(message), connect_timeout)

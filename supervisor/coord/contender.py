@@ -1,0 +1,392 @@
+"""Carries the leadership machine out: a thread that owns one ZooKeeper client per candidacy, and one term at a time.
+
+Made by ``wiring``, driven by the daemon through ``start``, ``release`` and ``stop``. Decides nothing: that is in
+``coord.leadership``. It never acts on jobs, and never lets a new candidacy begin before ``on_step_down`` has returned.
+Link changes and the one watch, on /leader, only put an event into its inbox (listeners must not block: KAZOO M8).
+
+A defect in here ends the thread: it stops beating, the watchdog ends the process, and the sentinel hands over.
+"""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+
+from supervisor.clients.zookeeper import Link, Session
+from supervisor.clock import boottime_s
+from supervisor.coord import leadership as machine
+from supervisor.coord.client import ElectionClient
+from supervisor.coord.election import (
+    Author,
+    Candidate,
+    Codec,
+    Paths,
+    Sight,
+    is_ours,
+    recent_terms,
+    sight,
+    take_leadership,
+)
+from supervisor.coord.epoch_recorder import start_recording
+from supervisor.coord.leadership import State
+from supervisor.coord.term import Term
+from supervisor.coord.trust import EpochStore, Trust
+from supervisor.errors import GuardFailed, NotSent, SupervisorError
+from supervisor.model.records import LeaderHint
+
+log = structlog.get_logger(__name__)
+
+Client = TypeVar("Client", bound=ElectionClient)
+
+CLOSE_TIMEOUT_S = 2.0
+ABANDONED_MAX = 8
+ZXID_KEPT_EVERY_S = 5.0
+_TICK_SHARE, _TICK_MIN_S, _TICK_MAX_S = 1 / 6, 0.05, 1.0
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Where the election takes place, and how its records are read and written."""
+
+    paths: Paths
+    codec: Codec
+    store: EpochStore
+    trust: Trust
+
+
+@dataclass(frozen=True)
+class Sessions(Generic[Client]):
+    """How to get a session, and to be rid of one. ``connect`` returns a client that is not started yet.
+
+    ``close``: ends any session by its id and password; may block for seconds; raises SupervisorError. ``tell``: is told
+    which sessions to close should this process die (the sentinel).
+    """
+
+    connect: Callable[[Callable[[Link], None]], Client]
+    close: Callable[[Session], None]
+    tell: Callable[[tuple[Session, ...]], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class Duties(Generic[Client]):
+    """What leadership means to the rest. Called in the contender's thread.
+
+    ``on_term`` must return at once: it starts things. ``on_step_down`` must return only when every task of the term is
+    over; if it can't, it must not return: the watchdog then ends the process. ``on_recorded``: the term's epoch is in
+    the store, or the registry turned out not to be trusted (another thread). ``beat``: the thread is alive.
+    """
+
+    on_term: Callable[[Term[Client]], None]
+    on_step_down: Callable[[Term[Client]], None]
+    on_recorded: Callable[[Term[Client]], None] = lambda _: None
+    beat: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """For ``status`` and metrics. ``leader``: who leads as last seen (None: nobody, or unknown). ``alarm``: why this
+    registry is not acted upon, or nobody can lead. ``why``: one sentence on the latest change."""
+
+    state: State
+    epoch: int
+    leader: LeaderHint | None
+    session: int | None
+    why: str
+    alarm: str | None
+    since_s: float
+
+
+class Contender(Generic[Client]):
+    """One per supervisor. ``start`` once; ``stop`` is final."""
+
+    def __init__(self, me: Candidate, registry: Registry, sessions: Sessions[Client], duties: Duties[Client]) -> None:
+        self._me = me
+        self._paths, self._codec = registry.paths, registry.codec
+        self._store, self._trust = registry.store, registry.trust
+        self._sessions = sessions
+        self._duties = duties
+        self._standing = machine.Standing()
+        self._inbox: queue.SimpleQueue[tuple[int, Link | machine.Event]] = queue.SimpleQueue()
+        self._candidacy = 0
+        self._client: Client | None = None
+        self._watching = False
+        self._term: Term[Client] | None = None
+        self._sight: Sight | None = None
+        self._op_id = ""
+        self._abandoned: list[Session] = []
+        self._next_tick_s = 0.0
+        self._zxid_kept_s = 0.0
+        self._since_s = boottime_s()
+        self._report = self._make_report()
+        self._thread = threading.Thread(target=self._run, name="contender", daemon=True)
+        self._effects: dict[type, Callable[..., machine.Event | None]] = {
+            machine.Connect: self._connect, machine.Disconnect: self._disconnect, machine.Look: self._look,
+            machine.Stand: self._stand, machine.Settle: self._settle, machine.Probe: self._probe,
+            machine.BeginTerm: self._begin_term, machine.PauseTerm: self._pause_term,
+            machine.ResumeTerm: self._resume_term, machine.EndTerm: self._end_term,
+        }
+
+    # -- for the daemon, from any thread ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Hand over at once and end: tasks awaited, then the session closed. True if that was done in time."""
+        self._inbox.put((0, machine.Stop()))
+        if self._thread.ident is None:
+            return True
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def release(self, give_way_s: float) -> None:
+        """A planned hand-over: step down, and let others lead for ``give_way_s``; nobody does: lead again."""
+        self._inbox.put((0, machine.Release(boottime_s() + give_way_s)))
+
+    def give_way(self, give_way_s: float) -> None:
+        """Somebody else is preferred: don't stand for ``give_way_s``."""
+        self._inbox.put((0, machine.Yield(boottime_s() + give_way_s)))
+
+    def report(self) -> Report:
+        return self._report
+
+    # -- the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._advance(machine.Start())
+            while self._standing.state is not State.STOPPED:
+                self._duties.beat()
+                self._tick_if_due()
+                self._receive()
+        except Exception:  # the edge of the thread; see the module's docstring
+            log.exception("contender_failed", state=self._standing.state.value)
+            if self._term is not None:
+                self._term.end("the contender failed")
+
+    def _receive(self) -> None:
+        try:
+            candidacy, item = self._inbox.get(timeout=max(0.0, self._next_tick_s - boottime_s()))
+        except queue.Empty:
+            return
+        self._tick_if_due()   # after a SIGSTOP the deadline comes before any news
+        if candidacy not in (0, self._candidacy):
+            return
+        event = self._link_event(item) if isinstance(item, Link) else item
+        if isinstance(event, machine.LeaderChanged):
+            self._watching = False
+        if event is not None:
+            self._advance(event)
+
+    def _link_event(self, link: Link) -> machine.Event | None:
+        session = self._client.session if self._client is not None else None
+        if link is Link.CONNECTED and session is not None:
+            self._tell_sessions()
+            return machine.Connected(session.id, session.timeout_s)
+        if link in (Link.LOST, Link.CLOSED):
+            return machine.Lost()
+        return machine.Disconnected() if link is Link.SUSPENDED else None
+
+    def _tick_if_due(self) -> None:
+        now_s = boottime_s()
+        if now_s < self._next_tick_s:
+            return
+        period_s = min(_TICK_MAX_S, max(_TICK_MIN_S, self._standing.timeout_s * _TICK_SHARE))
+        self._next_tick_s = now_s + period_s
+        self._keep_zxid(now_s)
+        self._advance(machine.Tick(now_s, self._client.last_success_s if self._client is not None else now_s))
+
+    def _advance(self, event: machine.Event) -> None:
+        """Feed one event, and whatever comes of its effects, until nothing is left to do."""
+        pending: list[machine.Event] = [event]
+        while pending:
+            before = self._standing
+            self._standing, effects = machine.step(before, pending.pop(0))
+            self._say(before)
+            self._report = self._make_report()   # before the effects: they may take their time
+            for effect in effects:
+                outcome = self._effects[type(effect)](effect)
+                if outcome is not None:
+                    pending.append(outcome)
+            self._report = self._make_report()
+
+    def _say(self, before: machine.Standing) -> None:
+        now = self._standing
+        if now.state is not before.state:
+            self._since_s = boottime_s()
+            log.info("leadership", state=now.state.value, was=before.state.value, epoch=now.epoch, why=now.why)
+        elif now.why != before.why:
+            log.info("leadership", state=now.state.value, epoch=now.epoch, why=now.why)
+
+    def _make_report(self) -> Report:
+        standing, seen = self._standing, self._sight
+        distrust = self._term.distrust if self._term is not None else None
+        leader = seen.hint if seen is not None else None
+        if self._term is not None and not self._term.over.is_set():
+            leader = LeaderHint(self._me.supervisor, self._term.epoch, self._me.address)
+        return Report(
+            state=standing.state, epoch=self._term.epoch if self._term else standing.highest, leader=leader,
+            session=standing.session, why=standing.why,
+            alarm=distrust or self._trust.reason or (seen.flaw if seen is not None else None), since_s=self._since_s,
+        )
+
+    # -- effects ---------------------------------------------------------------------------------------------------
+
+    def _the_client(self) -> Client:
+        if self._client is None:
+            raise NotSent("there is no ZooKeeper client")
+        return self._client
+
+    def _connect(self, _: machine.Connect) -> None:
+        self._candidacy += 1
+        number = self._candidacy
+        self._watching = False
+        self._client = self._sessions.connect(lambda link: self._inbox.put((number, link)))
+        self._client.start()
+
+    def _disconnect(self, _: machine.Disconnect) -> None:
+        client, self._client, self._sight = self._client, None, None
+        if client is None:
+            return
+        session = client.session
+        if not client.close(CLOSE_TIMEOUT_S) and session is not None:
+            self._abandoned = [*self._abandoned, session][-ABANDONED_MAX:]
+        self._tell_sessions()
+
+    def _tell_sessions(self) -> None:
+        session = self._client.session if self._client is not None else None
+        self._sessions.tell((*self._abandoned, *((session,) if session is not None else ())))
+
+    def _close_abandoned(self) -> None:
+        """What an abandoned session did, or may still do, is void once it is closed; and /leader is free at once.
+
+        Failing is no obstacle: the election is guarded, and that session's /leader goes when it expires.
+        """
+        for session in tuple(self._abandoned):
+            self._sessions.close(session)
+            self._abandoned.remove(session)
+            self._tell_sessions()
+
+    def _observe(self) -> Sight:
+        """``sync``, then read. The watch is set before the read, and only if none is set."""
+        client = self._the_client()
+        try:
+            self._close_abandoned()
+        except SupervisorError as error:
+            log.warning("session_not_closed", why=str(error))
+        client.sync()
+        if not self._watching:
+            number = self._candidacy
+            self._watching = True
+            try:
+                client.watch_exists(self._paths.leader, lambda: self._inbox.put((number, machine.LeaderChanged())))
+            except SupervisorError:
+                self._watching = False
+                raise
+        leader, epoch, cluster = client.read_many((self._paths.leader, self._paths.epoch, self._paths.cluster)).nodes
+        self._judge(self._trust.judge, self._codec, self._paths.cluster, cluster, client.last_zxid)
+        self._sight = sight(self._paths, self._codec, leader, epoch)
+        return self._sight
+
+    def _look(self, _: machine.Look) -> machine.Event:
+        try:
+            seen = self._observe()
+        except SupervisorError as error:
+            return machine.LookFailed(boottime_s(), str(error))
+        return self._looked(seen)
+
+    def _looked(self, seen: Sight) -> machine.Looked:
+        return machine.Looked(boottime_s(), seen.owner, seen.epoch.epoch, seen.version, seen.flaw)
+
+    def _stand(self, effect: machine.Stand) -> machine.Event:
+        if self._sight is None:
+            return machine.NotStood(boottime_s(), "nothing was read yet")
+        self._op_id = secrets.token_hex(8)
+        transaction = take_leadership(
+            self._paths, self._codec, self._me, epoch=effect.epoch, op_id=self._op_id, seen=self._sight.epoch,
+            version=effect.version,
+        )
+        try:
+            committed = self._the_client().commit(transaction)
+        except GuardFailed as error:
+            return machine.Rejected(boottime_s(), error.path)
+        except NotSent as error:
+            return machine.NotStood(boottime_s(), str(error))
+        except SupervisorError as error:
+            return machine.StoodUnknown(str(error))
+        return machine.Elected(committed.versions[1] or effect.version + 1)
+
+    def _settle(self, _: machine.Settle) -> machine.Event:
+        try:
+            seen = self._observe()
+        except SupervisorError:
+            return machine.SettleFailed(boottime_s())
+        if self._standing.session is not None and is_ours(seen, self._op_id, self._standing.session):
+            return machine.Elected(seen.version)
+        return self._looked(seen)
+
+    def _probe(self, _: machine.Probe) -> machine.Event | None:
+        try:
+            seen = self._observe()
+        except SupervisorError as error:
+            log.debug("probe_failed", why=str(error))
+            return None
+        return machine.Probed(None if seen.flaw else seen.version, seen.owner)
+
+    def _begin_term(self, effect: machine.BeginTerm) -> None:
+        number = self._candidacy
+        term = Term(
+            effect.epoch, effect.fence, self._the_client(), self._standing.timeout_s, distrust=self._trust.reason,
+            depose=lambda why: self._inbox.put((number, machine.Deposed(why))),
+        )
+        self._term = term
+        recent = recent_terms(self._sight.epoch) if self._sight is not None else {}
+        recent[term.epoch] = Author(self._me.supervisor, self._op_id)
+        if term.distrust is None:
+            start_recording(term, self._store, recent, lambda: self._duties.on_recorded(term))
+        else:
+            log.error("registry_not_trusted", epoch=term.epoch, why=term.distrust)
+        self._duties.on_term(term)
+
+    def _pause_term(self, _: machine.PauseTerm) -> None:
+        if self._term is not None:
+            self._term.pause()
+
+    def _resume_term(self, _: machine.ResumeTerm) -> None:
+        if self._term is not None:
+            self._term.resume()
+
+    def _end_term(self, effect: machine.EndTerm) -> machine.Event:
+        term = self._term
+        if term is not None:
+            term.end(effect.why)
+            self._duties.on_step_down(term)
+            self._term = None
+        return machine.TermDrained()
+
+    # -- trust -----------------------------------------------------------------------------------------------------
+
+    def _judge(self, judge: Callable[..., str | None], *arguments: object) -> None:
+        try:
+            reason = judge(*arguments)
+        except OSError as error:
+            log.error("zxid_not_kept", why=str(error))
+            reason = self._trust.reason
+        if reason is not None and self._term is not None:
+            self._term.note_distrust(reason)
+
+    def _keep_zxid(self, now_s: float) -> None:
+        """Now and then; a full disk must not matter (F56)."""
+        if self._client is None or self._sight is None or now_s < self._zxid_kept_s + ZXID_KEPT_EVERY_S:
+            return
+        self._zxid_kept_s = now_s
+        try:
+            self._trust.remember(self._client.last_zxid)
+        except OSError as error:
+            log.warning("zxid_not_kept", why=str(error))

@@ -1,0 +1,58 @@
+"""Records a term's epoch in the store, beside the term: the store may be slow or down, and a takeover must not wait.
+
+Started by ``coord.contender``. It tries until it is done, until the registry turns out not to be trusted, or until the
+term is over. What it still does for a term that is over is harmless, one create-only object under that term's own
+number; so it is no task that a step-down would have to await.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from supervisor.coord.election import Author
+from supervisor.coord.term import Term
+from supervisor.coord.trust import EpochStore, record_epoch
+from supervisor.errors import SupervisorError
+
+log = structlog.get_logger(__name__)
+
+PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 5.0
+
+
+def start_recording(
+    term: Term[Any], store: EpochStore, recent: Mapping[int, Author], on_settled: Callable[[], None]
+) -> threading.Thread:
+    """``on_settled`` is called once, when ``term.recorded`` or ``term.distrust`` has been set."""
+    arguments = (term, store, dict(recent), on_settled)
+    thread = threading.Thread(target=_record, args=arguments, name=f"epoch-{term.epoch}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _record(
+    term: Term[Any], store: EpochStore, recent: Mapping[int, Author], on_settled: Callable[[], None]
+) -> None:
+    pause_s = PAUSE_MIN_S
+    while not term.over.is_set():
+        try:
+            distrust = record_epoch(store, term.epoch, recent)
+        except SupervisorError as error:
+            if pause_s == PAUSE_MIN_S:
+                log.warning("epoch_not_recorded", epoch=term.epoch, why=str(error))
+            term.over.wait(pause_s)
+            pause_s = min(PAUSE_MAX_S, pause_s * 2)
+            continue
+        except Exception:  # the edge of this thread; unrecorded, the leader starts and cleans nothing
+            log.exception("epoch_recorder_failed", epoch=term.epoch)
+            return
+        if distrust is None:
+            term.note_recorded()
+        else:
+            log.error("registry_not_trusted", epoch=term.epoch, why=distrust)
+            term.note_distrust(distrust)
+        on_settled()
+        return

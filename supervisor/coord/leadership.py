@@ -1,0 +1,518 @@
+"""Leadership as a state machine without I/O: ``step(standing, event) -> (standing, effects)`` (DESIGN §6).
+
+Driven by ``coord.contender``, which carries the effects out and turns what comes of them into events; the simulator
+drives it in the same way. It never reads a clock: instants come with the events, in seconds of CLOCK_BOOTTIME.
+
+The rules, and where they come from:
+
+* One ZooKeeper session per candidacy. A new session is a new candidacy, so a new epoch: what happened to /leader while
+  the old session was gone can't be known (KAZOO M3).
+* One multi makes a leader: create the ephemeral /leader and set the persistent /epoch at the version read. The version
+  of /epoch that results is the *fence* of the term. /leader is a hint: its version restarts at 0 (M11).
+* ``suspended`` is not loss (FLINK-10011): the leader keeps its role, starts no new effect, and goes on when the same
+  session is back. Three things end a term: the session is lost or another one, its own deadline (no answer to anything
+  sent within the negotiated session time; kazoo would say LOST only after ZooKeeper is back, M7), or the fence moved.
+* A term that ends is drained before anything else: ``stepping_down`` is left by ``TermDrained`` only, whatever happens
+  meanwhile (FLINK-9494, 9573). Then the client is thrown away.
+* An election whose outcome is unknown is settled by reading: on the same session after a ``sync``; if that session is
+  gone or silent it is closed by its id and password before the next look, so that whatever it did is void.
+* Epochs only grow. A registry whose epoch went back was restored: the next epoch is above all that this process has
+  seen, and ``coord.trust`` says why that leader may do nothing.
+
+Safety does not rest on any of this being on time: two supervisors may believe to lead, but only one fence is current,
+and every write of a leader checks it (I4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class State(StrEnum):
+    """The name is what logs, ``status`` and metrics say."""
+
+    IDLE = "idle"                    # not started
+    CONNECTING = "connecting"        # a fresh client has no session yet
+    FOLLOWING = "following"          # has a session; watches /leader, or waits to look again
+    CONTENDING = "contending"        # the election multi is on its way
+    SETTLING = "settling"            # its outcome is unknown: being read back
+    LEADING = "leading"
+    SUSPENDED = "suspended"          # leads, but the connection is down: starts nothing
+    STEPPING_DOWN = "stepping_down"  # the term is over; its tasks are being cancelled and awaited
+    STOPPED = "stopped"
+
+
+# --- events: what happened ---
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A graceful stop: hand over at once, and don't come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A planned hand-over: step down and let somebody else lead; stand again from ``until_s`` on if nobody does."""
+
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """Somebody else is preferred: don't stand before ``until_s`` (the place for ``switchover --to``)."""
+
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The client has a session: its id and its negotiated time-out T."""
+
+    session: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """kazoo's SUSPENDED: the connection is down, the session may live."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The session is gone for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passes. ``answered_s``: when the latest request that was answered on this session was *sent*."""
+
+    now_s: float
+    answered_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChanged:
+    """The watch on /leader fired: a hint to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """After a ``sync``. ``owner``: session that owns /leader, None if there is none. ``epoch``, ``version``: of /epoch.
+
+    ``flaw``: why this registry offers nothing to stand for (no /epoch, or an unreadable one), or None.
+    """
+
+    now_s: float
+    owner: int | None
+    epoch: int = 0
+    version: int = 0
+    flaw: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LookFailed:
+    now_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """The multi committed; ``fence`` is the version that /epoch has by it."""
+
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The multi was refused as a whole: on /leader somebody leads, on /epoch the race was lost."""
+
+    now_s: float
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotStood:
+    """The multi certainly was not sent."""
+
+    now_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoodUnknown:
+    """No answer came: the multi may have been applied, or be applied later."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettleFailed:
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What the leader reads of itself: the version of /epoch and the owner of /leader (None: absent)."""
+
+    version: int | None
+    owner: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deposed:
+    """A write of the term failed on the epoch, or the leader gives up: the term is over."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TermDrained:
+    """Every task of the term is over."""
+
+
+Event: TypeAlias = (
+    Start | Stop | Release | Yield | Connected | Disconnected | Lost | Tick | LeaderChanged | Looked | LookFailed
+    | Elected | Rejected | NotStood | StoodUnknown | SettleFailed | Probed | Deposed | TermDrained
+)
+
+
+# --- effects: what to do ---
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Make a new client, with a new session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close the session and throw the client away; if it can't be closed now, that is done before the next look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """``sync``, then read /leader with the watch, and /epoch. Answered by Looked or LookFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Commit the election multi. Answered by Elected, Rejected, NotStood or StoodUnknown."""
+
+    epoch: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """``sync`` and read whether the multi was applied. Answered by Elected, Looked or SettleFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeginTerm:
+    epoch: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseTerm:
+    """Start no new effect until ResumeTerm."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeTerm:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class EndTerm:
+    """From here on the term is over: cancel its tasks and await them. Answered by TermDrained."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """``sync`` and read /epoch and /leader: moves the deadline, and shows a lost fence. Answered by Probed, or not."""
+
+
+Effect: TypeAlias = Connect | Disconnect | Look | Stand | Settle | BeginTerm | PauseTerm | ResumeTerm | EndTerm | Probe
+
+
+RETRY_S = 0.5
+"""Pause after a failed look, stand or settling: short against a takeover, long against a hot loop."""
+
+REJECTIONS_AT_ONCE = 3
+"""A lost race is looked at again at once, so often; then with a pause, should somebody keep winning and vanishing."""
+
+POLL_FRACTION = 1 / 3
+"""A follower looks again every T/3 even without a watch event: watches are hints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All that the machine remembers. ``epoch``/``fence`` are of the term led, or stood for, in this candidacy."""
+
+    state: State = State.IDLE
+    session: int | None = None
+    timeout_s: float = 0.0
+    epoch: int = 0
+    fence: int = 0
+    highest: int = 0             # the highest epoch this process has seen or stood for
+    owner: int | None = None     # the session that led when last seen
+    look_at_s: float = 0.0
+    yield_until_s: float = 0.0
+    rejections: int = 0
+    stopping: bool = False
+    why: str = "not started"     # one sentence about the latest change, for the log and ``status``
+
+
+Stepped: TypeAlias = tuple[Standing, tuple[Effect, ...]]
+
+
+def step(standing: Standing, event: Event) -> Stepped:
+    """The next standing, and what to do, in order. Total: every event has a cell in every state."""
+    handler = TABLE[type(event)][_COLUMN[standing.state]]
+    return handler(standing, event)
+
+
+# --- cells ---
+
+
+def stay(standing: Standing, _: Event) -> Stepped:
+    return standing, ()
+
+
+def connect(standing: Standing, _: Event) -> Stepped:
+    return replace(standing, state=State.CONNECTING, why="connecting to ZooKeeper"), (Connect(),)
+
+
+def follow(standing: Standing, event: Connected) -> Stepped:
+    """A session: the candidacy begins with a look."""
+    following = replace(
+        standing, state=State.FOLLOWING, session=event.session, timeout_s=event.timeout_s, rejections=0,
+        why="connected",
+    )
+    return following, (Look(),)
+
+
+def abandon(standing: Standing, _: Event) -> Stepped:
+    """Give this candidacy up, and with it its session; nothing was led under it."""
+    return _candidacy_over(standing, "the session was lost"), (Disconnect(), Connect())
+
+
+def back(standing: Standing, event: Connected) -> Stepped:
+    """Reconnected while following. The watch may have gone with the connection, so look."""
+    return (standing, (Look(),)) if event.session == standing.session else abandon(standing, event)
+
+
+def same_only(standing: Standing, event: Connected) -> Stepped:
+    return (standing, ()) if event.session == standing.session else abandon(standing, event)
+
+
+def resettle(standing: Standing, event: Connected) -> Stepped:
+    return (standing, (Settle(),)) if event.session == standing.session else abandon(standing, event)
+
+
+def same_term(standing: Standing, event: Connected) -> Stepped:
+    return (standing, ()) if event.session == standing.session else _step_down(standing, "the session is a new one")
+
+
+def resume(standing: Standing, event: Connected) -> Stepped:
+    if event.session != standing.session:
+        return _step_down(standing, "the session is a new one")
+    return replace(standing, state=State.LEADING, why="reconnected with the same session"), (ResumeTerm(), Probe())
+
+
+def suspend(standing: Standing, _: Event) -> Stepped:
+    return replace(standing, state=State.SUSPENDED, why="the connection is down, the session may live"), (PauseTerm(),)
+
+
+def lose(standing: Standing, _: Event) -> Stepped:
+    return _step_down(standing, "the session was lost")
+
+
+def deposed(standing: Standing, event: Deposed) -> Stepped:
+    return _step_down(standing, event.why)
+
+
+def release(standing: Standing, event: Release) -> Stepped:
+    return _step_down(replace(standing, yield_until_s=event.until_s), "handing over as planned")
+
+
+def give_way(standing: Standing, event: Release | Yield) -> Stepped:
+    return replace(standing, yield_until_s=event.until_s), ()
+
+
+def look(standing: Standing, _: Event) -> Stepped:
+    return standing, (Look(),)
+
+
+def probe(standing: Standing, _: Event) -> Stepped:
+    return standing, (Probe(),)
+
+
+def decide(standing: Standing, event: Looked) -> Stepped:
+    """Somebody leads: follow. Nobody: stand, above every epoch seen, unless others shall have the chance first."""
+    if event.flaw is not None:
+        return _pause(standing, event.now_s, event.flaw), ()
+    if event.owner is not None and event.owner == standing.session:
+        # Left by a multi of ours that was not recognised. Nobody else can lead while it is there.
+        return _candidacy_over(standing, "a stray /leader of our own session"), (Disconnect(), Connect())
+    seen = replace(standing, highest=max(standing.highest, event.epoch))
+    if event.owner is not None:
+        new = event.owner != standing.owner
+        return replace(
+            seen, owner=event.owner, rejections=0, yield_until_s=0.0 if new else seen.yield_until_s,
+            look_at_s=event.now_s + standing.timeout_s * POLL_FRACTION, why="another supervisor leads",
+        ), ()
+    if event.now_s < standing.yield_until_s:
+        wait_s = min(standing.yield_until_s - event.now_s, RETRY_S)
+        return replace(seen, look_at_s=event.now_s + wait_s, why="giving others the chance to lead"), ()
+    epoch = seen.highest + 1
+    standing = replace(seen, state=State.CONTENDING, epoch=epoch, fence=event.version + 1, highest=epoch,
+                       why="nobody leads")
+    return standing, (Stand(epoch, event.version),)
+
+
+def look_later(standing: Standing, event: LookFailed) -> Stepped:
+    return _pause(standing, event.now_s, event.why), ()
+
+
+def look_due(standing: Standing, event: Tick) -> Stepped:
+    if event.now_s < standing.look_at_s:
+        return standing, ()
+    return replace(standing, look_at_s=event.now_s + RETRY_S), (Look(),)
+
+
+def lead(standing: Standing, event: Elected) -> Stepped:
+    leading = replace(standing, state=State.LEADING, fence=event.fence, owner=standing.session, rejections=0,
+                      yield_until_s=0.0, why="elected")
+    return leading, (BeginTerm(standing.epoch, event.fence), Probe())
+
+
+def rejected(standing: Standing, event: Rejected) -> Stepped:
+    following = replace(standing, state=State.FOLLOWING, rejections=standing.rejections + 1, why="lost the race")
+    if following.rejections <= REJECTIONS_AT_ONCE:
+        return following, (Look(),)
+    return _pause(following, event.now_s, following.why), ()
+
+
+def stand_later(standing: Standing, event: NotStood) -> Stepped:
+    return _pause(replace(standing, state=State.FOLLOWING), event.now_s, event.why), ()
+
+
+def settle(standing: Standing, event: StoodUnknown) -> Stepped:
+    return replace(standing, state=State.SETTLING, look_at_s=0.0, why=event.why), (Settle(),)
+
+
+def settle_later(standing: Standing, event: SettleFailed) -> Stepped:
+    return replace(standing, look_at_s=event.now_s + RETRY_S), ()
+
+
+def settle_due(standing: Standing, event: Tick) -> Stepped:
+    if event.now_s >= event.answered_s + standing.timeout_s:
+        return _candidacy_over(standing, "no answer within the session time"), (Disconnect(), Connect())
+    return (standing, (Settle(),)) if event.now_s >= standing.look_at_s else (standing, ())
+
+
+def not_ours(standing: Standing, event: Looked) -> Stepped:
+    """Settled: the multi was not applied. What was read meanwhile decides."""
+    return decide(replace(standing, state=State.FOLLOWING), event)
+
+
+def prove(standing: Standing, event: Tick) -> Stepped:
+    """The leader's own deadline, else one proof of life."""
+    ended = deadline(standing, event)
+    return ended if ended[1] else (standing, (Probe(),))
+
+
+def deadline(standing: Standing, event: Tick) -> Stepped:
+    if event.now_s < event.answered_s + standing.timeout_s:
+        return standing, ()
+    return _step_down(standing, f"no answer from ZooKeeper to anything sent in the last {standing.timeout_s:g} s")
+
+
+def still_ours(standing: Standing, event: Probed) -> Stepped:
+    if event.version != standing.fence:
+        return _step_down(standing, "the epoch moved on: another supervisor was elected")
+    if event.owner != standing.session:
+        return _step_down(standing, "/leader is gone or belongs to another session")
+    return standing, ()
+
+
+def halt(standing: Standing, _: Event) -> Stepped:
+    return replace(standing, state=State.STOPPED, session=None, stopping=True, why="stopped"), ()
+
+
+def leave(standing: Standing, _: Event) -> Stepped:
+    return replace(standing, state=State.STOPPED, session=None, stopping=True, why="stopped"), (Disconnect(),)
+
+
+def hand_over(standing: Standing, _: Event) -> Stepped:
+    return _step_down(replace(standing, stopping=True), "stopping")
+
+
+def stop_after(standing: Standing, _: Event) -> Stepped:
+    return replace(standing, stopping=True), ()
+
+
+def drained(standing: Standing, event: Event) -> Stepped:
+    """Only now may the session be closed (which deletes /leader at once) and the next candidacy begin."""
+    if standing.stopping:
+        return leave(standing, event)
+    return _candidacy_over(standing, standing.why), (Disconnect(), Connect())
+
+
+def _step_down(standing: Standing, why: str) -> Stepped:
+    return replace(standing, state=State.STEPPING_DOWN, why=why), (EndTerm(why),)
+
+
+def _candidacy_over(standing: Standing, why: str) -> Standing:
+    return replace(standing, state=State.CONNECTING, session=None, look_at_s=0.0, rejections=0, why=why)
+
+
+def _pause(standing: Standing, now_s: float, why: str) -> Standing:
+    return replace(standing, look_at_s=now_s + RETRY_S, why=why)
+
+
+# --- the table ---
+
+COLUMNS = (
+    State.IDLE, State.CONNECTING, State.FOLLOWING, State.CONTENDING, State.SETTLING, State.LEADING, State.SUSPENDED,
+    State.STEPPING_DOWN, State.STOPPED,
+)
+_COLUMN = {state: number for number, state in enumerate(COLUMNS)}
+_ = stay
+
+# fmt: off
+TABLE: Mapping[type, tuple[Callable[..., Stepped], ...]] = {
+    # in:          idle      connecting following   contending   settling      leading    suspended stepping    stopped
+    Start:         (connect,  _,        _,          _,           _,            _,         _,         _,          _),
+    Stop:          (halt,     leave,    leave,      leave,       leave,        hand_over, hand_over, stop_after, _),
+    Release:       (give_way, give_way, give_way,   give_way,    give_way,     release,   release,   give_way,   _),
+    Yield:         (give_way, give_way, give_way,   _,           _,            _,         _,         give_way,   _),
+    Connected:     (_,        follow,   back,       same_only,   resettle,     same_term, resume,    _,          _),
+    Disconnected:  (_,        _,        _,          _,           _,            suspend,   _,         _,          _),
+    Lost:          (_,        abandon,  abandon,    abandon,     abandon,      lose,      lose,      _,          _),
+    Tick:          (_,        _,        look_due,   _,           settle_due,   prove,     deadline,  _,          _),
+    LeaderChanged: (_,        _,        look,       _,           _,            probe,     _,         _,          _),
+    Looked:        (_,        _,        decide,     _,           not_ours,     _,         _,         _,          _),
+    LookFailed:    (_,        _,        look_later, _,           _,            _,         _,         _,          _),
+    Elected:       (_,        _,        _,          lead,        lead,         _,         _,         _,          _),
+    Rejected:      (_,        _,        _,          rejected,    _,            _,         _,         _,          _),
+    NotStood:      (_,        _,        _,          stand_later, _,            _,         _,         _,          _),
+    StoodUnknown:  (_,        _,        _,          settle,      _,            _,         _,         _,          _),
+    SettleFailed:  (_,        _,        _,          _,           settle_later, _,         _,         _,          _),
+    Probed:        (_,        _,        _,          _,           _,            still_ours, still_ours, _,        _),
+    Deposed:       (_,        _,        _,          _,           _,            deposed,   deposed,   _,          _),
+    TermDrained:   (_,        _,        _,          _,           _,            _,         _,         drained,    _),
+}
+# fmt: on

@@ -1,0 +1,104 @@
+"""One term of leadership, as the rest of the supervisor sees it. Made by ``coord.contender`` for the leader's loop.
+
+Whoever acts for the leader holds the ``Term``, calls ``check()`` before each effect, and puts ``fence_version`` in each
+write. ``check`` saves work and noise; what keeps a deposed leader from doing harm is the fence, not the check. A term
+never comes back: after it there is another ``Term``, with a higher epoch, another client and another session.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from supervisor.clients.zookeeper import Link
+from supervisor.clock import boottime_s
+from supervisor.coord.client import ElectionClient
+from supervisor.errors import NotLeader, NotSent
+
+Client = TypeVar("Client", bound=ElectionClient)
+
+
+class Term(Generic[Client]):
+    """``epoch``: its number. ``fence_version``: the version of /epoch that every write checks. ``client``: this term's.
+
+    ``recorded``: the epoch's object is in the store; until then the leader adopts, drains and revokes, but starts and
+    cleans nothing. ``distrust``: why nothing at all may be done to this registry (I10), or None. ``depose``: tells the
+    contender that the term has ended here. Safe to use from any thread.
+    """
+
+    def __init__(
+        self, epoch: int, fence_version: int, client: Client, timeout_s: float, *, depose: Callable[[str], None],
+        distrust: str | None = None,
+    ) -> None:
+        self.epoch = epoch
+        self.fence_version = fence_version
+        self.client = client
+        self.began_s = boottime_s()
+        self.over = threading.Event()
+        self._timeout_s = timeout_s
+        self._depose = depose
+        self._paused = False
+        self._recorded = False
+        self._distrust = distrust
+        self._why = ""
+
+    @property
+    def active(self) -> bool:
+        """May a new effect be started now?"""
+        return self._hindrance() is None
+
+    @property
+    def recorded(self) -> bool:
+        return self._recorded
+
+    @property
+    def distrust(self) -> str | None:
+        return self._distrust
+
+    def check(self) -> None:
+        """Raises NotLeader when the term is over for good, and NotSent while the connection is down (try next pass)."""
+        hindrance = self._hindrance()
+        if hindrance is not None:
+            raise hindrance
+
+    def fence_failed(self) -> NotLeader:
+        """A write failed on /epoch: somebody else was elected. Ends the term; returns the error to raise."""
+        return self._give_up("a write failed on the epoch: another supervisor was elected")
+
+    # What follows is for the contender alone.
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+
+    def end(self, why: str) -> None:
+        """From here on ``check`` raises NotLeader. Idempotent; the first reason stays."""
+        self._why = self._why or why
+        self.over.set()
+
+    def note_recorded(self) -> None:
+        self._recorded = True
+
+    def note_distrust(self, why: str) -> None:
+        self._distrust = self._distrust or why
+
+    def _hindrance(self) -> NotLeader | NotSent | None:
+        # The contender's thread may be as late as this one: after a SIGCONT nobody has been told anything (F2, F60).
+        if self.over.is_set():
+            return NotLeader(f"term {self.epoch} is over: {self._why}")
+        if self.client.link in (Link.LOST, Link.CLOSED):
+            return self._give_up("its session is gone")
+        if boottime_s() >= self.client.last_success_s + self._timeout_s:
+            return self._give_up(f"no answer from ZooKeeper to anything sent in the last {self._timeout_s:g} s")
+        if self._paused or self.client.link is not Link.CONNECTED:
+            return NotSent("the connection to ZooKeeper is down: nothing new is started until it is back")
+        return None
+
+    def _give_up(self, why: str) -> NotLeader:
+        """Over for good, whatever is heard later; the contender is told."""
+        self.end(why)
+        self._depose(why)
+        return NotLeader(f"term {self.epoch} is over: {why}")

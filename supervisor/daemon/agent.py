@@ -1,0 +1,216 @@
+"""Every supervisor, leader or not, is an agent: it says that it is there and starts the shims assigned to it.
+
+One thread with one long-lived session and one watch, on its own /assigned/<id>. A shim that it has started needs it no
+more; the guardian (beside this thread) only looks after shims that die. Made by ``wiring``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+
+import structlog
+
+from supervisor.clients.zookeeper import Link, ZooClient
+from supervisor.clock import boottime_s, wall_iso
+from supervisor.daemon.starting import Hosted, Refused, Starter
+from supervisor.errors import Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.model.records import Assignment, Member, Ownership, OwnState
+from supervisor.model.seen import Found, Unreadable
+from supervisor.model.transaction import Create, Transaction
+from supervisor.registry.attempt_writes import Exit, refuse
+from supervisor.registry.codec import encode
+from supervisor.registry.ids import new_op_id
+from supervisor.registry.layout import Layout, split_attempt
+from supervisor.registry.reading import seen
+
+log = structlog.get_logger(__name__)
+
+PERIOD_S = 2.0
+STARTERS = 4
+"""Assignments prepared at once: a slow store or application delays no other job's start."""
+
+
+class Agent:
+    """``connect``: makes a client that is not started yet. ``beat``: for the watchdog, once per round."""
+
+    def __init__(
+        self, me: Member, layout: Layout, connect: Callable[[Callable[[Link], None]], ZooClient], starter: Starter,
+        hosted: Hosted, beat: Callable[[], None], tell: Callable[[ZooClient | None], None] = lambda _client: None,
+    ) -> None:
+        self.wake = threading.Event()
+        self._me = me
+        self._layout = layout
+        self._connect = connect
+        self._starter = starter
+        self._hosted = hosted
+        self._beat = beat
+        self._tell = tell
+        self._stopping = threading.Event()
+        self._pool = ThreadPoolExecutor(STARTERS, thread_name_prefix="start")
+        self._under_way: set[str] = set()
+        self._lock = threading.Lock()
+        self._client: ZooClient | None = None
+        self._registered: int | None = None
+        self._said = ""
+
+    # -- for the daemon -------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> ZooClient | None:
+        """The present session, for readers such as /api/status; None while there is none."""
+        return self._client
+
+    @property
+    def registered(self) -> bool:
+        """The leader can see this host."""
+        client = self._client
+        session = client.session if client else None
+        return session is not None and self._registered == session.id and client is not None and (
+            client.link is Link.CONNECTED
+        )
+
+    def check_alone(self, timeout_s: float) -> None:
+        """Raises Conflict if another live supervisor has this id; a predecessor's session may take a while to end."""
+        client = self._open()
+        client.wait_connected(timeout_s)
+        path = self._layout.supervisor(self._me.id)
+        gone = threading.Event()
+        deadline_s = boottime_s() + timeout_s
+        while client.watch_exists(path, gone.set) is not None:
+            if not gone.wait(max(0.0, deadline_s - boottime_s())):
+                raise Conflict(
+                    f"supervisor id {self._me.id} is in use by a live supervisor: stop it, or set another supervisor.id"
+                )
+            gone.clear()
+
+    def run(self) -> None:
+        """Until ``stop``. A round that fails is repeated: shims and drivers go on meanwhile."""
+        while not self._stopping.is_set():
+            self._beat()
+            self.wake.clear()
+            try:
+                self._round()
+                self._said = ""
+            except SupervisorError as error:
+                self._say_once(str(error))
+            self.wake.wait(PERIOD_S)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._client is not None:
+            self._client.close()
+
+    def stop(self) -> None:
+        """End the loop and the session: the leader sees at once that this host takes nothing new."""
+        self._stopping.set()
+        self.wake.set()
+
+    # -- one round ------------------------------------------------------------------------------------------------
+
+    def _round(self) -> None:
+        client = self._open()
+        if client.link is not Link.CONNECTED:
+            client.wait_connected(PERIOD_S)
+        self._register(client)
+        entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set) or ()
+        with self._lock:
+            fresh = [entry for entry in entries if entry not in self._under_way]
+            self._under_way.update(fresh)
+        for entry in fresh:
+            self._pool.submit(self._start_guarded, client, entry)
+
+    def _open(self) -> ZooClient:
+        """The present client, or a new one: a session that was lost never comes back."""
+        if self._client is None or self._client.link in (Link.LOST, Link.CLOSED):
+            if self._client is not None:
+                self._client.close()
+            self._client = self._connect(lambda _link: self.wake.set())
+            self._client.start()
+        return self._client
+
+    def _register(self, client: ZooClient) -> None:
+        session = client.session
+        if session is None or self._registered == session.id:
+            return
+        if client.read(self._layout.assigned_to(self._me.id)) is None:
+            self._create(client, Create(self._layout.assigned_to(self._me.id), b""))
+        self._create(client, Create(self._layout.supervisor(self._me.id), encode(self._me), ephemeral=True))
+        node = client.read(self._layout.supervisor(self._me.id))
+        if node is None or node.stat.ephemeral_owner != session.id:
+            raise Conflict(f"supervisor id {self._me.id} is still held by another session: waiting for it to end")
+        self._registered = session.id
+        self._tell(client)
+        log.info("registered", supervisor=self._me.id, session=f"{session.id:x}", session_timeout_s=session.timeout_s)
+
+    def _create(self, client: ZooClient, create: Create) -> None:
+        try:
+            client.commit(Transaction("register", new_op_id(), (create,)))
+        except GuardFailed as failed:
+            if failed.kind != "node_exists":
+                raise
+        except OutcomeUnknown as error:
+            raise Unreachable(str(error)) from error
+
+    # -- one assignment -------------------------------------------------------------------------------------------
+
+    def _start_guarded(self, client: ZooClient, entry: str) -> None:
+        """The edge of a starter thread: whatever goes wrong with one assignment is that job's trouble alone."""
+        try:
+            self._start(client, entry)
+        except Unreachable as error:
+            log.warning("start_delayed", entry=entry, why=str(error), next="tried again while it is assigned here")
+        except Exception:
+            log.exception("start_failed", entry=entry)
+        finally:
+            with self._lock:
+                self._under_way.discard(entry)
+
+    def _start(self, client: ZooClient, entry: str) -> None:
+        uid, attempt = split_attempt(entry)
+        path = self._layout.assignment(self._me.id, uid, attempt)
+        given = seen(Assignment, client.read(path), path)
+        if given is None or self._hosted.has(entry):
+            return
+        if isinstance(given, Unreadable):
+            log.error("assignment_unreadable", entry=entry, why=given.reason, next="the leader takes it back")
+            return
+        own_path = self._layout.own(given.record.name)
+        own = seen(Ownership, client.read(own_path), own_path)
+        if not isinstance(own, Found) or not _is_current(own, given.record):
+            return                                         # taken back meanwhile; the leader sweeps the entry
+        try:
+            self._starter.start(given.record)
+        except Refused as refused:
+            self._refuse(client, given.record, own, refused)
+
+    def _refuse(self, client: ZooClient, given: Assignment, own: Found[Ownership], refused: Refused) -> None:
+        ended = Exit(refused.cause, refused.reason, permanent=refused.permanent)
+        tx = refuse(self._layout, given, own, ended, new_op_id(), wall_iso())
+        log.error(
+            "start_refused", job=given.name, uid=given.uid, attempt=given.attempt, cause=refused.cause.value,
+            why=refused.reason, next="quarantined until resume" if refused.permanent else "assigned again after back-off",
+        )
+        if tx is None:
+            return
+        try:
+            client.commit(tx)
+        except (GuardFailed, OutcomeUnknown) as error:
+            log.warning("refusal_not_recorded", job=given.name, uid=given.uid, attempt=given.attempt, why=str(error))
+
+    def _say_once(self, why: str) -> None:
+        if why != self._said:
+            self._said = why
+            log.warning("agent_waits", supervisor=self._me.id, why=why, next="drivers of this host go on meanwhile")
+
+
+def _is_current(own: Found[Ownership], given: Assignment) -> bool:
+    """A hint that spares a useless start; the claim's guards are what decides."""
+    record = own.record
+    return (
+        record.state is OwnState.ASSIGNED
+        and own.version == given.own_version
+        and (record.uid, record.attempt) == (given.uid, given.attempt)
+    )
+
+

@@ -1,0 +1,137 @@
+"""The leader's loop: observe, plan, check, act, record. This file is the product on one screen.
+
+One ``Controller`` per term of leadership, run in a thread of its own by ``daemon.leader``. It holds no policy (``plan``),
+no protocol (``registry``, ``coord``) and no knowledge of Spark. Watches, timers and signals only wake it; it rereads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from supervisor.act.carry_out import Came, Carried, Crew
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.coord.term import Term
+from supervisor.daemon.record import Pass, Recorder
+from supervisor.errors import NotLeader, Unreachable
+from supervisor.model.actions import Action, Plan
+from supervisor.model.view import View
+from supervisor.observe.bell import Bell, Rung
+from supervisor.observe.observer import Observer
+from supervisor.plan.check import violations
+from supervisor.plan.make import Policy, make_plan
+from supervisor.registry.layout import Layout
+
+PERIOD_S = 1.0
+PERIOD_MIN_S = 0.02
+FULL_READ_EVERY_S = 60.0
+REREAD_ALL_BELOW = 1_000
+"""Below so many names, rings whose names are unknown are answered by a full read at once; above, every 10 s."""
+CROWDED_FULL_READ_EVERY_S = 10.0
+
+
+class Controller:
+    """Acts for the leader as long as ``term`` lasts. ``beat``: called once per pass, for the watchdog."""
+
+    def __init__(
+        self, term: Term[ZooClient], layout: Layout, policy: Policy, recorder: Recorder, beat: Callable[[], None],
+    ) -> None:
+        self.wake = threading.Event()
+        self._term = term
+        self._policy = policy
+        self._recorder = recorder
+        self._beat = beat
+        self._crew = Crew(term, layout)
+        self._observer = Observer(term.client, layout, boottime_s, term.epoch)
+        self._bell = Bell(term.client, layout.doorbell, self.wake.set)
+        self._view: View | None = None
+        self._plan = Plan(())
+        self._reread: set[str] = set()
+        self._unsettled = True
+        self._full_at_s = float("-inf")
+
+    @property
+    def crew(self) -> Crew:
+        return self._crew
+
+    @property
+    def view(self) -> View | None:
+        """The latest view, or None before the first; for ``explain``, the sweeper and metrics."""
+        return self._view
+
+    @property
+    def plan(self) -> Plan:
+        return self._plan
+
+    def run(self) -> None:
+        """Pass after pass until the term is over. A pass that fails is repeated; it has had no effect by itself."""
+        while not self._term.over.is_set():
+            self._beat()
+            self.wake.clear()
+            try:
+                self.reconcile_once()
+            except Unreachable as error:
+                self._unsettled = True
+                self._recorder.skipped(self._term.epoch, error)
+            except NotLeader as error:
+                self._recorder.deposed(self._term.epoch, error)
+                break
+            self.wake.wait(self._wait_s())
+        self._crew.close()
+
+    def reconcile_once(self) -> Pass:
+        """One pass. Raises Unreachable (nothing was planned), NotLeader."""
+        begun_s = boottime_s()
+        self._term.check()
+        view = self._observe()
+        plan = self._without_busy(make_plan(view, self._policy, boottime_s()))
+        broken = violations(view, plan)
+        carried = self._act(plan.actions if not broken else ())
+        done = Pass(view, plan, broken, tuple(carried), begun_s, boottime_s())
+        self._recorder.record(done)
+        return done
+
+    def _observe(self) -> View:
+        """The view now: what the bell named, what we changed ourselves, and everything now and then."""
+        if self._unsettled:
+            self._term.client.sync()
+        changed = self._changed(self._bell.look())
+        term = self._term
+        view = self._observer.take_view(changed, recorded=term.recorded, distrust=term.distrust)
+        if changed is None:
+            self._full_at_s = boottime_s()
+        self._reread.clear()
+        self._unsettled = False
+        self._view = view
+        return view
+
+    def _changed(self, rung: Rung) -> set[str] | None:
+        since_full_s = boottime_s() - self._full_at_s
+        crowded = self._view is not None and len(self._view.rows) >= REREAD_ALL_BELOW
+        if since_full_s >= FULL_READ_EVERY_S or self._view is None:
+            return None
+        if rung.more and since_full_s >= (CROWDED_FULL_READ_EVERY_S if crowded else 0.0):
+            return None
+        return {*rung.names, *self._reread, *self._observer.in_motion()}
+
+    def _without_busy(self, plan: Plan) -> Plan:
+        """One action in flight per job: those whose last one is not known yet are left out."""
+        self._plan = plan
+        busy = self._crew.busy
+        return Plan(tuple(a for a in plan.actions if a.name not in busy), plan.notes, plan.alarms)
+
+    def _act(self, actions: tuple[Action, ...]) -> list[Carried]:
+        carried = self._crew.carry_out(actions)
+        for one in carried:
+            self._bell.note_own(one.ring)
+            self._reread.add(one.action.name)
+            self._unsettled |= one.came is Came.UNKNOWN
+        if any(one.came is Came.DONE for one in carried):
+            self.wake.set()
+        return carried
+
+    def _wait_s(self) -> float:
+        """Until the next pass: when a back-off or a full wait ends, at most the period."""
+        waits = [note.wait_s for note in self._plan.notes if note.wait_s is not None]
+        return max(PERIOD_MIN_S, min([PERIOD_S, *waits]))

@@ -1,0 +1,72 @@
+"""What leadership means to this process: a controller and a sweeper for as long as the term lasts.
+
+Called by ``coord.contender`` (its ``Duties``). ``step_down`` returns only when every task of the term is over: the old
+tasks of an earlier term never meet a new one (FLINK-9494, 9573).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import structlog
+
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.coord.term import Term
+from supervisor.daemon.controller import Controller
+from supervisor.daemon.sweeper import Sweeper
+
+log = structlog.get_logger(__name__)
+
+
+class Leader:
+    """At most one term at a time. ``failed`` is told of a defect in a loop: the process must not go on without it."""
+
+    def __init__(
+        self, make_controller: Callable[[Term[ZooClient]], Controller],
+        make_sweeper: Callable[[Term[ZooClient], Controller], Sweeper], failed: Callable[[str, BaseException], None],
+    ) -> None:
+        self._make_controller = make_controller
+        self._make_sweeper = make_sweeper
+        self._failed = failed
+        self._controller: Controller | None = None
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def controller(self) -> Controller | None:
+        """Of the present term, or None."""
+        return self._controller
+
+    def begin(self, term: Term[ZooClient]) -> None:
+        """Start the term's loops; returns at once."""
+        controller = self._make_controller(term)
+        sweeper = self._make_sweeper(term, controller)
+        self._controller = controller
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(f"{name}-{term.epoch}", loop), name=f"{name}-{term.epoch}")
+            for name, loop in (("controller", controller.run), ("sweeper", sweeper.run))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """Something changed that the bell does not ring for (the epoch was recorded)."""
+        if self._controller is not None:
+            self._controller.wake.set()
+
+    def step_down(self, term: Term[ZooClient]) -> None:
+        """Await every task of ``term``; its ``over`` is set already."""
+        self.wake()
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+        self._controller = None
+        log.info("stepped_down", epoch=term.epoch)
+
+    def _guarded(self, name: str, loop: Callable[[], None]) -> None:
+        try:
+            loop()
+        except BaseException as error:
+            log.exception("loop_failed", loop=name)
+            self._failed(name, error)
+            raise

@@ -1,0 +1,97 @@
+"""The last verb of a pass: what happened goes to the log (one canonical line) and to the metrics.
+
+Called by the controller. Reads the pass, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import structlog
+
+from supervisor.act.carry_out import Came, Carried
+from supervisor.errors import SupervisorError
+from supervisor.metrics import Metrics
+from supervisor.model.actions import Plan
+from supervisor.model.seen import Found
+from supervisor.model.state import state_of
+from supervisor.model.view import Row, View
+
+log = structlog.get_logger("supervisor.pass")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass: instants in BOOTTIME seconds; ``broken``: why its plan was not carried out."""
+
+    view: View
+    plan: Plan
+    broken: tuple[str, ...]
+    carried: tuple[Carried, ...]
+    begun_s: float
+    ended_s: float
+
+
+class Recorder:
+    """Keeps what was said last, so that a standing alarm is a line when it comes and goes, not at every pass."""
+
+    def __init__(self, metrics: Metrics, term_began_s: float) -> None:
+        self._metrics = metrics
+        self._term_began_s = term_began_s
+        self._alarms: frozenset[str] = frozenset()
+        self._first = True
+        self._why_skipped = ""
+
+    def record(self, done: Pass) -> None:
+        """Metrics always; a line when anything was done, changed or is wrong."""
+        states = Counter(state_of_row(row) for row in done.view.rows.values() if row.ref is not None)
+        self._metrics.set_fleet(states, done.view.epoch)
+        self._metrics.observe_pass(done.ended_s - done.begun_s)
+        for one in done.carried:
+            self._metrics.count_action(type(one.action).__name__, one.came.value)
+            self._say_action(done, one)
+        if self._first:
+            self._metrics.set_takeover(done.ended_s - self._term_began_s)
+        self._say_alarms(frozenset(done.plan.alarms) | frozenset(done.broken), done.view.epoch)
+        if done.carried or self._first or self._why_skipped:
+            log.info(
+                "pass", epoch=done.view.epoch, jobs=sum(states.values()), supervisors=len(done.view.members),
+                actions=dict(Counter(f"{type(c.action).__name__}:{c.came}" for c in done.carried)),
+                waiting=sum(1 for note in done.plan.notes if note.pending), alarms=len(self._alarms),
+                ms=round((done.ended_s - done.begun_s) * 1000, 1), first=self._first,
+            )
+        self._first = False
+        self._why_skipped = ""
+
+    def skipped(self, epoch: int, error: SupervisorError) -> None:
+        """A pass without a view: said once per reason."""
+        if str(error) != self._why_skipped:
+            self._why_skipped = str(error)
+            log.warning("pass_skipped", epoch=epoch, why=str(error), next="trying again; drivers go on meanwhile")
+
+    def deposed(self, epoch: int, error: SupervisorError) -> None:
+        log.warning("term_over", epoch=epoch, why=str(error), next="nothing more is done under this epoch")
+
+    def _say_action(self, done: Pass, one: Carried) -> None:
+        own = one.action.own.record
+        say = log.info if one.came is Came.DONE else log.warning
+        say(
+            "action", action=type(one.action).__name__, job=one.action.name, uid=own.uid, attempt=own.attempt,
+            epoch=done.view.epoch, why=one.action.why, outcome=one.came.value, detail=one.why,
+        )
+
+    def _say_alarms(self, alarms: frozenset[str], epoch: int) -> None:
+        for alarm in sorted(alarms - self._alarms):
+            log.error("alarm", epoch=epoch, why=alarm)
+        for alarm in sorted(self._alarms - alarms):
+            log.info("alarm_over", epoch=epoch, why=alarm)
+        self._alarms = alarms
+
+
+def state_of_row(row: Row) -> str:
+    """The state of a registered name, from its row."""
+    lease = row.lease.seen if row.lease else None
+    if row.flaws:
+        return "quarantined"
+    return state_of(row.ref, row.own, lease if isinstance(lease, Found) else None).state.value

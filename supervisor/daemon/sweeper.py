@@ -1,0 +1,102 @@
+"""The leader's broom: removes records and blobs of uids that are gone, slowly, beside the controller.
+
+One per term, in a thread of its own, so that a slow store never delays a pass. Failing is harmless: it tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from supervisor.act.carry_out import Crew
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.coord.term import Term
+from supervisor.errors import Corrupt, GuardFailed, NotLeader, OutcomeUnknown, SupervisorError
+from supervisor.model.seen import Found, Unreadable
+from supervisor.model.view import Row, View
+from supervisor.observe.observer import Observer
+from supervisor.registry.layout import Layout
+from supervisor.registry.record_sweep import Deletion, Listing, take_listing, to_sweep
+from supervisor.registry.sweep import BlobSweeper, References
+
+log = structlog.get_logger(__name__)
+
+FIRST_AFTER_S = 30.0
+EVERY_S = 600.0
+DELETIONS_MAX = 1_000
+"""Per sweep: ZooKeeper operations have a hard cap (I11)."""
+
+
+class Sweeper:
+    """``first_after_s``/``every_s``: when it sweeps (tests shorten them)."""
+
+    def __init__(
+        self, term: Term[ZooClient], layout: Layout, crew: Crew, blobs: BlobSweeper, *,
+        first_after_s: float = FIRST_AFTER_S, every_s: float = EVERY_S,
+    ) -> None:
+        self._term = term
+        self._layout = layout
+        self._crew = crew
+        self._blobs = blobs
+        self._first_after_s = first_after_s
+        self._every_s = every_s
+
+    def run(self) -> None:
+        """Until the term is over."""
+        wait_s = self._first_after_s
+        while not self._term.over.wait(wait_s):
+            wait_s = self._every_s
+            if self._term.distrust is not None or not self._term.recorded:
+                continue
+            try:
+                self.sweep_once()
+            except NotLeader:
+                return
+            except SupervisorError as error:
+                log.warning("sweep_failed", epoch=self._term.epoch, why=str(error), next="tried again later")
+
+    def sweep_once(self) -> int:
+        """One sweep; returns how much was removed. Raises SupervisorError when something could not be read."""
+        listing = take_listing(self._term.client, self._layout)
+        view = self._full_view()
+        if view.paused:
+            return 0
+        removed = sum(1 for one in to_sweep(listing, view.rows)[:DELETIONS_MAX] if self._delete(one))
+        blobs = len(self._blobs.scan(self._references))
+        if removed or blobs:
+            log.info("swept", epoch=self._term.epoch, records=removed, blobs=blobs)
+        return removed + blobs
+
+    def _full_view(self) -> View:
+        """Of its own: the listing must be older than the view it is judged by."""
+        return Observer(self._term.client, self._layout, boottime_s, self._term.epoch).take_view(None)
+
+    def _delete(self, deletion: Deletion) -> bool:
+        try:
+            self._crew.commit(deletion.transaction)
+        except (GuardFailed, OutcomeUnknown):
+            return False
+        return True
+
+    def _references(self) -> References:
+        """Whose blobs are needed, read now."""
+        self._term.client.sync()
+        listing = take_listing(self._term.client, self._layout)
+        return references(listing, self._full_view().rows)
+
+
+def references(listing: Listing, rows: Mapping[str, Row]) -> References:
+    """Live uids and those of kept results. Raises Corrupt if it can't be told whose blobs a name needs."""
+    uids: set[str] = set()
+    for row in rows.values():
+        if isinstance(row.ref, Unreadable) and not isinstance(row.own, Found):
+            raise Corrupt(f"the records of {row.name} are unreadable: no blob is swept until it is cancelled")
+        if isinstance(row.ref, Found):
+            uids.add(row.ref.record.uid)
+        if isinstance(row.own, Found):
+            uids.update(uid for uid in (row.own.record.uid, row.own.record.newest_uid) if uid)
+    uids.update(path.rpartition("/")[2] for path in listing.results)
+    uids.update(path.rpartition("/")[2].rpartition(".")[0] for path in listing.assignments)
+    return References(frozenset(uids))

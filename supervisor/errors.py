@@ -1,0 +1,82 @@
+"""Every error that crosses a module boundary, and the exit code of the CLI for it.
+
+Few types on purpose (kopf's permanent / temporary split): third-party exceptions are translated into these at the edge,
+in ``clients/``; nothing above imports kazoo or botocore to catch something. A message is one sentence that names the
+field, file or host concerned and, after it, the remedy.
+"""
+
+from __future__ import annotations
+
+
+class SupervisorError(Exception):
+    """Root of all errors. ``exit_code`` is what the command line exits with (CONTRACT: exit codes)."""
+
+    exit_code = 1
+
+
+class InvalidInput(SupervisorError):
+    """Wrong usage, an invalid spec or an invalid configuration file. Permanent: the same input fails again."""
+
+    exit_code = 2
+
+
+class NotFound(SupervisorError):
+    """The name does not exist (it was looked for and is absent, after a ``sync``)."""
+
+    exit_code = 3
+
+
+class Conflict(SupervisorError):
+    """It exists, or changed meanwhile. Reread before deciding anything."""
+
+    exit_code = 4
+
+
+class GuardFailed(Conflict):
+    """A guarded multi was rejected as a whole: nothing of it was applied.
+
+    ``path`` is the first guard that failed; ``kind`` is ``bad_version``, ``no_node``, ``node_exists`` or ``not_empty``;
+    ``index`` is the position of the operation within the transaction.
+    """
+
+    def __init__(self, path: str, kind: str, index: int) -> None:
+        super().__init__(f"{path} changed meanwhile ({kind})")
+        self.path = path
+        self.kind = kind
+        self.index = index
+
+
+class Unreachable(SupervisorError):
+    """ZooKeeper or the store did not answer in time. Nothing was acknowledged; transient."""
+
+    exit_code = 5
+
+
+class NotSent(Unreachable):
+    """The request was refused locally because there is no connection: it certainly has had no effect."""
+
+
+class OutcomeUnknown(SupervisorError):
+    """A write may or may not have been applied. Nothing may be deleted, and nothing acknowledged, on this."""
+
+    exit_code = 6
+
+
+class TimedOut(SupervisorError):
+    """A condition the user waited for did not come about in time."""
+
+    exit_code = 7
+
+
+class Corrupt(SupervisorError):
+    """A record, blob or artifact is there but cannot be believed: wrong JSON, schema, version or digest. Permanent."""
+
+
+class AccessDenied(SupervisorError):
+    """The store or ZooKeeper refused our credentials, or the bucket or directory is impossible."""
+
+    exit_code = 5
+
+
+class NotLeader(SupervisorError):
+    """The term of leadership under which this was attempted is over."""

@@ -1,0 +1,118 @@
+"""Plan and actions: frozen values that leave no choice to the one who carries them out, each with its reason.
+
+Made by ``plan``, checked there, carried out by ``act``, printed by ``explain``. An action holds the very records, with
+versions, that it was decided on; its guards come from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from supervisor.model.records import JobRef, Lease, Member, Outcome, Ownership
+from supervisor.model.restart import Account
+from supervisor.model.seen import Found, Seen
+from supervisor.model.view import Leftover
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """The full wait W went by on this sight of the lease (None: there was no lease)."""
+
+    lease: Seen[Lease]
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+    host: Member
+    account: Account
+    waited: Waited | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unassign:
+    name: str
+    why: str
+    own: Found[Ownership]
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    name: str
+    why: str
+    own: Found[Ownership]
+    lease: Seen[Lease]
+
+
+@dataclass(frozen=True, slots=True)
+class Bury:
+    name: str
+    why: str
+    own: Found[Ownership]
+    waited: Waited
+
+
+@dataclass(frozen=True, slots=True)
+class Conclude:
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+    outcome: Outcome
+    account: Account
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendExhausted:
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUp:
+    """``dead``: no attempt of the name can be alive and no newer uid owns it: ownership and lease are cleaned too."""
+
+    name: str
+    why: str
+    leftover: Leftover
+    own: Found[Ownership]
+    lease: Seen[Lease]
+    dead: bool
+    waited: Waited | None = None
+
+
+Action: TypeAlias = Assign | Unassign | Drain | Revoke | Bury | Conclude | SuspendExhausted | CleanUp
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Why nothing is done about a job now. ``wait_s``: seconds until the plan would differ by time alone, if known."""
+
+    name: str
+    why: str
+    wait_s: float | None = None
+    pending: bool = False
+    quarantined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """At most one action per name. ``alarms``: what a human should look at; ``notes``: why the others wait."""
+
+    actions: tuple[Action, ...]
+    notes: tuple[Note, ...] = ()
+    alarms: tuple[str, ...] = ()

@@ -1,0 +1,187 @@
+"""Why did the driver end? The evidence → a cause, and one sentence for humans. Decided by table, first row that fits.
+
+Pure and of the standard library only: the shim calls it once its driver tree is proven empty. The words searched for
+are Spark's own (SPARK.md): an error class or an exception name in a report of the bootstrap, or in the end of the log.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from supervisor.model.records import Cause, clip
+
+REASON_MAX_BYTES: Final = 400
+SHELL_SIGNAL_BASE: Final = 128
+"""A shell, and a JVM whose Python child was killed, exit with 128 + the signal (measured: 137 after SIGKILL)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """``status``: of the tree's root, exit code or −signal; None if nobody could wait for it.
+
+    ``stop_requested``: in any way, before the exit. ``killed_for``: what we killed it for, with the sentence.
+    ``begun``: the application was seen to run; None: it is not of the reporting kind. ``error``: the last ``error``
+    report, or ``""``. ``tail``: the end of the driver's output. ``oom_killed``: did the kernel kill a process of this
+    host (or cgroup) for lack of memory meanwhile (``oom_kill`` of /proc/vmstat or memory.events); None: not known.
+    """
+
+    status: int | None
+    unbounded: bool
+    stop_requested: bool = False
+    killed_for: tuple[Cause, str] | None = None
+    begun: bool | None = None
+    error: str = ""
+    tail: str = ""
+    oom_killed: bool | None = None
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended it, also when a shell or JVM passed it on as an exit code."""
+        if self.status is None:
+            return None
+        number = -self.status if self.status < 0 else self.status - SHELL_SIGNAL_BASE
+        return number if number in signal.valid_signals() else None
+
+    def mentions(self, words: tuple[str, ...]) -> str | None:
+        """The first of ``words`` that the report or the log holds."""
+        return next((word for word in words if word in self.error or word in self.tail), None)
+
+
+class Verdict(NamedTuple):
+    """``permanent``: trying again cannot help (quarantine)."""
+
+    cause: Cause
+    reason: str
+    permanent: bool = False
+
+
+CONFLICT_WORDS: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected")
+MEMORY_WORDS: Final = (
+    "OutOfMemoryError", "MemoryError", "Cannot allocate memory", "There is insufficient memory for the Java",
+)
+NOT_EXECUTABLE_WORDS: Final = ("command not found", "No such file or directory", "Permission denied", "not executable")
+NOT_EXECUTABLE: Final = (126, 127)
+"""What a shell exits with when it cannot run a command: spark-submit is a script that looks for Java."""
+
+HINTS: Final = {
+    "org.apache.hadoop.fs.s3a.S3AFileSystem not found": "the jars for s3a:// are missing: set spark.s3a_jars",
+    'No FileSystem for scheme "s3"': "Spark reads S3 as s3a://",
+    "UnsupportedClassVersionError": "Java is too old for this Spark or application",
+    "STREAMING_CHECKPOINT_MISSING_METADATA_FILE": "the checkpoint has lost its metadata file",
+    "No AWS Credentials provided": "no AWS credentials in the environment of the supervisor",
+    "Unable to load credentials from any": "no AWS credentials in the environment of the supervisor",
+    "java.net.BindException": "no free port: raise spark.port.maxRetries or set spark.ui.enabled=false",
+}
+"""Words of the log → what they usually mean, for the end of the sentence."""
+
+
+def classify(evidence: Evidence) -> Verdict:
+    """The cause of an exit."""
+    for applies, verdict in _TABLE:
+        if applies(evidence):
+            found = verdict(evidence)
+            return found._replace(reason=clip(found.reason, REASON_MAX_BYTES))
+    raise AssertionError("the last row fits everything")
+
+
+def _is_not_executable(e: Evidence) -> bool:
+    return e.status in NOT_EXECUTABLE and not e.begun and any(words in e.tail for words in NOT_EXECUTABLE_WORDS)
+
+
+def _finished(e: Evidence) -> Verdict:
+    return Verdict(Cause.FINISHED, f"{how(e.status)} of a bounded job")
+
+
+def _stopped(e: Evidence) -> Verdict:
+    if e.killed_for is not None and e.killed_for[0] is Cause.STOPPED:
+        return Verdict(Cause.STOPPED, e.killed_for[1])
+    return Verdict(Cause.STOPPED, f"stopped on request ({how(e.status)})")
+
+
+def _ours(e: Evidence) -> Verdict:
+    assert e.killed_for is not None
+    return Verdict(*e.killed_for)
+
+
+def _conflict(e: Evidence) -> Verdict:
+    word = e.mentions(CONFLICT_WORDS)
+    reason = f"Spark saw a second writer on the checkpoint ({word}): look for another driver on it"
+    return Verdict(Cause.CHECKPOINT_CONFLICT, reason)
+
+
+def _out_of_memory(e: Evidence) -> Verdict:
+    word = e.mentions(MEMORY_WORDS)
+    if word is not None:
+        return Verdict(Cause.OUT_OF_MEMORY, f"out of memory: {told(e) or word}")
+    if e.oom_killed:
+        return Verdict(Cause.OUT_OF_MEMORY, f"killed by the kernel for lack of memory ({how(e.status)})")
+    return Verdict(Cause.OUT_OF_MEMORY, f"{how(e.status)}, as the kernel does when memory is short, unless somebody did it")
+
+
+def _swallowed(e: Evidence) -> Verdict:
+    said = f" ({told(e)})" if told(e) else ""
+    reason = f"exit code 0 of an unbounded job: its query ended, or an exception was swallowed{said}"
+    return Verdict(Cause.EXITED_ZERO, reason)
+
+
+def _killed(e: Evidence) -> Verdict:
+    return Verdict(Cause.KILLED, f"{how(e.status)}, not by the supervisor")
+
+
+def _not_executable(e: Evidence) -> Verdict:
+    return Verdict(Cause.NOT_STARTED, f"exit code {e.status}: {told(e) or 'a command was not found'}", permanent=True)
+
+
+def _own_failure(e: Evidence) -> Verdict:
+    parts = [how(e.status), told(e)]
+    hint = next((hint for word, hint in HINTS.items() if word in e.error or word in e.tail), "")
+    return Verdict(Cause.USER_ERROR, ": ".join(part for part in parts if part) + (f" ({hint})" if hint else ""))
+
+
+_TABLE: Final[tuple[tuple[Callable[[Evidence], bool], Callable[[Evidence], Verdict]], ...]] = (
+    # A stop request comes first: whatever a driver does while it is being stopped is not its fault.
+    (lambda e: e.stop_requested, _stopped),
+    (lambda e: e.killed_for is not None, _ours),
+    (lambda e: e.status == 0 and not e.unbounded, _finished),
+    # Then what somebody said, before what the exit code lets us guess.
+    (lambda e: e.mentions(CONFLICT_WORDS) is not None, _conflict),
+    (lambda e: e.mentions(MEMORY_WORDS) is not None, _out_of_memory),
+    (lambda e: e.status == 0, _swallowed),
+    (lambda e: e.signal == signal.SIGKILL and e.oom_killed is not False, _out_of_memory),
+    (lambda e: e.signal is not None, _killed),
+    (_is_not_executable, _not_executable),
+    (lambda _: True, _own_failure),
+)
+
+
+def how(status: int | None) -> str:
+    """``exit code 1`` or ``killed by SIGKILL``."""
+    if status is None:
+        return "exit code unknown"
+    number = -status if status < 0 else status - SHELL_SIGNAL_BASE
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"exit code {status}"
+    return f"killed by {name}" + ("" if status < 0 else f" (exit code {status})")
+
+
+_ERROR_LINE: Final = re.compile(
+    r"^(?:Exception in thread \"[^\"]*\" |Caused by: |: )?((?:[\w$]+\.)*[\w$]*(?:Error|Exception|Interrupt|Failure)\b.*)$"
+)
+
+
+def told(evidence: Evidence) -> str:
+    """What the application said of its end: its report, else the last line of the log that names an error."""
+    if evidence.error and not evidence.error.startswith("SystemExit"):
+        return evidence.error
+    lines = evidence.tail.splitlines()
+    for line in reversed(lines):
+        match = _ERROR_LINE.match(line.strip())
+        if match:
+            return match[1]
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,44 @@
+"""All that a shim needs to run one attempt: written by the agent into the run directory, read by the shim.
+
+The hand-over between ``spark`` (what to execute) and ``shim`` (how to keep it within its lease). Stdlib only, because
+the shim imports it. The file has mode 0600: ``env`` may carry secrets, which never appear in argv.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from supervisor.model.records import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """``argv``/``env``/``cwd``: the driver, executed without a shell. Times in seconds.
+
+    ``reports``: the driver runs our bootstrap and says when it has begun (PySpark); else the supervisor of the host
+    looks at the checkpoint's commit log and tells the shim (JVM applications). ``cgroup``: absolute directory of the
+    attempt's own cgroup v2, or None where there is none.
+    """
+
+    cluster: str
+    hosts: str
+    root: str
+    session_timeout_s: float
+    supervisor: str
+    host: str
+    assignment: Assignment
+    lease_s: float
+    stop_grace_s: float
+    start_timeout_s: float
+    stall_timeout_s: float
+    unbounded: bool
+    reports: bool
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str
+    log_path: str
+    log_max_bytes: int = 64 * 1024 * 1024
+    log_keep: int = 5
+    cgroup: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)

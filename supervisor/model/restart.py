@@ -1,0 +1,109 @@
+"""Restart strategies: how long to wait after a failure, and when to stop trying (CONTRACT: ``restart``).
+
+Pure. No wall clock: an attempt's run time is measured by its own shim on CLOCK_BOOTTIME and travels in the ownership
+record, so the account survives a failover and needs no two clocks to agree. Used by ``plan`` and by ``list``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Strategy(StrEnum):
+    FIXED = "fixed"                # always ``initial``
+    EXPONENTIAL = "exponential"    # ``initial`` doubled per consecutive failure, at most ``max``
+    FAILURE_RATE = "failure-rate"  # ``initial`` each time; spent after ``attempts`` failures within ``reset_after``
+    NONE = "none"                  # no restart
+
+
+class OnExhausted(StrEnum):
+    FAIL = "fail"
+    SUSPEND = "suspend"
+
+
+RECENT_KEPT = 64
+"""The largest ``attempts`` that failure-rate accepts; one failure more is remembered, because the next one is too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """Durations in seconds; ``jitter`` a fraction of the delay (0 … 1); ``attempts`` None = no limit."""
+
+    strategy: Strategy = Strategy.EXPONENTIAL
+    initial_s: float = 1.0
+    max_s: float = 300.0
+    jitter: float = 0.2
+    reset_after_s: float = 600.0
+    attempts: int | None = None
+    on_exhausted: OnExhausted = OnExhausted.FAIL
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Failures up to and including the latest exit, and what follows from them."""
+
+    failures: int
+    charged: int
+    recent_s: tuple[float, ...]
+    delay_s: float
+    exhausted: bool
+
+
+def account(
+    policy: RestartPolicy, *, failures: int, charged: int, recent_s: tuple[float, ...], ran_s: float, failed: bool,
+    counts: bool, seed: str,
+) -> Account:
+    """Account for one exit.
+
+    ``failures``, ``charged``, ``recent_s``: as they stood when the attempt was assigned; ``recent_s`` (failure-rate only):
+    how long before the latest exit each charged failure within ``reset_after`` was, oldest first. ``ran_s``: how long the
+    driver lived. ``failed``: the exit was not planned. ``counts``: it is charged to the budget (a lost attempt is not).
+    ``seed``: makes the jitter differ between jobs and attempts while staying the same on every leader.
+    """
+    if not failed:
+        return Account(0, 0, (), 0.0, False)
+    if ran_s >= policy.reset_after_s:
+        failures, charged, recent_s = 0, 0, ()
+    recent_s = _aged(policy, recent_s, ran_s)
+    failures += 1
+    if counts:
+        charged += 1
+        recent_s = (*recent_s, 0.0)[-RECENT_KEPT - 1:] if policy.strategy is Strategy.FAILURE_RATE else ()
+    return Account(failures, charged, recent_s, _delay_s(policy, failures, seed), _exhausted(policy, charged, recent_s))
+
+
+def _aged(policy: RestartPolicy, recent_s: tuple[float, ...], ran_s: float) -> tuple[float, ...]:
+    """The charged failures still within ``reset_after``, each as old as it is at least by now.
+
+    Since the latest of them an attempt waited ``initial`` and ran. Time in a queue is not known here; leaving it out errs
+    towards giving up early, never towards a hot loop. Hundredths of a second are enough: the record has 4 KiB.
+    """
+    if policy.strategy is not Strategy.FAILURE_RATE:
+        return ()
+    passed_s = ran_s + policy.initial_s * (1 - policy.jitter)
+    return tuple(round(age_s + passed_s, 2) for age_s in recent_s if age_s + passed_s < policy.reset_after_s)
+
+
+def _delay_s(policy: RestartPolicy, failures: int, seed: str) -> float:
+    """The jitter spreads both ways, also at the cap: ``max`` is never exceeded, and jobs do not pile up on it."""
+    delay = policy.initial_s
+    if policy.strategy is Strategy.EXPONENTIAL:
+        longest = policy.max_s / (1 + policy.jitter)
+        delay = min(longest, policy.initial_s * 2.0 ** min(failures - 1, 40))
+    spread = zlib.crc32(seed.encode()) / 0xFFFFFFFF * 2 - 1      # -1 … 1, stable
+    return max(0.0, delay * (1 + policy.jitter * spread))
+
+
+def _exhausted(policy: RestartPolicy, charged: int, recent_s: tuple[float, ...]) -> bool:
+    """``attempts: N`` = N restarts after the first attempt. Failure-rate: more than N failures within ``reset_after``."""
+    if policy.strategy is Strategy.NONE:
+        return charged > 0
+    if policy.attempts is None:
+        return False
+    if policy.strategy is Strategy.FAILURE_RATE:
+        return len(recent_s) > min(policy.attempts, RECENT_KEPT)
+    return charged > policy.attempts

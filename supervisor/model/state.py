@@ -1,0 +1,140 @@
+"""What users see: the state of a job, derived from its records. Pure; used by ``list``, ``show`` and metrics.
+
+The words are those of CONTRACT (``list -o json``: ``state``); nothing stores them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from supervisor.model.records import (
+    PLANNED_CAUSES,
+    UNCHARGED_CAUSES,
+    Cause,
+    Desired,
+    Entry,
+    JobRef,
+    Lease,
+    Outcome,
+    Ownership,
+    OwnState,
+    Phase,
+    Result,
+)
+from supervisor.model.restart import Account, account
+from supervisor.model.seen import Found, Seen, Unreadable
+
+
+class JobState(StrEnum):
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    BACKOFF = "backoff"
+    SUSPENDED = "suspended"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    CANCELLED = "cancelled"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """State, and the sentence that says why."""
+
+    state: JobState
+    reason: str
+
+
+ENDED = {
+    Outcome.CANCELLED: JobState.CANCELLED,
+    Outcome.FAILED: JobState.FAILED,
+    Outcome.FINISHED: JobState.FINISHED,
+}
+
+
+def state_of(ref: Seen[JobRef], own: Seen[Ownership], lease: Seen[Lease]) -> Shown:
+    """The state of a registered job. ``lease``: of the name, whoever's it is."""
+    for record, what in ((ref, "reference"), (own, "ownership")):
+        if isinstance(record, Unreadable):
+            return Shown(JobState.QUARANTINED, f"its {what} is unreadable: {record.reason}")
+    if not isinstance(ref, Found) or not isinstance(own, Found):
+        return Shown(JobState.QUARANTINED, "its ownership record is missing")
+    job, owner = ref.record, own.record
+    if owner.uid != job.uid:
+        return _not_yet_owned(job, owner)
+    if owner.state in (OwnState.DRAINING, OwnState.REVOKED):
+        return Shown(JobState.STOPPING, f"attempt {owner.attempt} is being stopped ({owner.state.value})")
+    if owner.state is OwnState.CLAIMED:
+        return _of_claimed(job, owner, lease)
+    if job.desired is Desired.SUSPENDED:
+        return Shown(JobState.SUSPENDED, job.changed.detail or "suspended")
+    if owner.state is OwnState.ASSIGNED:
+        return Shown(JobState.STARTING, f"assigned to {owner.supervisor}")
+    if owner.state is OwnState.EXITED and owner.restart_nonce == job.restart_nonce:
+        return _of_exited(job, owner)
+    return Shown(JobState.PENDING, "waiting for the leader to place it")
+
+
+def state_of_ended(result: Result) -> Shown:
+    """The state of a uid with a terminal result."""
+    return Shown(ENDED[result.outcome], result.reason)
+
+
+def account_of(job: JobRef, own: Ownership) -> Account:
+    """The account after the latest exit of ``own``: failures up to and including it, and the back-off that follows."""
+    return account(
+        job.terms.restart, failures=own.failures, charged=own.charged, recent_s=own.recent_s, ran_s=own.ran_s,
+        failed=own.cause not in PLANNED_CAUSES, counts=own.cause not in UNCHARGED_CAUSES,
+        seed=f"{own.uid}.{own.attempt}",
+    )
+
+
+def history_of(ref: JobRef | None, own: Ownership | None, result: Result | None, uid: str) -> tuple[Entry, ...]:
+    """What happened to ``uid``, oldest first: from the ownership, what the user last changed, and the result."""
+    entries: list[Entry] = []
+    if ref is not None:
+        entries += [Entry(ref.submitted_at, "submitted"), ref.changed]
+    if own is not None and own.uid == uid:
+        entries += own.history
+    if result is not None:
+        entries += result.history
+    unique = {(entry.at, entry.event): entry for entry in entries}
+    return tuple(sorted(unique.values(), key=lambda entry: entry.at))
+
+
+def _not_yet_owned(job: JobRef, own: Ownership) -> Shown:
+    """The ownership is still about an earlier submission of the name."""
+    if job.desired is Desired.SUSPENDED:
+        return Shown(JobState.SUSPENDED, job.changed.detail or "suspended")
+    if own.state in (OwnState.VACANT, OwnState.EXITED):
+        return Shown(JobState.PENDING, "waiting for the leader to place it")
+    return Shown(JobState.PENDING, f"attempt {own.attempt} of an earlier submission has not ended yet ({own.state.value})")
+
+
+def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
+    if job.desired is Desired.SUSPENDED:
+        return Shown(JobState.STOPPING, "suspended: waiting for its driver to stop")
+    if not isinstance(lease, Found) or lease.record.claim != own.claim:
+        return Shown(JobState.STARTING, f"claimed on {own.host}")
+    phase = lease.record.phase
+    if phase is Phase.RUNNING:
+        return Shown(JobState.RUNNING, f"running on {own.host}")
+    if phase is Phase.STOPPING:
+        return Shown(JobState.STOPPING, "its driver is being stopped")
+    return Shown(JobState.STARTING, f"starting on {own.host}: {phase.value}")
+
+
+def _of_exited(job: JobRef, own: Ownership) -> Shown:
+    why = own.reason or (own.cause.value if own.cause else "exited")
+    if own.permanent:
+        return Shown(JobState.QUARANTINED, why)
+    if own.cause is Cause.FINISHED:
+        return Shown(JobState.FINISHED, why)
+    if own.cause in PLANNED_CAUSES:
+        return Shown(JobState.PENDING, "to be started again")
+    acc = account_of(job, own)
+    if acc.exhausted:
+        return Shown(JobState.FAILED, f"restart budget is spent: {why}")
+    return Shown(JobState.BACKOFF, f"failure {acc.failures}, next attempt after {acc.delay_s:.1f} s: {why}")

@@ -1,0 +1,87 @@
+"""A ZooKeeper multi as a value: built by ``registry``, carried out by ``clients.zookeeper``, compared in tests.
+
+All operations of a transaction are applied, or none. ``id`` is unique per transaction and stored in what it writes, so
+that an unknown outcome can be settled by reading back (DESIGN §5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+ANY_VERSION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    path: str
+    data: bytes
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetData:
+    path: str
+    data: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    path: str
+    version: int
+
+
+Op: TypeAlias = Create | SetData | Delete | Check
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """``what`` names the write for logs (``assign``, ``cancel`` …); ``id`` settles unknown outcomes."""
+
+    what: str
+    id: str
+    ops: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What ZooKeeper says about a znode. ``mzxid`` is unique per change, also across a delete and re-create."""
+
+    version: int
+    mzxid: int
+    czxid: int = 0
+    ephemeral_owner: int = 0
+    children: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A znode as read. ``None`` in place of a Node means: ZooKeeper said that it does not exist (never: unknown)."""
+
+    data: bytes
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A multi that was applied. ``sent_at_s``: BOOTTIME read before it was sent. ``versions``: the new data version of
+    each operation's znode (0 for a create, None for a check or delete)."""
+
+    sent_at_s: float
+    versions: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """A pipelined read. ``sent_at_s``: BOOTTIME before the first was sent; ``received_at_s``: after the last answer."""
+
+    nodes: tuple[Node | None, ...]
+    sent_at_s: float
+    received_at_s: float

@@ -1,0 +1,281 @@
+"""The rows of ``list`` and ``show``: from the records to the keys that CONTRACT fixes, nulls included.
+
+Called by ``cli`` and by ``status``. Reads, never writes, and decides nothing: wall time is used here because everything
+is for display. Rows of registered jobs come from the View of ``observer``, those of ended uids from their results. A
+record that cannot be read is a row of its own, ``quarantined`` with the reason, and disturbs no other row (I9).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from supervisor.clock import wall_iso
+from supervisor.model.records import Cause, JobRef, Lease, Outcome, Ownership, OwnState, Progress, Result
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.state import JobState, Shown, account_of, state_of, state_of_ended
+from supervisor.model.transaction import Node, Reads
+from supervisor.model.view import LeaseSight, Row, View
+from supervisor.registry.ids import name_suffix
+from supervisor.registry.layout import Layout
+from supervisor.registry.reading import seen, seen_all
+
+OCCUPYING = frozenset({OwnState.ASSIGNED, OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED})
+LEASED = OCCUPYING - {OwnState.ASSIGNED}
+ENDINGS = frozenset(cause.value for cause in Cause)
+
+
+class Zoo(Protocol):
+    """What listing needs of a ZooKeeper client. Each raises Unreachable."""
+
+    def read(self, path: str) -> Node | None: ...
+    def read_many(self, paths: Sequence[str]) -> Reads: ...
+    def children(self, path: str) -> tuple[str, ...] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One object of ``list -o json``, in CONTRACT's order. None: unknown, or there is none. Times: ISO 8601, UTC."""
+
+    name: str | None
+    uid: str | None = None
+    revision: int | None = None
+    desired: str | None = None
+    state: str = JobState.QUARANTINED.value
+    reason: str = ""
+    attempt: int | None = None
+    supervisor: str | None = None
+    host: str | None = None
+    driver_pid: int | None = None
+    shim_pid: int | None = None
+    started_at: str | None = None
+    since: str | None = None
+    restarts: int | None = None
+    failures: int | None = None
+    next_attempt_at: str | None = None
+    checkpoint: str | None = None
+    progress: Progress | None = None
+
+    def document(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+# -- all jobs -----------------------------------------------------------------------------------------------------
+
+
+def take_rows(
+    zoo: Zoo, layout: Layout, view: View, wall_now_s: float, *, every_uid: bool = False,
+    reasons: Mapping[str, str] = MappingProxyType({}),
+) -> list[JobRow]:
+    """The rows of ``list``, by name: of each name the live uid, else the newest if it failed.
+
+    ``every_uid``: all that is kept, cancelled and finished ones included. ``reasons``: name → why it is pending.
+    """
+    rows = [row_of(row, wall_now_s, reasons.get(name)) for name, row in view.rows.items() if _is_listed(row)]
+    live = {row.uid for row in rows}
+    results = _all_results(zoo, layout) if every_uid else _newest_results(zoo, layout, view)
+    names = {name_suffix(name): name for name in view.rows}
+    for uid, result in results.items():
+        if uid not in live and (every_uid or not _is_hidden(result)):
+            rows.append(row_of_result(uid, result, names.get(uid.rpartition("-")[2])))
+    return sorted(rows, key=lambda row: (row.name or "", row.uid not in live, _newest_first(row.uid)))
+
+
+def _is_listed(row: Row) -> bool:
+    return row.ref is not None or isinstance(row.own, Unreadable) or bool(row.flaws)
+
+
+def _is_hidden(result: Seen[Result]) -> bool:
+    return isinstance(result, Found) and result.record.outcome is not Outcome.FAILED
+
+
+def _all_results(zoo: Zoo, layout: Layout) -> dict[str, Seen[Result]]:
+    return _results(zoo, layout, zoo.children(layout.results) or ())
+
+
+def _newest_results(zoo: Zoo, layout: Layout, view: View) -> dict[str, Seen[Result]]:
+    """Of names without a reference. Older failed uids are history: nothing can be done about them any more."""
+    owns = [row.own.record for row in view.rows.values() if row.ref is None and isinstance(row.own, Found)]
+    return _results(zoo, layout, [own.newest_uid or own.uid for own in owns if own.newest_uid or own.uid])
+
+
+def _results(zoo: Zoo, layout: Layout, uids: Sequence[str]) -> dict[str, Seen[Result]]:
+    paths = [layout.result(uid) for uid in uids]
+    found: list[Seen[Result]] = seen_all(Result, paths, zoo.read_many(paths).nodes)
+    return {uid: result for uid, result in zip(uids, found, strict=True) if result is not None}
+
+
+def _newest_first(uid: str | None) -> tuple[int, ...]:
+    return tuple(-ord(char) for char in uid or "")
+
+
+# -- one job ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OneJob:
+    """The records behind ``show NAME``. ``uid``: the live one, else the newest; empty if nothing says which."""
+
+    row: Row
+    result: Seen[Result]
+    uid: str
+
+    @property
+    def ref(self) -> JobRef | None:
+        return self.row.ref.record if isinstance(self.row.ref, Found) else None
+
+    @property
+    def own(self) -> Ownership | None:
+        return self.row.own.record if isinstance(self.row.own, Found) else None
+
+
+def read_job(zoo: Zoo, layout: Layout, name: str) -> OneJob | None:
+    """The live uid of ``name``, else its newest. None: no such name, or nothing of it is kept. Call ``sync`` before."""
+    paths = [layout.job(name), layout.own(name), layout.lease(name)]
+    reads = zoo.read_many(paths)
+    ref: Seen[JobRef] = seen(JobRef, reads.nodes[0], paths[0])
+    own: Seen[Ownership] = seen(Ownership, reads.nodes[1], paths[1])
+    lease: Seen[Lease] = seen(Lease, reads.nodes[2], paths[2])
+    row = Row(name, ref, own, lease=LeaseSight(lease, reads.received_at_s, reads.sent_at_s))
+    if isinstance(ref, Found):
+        return OneJob(row, None, ref.record.uid)
+    uid = (own.record.newest_uid or own.record.uid) if isinstance(own, Found) else ""
+    if ref is not None or isinstance(own, Unreadable):
+        return OneJob(row, None, uid)
+    result: Seen[Result] = seen(Result, zoo.read(layout.result(uid)), layout.result(uid)) if uid else None
+    return None if result is None else OneJob(row, result, uid)
+
+
+def job_row(job: OneJob, wall_now_s: float, why: str | None = None) -> JobRow:
+    """The row of ``show``; ``why``: it is pending."""
+    if job.result is not None:
+        return row_of_result(job.uid, job.result, job.row.name)
+    return row_of(job.row, wall_now_s, why)
+
+
+# -- records to rows ----------------------------------------------------------------------------------------------
+
+
+def row_of(row: Row, wall_now_s: float, why: str | None = None) -> JobRow:
+    """The row of a registered name, or of one whose records are corrupt."""
+    lease = row.lease.seen if row.lease is not None else None
+    shown = state_of(row.ref, row.own, lease)
+    if row.flaws:
+        shown = Shown(JobState.QUARANTINED, "; ".join(row.flaws))
+    if row.ref is None and isinstance(row.own, Unreadable):
+        shown = Shown(JobState.QUARANTINED, f"its ownership is unreadable: {row.own.reason}")
+    if not isinstance(row.ref, Found):
+        return JobRow(row.name, state=shown.state.value, reason=shown.reason)
+    job = row.ref.record
+    base = JobRow(
+        name=row.name, uid=job.uid, revision=job.revision, desired=job.desired.value, state=shown.state.value,
+        reason=shown.reason, checkpoint=job.terms.checkpoint, since=job.changed.at,
+    )
+    if not isinstance(row.own, Found):
+        return base
+    next_at_s = _next_attempt_s(job, row.own.record) if shown.state is JobState.BACKOFF else None
+    if next_at_s is not None and next_at_s <= wall_now_s:
+        shown = Shown(JobState.PENDING, f"to be started again: {row.own.record.reason}")
+    if shown.state is JobState.PENDING and why is not None:
+        shown = Shown(JobState.PENDING, why)
+    base = replace(
+        base, state=shown.state.value, reason=shown.reason, restarts=0, failures=0,
+        next_attempt_at=None if next_at_s is None else wall_iso(next_at_s),
+    )
+    return _with_own(base, job, row.own.record, lease)
+
+
+def _with_own(base: JobRow, job: JobRef, own: Ownership, lease: Seen[Lease]) -> JobRow:
+    """What the ownership and the lease add, if they are about this uid."""
+    if own.uid != job.uid:
+        return base
+    changes = [entry.at for entry in own.history[-1:]]
+    known = replace(
+        base, attempt=own.attempt or None, restarts=max(0, own.claims - 1), failures=_failures(job, own),
+        since=max([job.changed.at, *changes]),
+    )
+    if own.state not in OCCUPYING:
+        return known
+    known = replace(known, supervisor=own.supervisor or None, host=own.host or None)
+    if own.state not in LEASED or not isinstance(lease, Found) or not _is_of(lease.record, own):
+        return known
+    driver = lease.record.driver
+    since = lease.record.since if own.state is OwnState.CLAIMED and lease.record.since else known.since
+    return replace(
+        known, driver_pid=driver.pid, shim_pid=driver.shim_pid, started_at=driver.started_at, since=since,
+        progress=lease.record.progress,
+    )
+
+
+def _is_of(lease: Lease, own: Ownership) -> bool:
+    return (lease.uid, lease.attempt, lease.claim) == (own.uid, own.attempt, own.claim)
+
+
+def _failures(job: JobRef, own: Ownership) -> int:
+    """Consecutive, since the last reset: a resume or restart that is not carried out yet counts as one."""
+    if own.restart_nonce != job.restart_nonce:
+        return 0
+    return account_of(job, own).failures if own.state is OwnState.EXITED else own.failures
+
+
+def _next_attempt_s(job: JobRef, own: Ownership) -> float | None:
+    """Wall time, for display: of the exit, plus the back-off."""
+    exited_s = exited_at_s(own)
+    return None if exited_s is None else exited_s + account_of(job, own).delay_s
+
+
+def exited_at_s(own: Ownership) -> float | None:
+    """Wall time of the exit of the attempt in ``own``, by its own history; None if that does not tell."""
+    for entry in reversed(own.history):
+        if entry.attempt == own.attempt and entry.event in ENDINGS:
+            return seconds_of(entry.at)
+    return None
+
+
+def seconds_of(iso: str) -> float | None:
+    """Seconds since the epoch of an ISO 8601 time; None for anything else."""
+    try:
+        return datetime.fromisoformat(iso).timestamp()
+    except ValueError:
+        return None
+
+
+def row_of_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
+    """The row of an ended uid. ``name``: whose uid it is, as far as it is known without the record."""
+    if not isinstance(result, Found):
+        reason = result.reason if result is not None else "its result is gone"
+        return JobRow(name, uid=uid, reason=f"its result is unreadable: {reason}")
+    record, shown = result.record, state_of_ended(result.record)
+    return JobRow(
+        name=record.name, uid=record.uid, revision=record.revision or None, state=shown.state.value,
+        reason=shown.reason, attempt=record.attempt or None, since=record.at, restarts=max(0, record.claims - 1),
+        failures=record.failures, checkpoint=record.terms.checkpoint if record.terms else None,
+    )
+
+
+def aged(view: View, now_s: float, wall_now_s: float) -> View:
+    """``view`` of an observer that has just begun, as one would have it that saw each exit when it happened.
+
+    For the reasons of ``list`` only: a fresh look would take every back-off for one that begins now.
+    """
+    rows = {name: _aged(row, now_s, wall_now_s) for name, row in view.rows.items()}
+    return replace(view, rows=MappingProxyType(rows))
+
+
+def _aged(row: Row, now_s: float, wall_now_s: float) -> Row:
+    if not isinstance(row.own, Found) or row.own.record.state is not OwnState.EXITED:
+        return row
+    exited_s = exited_at_s(row.own.record)
+    return row if exited_s is None else replace(row, own_seen_s=now_s - max(0.0, wall_now_s - exited_s))
+
+
+def counted(rows: Iterable[JobRow]) -> dict[str, int]:
+    """How many rows are in each state that occurs."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.state] = counts.get(row.state, 0) + 1
+    return dict(sorted(counts.items()))

@@ -1,0 +1,264 @@
+"""ZooKeeper → View. Keeps the whole view in memory and rereads what changed, in pipelined reads.
+
+Called by the controller once per pass (and by ``list`` and ``explain``, for one full view). Reads, never writes. A read
+that fails raises ``Unreachable``: there is no view then, and nothing is planned. Cost per pass: a handful of fixed
+reads, what the doorbell named, and a slice of the leases; a full read only at takeover and rarely after.
+
+The lease of a name is always read in a request sent after its ownership was received: for ``draining`` and ``revoked``
+the wait counts from a lease that was read after the fence was seen (DESIGN §7.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Protocol
+
+from supervisor.errors import InvalidInput
+from supervisor.model.location import digest
+from supervisor.model.records import (
+    CheckpointClaim,
+    Cleanliness,
+    JobRef,
+    Lease,
+    Member,
+    Ownership,
+    OwnState,
+    Phase,
+    Result,
+)
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.transaction import Node, Reads
+from supervisor.model.view import LeaseSight, Leftover, Row, View
+from supervisor.observe.sights import Sights
+from supervisor.registry.layout import Layout
+from supervisor.registry.reading import seen, seen_all
+
+LEASED = frozenset({OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED})
+LEASE_READS_PER_S = 500
+"""Budget of the lease sweep: up to 1,000 jobs, every lease is read every two seconds; beyond, once per lease length."""
+
+
+class Zoo(Protocol):
+    """What observing needs of a ZooKeeper client. Each raises Unreachable."""
+
+    def read(self, path: str) -> Node | None: ...
+    def read_many(self, paths: Sequence[str]) -> Reads: ...
+    def children(self, path: str) -> tuple[str, ...] | None: ...
+
+
+class Observer:
+    """One per term of leadership (first sights must not outlive it). Not thread-safe."""
+
+    def __init__(self, zoo: Zoo, layout: Layout, clock: Callable[[], float], epoch: int) -> None:
+        self._zoo = zoo
+        self._layout = layout
+        self._clock = clock
+        self._epoch = epoch
+        self._sights = Sights()
+        self._rows: dict[str, Row] = {}
+        self._swept_at_s = clock()
+        self._errors: dict[str, str] = {}
+
+    def take_view(self, changed: Iterable[str] | None, *, recorded: bool = True, distrust: str | None = None) -> View:
+        """The view now. ``changed``: the names to reread, None for everything."""
+        if changed is None:
+            self._read_everything()
+        else:
+            self._read_names(sorted(set(changed)))
+        self._read_leases()
+        paused = self._zoo.read(self._layout.pause) is not None
+        return View(
+            rows=MappingProxyType(dict(self._rows)), members=MappingProxyType(self._members()), epoch=self._epoch,
+            recorded=recorded, paused=paused, distrust=distrust, errors=tuple(self._errors.values()),
+        )
+
+    def in_motion(self) -> set[str]:
+        """Names whose ownership is about to change by other hands: reread at every pass, for what the bell forgot."""
+        return {name for name, row in self._rows.items() if _is_moving(row)}
+
+    # -- names ----------------------------------------------------------------------------------------------------
+
+    def _read_everything(self) -> None:
+        layout = self._layout
+        names = set(self._children(layout.jobs)) | set(self._children(layout.owns))
+        uids = self._children(layout.results)
+        for gone in self._rows.keys() - names:
+            self._drop(gone)
+        self._errors.clear()
+        paths = [layout.result(uid) for uid in uids]
+        results = self._decode_results(paths, self._zoo.read_many(paths).nodes)
+        dirty: dict[str, list[Found[Result]]] = {}
+        for result in results:
+            dirty.setdefault(result.record.name, []).append(result)
+        self._read_rows(sorted(names), dirty)
+
+    def _read_names(self, names: list[str]) -> None:
+        """Reread some names. Their results: of the uids that the old and the new records speak of."""
+        if not names:
+            return
+        old = {name: self._rows.get(name) for name in names}
+        owns, refs = self._own_and_ref(names)
+        uids: dict[str, None] = {}
+        for name, own, ref in zip(names, owns[0], refs, strict=True):
+            for uid in _uids_of(own, ref, old[name]):
+                uids[uid] = None
+        paths = [self._layout.result(uid) for uid in uids]
+        dirty: dict[str, list[Found[Result]]] = {}
+        for result in self._decode_results(paths, self._zoo.read_many(paths).nodes):
+            dirty.setdefault(result.record.name, []).append(result)
+        self._set_rows(names, owns, refs, dirty)
+
+    def _read_rows(self, names: list[str], dirty: dict[str, list[Found[Result]]]) -> None:
+        owns, refs = self._own_and_ref(names)
+        self._set_rows(names, owns, refs, dirty)
+
+    def _own_and_ref(self, names: list[str]) -> tuple[tuple[list[Seen[Ownership]], float], list[Seen[JobRef]]]:
+        layout = self._layout
+        own_paths, ref_paths = [layout.own(name) for name in names], [layout.job(name) for name in names]
+        reads = self._zoo.read_many([*own_paths, *ref_paths])
+        owns = seen_all(Ownership, own_paths, reads.nodes[: len(names)])
+        refs = seen_all(JobRef, ref_paths, reads.nodes[len(names):])
+        return (owns, reads.received_at_s), refs
+
+    def _decode_results(self, paths: list[str], nodes: Sequence[Node | None]) -> list[Found[Result]]:
+        """The dirty ones. An unreadable result is an error of its own: it blocks nothing but itself."""
+        dirty = []
+        for path, result in zip(paths, seen_all(Result, paths, nodes), strict=True):
+            self._errors.pop(path, None)
+            if isinstance(result, Unreadable):
+                self._errors[path] = result.reason
+            elif result is not None and result.record.state is Cleanliness.DIRTY:
+                dirty.append(result)
+        return dirty
+
+    def _set_rows(
+        self, names: list[str], owns: tuple[list[Seen[Ownership]], float], refs: list[Seen[JobRef]],
+        dirty: dict[str, list[Found[Result]]],
+    ) -> None:
+        claims = self._claims_of([result for name in names for result in dirty.get(name, ())])
+        for name, own, ref in zip(names, owns[0], refs, strict=True):
+            if own is None and ref is None:
+                self._drop(name)
+                continue
+            seen_s = self._sights.own_seen_s(name, -1 if own is None else own.mzxid, owns[1])
+            leftovers = tuple(Leftover(r, claims.get(r.record.uid)) for r in dirty.get(name, ()))
+            before = self._rows.get(name)
+            lease = before.lease if before and isinstance(own, Found) and own.record.state in LEASED else None
+            if lease is not None and before is not None and before.own != own:
+                lease = None      # the lease must be read after this state of the ownership was seen
+            self._rows[name] = Row(name, ref, own, seen_s, lease, leftovers)
+
+    def _claims_of(self, results: list[Found[Result]]) -> dict[str, tuple[str, Found[CheckpointClaim]]]:
+        """By uid: the checkpoint claim that still carries it."""
+        wanted: dict[str, str] = {}
+        for result in results:
+            place = _claimed_place(result.record)
+            if place is not None:
+                wanted[result.record.uid] = self._layout.checkpoint(place)
+        nodes = self._zoo.read_many(list(wanted.values())).nodes
+        found: dict[str, tuple[str, Found[CheckpointClaim]]] = {}
+        for (uid, path), node in zip(wanted.items(), nodes, strict=True):
+            claim = seen(CheckpointClaim, node, path)
+            if isinstance(claim, Found) and claim.record.uid == uid:
+                found[uid] = (path, claim)
+        return found
+
+    def _drop(self, name: str) -> None:
+        self._rows.pop(name, None)
+        self._sights.forget(name)
+
+    # -- leases ---------------------------------------------------------------------------------------------------
+
+    def _read_leases(self) -> None:
+        """Those whose shim may be gone, those that nobody has read yet, and a slice of the others, oldest first."""
+        leased = [row for row in self._rows.values() if _needs_lease(row)]
+        if not leased:
+            return
+        lives = set(self._children(self._layout.lives))
+        now_s = self._clock()
+        budget = max(1, int((now_s - self._swept_at_s) * LEASE_READS_PER_S))
+        self._swept_at_s = now_s
+        close = [row for row in leased if _is_close(row, lives)]
+        calm = sorted((row for row in leased if not _is_close(row, lives)), key=_read_sent_s)
+        overdue = sum(1 for row in calm if now_s - _read_sent_s(row) > _lease_s(row) / 2)
+        due = [*close, *calm[: max(budget, overdue)]]
+        paths = [self._layout.lease(row.name) for row in due]
+        reads = self._zoo.read_many(paths)
+        for row, lease in zip(due, seen_all(Lease, paths, reads.nodes), strict=True):
+            sight = self._sights.lease(row.name, lease, reads.sent_at_s, reads.received_at_s)
+            self._rows[row.name] = replace(row, lease=sight)
+
+    # -- the rest -------------------------------------------------------------------------------------------------
+
+    def _members(self) -> dict[str, Member]:
+        paths = [self._layout.supervisor(child) for child in self._children(self._layout.supervisors)]
+        members: dict[str, Member] = {}
+        for path, member in zip(paths, seen_all(Member, paths, self._zoo.read_many(paths).nodes), strict=True):
+            self._errors.pop(path, None)
+            if isinstance(member, Found):
+                members[member.record.id] = member.record
+            elif isinstance(member, Unreadable):
+                self._errors[path] = member.reason
+        return members
+
+    def _children(self, path: str) -> tuple[str, ...]:
+        return self._zoo.children(path) or ()
+
+
+def _uids_of(own: Seen[Ownership], ref: Seen[JobRef], before: Row | None) -> Iterable[str]:
+    if isinstance(own, Found):
+        yield from (uid for uid in (own.record.uid, own.record.newest_uid) if uid)
+    if isinstance(ref, Found):
+        yield ref.record.uid
+    if before is not None:
+        yield from (left.result.record.uid for left in before.leftovers)
+        if isinstance(before.ref, Found):
+            yield before.ref.record.uid
+
+
+def _claimed_place(result: Result) -> str | None:
+    """Digest of the location that ``result`` claimed. A location that is none (altered by hand) claimed nothing (I9)."""
+    if result.terms is None or not result.terms.checkpoint:
+        return None
+    try:
+        return digest(result.terms.checkpoint)
+    except InvalidInput:
+        return None
+
+
+def _needs_lease(row: Row) -> bool:
+    """An attempt may be alive, or its leftovers, the lease among them, are to be removed."""
+    if not isinstance(row.own, Found):
+        return False
+    return row.own.record.state in LEASED or (row.ref is None and bool(row.leftovers))
+
+
+def _is_close(row: Row, lives: set[str]) -> bool:
+    """To be read at every pass: not read yet, not plainly claimed, or its shim's session is gone (a hint, no proof)."""
+    assert isinstance(row.own, Found)
+    own = row.own.record
+    return row.lease is None or own.state is not OwnState.CLAIMED or f"{own.uid}.{own.attempt}" not in lives
+
+
+def _is_moving(row: Row) -> bool:
+    if not isinstance(row.own, Found):
+        return False
+    state = row.own.record.state
+    if state is OwnState.CLAIMED:
+        lease = row.lease.seen if row.lease else None
+        return not (isinstance(lease, Found) and lease.record.phase is Phase.RUNNING)
+    return state in (OwnState.ASSIGNED, OwnState.DRAINING, OwnState.REVOKED)
+
+
+def _read_sent_s(row: Row) -> float:
+    return row.lease.read_sent_s if isinstance(row.lease, LeaseSight) else 0.0
+
+
+def _lease_s(row: Row) -> float:
+    if row.lease is not None and isinstance(row.lease.seen, Found):
+        return row.lease.seen.record.lease_s
+    return 0.0
+
+

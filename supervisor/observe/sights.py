@@ -1,0 +1,43 @@
+"""First sights: since when each lease and each ownership has looked as it does now.
+
+The memory behind every wait of the leader. An instant is CLOCK_BOOTTIME *after* the response arrived that first showed
+this mzxid, so that a wait can only be too long; a new leader starts with none (DESIGN §7.2). Used by ``observer`` only.
+"""
+
+from __future__ import annotations
+
+from supervisor.model.records import Lease
+from supervisor.model.seen import Seen
+from supervisor.model.view import LeaseSight
+
+ABSENT_MZXID = -1
+
+
+class Sights:
+    """Keyed by name; ``forget`` when a name vanishes."""
+
+    def __init__(self) -> None:
+        self._owns: dict[str, tuple[int, float]] = {}
+        self._leases: dict[str, tuple[int, float]] = {}
+
+    def own_seen_s(self, name: str, mzxid: int, received_at_s: float) -> float:
+        """First sight of this state of /own/<name>."""
+        known = self._owns.get(name)
+        if known is None or known[0] != mzxid:
+            known = self._owns[name] = (mzxid, received_at_s)
+        return known[1]
+
+    def lease(self, name: str, lease: Seen[Lease], sent_at_s: float, received_at_s: float) -> LeaseSight:
+        """The sight of a lease that a read sent at ``sent_at_s`` showed. Absence is a sight like any other."""
+        mzxid = ABSENT_MZXID if lease is None else lease.mzxid
+        known = self._leases.get(name)
+        if known is None or known[0] != mzxid:
+            known = self._leases[name] = (mzxid, received_at_s)
+        return LeaseSight(lease, known[1], sent_at_s)
+
+    def forget(self, name: str) -> None:
+        self._owns.pop(name, None)
+        self._leases.pop(name, None)
+
+    def forget_lease(self, name: str) -> None:
+        self._leases.pop(name, None)

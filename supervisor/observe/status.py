@@ -1,0 +1,101 @@
+"""The document of ``status -o json``, which is also that of ``/api/status`` of any supervisor (CONTRACT: both equal).
+
+Called by the command line and by the daemon's HTTP server. Reads, never writes. ``zookeeper.session``: the session time
+that ZooKeeper granted, so that two who ask it get the same answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from supervisor.clock import boottime_s, wall_s
+from supervisor.errors import SupervisorError
+from supervisor.model.records import EpochRecord, LeaderHint, Member
+from supervisor.model.seen import Found, Seen
+from supervisor.model.view import View
+from supervisor.observe import listing
+from supervisor.observe.observer import Observer
+from supervisor.registry.layout import Layout
+from supervisor.registry.reading import seen
+from supervisor.settings.units import format_duration
+
+
+class Zoo(listing.Zoo, Protocol):
+    """What a status needs of a ZooKeeper client. Each raises Unreachable."""
+
+    def sync(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a process knows of its cluster without asking anybody."""
+
+    cluster: str
+    hosts: str
+    store_url: str
+
+
+def take_status(zoo: Zoo, layout: Layout, place: Place, session_s: float, store_ok: bool) -> dict[str, Any]:
+    """The document, from a full and fresh read. ``session_s``: as granted. Raises Unreachable."""
+    zoo.sync()
+    view = Observer(zoo, layout, boottime_s, epoch=0).take_view(None)
+    leader: Seen[LeaderHint] = seen(LeaderHint, zoo.read(layout.leader), layout.leader)
+    epoch: Seen[EpochRecord] = seen(EpochRecord, zoo.read(layout.epoch), layout.epoch)
+    leads = leader.record.supervisor if isinstance(leader, Found) else None
+    drivers = _drivers(view)
+    members = sorted(view.members.values(), key=lambda member: member.id)
+    return {
+        "cluster": place.cluster,
+        "leader": leads,
+        "epoch": epoch.record.epoch if isinstance(epoch, Found) else None,
+        "supervisors": [_supervisor(member, member.id == leads, drivers[member.id]) for member in members],
+        "zookeeper": {"state": "connected", "hosts": place.hosts, "session": format_duration(session_s)},
+        "store": {"url": place.store_url, "ok": store_ok},
+        "jobs": listing.counted(listing.take_rows(zoo, layout, view, wall_s())),
+        "paused": view.paused,
+    }
+
+
+def unreachable_status(place: Place, store_ok: bool) -> dict[str, Any]:
+    """The document while ZooKeeper does not answer: what is not known is null."""
+    return {
+        "cluster": place.cluster,
+        "leader": None,
+        "epoch": None,
+        "supervisors": [],
+        "zookeeper": {"state": "unreachable", "hosts": place.hosts, "session": None},
+        "store": {"url": place.store_url, "ok": store_ok},
+        "jobs": {},
+        "paused": None,
+    }
+
+
+def is_ok(check: Callable[[], None]) -> bool:
+    """Whether the store's own ``check`` passes."""
+    try:
+        check()
+    except SupervisorError:
+        return False
+    return True
+
+
+def _drivers(view: View) -> Counter[str]:
+    """By supervisor: attempts that may occupy it, names without a reference included."""
+    owns = [row.own.record for row in view.rows.values() if isinstance(row.own, Found)]
+    return Counter(own.supervisor for own in owns if own.state in listing.OCCUPYING)
+
+
+def _supervisor(member: Member, leads: bool, drivers: int) -> dict[str, Any]:
+    return {
+        "id": member.id,
+        "host": member.host,
+        "address": member.address,
+        "leader": leads,
+        "capacity": {"memory": member.memory, "drivers": member.drivers, "starting": member.starting},
+        "drivers": drivers,
+        "since": member.since,
+        "software": member.software,
+    }

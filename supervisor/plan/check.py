@@ -1,0 +1,93 @@
+"""The last look before acting: a plan that would break an invariant stops the pass. Pure.
+
+Derives nothing from the table: it asks of each action, from the records alone, whether it may be (I1, I2, I7, I10).
+A message from here is a defect of ours, and the reason why nothing happened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from supervisor.model.actions import Action, Assign, Bury, CleanUp, Conclude, Drain, Plan, Revoke, Waited
+from supervisor.model.records import Cleanliness, Desired, OwnState
+from supervisor.model.seen import Found
+from supervisor.model.view import Row, View
+from supervisor.plan.decide import wait_of_s
+from supervisor.plan.place import Load, freed, loads_of
+
+DEAD = frozenset({OwnState.VACANT, OwnState.EXITED})
+
+
+def violations(view: View, plan: Plan) -> tuple[str, ...]:
+    """One sentence for each action that must not be carried out; empty if the plan is sound."""
+    found = [f"{name}: {n} actions in one plan" for name, n in Counter(a.name for a in plan.actions).items() if n > 1]
+    if plan.actions and (view.distrust is not None or view.paused):
+        found.append("actions although the registry is not trusted or the cluster is paused")
+    for action in plan.actions:
+        if not view.recorded and not isinstance(action, Drain | Revoke):
+            found.append(f"{action.name}: started or cleaned before the epoch was recorded")
+        flaw = _flaw(action, view.rows[action.name])
+        if flaw is not None:
+            found.append(f"{action.name}: {type(action).__name__} although {flaw}")
+    return (*found, *_overbooked(view, plan))
+
+
+def _flaw(action: Action, row: Row) -> str | None:
+    if row.flaws:
+        return "its records could not all be read"
+    if action.own is not row.own:
+        return "it was decided on another reading of the ownership"
+    if isinstance(action, Assign):
+        return _flaw_of_assign(action, row)
+    if isinstance(action, Conclude) and action.own.record.state is not OwnState.EXITED:
+        return "no attempt has exited"
+    if isinstance(action, Bury) and not _has_waited(action.waited, row):
+        return "the full wait is not over"
+    if isinstance(action, CleanUp):
+        return _flaw_of_clean_up(action, row)
+    return None
+
+
+def _flaw_of_assign(action: Assign, row: Row) -> str | None:
+    if not isinstance(row.ref, Found) or row.ref.record.desired is not Desired.RUNNING:
+        return "it is not wanted running"
+    if any(left.result.record.uid == row.ref.record.uid for left in row.leftovers):
+        return "this uid has a terminal result"
+    if action.own.record.state not in DEAD and not _has_waited(action.waited, row):
+        return "an older attempt may be alive"
+    return None
+
+
+def _flaw_of_clean_up(action: CleanUp, row: Row) -> str | None:
+    result = action.leftover.result.record
+    if isinstance(row.ref, Found) and row.ref.record.uid == result.uid:
+        return "the uid is registered"
+    if result.state is not Cleanliness.DIRTY:
+        return "its result is clean"
+    if action.dead and action.own.record.state not in DEAD and not _has_waited(action.waited, row):
+        return "an attempt may be alive"
+    return None
+
+
+def _has_waited(waited: Waited | None, row: Row) -> bool:
+    """Only for draining and revoked: a claimed attempt must be revoked first."""
+    if waited is None or row.lease is None or not isinstance(row.own, Found):
+        return False
+    moved = row.own.record.state in (OwnState.DRAINING, OwnState.REVOKED)
+    return moved and waited.lease is row.lease.seen and row.lease.silent_s >= wait_of_s(row)
+
+
+def _overbooked(view: View, plan: Plan) -> tuple[str, ...]:
+    loads: Mapping[str, Load] = loads_of(view.rows.values())
+    for action in plan.actions:
+        if isinstance(action, Assign):
+            loads = freed(loads, action.own.record) if action.waited else loads
+            load = loads.get(action.host.id, Load()).plus(action.ref.record.terms.memory, starting=True)
+            loads = {**loads, action.host.id: load}
+    hosts = {action.host.id: action.host for action in plan.actions if isinstance(action, Assign)}
+    return tuple(
+        f"{host.id} would be given more than it can carry"
+        for host in hosts.values()
+        if loads[host.id].drivers > host.drivers or loads[host.id].memory > host.memory
+    )

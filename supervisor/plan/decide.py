@@ -1,0 +1,397 @@
+"""One row of the View → what to do about it: the cell of the table, then one small function per decision.
+
+Called by ``plan.make`` only. Pure. A decision is an action, a candidate for placement (an assignment still without a
+host), or a note that says why nothing is done and until when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from supervisor.model.actions import (
+    Action,
+    Bury,
+    CleanUp,
+    Conclude,
+    Drain,
+    Note,
+    Revoke,
+    SuspendExhausted,
+    Unassign,
+    Waited,
+)
+from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
+from supervisor.model.records import (
+    Cause,
+    Desired,
+    JobRef,
+    Lease,
+    Member,
+    Outcome,
+    Ownership,
+    OwnState,
+)
+from supervisor.model.restart import Account, OnExhausted
+from supervisor.model.seen import Found, Unreadable
+from supervisor.model.state import account_of
+from supervisor.model.view import Leftover, Row
+from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
+
+FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An assignment that is due and waits for a place. ``waited``: rests on a full wait, to be guarded by the lease."""
+
+    name: str
+    why: str
+    ref: Found[JobRef]
+    own: Found[Ownership]
+    account: Account
+    waited: Waited | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Exactly one of ``action``, ``candidate``, ``note`` is there; ``alarm`` may come with any of them."""
+
+    action: Action | None = None
+    candidate: Candidate | None = None
+    note: Note | None = None
+    alarm: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a decision is made from. ``claim_timeout_s``: how long an assignment may stay unclaimed."""
+
+    row: Row
+    owned: Owned
+    wanted: Wanted
+    members: Mapping[str, Member]
+    now_s: float
+    claim_timeout_s: float
+
+    @property
+    def name(self) -> str:
+        return self.row.name
+
+    @property
+    def ref(self) -> Found[JobRef]:
+        assert isinstance(self.row.ref, Found)
+        return self.row.ref
+
+    @property
+    def own(self) -> Found[Ownership]:
+        assert isinstance(self.row.own, Found)
+        return self.row.own
+
+    def waits(self, why: str, wait_s: float | None = None) -> Decision:
+        return Decision(note=Note(self.name, why, wait_s))
+
+
+def decide(row: Row, members: Mapping[str, Member], now_s: float, claim_timeout_s: float) -> Decision:
+    """The decision for one name. A name with a flaw is left alone (I9): nothing is done on doubt."""
+    if row.flaws or isinstance(row.ref, Unreadable):
+        why = "; ".join(row.flaws) or (row.ref.reason if isinstance(row.ref, Unreadable) else "")
+        return Decision(note=Note(row.name, why, quarantined=True), alarm=f"{row.name}: {why}")
+    owned, wanted = cell_of(row)
+    case = Case(row, owned, wanted, members, now_s, claim_timeout_s)
+    decision = DECIDERS[TABLE[owned, wanted]](case)
+    if decision.note is not None:
+        older = _older_leftover(case)
+        if older is not None:
+            return Decision(action=older, alarm=decision.alarm)
+    return decision
+
+
+def cell_of(row: Row) -> tuple[Owned, Wanted]:
+    """Row and column of the table."""
+    wanted = _wanted(row)
+    if row.own is None:
+        return Owned.ABSENT, wanted
+    if isinstance(row.own, Unreadable):
+        return Owned.UNREADABLE, wanted
+    own = row.own.record
+    owned = ROWS[own.state, _is_same(row, own)]
+    if owned is Owned.CLAIMED_RENEWED and full_wait_over(row) is not None:
+        owned = Owned.CLAIMED_SILENT
+    return owned, wanted
+
+
+def _wanted(row: Row) -> Wanted:
+    if isinstance(row.ref, Found):
+        return Wanted.RUNNING if row.ref.record.desired is Desired.RUNNING else Wanted.SUSPENDED
+    return Wanted.GONE_DIRTY if row.leftovers else Wanted.GONE_CLEAN
+
+
+def _is_same(row: Row, own: Ownership) -> bool:
+    """Without a reference the uid of a dirty result takes its place; without either, own is on its own."""
+    if isinstance(row.ref, Found):
+        return own.uid == row.ref.record.uid
+    return not row.leftovers or any(left.result.record.uid == own.uid for left in row.leftovers)
+
+
+# -- the full wait ------------------------------------------------------------------------------------------------
+
+
+def wait_of_s(row: Row) -> float:
+    """W for the attempt in /own: by the terms of its own lease record, else by the longest lease there can be."""
+    lease = _lease_of_owner(row)
+    return full_wait_s(lease.lease_s if lease else LEASE_MAX_S)
+
+
+def full_wait_over(row: Row) -> Waited | None:
+    """The guard that a write resting on the full wait must carry, or None while the wait is not over.
+
+    Counts only up to a read of the lease that was *sent* at or after first sight + W (DESIGN §5).
+    """
+    if row.lease is None or row.lease.silent_s < wait_of_s(row):
+        return None
+    return Waited(row.lease.seen)
+
+
+def _lease_of_owner(row: Row) -> Lease | None:
+    if row.lease is None or not isinstance(row.lease.seen, Found) or not isinstance(row.own, Found):
+        return None
+    lease, own = row.lease.seen.record, row.own.record
+    mine = (lease.uid, lease.attempt, lease.claim) == (own.uid, own.attempt, own.claim)
+    return lease if mine else None
+
+
+def _remaining_s(case: Case) -> float | None:
+    if case.row.lease is None:
+        return None
+    return max(0.0, case.row.lease.first_seen_s + wait_of_s(case.row) - case.now_s)
+
+
+def _overdue(case: Case) -> bool:
+    """A draining attempt that goes on renewing for longer than its stop grace + D."""
+    if case.own.record.state is not OwnState.DRAINING:
+        return False
+    lease = _lease_of_owner(case.row)
+    allowed_s = lease.stop_grace_s + lease.lease_s if lease else LEASE_MAX_S
+    return case.now_s - case.row.own_seen_s > allowed_s
+
+
+def _when_dead(case: Case, then: Callable[[Waited], Decision]) -> Decision:
+    waited = full_wait_over(case.row)
+    if waited is not None:
+        return then(waited)
+    if _overdue(case):
+        return _revoke(case, "its orderly stop outlasts stop_grace + lease")
+    state = case.own.record.state.value
+    return case.waits(f"attempt {case.own.record.attempt} is {state}: waiting for its exit", _remaining_s(case))
+
+
+# -- the decisions ------------------------------------------------------------------------------------------------
+
+
+def _nothing(case: Case) -> Decision:
+    return case.waits(f"{case.wanted.value}, ownership {case.owned.value}")
+
+
+def _quarantine(case: Case) -> Decision:
+    own = case.row.own
+    why = own.reason if isinstance(own, Unreadable) else f"/own/{case.name} is absent although the job is registered"
+    return Decision(note=Note(case.name, why, quarantined=True), alarm=f"{case.name}: {why}")
+
+
+def _candidate(case: Case, why: str, acc: Account, waited: Waited | None = None) -> Decision:
+    return Decision(candidate=Candidate(case.name, why, case.ref, case.own, acc, waited))
+
+
+def _assign(case: Case) -> Decision:
+    own = case.own.record
+    if own.restart_nonce != case.ref.record.restart_nonce:
+        return _candidate(case, "to be started", FRESH)
+    return _candidate(case, "to be started", _carried(own))
+
+
+def _assign_first(case: Case) -> Decision:
+    return _candidate(case, "to be started for the first time", FRESH)
+
+
+def _check_assignment(case: Case) -> Decision:
+    own = case.own.record
+    if own.job_version != case.ref.version:
+        return _unassign(case, "the job was changed after the assignment")
+    if own.supervisor not in case.members:
+        return _unassign(case, f"supervisor {own.supervisor} is gone")
+    waited_s = case.now_s - case.row.own_seen_s
+    if waited_s >= case.claim_timeout_s:
+        return _unassign(case, f"{own.supervisor} did not claim it within {case.claim_timeout_s:g} s")
+    return case.waits(f"assigned to {own.supervisor}, not yet claimed", case.claim_timeout_s - waited_s)
+
+
+def _unassign(case: Case, why: str) -> Decision:
+    return Decision(action=Unassign(case.name, why, case.own))
+
+
+def _unassign_plain(case: Case) -> Decision:
+    return _unassign(case, "the job is suspended")
+
+
+def _unassign_alarm(case: Case) -> Decision:
+    why = f"impossible: {case.owned.value} while {case.wanted.value}"
+    return Decision(action=Unassign(case.name, why, case.own), alarm=f"{case.name}: {why}")
+
+
+def _keep(case: Case) -> Decision:
+    own, job = case.own.record, case.ref.record
+    if own.revision != job.revision:
+        return _drain(case, f"revision {job.revision} replaces {own.revision}")
+    if own.restart_nonce != job.restart_nonce:
+        return _drain(case, "a restart was asked for")
+    return case.waits("running as wanted", _remaining_s(case))
+
+
+def _drain(case: Case, why: str) -> Decision:
+    return Decision(action=Drain(case.name, why, case.ref, case.own))
+
+
+def _drain_suspended(case: Case) -> Decision:
+    return _drain(case, "the job is suspended")
+
+
+def _revoke(case: Case, why: str) -> Decision:
+    if case.row.lease is None:
+        return case.waits(f"{why}; its lease is not yet read")
+    return Decision(action=Revoke(case.name, why, case.own, case.row.lease.seen))
+
+
+def _revoke_silent(case: Case) -> Decision:
+    return _revoke(case, f"no renewal for the full wait of {wait_of_s(case.row):.1f} s")
+
+
+def _revoke_alarm(case: Case) -> Decision:
+    why = f"impossible: {case.owned.value} while {case.wanted.value}"
+    decision = _revoke(case, why)
+    return Decision(action=decision.action, note=decision.note, alarm=f"{case.name}: {why}")
+
+
+def _assign_when_dead(case: Case) -> Decision:
+    own, job = case.own.record, case.ref.record
+    if own.uid != job.uid or own.restart_nonce != job.restart_nonce:
+        acc = FRESH
+    elif own.state is OwnState.REVOKED:
+        acc = account_of(job, replace(own, cause=Cause.LOST, ran_s=0.0))
+    else:
+        acc = _carried(own)
+    why = f"attempt {own.attempt} is dead: silent for the full wait"
+    return _when_dead(case, lambda waited: _candidate(case, why, acc, waited))
+
+
+def _bury_when_dead(case: Case) -> Decision:
+    why = "silent for the full wait, and the job shall not run now"
+    return _when_dead(case, lambda waited: Decision(action=Bury(case.name, why, case.own, waited)))
+
+
+def _bury_alarm(case: Case) -> Decision:
+    decision = _bury_when_dead(case)
+    alarm = f"{case.name}: impossible: {case.owned.value} while {case.wanted.value}"
+    return Decision(action=decision.action, note=decision.note, alarm=alarm)
+
+
+def _clean(case: Case) -> Decision:
+    if case.row.lease is None:
+        return case.waits("to be cleaned; its lease is not yet read")
+    return Decision(action=_clean_up(case, _leftover_to_clean(case), dead=True))
+
+
+def _clean_when_dead(case: Case) -> Decision:
+    left = _leftover_to_clean(case)
+    return _when_dead(case, lambda waited: Decision(action=_clean_up(case, left, dead=True, waited=waited)))
+
+
+def _conclude_if_finished(case: Case) -> Decision:
+    own = case.own.record
+    if own.cause is Cause.FINISHED and not case.ref.record.terms.unbounded:
+        why = "exit 0 of a bounded job"
+        return Decision(action=Conclude(case.name, why, case.ref, case.own, Outcome.FINISHED, FRESH))
+    return _nothing(case)
+
+
+def _after_exit(case: Case) -> Decision:
+    """The exited row: finished, restarted by the user, refused for good, budget spent, or assigned after back-off."""
+    finished = _conclude_if_finished(case)
+    if finished.action is not None:
+        return finished
+    own, job = case.own.record, case.ref.record
+    if own.restart_nonce != job.restart_nonce or own.revision != job.revision:
+        return _candidate(case, "to be started again", FRESH)
+    if own.permanent:
+        return Decision(note=Note(case.name, own.reason, quarantined=True))
+    acc = account_of(job, own)
+    if acc.exhausted:
+        return _exhausted(case, acc)
+    wait_s = case.row.own_seen_s + acc.delay_s - case.now_s
+    if wait_s > 0:
+        return case.waits(f"back-off after {acc.failures} failures: {own.reason}", wait_s)
+    return _candidate(case, f"to be restarted after {own.cause.value if own.cause else 'its exit'}", acc)
+
+
+def _exhausted(case: Case, acc: Account) -> Decision:
+    own, policy = case.own.record, case.ref.record.terms.restart
+    why = f"restart budget ({policy.strategy.value}, attempts {policy.attempts or 0}) is spent: {own.reason}"
+    if policy.on_exhausted is OnExhausted.SUSPEND:
+        return Decision(action=SuspendExhausted(case.name, why, case.ref, case.own))
+    return Decision(action=Conclude(case.name, why, case.ref, case.own, Outcome.FAILED, acc))
+
+
+# -- accounts and leftovers ---------------------------------------------------------------------------------------
+
+
+def _carried(own: Ownership) -> Account:
+    """An un-assigned attempt, or one that was asked to stop, is no restart: the account stays as it stood."""
+    return Account(own.failures, own.charged, own.recent_s, 0.0, exhausted=False)
+
+
+def _leftover_to_clean(case: Case) -> Leftover:
+    """The one that /own is about, if any; else the first. The others follow in later passes."""
+    uid = case.own.record.uid
+    return next((left for left in case.row.leftovers if left.result.record.uid == uid), case.row.leftovers[0])
+
+
+def _clean_up(case: Case, left: Leftover, *, dead: bool, waited: Waited | None = None) -> CleanUp:
+    lease = case.row.lease.seen if dead and case.row.lease else None
+    why = f"{left.result.record.outcome.value}, leftovers to remove"
+    return CleanUp(case.name, why, left, case.own, lease, dead, waited)
+
+
+def _older_leftover(case: Case) -> CleanUp | None:
+    """A dirty older uid: its own things only, once /own is dead or belongs to the current uid."""
+    if not isinstance(case.row.own, Found):
+        return None
+    own = case.own.record
+    dead = own.state in (OwnState.VACANT, OwnState.EXITED)
+    current = case.row.ref.record.uid if isinstance(case.row.ref, Found) else None
+    for left in case.row.leftovers:
+        uid = left.result.record.uid
+        if uid != current and (dead or own.uid == current):
+            return _clean_up(case, left, dead=False)
+    return None
+
+
+DECIDERS: Mapping[Do, Callable[[Case], Decision]] = {
+    Do.NOTHING: _nothing,
+    Do.QUARANTINE: _quarantine,
+    Do.ASSIGN: _assign,
+    Do.ASSIGN_FIRST: _assign_first,
+    Do.CHECK_ASSIGNMENT: _check_assignment,
+    Do.UNASSIGN: _unassign_plain,
+    Do.UNASSIGN_ALARM: _unassign_alarm,
+    Do.KEEP: _keep,
+    Do.DRAIN: _drain_suspended,
+    Do.REVOKE: _revoke_silent,
+    Do.REVOKE_ALARM: _revoke_alarm,
+    Do.ASSIGN_WHEN_DEAD: _assign_when_dead,
+    Do.BURY_WHEN_DEAD: _bury_when_dead,
+    Do.BURY_ALARM: _bury_alarm,
+    Do.CLEAN: _clean,
+    Do.CLEAN_WHEN_DEAD: _clean_when_dead,
+    Do.AFTER_EXIT: _after_exit,
+    Do.CONCLUDE_IF_FINISHED: _conclude_if_finished,
+}

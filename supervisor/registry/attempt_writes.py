@@ -1,0 +1,138 @@
+"""The multis of one attempt: claim, renew, tombstone, refuse (DESIGN §5). Pure builders; the caller commits.
+
+Called by the shim (claim, renew, tombstone), the guardian (tombstone) and the agent (refuse). Stdlib only.
+
+Why this is safe: the fence of a name is the version of /own/<name>, which never restarts. A claim is guarded by the
+versions that its assignment names, so a shim that wakes up late claims nothing (I2, I5); a renewal checks the fence, so
+once anybody has moved it no renewal of the old holder commits; and a tombstone is written only over a record that still
+names this very claim, because a restarted agent may start a second shim for one entry and the loser must not bury the
+winner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from supervisor.model.records import Assignment, Cause, Lease, Ownership, OwnState, clip, noted
+from supervisor.model.seen import Found
+from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
+from supervisor.registry.codec import encode
+from supervisor.registry.layout import Layout
+
+REASON_MAX_BYTES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which attempt is speaking. ``claim`` is the random id of its claim."""
+
+    name: str
+    uid: str
+    attempt: int
+    claim: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How an attempt ended. ``ran_s``: seconds (BOOTTIME) from exec to the empty tree, 0 if nothing was executed."""
+
+    cause: Cause
+    reason: str
+    exit_code: int | None = None
+    ran_s: float = 0.0
+    permanent: bool = False
+
+
+def ring(layout: Layout, name: str) -> SetData:
+    """The doorbell: wakes the leader, which then rereads; the data is the last changed name."""
+    return SetData(layout.doorbell, name.encode(), ANY_VERSION)
+
+
+def claim(
+    layout: Layout, assignment: Assignment, own: Found[Ownership], claim_id: str, lease: Lease,
+    lease_version: int | None, op_id: str, at: str,
+) -> Transaction:
+    """Take the assigned attempt, before exec of the driver; its lease is the first renewal.
+
+    ``own``: as read just before; ``lease_version``: None where /lease/<name> is absent. The multi fails as a whole when
+    the job or the ownership moved since the assignment was written.
+    """
+    mine = replace(
+        own.record, state=OwnState.CLAIMED, claim=claim_id, claims=own.record.claims + 1, op=op_id,
+        history=noted(own.record.history, at, "claimed", assignment.attempt, own.record.supervisor),
+    )
+    lease_path, lease_data = layout.lease(assignment.name), encode(lease)
+    return Transaction("claim", op_id, (
+        Check(layout.job(assignment.name), assignment.job_version),
+        SetData(layout.own(assignment.name), encode(mine), assignment.own_version),
+        Delete(layout.assignment(own.record.supervisor, assignment.uid, assignment.attempt), ANY_VERSION),
+        Create(lease_path, lease_data) if lease_version is None else SetData(lease_path, lease_data, lease_version),
+        Create(layout.live(assignment.uid, assignment.attempt), b"", ephemeral=True),
+        ring(layout, assignment.name),
+    ))
+
+
+def renew(
+    layout: Layout, name: str, fence_version: int, lease: Lease, op_id: str, *, create: bool = False,
+    with_ring: bool = False,
+) -> Transaction:
+    """Renew the lease under the fence. ``create``: the lease was found absent. ``with_ring``: the phase changed."""
+    path, data = layout.lease(name), encode(lease)
+    ops: tuple[Op, ...] = (
+        Check(layout.own(name), fence_version),
+        Create(path, data) if create else SetData(path, data, ANY_VERSION),
+    )
+    return Transaction("renew", op_id, (*ops, ring(layout, name)) if with_ring else ops)
+
+
+def announce(
+    layout: Layout, name: str, uid: str, attempt: int, fence_version: int, op_id: str, *, stale: bool,
+) -> Transaction:
+    """Put /live back after the session was lost. ``stale``: the one of the old session is still there."""
+    path = layout.live(uid, attempt)
+    ops: tuple[Op, ...] = (Check(layout.own(name), fence_version),)
+    if stale:
+        ops += (Delete(path, ANY_VERSION),)
+    return Transaction("announce", op_id, (*ops, Create(path, b"", ephemeral=True)))
+
+
+def tombstone(
+    layout: Layout, own: Found[Ownership], mine: Identity, ended: Exit, op_id: str, at: str,
+) -> Transaction | None:
+    """Record that the driver tree of ``mine`` is gone. None: the record is not about this claim any more, or ended.
+
+    Only to be called after the tree was proven empty: everybody else stops waiting on seeing it.
+    """
+    record = own.record
+    if (record.uid, record.attempt, record.claim) != (mine.uid, mine.attempt, mine.claim):
+        return None
+    if record.state not in (OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED):
+        return None
+    dead = _exited(record, ended, op_id, at)
+    return Transaction("exit", op_id, (
+        SetData(layout.own(mine.name), encode(dead), own.version),
+        ring(layout, mine.name),
+    ))
+
+
+def refuse(
+    layout: Layout, assignment: Assignment, own: Found[Ownership], ended: Exit, op_id: str, at: str,
+) -> Transaction | None:
+    """The host cannot start this assignment: nobody needs to wait. None: it is not assigned here any more."""
+    record = own.record
+    assigned = record.state is OwnState.ASSIGNED and own.version == assignment.own_version
+    if not assigned or (record.uid, record.attempt) != (assignment.uid, assignment.attempt):
+        return None
+    return Transaction("refuse", op_id, (
+        SetData(layout.own(assignment.name), encode(_exited(record, ended, op_id, at)), own.version),
+        Delete(layout.assignment(record.supervisor, assignment.uid, assignment.attempt), ANY_VERSION),
+        ring(layout, assignment.name),
+    ))
+
+
+def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
+    return replace(
+        record, state=OwnState.EXITED, op=op_id, cause=ended.cause, reason=clip(ended.reason, REASON_MAX_BYTES),
+        exit_code=ended.exit_code, ran_s=ended.ran_s, permanent=ended.permanent,
+        history=noted(record.history, at, ended.cause.value, record.attempt, ended.reason),
+    )

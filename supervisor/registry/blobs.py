@@ -1,0 +1,261 @@
+"""What the cluster keeps in the store, under the keys of DESIGN §4, and the promise that what is read is what was put.
+
+Called by the command line (submit), the leader (epochs, cluster marker) and agents (spec and application files of an
+attempt). Keys carry the uid and the content's sha256, so no delayed put or delete of one uid touches another, and
+every read is verified against a digest that came from elsewhere. Blob before reference is the caller's order of calls.
+Nothing here deletes a spec or an artifact: that is ``registry.sweep``'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from supervisor.clients.store.base import Store as Store
+from supervisor.clients.store.base import StoreEntry, checked_key
+from supervisor.clients.store.local import digest_of, source_chunks
+from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, Unreachable
+from supervisor.model.records import BlobRef, EpochRecord
+from supervisor.registry.codec import decode, encode
+
+SPECS = "specs/"
+ARTIFACTS = "artifacts/"
+EPOCHS = "epochs/"
+CHECKS = "checks/"
+CLUSTER_KEY = "cluster.json"
+
+EPOCH_DIGITS = 10
+EPOCHS_KEPT = 100
+SPEC_MAX_BYTES = 1024 * 1024
+MARK_MAX_BYTES = 4096
+
+_SPEC_KEY = re.compile(r"specs/([^/]+)/([^/]+)/([1-9][0-9]*)-([0-9a-f]{64})\.json")
+_ARTIFACT_KEY = re.compile(r"artifacts/([^/]+)/([^/]+)/([0-9a-f]{64})/([^/]+)")
+_EPOCH_KEY = re.compile(rf"epochs/([0-9]{{{EPOCH_DIGITS}}})")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMark:
+    """``cluster.json``: whose store this is. ``root``: the cluster's root in ZooKeeper."""
+
+    id: str
+    name: str
+    root: str
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BlobKey:
+    """What the key of a spec or an artifact says. ``filename`` is empty for a spec, ``revision`` 0 for an artifact."""
+
+    name: str
+    uid: str
+    sha256: str
+    revision: int = 0
+    filename: str = ""
+
+
+def parse_key(key: str) -> BlobKey | None:
+    """The parts of a spec's or artifact's key; None for any other key."""
+    if spec := _SPEC_KEY.fullmatch(key):
+        return BlobKey(spec[1], spec[2], spec[4], revision=int(spec[3]))
+    if artifact := _ARTIFACT_KEY.fullmatch(key):
+        return BlobKey(artifact[1], artifact[2], artifact[3], filename=artifact[4])
+    return None
+
+
+def spec_key(name: str, uid: str, revision: int, sha256: str) -> str:
+    return f"{SPECS}{name}/{uid}/{revision}-{sha256}.json"
+
+
+def artifact_key(name: str, uid: str, sha256: str, filename: str) -> str:
+    return f"{ARTIFACTS}{name}/{uid}/{sha256}/{filename}"
+
+
+def epoch_key(epoch: int) -> str:
+    """Padded with zeros, so that a listing sorts by number."""
+    return f"{EPOCHS}{epoch:0{EPOCH_DIGITS}d}"
+
+
+class Blobs:
+    """Specs, artifacts, epoch marks and the cluster mark in ``store``. Thread-safe as the store is.
+
+    Every method also raises ``Unreachable`` and ``AccessDenied`` of the store.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._mark_seen = False
+
+    # Specs and artifacts.
+
+    def put_spec(self, name: str, uid: str, revision: int, data: bytes) -> BlobRef:
+        """Store the canonical JSON of a spec; durable on return, idempotent. ``Corrupt``: the key holds other bytes."""
+        if len(data) > SPEC_MAX_BYTES:
+            raise InvalidInput(f"the spec of {name} has {len(data)} bytes; {SPEC_MAX_BYTES} are allowed")
+        sha256 = hashlib.sha256(data).hexdigest()
+        key = spec_key(name, uid, revision, sha256)
+        try:
+            self._store.create(key, data)
+        except Conflict:
+            raise Corrupt(_altered(key)) from None
+        return BlobRef(key, sha256, len(data))
+
+    def read_spec(self, ref: BlobRef) -> bytes:
+        """The bytes, verified by size and sha256. Raises ``NotFound`` or ``Corrupt`` naming the key."""
+        parsed = parse_key(ref.key)
+        if parsed is None or not parsed.revision or parsed.sha256 != ref.sha256 or ref.bytes > SPEC_MAX_BYTES:
+            raise Corrupt(f"{ref.key!r} is not the key of a spec with sha256 {ref.sha256}")
+        try:
+            data = self._store.read(ref.key, ref.bytes)
+        except NotFound:
+            raise self._missing(ref.key) from None
+        if len(data) != ref.bytes or hashlib.sha256(data).hexdigest() != ref.sha256:
+            raise Corrupt(_altered(ref.key))
+        return data
+
+    def put_artifact(self, name: str, uid: str, path: Path) -> str:
+        """Store a file under the hash of its content and return its key; durable on return, idempotent.
+
+        Raises ``InvalidInput`` (unreadable, or a name that no key can hold), ``Conflict`` (written to meanwhile) and
+        ``Corrupt`` (the key holds other bytes).
+        """
+        sha256 = digest_of(source_chunks(path)).sha256
+        key = checked_key(artifact_key(name, uid, sha256, path.name))
+        try:
+            self._store.create_from(key, path, sha256)
+        except Conflict:
+            if digest_of(source_chunks(path)).sha256 != sha256:
+                raise
+            raise Corrupt(_altered(key)) from None
+        return key
+
+    def fetch_artifact(self, key: str, target_dir: Path) -> Path:
+        """``<target_dir>/<sha256>/<filename>`` with the content that the key promises; already there and right: kept.
+
+        The file appears whole or not at all, so several attempts of a host may share ``target_dir``. Raises
+        ``NotFound`` or ``Corrupt`` naming the key.
+        """
+        parsed = parse_key(key)
+        if parsed is None or not parsed.filename:
+            raise Corrupt(f"{key!r} is not the key of an artifact")
+        target = target_dir / parsed.sha256 / parsed.filename
+        if _holds(target, parsed.sha256):
+            return target
+        arrived = target.with_name(f".{secrets.token_hex(8)}.arrived")
+        try:
+            if self._store.read_to(key, arrived) != parsed.sha256:
+                raise Corrupt(_altered(key))
+            arrived.replace(target)
+        except NotFound:
+            raise self._missing(key) from None
+        except OSError as error:
+            raise Unreachable(f"{target} cannot be written: {error.strerror or error}; mend the directory") from None
+        finally:
+            with suppress(OSError):
+                arrived.unlink()
+        return target
+
+    def _missing(self, key: str) -> NotFound | Unreachable:
+        """An absent blob is that job's trouble; an absent blob in a store that lost its mark is the store's (I10)."""
+        try:
+            lost = self._mark_seen and self.read_cluster() is None
+        except Corrupt:
+            lost = True
+        if lost:
+            return Unreachable(f"{key} is missing, and so is {CLUSTER_KEY}: is {self._store.url} mounted and intact?")
+        return NotFound(f"{key} is missing in {self._store.url}; cancel the job and submit it again")
+
+    # Epochs (DESIGN §6: a restored ZooKeeper is noticed by an epoch here above its own).
+
+    def record_epoch(self, epoch: int, supervisor: str, op: str = "") -> None:
+        """Say that ``epoch`` acted. Idempotent for one supervisor and op; ``Conflict``: another term recorded it."""
+        if not 0 <= epoch < 10**EPOCH_DIGITS:
+            raise InvalidInput(f"epoch {epoch} does not fit in {EPOCH_DIGITS} digits")
+        key = epoch_key(epoch)
+        try:
+            self._store.create(key, encode(EpochRecord(epoch, supervisor, op)))
+        except Conflict:
+            raise Conflict(f"epoch {epoch} was recorded in {self._store.url} by another term of leadership") from None
+
+    def newest_epoch_above(self, epoch: int) -> int | None:
+        """The highest recorded epoch that is greater than ``epoch``, or None."""
+        after = epoch_key(epoch) if epoch >= 0 else ""
+        found = [self._epoch_of(entry) for entry in self._store.entries(EPOCHS, after)]
+        return max((number for number in found if number is not None and number > epoch), default=None)
+
+    def prune_epochs(self, keep: int = EPOCHS_KEPT) -> int:
+        """Delete all but the ``keep`` highest marks; returns how many were deleted. The highest always stays."""
+        marks = [entry.key for entry in self._store.entries(EPOCHS) if self._epoch_of(entry) is not None]
+        doomed = marks[: -max(keep, 1)]
+        for key in doomed:
+            self._store.delete(key)
+        return len(doomed)
+
+    @staticmethod
+    def _epoch_of(entry: StoreEntry) -> int | None:
+        match = _EPOCH_KEY.fullmatch(entry.key)
+        return int(match[1]) if match else None
+
+    # The cluster mark.
+
+    def read_cluster(self) -> ClusterMark | None:
+        """Whose store this is; None if nobody's yet. Raises ``Corrupt``."""
+        try:
+            data = self._store.read(CLUSTER_KEY, MARK_MAX_BYTES)
+        except NotFound:
+            return None
+        mark = decode(ClusterMark, data, f"{self._store.url}/{CLUSTER_KEY}")
+        self._mark_seen = True
+        return mark
+
+    def claim_cluster(self, mark: ClusterMark) -> ClusterMark:
+        """Make the store this cluster's, or find that it is; returns the mark that is there.
+
+        Raises ``Conflict`` if it belongs to another cluster or root, ``AccessDenied`` if it cannot refuse to overwrite.
+        """
+        found = self.read_cluster()
+        if found is None:
+            self.prove_exclusive()
+            with suppress(Conflict):
+                self._store.create(CLUSTER_KEY, encode(mark))
+            found = self.read_cluster()
+        if found is None:
+            raise Unreachable(f"{self._store.url}/{CLUSTER_KEY} vanished after it was stored; do not delete it")
+        if (found.id, found.root) != (mark.id, mark.root):
+            raise Conflict(
+                f"{self._store.url} belongs to cluster {found.name} ({found.id}, ZooKeeper root {found.root}); "
+                f"give cluster {mark.name} a store.url of its own"
+            )
+        return found
+
+    def prove_exclusive(self) -> None:
+        """Show that a second create of a key is refused: some S3 servers accept the condition and ignore it.
+
+        Raises ``AccessDenied`` naming the store. Leaves nothing behind. For founding a cluster, and for ``doctor``.
+        """
+        key = f"{CHECKS}{secrets.token_hex(16)}"
+        self._store.create(key, b"first")
+        try:
+            self._store.create(key, b"second")
+        except Conflict:
+            return
+        finally:
+            self._store.delete(key)
+        raise AccessDenied(f"{self._store.url} overwrites objects in spite of If-None-Match; use a store that keeps it")
+
+
+def _altered(key: str) -> str:
+    return f"{key} does not have the content that its sha256 promises; restore it or submit the job again"
+
+
+def _holds(path: Path, sha256: str) -> bool:
+    try:
+        return path.is_file() and digest_of(source_chunks(path)).sha256 == sha256
+    except InvalidInput:
+        return False

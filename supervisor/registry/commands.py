@@ -1,0 +1,373 @@
+"""What the command line does to the registry: read, build with ``user_writes``, commit, settle, answer.
+
+Called by ``cli``. Works without any supervisor and never talks to a driver. Every command does a ``sync`` before its
+first read, resolves name → uid once, and names that uid in every retry. Nothing is acknowledged that is not durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from supervisor.clock import boottime_s, wall_iso
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, TimedOut
+from supervisor.model.records import BlobRef, Desired, Entry, JobRef, Outcome, Ownership, OwnState, Result, Terms
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.transaction import Transaction
+from supervisor.registry import user_writes
+from supervisor.registry.ids import new_op_id, new_uid
+from supervisor.registry.layout import Layout
+from supervisor.registry.places import Places
+from supervisor.registry.reading import seen
+from supervisor.registry.settle import Sessions, Zoo, commit_settled
+from supervisor.registry.sweep import SUBMIT_MAX_S
+from supervisor.registry.user_writes import Desk, Place
+
+JOBS_MAX = 10_000
+TRIES_MAX = 20
+
+
+class Did(StrEnum):
+    """What came of a command. All of them are exit code 0."""
+
+    SUBMITTED = "submitted"
+    UNCHANGED = "unchanged"
+    CANCELLED = "cancelled"
+    ALREADY_CANCELLED = "already cancelled"
+    ALREADY_FINISHED = "already finished"
+    SUSPENDED = "suspended"
+    ALREADY_SUSPENDED = "already suspended"
+    RESUMED = "resumed"
+    ALREADY_RUNNING = "already running"
+    RESTARTED = "restarted"
+    REGISTERED_AGAIN = "registered again"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The acknowledgement: durable when returned."""
+
+    name: str
+    uid: str
+    did: Did
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A validated spec whose blob and artifacts are in the store already.
+
+    ``stored_from_s``: BOOTTIME before the first of them was stored; ``registry.sweep`` counts on a bound from there.
+    """
+
+    name: str
+    uid: str
+    spec: BlobRef
+    terms: Terms
+    desired: Desired = Desired.RUNNING
+    stored_from_s: float = field(default_factory=boottime_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a name. ``result``: of the uid asked about, else of the newest uid of the name."""
+
+    ref: Seen[JobRef]
+    own: Seen[Ownership]
+    result: Seen[Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A multi to commit, what to answer then, and how to tell from a later reading whether it was applied."""
+
+    tx: Transaction
+    done: Done
+    applied: Callable[[Standing], bool | None]
+    place: Place | None = None
+
+
+class Commands:
+    """The registry as one command sees it. Not thread-safe."""
+
+    def __init__(self, sessions: Sessions, layout: Layout) -> None:
+        self._sessions = sessions
+        self._layout = layout
+        self._places: Places | None = None
+
+    def standing(self, name: str, uid: str | None = None) -> Standing:
+        """The records of ``name`` after a sync. Raises NotFound for a name that was never submitted."""
+        zoo = self._sessions.zoo()
+        zoo.sync()
+        found = self._read(zoo, name, uid)
+        if found.ref is None and found.own is None:
+            raise NotFound(f"no job is named {name}: see spark-supervisor list --all")
+        return found
+
+    # -- submit ---------------------------------------------------------------------------------------------------
+
+    def check_submit(self, name: str, spec_sha256: str, checkpoint: str | None) -> Done | None:
+        """Refuse what can't be submitted before anything is stored. A Done: that very spec is registered already."""
+        zoo = self._sessions.zoo()
+        zoo.sync()
+        found = self._read(zoo, name, None)
+        done = _same_or_conflict(found, name, spec_sha256)
+        if done is None:
+            self._all_places(zoo).place_for(name, checkpoint)
+        return done
+
+    def submit(self, submission: Submission) -> Done:
+        """Register a stored submission. The same spec again is a no-op; a live name with another is a Conflict.
+
+        Raises TimedOut more than 10 minutes after storing began: the sweeper may take the blobs then. Looked at when the
+        session is known to be there: a process that is stopped after that loses its session, and with it the multi.
+        """
+        name, uid = submission.name, submission.uid
+        self._sessions.zoo().sync()
+
+        def attempt(zoo: Zoo) -> Done | Write:
+            if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:
+                raise TimedOut(f"storing {name} took more than {SUBMIT_MAX_S:g} s, nothing was registered: submit it again")
+            found = self._read(zoo, name, uid)
+            if found.result is not None:
+                raise Conflict(f"{name} was cancelled while it was being submitted")
+            done = _same_or_conflict(found, name, submission.spec.sha256)
+            if done is not None:
+                return done
+            self._check_room(zoo)
+            place = self._all_places(zoo).place_for(name, submission.terms.checkpoint)
+            desk = self._desk()
+            tx = user_writes.submit(desk, _reference(submission, desk), found.own, place)
+            return Write(tx, Done(name, uid, Did.SUBMITTED), lambda now: _newest(now) == uid, place)
+
+        return self._carry_out(name, uid, attempt)
+
+    def _check_room(self, zoo: Zoo) -> None:
+        node = zoo.read(self._layout.jobs)
+        if node is not None and node.stat.children >= JOBS_MAX:
+            raise Conflict(f"{JOBS_MAX} jobs are registered already: cancel some, or use a second cluster")
+
+    # -- cancel, suspend ------------------------------------------------------------------------------------------
+
+    def cancel(self, name: str) -> Done:
+        """Cancel the live uid, or a failed one. When this returns, the uid never starts again (I2)."""
+        start = self.standing(name)
+        uid = _uid_to_cancel(start, name)
+        if isinstance(start.ref, Unreadable) and start.result is not None:
+            uid = new_uid(name)     # the reference can't say whose it is, and that uid has ended already
+
+        def attempt(zoo: Zoo) -> Done | Write:
+            found = self._read(zoo, name, uid)
+            if isinstance(found.result, Found):
+                return self._cancel_ended(found, found.result)
+            if isinstance(found.result, Unreadable):
+                raise Corrupt(f"the result of {name} is unreadable: {found.result.reason}")
+            if found.ref is None or (isinstance(found.ref, Found) and found.ref.record.uid != uid):
+                raise Conflict(f"{name} was submitted anew while it was being cancelled; try again")
+            tx = user_writes.cancel(self._desk(), found.ref, name, uid, found.own)
+            return Write(tx, Done(name, uid, Did.CANCELLED), _is_cancelled)
+
+        return self._carry_out(name, uid, attempt)
+
+    def _cancel_ended(self, found: Standing, result: Found[Result]) -> Done | Write:
+        record = result.record
+        if record.outcome is Outcome.CANCELLED:
+            return Done(record.name, record.uid, Did.ALREADY_CANCELLED)
+        if record.outcome is Outcome.FINISHED:
+            return Done(record.name, record.uid, Did.ALREADY_FINISHED)
+        tx = user_writes.cancel_failed(self._desk(), result, found.own)
+        return Write(tx, Done(record.name, record.uid, Did.CANCELLED), _is_cancelled)
+
+    def suspend(self, name: str) -> Done:
+        """Stop but keep. Raises Conflict for a job that has ended."""
+        uid = _live(self.standing(name), name).record.uid
+
+        def attempt(zoo: Zoo) -> Done | Write:
+            found = self._read(zoo, name, uid)
+            ref = _live(found, name, uid)
+            if ref.record.desired is Desired.SUSPENDED:
+                return Done(name, uid, Did.ALREADY_SUSPENDED)
+            tx = user_writes.suspend(self._desk(), ref, found.own)
+            return Write(tx, Done(name, uid, Did.SUSPENDED), _changed_by(tx, ref))
+
+        return self._carry_out(name, uid, attempt)
+
+    # -- resume, restart ------------------------------------------------------------------------------------------
+
+    def resume(self, name: str) -> Done:
+        """Run again; also clears a spent budget or a quarantine. A failed uid is registered again."""
+        return self._run_again(name, "resumed", Did.RESUMED)
+
+    def restart(self, name: str) -> Done:
+        """A new attempt now. Raises Conflict for a suspended job (resume it)."""
+        return self._run_again(name, "restarted", Did.RESTARTED)
+
+    def _run_again(self, name: str, event: str, did: Did) -> Done:
+        start = self.standing(name)
+        uid = start.ref.record.uid if isinstance(start.ref, Found) else _failed(start, name).record.uid
+
+        def attempt(zoo: Zoo) -> Done | Write:
+            found = self._read(zoo, name, uid)
+            if found.ref is None:
+                return self._register_again(zoo, found, name)
+            ref = _live(found, name, uid)
+            own = _owned(found, name)
+            if did is Did.RESUMED and ref.record.desired is Desired.RUNNING and not _is_parked(own.record):
+                return Done(name, uid, Did.ALREADY_RUNNING)
+            if did is Did.RESTARTED and ref.record.desired is Desired.SUSPENDED:
+                raise Conflict(f"{name} is suspended: resume it instead")
+            tx = user_writes.run_again(self._desk(), ref, own, new_op_id(), event)
+            return Write(tx, Done(name, uid, did), _changed_by(tx, ref))
+
+        return self._carry_out(name, uid, attempt)
+
+    def _register_again(self, zoo: Zoo, found: Standing, name: str) -> Write:
+        result = _failed(found, name)
+        own, record = _owned(found, name), result.record
+        if record.spec is None or record.terms is None:
+            raise Conflict(f"the spec of {name} is not known any more: submit it again")
+        place = self._all_places(zoo).place_for(name, record.terms.checkpoint)
+        desk = self._desk()
+        job = JobRef(
+            name=name, uid=record.uid, revision=record.revision, spec=record.spec, desired=Desired.RUNNING,
+            restart_nonce=desk.op_id, terms=record.terms, submitted_at=record.submitted_at,
+            changed=Entry(desk.at, "registered again", record.attempt), op=desk.op_id,
+        )
+        tx = user_writes.register_again(desk, job, own, result, place)
+        return Write(tx, Done(name, record.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), place)
+
+    # -- the loop -------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, name: str, uid: str, attempt: Callable[[Zoo], Done | Write]) -> Done:
+        """Read, build, commit; start over when somebody else was faster. Bounded, and settled when unknown."""
+        for _ in range(TRIES_MAX):
+            step = attempt(self._sessions.zoo())
+            if isinstance(step, Done):
+                return step
+            try:
+                if self._commit(step, name, uid):
+                    return step.done
+            except GuardFailed:
+                self._places = None
+        raise Conflict(f"{name} keeps being changed by somebody else: nothing was done; try again")
+
+    def _commit(self, write: Write, name: str, uid: str) -> bool:
+        committed = commit_settled(
+            self._sessions, write.tx, lambda zoo: write.applied(self._read(zoo, name, uid)),
+        )
+        if committed and write.place is not None and self._places is not None:
+            self._places.taken(write.place, name)
+        return committed
+
+    def _read(self, zoo: Zoo, name: str, uid: str | None) -> Standing:
+        layout = self._layout
+        paths = [layout.job(name), layout.own(name), *([layout.result(uid)] if uid else [])]
+        nodes = zoo.read_many(paths).nodes
+        ref: Seen[JobRef] = seen(JobRef, nodes[0], paths[0])
+        own: Seen[Ownership] = seen(Ownership, nodes[1], paths[1])
+        if uid is None and isinstance(own, Found) and own.record.newest_uid:
+            paths.append(layout.result(own.record.newest_uid))
+            nodes = (*nodes, zoo.read(paths[2]))
+        return Standing(ref, own, seen(Result, nodes[2], paths[2]) if len(nodes) > 2 else None)
+
+    def _all_places(self, zoo: Zoo) -> Places:
+        if self._places is None:
+            self._places = Places.load(zoo, self._layout)
+        return self._places
+
+    def _desk(self) -> Desk:
+        return Desk(self._layout, new_op_id(), wall_iso())
+
+
+# -- what a reading says ------------------------------------------------------------------------------------------
+
+
+def _reference(submission: Submission, desk: Desk) -> JobRef:
+    return JobRef(
+        name=submission.name, uid=submission.uid, revision=1, spec=submission.spec, desired=submission.desired,
+        restart_nonce=desk.op_id, terms=submission.terms, submitted_at=desk.at, changed=Entry(desk.at, "submitted"),
+        op=desk.op_id,
+    )
+
+
+def _same_or_conflict(found: Standing, name: str, spec_sha256: str) -> Done | None:
+    if isinstance(found.ref, Unreadable) or isinstance(found.own, Unreadable):
+        raise Conflict(f"the records of {name} are unreadable: cancel {name} first, then submit it")
+    if found.ref is None:
+        return None
+    if found.ref.record.spec.sha256 == spec_sha256:
+        return Done(name, found.ref.record.uid, Did.UNCHANGED)
+    raise Conflict(f"{name} is registered with another spec: cancel {name} first (its checkpoint is kept), then submit")
+
+
+def _uid_to_cancel(found: Standing, name: str) -> str:
+    """The live uid, else the newest. A corrupt reference is cancelled by what /own says of it."""
+    if isinstance(found.ref, Found):
+        return found.ref.record.uid
+    own = found.own.record if isinstance(found.own, Found) else None
+    if own is not None and (own.newest_uid or own.uid):
+        return own.newest_uid or own.uid
+    raise Corrupt(f"neither the reference nor the ownership of {name} is readable: see README, Repairing a record")
+
+
+def _live(found: Standing, name: str, uid: str | None = None) -> Found[JobRef]:
+    if isinstance(found.ref, Unreadable):
+        raise Corrupt(f"the reference of {name} is unreadable ({found.ref.reason}): cancel {name} and submit it again")
+    if found.ref is None:
+        outcome = found.result.record.outcome.value if isinstance(found.result, Found) else "gone"
+        raise Conflict(f"{name} is {outcome}: submit it again")
+    if uid is not None and found.ref.record.uid != uid:
+        raise Conflict(f"{name} was cancelled and submitted anew meanwhile: try again")
+    return found.ref
+
+
+def _failed(found: Standing, name: str) -> Found[Result]:
+    """The result to be undone. Only a failed uid can be registered again; a cancelled or finished one never."""
+    if isinstance(found.ref, Unreadable) or isinstance(found.result, Unreadable):
+        raise Corrupt(f"the records of {name} are unreadable: cancel {name} and submit it again")
+    if found.result is None or found.result.record.outcome is not Outcome.FAILED:
+        outcome = found.result.record.outcome.value if found.result else "gone"
+        raise Conflict(f"{name} is {outcome}: submit it again")
+    return found.result
+
+
+def _owned(found: Standing, name: str) -> Found[Ownership]:
+    if isinstance(found.own, Found):
+        return found.own
+    raise Corrupt(f"the ownership of {name} is missing or unreadable: cancel {name} and submit it again")
+
+
+def _is_parked(own: Ownership) -> bool:
+    """Waiting after an exit (back-off or quarantine): a resume has something to clear."""
+    return own.state is OwnState.EXITED
+
+
+def _newest(found: Standing) -> str:
+    return found.own.record.newest_uid if isinstance(found.own, Found) else ""
+
+
+def _is_cancelled(found: Standing) -> bool:
+    return isinstance(found.result, Found) and found.result.record.outcome is Outcome.CANCELLED
+
+
+def _changed_by(tx: Transaction, before: Found[JobRef]) -> Callable[[Standing], bool | None]:
+    """Applied if the reference carries this multi's id; certainly not if it is at the version read; else unknown."""
+
+    def applied(now: Standing) -> bool | None:
+        if not isinstance(now.ref, Found):
+            return None
+        if now.ref.record.op == tx.id:
+            return True
+        same = now.ref.record.uid == before.record.uid and now.ref.version == before.version
+        return False if same else None
+
+    return applied
+
+
+def _registered_by(tx: Transaction, before: Found[Ownership]) -> Callable[[Standing], bool | None]:
+    def applied(now: Standing) -> bool | None:
+        if isinstance(now.ref, Found) and now.ref.record.op == tx.id:
+            return True
+        return False if isinstance(now.own, Found) and now.own.version == before.version else None
+
+    return applied

@@ -1,0 +1,31 @@
+"""Names that must never repeat: uids of submissions, ids of multis, claims, nonces. Random; stdlib only."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+from supervisor.clock import wall_s
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_uid(name: str) -> str:
+    """``<12 characters>-<8 hex of sha256(name)>``: new for every submission.
+
+    The first seven characters grow with the wall clock, so listings read in order of submission (display only); five
+    are random; the suffix lets the results of one name be picked out of a listing without reading them.
+    """
+    at_s = int(wall_s())
+    stamp = "".join(_ALPHABET[(at_s >> shift) & 31] for shift in range(30, -1, -5))
+    return stamp + "".join(secrets.choice(_ALPHABET) for _ in range(5)) + "-" + name_suffix(name)
+
+
+def name_suffix(name: str) -> str:
+    """The part of a uid that its name decides."""
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+def new_op_id() -> str:
+    """Id of one multi, claim or nonce: 128 random bits in hex."""
+    return secrets.token_hex(16)

@@ -1,0 +1,114 @@
+"""Paths of the znodes (DESIGN §4). The only place that spells them.
+
+Pure string work, stdlib only: a shim imports it. ``LAYOUT_VERSION`` is in /version; a process that does not know the
+version it finds there refuses to write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LAYOUT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All paths of one cluster. ``root``: absolute, without a trailing slash, e.g. ``/spark-supervisor/prod``."""
+
+    root: str
+
+    @property
+    def version(self) -> str:
+        return f"{self.root}/version"
+
+    @property
+    def cluster(self) -> str:
+        return f"{self.root}/cluster"
+
+    @property
+    def epoch(self) -> str:
+        return f"{self.root}/epoch"
+
+    @property
+    def leader(self) -> str:
+        return f"{self.root}/leader"
+
+    @property
+    def doorbell(self) -> str:
+        return f"{self.root}/doorbell"
+
+    @property
+    def pause(self) -> str:
+        return f"{self.root}/pause"
+
+    @property
+    def supervisors(self) -> str:
+        return f"{self.root}/supervisors"
+
+    @property
+    def jobs(self) -> str:
+        return f"{self.root}/jobs"
+
+    @property
+    def owns(self) -> str:
+        return f"{self.root}/own"
+
+    @property
+    def assigned(self) -> str:
+        return f"{self.root}/assigned"
+
+    @property
+    def leases(self) -> str:
+        return f"{self.root}/lease"
+
+    @property
+    def lives(self) -> str:
+        return f"{self.root}/live"
+
+    @property
+    def results(self) -> str:
+        return f"{self.root}/results"
+
+    @property
+    def checkpoints(self) -> str:
+        return f"{self.root}/checkpoints"
+
+    def supervisor(self, supervisor_id: str) -> str:
+        return f"{self.supervisors}/{supervisor_id}"
+
+    def job(self, name: str) -> str:
+        return f"{self.jobs}/{name}"
+
+    def own(self, name: str) -> str:
+        return f"{self.owns}/{name}"
+
+    def assigned_to(self, supervisor_id: str) -> str:
+        return f"{self.assigned}/{supervisor_id}"
+
+    def assignment(self, supervisor_id: str, uid: str, attempt: int) -> str:
+        return f"{self.assigned}/{supervisor_id}/{uid}.{attempt}"
+
+    def lease(self, name: str) -> str:
+        return f"{self.leases}/{name}"
+
+    def live(self, uid: str, attempt: int) -> str:
+        return f"{self.lives}/{uid}.{attempt}"
+
+    def result(self, uid: str) -> str:
+        return f"{self.results}/{uid}"
+
+    def checkpoint(self, digest: str) -> str:
+        return f"{self.checkpoints}/{digest}"
+
+    def persistent_parents(self) -> tuple[str, ...]:
+        """Znodes created once when the cluster is founded, parents first."""
+        return (self.supervisors, self.jobs, self.owns, self.assigned, self.leases, self.lives, self.results,
+                self.checkpoints)
+
+
+def split_attempt(key: str) -> tuple[str, int]:
+    """``<uid>.<attempt>`` → (uid, attempt). Raises ValueError for anything else."""
+    uid, _, attempt = key.rpartition(".")
+    if not uid:
+        raise ValueError(f"{key!r} is not <uid>.<attempt>")
+    return uid, int(attempt)

@@ -1,0 +1,201 @@
+"""The multis of the leader (DESIGN §5). Pure builders, one per row of the table there; ``act`` commits them.
+
+Every one starts with a check of the *persistent* epoch znode at the version of this term (I4): checking the ephemeral
+/leader would be no fence, because its version restarts at 0. Every one sets or checks /own/<name> at the version that
+the plan was made from. Those that rest on a full wait also check the lease at the version seen (``Waited``): an attempt
+in ``draining`` renews without moving /own, and a leader that slept on an old reading would start a second driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from supervisor.model.actions import Waited
+from supervisor.model.records import (
+    Assignment,
+    Cause,
+    CheckpointClaim,
+    Cleanliness,
+    Desired,
+    Entry,
+    JobRef,
+    Lease,
+    Member,
+    Outcome,
+    Ownership,
+    OwnState,
+    Result,
+    noted,
+)
+from supervisor.model.restart import Account
+from supervisor.model.seen import Found, Seen
+from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
+from supervisor.registry.attempt_writes import ring
+from supervisor.registry.codec import encode
+from supervisor.registry.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """From where a leader writes: the layout, the fence of its term, and the stamp of this one write."""
+
+    layout: Layout
+    epoch: int
+    fence_version: int
+    op_id: str
+    at: str
+
+    def transaction(self, what: str, *ops: Op) -> Transaction:
+        """``ops`` behind the check of the epoch."""
+        return Transaction(what, self.op_id, (Check(self.layout.epoch, self.fence_version), *ops))
+
+    def set_own(self, name: str, own: Found[Ownership], changed: Ownership) -> SetData:
+        """/own/<name> set at the version read. ``changed`` gets this write's id."""
+        return SetData(self.layout.own(name), encode(replace(changed, op=self.op_id)), own.version)
+
+
+def _guard(waited: Waited | None, layout: Layout, name: str) -> tuple[Op, ...]:
+    """Holds only while the lease is exactly as it was seen for the full wait: not renewed, not appeared, not gone."""
+    if waited is None:
+        return ()
+    path = layout.lease(name)
+    if waited.lease is None:
+        return (Create(path, b""), Delete(path, 0))
+    return (Check(path, waited.lease.version),)
+
+
+def assign(
+    desk: Desk, ref: Found[JobRef], own: Found[Ownership], host: Member, account: Account, waited: Waited | None,
+) -> Transaction:
+    """Give the next attempt to ``host``. The entry carries the versions that the claim must meet."""
+    job, old, name = ref.record, own.record, ref.record.name
+    same = old.uid == job.uid
+    attempt = old.attempt + 1 if same else 1
+    history = old.history if same else (Entry(job.submitted_at, "submitted"),)
+    changed = Ownership(
+        state=OwnState.ASSIGNED, op=desk.op_id, newest_uid=old.newest_uid, uid=job.uid, attempt=attempt,
+        revision=job.revision, supervisor=host.id, host=host.host, memory=job.terms.memory,
+        claims=old.claims if same else 0, failures=account.failures, charged=account.charged,
+        recent_s=account.recent_s, restart_nonce=job.restart_nonce,
+        history=noted(history, desk.at, "assigned", attempt, f"to {host.id} by epoch {desk.epoch}"),
+        job_version=ref.version, extra=old.extra,
+    )
+    entry = Assignment(
+        name=name, uid=job.uid, attempt=attempt, revision=job.revision, job_version=ref.version,
+        own_version=own.version + 1, spec=job.spec, memory=job.terms.memory,
+    )
+    return desk.transaction(
+        "assign",
+        Check(desk.layout.job(name), ref.version),
+        desk.set_own(name, own, changed),
+        *_guard(waited, desk.layout, name),
+        Create(desk.layout.assignment(host.id, job.uid, attempt), encode(entry)),
+        ring(desk.layout, name),
+    )
+
+
+def unassign(desk: Desk, name: str, own: Found[Ownership], why: str, *, entry_exists: bool = True) -> Transaction:
+    """Take back an assignment that nobody claimed. No wait: a late claim fails on /own."""
+    old = own.record
+    changed = replace(
+        old, state=OwnState.VACANT, history=noted(old.history, desk.at, "unassigned", old.attempt, why),
+    )
+    entry = Delete(desk.layout.assignment(old.supervisor, old.uid, old.attempt), ANY_VERSION)
+    return desk.transaction(
+        "unassign", desk.set_own(name, own, changed), *((entry,) if entry_exists else ()), ring(desk.layout, name),
+    )
+
+
+def drain(desk: Desk, ref: Found[JobRef], own: Found[Ownership], why: str) -> Transaction:
+    """Ask for an orderly stop: the attempt goes on renewing while its driver stops."""
+    old, name = own.record, ref.record.name
+    changed = replace(
+        old, state=OwnState.DRAINING, history=noted(old.history, desk.at, "draining", old.attempt, why),
+    )
+    return desk.transaction(
+        "drain", Check(desk.layout.job(name), ref.version), desk.set_own(name, own, changed), ring(desk.layout, name),
+    )
+
+
+def suspend_exhausted(desk: Desk, ref: Found[JobRef], own: Found[Ownership], why: str) -> Transaction:
+    """The restart budget is spent and the job says ``on_exhausted: suspend``."""
+    job, old = ref.record, own.record
+    suspended = replace(
+        job, desired=Desired.SUSPENDED, op=desk.op_id, changed=Entry(desk.at, "suspended", old.attempt, why),
+    )
+    changed = replace(old, history=noted(old.history, desk.at, "suspended", old.attempt, why))
+    return desk.transaction(
+        "suspend_exhausted",
+        SetData(desk.layout.job(job.name), encode(suspended), ref.version),
+        desk.set_own(job.name, own, changed),
+        ring(desk.layout, job.name),
+    )
+
+
+def revoke(desk: Desk, name: str, own: Found[Ownership], lease: Seen[Lease], why: str) -> Transaction:
+    """From here on no renewal of the attempt can commit. Guarded by the lease: a renewal in flight wins."""
+    old = own.record
+    changed = replace(
+        old, state=OwnState.REVOKED, history=noted(old.history, desk.at, "revoked", old.attempt, why),
+    )
+    return desk.transaction(
+        "revoke", *_guard(Waited(lease), desk.layout, name), desk.set_own(name, own, changed), ring(desk.layout, name),
+    )
+
+
+def bury(desk: Desk, name: str, own: Found[Ownership], waited: Waited, why: str) -> Transaction:
+    """After the full wait: the attempt is dead without a tombstone, and its job shall not run now."""
+    old = own.record
+    changed = replace(
+        old, state=OwnState.EXITED, cause=Cause.LOST, reason=why, exit_code=None, ran_s=0.0,
+        history=noted(old.history, desk.at, "lost", old.attempt, why),
+    )
+    return desk.transaction(
+        "bury", *_guard(waited, desk.layout, name), desk.set_own(name, own, changed), ring(desk.layout, name),
+    )
+
+
+def conclude(desk: Desk, ref: Found[JobRef], own: Found[Ownership], outcome: Outcome, account: Account,
+             why: str) -> Transaction:
+    """Failed for good, or finished: the reference goes, the result comes, in one step (FLINK-2354)."""
+    job, old, name = ref.record, own.record, ref.record.name
+    history = noted(old.history, desk.at, outcome.value, old.attempt, why)
+    result = Result(
+        name=name, uid=job.uid, outcome=outcome, state=Cleanliness.DIRTY, revision=job.revision, spec=job.spec,
+        terms=job.terms, attempt=old.attempt, claims=old.claims, reason=why, at=desk.at,
+        submitted_at=job.submitted_at, op=desk.op_id, restart_nonce=job.restart_nonce, failures=account.failures,
+        history=history,
+    )
+    return desk.transaction(
+        "conclude",
+        Delete(desk.layout.job(name), ref.version),
+        desk.set_own(name, own, replace(old, history=history)),
+        Create(desk.layout.result(job.uid), encode(result)),
+        ring(desk.layout, name),
+    )
+
+
+def clean_up(
+    desk: Desk, result: Found[Result], own: Found[Ownership], lease: Seen[Lease],
+    claim: tuple[str, Found[CheckpointClaim]] | None, *, dead: bool, waited: Waited | None,
+) -> Transaction:
+    """Remove what a terminal uid left behind, and mark its result clean, in one multi.
+
+    ``dead``: no attempt of the *name* can be alive (vacant, exited, or the full wait over) and no newer uid owns it:
+    the ownership becomes vacant and the lease goes. Otherwise only the uid's own things are touched. ``claim``: (path,
+    record) of the checkpoint claim if it still carries this uid; a resubmitted name has taken it over else.
+    """
+    name, old = result.record.name, own.record
+    ops: list[Op] = []
+    if dead:
+        ops.append(desk.set_own(name, own, replace(old, state=OwnState.VACANT)))
+        ops.extend(_guard(waited, desk.layout, name))
+        if lease is not None:
+            ops.append(Delete(desk.layout.lease(name), lease.version))
+    else:
+        ops.append(Check(desk.layout.own(name), own.version))
+    if claim is not None:
+        ops.append(Delete(claim[0], claim[1].version))
+    clean = replace(result.record, state=Cleanliness.CLEAN)
+    ops.append(SetData(desk.layout.result(result.record.uid), encode(clean), result.version))
+    return desk.transaction("clean_up", *ops, ring(desk.layout, name))

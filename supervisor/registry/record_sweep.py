@@ -1,0 +1,133 @@
+"""Sweeping what is left of uids that are gone: assignments, leases, checkpoint claims, surplus results (DESIGN §5, F25).
+
+Called by the leader now and then, never by a standby. ``to_sweep`` is pure: listing and view in, guarded deletions out.
+Each deletion checks the epoch, the ownership at the version seen (submit, cancel and conclude always move it) and the
+version of what it deletes; what moved meanwhile stays. Nothing is deleted on doubt: what is unreadable stays, too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from supervisor.model.records import Assignment, CheckpointClaim, Cleanliness, Lease, OwnState, Result
+from supervisor.model.seen import Found, Seen
+from supervisor.model.transaction import Check, Delete, Transaction
+from supervisor.model.view import Row
+from supervisor.registry.layout import Layout
+from supervisor.registry.leader_writes import Desk
+from supervisor.registry.reading import seen_all
+from supervisor.registry.settle import Zoo
+
+RESULTS_PER_NAME = 5
+RESULTS_MAX = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What there is, by path, as read *before* the view it is judged by."""
+
+    assignments: Mapping[str, Seen[Assignment]]
+    leases: Mapping[str, Seen[Lease]]
+    claims: Mapping[str, Seen[CheckpointClaim]]
+    results: Mapping[str, Seen[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """``path`` at ``version``, provided that /own/<name> is at ``own_version``."""
+
+    what: str
+    name: str
+    path: str
+    version: int
+    own_version: int
+
+    def transaction(self, desk: Desk) -> Transaction:
+        own = Check(desk.layout.own(self.name), self.own_version)
+        return desk.transaction(f"sweep_{self.what}", own, Delete(self.path, self.version))
+
+
+def take_listing(zoo: Zoo, layout: Layout) -> Listing:
+    """Read everything that could be left over, pipelined. Raises Unreachable."""
+    entries = [
+        f"{layout.assigned_to(host)}/{entry}"
+        for host in zoo.children(layout.assigned) or () for entry in zoo.children(layout.assigned_to(host)) or ()
+    ]
+
+    def below(parent: str) -> list[str]:
+        return [f"{parent}/{child}" for child in zoo.children(parent) or ()]
+
+    leases, claims, results = below(layout.leases), below(layout.checkpoints), below(layout.results)
+    return Listing(
+        dict(zip(entries, seen_all(Assignment, entries, zoo.read_many(entries).nodes), strict=True)),
+        dict(zip(leases, seen_all(Lease, leases, zoo.read_many(leases).nodes), strict=True)),
+        dict(zip(claims, seen_all(CheckpointClaim, claims, zoo.read_many(claims).nodes), strict=True)),
+        dict(zip(results, seen_all(Result, results, zoo.read_many(results).nodes), strict=True)),
+    )
+
+
+def to_sweep(listing: Listing, rows: Mapping[str, Row]) -> tuple[Deletion, ...]:
+    """What may go. ``rows``: a full view that was taken after the listing."""
+    return (
+        *_assignments(listing.assignments, rows),
+        *_leases(listing.leases, rows),
+        *_claims(listing.claims, rows),
+        *_results(listing.results, rows),
+    )
+
+
+def _deletion(what: str, path: str, record: Found[Any], row: Row) -> Iterable[Deletion]:
+    if isinstance(row.own, Found):
+        yield Deletion(what, row.name, path, record.version, row.own.version)
+
+
+def _assignments(entries: Mapping[str, Seen[Assignment]], rows: Mapping[str, Row]) -> Iterable[Deletion]:
+    """Entries that the ownership no longer speaks of: no claim could come of them."""
+    for path, entry in entries.items():
+        row = rows.get(entry.record.name) if isinstance(entry, Found) else None
+        if row is None or not isinstance(entry, Found) or not isinstance(row.own, Found):
+            continue
+        own, given = row.own.record, entry.record
+        if own.state is not OwnState.ASSIGNED or (own.uid, own.attempt) != (given.uid, given.attempt):
+            yield from _deletion("assignment", path, entry, row)
+
+
+def _leases(leases: Mapping[str, Seen[Lease]], rows: Mapping[str, Row]) -> Iterable[Deletion]:
+    """Leases of names that nobody owns or wants; the clean-up takes its own with it."""
+    for path, lease in leases.items():
+        row = rows.get(lease.record.name) if isinstance(lease, Found) else None
+        if row is None or not isinstance(lease, Found) or not isinstance(row.own, Found):
+            continue
+        if row.ref is None and not row.leftovers and row.own.record.state is OwnState.VACANT:
+            yield from _deletion("lease", path, lease, row)
+
+
+def _claims(claims: Mapping[str, Seen[CheckpointClaim]], rows: Mapping[str, Row]) -> Iterable[Deletion]:
+    """Checkpoint claims of uids that neither are registered nor wait to be cleaned."""
+    for path, claim in claims.items():
+        row = rows.get(claim.record.name) if isinstance(claim, Found) else None
+        if row is None or not isinstance(claim, Found):
+            continue
+        uid = claim.record.uid
+        registered = row.ref is not None and not (isinstance(row.ref, Found) and row.ref.record.uid != uid)
+        dirty = any(left.result.record.uid == uid for left in row.leftovers)
+        if not registered and not dirty:
+            yield from _deletion("claim", path, claim, row)
+
+
+def _results(results: Mapping[str, Seen[Result]], rows: Mapping[str, Row]) -> Iterable[Deletion]:
+    """Clean results beyond the newest five of a name, and beyond 5,000 in all, oldest first."""
+    by_name: dict[str, list[tuple[str, Found[Result]]]] = defaultdict(list)
+    for path, result in sorted(results.items()):
+        if isinstance(result, Found):
+            by_name[result.record.name].append((path, result))
+    surplus = [one for kept in by_name.values() for one in kept[:-RESULTS_PER_NAME]]
+    rest = sorted((one for kept in by_name.values() for one in kept[-RESULTS_PER_NAME:]), key=lambda one: one[0])
+    surplus += rest[: max(0, len(rest) - RESULTS_MAX)]
+    for path, result in surplus:
+        row = rows.get(result.record.name)
+        if row is not None and result.record.state is Cleanliness.CLEAN:
+            yield from _deletion("result", path, result, row)

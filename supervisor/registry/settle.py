@@ -1,0 +1,59 @@
+"""Committing a multi whose outcome must be known: settle by reading back, and only where reading back can settle it.
+
+A write whose reply was lost may still be on its way. Reading settles it on the same session (first in, first out), or
+when the old session is known to be gone: closed by its id and password, then ``sync``, then read (DESIGN §5). Anything
+else stays ``OutcomeUnknown``: nothing is acknowledged, nothing deleted. Called by ``registry.commands``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from supervisor.errors import OutcomeUnknown, Unreachable
+from supervisor.model.transaction import Committed, Node, Reads, Transaction
+
+
+class Zoo(Protocol):
+    """What the registry needs of a connected ZooKeeper client."""
+
+    def sync(self) -> None: ...
+    def read(self, path: str) -> Node | None: ...
+    def read_many(self, paths: Sequence[str]) -> Reads: ...
+    def children(self, path: str) -> tuple[str, ...] | None: ...
+    def commit(self, tx: Transaction) -> Committed: ...
+
+
+class Sessions(Protocol):
+    """A ZooKeeper session that can be relied upon, or replaced."""
+
+    def zoo(self) -> Zoo:
+        """The present client, connected. Raises Unreachable."""
+
+    def settle(self) -> Zoo:
+        """A client on which a read shows the outcome of every earlier write: the same session, reconnected, or a new
+        one after the old was closed for certain. Raises Unreachable."""
+
+
+def commit_settled(sessions: Sessions, tx: Transaction, committed: Callable[[Zoo], bool | None]) -> bool:
+    """Commit ``tx`` and know what came of it.
+
+    ``committed(zoo)`` reads back: True it was applied, False it certainly was not, None it can't be told from what is
+    there now. Returns True if applied, False if it certainly was not and may be tried again. Raises GuardFailed,
+    Unreachable (nothing was sent), or OutcomeUnknown.
+    """
+    zoo = sessions.zoo()
+    try:
+        zoo.commit(tx)
+        return True
+    except OutcomeUnknown as unknown:
+        lost = unknown
+    try:
+        settled = sessions.settle()
+        settled.sync()
+        outcome = committed(settled)
+    except Unreachable as error:
+        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {error}") from lost
+    if outcome is None:
+        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: it was changed again meanwhile") from lost
+    return outcome

@@ -1,0 +1,182 @@
+"""The multis of the command line: submit, cancel, suspend, resume, restart, register again (DESIGN §5). Pure builders.
+
+``registry.commands`` reads, builds with these, commits and settles. They need no leader: shims watch their /own record
+and obey. Submit, cancel and suspend always move /own/<name>, whatever uid it carries, so that no write that was planned
+before can commit after them; resume and restart only check it, because the leader will do what follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from supervisor.model.records import (
+    CheckpointClaim,
+    Cleanliness,
+    Desired,
+    Entry,
+    JobRef,
+    Outcome,
+    Ownership,
+    OwnState,
+    Result,
+    noted,
+)
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
+from supervisor.registry.attempt_writes import ring
+from supervisor.registry.codec import encode
+from supervisor.registry.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """From where a command writes: the layout and the stamp of this one write."""
+
+    layout: Layout
+    op_id: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A checkpoint location to be claimed. ``generation``: version of /checkpoints when overlaps were looked for."""
+
+    path: str
+    location: str
+    claim: Seen[CheckpointClaim]
+    generation: int
+
+
+def submit(desk: Desk, job: JobRef, own: Seen[Ownership], place: Place | None) -> Transaction:
+    """Register a new uid. Its blob and artifacts must be in the store already.
+
+    Fails on /jobs/<name> if the name is live. Creating and deleting /results/<uid> makes a retry fail that comes after
+    somebody's cancel of this very uid.
+    """
+    layout, name = desk.layout, job.name
+    job = replace(job, op=desk.op_id)
+    if own is None:
+        fence: Op = Create(layout.own(name), encode(Ownership(OwnState.VACANT, desk.op_id, newest_uid=job.uid)))
+    else:
+        kept = replace(_readable(own).record, op=desk.op_id, newest_uid=job.uid)
+        fence = SetData(layout.own(name), encode(kept), own.version)
+    return Transaction("submit", desk.op_id, (
+        Create(layout.job(name), encode(job)),
+        fence,
+        Create(layout.result(job.uid), b""),
+        Delete(layout.result(job.uid), 0),
+        *_claim_place(desk, job, place),
+        ring(layout, name),
+    ))
+
+
+def register_again(
+    desk: Desk, job: JobRef, own: Found[Ownership], result: Found[Result], place: Place | None,
+) -> Transaction:
+    """Resume or restart of a failed uid: the same uid, the next attempt number, no failures, a fresh budget."""
+    layout, name = desk.layout, job.name
+    kept = replace(
+        own.record, op=desk.op_id, failures=0, charged=0, recent_s=(), permanent=False,
+        history=noted(own.record.history, desk.at, "registered again", own.record.attempt),
+    )
+    return Transaction("register_again", desk.op_id, (
+        Create(layout.job(name), encode(replace(job, op=desk.op_id))),
+        Delete(layout.result(job.uid), result.version),
+        SetData(layout.own(name), encode(kept), own.version),
+        *_claim_place(desk, job, place),
+        ring(layout, name),
+    ))
+
+
+def cancel(desk: Desk, ref: Found[JobRef] | Unreadable, name: str, uid: str, own: Seen[Ownership]) -> Transaction:
+    """The reference goes, a dirty result comes, the fence moves: after this no claim for the uid ever commits (I2)."""
+    layout = desk.layout
+    job = ref.record if isinstance(ref, Found) else None
+    old = own.record if isinstance(own, Found) and own.record.uid == uid else None
+    result = Result(
+        name=name, uid=uid, outcome=Outcome.CANCELLED, state=Cleanliness.DIRTY,
+        revision=job.revision if job else 0, spec=job.spec if job else None, terms=job.terms if job else None,
+        attempt=old.attempt if old else 0, claims=old.claims if old else 0, reason="cancelled by the user", at=desk.at,
+        submitted_at=job.submitted_at if job else "", op=desk.op_id, failures=old.failures if old else 0,
+        history=noted(old.history if old else (), desk.at, "cancelled", old.attempt if old else 0),
+    )
+    return Transaction("cancel", desk.op_id, (
+        Delete(layout.job(name), ref.version),
+        Create(layout.result(uid), encode(result)),
+        *_stop(desk, name, uid, own, "cancelled"),
+        ring(layout, name),
+    ))
+
+
+def cancel_failed(desk: Desk, result: Found[Result], own: Seen[Ownership]) -> Transaction:
+    """A failed uid becomes a cancelled one: a restart of it that is under way loses, and it can never come back."""
+    record = result.record
+    changed = replace(
+        record, outcome=Outcome.CANCELLED, state=Cleanliness.DIRTY, reason="cancelled by the user", at=desk.at,
+        op=desk.op_id, history=noted(record.history, desk.at, "cancelled", record.attempt),
+    )
+    return Transaction("cancel_failed", desk.op_id, (
+        SetData(desk.layout.result(record.uid), encode(changed), result.version),
+        *_stop(desk, record.name, record.uid, own, "cancelled"),
+        ring(desk.layout, record.name),
+    ))
+
+
+def suspend(desk: Desk, ref: Found[JobRef], own: Seen[Ownership]) -> Transaction:
+    """Stop but keep. The fence moves as for a cancel, so that the shim obeys without any supervisor."""
+    job = ref.record
+    changed = replace(job, desired=Desired.SUSPENDED, op=desk.op_id, changed=Entry(desk.at, "suspended"))
+    return Transaction("suspend", desk.op_id, (
+        SetData(desk.layout.job(job.name), encode(changed), ref.version),
+        *_stop(desk, job.name, job.uid, own, "suspended"),
+        ring(desk.layout, job.name),
+    ))
+
+
+def run_again(desk: Desk, ref: Found[JobRef], own: Found[Ownership], nonce: str, event: str) -> Transaction:
+    """Resume, or restart: desired running and a new nonce, which also clears failures, budget and quarantine.
+
+    The leader drains a running attempt because of the nonce, so nothing stops that nobody can start again.
+    """
+    job = ref.record
+    changed = replace(
+        job, desired=Desired.RUNNING, restart_nonce=nonce, op=desk.op_id, changed=Entry(desk.at, event),
+    )
+    return Transaction(event, desk.op_id, (
+        SetData(desk.layout.job(job.name), encode(changed), ref.version),
+        Check(desk.layout.own(job.name), own.version),
+        ring(desk.layout, job.name),
+    ))
+
+
+def _stop(desk: Desk, name: str, uid: str, own: Seen[Ownership], event: str) -> tuple[Op, ...]:
+    """Move the fence: assigned → vacant, claimed → draining, all else stays as it is, but is always bumped."""
+    layout = desk.layout
+    if own is None:
+        return (Create(layout.own(name), encode(Ownership(OwnState.VACANT, desk.op_id, newest_uid=uid))),)
+    if isinstance(own, Unreadable):
+        lost = Ownership(OwnState.REVOKED, desk.op_id, newest_uid=uid, uid=uid, history=noted((), desk.at, event))
+        return (SetData(layout.own(name), encode(lost), own.version),)
+    old = own.record
+    state = {OwnState.ASSIGNED: OwnState.VACANT, OwnState.CLAIMED: OwnState.DRAINING}.get(old.state, old.state)
+    changed = replace(old, state=state, op=desk.op_id, history=noted(old.history, desk.at, event, old.attempt))
+    ops: tuple[Op, ...] = (SetData(layout.own(name), encode(changed), own.version),)
+    if old.state is OwnState.ASSIGNED:
+        ops = (*ops, Delete(layout.assignment(old.supervisor, old.uid, old.attempt), ANY_VERSION))
+    return ops
+
+
+def _claim_place(desk: Desk, job: JobRef, place: Place | None) -> tuple[Op, ...]:
+    if place is None:
+        return ()
+    data = encode(CheckpointClaim(place.location, job.name, job.uid))
+    take: Op = (
+        Create(place.path, data) if place.claim is None else SetData(place.path, data, place.claim.version)
+    )
+    return (take, SetData(desk.layout.checkpoints, desk.op_id.encode(), place.generation))
+
+
+def _readable(own: Found[Ownership] | Unreadable) -> Found[Ownership]:
+    if isinstance(own, Unreadable):
+        raise ValueError("submit over an unreadable ownership must be refused before")
+    return own

@@ -1,0 +1,47 @@
+"""The ``defaults`` section: what a job gets that does not say. Also the sections a spec shares with it.
+
+A default is copied into the spec when it is submitted, so that changing ``supervisor.yaml`` later changes no running
+job. Sections are merged key by key: a job that writes only ``restart: {max: 1m}`` keeps the other defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from supervisor.settings.limits import LEASE_MAX_S, LEASE_MIN_S, STOP_GRACE_MAX_S
+from supervisor.settings.restart import DAY_S, RestartSettings
+from supervisor.settings.sections import Section, between
+from supervisor.settings.spark_conf import SparkConf
+from supervisor.settings.units import DurationS, SizeBytes
+
+GIB = 1024**3
+
+LeaseS = Annotated[DurationS, between(LEASE_MIN_S, LEASE_MAX_S)]
+StopGraceS = Annotated[DurationS, between(0.0, STOP_GRACE_MAX_S)]
+
+
+class Resources(Section):
+    """``memory``: what the whole driver tree occupies on its host, for placement. A higher ``priority`` is placed first."""
+
+    memory_bytes: Annotated[SizeBytes, Field(ge=1024**2, le=1024**5)] = Field(default=GIB, alias="memory")
+    priority: int = Field(default=0, ge=-1000, le=1000)
+
+
+class Health(Section):
+    """When an attempt that does nothing is ended (CONTRACT: ``health``)."""
+
+    start_timeout_s: Annotated[DurationS, between(1.0, DAY_S)] = Field(default=300.0, alias="start_timeout")
+    stall_timeout_s: Annotated[DurationS, between(1.0, 30 * DAY_S)] = Field(default=600.0, alias="stall_timeout")
+
+
+class Defaults(Section):
+    """``conf``: Spark properties for every job, e.g. an S3 endpoint; a job's own value of the same property wins."""
+
+    lease_s: LeaseS = Field(default=30.0, alias="lease")
+    stop_grace_s: StopGraceS = Field(default=30.0, alias="stop_grace")
+    restart: RestartSettings = RestartSettings()
+    health: Health = Health()
+    resources: Resources = Resources()
+    conf: SparkConf = Field(default_factory=dict)

@@ -1,0 +1,191 @@
+"""``supervisor.yaml``: every key of CONTRACT with its default and its check, and how the environment overrides it.
+
+Read once, by the command line and by the daemon, before anything else happens; the result is frozen. All trouble is
+``errors.InvalidInput`` (exit code 2): one sentence with key, file and remedy. Nothing here connects to anything.
+"""
+
+from __future__ import annotations
+
+import socket
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, Field
+from pydantic.fields import FieldInfo
+
+from supervisor.errors import InvalidInput
+from supervisor.settings.addresses import (
+    AbsolutePath,
+    EndpointUrl,
+    Listen,
+    StoreUrl,
+    SupervisorId,
+    Word,
+    ZooKeeperHosts,
+    ZooKeeperRoot,
+)
+from supervisor.settings.defaults import GIB, Defaults
+from supervisor.settings.limits import ASSUMED_TICK_S, KILL_TIME_S
+from supervisor.settings.sections import Section, between, section_at, validated
+from supervisor.settings.units import DurationS, SizeBytes, format_duration
+from supervisor.settings.yaml_text import read_mapping, read_value
+
+DEFAULT_PATH: Final = Path("/etc/spark-supervisor/supervisor.yaml")
+PATH_VARIABLE: Final = "SPARK_SUPERVISOR_CONFIG"
+OVERRIDE_PREFIX: Final = "SPARK_SUPERVISOR__"
+FILE_MAX_BYTES: Final = 256 * 1024
+
+
+class ZooKeeperSettings(Section):
+    """``session_timeout`` is what we ask for; the server may grant another one (``doctor`` tells)."""
+
+    hosts: ZooKeeperHosts
+    root: ZooKeeperRoot = "/spark-supervisor"
+    session_timeout_s: Annotated[DurationS, between(1.0, 300.0)] = Field(default=10.0, alias="session_timeout")
+
+
+class StoreSettings(Section):
+    """Where specs and application files lie. ``endpoint_url`` and ``region`` are for S3 only."""
+
+    url: StoreUrl
+    endpoint_url: EndpointUrl | None = None
+    region: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]{1,64}$")
+
+
+class CapacitySettings(Section):
+    """What this host offers: memory for all drivers together, their number, and how many may be starting at once."""
+
+    memory_bytes: Annotated[SizeBytes, Field(ge=1)] = Field(default=16 * GIB, alias="memory")
+    drivers: int = Field(default=20, ge=0, le=10_000)
+    starting: int = Field(default=2, ge=1, le=1000)
+
+
+class SupervisorSettings(Section):
+    """This process. ``id``: unique among the supervisors of the cluster, and stable; the host name if not given."""
+
+    id: SupervisorId = Field(default_factory=socket.gethostname, validate_default=True)
+    http: Listen = "127.0.0.1:8780"
+    runtime_dir: AbsolutePath = Path("/run/spark-supervisor")
+    log_dir: AbsolutePath = Path("/var/log/spark-supervisor")
+    capacity: CapacitySettings = CapacitySettings()
+
+
+class SparkSettings(Section):
+    """``home``: null means the installed PySpark; ``java_home``: null means JAVA_HOME or the ``java`` on the PATH.
+
+    ``s3a_jars``: a directory that ``deploy/s3a-jars/fetch`` filled, for jobs that read or write ``s3a://``.
+    """
+
+    home: AbsolutePath | None = None
+    java_home: AbsolutePath | None = None
+    s3a_jars: AbsolutePath | None = None
+    submit_timeout_s: Annotated[DurationS, between(1.0, 3600.0)] = Field(default=120.0, alias="submit_timeout")
+
+
+class Settings(Section):
+    """All of ``supervisor.yaml``. ``cluster``, ``zookeeper.hosts`` and ``store.url`` have no default."""
+
+    cluster: Word
+    zookeeper: ZooKeeperSettings
+    store: StoreSettings
+    supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
+    spark: SparkSettings = SparkSettings()
+    defaults: Defaults = Defaults()
+
+
+def settings_path(path: Path | None, environ: Mapping[str, str]) -> Path:
+    """The file that counts: ``--config``, else ``SPARK_SUPERVISOR_CONFIG``, else the default path."""
+    return path or (Path(environ[PATH_VARIABLE]) if environ.get(PATH_VARIABLE) else DEFAULT_PATH)
+
+
+def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
+    """The settings of this process. Raises ``InvalidInput``.
+
+    A file that was named must exist; the one at the default path may be absent if the environment says all that has
+    no default (containers).
+    """
+    chosen = settings_path(path, environ)
+    text = _text(chosen, may_be_absent=chosen == DEFAULT_PATH and any(n.startswith(OVERRIDE_PREFIX) for n in environ))
+    body = {} if text is None else read_mapping(text, str(chosen), as_written={"conf"})
+    source = str(chosen) if text is not None else f"{chosen} (which does not exist)"
+    return validated(Settings, body, source, _override(body, environ, source))
+
+
+def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[str, ...]:
+    """Why a lease is legal but short (DESIGN §7): an outage that the session survives could then stop drivers."""
+    margin_s = lease_s - KILL_TIME_S - lease_s / 6
+    needed_s = session_timeout_s + 2 * ASSUMED_TICK_S
+    if margin_s >= needed_s:
+        return ()
+    better = format_duration(-(-(needed_s + KILL_TIME_S) * 6 // 5))
+    return (
+        f"a lease of {format_duration(lease_s)} is short for a session of {format_duration(session_timeout_s)}: a ZooKeeper "
+        f"outage of {margin_s:.1f} s stops drivers although the session would survive it; use a lease of {better} or more",
+    )
+
+
+def _text(path: Path, *, may_be_absent: bool) -> str | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        if may_be_absent:
+            return None
+        raise InvalidInput(
+            f"configuration file {path} does not exist; name one with --config or {PATH_VARIABLE}"
+        ) from None
+    except OSError as error:
+        raise InvalidInput(
+            f"configuration file {path} cannot be read ({error.strerror}); check its permissions"
+        ) from None
+    if len(data) > FILE_MAX_BYTES:
+        raise InvalidInput(f"configuration file {path} is larger than {FILE_MAX_BYTES // 1024} KiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"configuration file {path} is not UTF-8 text; save it as UTF-8") from None
+
+
+def _override(body: dict[str, Any], environ: Mapping[str, str], source: str) -> dict[str, str]:
+    """Puts every ``SPARK_SUPERVISOR__SECTION__KEY`` into ``body``; returns key path → variable, for messages."""
+    origins: dict[str, str] = {}
+    # Shorter names first: a whole section, then single keys of it.
+    for name in sorted((n for n in environ if n.startswith(OVERRIDE_PREFIX)), key=lambda n: (n.count("__"), n)):
+        keys = name.removeprefix(OVERRIDE_PREFIX).lower().split("__")
+        if not all(keys):
+            raise InvalidInput(f"environment variable {name} names no key; write {OVERRIDE_PREFIX}SECTION__KEY")
+        target = body
+        for index, key in enumerate(keys[:-1]):
+            below = target.get(key)
+            if below is None:
+                below = target[key] = {}
+            if not isinstance(below, dict):
+                raise InvalidInput(f"{source}: {'.'.join(keys[: index + 1])} must be a mapping for {name} to apply")
+            target = below
+        target[keys[-1]] = _value(keys, environ[name], f"environment variable {name}")
+        origins = {".".join(keys): f"environment variable {name}"} | origins
+    return origins
+
+
+def _value(keys: list[str], text: str, source: str) -> Any:
+    """Text stays text, except where a number, a mapping or null is asked for."""
+    field = _field(keys)
+    if field is None:
+        return text
+    choices = set(typing.get_args(field.annotation) or (field.annotation,))
+    if text in ("", "null") and (type(None) in choices or keys == ["supervisor", "id"]):
+        return None
+    has_units = any(isinstance(part, BeforeValidator) for part in field.metadata)
+    plain = bool(choices & {int, float, bool}) and not has_units
+    is_section = any(isinstance(choice, type) and issubclass(choice, BaseModel) for choice in choices)
+    return read_value(text, source) if plain or is_section or typing.get_origin(field.annotation) is dict else text
+
+
+def _field(keys: list[str]) -> FieldInfo | None:
+    section: type[BaseModel] | None = Settings
+    for key in keys[:-1]:
+        section = section_at(section, key) if section else None
+    if section is None:
+        return None
+    return next((f for name, f in section.model_fields.items() if (f.alias or name) == keys[-1]), None)

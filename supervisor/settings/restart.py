@@ -1,0 +1,39 @@
+"""The ``restart`` section, as it stands in ``supervisor.yaml`` (``defaults.restart``) and in a job spec.
+
+Only keys and their bounds; what they mean is in ``model.restart``, into whose policy a spec turns this.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from supervisor.settings.limits import FAILURE_RATE_ATTEMPTS_MAX, RESTART_INITIAL_MIN_S
+from supervisor.settings.sections import Section, between
+from supervisor.settings.units import DurationS
+
+DAY_S = 86_400.0
+
+
+class RestartSettings(Section):
+    """``attempts``: restarts after the first attempt since the last reset; null: no limit."""
+
+    strategy: Literal["fixed", "exponential", "failure-rate", "none"] = "exponential"
+    initial_s: Annotated[DurationS, between(RESTART_INITIAL_MIN_S, DAY_S)] = Field(default=1.0, alias="initial")
+    max_s: Annotated[DurationS, between(RESTART_INITIAL_MIN_S, DAY_S)] = Field(default=300.0, alias="max")
+    jitter: float = Field(default=0.2, ge=0, le=1, allow_inf_nan=False)
+    reset_after_s: Annotated[DurationS, between(1.0, 365 * DAY_S)] = Field(default=600.0, alias="reset_after")
+    attempts: int | None = Field(default=None, ge=0, le=1_000_000)
+    on_exhausted: Literal["fail", "suspend"] = "fail"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RestartSettings:
+        if self.strategy == "exponential" and self.max_s < self.initial_s:
+            raise ValueError("max is shorter than initial; raise max")
+        if self.strategy == "failure-rate":
+            if self.attempts is None:
+                raise ValueError("strategy failure-rate needs attempts, the failures allowed within reset_after")
+            if self.attempts > FAILURE_RATE_ATTEMPTS_MAX:
+                raise ValueError(f"strategy failure-rate allows at most {FAILURE_RATE_ATTEMPTS_MAX} attempts")
+        return self

@@ -1,0 +1,37 @@
+"""Spark properties as written in YAML: a mapping to text, the form in which spark-submit takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator
+
+_KEY: Final = re.compile(r"spark\.[^\s=:#!\0]+")
+
+OWN_KEYS: Final = {"spark.master": "master", "spark.submit.deployMode": "deploy_mode"}
+"""Properties that have a key of their own in the spec; given twice, one of the two would lose silently."""
+
+
+def as_text(value: Any) -> Any:
+    """``true``/``false`` and numbers as Spark expects them. Anything else is returned for pydantic to refuse."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _properties(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    for key in value:
+        if key in OWN_KEYS:
+            raise ValueError(f"must not hold {key}; use the key {OWN_KEYS[key]} of the spec")
+        if not isinstance(key, str) or not _KEY.fullmatch(key):
+            raise ValueError(
+                f"holds {str(key)[:80]!r}, but spark-submit takes only properties that begin with 'spark.'"
+            )
+    return {key: as_text(item) for key, item in value.items()}
+
+
+SparkConf = Annotated[dict[str, str], BeforeValidator(_properties)]

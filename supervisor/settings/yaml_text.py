@@ -1,0 +1,147 @@
+"""YAML without surprises: the text of a configuration file or a spec to a plain mapping.
+
+The safe loader, and beyond it: a key given twice is refused (YAML keeps the last one silently), aliases are refused
+(a few lines of them expand to gigabytes), and plain words mean what YAML 1.2 says: only ``true`` and ``false`` are
+booleans, ``on``, ``no`` and ``12:30`` are text. Numbers below a key named in ``as_written`` keep their spelling, because
+Spark reads ``1.10`` as a version where a float would turn it into ``1.1``. Raises ``InvalidInput``, one sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any, ClassVar
+
+import yaml
+
+from supervisor.errors import InvalidInput
+
+_STR = "tag:yaml.org,2002:str"
+_INT = "tag:yaml.org,2002:int"
+_FLOAT = "tag:yaml.org,2002:float"
+_BOOL = "tag:yaml.org,2002:bool"
+_NULL = "tag:yaml.org,2002:null"
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with YAML 1.2's plain scalars and no tag beyond the seven of JSON."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}  # filled below, in PyYAML's own way
+    yaml_constructors: ClassVar[dict[Any, Any]] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "an alias (*) is not supported, repeat the value", mark)
+        return super().compose_node(parent, index)
+
+
+def _text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    """JSON writes characters beyond 16 bits as two escapes, and JSON is YAML: join them; a lone half is no character."""
+    value = str(loader.construct_scalar(node))
+    try:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise yaml.constructor.ConstructorError(
+            None, None, "half a surrogate pair is no text", node.start_mark
+        ) from None
+
+
+def _number(kind: type[int] | type[float]) -> Any:
+    def construct(loader: _Loader, node: yaml.ScalarNode) -> int | float:
+        try:
+            return kind(str(loader.construct_scalar(node)))
+        except (ValueError, OverflowError):
+            raise yaml.constructor.ConstructorError(None, None, "not a usable number", node.start_mark) from None
+
+    return construct
+
+
+def _boolean(loader: _Loader, node: yaml.ScalarNode) -> bool:
+    return str(loader.construct_scalar(node)).lower() == "true"
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode) or key.tag == _NULL:
+            raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key.start_mark)
+        name = _text(loader, key)
+        if name in found:
+            raise yaml.constructor.ConstructorError(None, None, f"key '{name}' is given twice", key.start_mark)
+        found[name] = loader.construct_object(value, deep=True)
+    return found
+
+
+def _sequence(loader: _Loader, node: yaml.SequenceNode) -> list[Any]:
+    return [loader.construct_object(item, deep=True) for item in node.value]
+
+
+def _undefined(_: _Loader, node: yaml.Node) -> Any:
+    raise yaml.constructor.ConstructorError(None, None, f"tag {node.tag} is not supported", node.start_mark)
+
+
+_Loader.add_implicit_resolver(_BOOL, re.compile(r"(true|True|TRUE|false|False|FALSE)\Z"), list("tTfF"))
+_Loader.add_implicit_resolver(_NULL, re.compile(r"(~|null|Null|NULL|)\Z"), ["~", "n", "N", ""])
+_Loader.add_implicit_resolver(_INT, re.compile(r"[-+]?[0-9]+\Z"), list("-+0123456789"))
+_Loader.add_implicit_resolver(
+    _FLOAT,
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"),
+    list("-+.0123456789"),
+)
+_Loader.add_constructor(_STR, _text)
+_Loader.add_constructor(_INT, _number(int))
+_Loader.add_constructor(_FLOAT, _number(float))
+_Loader.add_constructor(_BOOL, _boolean)
+_Loader.add_constructor(_NULL, lambda *_: None)
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.add_constructor("tag:yaml.org,2002:seq", _sequence)
+_Loader.add_constructor(None, _undefined)
+
+
+def read_mapping(text: str, source: str, *, as_written: Collection[str] = ()) -> dict[str, Any]:
+    """The one mapping that ``text`` holds. ``source``: file name for messages. Raises ``InvalidInput``."""
+    value = _parsed(text, source, as_written)
+    if value is None:
+        raise InvalidInput(f"{source} is empty; write 'key: value' lines into it")
+    if not isinstance(value, dict):
+        raise InvalidInput(
+            f"{source} must hold 'key: value' lines, not {'a list' if isinstance(value, list) else 'text'}"
+        )
+    return value
+
+
+def read_value(text: str, source: str) -> Any:
+    """One value in YAML's notation, e.g. the override ``{strategy: fixed}`` in an environment variable."""
+    return _parsed(text, source, ())
+
+
+def _parsed(text: str, source: str, as_written: Collection[str]) -> Any:
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _keep_spelling(node, as_written)
+        return loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InvalidInput(f"{source} is not usable YAML{line}: {error.problem or error.context}") from None
+    except yaml.reader.ReaderError as error:
+        raise InvalidInput(f"{source} holds the character {error.character!r}, which YAML does not allow") from None
+    except (ValueError, OverflowError):
+        raise InvalidInput(f"{source} holds an escape that stands for no character") from None
+    except RecursionError:
+        raise InvalidInput(f"{source} is nested too deeply") from None
+
+
+def _keep_spelling(node: yaml.Node, keys: Collection[str]) -> None:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        if isinstance(value, yaml.MappingNode) and getattr(key, "value", None) in keys:
+            for _, item in value.value:
+                if item.tag in (_INT, _FLOAT):
+                    item.tag = _STR
+        else:
+            _keep_spelling(value, keys)

@@ -1,0 +1,93 @@
+"""``python -m supervisor.shim <run_dir> [<cgroup>]``: the process that owns one attempt. Started by the agent (``spawn``).
+
+The order is the point. Lock, record, containment, twin, starter: everything that forks is done while this process has
+one thread and knows nothing of ZooKeeper. Only then the runner, and with it kazoo, is imported. The twin is forked even
+before the launch file is decoded: what is loaded by then it carries for as long as the job lives.
+Exit code 0: done, or another shim lives here; 1: it could not even begin, and has claimed nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from supervisor.clients import processes, run_dir
+from supervisor.clients.containment import CgroupContainment, Containment, ScanContainment, become_subreaper
+from supervisor.clients.processes import ProcessId
+from supervisor.clients.run_dir import DeadlineFile
+from supervisor.errors import SupervisorError
+from supervisor.shim.children import Children
+from supervisor.shim.twin import fork_twin
+
+
+def main(directory: str, cgroup: str | None) -> int:
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        lock = run_dir.take_lock(directory)
+        if lock is None:  # another shim lives here, or it is being removed
+            return 0
+        own_attempt(directory, cgroup)
+    except (OSError, SupervisorError) as error:
+        print(f"shim: {error}", file=sys.stderr)  # noqa: T201 - shim.log; there is nothing else yet
+        return 1
+    return 0
+
+
+def own_attempt(directory: str, cgroup: str | None) -> None:
+    """Everything from the record of this process to the end of the attempt. Raises OSError, Corrupt."""
+    claim_id = os.urandom(8).hex()
+    _record(directory, run_dir.SHIM, os.getpid(), claim_id)
+    deadline = DeadlineFile.create(directory)
+    children = Children()
+    tree, tree_for_twin = _containments(directory, cgroup, children)
+    twin = fork_twin(tree_for_twin, deadline)
+    twin_pidfd = os.pidfd_open(twin)
+    _record(directory, run_dir.TWIN, twin)
+
+    from supervisor.shim.starter import fork_starter, read_launch
+
+    launch = read_launch(directory)
+    if launch.cgroup != cgroup:
+        raise OSError(f"{directory}/{run_dir.LAUNCH} names the cgroup {launch.cgroup}, not {cgroup}")
+    if cgroup is None:
+        become_subreaper()
+    starter = fork_starter(launch, tree)
+    children.watched = starter.pid
+    _record(directory, run_dir.DRIVER, starter.pid)
+
+    from supervisor.shim.runner import Parts, Runner
+
+    Runner(Parts(directory, launch, claim_id, tree, children, deadline, starter, twin_pidfd)).run()
+
+
+def _containments(directory: str, cgroup: str | None, children: Children) -> tuple[Containment, Containment]:
+    """As the shim sees the tree, and as the twin does once the shim is dead."""
+    if cgroup is not None:
+        group = CgroupContainment(cgroup)
+        group.create()
+        return group, group
+    uid, _, attempt = os.path.basename(directory).rpartition(".")
+
+    def root() -> ProcessId | None:
+        record = run_dir.read_process(f"{directory}/{run_dir.DRIVER}")
+        return None if record is None else record.process
+
+    return (
+        ScanContainment(uid, int(attempt), root, children.reap),
+        ScanContainment(uid, int(attempt), root),
+    )
+
+
+def _record(directory: str, file: str, pid: int, claim_id: str = "") -> None:
+    process = processes.identify(pid)
+    if process is None:
+        raise OSError(f"process {pid} has ended at its start")
+    run_dir.write_process(f"{directory}/{file}", process, claim_id)
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1].rstrip("/"), sys.argv[2] if len(sys.argv) > 2 else None)
+    sys.stderr.flush()
+    os._exit(code)  # threads that hang in the network or on the disk keep nobody

@@ -1,0 +1,66 @@
+"""Is the application alive? Signs of life → phase, and the two time-outs of CONTRACT (``health``). Pure; for ``machine``.
+
+``start_timeout`` ends an attempt whose application has not begun, or that has a SparkSession but no batch;
+``stall_timeout`` one whose query was seen and is silent (idle events count as life). An application that runs and makes
+neither session nor query is left alone by both, and so is one that was never to report (a JVM application) until
+somebody reports for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.model.launch import Launch
+from supervisor.model.records import Cause, Phase
+from supervisor.shim.state import Life, Reported
+
+UP_WITHOUT_QUERY_S = 10.0
+"""CONTRACT: an application that runs and reports no query is ``running`` once it has been up for so long."""
+
+
+def after_report(life: Life, report: Reported, now_s: float) -> Life:
+    """The signs of life with one more. Unknown events are no sign of anything."""
+    match report.event:
+        case "begun":
+            return replace(life, begun_s=life.begun_s or now_s)
+        case "session":
+            return replace(life, begun_s=life.begun_s or now_s, session_s=life.session_s or now_s)
+        case "query" | "idle":
+            return _query_lives(life, now_s)
+        case "progress":
+            lives = _query_lives(life, now_s)
+            return replace(lives, batch_s=life.batch_s or now_s, progress=report.progress or life.progress)
+        case "error":
+            return replace(life, error=report.error or life.error)
+        case _:
+            return life
+
+
+def _query_lives(life: Life, now_s: float) -> Life:
+    return replace(life, begun_s=life.begun_s or now_s, query_s=life.query_s or now_s, last_s=now_s)
+
+
+def phase_of(life: Life, launch: Launch, exec_s: float, now_s: float) -> Phase:
+    """How far the application has come, while nobody has asked it to stop."""
+    if life.batch_s is not None:
+        return Phase.RUNNING
+    if life.query_s is not None:
+        return Phase.QUERY
+    up_since_s = life.begun_s if launch.reports else exec_s
+    if up_since_s is not None and now_s - up_since_s >= UP_WITHOUT_QUERY_S:
+        return Phase.RUNNING
+    if life.session_s is not None:
+        return Phase.SESSION
+    return Phase.CLAIMED if life.begun_s is None else Phase.BEGUN
+
+
+def overdue(life: Life, launch: Launch, exec_s: float, now_s: float) -> tuple[Cause, str] | None:
+    """Why the attempt has to be ended now, or None."""
+    if now_s - exec_s >= launch.start_timeout_s:
+        if life.begun_s is None and launch.reports:
+            return Cause.START_TIMED_OUT, f"the application had not begun after {launch.start_timeout_s:g} s"
+        if life.batch_s is None and (life.session_s is not None or life.query_s is not None):
+            return Cause.START_TIMED_OUT, f"no batch was committed within {launch.start_timeout_s:g} s"
+    if life.last_s is not None and now_s - life.last_s >= launch.stall_timeout_s:
+        return Cause.STALLED, f"no progress and no idle event for {launch.stall_timeout_s:g} s"
+    return None

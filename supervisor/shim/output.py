@@ -1,0 +1,114 @@
+"""The driver's stdout and stderr → rotated files. A thread of the shim, which nothing waits for.
+
+The driver writes into a pipe, this reads it. A disk that is full or fails costs output, which is counted and told once
+there is room again; one that hangs holds up the driver at most, never the renewals (F56). When the shim dies the pipe
+has no reader any more: the driver would get EPIPE, but its tree is killed at that moment anyway (``twin``).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+CHUNK_BYTES = 32 * 1024
+TAIL_BYTES = 16 * 1024
+_REOPEN_S = 1.0
+
+
+class RotatedFile:
+    """``path``, then ``path.1`` (the previous one) … ``path.<keep − 1>``. Never raises on write: it drops and counts."""
+
+    def __init__(self, path: str, max_bytes: int, keep: int) -> None:
+        self.path = path
+        self.dropped_bytes = 0
+        self._max_bytes = max_bytes
+        self._keep = max(1, keep)
+        self._descriptor: int | None = None
+        self._size = 0
+        self._retry_s = 0.0
+
+    def write(self, data: bytes) -> None:
+        if self._descriptor is None and not self._open():
+            self.dropped_bytes += len(data)
+            return
+        if self.dropped_bytes:
+            note = f"\n[{self.dropped_bytes} bytes of output were dropped: they could not be written]\n".encode()
+            if self._put(note) < len(note):
+                self.dropped_bytes += len(data)
+                return
+            self.dropped_bytes = 0
+        self.dropped_bytes += len(data) - self._put(data)
+        if self._size >= self._max_bytes:
+            self._rotate()
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            try:
+                os.close(self._descriptor)
+            except OSError:  # a late EIO of what was written before
+                pass
+            self._descriptor = None
+
+    def _put(self, data: bytes) -> int:
+        """How many bytes were taken."""
+        done = 0
+        try:
+            while done < len(data) and self._descriptor is not None:
+                done += os.write(self._descriptor, data[done:])
+        except OSError:
+            pass
+        self._size += done
+        return done
+
+    def _open(self) -> bool:
+        now_s = time.monotonic()
+        if now_s < self._retry_s:
+            return False
+        self._retry_s = now_s + _REOPEN_S
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            self._size = os.fstat(self._descriptor).st_size
+        except OSError:
+            return False
+        self._retry_s = 0.0
+        return True
+
+    def _rotate(self) -> None:
+        self.close()
+        try:
+            for number in range(self._keep - 1, 0, -1):
+                older = f"{self.path}.{number - 1}" if number > 1 else self.path
+                if os.path.exists(older):
+                    os.replace(older, f"{self.path}.{number}")
+            if self._keep == 1:
+                os.truncate(self.path, 0)
+        except OSError:  # then the file grows on; the next write tries again
+            pass
+        self._size = 0
+
+
+class OutputPump(threading.Thread):
+    """Copies ``descriptor`` into ``file`` until its end, and remembers the last 16 KiB for the exit's reason."""
+
+    def __init__(self, descriptor: int, file: RotatedFile) -> None:
+        super().__init__(name="output", daemon=True)
+        self._descriptor = descriptor
+        self._file = file
+        self._tail = b""
+
+    def run(self) -> None:
+        while True:
+            try:
+                data = os.read(self._descriptor, CHUNK_BYTES)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            self._tail = (self._tail + data)[-TAIL_BYTES:]
+            self._file.write(data)
+        self._file.close()
+
+    def tail(self) -> str:
+        return self._tail.decode("utf-8", "replace")

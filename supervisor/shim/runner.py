@@ -1,0 +1,225 @@
+"""The shim's main loop: waits for whatever happens, asks ``machine.step`` what to do, and does it.
+
+Nothing in it waits for ZooKeeper (``link``), for the disk (``output``) or for the driver; the longest thing it does is a
+kill in slices of a fifth of a second. All decisions are the machine's. Called by ``__main__``.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import select
+import signal
+from collections import deque
+from typing import NamedTuple
+
+from supervisor.clients import processes
+from supervisor.clients.containment import Containment, Emptiness
+from supervisor.clients.run_dir import DeadlineFile
+from supervisor.clock import boottime_s, wall_iso, wall_s
+from supervisor.model.launch import Launch
+from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
+from supervisor.registry.layout import Layout
+from supervisor.shim import state as shim
+from supervisor.shim.children import Children
+from supervisor.shim.link import RegistryLink
+from supervisor.shim.machine import next_wake_s, step
+from supervisor.shim.output import OutputPump, RotatedFile
+from supervisor.shim.reports import ReportSocket
+from supervisor.shim.starter import Starter, let_go, outcome
+from supervisor.shim.state import Effect, Event, Now, ShimState
+
+KILL_SLICE_S = 0.2
+_SHORTEST_WAIT_S = 0.01
+_FAREWELL_S = 1.0
+
+
+class Parts(NamedTuple):
+    """What ``__main__`` has made before any thread existed. ``twin``: its pidfd."""
+
+    directory: str
+    launch: Launch
+    claim_id: str
+    tree: Containment
+    children: Children
+    deadline: DeadlineFile
+    starter: Starter
+    twin: int
+
+
+class Runner:
+    """Runs one attempt to its end."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        launch = parts.launch
+        layout = Layout(launch.root)
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._state = ShimState(
+            launch, layout, parts.claim_id, os.getpid(), parts.starter.pid, born_s=boottime_s()
+        )
+        file = RotatedFile(launch.log_path, launch.log_max_bytes, launch.log_keep)
+        self._pump = OutputPump(parts.starter.output, file)
+        self._reports = ReportSocket(parts.directory)
+        self._link = RegistryLink(launch, layout, self._post, say)
+        self._poll = select.poll()
+        self._said = b""
+        self._let_go = False
+        self._oom_kills: int | None = None
+        self._exit_told = False
+        self._finished = False
+
+    def run(self) -> None:
+        """Returns when everything about this attempt is done."""
+        signal.signal(signal.SIGTERM, lambda _number, _frame: self._post(shim.StopAsked()))
+        for descriptor in (self._wake, self._reports.fileno(), self._parts.starter.said,
+                           self._parts.starter.pidfd, self._parts.twin):
+            self._poll.register(descriptor, select.POLLIN)
+        self._pump.start()
+        self._link.start()
+        while not self._finished:
+            self._wait()
+            for event in self._happened():
+                self._feed(event)
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    def _post(self, event: Event) -> None:
+        """From any thread, and from signal handlers."""
+        self._events.put(event)
+        try:
+            os.eventfd_write(self._wake, 1)
+        except BlockingIOError:
+            pass
+
+    def _wait(self) -> None:
+        """Until something happens; at most p, for a wait is measured on a clock that stands still in a suspend."""
+        wait_s = min(SECOND_KILLER_PERIOD_S, max(_SHORTEST_WAIT_S, next_wake_s(self._state) - boottime_s()))
+        ready = {descriptor for descriptor, _ in self._poll.poll(wait_s * 1000)}
+        if self._wake in ready:
+            os.eventfd_read(self._wake)
+        if self._parts.twin in ready:
+            self._poll.unregister(self._parts.twin)
+            say("the twin has ended before the shim: only shim and guardian are left to kill the driver")
+        if self._parts.starter.said in ready:
+            self._hear_starter()
+
+    def _hear_starter(self) -> None:
+        data = os.read(self._parts.starter.said, 4096)
+        self._said += data
+        if data:
+            return
+        self._poll.unregister(self._parts.starter.said)
+        refusal = outcome(self._said)
+        if not self._let_go:
+            return  # it died while it waited; its exit says the rest
+        if refusal is None:
+            self._events.put(shim.Executed())
+        elif refusal.late:
+            self._events.put(shim.ExecLate())
+        else:
+            self._events.put(shim.ExecFailed(refusal.error, refusal.permanent))
+
+    def _happened(self) -> list[Event]:
+        """In this order: what was posted, the reports, the exit (so that its last words are heard before), the time."""
+        events: list[Event] = []
+        while not self._events.empty():
+            events.append(self._events.get())
+        events.extend(self._reports.take())
+        events.extend(self._exit())
+        events.append(shim.Tick())
+        return events
+
+    def _exit(self) -> list[Event]:
+        children, pid = self._parts.children, self._parts.starter.pid
+        children.reap()
+        if self._exit_told or pid not in children.ended:
+            return []
+        self._exit_told = True
+        self._poll.unregister(self._parts.starter.pidfd)
+        before, after = self._oom_kills, oom_kills()
+        oom_killed = None if before is None or after is None else after > before
+        return [*self._reports.take(), shim.Exited(children.ended[pid], self._pump.tail(), oom_killed)]
+
+    # -- what is done --------------------------------------------------------------------------------------------------
+
+    def _feed(self, event: Event) -> None:
+        events = deque((event,))
+        while events and not self._finished:
+            self._state, effects = step(self._state, events.popleft(), Now(boottime_s(), wall_s()))
+            events.extend(self._perform(effects))
+
+    def _perform(self, effects: tuple[Effect, ...]) -> list[Event]:
+        events: list[Event] = []
+        for effect in effects:
+            match effect:
+                case shim.Read() | shim.Commit() | shim.NewClient() | shim.CloseSession():
+                    self._link.submit(effect)
+                case shim.WriteDeadline(deadline_s):
+                    if not self._write_deadline(deadline_s) and any(isinstance(e, shim.Exec) for e in effects):
+                        return [*events, shim.DeadlineUnwritable()]
+                case shim.Exec(before_s):
+                    events.extend(self._exec(before_s))
+                case shim.Terminate():
+                    processes.send_signal(self._parts.starter.pidfd, signal.SIGTERM)
+                case shim.Kill():
+                    events.extend(self._kill())
+                case shim.Finish(why):
+                    self._finish(why)
+                case shim.Say(text):
+                    say(text)
+        return events
+
+    def _write_deadline(self, deadline_s: float | None) -> bool:
+        try:
+            self._parts.deadline.write(deadline_s)
+        except OSError as error:
+            say(f"the deadline could not be written: {error}")
+            return False
+        return True
+
+    def _exec(self, before_s: float) -> list[Event]:
+        self._let_go = True
+        self._oom_kills = oom_kills()
+        try:
+            let_go(self._parts.starter, before_s)
+        except OSError as error:
+            return [shim.ExecFailed(f"the starter is gone: {error}", False)]
+        return []
+
+    def _kill(self) -> list[Event]:
+        self._parts.tree.kill(KILL_SLICE_S)
+        self._parts.children.reap()
+        empty = self._parts.tree.emptiness() is Emptiness.EMPTY
+        if empty:
+            self._pump.join(_FAREWELL_S / 2)  # the rest of the output, unless the disk hangs
+        return [*self._exit(), shim.TreeSeen(empty, self._pump.tail())]
+
+    def _finish(self, why: str) -> None:
+        """The exit is recorded by now; not before may the cgroup go that lets the guardian record it as well."""
+        say(f"done: {why}")
+        self._finished = True
+        os.close(self._parts.starter.go)
+        self._parts.tree.kill(_FAREWELL_S)  # a starter that was never let go
+        self._parts.children.reap()
+        self._parts.tree.remove()
+        self._pump.join(_FAREWELL_S)
+        self._link.close(_FAREWELL_S)
+
+
+def oom_kills() -> int | None:
+    """How many processes of this host the kernel has killed for lack of memory; None if it does not say."""
+    try:
+        with open("/proc/vmstat", "rb") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith(b"oom_kill ")), None)
+    except OSError:
+        return None
+
+
+def say(text: str) -> None:
+    """One line in shim.log. Losing it on a full disk is all right."""
+    try:
+        os.write(2, f"{wall_iso()} {text}\n".encode())
+    except OSError:
+        pass

@@ -1,0 +1,128 @@
+"""The process that becomes the driver: forked before the shim has threads, born inside the containment, held back.
+
+It enters the cgroup and a session of its own, then waits on a pipe. The shim lets it go once the claim has committed,
+with the time until which it may; it looks at the clock itself right before exec, because the shim, or it, may have been
+stopped in between (F34). The end of the pipe without a word means that the shim is gone: then it ends without exec.
+Called by ``__main__`` and ``runner``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+from typing import NamedTuple, NoReturn
+
+from supervisor.clients.containment import Containment
+from supervisor.clients.run_dir import LAUNCH
+from supervisor.clock import boottime_s
+from supervisor.model.launch import Launch
+from supervisor.registry.codec import decode
+
+READY_TIMEOUT_S = 10.0
+
+# Nothing that time heals. Everything else (EAGAIN, ENOMEM, EMFILE, EIO …) is tried again.
+_PERMANENT = (
+    errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.E2BIG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EPERM,
+    errno.ENAMETOOLONG, errno.EINVAL,
+)
+
+
+class Starter(NamedTuple):
+    """``go``: to let it go. ``said``: end of file means exec. ``output``: stdout and stderr of the driver."""
+
+    pid: int
+    pidfd: int
+    go: int
+    said: int
+    output: int
+
+
+class Refusal(NamedTuple):
+    """Why there was no exec."""
+
+    late: bool
+    error: str
+    permanent: bool
+
+
+def read_launch(directory: str) -> Launch:
+    """What to start, from the run directory. Raises OSError, Corrupt."""
+    path = f"{directory}/{LAUNCH}"
+    with open(path, "rb") as file:
+        return decode(Launch, file.read(), path)
+
+
+def fork_starter(launch: Launch, tree: Containment) -> Starter:
+    """Fork it and wait until it is inside. To be called while this process has one thread. Raises OSError."""
+    wait_go, go = os.pipe()
+    said, say = os.pipe()
+    output, write_output = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        for descriptor in (go, said, output):
+            os.close(descriptor)
+        _be_starter(launch, tree, wait_go, say, write_output)
+    for descriptor in (wait_go, say, write_output):
+        os.close(descriptor)
+    starter = Starter(pid, os.pidfd_open(pid), go, said, output)
+    poll = select.poll()
+    poll.register(said, select.POLLIN)
+    word = os.read(said, 1000) if poll.poll(READY_TIMEOUT_S * 1000) else b"it did not answer"
+    if word != b"ready\n":
+        signal.pidfd_send_signal(starter.pidfd, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise OSError(f"the starter could not be prepared: {word.decode(errors='replace') or 'it died'}")
+    return starter
+
+
+def let_go(starter: Starter, before_s: float) -> None:
+    """Let it become the driver if it gets to that before ``before_s`` (BOOTTIME). Raises OSError if it is dead."""
+    os.write(starter.go, f"{before_s:.6f}\n".encode())
+
+
+def outcome(said: bytes) -> Refusal | None:
+    """What became of exec: None = executed. ``said``: all that came from the starter after "ready"."""
+    if not said:
+        return None
+    if said == b"late\n":
+        return Refusal(True, "its time was over", False)
+    number, _, text = said.decode(errors="replace").partition(" ")
+    return Refusal(False, text.strip(), number.isdigit() and int(number) in _PERMANENT)
+
+
+def _be_starter(launch: Launch, tree: Containment, wait_go: int, say: int, output: int) -> NoReturn:
+    try:
+        _default_signals()
+        tree.enter()
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
+        os.write(say, b"ready\n")
+        word = os.read(wait_go, 100)
+        if not word.endswith(b"\n"):
+            os._exit(0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.chdir(launch.cwd)
+        if boottime_s() >= float(word):
+            os.write(say, b"late\n")
+        else:
+            os.execvpe(launch.argv[0], launch.argv, launch.env)
+    except OSError as error:
+        what = error.filename or launch.argv[0]
+        os.write(say, f"{error.errno} {what} could not be executed: {error.strerror}".encode()[:1000])
+    except BaseException as error:  # noqa: BLE001 - a forked copy of the shim must never return into the shim's code
+        os.write(say, f"0 {launch.argv[:1]} could not be executed: {error!r}".encode()[:1000])
+    finally:
+        os._exit(127)
+
+
+def _default_signals() -> None:
+    """Python ignores SIGPIPE, and the shim has handlers: the driver shall find what a shell would give it."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):  # reserved by the C library
+            pass
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

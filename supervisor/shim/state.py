@@ -1,0 +1,342 @@
+"""What a shim knows, what can happen to it and what it can do: the nouns of ``machine.py``. Values only, no decisions.
+
+Times named ``_s`` are CLOCK_BOOTTIME seconds; ``wall_s`` is for display and for noticing jumps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from supervisor.model.launch import Launch
+from supervisor.model.records import Cause, Ownership, Phase, Progress
+from supervisor.model.seen import Seen
+from supervisor.model.transaction import Transaction
+from supervisor.registry.layout import Layout
+
+
+class Stage(StrEnum):
+    """Where the attempt stands; the table is in ``machine.py``."""
+
+    CONNECTING = "connecting"
+    CLAIMING = "claiming"
+    SETTLING = "settling"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    KILLING = "killing"
+    BURYING = "burying"
+    DONE = "done"
+
+
+class Now(NamedTuple):
+    """Both clocks, read together just before the event is handled."""
+
+    boot_s: float
+    wall_s: float
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed; at least twice a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The session may live on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLost:
+    """The client will not connect again; a new one is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClosed:
+    """The old sessions are certainly gone: nothing that was sent in them can be applied any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseFailed:
+    """``CloseSession`` could not be confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnChanged:
+    """The watch on /own fired: a hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRead:
+    """Answer to ``Read``, made after a ``sync``. ``lease_version`` None: no /lease. ``live``: session that owns /live."""
+
+    token: int
+    own: Seen[Ownership]
+    lease_version: int | None = None
+    live: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFailed:
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """``sent_s``: read just before sending. ``own_version``: new version of /own where the transaction set it."""
+
+    op: str
+    sent_s: float
+    own_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A guard failed: nothing of it was applied. ``kind`` as in ``errors.GuardFailed``."""
+
+    op: str
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """Certainly without effect."""
+
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeUnknown:
+    """It may have been applied, or may still be."""
+
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """The starter has become the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecFailed:
+    """There is no driver. ``permanent``: trying again cannot help."""
+
+    error: str
+    permanent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExecLate:
+    """The starter found that its time was over, and ended without exec."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The driver's root process ended. ``status``: exit code, or −signal. ``tail``: the end of its output.
+
+    ``oom_killed``: whether the kernel killed any process of the host for lack of memory since exec; None: not known.
+    """
+
+    status: int
+    tail: str = ""
+    oom_killed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSeen:
+    """Answer to ``Kill``. ``empty``: proven."""
+
+    empty: bool
+    tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A word from the driver, or from the host's supervisor about a JVM application. Fields by event, see BRIEF names:
+    begun session query progress idle terminated error ended."""
+
+    event: str
+    progress: Progress | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """SIGTERM to the shim: the host is going down."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineUnwritable:
+    """The deadline file could not be written: the second killers do not know of the driver."""
+
+
+Event: TypeAlias = (
+    Tick | Connected | Disconnected | SessionLost | SessionClosed | CloseFailed | OwnChanged | OwnRead | ReadFailed
+    | Committed | Rejected | NotSent | OutcomeUnknown | Executed | ExecFailed | ExecLate | Exited | TreeSeen | Reported
+    | StopAsked | DeadlineUnwritable
+)
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """``sync``, then read /own (with a watch), /lease and /live."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    transaction: Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class NewClient:
+    """Throw the client away and make another."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """Close this session by its id and password."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDeadline:
+    """Tell the second killers. If that fails, what follows in the same step is not done."""
+
+    deadline_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """Let the starter become the driver, unless it is ``before_s`` by then."""
+
+    before_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """SIGTERM to the driver's root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """SIGKILL to the whole tree, for a short while; says ``TreeSeen``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Let the starter go without exec, remove the containment, end the process."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """One line for the shim's log."""
+
+    text: str
+
+
+Effect: TypeAlias = (
+    Read | Commit | NewClient | CloseSession | WriteDeadline | Exec | Terminate | Kill | Finish | Say
+)
+
+
+# -- state -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Signs of life of the application, for ``health``. ``last_s``: newest event of a query; idle counts."""
+
+    begun_s: float | None = None
+    session_s: float | None = None
+    query_s: float | None = None
+    batch_s: float | None = None
+    last_s: float | None = None
+    progress: Progress | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShimState:
+    """All that a shim knows; ``machine.step`` makes the next one of it.
+
+    ``driver_pid``: the starter's, which exec keeps.
+    """
+
+    launch: Launch
+    layout: Layout
+    claim_id: str
+    shim_pid: int
+    driver_pid: int
+    born_s: float
+    stage: Stage = Stage.CONNECTING
+
+    # The connection, and the one request that is under way.
+    session: int | None = None  # None while not connected
+    last_session: int | None = None
+    lost: bool = False  # a new client is needed
+    token: int = 0
+    reading: bool = False
+    read_at_s: float | None = None  # a read is wanted from then on
+    op: str = ""
+    what: str = ""  # claim, renew, announce or exit
+    ops: int = 0
+    closing: bool = False
+    clock_offset_s: float | None = None  # REALTIME − BOOTTIME when last looked
+
+    # The claim.
+    claim_sent_s: float = 0.0
+    claim_session: int | None = None
+    claim_tries: int = 0
+
+    # The fence and the lease.
+    fence: int | None = None  # version of /own that a renewal checks; None: not ours (yet, or any more)
+    held: bool = False  # /own is absent, unreadable or older than seen: no renewal
+    blind: bool = False  # new session, moved fence or clocks jumped: read /own before anything else
+    live: int | None = None  # session that owns /live, as last read
+    lease_exists: bool = False
+    deadline_s: float | None = None
+    renew_at_s: float = 0.0
+    ring: bool = False  # the next renewal rings the doorbell
+    rings: bool = False  # the one under way does
+    renewals: int = 0
+    since: str = ""
+
+    # The driver.
+    phase: Phase = Phase.CLAIMED
+    life: Life = Life()
+    exec_s: float | None = None  # when it was let go
+    executed: bool = False
+    started_at: str = ""
+    stop_asked: bool = False  # in any way, before its exit
+    stop_until_s: float | None = None
+    status: int | None = None
+    tail: str = ""
+    oom_killed: bool | None = None
+    kill_at_s: float = 0.0
+    kill_began_s: float = 0.0
+    cause: Cause | None = None  # why we killed it; None: it ended by itself
+    reason: str = ""
+    permanent: bool = False
+
+    # The end.
+    empty_s: float | None = None
+    bury_tries: int = 0
+    doubt_s: float | None = None  # since when /own shows nothing believable

@@ -1,0 +1,99 @@
+"""The second killer: a process forked by the shim before it loads anything, that needs neither ZooKeeper nor supervisor.
+
+It watches the shim's pidfd and the deadline file. When the shim is dead it acts at once; when the deadline comes near
+(− p) although the shim lives, the shim has let it come: then the shim dies first, and the tree after it. It ends when
+the shim is dead and nothing of the tree is seen. It renews nothing, writes nothing and never waits for anybody.
+Called by ``__main__``. Standard library only.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+
+from supervisor.clients import processes
+from supervisor.clients.containment import Containment
+from supervisor.clients.run_dir import DeadlineFile
+from supervisor.clients.second_killer import kill_attempt
+from supervisor.clock import boottime_s
+from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S, second_killer_acts_s
+
+
+def fork_twin(tree: Containment, deadline: DeadlineFile) -> int:
+    """Fork the twin; returns its pid in the shim. To be called while this process has one thread.
+
+    Forked twice, so that it is nobody's child: a shim that is child subreaper can then tell that its tree is empty by
+    having no child left. ``tree`` must be one to ask after the shim's death. Raises OSError.
+    """
+    shim = os.pidfd_open(os.getpid())  # ours before the fork: no moment at which the pid could mean somebody else
+    said, say = os.pipe()
+    gc.freeze()  # keep the collector from touching, and so copying, every page that the two share
+    between = os.fork()
+    if between == 0:
+        os.setsid()
+        if os.fork() == 0:
+            _be_twin(shim, tree, deadline, say)
+        os._exit(0)
+    os.close(say)
+    os.waitpid(between, 0)
+    with os.fdopen(said, "rb") as pipe:
+        pid = int(pipe.read(20) or b"0")
+    os.close(shim)
+    if not pid:
+        raise OSError("the twin could not be forked")
+    return pid
+
+
+def _be_twin(shim: int, tree: Containment, deadline: DeadlineFile, say: int) -> None:
+    code = 1
+    try:
+        gc.disable()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # it ends with the shim, not with the host's first hint
+        with open("/proc/self/comm", "w", encoding="ascii") as file:
+            file.write("shim-twin")
+        os.write(say, b"%d" % os.getpid())
+        os.close(say)
+        watch(shim, tree, deadline)
+        code = 0
+    except BaseException as error:  # noqa: BLE001 - nothing above could tell anybody
+        _complain(f"twin: {error!r}")
+    finally:
+        os._exit(code)
+
+
+def watch(shim: int, tree: Containment, deadline: DeadlineFile) -> None:
+    """Returns when the shim (its pidfd) is dead and nothing of the tree is seen any more."""
+    known_s: float | None = None
+    while True:
+        dead = processes.wait_dead(shim, _pause_s(known_s))
+        try:
+            known_s = deadline.read()
+        except (OSError, ValueError):  # torn, or no descriptor: what is known stays, and ends it
+            pass
+        if dead or (known_s is not None and boottime_s() >= second_killer_acts_s(known_s)):
+            break
+    if not dead:
+        _complain("twin: the deadline is near and the shim has not acted")
+    while True:
+        killed = kill_attempt(shim, tree)
+        if killed.took_s > KILL_TIME_S:
+            _complain(f"twin: the driver tree is {killed.tree} after {killed.took_s:.1f} s")
+        if killed.done:
+            return
+
+
+def _pause_s(known_s: float | None) -> float:
+    """At most p: a wait is measured on a clock that stands still while the host sleeps."""
+    if known_s is None:
+        return SECOND_KILLER_PERIOD_S
+    return min(SECOND_KILLER_PERIOD_S, max(0.0, second_killer_acts_s(known_s) - boottime_s()))
+
+
+def _complain(text: str) -> None:
+    try:
+        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"{text}\n".encode())
+    except OSError:  # a full disk
+        pass

@@ -1,0 +1,135 @@
+"""From a spec to what is executed: argv and properties. Pure; called by ``prepare``.
+
+The job's configuration travels in a properties file (mode 0600), never in argv, where ``ps`` shows it to everybody. It
+is merged with ``spark-defaults.conf``, which spark-submit would not read beside a properties file. What we add gives way
+to what the job says; where both are needed (class path, files) they are joined. Nothing of the job is overridden: what
+cannot be done is ``Refused``.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from supervisor.model.records import Cause
+from supervisor.model.s3a import S3Access, bucket_of, for_spark, properties_for
+from supervisor.model.spec import CHECKPOINT_PLACEHOLDER, JobSpec
+from supervisor.spark.refusal import Refused
+from supervisor.spark.toolchain import Toolchain
+
+BOOTSTRAP: Final = Path(__file__).with_name("bootstrap.py")
+
+CHECKSUM_KEY: Final = "spark.sql.streaming.checkpoint.fileChecksum.enabled"
+FORMAT_KEY: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+RETRIES_KEY: Final = "spark.port.maxRetries"
+PORT_RETRIES: Final = 200
+"""Every driver of a host wants port 4040 for its UI; Spark gives up after 16 taken ones, and the driver with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The job's files as Spark gets them: paths on this host, or ``local:`` URIs."""
+
+    application: str
+    py_files: tuple[str, ...] = ()
+    jars: tuple[str, ...] = ()
+
+
+def build_argv(spec: JobSpec, files: Files, toolchain: Toolchain, properties_file: Path) -> tuple[str, ...]:
+    """The driver's command, executed without a shell. Raises ``Refused``."""
+    args = application_args(spec)
+    if spec.launch == "session":
+        return (str(toolchain.python), *_bootstrapped(("--session", spec.entry or "", files.application, *args)))
+    options = (str(toolchain.submit), *submit_options(spec, properties_file))
+    if spec.is_python:
+        return (*options, *_bootstrapped((files.application, *args)))
+    if any("\r" in arg for arg in args):
+        raise Refused(Cause.NOT_STARTED, "args hold a carriage return, which spark-submit drops for a .jar; remove it")
+    return (*options, files.application, *args)
+
+
+def submit_options(spec: JobSpec, properties_file: Path) -> tuple[str, ...]:
+    """What stands between ``spark-submit`` and the application."""
+    options = ["--properties-file", str(properties_file), "--master", spec.master, "--deploy-mode", spec.deploy_mode]
+    if "spark.app.name" not in spec.conf:
+        options += ["--name", spec.name]
+    if spec.main_class is not None:
+        options += ["--class", spec.main_class]
+    return tuple(options)
+
+
+def session_arguments(spec: JobSpec, properties_file: Path) -> str:
+    """PYSPARK_SUBMIT_ARGS for a Python process that starts Spark by itself; pyspark takes it apart as a shell would."""
+    return shlex.join((*submit_options(spec, properties_file), "pyspark-shell"))
+
+
+def application_args(spec: JobSpec) -> tuple[str, ...]:
+    """``args`` with ``{checkpoint}`` replaced by the location as Spark reads it; nothing else is touched."""
+    location = for_spark(spec.checkpoint or "")
+    return tuple(arg.replace(CHECKPOINT_PLACEHOLDER, location) for arg in spec.args)
+
+
+def _bootstrapped(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Percent-encoded where spark-submit's scripts (carriage returns) or a JVM's locale (non-ASCII) would lose something."""
+    if all(word.isascii() and "\r" not in word for word in words) and words[0] != "--quoted":
+        return (str(BOOTSTRAP), *words)
+    return (str(BOOTSTRAP), "--quoted", *(quote(word, safe="/ :=,+@") for word in words))
+
+
+def build_properties(spec: JobSpec, files: Files, toolchain: Toolchain, store: S3Access) -> dict[str, str]:
+    """All properties of the driver. ``store``: where the supervisor's own store is. Raises ``Refused``."""
+    said = {**dict(toolchain.defaults), **spec.conf}
+    for key in ("spark.master", "spark.submit.deployMode"):  # of spark-defaults.conf; the spec's own keys count
+        said.pop(key, None)
+    if said.get("spark.remote"):
+        raise Refused(
+            Cause.NOT_STARTED,
+            "conf spark.remote names a Spark Connect server: its queries live where no lease holds them; remove it",
+        )
+    added = {RETRIES_KEY: str(PORT_RETRIES)}
+    if toolchain.is_4_1 and said.get(FORMAT_KEY, "1") == "1":
+        # 4.1 checks sums of state files whose names are used again after a failed batch, and then cannot go on
+        # (SPARK-56461); 4.2 does the same as this line.
+        added[CHECKSUM_KEY] = "false"
+    bucket = bucket_of(spec.checkpoint or "")
+    if bucket is not None:
+        added |= properties_for(said, bucket, store)
+    return {**added, **said, **_joined(spec, files, toolchain, said)}
+
+
+def _joined(spec: JobSpec, files: Files, toolchain: Toolchain, said: Mapping[str, str]) -> dict[str, str]:
+    """Lists to which the job, the host's defaults and we may all add; ``--jars`` and the like would replace them."""
+    lists: dict[str, tuple[str, ...]] = {
+        "spark.jars": files.jars,
+        "spark.jars.packages": spec.packages,
+        "spark.submit.pyFiles": files.py_files,
+    }
+    if spec.is_python and spec.launch == "submit" and not spec.master.startswith("yarn"):
+        # As spark-submit does with the application itself, so that executors can import it.
+        lists["spark.files"] = (files.application,)
+    joined = {}
+    if toolchain.s3a_jars and not _brings_s3a(spec, said):
+        # Quicker than spark.jars, which copies each through the block manager (SPARK.md, last section).
+        own = said.get("spark.driver.extraClassPath", "")
+        joined["spark.driver.extraClassPath"] = ":".join(filter(None, (own, f"{toolchain.s3a_jars[0].parent}/*")))
+        if not _in_one_process(spec.master):
+            lists["spark.jars"] += tuple(map(str, toolchain.s3a_jars))
+    for key, ours in lists.items():
+        if ours:
+            joined[key] = ",".join(filter(None, (said.get(key, ""), *ours)))
+    return joined
+
+
+def _in_one_process(master: str) -> bool:
+    """Executors are in the driver, and see its class path."""
+    return master == "local" or master.startswith("local[")
+
+
+def _brings_s3a(spec: JobSpec, said: Mapping[str, str]) -> bool:
+    """The job has S3A jars of its own; two versions on one class path would clash."""
+    lists = (said.get(key, "") for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"))
+    return any("hadoop-aws" in text or "hadoop-cloud" in text for text in (*spec.packages, *spec.jars, *lists))

@@ -1,0 +1,371 @@
+"""Runs a PySpark application unchanged and tells the shim how far it has come.
+
+Started by ``spark-submit`` in place of the application (``bootstrap.py APP ARGS…``), or by Python itself for
+``launch: session`` (``bootstrap.py --session MODULE:FUNCTION APP ARGS…``). It imports nothing of the supervisor and
+nothing outside the standard library but pyspark: it may run under another Python (3.9 and later) than the supervisor's.
+
+It never changes what the application sees (``__main__``, ``sys.argv``, ``sys.path[0]``, tracebacks, exit code), never
+blocks it, and never lets an error of its own reach it: a report that cannot be sent is dropped.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import socket
+import sys
+import time
+import traceback
+import types
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+REPORT_MAX_BYTES = 8192
+MESSAGE_MAX_CHARS = 1024
+SESSION_POLL_S = 1.0
+LAST_TRIES = 20
+LAST_PAUSE_S = 0.025
+
+# Searched for in the whole text of an error, since the part that is sent may end before the cause is named.
+TELLING = ("OutOfMemoryError", "CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected")
+
+
+class Reports:
+    """Datagrams to the shim, one JSON object each. Sending never blocks and never raises."""
+
+    def __init__(self, path: str | None) -> None:
+        self._socket: socket.socket | None = None
+        if not path:
+            return
+        try:
+            # Through /proc, because a socket address holds 108 bytes only; the directory stays open for that.
+            directory = os.open(Path(path).parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._path = f"/proc/self/fd/{directory}/{Path(path).name}"
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        except OSError:
+            complain("nothing will be reported")
+
+    def send(self, event: str, **more: Any) -> bool:
+        """Send one event; ``more``: JSON values. False: the shim has not read the earlier ones yet (it keeps ten)."""
+        if self._socket is None:
+            return True
+        try:
+            data = json.dumps({"event": event, **more}, default=str, allow_nan=False).encode()
+            if len(data) <= REPORT_MAX_BYTES:
+                self._socket.sendto(data, self._path)
+        except BlockingIOError:  # a later report says it again
+            return False
+        except (OSError, ValueError):
+            pass
+        return True
+
+    def send_last(self, event: str, **more: Any) -> None:
+        """For what no later report says again; the application is over, so a short wait hurts nobody."""
+        for _ in range(LAST_TRIES):
+            if self.send(event, **more):
+                return
+            time.sleep(LAST_PAUSE_S)
+
+
+class Loader:
+    """Stands in for a module's loader: runs it as ever, then hands the finished module to ``after``."""
+
+    def __init__(self, loader: Any, after: Callable[[Any], None]) -> None:
+        self._loader = loader
+        self._after = after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: Any) -> Any:
+        return self._loader.create_module(spec) if hasattr(self._loader, "create_module") else None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        if hasattr(self._loader, "exec_module"):
+            self._loader.exec_module(module)
+        else:  # a zip file, before Python 3.10
+            exec(self._loader.get_code(module.__name__), module.__dict__)
+        try:
+            self._after(module)
+        except Exception:  # noqa: BLE001 - an unknown pyspark runs unwatched rather than not at all
+            complain(f"{module.__name__} is not watched")
+
+
+class Watch:
+    """Puts a streaming listener into every session that the application uses for queries.
+
+    An import hook (``sys.meta_path``), so that pyspark is imported when the application does it, and not before.
+    ``announce``: report each new session.
+    """
+
+    def __init__(self, reports: Reports, announce: bool = True) -> None:
+        self.reports = reports
+        self.announce = announce
+        self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._waiting: dict[str, Callable[[Any], None]] = {
+            "pyspark.sql.session": lambda module: self._wrap_builder(module.SparkSession.Builder),
+            "pyspark.sql.streaming.readwriter": lambda module: self._wrap_writer(module.DataStreamWriter),
+        }
+
+    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
+        after = self._waiting.pop(name, None)
+        if after is None:
+            return None
+        spec = importlib.util.find_spec(name)  # asks the other finders: this one has nothing more to say about the name
+        if spec is not None and spec.loader is not None:
+            spec.loader = Loader(spec.loader, after)  # type: ignore[assignment]
+        return spec
+
+    def _wrap_builder(self, builder: Any) -> None:
+        create = builder.getOrCreate
+
+        @functools.wraps(create)
+        def get_or_create(builder: Any) -> Any:
+            session = create(builder)
+            self.seen(session)
+            return session
+
+        builder.getOrCreate = get_or_create
+
+    def _wrap_writer(self, writer: Any) -> None:
+        """A query may be started in a session of ``newSession()``, which has listeners of its own."""
+        for name in ("start", "toTable"):
+            setattr(writer, name, self._watched(getattr(writer, name)))
+
+    def _watched(self, start: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(start)
+        def watched(writer: Any, *args: Any, **kwargs: Any) -> Any:
+            self.seen(getattr(writer, "_spark", None))
+            return start(writer, *args, **kwargs)
+
+        return watched
+
+    def seen(self, session: Any) -> None:
+        """A session of the application; the same one may come many times."""
+        try:
+            if session is None or session in self.sessions:
+                return
+            self.sessions.add(session)
+            session.streams.addListener(listener(self.reports))
+        except Exception:  # noqa: BLE001 - the application's session works; it is only not watched
+            complain("a session is not watched")
+        if self.announce:
+            self.reports.send("session")
+
+
+def listener(reports: Reports) -> Any:
+    """A StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    names: dict[str, str] = {}  # query id → its name: idle and terminated events carry the id only
+
+    def name_of(event: Any) -> str:
+        return names.get(str(event.id), str(event.id))
+
+    class ReportingListener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None:
+            if event.name:
+                names[str(event.id)] = event.name
+            reports.send("query", query=name_of(event))
+
+        def onQueryProgress(self, event: Any) -> None:
+            try:
+                reports.send("progress", **progress_of(event.progress))
+            except Exception:  # noqa: BLE001 - a progress of unknown form still shows that the query lives
+                complain("a progress event was not understood")
+                reports.send("idle")
+
+        def onQueryIdle(self, event: Any) -> None:
+            reports.send("idle", query=name_of(event))
+
+        def onQueryTerminated(self, event: Any) -> None:
+            error = event.exception
+            if error is None:
+                reports.send("terminated", query=name_of(event), error=None)
+                return
+            kind = kind_of(error, event.errorClassOnException or "")
+            reports.send("terminated", query=name_of(event), error=error[:MESSAGE_MAX_CHARS], kind=kind)
+
+    return ReportingListener()
+
+
+def progress_of(progress: Any) -> dict[str, Any]:
+    """StreamingQueryProgress → the fields of a ``progress`` report."""
+    return {
+        "query": progress.name or str(progress.id),
+        "batch_id": progress.batchId,
+        "input_rows_per_s": finite(progress.inputRowsPerSecond),
+        "processed_rows_per_s": finite(progress.processedRowsPerSecond),
+        "batch_ms": progress.durationMs.get("triggerExecution"),
+        "lag": lag_of(progress.sources),
+    }
+
+
+def finite(number: float | None) -> float | None:
+    """Spark gives NaN and infinity for a batch without duration; JSON has neither."""
+    return number if number is not None and number - number == 0 else None
+
+
+def lag_of(sources: Iterable[Any]) -> int | None:
+    """Records that the sources have and the query has not read (Kafka: offsets per topic and partition), or None."""
+    lags = []
+    for source in sources or ():
+        latest, end = parsed(source.latestOffset), parsed(source.endOffset)
+        if not isinstance(latest, dict) or not isinstance(end, dict):
+            continue
+        for topic, partitions in latest.items():
+            read = end.get(topic)
+            if isinstance(partitions, dict) and isinstance(read, dict):
+                lags += [max(0, offset - read.get(partition, 0)) for partition, offset in partitions.items()]
+    return sum(lags) if lags else None
+
+
+def parsed(text: Any) -> Any:
+    try:
+        return json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return None
+
+
+def complain(what: str) -> None:
+    """An error of ours, for the driver's log; the application goes on."""
+    error = traceback.format_exc(limit=-1).strip().replace("\n", " | ")
+    sys.stderr.write(f"spark-supervisor: {what}: {error}\n")
+
+
+def kind_of(text: str, error_class: str) -> str:
+    """A short name for an error: a telling word from anywhere in its text, else Spark's error class."""
+    return next((word for word in TELLING if word in text), error_class)
+
+
+def report_error(reports: Reports, error: BaseException) -> None:
+    """Report an exception that the application did not catch."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+        condition = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+        kind = kind_of(text, (condition() if condition else None) or name)
+    except Exception:  # noqa: BLE001 - the text of a Java error is asked of a JVM that may be gone
+        text, kind = "", name
+    if isinstance(error, MemoryError):
+        kind = "OutOfMemoryError"
+    reports.send_last("error", kind=kind, message=f"{name}: {text}"[:MESSAGE_MAX_CHARS])
+
+
+def without_us(error: BaseException) -> types.TracebackType | None:
+    """The error's traceback from the application's first frame on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return trace
+
+
+def guarded(reports: Reports, call: Callable[[], None]) -> None:
+    """Run the application's code; end as Python would have ended, after reporting how."""
+    try:
+        call()
+    except KeyboardInterrupt:
+        raise
+    except SystemExit as leaving:
+        if leaving.code in (None, 0):
+            reports.send_last("ended")
+        else:
+            reports.send_last("error", kind="SystemExit", message=f"exit {leaving.code}"[:MESSAGE_MAX_CHARS])
+        raise
+    except BaseException as error:  # noqa: BLE001 - what Python itself does with an exception that nobody caught
+        report_error(reports, error)
+        trace = without_us(error)
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.exit(1)
+    reports.send_last("ended")
+
+
+def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
+    """Run the file ``path`` as ``__main__``, as ``python path args…`` does."""
+    pretend(path, args)
+    try:
+        source = Path(path).read_bytes()
+    except OSError as error:
+        sys.stderr.write(f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}\n")
+        sys.exit(2)
+    main = types.ModuleType("__main__")
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
+    main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None, __package__=None, __loader__=loader)
+    sys.modules["spark_supervisor_bootstrap"] = sys.modules["__main__"]
+    sys.modules["__main__"] = main  # for good: pickling and late threads look the application's names up there
+    sys.meta_path.insert(0, Watch(reports))
+
+    def execute() -> None:
+        code = compile(source, path, "exec", dont_inherit=True)
+        reports.send("begun")
+        exec(code, main.__dict__)
+
+    guarded(reports, execute)
+
+
+def run_session(reports: Reports, entry: str, path: str, args: Sequence[str]) -> None:
+    """Build a session, hand it to ``module:function``, and wait for the queries that the function left running.
+
+    The configuration comes from PYSPARK_SUBMIT_ARGS, as it does for any Python process that starts Spark by itself.
+    """
+    pretend(path, args)
+    module, _, function = entry.partition(":")
+    watch = Watch(reports, announce=False)
+    sys.meta_path.insert(0, watch)
+
+    def execute() -> None:
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.builder.getOrCreate()
+        watch.announce = True
+        reports.send("begun")
+        reports.send("session")
+        call = functools.reduce(getattr, function.split("."), importlib.import_module(module))
+        call(spark)  # type: ignore[operator]
+        await_queries([spark, *(session for session in watch.sessions if session is not spark)])
+        spark.stop()
+
+    guarded(reports, execute)
+
+
+def await_queries(sessions: Sequence[Any]) -> None:
+    """Return when no query is active any more; raise what stopped one, also one that ended before the call."""
+    while True:
+        active = [query for session in sessions for query in session.streams.active]
+        for session in sessions:
+            # Never reset: Spark remembers a failure until then, so that none slips by between two looks.
+            session.streams.awaitAnyTermination(0.001)
+        if not active:
+            return
+        active[0].awaitTermination(SESSION_POLL_S)
+
+
+def pretend(path: str, args: Sequence[str]) -> None:
+    """``sys.argv`` and ``sys.path`` as the application knows them."""
+    sys.argv[:] = [path, *args]
+    sys.path[0] = str(Path(path).resolve().parent)
+
+
+def main(argv: Sequence[str]) -> None:
+    """``[--quoted] [--session MODULE:FUNCTION] APP ARGS…``; ``--quoted``: all that follows is percent-encoded.
+
+    (spark-submit's scripts drop carriage returns, and the JVM whatever its locale lacks.)
+    """
+    if argv[0] == "--quoted":
+        argv = [unquote(arg) for arg in argv[1:]]
+    reports = Reports(os.environ.get("SPARK_SUPERVISOR_REPORT"))
+    if argv[0] == "--session":
+        run_session(reports, argv[1], argv[2], argv[3:])
+    else:
+        run_application(reports, argv[0], argv[1:])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,104 @@
+"""The driver's environment: what passes from the supervisor's own, what the job adds, what every driver is given.
+
+Called by ``prepare``. Secret references are resolved here, on the host that starts the attempt; their values are in
+memory and in the driver's launch.json (mode 0600), nowhere else.
+
+From the supervisor's environment everything passes (AWS_*, proxies, HADOOP_CONF_DIR …), except what is about the
+supervisor itself: its configuration, its service manager, and Spark or PySpark variables of a session that it may have
+been started from, which would make the driver join that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from supervisor.model.records import Assignment, Cause
+from supervisor.model.s3a import for_spark
+from supervisor.model.secret import SecretRef, SecretSource, secret_reference
+from supervisor.model.spec import JobSpec
+from supervisor.spark.refusal import Refused
+from supervisor.spark.toolchain import Toolchain
+
+OWN_PREFIX: Final = "SPARK_SUPERVISOR_"
+KEPT_BACK: Final = frozenset({
+    "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "MAINPID",
+    "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "RUNTIME_DIRECTORY", "LOGS_DIRECTORY", "STATE_DIRECTORY",
+    "PYTHONHOME", "PYTHONSAFEPATH", "__PYVENV_LAUNCHER__",
+    "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_DRIVER_PYTHON",
+    "PYSPARK_DRIVER_PYTHON_OPTS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE", "MASTER",
+})
+NOT_FOR_JOBS: Final = {
+    "SPARK_REMOTE": "queries of a Spark Connect server live where no lease holds them",
+    "PYSPARK_SUBMIT_ARGS": "the spec's own keys say that",
+}
+SECRET_MAX_BYTES: Final = 64 * 1024
+UTF8_LOCALE: Final = "C.UTF-8"
+
+
+def build_environment(
+    spec: JobSpec, assignment: Assignment, toolchain: Toolchain, environ: Mapping[str, str], report: Path,
+) -> dict[str, str]:
+    """``report``: the socket for reports. Raises ``Refused``."""
+    for name, why in NOT_FOR_JOBS.items():
+        if name in spec.env:
+            raise Refused(Cause.NOT_STARTED, f"env sets {name}, but {why}; remove it")
+    env = {name: value for name, value in environ.items() if passes(name)}
+    env |= _tools(toolchain)
+    env |= {name: resolved(name, value, environ) for name, value in spec.env.items()}
+    env |= _locale(env)
+    if spec.launch == "session":  # as spark-submit does for Python drivers that it starts
+        env = {"PYTHONUNBUFFERED": "YES", "PYTHONHASHSEED": "0", **env}
+    return env | {
+        "SPARK_SUPERVISOR_JOB": spec.name,
+        "SPARK_SUPERVISOR_UID": assignment.uid,
+        "SPARK_SUPERVISOR_ATTEMPT": str(assignment.attempt),
+        "SPARK_SUPERVISOR_REVISION": str(assignment.revision),
+        "SPARK_SUPERVISOR_CHECKPOINT": for_spark(spec.checkpoint or ""),
+        "SPARK_SUPERVISOR_REPORT": str(report),
+    }
+
+
+def passes(name: str) -> bool:
+    """May a driver see this variable of the supervisor's environment?"""
+    return name not in KEPT_BACK and not name.startswith(OWN_PREFIX)
+
+
+def resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
+    """``value``, or the secret that it refers to. Raises ``Refused``, which names the reference and never a secret."""
+    reference = secret_reference(value)
+    if reference is None:
+        return value
+    secret = _secret_of_file(name, reference) if reference.source is SecretSource.FILE else environ.get(reference.where)
+    if secret is None:
+        why = f"env {name} refers to variable {reference.where}, which the supervisor on this host does not have"
+        raise Refused(Cause.NOT_STARTED, f"{why}; set it in the supervisor's environment")
+    if "\0" in secret:
+        raise Refused(Cause.NOT_STARTED, f"env {name}: the secret at {reference.where} holds a NUL character; correct it")
+    return secret
+
+
+def _secret_of_file(name: str, reference: SecretRef) -> str:
+    try:
+        with Path(reference.where).open("rb") as file:
+            data = file.read(SECRET_MAX_BYTES + 1)
+        if len(data) > SECRET_MAX_BYTES:
+            raise ValueError(f"larger than {SECRET_MAX_BYTES // 1024} KiB")
+        return data.decode().removesuffix("\n")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no UTF-8 text" if isinstance(error, UnicodeError) else error
+        raise Refused(Cause.NOT_STARTED, f"env {name} refers to file {reference.where} ({why}); correct it") from None
+
+
+def _tools(toolchain: Toolchain) -> dict[str, str]:
+    tools = {"SPARK_HOME": str(toolchain.home), "PYSPARK_PYTHON": str(toolchain.python)}
+    if toolchain.java_home is not None:
+        tools["JAVA_HOME"] = str(toolchain.java_home)
+    return tools
+
+
+def _locale(env: Mapping[str, str]) -> dict[str, str]:
+    """A JVM reads argv and file names in the locale's encoding; service managers often set none, which means ASCII."""
+    effective = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
+    return {} if "utf" in effective.lower() else {"LC_ALL": UTF8_LOCALE}

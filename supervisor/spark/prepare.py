@@ -1,0 +1,152 @@
+"""Everything that must be there before an attempt is claimed: files fetched, properties written, ``Launch`` built.
+
+Called by the agent for each assignment, before the shim is started; nothing of it touches ZooKeeper. ``Refused`` is
+recorded and ends the attempt; ``Unreachable`` and ``AccessDenied`` (the store, a full disk) are not refusals: the
+assignment is left as it is and tried again. May be called again for the same attempt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from supervisor.clients.store.open import open_store
+from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
+from supervisor.model.launch import Launch
+from supervisor.model.records import Assignment, Cause
+from supervisor.model.s3a import S3Access, access_of, bucket_of, for_store
+from supervisor.model.spec import JobSpec, store_key
+from supervisor.settings.file import Settings
+from supervisor.spark.arguments import Files, build_argv, build_properties, session_arguments
+from supervisor.spark.environment import build_environment
+from supervisor.spark.properties import render_properties
+from supervisor.spark.refusal import Refused
+from supervisor.spark.toolchain import find_toolchain
+
+LOCAL: Final = "local:"
+PROPERTIES: Final = "spark.properties"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this attempt lives on this host. ``run_dir`` need not exist yet: only the report socket's path is taken of it.
+
+    ``work_dir``: made here (mode 0700), holds the properties and is the driver's working directory; whoever removes the
+    run directory removes it too. ``cgroup``: of the attempt, or None. ``environ``: the supervisor's environment.
+    """
+
+    host: str
+    run_dir: Path
+    work_dir: Path
+    log_path: Path
+    cgroup: str | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+def prepare(
+    spec: JobSpec, assignment: Assignment, settings: Settings, place: Place, fetch_stored: Callable[[str], Path], *,
+    root: str | None = None,
+) -> Launch:
+    """``fetch_stored``: key of the store → verified file on this host (``Blobs.fetch_artifact``).
+
+    ``root``: of the cluster in ZooKeeper, if it is not ``zookeeper.root``. Raises ``Refused``, ``Unreachable``,
+    ``AccessDenied``.
+    """
+    toolchain = find_toolchain(
+        home=settings.spark.home, java_home=settings.spark.java_home, s3a_jars=settings.spark.s3a_jars,
+        job_env=spec.env, environ=place.environ,
+    )
+    store = S3Access(settings.store.endpoint_url, settings.store.region)
+    properties_file = place.work_dir / PROPERTIES
+    env = build_environment(spec, assignment, toolchain, place.environ, place.run_dir / "report")
+    if spec.launch == "session":
+        env["PYSPARK_SUBMIT_ARGS"] = session_arguments(spec, properties_file)
+    cwd = _make_directories(place.work_dir)
+    files = _fetch_all(spec, place.work_dir, fetch_stored, store)
+    argv = build_argv(spec, files, toolchain, properties_file)
+    _write_private(properties_file, render_properties(build_properties(spec, files, toolchain, store)))
+    return Launch(
+        cluster=settings.cluster,
+        hosts=settings.zookeeper.hosts,
+        root=root or settings.zookeeper.root,
+        session_timeout_s=settings.zookeeper.session_timeout_s,
+        supervisor=settings.supervisor.id,
+        host=place.host,
+        assignment=assignment,
+        lease_s=spec.lease_s,
+        stop_grace_s=spec.stop_grace_s,
+        start_timeout_s=spec.health.start_timeout_s,
+        stall_timeout_s=spec.health.stall_timeout_s,
+        unbounded=spec.unbounded,
+        reports=spec.is_python,
+        argv=argv,
+        env=env,
+        cwd=str(cwd),
+        log_path=str(place.log_path),
+        cgroup=place.cgroup,
+    )
+
+
+def _fetch_all(spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access) -> Files:
+    def path_of(named: str) -> str:
+        try:
+            path = _fetch(named, spec, work_dir, fetch_stored, store)
+        except (NotFound, Corrupt, InvalidInput) as error:
+            raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
+        if not path.is_file():
+            raise Refused(Cause.BAD_ARTIFACT, f"{named} is no file on this host; put it there")
+        return str(path)
+
+    return Files(
+        path_of(spec.application),
+        tuple(path_of(file) for file in spec.py_files),
+        # A jar that every host has keeps its local:, so that Spark does not copy it to the executors.
+        tuple(f"{LOCAL if jar.startswith(LOCAL) else ''}{path_of(jar)}" for jar in spec.jars),
+    )
+
+
+def _fetch(named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access) -> Path:
+    """The file on this host for ``store:…``, ``local:…`` or ``s3://…`` (used in place: fetched anew at each start)."""
+    key = store_key(named)
+    if key is not None:
+        return fetch_stored(key)
+    bucket = bucket_of(named)
+    if bucket is None:
+        return Path("/" + named.removeprefix(LOCAL).lstrip("/"))
+    access = access_of(spec.conf, bucket, store)
+    _, _, path = for_store(named).removeprefix("s3://").partition("/")
+    target = work_dir / "files" / hashlib.sha256(named.encode()).hexdigest()[:16] / PurePosixPath(path).name
+    _make_directory(target.parent)
+    open_store(f"s3://{bucket}", access.endpoint_url, access.region).read_to(path, target)
+    return target
+
+
+def _make_directories(work_dir: Path) -> Path:
+    """``work_dir`` with ``files`` and the driver's working directory ``cwd`` below it, which is returned."""
+    for directory in (work_dir, work_dir / "files", work_dir / "cwd"):
+        _make_directory(directory)
+    return work_dir / "cwd"
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unreachable(f"{directory} cannot be made ({error.strerror}); mend supervisor.runtime_dir") from None
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Whole or not at all; mode 0600 from the start, for there may be keys in it."""
+    temporary = path.with_name(f"{path.name}.new")
+    try:
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
+        temporary.replace(path)
+    except OSError as error:
+        raise Unreachable(f"{path} cannot be written ({error.strerror}); make room or mend the directory") from None

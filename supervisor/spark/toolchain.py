@@ -1,0 +1,173 @@
+"""Which Spark, Java and Python start a job on this host. Looked for at each start: software is installed and moved.
+
+Called by ``prepare`` and by ``doctor``. Reads directories and small files, executes nothing and imports no pyspark.
+
+A job may bring its own: SPARK_HOME, JAVA_HOME and PYSPARK_PYTHON in its ``env`` come before ``supervisor.yaml``, and that
+before the supervisor's own environment. Last, Spark is the installed pyspark, Python the supervisor's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from supervisor.model.records import Cause
+from supervisor.spark.properties import parse_properties
+from supervisor.spark.refusal import Refused
+
+JAVA_MAJOR_MIN: Final = 17
+S3A_JARS_VARIABLE: Final = "SPARK_SUPERVISOR_S3A_JARS"
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """``java_home`` None: the ``java`` on the PATH is right as it is. ``version``: of Spark, None if its jars do not tell.
+
+    ``s3a_jars``: the thin S3A jars (deploy/s3a-jars), all of one directory; empty where there are none or Spark has its own.
+    ``defaults``: what ``spark-defaults.conf`` says; spark-submit reads it only when it is given no properties file.
+    """
+
+    home: Path
+    python: Path
+    java_home: Path | None = None
+    version: str | None = None
+    s3a_jars: tuple[Path, ...] = ()
+    defaults: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def submit(self) -> Path:
+        return self.home / "bin" / "spark-submit"
+
+    @property
+    def is_4_1(self) -> bool:
+        return self.version is not None and self.version.startswith("4.1.")
+
+
+def find_toolchain(
+    *, home: Path | None, java_home: Path | None, s3a_jars: Path | None, job_env: Mapping[str, str],
+    environ: Mapping[str, str],
+) -> Toolchain:
+    """``home``, ``java_home``, ``s3a_jars``: of ``supervisor.yaml``. ``environ``: the supervisor's own environment.
+
+    Raises ``Refused`` (no_spark).
+    """
+    spark = _spark_home(home, job_env, environ)
+    return Toolchain(
+        home=spark,
+        python=_python(job_env, environ),
+        java_home=_java_home(java_home, job_env, environ),
+        version=spark_version(spark),
+        s3a_jars=_s3a_jars(s3a_jars, spark, environ),
+        defaults=_defaults(spark, job_env, environ),
+    )
+
+
+def installed_spark_home() -> Path | None:
+    """The directory of the installed pyspark package, which is a Spark home; None without one."""
+    try:
+        spec = importlib.util.find_spec("pyspark")
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin).parent if spec is not None and spec.origin else None
+
+
+def spark_version(home: Path) -> str | None:
+    """E.g. ``4.3.0``, from the name of Spark's core jar."""
+    for jar in sorted(home.glob("jars/spark-core_*.jar")):
+        match = re.fullmatch(r"spark-core_[0-9.]+-(.+)\.jar", jar.name)
+        if match:
+            return match[1]
+    return None
+
+
+def _spark_home(configured: Path | None, job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+    told, by = _first((job_env, "SPARK_HOME of the job's env"), configured, "spark.home", environ, "SPARK_HOME")
+    home = told or installed_spark_home()
+    if home is None:
+        raise Refused(Cause.NO_SPARK, "no Spark on this host; install pyspark, or set spark.home in supervisor.yaml")
+    submit = home / "bin" / "spark-submit"
+    if not _executable(submit):
+        who = by or "the installed pyspark"
+        raise Refused(Cause.NO_SPARK, f"{who} is {home}, but {submit} cannot be executed; correct it")
+    return home
+
+
+def _java_home(configured: Path | None, job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path | None:
+    home, by = _first((job_env, "JAVA_HOME of the job's env"), configured, "spark.java_home", environ, "JAVA_HOME")
+    path = job_env.get("PATH", environ.get("PATH", os.defpath))
+    found = str(home / "bin" / "java") if home is not None else shutil.which("java", path=path)
+    if found is None:
+        raise Refused(Cause.NO_SPARK, "no Java on this host; install Java 17, or set spark.java_home in supervisor.yaml")
+    if not _executable(Path(found)):
+        raise Refused(Cause.NO_SPARK, f"{by} is {home}, but {found} cannot be executed; correct it")
+    major = java_major(Path(found))
+    if major is not None and major < JAVA_MAJOR_MIN:
+        raise Refused(Cause.NO_SPARK, f"{found} is Java {major}, and Spark 4 needs {JAVA_MAJOR_MIN} or newer; install it")
+    return home
+
+
+def java_major(java: Path) -> int | None:
+    """17 for Java 17.0.15, from the ``release`` file beside it; None if there is none."""
+    try:
+        text = (java.resolve().parent.parent / "release").read_text(errors="replace")
+    except OSError:
+        return None
+    match = re.search(r'^JAVA_VERSION="(?:1\.)?([0-9]+)', text, re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+def _python(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+    named = job_env.get("PYSPARK_PYTHON") or environ.get("PYSPARK_PYTHON") or sys.executable
+    found = shutil.which(named, path=job_env.get("PATH", environ.get("PATH", os.defpath)))
+    if found is None:
+        raise Refused(Cause.NO_SPARK, f"PYSPARK_PYTHON is {named}, which cannot be executed on this host; correct it")
+    return Path(found)
+
+
+def _s3a_jars(configured: Path | None, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    if any(home.glob("jars/hadoop-aws-*.jar")):
+        return ()
+    told = configured or (Path(environ[S3A_JARS_VARIABLE]) if environ.get(S3A_JARS_VARIABLE) else None)
+    if told is not None and not any(told.glob("hadoop-aws-*.jar")):
+        remedy = "fill it with deploy/s3a-jars/fetch, or correct it"
+        raise Refused(Cause.NO_SPARK, f"spark.s3a_jars is {told}, which holds no hadoop-aws jar; {remedy}")
+    return tuple(sorted(told.glob("*.jar"))) if told is not None else ()
+
+
+def _defaults(
+    home: Path, job_env: Mapping[str, str], environ: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    directory = job_env.get("SPARK_CONF_DIR") or environ.get("SPARK_CONF_DIR") or str(home / "conf")
+    file = Path(directory) / "spark-defaults.conf"
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(Cause.NO_SPARK, f"{file} cannot be read ({error}); correct it") from None
+    return tuple((key, value) for key, value in parse_properties(text).items() if key.startswith("spark."))
+
+
+def _first(
+    job: tuple[Mapping[str, str], str], configured: Path | None, key: str, environ: Mapping[str, str], variable: str
+) -> tuple[Path | None, str]:
+    """The first place that says something, and its name for messages."""
+    job_env, job_name = job
+    if job_env.get(variable):
+        return Path(job_env[variable]), job_name
+    if configured is not None:
+        return configured, key
+    if environ.get(variable):
+        return Path(environ[variable]), variable
+    return None, ""
+
+
+def _executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

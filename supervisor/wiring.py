@@ -1,0 +1,113 @@
+"""The one place that picks implementations and puts the parts together.
+
+Called by ``cli``. Below it everybody gets what it needs as an argument, so that tests and the simulator can give
+something else. Sections: what a command needs; what is shown; what the daemon needs. No policy here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from supervisor.clients.sessions import KeptSession, keep_session
+from supervisor.clients.store.open import open_store
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.errors import SupervisorError, Unreachable
+from supervisor.observe.status import Place, is_ok, take_status, unreachable_status
+from supervisor.registry.blobs import Blobs
+from supervisor.registry.commands import Commands
+from supervisor.registry.founding import Identity, check_known, found_or_check
+from supervisor.registry.layout import Layout
+
+if TYPE_CHECKING:
+    from supervisor.clients.store.base import Store
+    from supervisor.model.records import Cluster
+    from supervisor.settings.file import Settings
+
+COMMAND_STORE_DEADLINE_S = 6.0
+"""Shorter than the daemon's: a command tells that the store is down within 15 s, connecting to ZooKeeper included."""
+
+
+def layout_of(settings: Settings) -> Layout:
+    return Layout(settings.zookeeper.root)
+
+
+def identity_of(settings: Settings) -> Identity:
+    """Who this process is configured to be, for founding and checking the cluster."""
+    return Identity(settings.cluster, settings.zookeeper.root, settings.store.url)
+
+
+def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
+    """The store of ``settings``; no I/O yet. ``deadline_s``: bound of each call, None for the daemon's."""
+    store = settings.store
+    if deadline_s is None:
+        return open_store(store.url, store.endpoint_url, store.region)
+    return open_store(store.url, store.endpoint_url, store.region, deadline_s)
+
+
+# -- what a command needs -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Office:
+    """What a command works with. Connects at the first use; ZooKeeper and store are told apart on purpose: a cancel
+    needs no store."""
+
+    settings: Settings
+    sessions: KeptSession[ZooClient]
+    layout: Layout
+    commands: Commands
+
+    def zoo(self) -> ZooClient:
+        """The client, connected. Raises Unreachable."""
+        return self.sessions.zoo()
+
+    def check(self) -> Cluster | None:
+        """The cluster at the root, as ``registry.founding.check_known``; None: nothing was ever submitted here."""
+        return check_known(self.zoo(), self.layout, identity_of(self.settings))
+
+    def found(self, blobs: Blobs) -> Cluster:
+        """Before the first write that needs the store: found the cluster, or check that both belong to it."""
+        return found_or_check(self.zoo(), self.layout, blobs, identity_of(self.settings))
+
+    def blobs(self) -> Blobs:
+        return Blobs(self.store())
+
+    def store(self) -> Store:
+        return store_of(self.settings, COMMAND_STORE_DEADLINE_S)
+
+
+@contextmanager
+def open_commands(settings: Settings) -> Iterator[Office]:
+    """The registry for one command; its session is closed in the end, within two seconds."""
+    sessions = keep_session(settings.zookeeper.hosts, settings.zookeeper.session_timeout_s)
+    layout = layout_of(settings)
+    try:
+        yield Office(settings, sessions, layout, Commands(sessions, layout))
+    finally:
+        sessions.close()
+
+
+# -- what is shown ------------------------------------------------------------------------------------------------
+
+
+def place_of(settings: Settings) -> Place:
+    return Place(settings.cluster, settings.zookeeper.hosts, settings.store.url)
+
+
+def status_of(office: Office) -> tuple[dict[str, Any], SupervisorError | None]:
+    """The document of ``status``; with the error if ZooKeeper did not answer, then with nulls."""
+    place, settings = place_of(office.settings), office.settings
+    with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:      # both may take their time to say that they are down
+        store_ok = pool.submit(is_ok, office.store().check)
+        try:
+            zoo = office.zoo()
+            office.check()
+            session = zoo.session
+            session_s = session.timeout_s if session is not None else settings.zookeeper.session_timeout_s
+            return take_status(zoo, office.layout, place, session_s, store_ok.result()), None
+        except Unreachable as error:
+            return unreachable_status(place, store_ok.result()), error

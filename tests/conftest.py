@@ -1,0 +1,118 @@
+"""Fixtures that every test may ask for: ensembles, an S3 API, a ZooKeeper root of its own.
+
+Shared (session) ensembles are for tests that leave all nodes up; a test that harms a node takes a ``fresh_`` one.
+Every test works below its own ``zk_root`` and in its own bucket, so shared servers need no cleaning in between.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import pytest
+
+from supervisor.clients.ensemble import EmbeddedEnsemble
+from tests.testbed import requirements
+from tests.testbed.ensembles import Ensemble
+from tests.testbed.moto import MotoServer
+
+if TYPE_CHECKING:
+    from tests.testbed.docker_ensemble import DockerEnsemble
+
+KINDS = ["embedded", pytest.param("docker", marks=pytest.mark.docker)]
+
+# No test may depend on how busy the machine is.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    requirements.check(item)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    lines = requirements.summary([str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])])
+    if lines:
+        terminalreporter.write_sep("!", "tests skipped", red=True, bold=True)
+        for line in lines:
+            terminalreporter.write_line(line, red=True)
+
+
+@pytest.fixture(scope="session")
+def embedded_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
+    """Three real ZooKeeper processes, shared by the whole run: harm none of them."""
+    with EmbeddedEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def fresh_embedded_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
+    """Three real ZooKeeper processes of this test alone."""
+    with EmbeddedEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture(scope="session")
+def docker_ensemble() -> Iterator[DockerEnsemble]:
+    """Three ZooKeeper containers, shared by the whole run. Tests that use it carry ``@pytest.mark.docker``."""
+    from tests.testbed.docker_ensemble import DockerEnsemble
+
+    with DockerEnsemble() as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def fresh_docker_ensemble() -> Iterator[DockerEnsemble]:
+    """Three ZooKeeper containers of this test alone. Tests that use it carry ``@pytest.mark.docker``."""
+    from tests.testbed.docker_ensemble import DockerEnsemble
+
+    with DockerEnsemble() as ensemble:
+        yield ensemble
+
+
+@pytest.fixture(params=KINDS)
+def ensemble(request: pytest.FixtureRequest) -> Ensemble:
+    """The test runs twice, on the shared embedded ensemble and on the shared containers: harm no node."""
+    shared: Ensemble = request.getfixturevalue(f"{request.param}_ensemble")
+    return shared
+
+
+@pytest.fixture(params=KINDS)
+def fresh_ensemble(request: pytest.FixtureRequest) -> Ensemble:
+    """The test runs twice, on processes and on containers that are its own: for fault tests."""
+    own: Ensemble = request.getfixturevalue(f"fresh_{request.param}_ensemble")
+    return own
+
+
+@pytest.fixture
+def zk_root() -> str:
+    """A root path of its own for a test on a shared ensemble. Not created."""
+    return f"/test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def moto_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
+    """A real S3 API process, shared by the whole run; ``s3_bucket`` gives a test its own bucket on it."""
+    server = MotoServer(tmp_path_factory.mktemp("moto"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def aws_env(moto_server: MotoServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The invented keys in this process's environment (and so in that of its children) instead of all others."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in moto_server.env.items():
+        monkeypatch.setenv(name, value)
+    return moto_server.env
+
+
+@pytest.fixture
+def s3_bucket(moto_server: MotoServer, aws_env: dict[str, str]) -> str:
+    """Name of a new bucket; the keys for it are in the environment, its endpoint is ``moto_server.endpoint_url``."""
+    return moto_server.new_bucket()

@@ -1,0 +1,38 @@
+"""The stored form of a spec, pinned byte for byte: agents of another version must read it, and its sha256 is its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from supervisor.model.spec import canonical_json, from_canonical, parse_spec, spec_sha256
+
+GOLDEN = Path(__file__).parent / "specs" / "full.v1.json"
+
+FULL = """
+name: clicks-per-minute
+application: s3://bucket/jobs/clicks.py
+args: ["--topic", "clicks", "{checkpoint}", "größer\\n"]
+py_files: ["local:/opt/lib.zip"]
+jars: ["s3a://bucket/extra.jar"]
+packages: ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1"]
+launch: session
+entry: clicks.main:run
+master: "spark://host:7077"
+conf: {spark.sql.shuffle.partitions: 8, spark.ui.enabled: false, spark.some.version: 1.10}
+env: {TOKEN: "${env:CLICKS_TOKEN}", MODE: fast}
+checkpoint: s3a://bucket/checkpoints/clicks
+unbounded: false
+resources: {memory: 1536m, priority: 7}
+lease: 20s
+stop_grace: 1500ms
+restart: {strategy: failure-rate, initial: 2s, max: 90s, jitter: 0, reset_after: 1h, attempts: 5, on_exhausted: suspend}
+health: {start_timeout: 90s, stall_timeout: 15m}
+"""
+
+
+def test_the_stored_form_is_the_golden_file() -> None:
+    spec = parse_spec(FULL, "full.yaml")
+    data = GOLDEN.read_bytes().removesuffix(b"\n")
+    assert canonical_json(spec) == data
+    assert from_canonical(data, "golden") == spec
+    assert spec_sha256(spec) == "4b5450cba77408e0191f626cbb977feb73480320e02e8640da43ee24013ef8d7"

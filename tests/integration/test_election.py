@@ -1,0 +1,356 @@
+"""The election on a real ensemble, with contenders in processes of their own: what is killed, stopped, cut and expired."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.clients.store.files import FileStore
+from supervisor.clients.zookeeper import Link, ZooClient, close_session
+from supervisor.clock import boottime_s
+from supervisor.coord.contender import Contender, Duties, Registry, Sessions
+from supervisor.coord.election import Candidate, Paths
+from supervisor.coord.leadership import State
+from supervisor.coord.term import Term
+from supervisor.coord.trust import Trust
+from supervisor.errors import GuardFailed, NotLeader
+from supervisor.model.records import Cluster, EpochRecord
+from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Transaction
+from supervisor.registry import codec
+from supervisor.registry.blobs import Blobs
+from supervisor.registry.layout import LAYOUT_VERSION, Layout
+from tests.testbed.contender_process import ContenderProcess
+from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
+from tests.waiting import wait_until
+
+T = 4.0
+CLUSTER = "election-test"
+Start = Callable[..., ContenderProcess]
+
+
+def founded(hosts: str, root: str) -> Layout:
+    layout = Layout(root)
+    client = ZooClient(hosts, 10.0)
+    client.start()
+    client.wait_connected(30)
+    client.commit(Transaction("found", "f", (
+        Create(root, b""),
+        Create(layout.version, str(LAYOUT_VERSION).encode()),
+        Create(layout.cluster, codec.encode(Cluster(CLUSTER, "test", "file:///nowhere"))),
+        Create(layout.epoch, codec.encode(EpochRecord(0, "", "f"))),
+        Create(layout.doorbell, b""),
+    )))
+    client.close()
+    return layout
+
+
+class World:
+    """An ensemble with a founded cluster, and the contenders of one test."""
+
+    def __init__(self, hosts: str, root: str, directory: Path) -> None:
+        self.hosts, self.directory = hosts, directory
+        self.layout = founded(hosts, root)
+        self.contenders: list[ContenderProcess] = []
+        self.zoo = ZooClient(hosts, 10.0)
+        self.zoo.start()
+        self.zoo.wait_connected(30)
+
+    def start(self, name: str, *, sentinel: bool = False, timeout_s: float = T, hosts: str = "") -> ContenderProcess:
+        contender = ContenderProcess(
+            name, hosts=hosts or self.hosts, layout=self.layout, cluster=CLUSTER, directory=self.directory,
+            timeout_s=timeout_s, sentinel=sentinel,
+        )
+        self.contenders.append(contender)
+        return contender
+
+    def leader_and_standby(self, *, sentinel: bool = False, **more: Any) -> tuple[ContenderProcess, ContenderProcess]:
+        leader = self.start("a", sentinel=sentinel, **more)
+        leader.wait("wrote")
+        leader.wait("recorded")
+        standby = self.start("b", sentinel=sentinel, **more)
+        standby.wait("sessions")
+        return leader, standby
+
+    def epoch(self) -> EpochRecord:
+        node = self.zoo.read(self.layout.epoch)
+        assert node is not None
+        return codec.decode(EpochRecord, node.data, self.layout.epoch)
+
+    def close(self) -> None:
+        for contender in self.contenders:
+            contender.end()
+        self.zoo.close()
+
+
+@pytest.fixture
+def world(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[World]:
+    world = World(embedded_ensemble.hosts, zk_root, tmp_path)
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def fragile(fresh_embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> Iterator[World]:
+    """On an ensemble whose nodes may be harmed."""
+    world = World(fresh_embedded_ensemble.hosts, zk_root, tmp_path)
+    yield world
+    world.close()
+
+
+def told(name: str, seconds: float, record: Callable[[str, object], None]) -> None:
+    """Figures are recorded, not asserted: machines differ."""
+    record(name, round(seconds, 3))
+    print(f"{name}: {seconds * 1000:.0f} ms")
+
+
+def assert_growing(*contenders: ContenderProcess) -> None:
+    """Terms in the order of their begin have growing epochs, and no write of a term comes after one of a later term."""
+    terms = sorted((each for c in contenders for each in c.all("term")), key=lambda each: each["at"])
+    epochs = [each["epoch"] for each in terms]
+    assert epochs == sorted(set(epochs))
+    for contender in contenders:
+        assert_drained(contender)
+
+
+def assert_drained(contender: ContenderProcess) -> None:
+    """FLINK-9494, 9573: within one process, the tasks of a term are over before the next term begins."""
+    running: set[int] = set()
+    for each in contender.said:
+        if each["event"] == "term":
+            assert not running
+            running.add(each["epoch"])
+        elif each["event"] == "task_over":
+            running.discard(each["epoch"])
+
+
+def test_f1_kill_9_of_the_leader_with_a_sentinel(world: World, record_property: Callable[[str, object], None]) -> None:
+    leader, standby = world.leader_and_standby(sentinel=True, timeout_s=30.0)
+    killed_s = leader.send_signal(signal.SIGKILL)
+    term = standby.wait("term", timeout_s=15)     # half the session time: nobody waited for that
+    told("takeover_with_sentinel_s", term["at"] - killed_s, record_property)
+    assert_growing(leader, standby)
+    assert standby.wait("wrote")["epoch"] == 2
+
+
+def test_f1_kill_9_of_leader_and_sentinel_is_the_loss_of_a_host(
+    world: World, record_property: Callable[[str, object], None]
+) -> None:
+    leader, standby = world.leader_and_standby()
+    killed_s = leader.send_signal(signal.SIGKILL)
+    term = standby.wait("term")
+    told("takeover_without_sentinel_s", term["at"] - killed_s, record_property)
+    assert_growing(leader, standby)
+
+
+def test_planned_hand_over(world: World, record_property: Callable[[str, object], None]) -> None:
+    leader, standby = world.leader_and_standby()
+    asked_s = boottime_s()
+    leader.command("release 30")
+    told("switchover_s", standby.wait("term")["at"] - asked_s, record_property)
+    assert leader.wait("stepped_down")["at"] < standby.all("term")[0]["at"]
+    asked_s = boottime_s()
+    standby.command("stop")
+    told("handover_at_stop_s", leader.wait("term", 2)["at"] - asked_s, record_property)
+    assert standby.wait("stopped")["in_time"]
+    assert leader.epochs == [1, 3]
+    assert_growing(leader, standby)
+
+
+def test_f2_sigstop_beyond_the_session_then_cont(world: World) -> None:
+    """The stopped leader wakes up deposed; what it still tries fails on the epoch."""
+    leader, standby = world.leader_and_standby()
+    leader.send_signal(signal.SIGSTOP)
+    standby.wait("wrote")
+    stopped_s = boottime_s()
+    wait_until(lambda: boottime_s() > stopped_s + T, 2 * T)     # 2 T altogether
+    woken_s = leader.send_signal(signal.SIGCONT)
+    leader.wait("stepped_down")
+    assert [each for each in leader.all("wrote") if each["at"] > woken_s] == []
+    leader.command("zombie 0")
+    assert leader.wait("zombie")["path"] == world.layout.epoch
+    assert leader.epochs == [1]
+    assert standby.all("stepping_down") == []
+    assert_growing(leader, standby)
+
+
+def test_f5_a_standby_killed_or_stopped_has_no_effect(world: World) -> None:
+    """FLINK-10255."""
+    leader, standby = world.leader_and_standby(sentinel=True)
+    third = world.start("c")
+    third.wait("sessions")
+    standby.send_signal(signal.SIGKILL)
+    third.send_signal(signal.SIGSTOP)
+    writes = len(leader.all("wrote"))
+    leader.wait("wrote", writes + 60)      # six seconds, longer than T
+    third.send_signal(signal.SIGCONT)
+    leader.wait("wrote", writes + 75)
+    assert leader.epochs == [1]
+    assert leader.all("could_not") == []
+    assert third.epochs == []
+    assert world.epoch().epoch == 1
+
+
+def test_f17_session_expired_by_the_server(world: World) -> None:
+    leader, _ = world.leader_and_standby()
+    session = leader.all("sessions")[-1]
+    close_session(world.hosts, session["ids"][0], bytes.fromhex(session["passwords"][0]), 10)
+    leader.wait("stepped_down")
+    wait_until(lambda: world.epoch().epoch == 2, 30)
+    leader.command("zombie 0")
+    assert leader.wait("zombie")["path"] == world.layout.epoch
+    assert_growing(*world.contenders)
+
+
+def test_f52_flapping_has_growing_epochs_and_old_tasks_are_over(world: World) -> None:
+    """FLINK-9494, 9573: A → B → A …, by expiring whoever leads."""
+    first, second = world.leader_and_standby()
+    for round_ in range(1, 30):
+        wait_until(lambda n=round_: len(first.epochs) + len(second.epochs) >= n, 30)  # type: ignore[misc]
+        if min(len(first.epochs), len(second.epochs)) >= 3:
+            break
+        newest = max((*first.all("term"), *second.all("term")), key=lambda each: each["epoch"])
+        session = (first if newest in first.all("term") else second).all("sessions")[-1]
+        close_session(world.hosts, session["ids"][-1], bytes.fromhex(session["passwords"][-1]), 10)
+    assert min(len(first.epochs), len(second.epochs)) >= 3
+    assert_growing(first, second)
+
+
+@pytest.mark.parametrize("action", [Action.CUT_AFTER, Action.CUT_BEFORE])
+def test_f18_f19_lost_reply_of_the_election_is_settled(world: World, action: Action) -> None:
+    with Proxy(world.hosts.split(",")[0]) as proxy:
+        trap = proxy.on_request(zookeeper_request('"supervisor":"a"'), action)
+        contender = world.start("a", hosts=proxy.address)
+        trap.wait()
+        contender.wait("wrote")
+        contender.wait("recorded")
+        assert contender.epochs == [world.epoch().epoch]
+        assert contender.epochs == [1] or action is Action.CUT_BEFORE
+        ids = {id_ for each in contender.all("sessions") for id_ in each["ids"]}
+        assert len(ids) == 1, "the candidacy was settled on its own session"
+
+
+def test_f16_a_leader_cut_from_zookeeper_steps_down_by_its_own_deadline(world: World) -> None:
+    """KAZOO M7: no LOST comes while ZooKeeper can't be reached."""
+    with Proxies(world.hosts) as proxies:
+        leader = world.start("a", hosts=proxies.hosts)
+        leader.wait("wrote")
+        standby = world.start("b")
+        standby.wait("sessions")
+        for i in range(len(proxies)):
+            proxies[i].drop()
+        leader.wait("stepped_down")
+        standby.wait("wrote")
+        assert leader.epochs == [1]
+        for i in range(len(proxies)):
+            proxies[i].heal()
+        leader.wait("sessions", len(leader.all("sessions")) + 1)
+        assert standby.all("stepping_down") == []
+    assert_growing(leader, standby)
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+@pytest.mark.parametrize("which", ["own", "leader"])
+def test_f7_f8_f11_losing_one_zookeeper_node_changes_no_leader(
+    fragile: World, fresh_embedded_ensemble: EmbeddedEnsemble, how: str, which: str
+) -> None:
+    """FLINK-10011: SUSPENDED is not loss."""
+    ensemble = fresh_embedded_ensemble
+    victim = ensemble.leader() if which == "leader" else next(i for i in range(3) if i != ensemble.leader())
+    hosts = ensemble.address(victim) + "," + ensemble.address((victim + 1) % 3)
+    leader = fragile.start("a", hosts=hosts, timeout_s=10.0)
+    leader.wait("wrote")
+    standby = fragile.start("b", timeout_s=10.0)
+    standby.wait("sessions")
+    getattr(ensemble, how)(victim)
+    writes = len(leader.all("wrote"))
+    leader.wait("wrote", writes + 130, timeout_s=60)     # 13 s of work, longer than the session
+    if how == "pause":
+        ensemble.resume(victim)
+    assert leader.epochs == [1]
+    assert leader.all("stepping_down") == []
+    assert standby.epochs == []
+
+
+def test_f9_f10_an_outage_of_zookeeper_shorter_than_the_session(
+    fragile: World, fresh_embedded_ensemble: EmbeddedEnsemble
+) -> None:
+    leader = fragile.start("a", timeout_s=20.0)
+    leader.wait("wrote")
+    for i in range(3):
+        fresh_embedded_ensemble.pause(i)
+    leader.wait("could_not")
+    for i in range(3):
+        fresh_embedded_ensemble.resume(i)
+    healed = len(leader.all("wrote"))
+    leader.wait("wrote", healed + 10, timeout_s=60)
+    assert leader.epochs == [1]
+
+
+def test_f9_an_outage_of_zookeeper_longer_than_the_session(
+    fragile: World, fresh_embedded_ensemble: EmbeddedEnsemble, record_property: Callable[[str, object], None]
+) -> None:
+    contenders = fragile.leader_and_standby()
+    for i in range(3):
+        fresh_embedded_ensemble.kill(i)
+    contenders[0].wait("stepped_down")
+    for i in range(3):
+        fresh_embedded_ensemble.restart(i)
+    fresh_embedded_ensemble.wait_serving()
+    healed_s = boottime_s()
+    wait_until(lambda: sum(len(c.epochs) for c in contenders) >= 2, 60)
+    newest = max((each for c in contenders for each in c.all("term")), key=lambda each: each["at"])
+    told("leader_after_heal_s", newest["at"] - healed_s, record_property)
+    assert_growing(*contenders)
+
+
+def test_kazoo_m11_leader_deleted_and_created_anew_is_no_fence(world: World, tmp_path: Path) -> None:
+    """The ephemeral's version restarts at 0, so a check of it passes again; the check of /epoch does not."""
+    terms: list[Term[ZooClient]] = []
+    contender = in_process(world, tmp_path, terms)
+    contender.start()
+    try:
+        wait_until(lambda: terms, 30)
+        old = terms[0]
+        world.zoo.commit(Transaction("vandal", "v", (Delete(world.layout.leader, ANY_VERSION),)))
+        wait_until(lambda: len(terms) == 2, 30)
+        leader = world.zoo.read(world.layout.leader)
+        assert leader is not None and leader.stat.version == 0
+        world.zoo.commit(Transaction("unfenced", "u", (Check(world.layout.leader, 0),)))
+        with pytest.raises(GuardFailed) as failed:
+            world.zoo.commit(Transaction("fenced", "f", (Check(world.layout.epoch, old.fence_version),)))
+        assert failed.value.path == world.layout.epoch
+        with pytest.raises(NotLeader):
+            old.check()
+        terms[1].check()
+    finally:
+        assert contender.stop(20)
+
+
+def test_graceful_stop_leaves_nothing_behind(world: World, tmp_path: Path) -> None:
+    terms: list[Term[ZooClient]] = []
+    contender = in_process(world, tmp_path, terms)
+    contender.start()
+    wait_until(lambda: terms and contender.report().state is State.LEADING, 30)
+    assert contender.stop(20)
+    world.zoo.sync()
+    assert world.zoo.read(world.layout.leader) is None
+    assert terms[0].client.link is Link.CLOSED
+    assert contender.report().state is State.STOPPED
+
+
+def in_process(world: World, directory: Path, terms: list[Term[ZooClient]]) -> Contender[ZooClient]:
+    paths = Paths(world.layout.leader, world.layout.epoch, world.layout.cluster)
+    return Contender(
+        Candidate("here", "nowhere"),
+        Registry(paths, codec, Blobs(FileStore(directory / "store")), Trust(directory / "zxid", CLUSTER)),
+        Sessions(
+            lambda on_link: ZooClient(world.hosts, T, on_link=on_link, request_timeout_s=T / 3),
+            lambda session: close_session(world.hosts, session.id, session.password, 3.0),
+        ),
+        Duties(terms.append, lambda _: None),
+    )

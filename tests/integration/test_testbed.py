@@ -1,0 +1,338 @@
+"""The testbed itself: what the other tests rest on."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss, SessionExpiredError
+from kazoo.retry import KazooRetry
+
+from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.clients.four_letter import ask
+from tests.testbed.docker_ensemble import DockerEnsemble
+from tests.testbed.ensembles import Ensemble
+from tests.testbed.moto import MotoServer
+from tests.testbed.namespaces import Namespace
+from tests.testbed.proxy import Action, Proxies, Proxy, Way, http_request, zookeeper_request
+from tests.waiting import wait_until
+
+
+def sorted_modes(ensemble: Ensemble) -> list[str]:
+    return sorted(str(mode) for mode in ensemble.modes())
+
+
+@contextmanager
+def zookeeper(hosts: str, session_s: float = 10.0) -> Iterator[KazooClient]:
+    client = KazooClient(hosts, timeout=session_s, connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=0.5))
+    client.start(timeout=30)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def write_until_taken(hosts: str, path: str) -> None:
+    """A quorum takes writes again when this returns."""
+    with zookeeper(hosts) as client:
+        wait_until(lambda: _created(client, path), 30, f"{path} to be written")
+
+
+def _created(client: KazooClient, path: str) -> bool:
+    try:
+        client.ensure_path_async(path).get(timeout=5)
+    except (ConnectionLoss, SessionExpiredError, client.handler.timeout_exception):
+        return False
+    return True
+
+
+# Ensembles
+
+
+def test_an_ensemble_has_one_leader_and_two_followers(ensemble: Ensemble, zk_root: str) -> None:
+    assert sorted_modes(ensemble) == ["follower", "follower", "leader"]
+    write_until_taken(ensemble.hosts, zk_root)
+
+
+def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(fresh_ensemble: Ensemble) -> None:
+    write_until_taken(fresh_ensemble.hosts, "/before")
+    old = fresh_ensemble.leader()
+    fresh_ensemble.kill(old)
+    wait_until(lambda: fresh_ensemble.leader() != old, 30, "another leader")
+    write_until_taken(fresh_ensemble.hosts, "/while-down")
+    fresh_ensemble.restart(old)
+    fresh_ensemble.wait_serving()
+    assert sorted_modes(fresh_ensemble) == ["follower", "follower", "leader"]
+    with zookeeper(fresh_ensemble.address(old)) as client:
+        client.sync("/")
+        assert client.exists("/before") and client.exists("/while-down")
+
+
+def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(fresh_ensemble: Ensemble) -> None:
+    old = fresh_ensemble.leader()
+    fresh_ensemble.pause(old)
+    wait_until(lambda: fresh_ensemble.leader() != old, 30, "another leader")
+    fresh_ensemble.wait_serving()  # of those that are not paused
+    fresh_ensemble.resume(old)
+    wait_until(lambda: fresh_ensemble.modes()[old] == "follower", 30, "the old leader to follow")
+
+
+def test_a_paused_node_can_be_killed(fresh_ensemble: Ensemble) -> None:
+    fresh_ensemble.pause(0)
+    fresh_ensemble.kill(0)
+    fresh_ensemble.restart(0)
+    fresh_ensemble.wait_serving()
+    assert sorted_modes(fresh_ensemble) == ["follower", "follower", "leader"]
+
+
+def test_without_quorum_nobody_serves_until_one_comes_back(fresh_ensemble: Ensemble) -> None:
+    fresh_ensemble.kill(0)
+    fresh_ensemble.stop(1)
+    wait_until(lambda: fresh_ensemble.modes() == (None, None, None), 30, "the last node to stop serving")
+    fresh_ensemble.restart(1)
+    fresh_ensemble.wait_serving()
+    write_until_taken(fresh_ensemble.hosts, "/again")
+
+
+def test_an_embedded_ensemble_dies_with_its_process(tmp_path: Path) -> None:
+    program = (
+        "import sys, time; from supervisor.clients.ensemble import EmbeddedEnsemble\n"
+        "e = EmbeddedEnsemble(sys.argv[1]); e.start()\n"
+        "print(*(e.node(i).pid for i in range(3)), flush=True); time.sleep(600)"
+    )
+    argv = [sys.executable, "-c", program, str(tmp_path)]
+    owner = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+    assert owner.stdout is not None
+    pidfds = [os.pidfd_open(int(pid)) for pid in owner.stdout.readline().split()]
+    assert len(pidfds) == 3
+    owner.kill()
+    owner.wait()
+    for pidfd in pidfds:
+        wait_until(partial(_is_gone, pidfd), 30, "a server to die with its parent")
+        os.close(pidfd)
+
+
+def _is_gone(pidfd: int) -> bool:
+    return bool(select.select([pidfd], [], [], 0)[0])
+
+
+def test_an_embedded_ensemble_may_be_left_running_and_started_again_on_its_data(tmp_path: Path) -> None:
+    ensemble = EmbeddedEnsemble(tmp_path, nodes=1)
+    ensemble.start()
+    write_until_taken(ensemble.hosts, "/kept")
+    assert len(ensemble.leave_running()) == 1
+    assert "Mode: standalone" in ask(ensemble.address(0), "srvr")
+    ensemble.stop()
+    with EmbeddedEnsemble(tmp_path, nodes=1) as again, zookeeper(again.hosts) as client:
+        assert client.exists("/kept")
+
+
+# Cuts between containers
+
+
+@pytest.mark.docker
+def test_a_leader_cut_from_its_peers_is_replaced_while_clients_reach_it(fresh_docker_ensemble: DockerEnsemble) -> None:
+    old = fresh_docker_ensemble.leader()
+    fresh_docker_ensemble.cut_quorum(old)
+    others = [i for i in range(3) if i != old]
+    wait_until(lambda: "leader" in [fresh_docker_ensemble.modes()[i] for i in others], 30, "another leader")
+    assert ask(fresh_docker_ensemble.address(old), "ruok") == "imok"
+    fresh_docker_ensemble.heal()
+    wait_until(lambda: fresh_docker_ensemble.modes()[old] == "follower", 60, "the old leader to follow")
+
+
+@pytest.mark.docker
+def test_a_node_cut_from_its_clients_stays_in_the_quorum(fresh_docker_ensemble: DockerEnsemble) -> None:
+    leader = fresh_docker_ensemble.leader()
+    fresh_docker_ensemble.cut_clients(leader)
+    assert fresh_docker_ensemble.modes()[leader] is None
+    others = ",".join(fresh_docker_ensemble.address(i) for i in range(3) if i != leader)
+    write_until_taken(others, "/through-followers")
+    fresh_docker_ensemble.heal(leader)
+    assert wait_until(fresh_docker_ensemble.leader) == leader
+
+
+@pytest.mark.docker
+@pytest.mark.netns
+def test_a_process_in_a_namespace_reaches_containers_until_it_is_cut(docker_ensemble: DockerEnsemble) -> None:
+    with Namespace() as namespace:
+        namespace.reach(docker_ensemble.client_network)
+        assert "Mode" in _srvr_from(namespace, docker_ensemble.address(0))
+        namespace.cut_from(docker_ensemble.client_ip(0))
+        assert _srvr_from(namespace, docker_ensemble.address(0)) == "timeout"
+        assert "Mode" in _srvr_from(namespace, docker_ensemble.address(1))
+
+
+# Namespaces
+
+
+@pytest.mark.netns
+def test_a_namespace_is_cut_and_healed_without_breaking_its_connections(embedded_ensemble: EmbeddedEnsemble) -> None:
+    with Namespace() as namespace, Proxies(embedded_ensemble.hosts, namespace.host_address) as proxies:
+        assert "Mode" in _srvr_from(namespace, proxies[0].address)
+        namespace.cut()
+        assert _srvr_from(namespace, proxies[0].address) == "timeout"
+        namespace.heal()
+        assert "Mode" in _srvr_from(namespace, proxies[0].address)
+
+
+@pytest.mark.netns
+def test_a_namespace_leaves_nothing_behind_not_even_its_processes() -> None:
+    with Namespace() as namespace:
+        process = subprocess.Popen(namespace.wrap(["sleep", "600"]))
+        wait_until(lambda: process.pid in namespace.pids(), 10, "the process to be inside")
+    assert process.wait(timeout=10) == -signal.SIGKILL
+    assert not Path(f"/run/netns/{namespace.name}").exists()
+
+
+def _srvr_from(namespace: Namespace, address: str) -> str:
+    host, _, port = address.rpartition(":")
+    program = (
+        "import socket, sys\n"
+        "try:\n"
+        "    s = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2)\n"
+        "    s.send(b'srvr'); print(s.recv(999))\n"
+        "except TimeoutError: print('timeout')"
+    )
+    return namespace.run(sys.executable, "-S", "-c", program, host, port).strip()
+
+
+# The proxy
+
+
+def test_a_proxy_resets_after_the_request_took_effect(embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> None:
+    with Proxy(embedded_ensemble.address(0)) as proxy, zookeeper(proxy.address) as client:
+        trap = proxy.on_request(zookeeper_request(zk_root), Action.CUT_AFTER)
+        with pytest.raises(ConnectionLoss):
+            client.create_async(zk_root).get(timeout=10)
+        trap.wait()
+        wait_until(lambda: client.connected, 30, "the client to come back")
+        assert client.exists(zk_root)
+
+
+def test_a_proxy_resets_before_the_request_is_seen(embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> None:
+    with Proxy(embedded_ensemble.address(0)) as proxy, zookeeper(proxy.address) as client:
+        trap = proxy.on_request(zookeeper_request(zk_root), Action.CUT_BEFORE)
+        with pytest.raises(ConnectionLoss):
+            client.create_async(zk_root).get(timeout=10)
+        trap.wait()
+        wait_until(lambda: client.connected, 30, "the client to come back")
+        assert not client.exists(zk_root)
+
+
+def test_a_held_request_takes_effect_when_it_is_released(embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> None:
+    with (
+        Proxy(embedded_ensemble.address(0)) as proxy,
+        zookeeper(proxy.address) as client,
+        zookeeper(embedded_ensemble.address(0)) as witness,
+    ):
+        trap = proxy.on_request(zookeeper_request(zk_root), Action.HOLD)
+        pending = client.create_async(zk_root)
+        trap.wait()
+        assert not witness.exists(zk_root)
+        proxy.release()
+        assert pending.get(timeout=10) == zk_root
+        assert witness.exists(zk_root)
+
+
+def test_responses_can_be_dropped_alone(embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> None:
+    with (
+        Proxy(embedded_ensemble.address(0)) as proxy,
+        zookeeper(proxy.address) as client,
+        zookeeper(embedded_ensemble.address(0)) as witness,
+    ):
+        proxy.drop(Way.RESPONSES)
+        pending = client.create_async(zk_root)
+        wait_until(lambda: witness.exists(zk_root), 10, "the request to take effect")
+        proxy.heal()
+        with pytest.raises(ConnectionLoss):
+            pending.get(timeout=10)
+
+
+def test_a_client_behind_black_holes_loses_its_session(embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> None:
+    with (
+        Proxies(embedded_ensemble.hosts) as proxies,
+        zookeeper(embedded_ensemble.hosts) as witness,
+        zookeeper(proxies.hosts, session_s=2) as client,
+    ):
+        client.create(zk_root, ephemeral=True)
+        proxies.each(Proxy.drop)
+        wait_until(lambda: witness.exists(zk_root) is None, 30, "the session to end")
+        proxies.each(Proxy.heal)
+
+
+def test_a_store_write_is_done_though_its_answer_is_lost(moto_server: MotoServer, s3_bucket: str) -> None:
+    with Proxy(f"127.0.0.1:{moto_server.port}") as proxy:
+        trap = proxy.on_request(http_request("PUT", f"/{s3_bucket}/key"), Action.CUT_AFTER)
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as link:
+            link.sendall(f"PUT /{s3_bucket}/key HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi".encode())
+            with pytest.raises(ConnectionResetError):
+                link.recv(100)
+        trap.wait()
+    assert moto_server.client().get_object(Bucket=s3_bucket, Key="key")["Body"].read() == b"hi"
+
+
+def test_a_proxy_refuses_and_welcomes_again() -> None:
+    with _echo() as target, Proxy(target) as proxy:
+        proxy.refuse()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+        proxy.heal()
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as link:
+            link.sendall(b"x" * 300_000)
+            link.shutdown(socket.SHUT_WR)
+            received = b"".join(iter(lambda: link.recv(65536), b""))
+    assert received == b"x" * 300_000
+
+
+def test_a_slow_proxy_loses_nothing() -> None:
+    with _echo() as target, Proxy(target) as proxy, socket.create_connection(("127.0.0.1", proxy.port)) as link:
+        proxy.delay(0.05, Way.REQUESTS)
+        proxy.throttle(100_000, Way.RESPONSES)
+        link.sendall(b"ab" * 5_000)
+        link.shutdown(socket.SHUT_WR)
+        assert b"".join(iter(lambda: link.recv(65536), b"")) == b"ab" * 5_000
+
+
+@contextmanager
+def _echo() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            try:
+                while True:
+                    link, _ = server.accept()
+                    with link:
+                        while chunk := link.recv(65536):
+                            link.sendall(chunk)
+            except OSError:
+                pass  # closed: the test is over
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+# S3
+
+
+def test_a_bucket_is_new_and_empty(moto_server: MotoServer, s3_bucket: str) -> None:
+    assert moto_server.client().list_objects_v2(Bucket=s3_bucket)["KeyCount"] == 0
+    assert os.environ["AWS_ACCESS_KEY_ID"] == moto_server.env["AWS_ACCESS_KEY_ID"]
+
+
+def test_a_wait_in_vain_says_for_what() -> None:
+    with pytest.raises(AssertionError, match="in vain for godot"):
+        wait_until(lambda: False, 0.1, "godot")

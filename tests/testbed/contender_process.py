@@ -1,0 +1,206 @@
+"""A supervisor reduced to its candidacy, as a process that tests may kill, stop and continue.
+
+``python -m tests.testbed.contender_process '<json>'``. Says what happens on stdout, one JSON object per line with ``at``
+(BOOTTIME); takes one command per line on stdin. While it leads, one task writes under its fence, ten times a second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from supervisor.clients.store.files import FileStore
+from supervisor.clients.zookeeper import Session, ZooClient, close_session
+from supervisor.clock import boottime_s
+from supervisor.coord.contender import Contender, Duties, Registry, Sessions
+from supervisor.coord.election import Candidate, Paths
+from supervisor.coord.term import Term
+from supervisor.coord.trust import Trust
+from supervisor.daemon.sentinel import Sentinel
+from supervisor.errors import GuardFailed, SupervisorError
+from supervisor.model.transaction import ANY_VERSION, Check, SetData, Transaction
+from supervisor.registry import codec
+from supervisor.registry.blobs import Blobs
+from supervisor.registry.layout import Layout
+from tests.waiting import wait_until
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class ContenderProcess:
+    """The test's end of it. ``said``: everything heard so far, oldest first."""
+
+    def __init__(self, name: str, *, hosts: str, layout: Layout, cluster: str, directory: Path, timeout_s: float,
+                 sentinel: bool = False) -> None:
+        self.name = name
+        self.said: list[dict[str, Any]] = []
+        options = {
+            "name": name, "hosts": hosts, "root": layout.root, "cluster": cluster, "store": str(directory / "store"),
+            "zxid": str(directory / f"zxid-{name}"), "timeout_s": timeout_s, "sentinel": sentinel,
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, json.dumps(options)], cwd=REPOSITORY, text=True, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.said.append(json.loads(line))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def epochs(self) -> list[int]:
+        return [each["epoch"] for each in self.all("term")]
+
+    def all(self, event: str) -> list[dict[str, Any]]:
+        return [each for each in list(self.said) if each["event"] == event]
+
+    def wait(self, event: str, number: int = 1, timeout_s: float = 30.0) -> dict[str, Any]:
+        """The ``number``-th ``event``."""
+        wait_until(lambda: len(self.all(event)) >= number, timeout_s, f"{event} number {number} of {self.name}",
+                   period_s=0.005)
+        return self.all(event)[number - 1]
+
+    def command(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+
+    def send_signal(self, number: signal.Signals) -> float:
+        """Returns when (BOOTTIME)."""
+        at_s = boottime_s()
+        self._process.send_signal(number)
+        return at_s
+
+    def end(self) -> int:
+        """SIGKILL if it still runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+        return self._process.wait()
+
+    def wait_ended(self, timeout_s: float) -> int:
+        return self._process.wait(timeout_s)
+
+
+class _Program:
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.hosts, self.timeout_s = options["hosts"], options["timeout_s"]
+        self.layout = Layout(options["root"])
+        self.sentinel = Sentinel(self.hosts) if options["sentinel"] else None
+        self.tasks: dict[int, threading.Thread] = {}
+        self.fences: list[Term[ZooClient]] = []
+        self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.refuse_to_end = False
+        paths = Paths(self.layout.leader, self.layout.epoch, self.layout.cluster)
+        trust = Trust(Path(options["zxid"]), options["cluster"])
+        self.contender: Contender[ZooClient] = Contender(
+            Candidate(options["name"], "nowhere"),
+            Registry(paths, codec, Blobs(FileStore(Path(options["store"]))), trust),
+            Sessions(self.connect, self.close, self.tell),
+            Duties(self.on_term, self.on_step_down, lambda term: self.say("recorded", epoch=term.epoch)),
+        )
+
+    def say(self, event: str, **more: object) -> None:
+        self.lines.put(json.dumps({"event": event, "at": boottime_s(), **more}))
+
+    def speak(self) -> None:
+        while True:
+            os.write(1, (self.lines.get() + "\n").encode())
+
+    def connect(self, on_link: Any) -> ZooClient:
+        return ZooClient(self.hosts, self.timeout_s, on_link=on_link, request_timeout_s=self.timeout_s / 3)
+
+    def close(self, session: Session) -> None:
+        close_session(self.hosts, session.id, session.password, 3.0)
+
+    def tell(self, sessions: tuple[Session, ...]) -> None:
+        if self.sentinel is not None:
+            self.sentinel.tell(sessions)
+        self.say("sessions", ids=[session.id for session in sessions],
+                 passwords=[session.password.hex() for session in sessions])
+
+    def on_term(self, term: Term[ZooClient]) -> None:
+        self.fences.append(term)
+        self.say("term", epoch=term.epoch, fence=term.fence_version)
+        task = threading.Thread(target=self.task, args=(term,))
+        self.tasks[term.epoch] = task
+        task.start()
+
+    def on_step_down(self, term: Term[ZooClient]) -> None:
+        self.say("stepping_down", epoch=term.epoch)
+        self.tasks.pop(term.epoch).join()
+        self.say("stepped_down", epoch=term.epoch)
+
+    def write(self, term: Term[ZooClient], client: ZooClient) -> None:
+        tape = f"{term.epoch}".encode()
+        client.commit(Transaction("write", "w", (
+            Check(self.layout.epoch, term.fence_version), SetData(self.layout.doorbell, tape, ANY_VERSION),
+        )))
+
+    def task(self, term: Term[ZooClient]) -> None:
+        """An old-fashioned task: it notices late that the term is over."""
+        while True:
+            try:
+                term.check()
+                self.write(term, term.client)
+                self.say("wrote", epoch=term.epoch)
+            except GuardFailed as error:
+                self.say("refused", epoch=term.epoch, path=error.path)
+                term.fence_failed()
+            except SupervisorError as error:
+                self.say("could_not", epoch=term.epoch, why=type(error).__name__)
+            if term.over.wait(0.1):
+                self.say("task_over", epoch=term.epoch)
+                return
+
+    def write_as(self, number: int) -> None:
+        """A write with the fence of the ``number``-th term, on a healthy session: only the fence can stop it."""
+        client = ZooClient(self.hosts, self.timeout_s)
+        client.start()
+        try:
+            client.wait_connected(10)
+            self.write(self.fences[number], client)
+            self.say("zombie", path=None)
+        except GuardFailed as error:
+            self.say("zombie", path=error.path, kind=error.kind)
+        finally:
+            client.close()
+
+    def run(self) -> None:
+        threading.Thread(target=self.speak, daemon=True).start()
+        if self.sentinel is not None:
+            self.sentinel.start()
+            self.say("sentinel", pid=self.sentinel.pid)
+        self.contender.start()
+        for line in sys.stdin:
+            match line.split():
+                case ["stop"]:
+                    break
+                case ["release", give_way_s]:
+                    self.contender.release(float(give_way_s))
+                case ["zombie", number]:
+                    self.write_as(int(number))
+        self.say("stopped", in_time=self.contender.stop(20))
+        if self.sentinel is not None:
+            self.sentinel.stop()
+        while not self.lines.empty():
+            select.select([], [], [], 0.01)
+
+
+if __name__ == "__main__":
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    _Program(json.loads(sys.argv[1])).run()

@@ -1,0 +1,141 @@
+"""A network namespace for a process that is to be cut from the rest, with a veth pair to this machine and no NAT.
+
+Root only. A process inside sees the same files, processes and cgroups; only its network is its own. It reaches this
+machine at ``host_address``: what listens on 127.0.0.1 here is reached through a ``Proxies`` listening there; containers
+are reached directly after ``reach(network)``. Nothing outside of the namespace made here is ever cut or changed, but
+for FORWARD rules that name its own interface; ``close`` removes all of it, and a later run what a killed one left.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from tests.testbed.subnets import free_subnet
+
+_PREFIX = "sst"  # of namespaces and interfaces: sst<pid>x<n>, at most 15 characters
+_counter = itertools.count()
+
+
+class Namespace:
+    """One namespace. ``cut`` drops silently, both ways; connections stay as they are and go on after ``heal``."""
+
+    def __init__(self) -> None:
+        sweep()
+        number = next(_counter)
+        self.name = f"{_PREFIX}{os.getpid()}x{number}"
+        self._outer = f"{self.name}o"
+        self._forward: list[list[str]] = []
+        subnet = free_subnet(30)
+        self.host_address, self.address = str(subnet[1]), str(subnet[2])
+        try:
+            _run("ip", "netns", "add", self.name)
+            _run("ip", "link", "add", self._outer, "type", "veth", "peer", "name", "inner", "netns", self.name)
+            _run("ip", "address", "add", f"{self.host_address}/30", "dev", self._outer)
+            _run("ip", "link", "set", self._outer, "up")
+            self.run("ip", "address", "add", f"{self.address}/30", "dev", "inner")
+            self.run("ip", "link", "set", "inner", "up")
+            self.run("ip", "link", "set", "lo", "up")
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Namespace:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        """``argv`` as to be started from here to run inside. The pid is that of the process itself (nsenter execs)."""
+        # Not `ip netns exec`: that gives the process a /sys of its own, without the cgroup hierarchies.
+        return ["nsenter", f"--net=/run/netns/{self.name}", *argv]
+
+    def run(self, *argv: str) -> str:
+        """Run a short command inside; its output. Raises CalledProcessError."""
+        return _run(*self.wrap(argv))
+
+    def pids(self) -> tuple[int, ...]:
+        """Of the processes inside."""
+        return tuple(int(word) for word in _run("ip", "netns", "pids", self.name).split())
+
+    def cut(self) -> None:
+        """Neither side hears the other; loopback inside works on."""
+        self.cut_in()
+        self.cut_out()
+
+    def cut_in(self) -> None:
+        """The processes inside hear nothing; what they say arrives."""
+        self._iptables("-A", "INPUT", "-i", "inner", "-j", "DROP")
+
+    def cut_out(self) -> None:
+        """What the processes inside say does not arrive; they hear on."""
+        self._iptables("-A", "OUTPUT", "-o", "inner", "-j", "DROP")
+
+    def cut_from(self, address: str, port: int | None = None) -> None:
+        """Cut from one address, or one port of it, e.g. from one of three servers. Both ways."""
+        for chain, end, side in (("INPUT", "-s", "--sport"), ("OUTPUT", "-d", "--dport")):
+            ports = [] if port is None else ["-p", "tcp", side, str(port)]
+            self._iptables("-A", chain, end, address, *ports, "-j", "DROP")
+
+    def heal(self) -> None:
+        """Take back every cut."""
+        self._iptables("-F")
+
+    def reach(self, network: str) -> None:
+        """Let the processes inside reach ``network`` (CIDR notation, e.g. a Docker bridge's) through this machine."""
+        self.run("ip", "route", "replace", network, "via", self.host_address)
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # as Docker has set it
+        for way in (["-i", self._outer], ["-o", self._outer]):
+            rule = ["FORWARD", *way, "-j", "ACCEPT"]
+            _run("iptables", "-w", "-I", *rule)
+            self._forward.append(rule)
+
+    def close(self) -> None:
+        """End the processes inside (SIGKILL), then remove the namespace with its interfaces. Idempotent."""
+        for rule in self._forward:
+            _run("iptables", "-w", "-D", *rule)
+        self._forward.clear()
+        _remove(self.name)
+
+    def _iptables(self, *arguments: str) -> None:
+        self.run("iptables", "-w", *arguments)
+
+
+def sweep() -> None:
+    """Remove namespaces, and FORWARD rules, of test processes that are gone."""
+    # The interface goes with its namespace; rules that name it would stay for ever.
+    for line in _run("iptables", "-w", "-S", "FORWARD").splitlines():
+        found = re.search(rf"-[io] {_PREFIX}(\d+)x\d+o ", line)
+        if found and not Path(f"/proc/{found.group(1)}").exists():
+            subprocess.run(["iptables", "-w", "-D", *line.split()[1:]], capture_output=True, timeout=20)
+    for entry in json.loads(_run("ip", "-json", "netns", "list") or "[]"):
+        found = re.fullmatch(rf"{_PREFIX}(\d+)x\d+", entry["name"])
+        if found and not Path(f"/proc/{found.group(1)}").exists():
+            _remove(entry["name"])
+
+
+def _remove(name: str) -> None:
+    if not Path(f"/run/netns/{name}").exists():
+        return
+    for pid in _run("ip", "netns", "pids", name).split():
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    subprocess.run(["ip", "link", "delete", f"{name}o"], capture_output=True, timeout=20)
+    subprocess.run(["ip", "netns", "delete", name], capture_output=True, timeout=20)
+
+
+def _run(*argv: str) -> str:
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(argv)} failed: {done.stderr.strip()}")
+    return done.stdout

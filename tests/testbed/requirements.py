@@ -1,0 +1,89 @@
+"""What a test needs beyond Python and Java, and what is done where that is missing: a *loud* skip.
+
+Called by tests/conftest.py. A marker stands for a requirement; where it is not met the marked tests are skipped, and
+the end of the run says in red how many, why, and what to do. With SPARK_SUPERVISOR_REQUIRE_DOCKER=1 (``.ci/run``) they
+fail instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """``missing()`` is None if met, else one clause that says what is missing."""
+
+    marker: str
+    missing: Callable[[], str | None]
+    remedy: str
+    required_by: str
+
+
+@lru_cache(maxsize=1)
+def missing_docker() -> str | None:
+    from tests.testbed import docker_engine
+
+    return docker_engine.missing()
+
+
+@lru_cache(maxsize=1)
+def missing_namespaces() -> str | None:
+    if os.geteuid() != 0:
+        return "not root"
+    for tool in ("ip", "iptables", "nsenter"):
+        if shutil.which(tool) is None:
+            return f"no {tool}"
+    return None
+
+
+REQUIREMENTS = (
+    Requirement(
+        "docker",
+        missing_docker,
+        "start Docker, or as root: tests/testbed/dockerd.sh start (Debian: docker.io, iptables); the image: "
+        "tests/testbed/build_zookeeper_image.sh, or ZOOKEEPER_IMAGE=<one that can be pulled>",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "netns",
+        missing_namespaces,
+        "run the tests as root with iproute2, iptables and util-linux installed",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+)
+
+
+def check(item: pytest.Item) -> None:
+    """Skip or fail ``item`` if a marker of it stands for something that is not here."""
+    for requirement in REQUIREMENTS:
+        if item.get_closest_marker(requirement.marker) is None:
+            continue
+        reason = requirement.missing()
+        if reason is None:
+            continue
+        if os.environ.get(requirement.required_by) == "1":
+            pytest.fail(f"{requirement.marker} is required here: {reason}; {requirement.remedy}", pytrace=False)
+        pytest.skip(f"{_prefix(requirement)}{reason}")
+
+
+def summary(skipped_reasons: list[str]) -> list[str]:
+    """Lines for the end of the run, given the reasons of all skipped tests."""
+    lines = []
+    for requirement in REQUIREMENTS:
+        reasons = [text for text in skipped_reasons if _prefix(requirement) in text]
+        if reasons:
+            why = reasons[0].split(_prefix(requirement), 1)[1].removesuffix("')")
+            lines.append(f"{len(reasons)} tests SKIPPED, they need {requirement.marker}: {why}")
+            lines.append(f"    to run them: {requirement.remedy}")
+    return lines
+
+
+def _prefix(requirement: Requirement) -> str:
+    return f"needs {requirement.marker}: "

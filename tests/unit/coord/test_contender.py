@@ -1,0 +1,336 @@
+"""The contender on the in-memory ensemble: terms begin, end and are settled as the machine says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supervisor.coord.leadership import State
+from supervisor.coord.term import Term
+from supervisor.errors import GuardFailed, NotLeader, NotSent
+from supervisor.model.records import Cluster, EpochRecord, LeaderHint
+from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Transaction
+from supervisor.registry import codec
+from tests.fakes.zookeeper import MemoryClient, MemoryZoo
+from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def zoo() -> MemoryZoo:
+    return founded()
+
+
+@pytest.fixture
+def epochs() -> MemoryEpochs:
+    return MemoryEpochs()
+
+
+@pytest.fixture
+def rig(zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path) -> Rig:
+    return Rig(zoo, epochs, tmp_path / "zxid")
+
+
+@pytest.fixture
+def other(zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path) -> Rig:
+    return Rig(zoo, epochs, tmp_path / "zxid-b", "b")
+
+
+def epoch_of(zoo: MemoryZoo) -> EpochRecord:
+    return codec.decode(EpochRecord, zoo.tree()[PATHS.epoch], PATHS.epoch)
+
+
+def guarded(term: Term[MemoryClient], path: str) -> Transaction:
+    return Transaction("write", "w", (Check(PATHS.epoch, term.fence_version), Create(path, b"")))
+
+
+def test_a_term_begins_with_its_epoch_and_fence(rig: Rig, zoo: MemoryZoo, epochs: MemoryEpochs) -> None:
+    with running(rig):
+        term = rig.leads()
+        term.check()
+        assert (term.epoch, term.fence_version) == (1, 1)
+        assert codec.decode(LeaderHint, zoo.tree()[PATHS.leader], "") == LeaderHint("a", 1, "a:1")
+        wait_until(lambda: term.recorded, 5)
+        assert epochs.kept[1] == ("a", epoch_of(zoo).op)
+        term.client.commit(guarded(term, "/t/done"))
+        rig.waits_in(State.LEADING)
+        report = rig.contender.report()
+        assert (report.epoch, report.leader, report.alarm) == (1, LeaderHint("a", 1, "a:1"), None)
+        wait_until(lambda: rig.beats > 1, 5)
+
+
+def test_there_is_exactly_one_watch_and_it_is_on_leader(rig: Rig, other: Rig, zoo: MemoryZoo) -> None:
+    with running(rig):
+        rig.leads()
+        with running(other):
+            other.waits_in(State.FOLLOWING)
+            beats = other.beats
+            wait_until(lambda: other.beats > beats + 4, 10)
+            watched = [(path, client) for path, watches in zoo._data_watches.items() for client, _ in watches]
+            assert sorted(path for path, _ in watched) == [PATHS.leader, PATHS.leader]
+            assert {client for _, client in watched} == {rig.client, other.client}
+            assert not any(zoo._child_watches.values())
+
+
+def test_a_follower_leads_as_soon_as_the_leader_stops(rig: Rig, other: Rig, zoo: MemoryZoo) -> None:
+    with running(rig, other):
+        wait_until(lambda: rig.terms or other.terms, 10)
+        first, second = (rig, other) if rig.terms else (other, rig)
+        second.waits_in(State.FOLLOWING)
+        assert second.contender.report().leader == first.contender.report().leader
+        assert first.contender.stop(10)
+        assert first.over == first.terms
+        assert second.leads().epoch == 2
+        assert first.told[-1] == ()
+
+
+def test_a_standby_that_goes_changes_nothing(rig: Rig, other: Rig, zoo: MemoryZoo) -> None:
+    """FLINK-10255: a standby must not touch what the leader owns."""
+    with running(rig):
+        term = rig.leads()
+        before = zoo.tree()
+        with running(other):
+            other.waits_in(State.FOLLOWING)
+        assert zoo.tree() == before
+        term.check()
+
+
+def test_lost_reply_of_the_election_is_settled_as_own(rig: Rig, zoo: MemoryZoo) -> None:
+    rig.before_start = lambda client: client.lose_next_reply()
+    with running(rig):
+        term = rig.leads()
+        assert (term.epoch, term.fence_version) == (1, 1)
+        assert [tx.what for _, tx in zoo.log].count("take_leadership") == 1
+
+
+def test_an_election_that_never_arrived_is_settled_as_not_own(rig: Rig, zoo: MemoryZoo) -> None:
+    rig.before_start = lambda client: client.fail_next_commit_before()
+    with running(rig):
+        term = rig.leads()
+        assert term.epoch == epoch_of(zoo).epoch
+        assert [tx.what for _, tx in zoo.log].count("take_leadership") == 1
+
+
+def test_an_unsettled_session_is_closed_before_the_next_look(rig: Rig, zoo: MemoryZoo) -> None:
+    """The reply is lost, and the connection with it for good: the multi was applied, and nobody may count on it."""
+    def lose(client: MemoryClient) -> None:
+        if len(rig.clients) == 1:
+            client.lose_next_reply(reconnect=False)
+
+    rig.before_start = lose
+    with running(rig):
+        term = rig.leads()
+        assert rig.closed == [rig.clients[0].session.id]  # type: ignore[union-attr]
+        assert term.client is rig.clients[1]
+        assert term.epoch == 2
+
+
+def test_suspended_is_not_loss(rig: Rig, zoo: MemoryZoo) -> None:
+    """FLINK-10011."""
+    with running(rig):
+        term = rig.leads()
+        zoo.disconnect(rig.client)
+        rig.waits_in(State.SUSPENDED)
+        assert not term.active
+        with pytest.raises(NotSent):
+            term.check()
+        zoo.reconnect(rig.client)
+        rig.waits_in(State.LEADING)
+        term.check()
+        assert rig.terms == [term]
+        assert rig.over == []
+
+
+def test_no_answer_within_the_session_time_ends_the_term(rig: Rig, zoo: MemoryZoo) -> None:
+    """KAZOO M7: nobody says LOST while ZooKeeper is away."""
+    with running(rig):
+        term = rig.leads()
+        zoo.disconnect(rig.client)
+        wait_until(lambda: rig.over == [term], 15)
+        with pytest.raises(NotLeader):
+            term.check()
+        assert rig.leads(2).epoch == 2
+        with pytest.raises(NotLeader):
+            term.check()
+
+
+def test_expired_then_deposed_and_the_old_fence_fails(rig: Rig, zoo: MemoryZoo) -> None:
+    with running(rig):
+        term = rig.leads()
+        zoo.expire(rig.client)
+        again = rig.leads(2)
+        assert again.client is not term.client
+        with pytest.raises(GuardFailed) as failed:
+            again.client.commit(guarded(term, "/t/late"))
+        assert failed.value.path == PATHS.epoch
+
+
+def test_tasks_of_a_term_are_over_before_the_next_election(rig: Rig, zoo: MemoryZoo) -> None:
+    """FLINK-9494, 9573."""
+    with running(rig):
+        term = rig.leads()
+        rig.tasks_may_end.clear()
+        zoo.expire(rig.client)
+        rig.waits_in(State.STEPPING_DOWN)
+        assert term.over.is_set()
+        assert PATHS.leader not in zoo.tree()
+        assert len(rig.clients) == 1
+        rig.tasks_may_end.set()
+        assert rig.leads(2).epoch == 2
+        assert rig.over == [term]
+
+
+def test_a_write_that_fails_on_the_epoch_ends_the_term(rig: Rig) -> None:
+    with running(rig):
+        term = rig.leads()
+        assert isinstance(term.fence_failed(), NotLeader)
+        assert not term.active
+        assert rig.leads(2).epoch == 2
+        term.fence_failed()     # late, from a thread that hears of it now: the new term is none of its business
+        rig.leads(2).check()
+
+
+def test_kazoo_m11_a_deleted_leader_node_is_no_fence_and_ends_the_term(rig: Rig, zoo: MemoryZoo) -> None:
+    with running(rig):
+        term = rig.leads()
+        zoo.client().commit(Transaction("vandal", "v", (Delete(PATHS.leader, ANY_VERSION),)))
+        again = rig.leads(2)
+        assert rig.over == [term]
+        assert (again.epoch, again.fence_version) == (2, 2)
+
+
+def test_planned_hand_over_goes_to_somebody_else(rig: Rig, other: Rig) -> None:
+    with running(rig):
+        rig.leads()
+        with running(other):
+            other.waits_in(State.FOLLOWING)
+            rig.contender.release(give_way_s=30)
+            assert other.leads().epoch == 2
+            rig.waits_in(State.FOLLOWING)
+            assert other.contender.stop(10)
+            assert rig.leads(2).epoch == 3
+
+
+def test_planned_hand_over_with_nobody_there_comes_back(rig: Rig) -> None:
+    with running(rig):
+        rig.leads()
+        rig.contender.release(give_way_s=0.3)
+        assert rig.leads(2).epoch == 2
+
+
+def test_a_defect_in_what_a_term_starts_stops_the_beat(rig: Rig) -> None:
+    def fail(_: Term[MemoryClient]) -> None:
+        raise ZeroDivisionError
+
+    rig.when_term = fail
+    rig.contender.start()
+    rig.contender._thread.join(10)
+    assert not rig.contender._thread.is_alive()
+    assert rig.terms[0].over.is_set()
+
+
+# -- I10 ---------------------------------------------------------------------------------------------------------------
+
+
+def test_while_the_store_is_down_the_term_is_led_unrecorded(rig: Rig, epochs: MemoryEpochs) -> None:
+    epochs.down = True
+    with running(rig):
+        term = rig.leads()
+        term.check()
+        assert not term.recorded
+        epochs.down = False
+        wait_until(lambda: term.recorded, 10)
+
+
+def test_an_epoch_in_the_store_above_ours_is_distrusted(rig: Rig, epochs: MemoryEpochs) -> None:
+    epochs.kept[7] = ("b", "x")
+    with running(rig):
+        term = rig.leads()
+        wait_until(lambda: term.distrust, 5)
+        assert "epoch 7" in (term.distrust or "")
+        assert not term.recorded
+        assert list(epochs.kept) == [7]
+        wait_until(lambda: rig.contender.report().alarm == term.distrust, 5)
+
+
+def test_restarts_on_a_restored_registry_do_not_outgrow_the_distrust(
+    zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path
+) -> None:
+    """Every restart makes the epoch grow; above the store's newest it would be trusted if only numbers counted."""
+    backup = zoo.tree()[PATHS.epoch]
+    for number in range(2):
+        rig = Rig(zoo, epochs, tmp_path / f"zxid{number}")
+        with running(rig):
+            wait_until(lambda rig=rig: rig.leads().recorded, 5)  # type: ignore[misc]
+    zoo.put(PATHS.epoch, backup)
+    for number in range(4):
+        rig = Rig(zoo, epochs, tmp_path / f"zxid-new{number}")
+        with running(rig):
+            term = rig.leads()
+            assert term.epoch == number + 1
+            wait_until(lambda term=term: term.distrust or term.recorded, 5)  # type: ignore[misc]
+            assert term.distrust
+            assert not term.recorded
+    assert list(epochs.kept) == [1, 2]
+
+
+def test_many_terms_of_one_lineage_stay_trusted(zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path) -> None:
+    for number in range(30):
+        epochs.down = 5 < number < 20    # terms that nobody could record
+        rig = Rig(zoo, epochs, tmp_path / "zxid")
+        with running(rig):
+            term = rig.leads()
+            if not epochs.down:
+                wait_until(lambda term=term: term.recorded, 5)  # type: ignore[misc]
+        assert term.distrust is None
+    assert len(zoo.tree()[PATHS.epoch]) < codec.MAX_RECORD_BYTES
+
+
+def test_f23_nobody_leads_where_there_is_no_epoch(rig: Rig, zoo: MemoryZoo) -> None:
+    zoo.client().commit(Transaction("loss", "l", (Delete(PATHS.epoch, ANY_VERSION),)))
+    with running(rig):
+        rig.waits_in(State.FOLLOWING)
+        wait_until(lambda: rig.contender.report().alarm, 5)
+        assert rig.terms == []
+        assert set(zoo.tree()) == {"/t", PATHS.cluster}
+
+
+@pytest.mark.parametrize("cluster", [None, b"{broken", codec.encode(Cluster("c2", "test", "file:///elsewhere"))])
+def test_f23_a_missing_or_strange_cluster_is_not_trusted(rig: Rig, zoo: MemoryZoo, cluster: bytes | None) -> None:
+    if cluster is None:
+        zoo.client().commit(Transaction("loss", "l", (Delete(PATHS.cluster, ANY_VERSION),)))
+    else:
+        zoo.put(PATHS.cluster, cluster)
+    with running(rig):
+        term = rig.leads()
+        assert term.distrust
+        assert PATHS.cluster in term.distrust
+
+
+def test_f22_a_cluster_lost_during_the_term_is_noticed(rig: Rig, zoo: MemoryZoo) -> None:
+    with running(rig):
+        term = rig.leads()
+        zoo.client().commit(Transaction("loss", "l", (Delete(PATHS.cluster, ANY_VERSION),)))
+        wait_until(lambda: term.distrust, 10)
+
+
+def test_f22_a_zxid_that_went_back_is_remembered_over_restarts(
+    rig: Rig, zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path
+) -> None:
+    with running(rig):
+        rig.leads()
+        wait_until(lambda: rig.trust.zxid > 0, 10)
+    seen = rig.trust.zxid
+    zoo.zxid -= 3
+    again = Rig(zoo, epochs, tmp_path / "zxid")
+    with running(again):
+        assert "restored" in (again.leads().distrust or "")
+    zoo.zxid = seen + 100     # it grows again; that proves nothing
+    once_more = Rig(zoo, epochs, tmp_path / "zxid")
+    with running(once_more):
+        assert "restored" in (once_more.leads().distrust or "")
+    (tmp_path / "zxid").unlink()
+    accepted = Rig(zoo, epochs, tmp_path / "zxid")
+    with running(accepted):
+        assert accepted.leads().distrust is None

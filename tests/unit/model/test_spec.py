@@ -1,0 +1,341 @@
+"""The job spec: every key, one sentence per mistake, and bytes that stay the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.errors import Corrupt, InvalidInput
+from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
+from supervisor.model.spec import (
+    SPEC_MAX_BYTES,
+    JobSpec,
+    canonical_json,
+    from_canonical,
+    local_paths,
+    parse_spec,
+    secret_warnings,
+    spec_sha256,
+    store_keys,
+    with_uploaded,
+)
+from supervisor.settings.defaults import Defaults
+
+MINIMAL = "name: clicks\napplication: jobs/clicks.py\ncheckpoint: s3a://bucket/ck\n"
+JAR = "name: clicks\napplication: clicks.jar\ncheckpoint: s3a://bucket/ck\n"
+
+
+def parsed(more: str = "", base: str = MINIMAL, defaults: Defaults | None = None) -> JobSpec:
+    return parse_spec(base + more, "JOB.yaml", defaults)
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    assert json.loads(canonical_json(parsed())) == {
+        "v": 1,
+        "name": "clicks",
+        "application": "jobs/clicks.py",
+        "class": None,
+        "entry": None,
+        "args": [],
+        "py_files": [],
+        "jars": [],
+        "packages": [],
+        "launch": "submit",
+        "master": "local[2]",
+        "deploy_mode": "client",
+        "conf": {},
+        "env": {},
+        "checkpoint": "s3a://bucket/ck",
+        "unbounded": True,
+        "resources": {"memory": "1g", "priority": 0},
+        "lease": "30s",
+        "stop_grace": "30s",
+        "health": {"start_timeout": "5m", "stall_timeout": "10m"},
+        "restart": {
+            "strategy": "exponential",
+            "initial": "1s",
+            "max": "5m",
+            "jitter": 0.2,
+            "reset_after": "10m",
+            "attempts": None,
+            "on_exhausted": "fail",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("chekpoint: x", "unknown key 'chekpoint' in JOB.yaml; did you mean 'checkpoint'?"),
+        ("py-files: []", "unknown key 'py-files' in JOB.yaml; did you mean 'py_files'?"),
+        ("restart: {maxx: 1s}", "unknown key 'restart.maxx' in JOB.yaml; did you mean 'restart.max'?"),
+        ("resources: {cores: 2}", "unknown key 'resources.cores' in JOB.yaml; known here: memory, priority"),
+        ("main_class: a.B", "unknown key 'main_class' in JOB.yaml"),
+        ("lease_s: 30s", "unknown key 'lease_s' in JOB.yaml; did you mean 'lease'?"),
+        ("args: --topic", "JOB.yaml: args must be a list, not text"),
+        ("args: [--n, 5]", "JOB.yaml: args[1] must be text, not a number; put it in quotes"),
+        ("args: [null]", "JOB.yaml: args[0] must be text, not null"),
+        ("args: [[a]]", "JOB.yaml: args[0] must be text, not a list"),
+        ('args: ["a\\0b"]', "JOB.yaml: args[0] holds a NUL character; remove it"),
+        ('env: {"A\\0": b}', "JOB.yaml: env holds a NUL character"),
+        ("py_files: [a.txt]", "py_files[0] 'a.txt' must name a .py or .zip or .egg file"),
+        ("jars: [a.py]", "jars[0] 'a.py' must name a .jar file"),
+        ("jars: ['a,b.jar']", "holds a comma"),
+        ("jars: ['http://host/a.jar']", "has scheme http:; give a local path, s3://, s3a:// or local:"),
+        ("jars: ['file:/a.jar']", "write the bare path to upload the file"),
+        ("jars: ['local:a.jar']", "absolute path after local:"),
+        ("jars: ['s3://b/a.jar']", "names no usable bucket"),
+        ("jars: ['store:a.jar']", "only the supervisor writes"),
+        ("packages: ['org.apache:thing']", "must be Maven coordinates"),
+        ("class: a.B", "class is for a .jar application only"),
+        ("entry: m:f", "entry is for launch: session only"),
+        ("launch: session", "launch: session needs entry"),
+        ("launch: session\nentry: f", "entry 'f' must be module:function"),
+        ("launch: sumbit", "launch must be 'submit' or 'session'; did you mean 'submit'?"),
+        ("master: ''", "master must be a Spark master"),
+        ("deploy_mode: cluster", "deploy_mode cluster is not supported"),
+        ("deploy_mode: local", "deploy_mode must be 'client'"),
+        ("conf: {shuffle: 1}", "conf holds 'shuffle', but spark-submit takes only properties that begin with 'spark.'"),
+        ("conf: {spark.a: null}", "conf.spark.a must be text, not null"),
+        ("conf: {spark.a: [1]}", "conf.spark.a must be text, not a list"),
+        ("conf: {spark.master: x}", "use the key master of the spec"),
+        ("conf: {spark.submit.deployMode: cluster}", "use the key deploy_mode"),
+        ("conf: {spark.jars.packages: 'a:b:1'}\npackages: ['c:d:1']", "use packages alone"),
+        ("conf: [a]", "conf must be a mapping, not a list"),
+        ("env: {A-B: x}", "no name of an environment variable"),
+        ("env: {SPARK_SUPERVISOR_UID: x}", "the supervisor's own"),
+        ("env: {A: null}", "env.A must be text, not null"),
+        ("env: {A: '${env:1}'}", "env.A is malformed"),
+        ("env: {A: 'x${file:/a}'}", "must be the whole value"),
+        ("unbounded: yes", "unbounded must be true or false, not text"),
+        ("unbounded: 1", "unbounded must be true or false, not a number"),
+        ("resources: {memory: 1024}", "write 1024m for MiB"),
+        ("resources: {memory: 0g}", "resources.memory must be at least"),
+        ("resources: {priority: high}", "resources.priority must be a whole number, not text"),
+        ("lease: 30", "lease is a number without a unit; write 30s"),
+        ("lease: 4s", "outside of what is allowed (5s to 5m)"),
+        ("lease: 301s", "outside of what is allowed"),
+        ("stop_grace: 2h", "outside of what is allowed (0s to 1h)"),
+        ("restart: fixed", "restart must be a mapping, not text"),
+        ("restart: {attempts: -1}", "restart.attempts must be at least 0"),
+        ("restart: {attempts: true}", "restart.attempts must be a whole number, not true or false"),
+        ("restart: {initial: 0s}", "outside of what is allowed"),
+        ("restart: {on_exhausted: stop}", "must be 'fail' or 'suspend'"),
+        ("health: {stall_timeout: 0s}", "outside of what is allowed"),
+        ("name: clicks", "given twice"),
+    ],
+)
+def test_a_mistake_is_one_sentence(more: str, says: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parsed(more)
+    assert says in str(caught.value)
+    assert "JOB.yaml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "JOB.yaml is empty"),
+        ("name: a", "application is missing; add it"),
+        ("name: a\napplication: a.py", "checkpoint is missing"),
+        ("name: a\napplication: a.py\ncheckpoint: relative", "checkpoint location 'relative' is relative"),
+        ("name: a\napplication: a.py\ncheckpoint: s3a://bucket", "is the root of its file system or bucket"),
+        ("name: a\napplication: a.py\nunbounded: false\nargs: ['{checkpoint}']", "there is no checkpoint"),
+        ("name: a\napplication: a.sh\ncheckpoint: /c", "must name a .py or .jar file"),
+        ("name: a\napplication: .py\ncheckpoint: /c", "must name a .py or .jar file"),
+        (JAR + "py_files: [a.py]", "py_files are for a .py application only"),
+        (JAR + "launch: session\nentry: m:f", "launch: session needs a .py application"),
+        (JAR + "class: 'a b'", "class 'a b' must be the name of a class"),
+    ],
+)
+def test_a_whole_spec_that_is_wrong(text: str, says: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_spec(text, "JOB.yaml")
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a_b", "a.b", "a/b", "a" * 64, "ä", "a\n"])
+def test_names_that_are_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="name"):
+        parse_spec(json.dumps({"name": name, "application": "a.py", "checkpoint": "/c"}), "JOB.yaml")
+
+
+@pytest.mark.parametrize("name", ["a", "0", "a-b", "a--b", "a" * 63])
+def test_names_that_are_allowed(name: str) -> None:
+    assert parse_spec(json.dumps({"name": name, "application": "a.py", "checkpoint": "/c"}), "JOB.yaml").name == name
+
+
+def test_a_spec_over_64_kib_is_refused() -> None:
+    fits = "#" * (SPEC_MAX_BYTES - len(MINIMAL))
+    assert parsed(fits)
+    with pytest.raises(InvalidInput, match="larger than 64 KiB"):
+        parsed(fits + "#")
+
+
+def test_conf_becomes_what_spark_expects() -> None:
+    spec = parsed(
+        "conf: {spark.a: true, spark.b: False, spark.c: 8, spark.d: 1.10, spark.e: '', spark.f: on, spark.g: 010}"
+    )
+    assert spec.conf == {
+        "spark.a": "true",
+        "spark.b": "false",
+        "spark.c": "8",
+        "spark.d": "1.10",
+        "spark.e": "",
+        "spark.f": "on",
+        "spark.g": "010",
+    }
+
+
+def test_args_and_env_are_kept_verbatim() -> None:
+    args = 'args: ["a\\nb", "{x}", "ü 😀 $(x)", "{{checkpoint}}", "{checkpoint}/{checkpoint}"]'
+    spec = parsed(f'{args}\nenv: {{PORT: 8080, A: "x=\\ny"}}')
+    assert spec.env == {"PORT": "8080", "A": "x=\ny"}
+    assert spec.application_args() == (
+        "a\nb",
+        "{x}",
+        "ü 😀 $(x)",
+        "{s3a://bucket/ck}",
+        "s3a://bucket/ck/s3a://bucket/ck",
+    )
+
+
+def test_a_bounded_job_needs_no_checkpoint() -> None:
+    spec = parse_spec("name: a\napplication: a.py\nunbounded: false", "JOB.yaml")
+    assert spec.checkpoint is None
+    assert spec.terms().checkpoint is None
+
+
+def test_what_is_not_said_comes_from_the_defaults_key_by_key() -> None:
+    defaults = Defaults.model_validate(
+        {
+            "lease": "20s",
+            "stop_grace": "5s",
+            "restart": {"strategy": "fixed", "initial": "3s"},
+            "conf": {"spark.a": "1", "spark.b": "2"},
+            "resources": {"memory": "2g"},
+            "health": {"start_timeout": "1m"},
+        }
+    )
+    spec = parsed("restart: {attempts: 2}\nconf: {spark.b: 3}\nstop_grace: 7s", defaults=defaults)
+    assert (spec.lease_s, spec.stop_grace_s) == (20.0, 7.0)
+    assert (spec.restart.strategy, spec.restart.initial_s, spec.restart.attempts) == ("fixed", 3.0, 2)
+    assert spec.conf == {"spark.a": "1", "spark.b": "3"}
+    assert (spec.resources.memory_bytes, spec.health.start_timeout_s) == (2 << 30, 60.0)
+
+
+def test_terms_and_restart_policy() -> None:
+    spec = parsed(
+        "resources: {memory: 2g, priority: 3}\nlease: 10s\nstop_grace: 1m\nhealth: {start_timeout: 90s}\n"
+        "restart: {strategy: failure-rate, initial: 2s, max: 1m, jitter: 0, reset_after: 1h, attempts: 4, "
+        "on_exhausted: suspend}",
+    )
+    policy = RestartPolicy(Strategy.FAILURE_RATE, 2.0, 60.0, 0.0, 3600.0, 4, OnExhausted.SUSPEND)
+    assert spec.restart_policy() == policy
+    assert asdict(spec.terms()) == {
+        "memory": 2 << 30,
+        "priority": 3,
+        "unbounded": True,
+        "lease_s": 10.0,
+        "stop_grace_s": 60.0,
+        "start_timeout_s": 90.0,
+        "checkpoint": "s3a://bucket/ck",
+        "restart": asdict(policy),
+        "extra": {},
+    }
+    assert parsed().restart_policy() == RestartPolicy()
+
+
+def test_local_files_are_replaced_by_their_store_keys() -> None:
+    spec = parsed("py_files: [lib/x.zip, 's3://bucket/y.py', lib/x.zip]\njars: ['local:/opt/a.jar', ../b.jar]")
+    assert local_paths(spec) == ("jobs/clicks.py", "lib/x.zip", "../b.jar")
+    stored = with_uploaded(spec, {"jobs/clicks.py": "k/clicks.py", "lib/x.zip": "k/x.zip", "../b.jar": "k/b.jar"})
+    assert stored.application == "store:k/clicks.py"
+    assert stored.py_files == ("store:k/x.zip", "s3://bucket/y.py", "store:k/x.zip")
+    assert stored.jars == ("local:/opt/a.jar", "store:k/b.jar")
+    assert store_keys(stored) == ("k/clicks.py", "k/x.zip", "k/b.jar")
+    assert local_paths(stored) == ()
+    assert from_canonical(canonical_json(stored), "key") == stored
+    assert store_keys(spec) == ()
+    with pytest.raises(ValueError, match=r"no store key for \.\./b\.jar"):
+        with_uploaded(spec, {"jobs/clicks.py": "k/clicks.py", "lib/x.zip": "k/x.zip"})
+
+
+def test_values_that_look_like_secrets_are_warned_of() -> None:
+    spec = parsed("env: {DB_PASSWORD: hunter2, API_TOKEN: '${env:TOKEN}', DIR: /x}\nconf: {spark.x.secret.key: y}")
+    warnings = secret_warnings(spec)
+    assert len(warnings) == 2
+    assert "env DB_PASSWORD" in warnings[0]
+    assert "hunter2" not in "".join(warnings)
+
+
+def test_the_order_of_keys_does_not_matter() -> None:
+    one = parse_spec("name: a\napplication: a.py\ncheckpoint: /c\nconf: {spark.a: 1, spark.b: 2}", "x")
+    other = parse_spec(
+        "conf: {spark.b: '2', spark.a: '1'}\ncheckpoint: /c\napplication: a.py\nname: a\nlease: 30000ms", "y"
+    )
+    assert canonical_json(one) == canonical_json(other)
+    assert spec_sha256(one) == spec_sha256(other)
+
+
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+durations = st.integers(5000, 300_000).map(lambda ms: f"{ms}ms")
+specs = st.fixed_dictionaries(
+    {
+        "name": st.from_regex(r"\A[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z"),
+        "application": st.just("a.py"),
+        "checkpoint": st.just("/c"),
+    },
+    optional={
+        "args": st.lists(text),
+        "env": st.dictionaries(st.from_regex(r"\A[A-RT-Za-z_][A-Za-z0-9_]*\Z"), text.filter(lambda t: "${" not in t)),
+        "conf": st.dictionaries(st.from_regex(r"\Aspark\.x[a-z.]+\Z"), text | st.booleans() | st.integers()),
+        "lease": durations,
+        "resources": st.fixed_dictionaries({"memory": st.integers(1, 9999).map(lambda m: f"{m}m")}),
+        "restart": st.fixed_dictionaries({"jitter": st.floats(0, 1), "attempts": st.none() | st.integers(0, 99)}),
+    },
+)
+
+
+@given(specs)
+def test_a_spec_survives_its_canonical_form(body: dict[str, Any]) -> None:
+    spec = JobSpec.model_validate(body)
+    data = canonical_json(spec)
+    assert from_canonical(data, "key") == spec
+    assert canonical_json(from_canonical(data, "key")) == data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"v":2}',
+        b'{"v":true}',
+        b'{"v":1}',
+        b"[" * 100_000,
+        canonical_json(parsed()).replace(b'"lease"', b'"leese"'),
+        canonical_json(parsed()).replace(b"30s", b"30"),
+    ],
+)
+def test_other_bytes_are_corrupt_and_name_the_blob(data: bytes) -> None:
+    with pytest.raises(Corrupt, match="specs/key"):
+        from_canonical(data, "specs/key")
+
+
+@given(
+    st.binary(max_size=50)
+    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: json.dumps(v).encode())
+)
+def test_any_bytes_are_corrupt(data: bytes) -> None:
+    with pytest.raises(Corrupt):
+        from_canonical(data, "key")

@@ -1,0 +1,149 @@
+"""What the bootstrap leaves as it is, seen from applications that need no Spark: compared with plain Python."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import quote
+
+import pytest
+
+from supervisor.spark import bootstrap
+from tests.fakes.report_socket import ReportSocket
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Iterator[ReportSocket]:
+    directory = tmp_path / ("long-" * 30)
+    directory.mkdir()
+    with ReportSocket(directory) as sock:
+        yield sock
+
+
+def run(app: Path, *args: str, report: Path | None = None, ours: bool = True) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": "/usr/bin:/bin", "SPARK_SUPERVISOR_REPORT": str(report or "")}
+    command = [sys.executable, *([bootstrap.__file__] if ours else []), str(app), *args]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    app = tmp_path / "app.py"
+    app.write_text(text)
+    return app
+
+
+APPLICATIONS = {
+    "returns": "print('done')",
+    "exits with 7": "import sys; sys.exit(7)",
+    "exits with a text": "import sys; sys.exit('no good')",
+    "exits with 0": "import sys; sys.exit(0)",
+    "raises": "def f():\n    raise ValueError('ä bad value')\nf()",
+    "raises from another": "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError('x') from e",
+    "is no Python": "x = = 1",
+    "sees its surroundings": (
+        "import sys, os\n"
+        "print(sys.argv, sys.path, __name__, __file__, __package__, __doc__, __spec__, sorted(set(globals()) - {'__annotations__'}))\n"
+        "print(sys.modules['__main__'].__dict__ is globals(), type(__loader__).__name__)"
+    ),
+    "imports a neighbour": "import neighbour; print(neighbour.__file__)",
+    "pickles its own": "import pickle\ndef f(): return 4\nprint(pickle.loads(pickle.dumps(f))())",
+    "starts a process": (
+        "import multiprocessing\ndef f(q): q.put(5)\n"
+        "if __name__ == '__main__':\n"
+        "    c = multiprocessing.get_context('spawn'); q = c.Queue()\n"
+        "    p = c.Process(target=f, args=(q,)); p.start(); print(q.get()); p.join()"
+    ),
+    "leaves a thread": (
+        "import threading, time\nword = 'late'\n"
+        "def f():\n    time.sleep(0.3)\n    import __main__\n    print(word, __main__.word)\n"
+        "threading.Thread(target=f).start()"
+    ),
+    "prints its errors itself": "import sys\nsys.excepthook = lambda *a: print('hook', a[0].__name__)\nraise ValueError",
+    "is interrupted": "raise KeyboardInterrupt",
+}
+
+
+@pytest.mark.parametrize("source", APPLICATIONS.values(), ids=APPLICATIONS.keys())
+def test_same_as_without_us(tmp_path: Path, source: str) -> None:
+    app = written(tmp_path, source)
+    (tmp_path / "neighbour.py").write_text("")
+    args = ("a b", "ü\nline", "", "--quoted", "-x")
+    with_us, without = run(app, *args), run(app, *args, ours=False)
+    assert with_us.stdout == without.stdout
+    assert with_us.returncode == without.returncode
+    if source != APPLICATIONS["is interrupted"]:  # Python shows our frames there, and ends by the signal as it should
+        assert with_us.stderr == without.stderr
+
+
+def test_a_missing_application_exits_with_2(tmp_path: Path) -> None:
+    done = run(tmp_path / "none.py")
+    assert done.returncode == 2
+    assert "can't open file" in done.stderr
+
+
+def test_begun_and_ended_are_reported(tmp_path: Path, reports: ReportSocket) -> None:
+    run(written(tmp_path, "pass"), report=reports.path)
+    assert reports.names() == ["begun", "ended"]
+
+
+def test_an_uncaught_exception_is_reported(tmp_path: Path, reports: ReportSocket) -> None:
+    run(written(tmp_path, "raise ValueError('ü' * 5000)"), report=reports.path)
+    assert reports.names() == ["begun", "error"]
+    assert reports.taken[1]["kind"] == "ValueError"
+    assert reports.taken[1]["message"].startswith("ValueError: üü")
+
+
+def test_the_telling_word_is_found_anywhere(tmp_path: Path, reports: ReportSocket) -> None:
+    run(written(tmp_path, "raise Exception('x' * 5000 + 'java.lang.OutOfMemoryError: Java heap')"), report=reports.path)
+    assert reports.take()[-1]["kind"] == "OutOfMemoryError"
+
+
+def test_python_out_of_memory_is_out_of_memory(tmp_path: Path, reports: ReportSocket) -> None:
+    run(written(tmp_path, "raise MemoryError"), report=reports.path)
+    assert reports.take()[-1]["kind"] == "OutOfMemoryError"
+
+
+def test_exit_code_is_reported(tmp_path: Path, reports: ReportSocket) -> None:
+    run(written(tmp_path, "raise SystemExit(3)"), report=reports.path)
+    assert reports.take()[-1] == {"event": "error", "kind": "SystemExit", "message": "exit 3"}
+
+
+def test_nobody_listening_does_no_harm(tmp_path: Path) -> None:
+    assert run(written(tmp_path, "print(1)"), report=tmp_path / "nowhere" / "report").stdout == "1\n"
+    assert run(written(tmp_path, "print(1)"), report=tmp_path / "report").stdout == "1\n"
+
+
+def test_quoted_arguments_arrive_verbatim(tmp_path: Path) -> None:
+    args = ["a\r\nb", "ü€😀", "%41", "", " x "]
+    app = written(tmp_path, "import sys\nassert sys.argv[1:] == %r, sys.argv" % (args,))
+    command = [sys.executable, bootstrap.__file__, "--quoted", *(quote(arg, safe="/") for arg in (str(app), *args))]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 0
+
+
+def source(latest: str | None, end: str | None) -> SimpleNamespace:
+    return SimpleNamespace(latestOffset=latest, endOffset=end)
+
+
+@pytest.mark.parametrize(
+    ("sources", "lag"),
+    [
+        ([], None),
+        ([source(None, None)], None),
+        ([source("5", "3")], None),
+        ([source('{"t": {"0": 10, "1": 7}}', '{"t": {"0": 4, "1": 7}}')], 6),
+        ([source('{"t": {"0": 10}}', '{"t": {"0": 4}}'), source('{"u": {"0": 2}}', '{"u": {"0": 1}}')], 7),
+        ([source('{"t": {"0": 10}, "new": {"0": 1}}', '{"t": {"0": 12}}')], 0),
+        ([source('{"logOffset": 5}', '{"logOffset": 4}')], None),
+    ],
+)
+def test_lag(sources: list[SimpleNamespace], lag: int | None) -> None:
+    assert bootstrap.lag_of(sources) == lag
+
+
+@pytest.mark.parametrize(("given", "kept"), [(1.5, 1.5), (math.nan, None), (math.inf, None), (None, None), (0, 0)])
+def test_rates_are_numbers_or_null(given: float | None, kept: float | None) -> None:
+    assert bootstrap.finite(given) == kept
