@@ -24,6 +24,7 @@ from supervisor.registry.layout import Layout
 
 if TYPE_CHECKING:
     from supervisor.clients.store.base import Store
+    from supervisor.daemon.supervisor import Supervisor
     from supervisor.model.records import Cluster
     from supervisor.settings.file import Settings
 
@@ -111,3 +112,14 @@ def status_of(office: Office) -> tuple[dict[str, Any], SupervisorError | None]:
             return take_status(zoo, office.layout, place, session_s, store_ok.result()), None
         except Unreachable as error:
             return unreachable_status(place, store_ok.result()), error
+
+
+# -- what the daemon needs ----------------------------------------------------------------------------------------
+
+
+def build_supervisor(settings: Settings) -> Supervisor:
+    """The daemon of this host. Nothing is opened before its ``run``."""
+    from supervisor.daemon.assembly import Assembly
+    from supervisor.daemon.supervisor import Supervisor
+
+    return Supervisor(settings.supervisor.runtime_dir, lambda owner: Assembly(settings, owner, store_of(settings)).parts())

@@ -97,18 +97,22 @@ def _latest_attempt(job: OneJob) -> int:
 
 def _elsewhere(office: Office, job: OneJob, number: int, path: Path) -> NoReturn:
     """Say where the output must be, as far as the records tell."""
-    own = job.own if job.own is not None and job.own.uid == job.uid else None
-    if own is not None and number == own.attempt and own.host:
-        host, supervisor = own.host, own.supervisor
-    else:
-        host, supervisor = "", _supervisor_of(job, number)
-    here = supervisor == office.settings.supervisor.id or host == socket.gethostname()
+    here, where = _is_here(office, job, number)
     if here:
         raise SupervisorError(f"attempt {number} of {job.row.name} has written nothing yet: {path} does not exist")
-    where = host or supervisor
     if not where:
         raise SupervisorError(f"attempt {number} of {job.row.name} is not known, and {path} does not exist on this host")
     raise SupervisorError(f"attempt {number} of {job.row.name} ran on {where}: read {path} there")
+
+
+def _is_here(office: Office, job: OneJob, number: int) -> tuple[bool, str]:
+    """Whether the attempt ran on this host, and the name of its host, or at least of its supervisor."""
+    own = job.own
+    if own is not None and own.uid == job.uid and own.attempt == number:
+        host, supervisor = own.host, own.supervisor
+    else:
+        host, supervisor = "", _supervisor_of(job, number)
+    return supervisor == office.settings.supervisor.id or host == socket.gethostname(), host or supervisor
 
 
 def _supervisor_of(job: OneJob, number: int) -> str:
@@ -140,22 +144,24 @@ def _write(pieces: Iterator[bytes]) -> None:
 def _follow(office: Office, name: str, output: Output, uid: str, number: int, *, stay: bool) -> None:
     """Until the attempt has ended and no other follows here; the job's next attempts too unless ``stay``."""
     while True:
-        _write(piece for file in output.files()[:-1] for piece in _pieces(file))
+        _write(piece for file in output.files() if file != output.path for piece in _pieces(file))
         watch = _Standing(office, name, uid, number)
         _write(_tail(output.path, watch.is_over))
-        following = watch.next_attempt
-        if stay or following is None:
+        job = watch.next_attempt
+        if stay or job is None:
             return
-        notice(f"==> attempt {following} <==")
-        number = following
+        number = _latest_attempt(job)
         output = Output(output.path.with_name(f"{uid}.{number}.log"))
+        if not output.files() and not _is_here(office, job, number)[0]:
+            _elsewhere(office, job, number, output.path)
+        notice(f"==> attempt {number} <==")
 
 
 class _Standing:
     """Whether the attempt goes on, asked now and then; while ZooKeeper is away it does."""
 
     def __init__(self, office: Office, name: str, uid: str, number: int) -> None:
-        self.next_attempt: int | None = None
+        self.next_attempt: OneJob | None = None
         self._office = office
         self._name = name
         self._uid = uid
@@ -185,7 +191,7 @@ class _Standing:
         if own.attempt > self._number:
             if own.state in (OwnState.ASSIGNED, OwnState.VACANT):
                 return False
-            self.next_attempt = own.attempt
+            self.next_attempt = job
             return True
         return False
 

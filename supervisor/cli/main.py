@@ -6,6 +6,7 @@ Entry point of the package. Thin: parse, call, print. An error is one sentence o
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 
@@ -50,6 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
 def run_command(arguments: list[str] | None = None) -> int:
     """The exit code of ``arguments`` (default: those of the process)."""
     chosen = Chosen()
+    logging.getLogger().addHandler(logging.NullHandler())      # a command says what matters itself; ``run`` sets up logs
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

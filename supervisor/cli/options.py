@@ -75,7 +75,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     hints = typing.get_type_hints(function, include_extras=True)
 
     @functools.wraps(function)
-    def wrapper(ctx: typer.Context, /, **given: Any) -> int:
+    def wrapper(ctx: typer.Context, **given: Any) -> int:
         chosen: Chosen = ctx.ensure_object(Chosen)
         chosen.take(*(given.pop(name) for name in _GLOBAL))
         return function(chosen, **given)

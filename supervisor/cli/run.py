@@ -10,5 +10,7 @@ def run(chosen: Chosen) -> int:
     """Run the supervisor daemon on this host, until SIGTERM or SIGINT."""
     settings = chosen.settings()
     from supervisor import wiring
+    from supervisor.logs import configure_logs
 
+    configure_logs("DEBUG" if chosen.debug else "INFO")
     return wiring.build_supervisor(settings).run()

@@ -36,8 +36,8 @@ def show(chosen: Chosen, name: Name) -> int:
 
 
 def _document(office: Office, job: OneJob) -> dict[str, Any]:
-    from supervisor.model.state import history_of
     from supervisor.model.seen import Found
+    from supervisor.model.state import history_of
 
     result = job.result.record if isinstance(job.result, Found) else None
     history = history_of(job.ref, job.own, result, job.uid)

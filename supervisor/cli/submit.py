@@ -76,20 +76,16 @@ def submit(
 
 def _prepared(specs: Iterable[Path], settings: Settings) -> list[Line]:
     """Read and check every file before anything is asked of anybody."""
-    from supervisor.registry.layout import Layout
-    from supervisor.registry.submitting import Batch, prepare
+    from supervisor.registry.submitting import prepare
     from supervisor.settings.file import lease_warnings
 
-    batch = Batch(Layout(settings.zookeeper.root))
     lines = []
     for source in specs:
         line = Line(source)
         lines.append(line)
         try:
-            prepared = prepare(source, settings.defaults)
+            line.prepared = prepared = prepare(source, settings.defaults)
             line.name = prepared.name
-            batch.add(prepared)
-            line.prepared = prepared
         except SupervisorError as error:
             line.failed(error)
             continue
@@ -105,8 +101,7 @@ def _carry_out(lines: list[Line], settings: Settings, *, dry_run: bool, suspende
 
     with open_commands(settings) as office:
         if dry_run:
-            if office.check() is not None:
-                _check_all(office, lines)
+            _check_all(office, lines, founded=office.check() is not None)
             for line in _open(lines):
                 line.did = "valid"
             return
@@ -123,14 +118,17 @@ def _open(lines: Iterable[Line]) -> list[Line]:
     return [line for line in lines if line.error is None and line.did is None]
 
 
-def _check_all(office: Office, lines: list[Line]) -> None:
+def _check_all(office: Office, lines: list[Line], *, founded: bool = True) -> None:
     """Refuse before anything is stored. What is registered already needs nothing more."""
+    from supervisor.registry.submitting import Batch
+
+    batch = Batch(office.layout)
     for line in _open(lines):
         assert line.prepared is not None
+        name, sha256, checkpoint = line.prepared.name, line.prepared.sha256, line.prepared.spec.checkpoint
         try:
-            done = office.commands.check_submit(
-                line.prepared.name, line.prepared.sha256, line.prepared.spec.checkpoint,
-            )
+            done = office.commands.check_submit(name, sha256, checkpoint) if founded else None
+            batch.add(line.prepared)
         except Unreachable:
             raise
         except SupervisorError as error:

@@ -37,7 +37,7 @@ def wait_gone(office: Office, name: str, uid: str, timeout_s: float) -> None:
     def is_gone() -> bool:
         return _is_gone(office, name, uid, sights)
 
-    _poll(office, is_gone, timeout_s, f"{name} is cancelled, but its driver has not stopped yet")
+    _poll(is_gone, timeout_s, f"{name} is cancelled, but its driver has not stopped yet")
 
 
 def _is_gone(office: Office, name: str, uid: str, sights: Sights) -> bool:
@@ -73,7 +73,7 @@ def wait_running(office: Office, uids: Mapping[str, str], timeout_s: float) -> d
         return len(outcomes) == len(uids)
 
     try:
-        _poll(office, all_settled, timeout_s, "")
+        _poll(all_settled, timeout_s, "")
     except TimedOut:
         for name in uids.keys() - outcomes.keys():
             what = f"{name} is submitted but does not run after {timeout_s:g} s"
@@ -96,7 +96,7 @@ def _shown(office: Office, name: str, uid: str) -> Shown:
     return state_of(ref, own, lease)
 
 
-def _poll(office: Office, is_over: Callable[[], bool], timeout_s: float, why: str) -> None:
+def _poll(is_over: Callable[[], bool], timeout_s: float, why: str) -> None:
     """Raises TimedOut. At least one look is taken."""
     deadline_s = boottime_s() + timeout_s
     while True:

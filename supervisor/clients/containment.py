@@ -1,7 +1,7 @@
 """What holds a driver tree together, so that nothing of it escapes a kill and "dead" means "empty" (DESIGN §7.4).
 
 Two ways. A cgroup v2 of its own, where there is one: ``cgroup.kill`` reaches every member, and ``populated 0`` proves
-that none is left. Else a scan of /proc for the attempt marker in the environment, the driver's session and descendants:
+that none is left. Else a scan of /proc for the marker in the environment, the driver's session and descendants:
 it finds what it finds, and proves nothing but in the shim, to which as child subreaper every orphan of the tree falls.
 
 Called by the shim, the twin, the guardian (kill, emptiness) and the agent (``find_cgroup_parent``). It never decides
@@ -20,6 +20,9 @@ from typing import Protocol
 
 from supervisor.clients import processes
 from supervisor.clients.processes import ProcessId, ProcessStat
+
+CLAIM_MARKER = "SPARK_SUPERVISOR_CLAIM"
+"""Environment variable of every driver, beside those of CONTRACT; the starter sets it."""
 
 _STEP_S = 0.01
 
@@ -162,18 +165,19 @@ class CgroupContainment:
 
 
 class ScanContainment:
-    """Finds the tree of ``uid``/``attempt`` by looking at every process.
+    """Finds the tree of one claim by looking at every process.
 
+    ``claim``: its random id, which the driver's environment carries (CLAIM_MARKER). Not uid and attempt: a restarted
+    agent may start a second shim for one entry, and the loser must not kill the winner's driver.
     ``root``: called for the driver's root process, None before it exists. ``childless``: given only by a shim that is
     child subreaper and asks for itself: reaps its ended children and says whether none is left. All orphans of the tree
     are among them, so there, and only there, emptiness can be proven.
     """
 
     def __init__(
-        self, uid: str, attempt: int, root: Callable[[], ProcessId | None],
-        childless: Callable[[], bool] | None = None,
+        self, claim: str, root: Callable[[], ProcessId | None], childless: Callable[[], bool] | None = None,
     ) -> None:
-        self._markers = (f"SPARK_SUPERVISOR_UID={uid}\0".encode(), f"SPARK_SUPERVISOR_ATTEMPT={attempt}\0".encode())
+        self._marker = f"\0{CLAIM_MARKER}={claim}\0".encode()
         self._root = root
         self._childless = childless
         self._boot_id = processes.boot_id()
@@ -241,7 +245,7 @@ class ScanContainment:
                 environment = b"\0" + file.read() + b"\0"
         except OSError:
             return False
-        return all(b"\0" + marker in environment for marker in self._markers)
+        return self._marker in environment
 
 
 def become_subreaper() -> None:

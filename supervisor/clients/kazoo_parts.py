@@ -85,6 +85,8 @@ class _OncePerOutage(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno >= logging.ERROR:
             return True
+        if str(record.msg).startswith("Failed connecting to Zookeeper within"):
+            return False  # said at every end of a client; our retries are never used up
         first = record.msg not in self._said
         self._said.add(record.msg)
         return first

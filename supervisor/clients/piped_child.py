@@ -1,14 +1,15 @@
 """A helper process of ours that is told things through a pipe and watches us by a pidfd. Called by ``daemon.sentinel``.
 
-What it is told never appears in argv or in the environment. It is in a session of its own, so Ctrl-C and a hang-up at the
-terminal are not for it. It inherits a pidfd of this process, not its pid: a pidfd can't come to mean somebody else, even
-if we die before the child has begun.
+What it is told never appears in argv or in the environment. It is in a session of its own and blocks SIGTERM, SIGINT and
+SIGHUP, so what is sent to a group or a control group to stop us does not end it. It inherits a pidfd of this process, not
+its pid: a pidfd can't come to mean somebody else, even if we die before the child has begun.
 """
 
 from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from supervisor.errors import SupervisorError
 
 _PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
+_NOT_FOR_IT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class PipedChild:
@@ -24,6 +26,8 @@ class PipedChild:
     def __init__(self, module: str) -> None:
         """Raises SupervisorError when it can't be started (no process, memory or descriptor left)."""
         path = os.pathsep.join(filter(None, (_PACKAGE_PARENT, os.environ.get("PYTHONPATH", ""))))
+        # Inherited by the child, which is deaf to them from its first instruction on; an ignored signal would be ours too.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_IT)
         try:
             us = os.pidfd_open(os.getpid())
             try:
@@ -35,6 +39,8 @@ class PipedChild:
                 os.close(us)
         except (OSError, subprocess.SubprocessError) as error:
             raise SupervisorError(f"{module} could not be started: {error}") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.stdin is not None
         self._pipe = self._process.stdin
         os.set_blocking(self._pipe.fileno(), False)   # a child that hangs must not make us hang

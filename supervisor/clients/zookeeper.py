@@ -1,8 +1,8 @@
 """The ZooKeeper client: reads, guarded multis, watches and one session, with bounded waits and honest outcomes.
 
-Called by ``registry``, ``coord``, the daemon and the shim (which it must keep small: stdlib and a part of kazoo). The
-only place that turns ZooKeeper's errors into ours. It never retries a request, never queues one for later, and never
-goes on with another session: what to do about a failure is its caller's decision.
+Called by ``registry``, ``coord``, the daemon and the shim (which it must keep small: stdlib and a part of kazoo). It
+never retries a request, never queues one for later, and never goes on with another session: what to do about a failure
+is its caller's decision.
 
 What a failed write means, strictly: ``NotSent`` – no byte of it left or the server refused to look at it, it has had no
 effect and will have none; ``GuardFailed`` – rejected as a whole; ``OutcomeUnknown`` – anything else, also a session
@@ -20,30 +20,18 @@ from functools import partial
 from typing import Any, TypeVar
 
 from supervisor.clients import kazoo_parts as kazoo
+from supervisor.clients.zookeeper_answers import (
+    children_of,
+    node_of,
+    nothing_of,
+    outcome_of,
+    read_of,
+    request_of,
+)
 from supervisor.clients.zookeeper_session import FRAME_MAX_BYTES, Link, Reply, Session, SessionLink, Unanswered
 from supervisor.clock import boottime_s
-from supervisor.errors import (
-    AccessDenied,
-    Conflict,
-    GuardFailed,
-    InvalidInput,
-    NotSent,
-    OutcomeUnknown,
-    SupervisorError,
-    Unreachable,
-)
-from supervisor.model.transaction import (
-    Check,
-    Committed,
-    Create,
-    Delete,
-    Node,
-    Op,
-    Reads,
-    SetData,
-    Stat,
-    Transaction,
-)
+from supervisor.errors import AccessDenied, InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.model.transaction import Committed, Node, Reads, Transaction
 
 __all__ = ["Committed", "Link", "Reads", "Session", "ZooClient", "close_session", "parse_hosts"]
 
@@ -52,22 +40,6 @@ T = TypeVar("T")
 READ_WINDOW = 64  # reads of one ``read_many`` under way at once
 _THREAD_MARGIN_S = 1.0  # beyond the request time: only a connection thread that hangs in a callback is later than that
 _DEFAULT_PORT = 2181
-
-_GUARD_KINDS = {
-    kazoo.errors.BadVersionError: "bad_version",
-    kazoo.errors.NoNodeError: "no_node",
-    kazoo.errors.NodeExistsError: "node_exists",
-    kazoo.errors.NotEmptyError: "not_empty",
-}
-_NOT_THE_CAUSE = (kazoo.errors.RolledBackError, kazoo.errors.RuntimeInconsistency)  # another operation failed
-_DENIED = (
-    kazoo.errors.AuthFailedError, kazoo.errors.NoAuthError, kazoo.errors.SessionClosedRequireSaslError,
-    kazoo.errors.QuotaExceededError,
-)
-_MALFORMED = (
-    kazoo.errors.BadArgumentsError, kazoo.errors.MarshallingError, kazoo.errors.UnimplementedError,
-    kazoo.errors.NoChildrenForEphemeralsError, kazoo.errors.InvalidACLError,
-)
 
 
 class ZooClient:
@@ -138,20 +110,20 @@ class ZooClient:
 
     def sync(self) -> None:
         """What is read next is at least as new as all that was committed before. Raises Unreachable."""
-        self._ask_and_wait(kazoo.Sync("/"), "sync", _nothing)
+        self._ask_and_wait(kazoo.Sync("/"), "sync", nothing_of)
 
     def read(self, path: str, watch: Callable[[], None] | None = None) -> Node | None:
         """The node, or None if ZooKeeper said that there is none (then the watch is not set: see ``watch_exists``)."""
-        return self._ask_and_wait(kazoo.GetData(path, watch), path, _node)
+        return self._ask_and_wait(kazoo.GetData(path, watch), path, node_of)
 
     def watch_exists(self, path: str, watch: Callable[[], None]) -> Node | None:
         """As ``read``, but ``watch`` is set in any case and also fires when the node is created."""
-        self._ask_and_wait(kazoo.Exists(path, watch), path, _nothing)
+        self._ask_and_wait(kazoo.Exists(path, watch), path, nothing_of)
         return self.read(path)
 
     def children(self, path: str, watch: Callable[[], None] | None = None) -> tuple[str, ...] | None:
         """Names (unsorted) of the children; None if ``path`` itself is absent. Raises Unreachable."""
-        return self._ask_and_wait(kazoo.GetChildren(path, watch), path, _children)
+        return self._ask_and_wait(kazoo.GetChildren(path, watch), path, children_of)
 
     def read_many(self, paths: Sequence[str]) -> Reads:
         """All ``paths``, in order, without waiting for one answer before the next question. Raises Unreachable."""
@@ -180,7 +152,7 @@ class ZooClient:
         if not tx.ops:
             done(InvalidInput(f"the transaction {tx.what} has no operations"))
             return
-        self._ask(kazoo.Transaction([_request(op) for op in tx.ops]), tx.what, partial(_outcome, tx), done)
+        self._ask(kazoo.Transaction([request_of(op) for op in tx.ops]), tx.what, partial(outcome_of, tx), done)
 
     # -- plumbing --------------------------------------------------------------------------------------------------
 
@@ -212,7 +184,7 @@ class ZooClient:
 
     def _ask_and_wait(self, request: Any, what: str, read_reply: Callable[[Reply], T]) -> T:
         def start(done: Callable[[T | SupervisorError], None]) -> None:
-            self._ask(request, what, partial(_checked_read, what, read_reply), done)
+            self._ask(request, what, partial(read_of, what, read_reply), done)
 
         return self._wait(start, what, Unreachable)
 
@@ -278,11 +250,11 @@ class _Batch:
                 return
             self._asked += 1
         path = self._paths[index]
-        read = partial(_checked_read, path, partial(self._store, index))
+        read = partial(read_of, path, partial(self._store, index))
         self._client._ask(kazoo.GetData(path, None), path, read, self._advance)
 
     def _store(self, index: int, reply: Reply) -> float:
-        self._nodes[index] = _node(reply)
+        self._nodes[index] = node_of(reply)
         with self._lock:
             self._sent_at_s = reply.sent_s if self._sent_at_s is None else min(self._sent_at_s, reply.sent_s)
         return reply.heard_s
@@ -337,86 +309,3 @@ def parse_hosts(hosts: str) -> list[tuple[str, int]]:
             raise InvalidInput(f"zookeeper.hosts: {part.strip()!r} is not host:port ({hint})")
         found.append((host, int(port)))
     return found
-
-
-def _request(op: Op) -> Any:
-    match op:
-        case Create(path, data, ephemeral):
-            return kazoo.Create(path, data, kazoo.OPEN_ACL_UNSAFE, 1 if ephemeral else 0)
-        case SetData(path, data, version):
-            return kazoo.SetData(path, data, version)
-        case Delete(path, version):
-            return kazoo.Delete(path, version)
-        case Check(path, version):
-            return kazoo.CheckVersion(path, version)
-
-
-def _outcome(tx: Transaction, reply: Reply) -> Committed:
-    """What became of ``tx``. A multi that was rejected is answered with one result per operation, not with an error."""
-    error = reply.error
-    if error is None:
-        for index, (op, result) in enumerate(zip(tx.ops, reply.value, strict=True)):
-            if isinstance(result, Exception) and not isinstance(result, _NOT_THE_CAUSE):
-                raise _rejected(tx.what, op, index, result)
-        if any(isinstance(result, Exception) for result in reply.value):
-            raise Conflict(f"ZooKeeper rolled {tx.what} back and did not say why")
-        return Committed(reply.sent_s, tuple(map(_version_after, tx.ops, reply.value)))
-    if isinstance(error, _DENIED):
-        raise AccessDenied(f"ZooKeeper does not permit {tx.what}: {_name(error)}")
-    if isinstance(error, _MALFORMED):
-        raise InvalidInput(f"ZooKeeper does not accept {tx.what}: {_name(error)}")
-    if isinstance(error, kazoo.errors.ThrottledOpError) or (isinstance(error, Unanswered) and not error.sent):
-        raise NotSent(f"{tx.what} was not sent: {_name(error)}")
-    raise OutcomeUnknown(f"{tx.what} may or may not have been applied ({_name(error)}): read it back before going on")
-
-
-def _rejected(what: str, op: Op, index: int, error: Exception) -> SupervisorError:
-    for kind, name in _GUARD_KINDS.items():
-        if isinstance(error, kind):
-            return GuardFailed(op.path, name, index)
-    if isinstance(error, _DENIED):
-        return AccessDenied(f"ZooKeeper does not permit {what} on {op.path}: {_name(error)}")
-    return InvalidInput(f"ZooKeeper does not accept {what} on {op.path}: {_name(error)}")
-
-
-def _version_after(op: Op, result: Any) -> int | None:
-    match op:
-        case Create():
-            return 0
-        case SetData():
-            return int(result.version)
-        case _:
-            return None
-
-
-def _checked_read(what: str, read_reply: Callable[[Reply], T], reply: Reply) -> T:
-    """``read_reply`` of a reply that is an answer; an absent node is one. Raises what it is else."""
-    error = reply.error
-    if error is None or isinstance(error, kazoo.errors.NoNodeError):
-        return read_reply(reply)
-    if isinstance(error, _DENIED):
-        raise AccessDenied(f"ZooKeeper does not permit reading {what}: {_name(error)}")
-    if isinstance(error, _MALFORMED):
-        raise InvalidInput(f"ZooKeeper does not accept {what}: {_name(error)}")
-    if isinstance(error, Unanswered) and not error.sent:
-        raise NotSent(f"{what} was not read: {error}")
-    raise Unreachable(f"ZooKeeper did not answer {what}: {_name(error)}")
-
-
-def _nothing(_reply: Reply) -> None:
-    """An answer of which only the arrival matters."""
-
-
-def _node(reply: Reply) -> Node | None:
-    if reply.error is not None:
-        return None
-    data, stat = reply.value
-    return Node(data or b"", Stat(stat.version, stat.mzxid, stat.czxid, stat.ephemeralOwner, stat.numChildren))
-
-
-def _children(reply: Reply) -> tuple[str, ...] | None:
-    return None if reply.error is not None else tuple(reply.value)
-
-
-def _name(error: Exception) -> str:
-    return str(error) or type(error).__name__.removesuffix("Error")

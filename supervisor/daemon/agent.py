@@ -10,14 +10,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-
 import structlog
 
 from supervisor.clients.zookeeper import Link, ZooClient
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.daemon.starting import Hosted, Refused, Starter
 from supervisor.errors import Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
-from supervisor.model.records import Assignment, Member, Ownership, OwnState
+from supervisor.model.records import PERMANENT_CAUSES, Assignment, Member, Ownership, OwnState
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Create, Transaction
 from supervisor.registry.attempt_writes import Exit, refuse
@@ -34,11 +33,11 @@ STARTERS = 4
 
 
 class Agent:
-    """``connect``: makes a client that is not started yet. ``beat``: for the watchdog, once per round."""
+    """``connect``: makes a client that is not started yet. ``tell``: is told of each new session (the sentinel)."""
 
     def __init__(
         self, me: Member, layout: Layout, connect: Callable[[Callable[[Link], None]], ZooClient], starter: Starter,
-        hosted: Hosted, beat: Callable[[], None], tell: Callable[[ZooClient | None], None] = lambda _client: None,
+        hosted: Hosted, tell: Callable[[ZooClient], None] = lambda _client: None,
     ) -> None:
         self.wake = threading.Event()
         self._me = me
@@ -46,7 +45,6 @@ class Agent:
         self._connect = connect
         self._starter = starter
         self._hosted = hosted
-        self._beat = beat
         self._tell = tell
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(STARTERS, thread_name_prefix="start")
@@ -86,10 +84,10 @@ class Agent:
                 )
             gone.clear()
 
-    def run(self) -> None:
+    def run(self, beat: Callable[[], None]) -> None:
         """Until ``stop``. A round that fails is repeated: shims and drivers go on meanwhile."""
         while not self._stopping.is_set():
-            self._beat()
+            beat()
             self.wake.clear()
             try:
                 self._round()
@@ -113,6 +111,9 @@ class Agent:
         if client.link is not Link.CONNECTED:
             client.wait_connected(PERIOD_S)
         self._register(client)
+        with self._lock:
+            under_way = frozenset(self._under_way)
+        self._hosted.tidy(under_way)
         entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set) or ()
         with self._lock:
             fresh = [entry for entry in entries if entry not in self._under_way]
@@ -158,7 +159,7 @@ class Agent:
         """The edge of a starter thread: whatever goes wrong with one assignment is that job's trouble alone."""
         try:
             self._start(client, entry)
-        except Unreachable as error:
+        except SupervisorError as error:
             log.warning("start_delayed", entry=entry, why=str(error), next="tried again while it is assigned here")
         except Exception:
             log.exception("start_failed", entry=entry)
@@ -185,11 +186,12 @@ class Agent:
             self._refuse(client, given.record, own, refused)
 
     def _refuse(self, client: ZooClient, given: Assignment, own: Found[Ownership], refused: Refused) -> None:
-        ended = Exit(refused.cause, refused.reason, permanent=refused.permanent)
+        why, permanent = str(refused), refused.cause in PERMANENT_CAUSES
+        ended = Exit(refused.cause, why, permanent=permanent)
         tx = refuse(self._layout, given, own, ended, new_op_id(), wall_iso())
         log.error(
             "start_refused", job=given.name, uid=given.uid, attempt=given.attempt, cause=refused.cause.value,
-            why=refused.reason, next="quarantined until resume" if refused.permanent else "assigned again after back-off",
+            why=why, next="quarantined until resume" if permanent else "assigned again after back-off",
         )
         if tx is None:
             return

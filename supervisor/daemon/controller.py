@@ -7,13 +7,13 @@ no protocol (``registry``, ``coord``) and no knowledge of Spark. Watches, timers
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from supervisor.act.carry_out import Came, Carried, Crew
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.record import Pass, Recorder
+from supervisor.daemon.watchdog import Loop
 from supervisor.errors import NotLeader, Unreachable
 from supervisor.model.actions import Action, Plan
 from supervisor.model.view import View
@@ -32,16 +32,16 @@ CROWDED_FULL_READ_EVERY_S = 10.0
 
 
 class Controller:
-    """Acts for the leader as long as ``term`` lasts. ``beat``: called once per pass, for the watchdog."""
+    """Acts for the leader as long as ``term`` lasts. ``loop``: of the watchdog, beaten once per pass."""
 
     def __init__(
-        self, term: Term[ZooClient], layout: Layout, policy: Policy, recorder: Recorder, beat: Callable[[], None],
+        self, term: Term[ZooClient], layout: Layout, policy: Policy, recorder: Recorder, loop: Loop,
     ) -> None:
         self.wake = threading.Event()
         self._term = term
         self._policy = policy
         self._recorder = recorder
-        self._beat = beat
+        self._loop = loop
         self._crew = Crew(term, layout)
         self._observer = Observer(term.client, layout, boottime_s, term.epoch)
         self._bell = Bell(term.client, layout.doorbell, self.wake.set)
@@ -67,7 +67,7 @@ class Controller:
     def run(self) -> None:
         """Pass after pass until the term is over. A pass that fails is repeated; it has had no effect by itself."""
         while not self._term.over.is_set():
-            self._beat()
+            self._loop.beat()
             self.wake.clear()
             try:
                 self.reconcile_once()
@@ -79,6 +79,7 @@ class Controller:
                 break
             self.wake.wait(self._wait_s())
         self._crew.close()
+        self._loop.done()
 
     def reconcile_once(self) -> Pass:
         """One pass. Raises Unreachable (nothing was planned), NotLeader."""

@@ -42,7 +42,7 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import Transaction
 from supervisor.registry.attempt_writes import Exit, Identity, tombstone
 from supervisor.registry.codec import decode
-from supervisor.registry.layout import Layout, split_attempt
+from supervisor.registry.layout import Layout
 
 log = structlog.get_logger(__name__)
 
@@ -150,7 +150,7 @@ class Guardian:
 
     def _list_wards(self, now_s: float) -> None:
         try:
-            names = {name for name in os.listdir(self._attempts_dir) if not name.startswith(".")}
+            names = {name for name in os.listdir(self._attempts_dir) if name[0] != "."}  # noqa: PTH208 - names only
         except FileNotFoundError:
             names = set()
         for name in names - self._wards.keys():
@@ -190,7 +190,7 @@ class Guardian:
             if now_s - ward.seen_s >= UNBORN_S and run_dir.remove(ward.directory):
                 log.info("run_dir_removed", attempt=ward.key, why="no shim was ever started")
             return
-        ward.tree = self._tree(ward)
+        ward.tree = self._tree(ward, ward.shim)
         if ward.shim.process.boot_id != self._boot_id:
             log.info("run_dir_of_earlier_boot", attempt=ward.key)
             ward.stage = WardStage.REMOVING
@@ -208,16 +208,15 @@ class Guardian:
             log.error("launch_file_corrupt", attempt=ward.key, error=str(error))
             return None
 
-    def _tree(self, ward: Ward) -> Containment:
+    def _tree(self, ward: Ward, shim: ShimRecord) -> Containment:
         if ward.launch is not None and ward.launch.cgroup is not None:
             return CgroupContainment(ward.launch.cgroup)
-        uid, attempt = split_attempt(ward.key)
 
         def root() -> ProcessId | None:
             record = run_dir.read_process(f"{ward.directory}/{run_dir.DRIVER}")
             return None if record is None else record.process
 
-        return ScanContainment(uid, attempt, root)
+        return ScanContainment(shim.claim, root)
 
     # -- killing -------------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ a pipe (one JSON line each; a password never appears in argv, environment or log
 supervisor by pidfd, because the end of a pipe proves nothing (other children may hold it), and acts when it is dead.
 
 It may be wrong, never harmful: closing the session of a live leader costs a change of leader, for the epoch fences. It
-never touches a job. It ignores SIGTERM, SIGINT and SIGHUP, which are sent to whole groups when a supervisor is stopped,
-and is gone as soon as the supervisor is, unless a session is left to close: then after ``CLOSE_MAX_S`` at the latest.
+never touches a job. It is deaf to SIGTERM, SIGINT and SIGHUP (blocked by ``PipedChild``: whole groups get them when a
+supervisor is stopped), and is gone as soon as the supervisor is, unless a session is left to close: then after
+``CLOSE_MAX_S`` at the latest.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import json
 import logging
 import os
 import select
-import signal
 import sys
 import threading
 from dataclasses import dataclass
@@ -124,8 +124,6 @@ class Sentinel:
 
 def main() -> None:
     """The child: argv[1] is a pidfd of the supervisor, stdin the pipe from it."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     supervisor, pipe = int(sys.argv[1]), sys.stdin.fileno()
     os.set_blocking(pipe, False)
     poller = select.poll()

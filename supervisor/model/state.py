@@ -99,6 +99,7 @@ def history_of(ref: JobRef | None, own: Ownership | None, result: Result | None,
     if own is not None and own.uid == uid:
         entries += own.history
     if result is not None:
+        entries += [Entry(result.submitted_at, "submitted")] if result.submitted_at else []
         entries += result.history
     unique = {(entry.at, entry.event): entry for entry in entries}
     return tuple(sorted(unique.values(), key=lambda entry: entry.at))

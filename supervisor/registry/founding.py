@@ -19,7 +19,6 @@ from supervisor.registry.ids import new_op_id
 from supervisor.registry.layout import LAYOUT_VERSION, Layout
 from supervisor.registry.reading import seen
 
-
 FOUND_TRIES = 3
 
 

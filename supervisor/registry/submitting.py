@@ -2,7 +2,7 @@
 
 Called by ``submit``. Local files go to the store under the sha256 of their content. The stored spec names them without
 the uid, ``store:<sha256>/<filename>``, so that the same spec with the same files has the same sha256 whichever uid it
-gets: that is how a second submit is known to be the same. ``artifact_key_of`` leads from there to the key.
+gets: that is how a second submit is known to be the same. The agent puts name and uid before it again.
 Blob before reference: ``store_prepared`` returns when everything is durable, and registers nothing.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from supervisor.clients.store.local import digest_of, source_chunks
 from supervisor.clock import boottime_s
-from supervisor.errors import Conflict, Corrupt
+from supervisor.errors import Conflict
 from supervisor.model.records import Desired
 from supervisor.model.spec import JobSpec, canonical_json, secret_warnings, spec_sha256
 from supervisor.registry.blobs import Blobs, artifact_key
@@ -68,18 +68,10 @@ def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired)
     began_s = boottime_s()
     for file in prepared.files:
         key = blobs.put_artifact(prepared.name, uid, file.path)
-        if key != artifact_key_of(prepared.name, uid, file.reference):
+        if key != artifact_key(prepared.name, uid, file.sha256, file.path.name):
             raise Conflict(f"{file.path} changed while {prepared.name} was being submitted; submit it again")
     ref = blobs.put_spec(prepared.name, uid, 1, canonical_json(prepared.spec))
     return Submission(prepared.name, uid, ref, prepared.spec.terms(), desired, began_s)
-
-
-def artifact_key_of(name: str, uid: str, reference: str) -> str:
-    """Store key of a file that the spec of ``uid`` names as ``store:<reference>``. Raises ``Corrupt``."""
-    sha256, slash, filename = reference.partition("/")
-    if not slash or not sha256 or not filename or "/" in filename:
-        raise Corrupt(f"store:{reference} in the spec of {name} is no <sha256>/<filename>; submit the job again")
-    return artifact_key(name, uid, sha256, filename)
 
 
 class Batch:

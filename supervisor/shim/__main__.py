@@ -41,7 +41,7 @@ def own_attempt(directory: str, cgroup: str | None) -> None:
     _record(directory, run_dir.SHIM, os.getpid(), claim_id)
     deadline = DeadlineFile.create(directory)
     children = Children()
-    tree, tree_for_twin = _containments(directory, cgroup, children)
+    tree, tree_for_twin = _containments(directory, cgroup, claim_id, children)
     twin = fork_twin(tree_for_twin, deadline)
     twin_pidfd = os.pidfd_open(twin)
     _record(directory, run_dir.TWIN, twin)
@@ -53,7 +53,7 @@ def own_attempt(directory: str, cgroup: str | None) -> None:
         raise OSError(f"{directory}/{run_dir.LAUNCH} names the cgroup {launch.cgroup}, not {cgroup}")
     if cgroup is None:
         become_subreaper()
-    starter = fork_starter(launch, tree)
+    starter = fork_starter(launch, claim_id, tree)
     children.watched = starter.pid
     _record(directory, run_dir.DRIVER, starter.pid)
 
@@ -62,22 +62,20 @@ def own_attempt(directory: str, cgroup: str | None) -> None:
     Runner(Parts(directory, launch, claim_id, tree, children, deadline, starter, twin_pidfd)).run()
 
 
-def _containments(directory: str, cgroup: str | None, children: Children) -> tuple[Containment, Containment]:
+def _containments(
+    directory: str, cgroup: str | None, claim_id: str, children: Children
+) -> tuple[Containment, Containment]:
     """As the shim sees the tree, and as the twin does once the shim is dead."""
     if cgroup is not None:
         group = CgroupContainment(cgroup)
         group.create()
         return group, group
-    uid, _, attempt = os.path.basename(directory).rpartition(".")
 
     def root() -> ProcessId | None:
         record = run_dir.read_process(f"{directory}/{run_dir.DRIVER}")
         return None if record is None else record.process
 
-    return (
-        ScanContainment(uid, int(attempt), root, children.reap),
-        ScanContainment(uid, int(attempt), root),
-    )
+    return ScanContainment(claim_id, root, children.reap), ScanContainment(claim_id, root)
 
 
 def _record(directory: str, file: str, pid: int, claim_id: str = "") -> None:

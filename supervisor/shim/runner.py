@@ -65,6 +65,7 @@ class Runner:
         self._link = RegistryLink(launch, layout, self._post, say)
         self._poll = select.poll()
         self._said = b""
+        self._heard = False
         self._let_go = False
         self._oom_kills: int | None = None
         self._exit_told = False
@@ -103,23 +104,23 @@ class Runner:
             self._poll.unregister(self._parts.twin)
             say("the twin has ended before the shim: only shim and guardian are left to kill the driver")
         if self._parts.starter.said in ready:
-            self._hear_starter()
+            for event in self._hear_starter():
+                self._events.put(event)
 
-    def _hear_starter(self) -> None:
+    def _hear_starter(self) -> list[Event]:
+        """Read once from its pipe; at the end of that say what became of exec."""
         data = os.read(self._parts.starter.said, 4096)
         self._said += data
         if data:
-            return
+            return []
         self._poll.unregister(self._parts.starter.said)
+        self._heard = True
         refusal = outcome(self._said)
         if not self._let_go:
-            return  # it died while it waited; its exit says the rest
+            return []  # it died while it waited; its exit says the rest
         if refusal is None:
-            self._events.put(shim.Executed())
-        elif refusal.late:
-            self._events.put(shim.ExecLate())
-        else:
-            self._events.put(shim.ExecFailed(refusal.error, refusal.permanent))
+            return [shim.Executed()]
+        return [shim.ExecLate()] if refusal.late else [shim.ExecFailed(refusal.error, refusal.permanent)]
 
     def _happened(self) -> list[Event]:
         """In this order: what was posted, the reports, the exit (so that its last words are heard before), the time."""
@@ -138,9 +139,12 @@ class Runner:
             return []
         self._exit_told = True
         self._poll.unregister(self._parts.starter.pidfd)
+        events: list[Event] = []
+        while not self._heard:  # nobody has the other end any more: this ends
+            events.extend(self._hear_starter())
         before, after = self._oom_kills, oom_kills()
         oom_killed = None if before is None or after is None else after > before
-        return [*self._reports.take(), shim.Exited(children.ended[pid], self._pump.tail(), oom_killed)]
+        return [*events, *self._reports.take(), shim.Exited(children.ended[pid], self._pump.tail(), oom_killed)]
 
     # -- what is done --------------------------------------------------------------------------------------------------
 

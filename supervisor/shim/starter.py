@@ -14,7 +14,7 @@ import select
 import signal
 from typing import NamedTuple, NoReturn
 
-from supervisor.clients.containment import Containment
+from supervisor.clients.containment import CLAIM_MARKER, Containment
 from supervisor.clients.run_dir import LAUNCH
 from supervisor.clock import boottime_s
 from supervisor.model.launch import Launch
@@ -54,7 +54,7 @@ def read_launch(directory: str) -> Launch:
         return decode(Launch, file.read(), path)
 
 
-def fork_starter(launch: Launch, tree: Containment) -> Starter:
+def fork_starter(launch: Launch, claim_id: str, tree: Containment) -> Starter:
     """Fork it and wait until it is inside. To be called while this process has one thread. Raises OSError."""
     wait_go, go = os.pipe()
     said, say = os.pipe()
@@ -63,7 +63,7 @@ def fork_starter(launch: Launch, tree: Containment) -> Starter:
     if pid == 0:
         for descriptor in (go, said, output):
             os.close(descriptor)
-        _be_starter(launch, tree, wait_go, say, write_output)
+        _be_starter(launch, {**launch.env, CLAIM_MARKER: claim_id}, tree, wait_go, say, write_output)
     for descriptor in (wait_go, say, write_output):
         os.close(descriptor)
     starter = Starter(pid, os.pidfd_open(pid), go, said, output)
@@ -92,7 +92,9 @@ def outcome(said: bytes) -> Refusal | None:
     return Refusal(False, text.strip(), number.isdigit() and int(number) in _PERMANENT)
 
 
-def _be_starter(launch: Launch, tree: Containment, wait_go: int, say: int, output: int) -> NoReturn:
+def _be_starter(
+    launch: Launch, env: dict[str, str], tree: Containment, wait_go: int, say: int, output: int
+) -> NoReturn:
     try:
         _default_signals()
         tree.enter()
@@ -108,7 +110,7 @@ def _be_starter(launch: Launch, tree: Containment, wait_go: int, say: int, outpu
         if boottime_s() >= float(word):
             os.write(say, b"late\n")
         else:
-            os.execvpe(launch.argv[0], launch.argv, launch.env)
+            os.execvpe(launch.argv[0], launch.argv, env)
     except OSError as error:
         what = error.filename or launch.argv[0]
         os.write(say, f"{error.errno} {what} could not be executed: {error.strerror}".encode()[:1000])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,72 +18,13 @@ from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.errors import GuardFailed, NotLeader
-from supervisor.model.records import Cluster, EpochRecord
-from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Transaction
+from supervisor.model.transaction import ANY_VERSION, Check, Delete, Transaction
 from supervisor.registry import codec
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.layout import LAYOUT_VERSION, Layout
 from tests.testbed.contender_process import ContenderProcess
+from tests.testbed.election_world import CLUSTER, T, World
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.waiting import wait_until
-
-T = 4.0
-CLUSTER = "election-test"
-Start = Callable[..., ContenderProcess]
-
-
-def founded(hosts: str, root: str) -> Layout:
-    layout = Layout(root)
-    client = ZooClient(hosts, 10.0)
-    client.start()
-    client.wait_connected(30)
-    client.commit(Transaction("found", "f", (
-        Create(root, b""),
-        Create(layout.version, str(LAYOUT_VERSION).encode()),
-        Create(layout.cluster, codec.encode(Cluster(CLUSTER, "test", "file:///nowhere"))),
-        Create(layout.epoch, codec.encode(EpochRecord(0, "", "f"))),
-        Create(layout.doorbell, b""),
-    )))
-    client.close()
-    return layout
-
-
-class World:
-    """An ensemble with a founded cluster, and the contenders of one test."""
-
-    def __init__(self, hosts: str, root: str, directory: Path) -> None:
-        self.hosts, self.directory = hosts, directory
-        self.layout = founded(hosts, root)
-        self.contenders: list[ContenderProcess] = []
-        self.zoo = ZooClient(hosts, 10.0)
-        self.zoo.start()
-        self.zoo.wait_connected(30)
-
-    def start(self, name: str, *, sentinel: bool = False, timeout_s: float = T, hosts: str = "") -> ContenderProcess:
-        contender = ContenderProcess(
-            name, hosts=hosts or self.hosts, layout=self.layout, cluster=CLUSTER, directory=self.directory,
-            timeout_s=timeout_s, sentinel=sentinel,
-        )
-        self.contenders.append(contender)
-        return contender
-
-    def leader_and_standby(self, *, sentinel: bool = False, **more: Any) -> tuple[ContenderProcess, ContenderProcess]:
-        leader = self.start("a", sentinel=sentinel, **more)
-        leader.wait("wrote")
-        leader.wait("recorded")
-        standby = self.start("b", sentinel=sentinel, **more)
-        standby.wait("sessions")
-        return leader, standby
-
-    def epoch(self) -> EpochRecord:
-        node = self.zoo.read(self.layout.epoch)
-        assert node is not None
-        return codec.decode(EpochRecord, node.data, self.layout.epoch)
-
-    def close(self) -> None:
-        for contender in self.contenders:
-            contender.end()
-        self.zoo.close()
 
 
 @pytest.fixture
@@ -253,6 +193,35 @@ def test_f16_a_leader_cut_from_zookeeper_steps_down_by_its_own_deadline(world: W
     assert_growing(leader, standby)
 
 
+def test_f13_two_of_three_zookeeper_nodes_out_of_reach(world: World) -> None:
+    """KAZOO M10. The session survives, or a clean loss: never two that write."""
+    with Proxies(world.hosts) as proxies:
+        leader = world.start("a", hosts=proxies.hosts, timeout_s=10.0)
+        leader.wait("wrote")
+        standby = world.start("b", timeout_s=10.0)
+        standby.wait("sessions")
+        proxies[0].drop()
+        proxies[2].drop()
+        writes = len(leader.all("wrote"))
+        wait_until(lambda: len(leader.all("wrote")) > writes + 100 or len(standby.all("wrote")) > 10, 60)
+    assert_growing(leader, standby)
+
+
+def test_f21_a_slow_network_makes_no_leader_flap(world: World) -> None:
+    """A round trip of 0.6 s and more at T = 4 s, for several session times."""
+    with Proxies(world.hosts) as proxies:
+        leader = world.start("a", hosts=proxies.hosts)
+        leader.wait("wrote")
+        standby = world.start("b", hosts=proxies.hosts)
+        standby.wait("sessions")
+        for i in range(len(proxies)):
+            proxies[i].delay(0.3)
+        writes = len(leader.all("wrote"))
+        leader.wait("wrote", writes + 20, timeout_s=90)
+    assert leader.epochs == [1]
+    assert standby.epochs == []
+
+
 @pytest.mark.parametrize("how", ["kill", "pause"])
 @pytest.mark.parametrize("which", ["own", "leader"])
 def test_f7_f8_f11_losing_one_zookeeper_node_changes_no_leader(
@@ -349,7 +318,7 @@ def in_process(world: World, directory: Path, terms: list[Term[ZooClient]]) -> C
         Candidate("here", "nowhere"),
         Registry(paths, codec, Blobs(FileStore(directory / "store")), Trust(directory / "zxid", CLUSTER)),
         Sessions(
-            lambda on_link: ZooClient(world.hosts, T, on_link=on_link, request_timeout_s=T / 3),
+            lambda on_link: ZooClient(world.hosts, T, on_link=on_link, request_timeout_s=T / 2),
             lambda session: close_session(world.hosts, session.id, session.password, 3.0),
         ),
         Duties(terms.append, lambda _: None),

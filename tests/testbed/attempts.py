@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,8 +22,6 @@ from supervisor.clients import processes, run_dir
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.spawn import reap_finished, spawn_shim
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.clock import boottime_s
-from supervisor.errors import SupervisorError
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef, Lease, Ownership, OwnState
 from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
@@ -40,7 +38,7 @@ class Attempt:
     """One attempt that was assigned; ``shim`` once it was started."""
 
     launch: Launch
-    run_dir: str
+    directory: str
     witness: Path
     shim: ProcessId | None = None
 
@@ -70,7 +68,7 @@ class Attempt:
         return [stat.pid for stat in found if stat is not None and not stat.dead]
 
     def process(self, file: str) -> ProcessId:
-        record = wait_until(lambda: run_dir.read_process(f"{self.run_dir}/{file}"), 10, file)
+        record = wait_until(lambda: run_dir.read_process(f"{self.directory}/{file}"), 10, file)
         return record.process
 
     def send(self, number: int, file: str = run_dir.SHIM) -> None:
@@ -87,7 +85,7 @@ class Attempt:
         return processes.alive(self.process(file))
 
     def shim_log(self) -> str:
-        path = Path(self.run_dir) / "shim.log"
+        path = Path(self.directory) / "shim.log"
         return path.read_text() if path.exists() else ""
 
 
@@ -106,6 +104,13 @@ class Attempts:
         for path in (root, *self.layout.persistent_parents(), self.layout.doorbell,
                      self.layout.assigned_to(SUPERVISOR)):
             self._ensure(path)
+
+    def reconnect(self) -> None:
+        """A new session; the old one may have been lost."""
+        self.client.close()
+        self.client = ZooClient(self.hosts, 10.0)
+        self.client.start()
+        self.client.wait_connected(60)
 
     def _ensure(self, path: str) -> None:
         if self.client.read(path) is None:
@@ -165,7 +170,7 @@ class Attempts:
         return attempt
 
     def start(self, attempt: Attempt) -> ProcessId:
-        attempt.shim = spawn_shim(attempt.run_dir, attempt.launch.cgroup)
+        attempt.shim = spawn_shim(attempt.directory, attempt.launch.cgroup)
         return attempt.shim
 
     def own(self, attempt: Attempt) -> tuple[Ownership, int]:
@@ -214,7 +219,7 @@ class Attempts:
         """Nothing that was started here survives."""
         for attempt in self.made:
             for file in (run_dir.SHIM, run_dir.TWIN, run_dir.DRIVER):
-                record = run_dir.read_process(f"{attempt.run_dir}/{file}")
+                record = run_dir.read_process(f"{attempt.directory}/{file}")
                 if record is not None:
                     processes.kill(record.process)
             for pid in attempt.living():
@@ -257,6 +262,3 @@ def eventually_closed(attempts: Attempts) -> Iterator[Attempts]:
         yield attempts
     finally:
         attempts.close()
-
-
-__all__ = ["Attempt", "Attempts", "boottime_s", "eventually_closed", "pss_kb", "SupervisorError", "Callable"]

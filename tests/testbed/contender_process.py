@@ -122,7 +122,7 @@ class _Program:
             os.write(1, (self.lines.get() + "\n").encode())
 
     def connect(self, on_link: Any) -> ZooClient:
-        return ZooClient(self.hosts, self.timeout_s, on_link=on_link, request_timeout_s=self.timeout_s / 3)
+        return ZooClient(self.hosts, self.timeout_s, on_link=on_link, request_timeout_s=min(5.0, self.timeout_s / 2))
 
     def close(self, session: Session) -> None:
         close_session(self.hosts, session.id, session.password, 3.0)

@@ -46,7 +46,8 @@ APPLICATIONS = {
     "is no Python": "x = = 1",
     "sees its surroundings": (
         "import sys, os\n"
-        "print(sys.argv, sys.path, __name__, __file__, __package__, __doc__, __spec__, sorted(set(globals()) - {'__annotations__'}))\n"
+        "print(sys.argv, sys.path, __name__, __file__, __package__, __doc__, __spec__)\n"
+        "print(sorted(set(globals()) - {'__annotations__'}))\n"
         "print(sys.modules['__main__'].__dict__ is globals(), type(__loader__).__name__)"
     ),
     "imports a neighbour": "import neighbour; print(neighbour.__file__)",
@@ -119,7 +120,7 @@ def test_nobody_listening_does_no_harm(tmp_path: Path) -> None:
 
 def test_quoted_arguments_arrive_verbatim(tmp_path: Path) -> None:
     args = ["a\r\nb", "ü€😀", "%41", "", " x "]
-    app = written(tmp_path, "import sys\nassert sys.argv[1:] == %r, sys.argv" % (args,))
+    app = written(tmp_path, f"import sys\nassert sys.argv[1:] == {args!r}, sys.argv")
     command = [sys.executable, bootstrap.__file__, "--quoted", *(quote(arg, safe="/") for arg in (str(app), *args))]
     assert subprocess.run(command, check=False, timeout=60).returncode == 0
 

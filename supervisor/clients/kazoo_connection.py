@@ -1,0 +1,209 @@
+"""kazoo's connection handler with our patience: connecting, pinging, sending, waiting, within one thread.
+
+Called by ``zookeeper_session`` only, which says what is sent and what becomes of it. It overrides private methods of
+kazoo (2.11): a newer one is held to the same behaviour by ``test_zookeeper_client.py``. It never sees a record, never
+decides what an answer means, and makes no TLS connections.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from supervisor.clients.kazoo_parts import (
+    CLOSE_RESPONSE,
+    Connect,
+    ConnectionHandler,
+    ForceRetryError,
+    KazooException,
+    KazooRetry,
+    KeeperState,
+    int_struct,
+    quiet_logger,
+)
+from supervisor.clock import boottime_s
+
+if TYPE_CHECKING:
+    from supervisor.clients.zookeeper_session import SessionLink
+
+log = logging.getLogger(__name__)
+
+_BATCH_MAX, _BATCH_MAX_BYTES = 64, 64 * 1024
+_TCP_SHARE, _REPLY_SHARE = 0.1, 0.125  # of the session time, for one TCP connect and one Connect reply
+_PATIENCE_MAX_SHARE = 0.5
+_PATIENCE_MIN_S = 0.3
+_PING_SHARE = 0.15  # of the session time, without a request (kazoo: 1/3)
+_SILENCE_SHARE = 0.6  # of the session time: a node that says nothing for so long is left (kazoo: 2/3, pings included)
+_XID_MAX = 2**31 - 1
+
+
+def run_callback(callback: Callable[..., object], *arguments: object) -> None:
+    """A defect of a callback must not end the thread, for that would cost the session."""
+    try:
+        callback(*arguments)
+    except Exception:
+        log.exception("a callback of the ZooKeeper session failed")
+
+
+class Handler:
+    """kazoo's view of threads and sockets. No worker threads of its own: everything runs in the connection thread."""
+
+    class timeout_exception(Exception):
+        """Under kazoo's name for it."""
+
+    sleep_func = staticmethod(time.sleep)
+    event_object = staticmethod(threading.Event)
+
+    def __init__(self, owner: SessionLink) -> None:
+        self._owner = owner
+        self.connect_timeout_s = _PATIENCE_MIN_S
+
+    def spawn(self, function: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=function, name="zookeeper", daemon=True)
+        thread.start()
+        return thread
+
+    def dispatch_callback(self, callback: Any) -> None:
+        run_callback(callback.func)
+
+    def create_socket_pair(self) -> tuple[socket.socket, socket.socket]:
+        return socket.socketpair()
+
+    def create_connection(self, address: tuple[str, int], **_unused: Any) -> socket.socket:
+        # kazoo would wait the whole session time for one node that swallows packets, and so lose the session.
+        sock = socket.create_connection(address, self.connect_timeout_s)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+
+    def select(
+        self, readers: Sequence[Any], writers: Sequence[Any], _errors: Sequence[Any], timeout: float
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """As select.select, but wakes up for requests that are overdue (then it may raise ConnectionDropped)."""
+        poller = select.poll()
+        for sock in readers:
+            poller.register(sock, select.POLLIN)
+        for sock in writers:
+            poller.register(sock, select.POLLOUT)
+        end_s = boottime_s() + timeout
+        if self._owner.ping_is_out():  # kazoo takes the end of this wait for the end of its patience: that is ours to say
+            end_s = max(end_s, self._owner.heard_s + self._owner.timeout_s() * _SILENCE_SHARE)
+        while True:
+            self._owner.settle_overdue()
+            now_s = boottime_s()
+            wake_s = min(end_s, self._owner.next_deadline_s() or end_s)
+            ready = {fd for fd, _ in poller.poll(max(0.0, wake_s - now_s) * 1000)}
+            if ready or boottime_s() >= end_s:
+                return [s for s in readers if s.fileno() in ready], [s for s in writers if s.fileno() in ready], []
+
+
+class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's connection, with shorter patience and all waiting requests in one write."""
+
+    def __init__(self, owner: SessionLink) -> None:
+        logger, self._once = quiet_logger("connection")
+        retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1, interrupt=owner._stopped.is_set)
+        super().__init__(owner, retry, logger=logger)
+        self._owner = owner
+        self._xid = 0
+        self._fruitless_rounds = 0
+        self._answer_took_s = 0.0
+        self._last_tried: tuple[str, int] | None = None
+
+    def zk_loop(self) -> None:
+        self._owner._thread_id = threading.get_ident()
+        try:
+            super().zk_loop()
+        finally:
+            with self._owner._changed:
+                self.close()
+
+    def _patience_s(self, share: float) -> float:
+        """Short at first, because other nodes are likely to be well; doubled per round, because all may be slow.
+
+        Once it is known how slow they are it starts with that, or the session would be over before the third round.
+        """
+        wanted_s: float = self._owner.timeout_s() * share * 2 ** min(self._fruitless_rounds, 3)
+        wanted_s = max(_PATIENCE_MIN_S, wanted_s, 2 * self._answer_took_s)
+        return min(wanted_s, max(_PATIENCE_MIN_S, self._owner.timeout_s() * _PATIENCE_MAX_SHARE))
+
+    def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
+        try:
+            found: list[tuple[str, str, int]] = super()._expand_client_hosts()
+        except (OSError, UnicodeError) as error:
+            raise ForceRetryError(f"cannot resolve the ZooKeeper hosts: {error}") from None
+        # The node that we have just left comes last: a stopped process still accepts connections.
+        return sorted(found, key=lambda each: each[1:] == self._last_tried)
+
+    def _connect_loop(self, retry: Any) -> Any:
+        self.handler.connect_timeout_s = self._patience_s(_TCP_SHARE)
+        try:
+            return super()._connect_loop(retry)
+        except (KazooException, ForceRetryError):
+            self._fruitless_rounds += 1
+            raise
+        except Exception as error:  # kazoo has logged it; a reply that makes no sense ends this connection only
+            self._owner._session_callback(KeeperState.CONNECTING)
+            raise ForceRetryError(f"unexpected {type(error).__name__} on the connection") from error
+
+    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        self._last_tried = (hostip, port)
+        read_timeout: float
+        connect_timeout: float
+        read_timeout, connect_timeout = super()._connect(host, hostip, port)
+        self._fruitless_rounds = 0
+        self._once.reset()
+        ping_ms = self._owner.timeout_s() * _PING_SHARE * 1000.0
+        return min(read_timeout, 2 * ping_ms), connect_timeout  # kazoo pings after half of it
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        asked_s = boottime_s()
+        if not isinstance(request, Connect):
+            return super()._invoke(timeout, request, xid)
+        result = super()._invoke(self._patience_s(_REPLY_SHARE), request, xid)
+        self._owner.granted(asked_s, request, result[0])
+        self._answer_took_s = boottime_s() - asked_s
+        return result
+
+    def _read_header(self, timeout: float) -> Any:
+        result = super()._read_header(timeout)
+        self._owner.heard_s = boottime_s()
+        return result
+
+    def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
+        _, reply, xid = self._owner._pending[0]
+        if reply is not None and xid == header.xid:
+            self._owner.answered(reply)
+        try:
+            response = super()._read_response(header, buffer, offset)
+        except Exception as error:
+            if reply is not None:  # kazoo has taken it from the pending ones, and forgets it
+                reply.set_exception(error)
+            raise
+        if response == CLOSE_RESPONSE:
+            self._owner.session_closed()
+        return response
+
+    def _send_request(self, _read_timeout: float, connect_timeout: float) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._read_sock.recv(4096)
+        message = bytearray()
+        for sent, (frame, request, reply) in enumerate(self._owner.take_waiting(), 1):
+            self._xid = self._xid % _XID_MAX + 1
+            if reply is not None:
+                reply.sent_s = boottime_s()
+            # Pending before the first byte is written: from here on its outcome may be unknown.
+            self._owner._pending.append((request, reply, self._xid))
+            message += int_struct.pack(len(frame) + 4) + int_struct.pack(self._xid) + frame
+            if sent >= _BATCH_MAX or len(message) >= _BATCH_MAX_BYTES:
+                break
+        if self._owner.has_waiting():
+            with self._owner._changed:
+                self._owner._wake()
+        if message:
+            self._write(bytes(message), connect_timeout)

@@ -1,0 +1,214 @@
+"""Puts the parts of one supervisor process together: who is given what. Called by ``Supervisor.run`` through ``wiring``.
+
+No policy and no loop here. ZooKeeper may come up after us, so founding waits; a root or store of another cluster is
+refused at once. A store that is down keeps nobody from leading: what needs it waits for it (DESIGN §6).
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+import supervisor
+from supervisor.checkpoint.commit_log import CommitLog, open_commit_log
+from supervisor.clients import processes
+from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
+from supervisor.clients.store.base import Store
+from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
+from supervisor.clock import boottime_s, wall_iso
+from supervisor.coord.contender import Contender, Duties, Registry, Sessions
+from supervisor.coord.election import Candidate, Paths
+from supervisor.coord.term import Term
+from supervisor.coord.trust import Trust
+from supervisor.daemon.agent import Agent
+from supervisor.daemon.controller import Controller
+from supervisor.daemon.guardian import Guardian
+from supervisor.daemon.hosting import Hosting
+from supervisor.daemon.http import Answers, HttpServer
+from supervisor.daemon.leader import Leader
+from supervisor.daemon.record import Recorder
+from supervisor.daemon.sentinel import Sentinel
+from supervisor.daemon.starting import Hosted, Starter
+from supervisor.daemon.supervisor import LOOP_LIMIT_S, Parts, Supervisor, wait_for
+from supervisor.daemon.sweeper import Sweeper
+from supervisor.daemon.watchdog import Watchdog
+from supervisor.errors import AccessDenied, NotSent, SupervisorError, Unreachable
+from supervisor.metrics import Metrics
+from supervisor.model.launch import Launch
+from supervisor.model.location import normalise
+from supervisor.model.records import Cluster, Member
+from supervisor.model.s3a import S3Access, access_of, bucket_of
+from supervisor.observe.status import Place, is_ok, take_status, unreachable_status
+from supervisor.plan.make import Policy
+from supervisor.registry import codec
+from supervisor.registry.blobs import Blobs
+from supervisor.registry.founding import Identity, check_known, found_or_check
+from supervisor.registry.layout import Layout
+from supervisor.registry.sweep import BlobSweeper
+from supervisor.settings.file import Settings
+from supervisor.spark.prepare import PROPERTIES
+from supervisor.spark.properties import parse_properties
+
+log = structlog.get_logger(__name__)
+
+
+class Assembly:
+    """One per process. ``parts`` founds or checks the cluster, then makes everything that lives as long as we do."""
+
+    def __init__(self, settings: Settings, owner: Supervisor, store: Store) -> None:
+        self._settings = settings
+        self._owner = owner
+        self._store = store
+        self._layout = Layout(settings.zookeeper.root)
+        self._blobs = Blobs(store)
+        self._metrics = Metrics(boottime_s)
+        self._watchdog = Watchdog()
+        self._sentinel = Sentinel(settings.zookeeper.hosts)
+        self._host = socket.gethostname()
+        runtime_dir = settings.supervisor.runtime_dir
+        self._hosted = Hosted(runtime_dir, settings.supervisor.log_dir)
+
+    def parts(self) -> Parts:
+        """Raises Conflict (another cluster), SupervisorError."""
+        settings, runtime_dir = self._settings, self._settings.supervisor.runtime_dir
+        cgroup_parent = find_cgroup_parent(find_own_cgroup())
+        cluster = self._found()
+        server = self._server()
+        agent = self._agent(server.address, cgroup_parent)
+        self._agent_ = agent
+        leader = Leader(self._controller, self._sweeper, self._owner.failed)
+        guardian = Guardian(self._hosted.attempts_dir, settings.supervisor.id, self._layout, lambda: agent.client)
+        hosting = Hosting(self._hosted, self._layout, lambda: agent.client, self._metrics, self._commits_of)
+        self._metrics.follow_zookeeper(
+            lambda: agent.registered, lambda: agent.client.last_success_s if agent.client else 0.0,
+        )
+        return Parts(
+            id=settings.supervisor.id, runtime_dir=runtime_dir, watchdog=self._watchdog, server=server,
+            sentinel=self._sentinel, agent=agent, guardian=guardian, hosting=hosting,
+            contender=self._contender(cluster, server.address, leader),
+            alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
+        )
+
+    # -- the cluster ----------------------------------------------------------------------------------------------
+
+    def _found(self) -> Cluster:
+        settings = self._settings
+        identity = Identity(settings.cluster, settings.zookeeper.root, settings.store.url)
+        found: list[Cluster] = []
+
+        def attempt() -> None:
+            client = self._connect(lambda _link: None)
+            client.start()
+            try:
+                client.wait_connected(10.0)
+                found.append(self._check_cluster(client, identity))
+            finally:
+                client.close()
+
+        wait_for("the cluster", attempt, self._owner.stopping)
+        return found[0] if found else Cluster("", "", "")
+
+    def _check_cluster(self, client: ZooClient, identity: Identity) -> Cluster:
+        try:
+            return found_or_check(client, self._layout, self._blobs, identity)
+        except (Unreachable, AccessDenied) as error:
+            known = check_known(client, self._layout, identity)
+            if known is None:
+                raise
+            log.warning("store_not_checked", why=str(error), next="this supervisor adopts, but starts nothing without it")
+            return known
+
+    def _connect(self, on_link: Callable[[Link], None]) -> ZooClient:
+        zookeeper = self._settings.zookeeper
+        return ZooClient(zookeeper.hosts, zookeeper.session_timeout_s, on_link=on_link)
+
+    # -- leadership -----------------------------------------------------------------------------------------------
+
+    def _contender(self, cluster: Cluster, address: str, leader: Leader) -> Contender[ZooClient]:
+        layout, hosts = self._layout, self._settings.zookeeper.hosts
+        trust = Trust(self._settings.supervisor.runtime_dir / "zxid", cluster.id)
+        paths = Paths(layout.leader, layout.epoch, layout.cluster)
+
+        def close(session: Session) -> None:
+            close_session(hosts, session.id, session.password, session.timeout_s)
+
+        def step_down(term: Term[ZooClient]) -> None:
+            leader.step_down(term)
+            self._metrics.following(term.epoch)
+
+        loop = self._watchdog.register("contender", LOOP_LIMIT_S)
+        return Contender(
+            Candidate(self._settings.supervisor.id, address),
+            Registry(paths, codec, self._blobs, trust),
+            Sessions(self._connect, close, self._sentinel.tell),
+            Duties(leader.begin, step_down, lambda _term: leader.wake(), loop.beat),
+        )
+
+    def _controller(self, term: Term[ZooClient]) -> Controller:
+        loop = self._watchdog.register(f"controller-{term.epoch}", LOOP_LIMIT_S)
+        policy = Policy(claim_timeout_s=self._settings.spark.submit_timeout_s)
+        return Controller(term, self._layout, policy, Recorder(self._metrics, term.began_s), loop)
+
+    def _sweeper(self, term: Term[ZooClient], controller: Controller) -> Sweeper:
+        return Sweeper(term, self._layout, controller.crew, BlobSweeper(self._store))
+
+    # -- this host ------------------------------------------------------------------------------------------------
+
+    def _agent(self, address: str, cgroup_parent: str | None) -> Agent:
+        capacity = self._settings.supervisor.capacity
+        me = Member(
+            id=self._settings.supervisor.id, host=self._host, boot_id=processes.boot_id(), address=address,
+            memory=capacity.memory_bytes, drivers=capacity.drivers, starting=capacity.starting,
+            software=supervisor.__version__, since=wall_iso(),
+        )
+        starter = Starter(self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent)
+        return Agent(me, self._layout, self._connect, starter, self._hosted, self._tell_agent_session)
+
+    def _tell_agent_session(self, client: ZooClient) -> None:
+        self._sentinel.tell((client.session,) if client.session else (), of="agent")
+
+    def _commits_of(self, launch: Launch) -> CommitLog | None:
+        """The commit log of a JVM application's checkpoint, on the endpoint that the job itself uses."""
+        checkpoint = launch.env.get("SPARK_SUPERVISOR_CHECKPOINT")
+        if not checkpoint:
+            return None
+        store = S3Access(self._settings.store.endpoint_url, self._settings.store.region)
+        bucket = bucket_of(normalise(checkpoint))
+        if bucket is None:
+            return open_commit_log(checkpoint, store)
+        key = f"{launch.assignment.uid}.{launch.assignment.attempt}"
+        properties = self._hosted.work_dir / key / PROPERTIES
+        conf = parse_properties(properties.read_text("ascii")) if properties.exists() else {}
+        return open_commit_log(checkpoint, access_of(conf, bucket, store))
+
+    # -- HTTP -----------------------------------------------------------------------------------------------------
+
+    def _server(self) -> HttpServer:
+        host, _, port = self._settings.supervisor.http.rpartition(":")
+        answers = Answers(self._live, self._ready, self._metrics.exposition, self._status)
+        return HttpServer(host.strip("[]"), int(port), answers)
+
+    def _live(self) -> bool:
+        return self._watchdog.stuck(boottime_s()) is None
+
+    def _ready(self) -> tuple[bool, str]:
+        if self._agent_.registered:
+            return True, "registered; drivers can be placed here"
+        return False, "not registered in ZooKeeper: nothing can be placed here; drivers go on"
+
+    def _status(self) -> dict[str, Any]:
+        settings = self._settings
+        place = Place(settings.cluster, settings.zookeeper.hosts, settings.store.url)
+        store_ok = is_ok(self._store.check)
+        client = self._agent_.client
+        try:
+            if client is None:
+                raise NotSent("there is no session")
+            session = client.session
+            session_s = session.timeout_s if session is not None else settings.zookeeper.session_timeout_s
+            return take_status(client, self._layout, place, session_s, store_ok)
+        except SupervisorError:
+            return unreachable_status(place, store_ok)

@@ -1,0 +1,168 @@
+"""What this host tells of the drivers it hosts: their metrics, and the life of JVM applications.
+
+A job's series come from the supervisor that hosts its driver (CONTRACT). Its shim puts progress into the lease record,
+and the deadline into the run directory; both are only read here. A JVM application runs without our bootstrap, so its
+life is judged from the checkpoint's commit log, which this thread looks at and reports to the shim. Harms nothing by
+failing: a shim keeps its lease by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from supervisor.checkpoint.commit_log import CommitLog, Committed
+from supervisor.clients import run_dir
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.daemon.starting import Hosted
+from supervisor.errors import SupervisorError
+from supervisor.metrics import Metrics
+from supervisor.model.launch import Launch
+from supervisor.model.records import JobRef, Lease, Ownership, Phase
+from supervisor.model.seen import Found, Seen
+from supervisor.model.state import state_of
+from supervisor.registry.layout import Layout
+from supervisor.registry.reading import seen
+
+log = structlog.get_logger(__name__)
+
+PERIOD_S = 5.0
+LOOK_EVERY_S = 10.0
+
+
+class Hosting:
+    """One thread. ``look_at``: opens the commit log for the launch of a JVM application."""
+
+    def __init__(
+        self, hosted: Hosted, layout: Layout, client: Callable[[], ZooClient | None], metrics: Metrics,
+        look_at: Callable[[Launch], CommitLog | None],
+    ) -> None:
+        self._hosted = hosted
+        self._layout = layout
+        self._client = client
+        self._metrics = metrics
+        self._look_at = look_at
+        self._stopping = threading.Event()
+        self._looks: dict[str, tuple[CommitLog | None, Committed | None]] = {}
+        self._looked_at_s = 0.0
+        self._phases: dict[str, Phase] = {}
+        self._first_seen_s: dict[str, float] = {}
+        self._said = ""
+
+    def run(self, beat: Callable[[], None]) -> None:
+        """Until ``stop``."""
+        while not self._stopping.is_set():
+            beat()
+            try:
+                self.round()
+                self._said = ""
+            except (SupervisorError, OSError) as error:
+                if str(error) != self._said:
+                    self._said = str(error)
+                    log.warning("hosting_not_told", why=str(error), next="drivers go on; their metrics stand still")
+            self._stopping.wait(PERIOD_S)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def round(self) -> None:
+        """One look at everything hosted here. Raises SupervisorError, OSError."""
+        launches = self._hosted.launches()
+        self._look_at_commits({key: launch for key, launch in launches.items() if not launch.reports})
+        self._tell_metrics(launches)
+
+    # -- metrics --------------------------------------------------------------------------------------------------
+
+    def _tell_metrics(self, launches: dict[str, Launch]) -> None:
+        client = self._client()
+        if client is None:
+            return
+        layout, names = self._layout, [launch.assignment.name for launch in launches.values()]
+        paths = [path for n in names for path in (layout.job(n), layout.own(n), layout.lease(n))]
+        nodes = client.read_many(paths).nodes
+        shown = set()
+        for number, (key, launch) in enumerate(launches.items()):
+            ref: Seen[JobRef] = seen(JobRef, nodes[3 * number], paths[3 * number])
+            own: Seen[Ownership] = seen(Ownership, nodes[3 * number + 1], paths[3 * number + 1])
+            lease: Seen[Lease] = seen(Lease, nodes[3 * number + 2], paths[3 * number + 2])
+            if isinstance(own, Found) and (own.record.uid, own.record.attempt) == _which(launch):
+                shown.add(launch.assignment.name)
+                self._tell_job(key, launch, state_of(ref, own, lease).state.value, lease)
+        self._metrics.hosts_only(shown)
+        self._phases = {key: phase for key, phase in self._phases.items() if key in launches}
+        self._first_seen_s = {key: at_s for key, at_s in self._first_seen_s.items() if key in launches}
+
+    def _tell_job(self, key: str, launch: Launch, state: str, lease: Seen[Lease]) -> None:
+        name, attempt = launch.assignment.name, launch.assignment.attempt
+        self._metrics.job_attempt(name, attempt, state)
+        try:
+            deadline_s = run_dir.read_deadline(str(self._hosted.attempts_dir / key))
+            if deadline_s is not None:
+                self._metrics.lease_deadline(name, deadline_s)
+        except (OSError, ValueError):
+            pass
+        if not isinstance(lease, Found) or (lease.record.uid, lease.record.attempt) != _which(launch):
+            return
+        self._tell_start(key, lease.record.phase)
+        progress = lease.record.progress
+        if progress is not None:
+            self._metrics.job_progress(
+                name, at_s=boottime_s(), batch_id=progress.batch_id, input_rows_per_s=progress.input_rows_per_s,
+                processed_rows_per_s=progress.processed_rows_per_s, batch_ms=progress.batch_ms,
+            )
+
+    def _tell_start(self, key: str, phase: Phase) -> None:
+        """How long the phases of a start took, to the precision of this thread's period."""
+        now_s = boottime_s()
+        first_s = self._first_seen_s.setdefault(key, now_s)
+        before = self._phases.get(key)
+        if before is phase:
+            return
+        self._phases[key] = phase
+        if before is not None and phase in (Phase.SESSION, Phase.RUNNING):
+            self._metrics.job_started("session" if phase is Phase.SESSION else "first_batch", now_s - first_s)
+
+    # -- JVM applications -----------------------------------------------------------------------------------------
+
+    def _look_at_commits(self, launches: dict[str, Launch]) -> None:
+        if boottime_s() - self._looked_at_s < LOOK_EVERY_S:
+            return
+        self._looked_at_s = boottime_s()
+        self._looks = {key: known for key, known in self._looks.items() if key in launches}
+        for key, launch in launches.items():
+            look, before = self._looks.get(key) or (self._look_at(launch), None)
+            newest = before
+            if look is not None:
+                try:
+                    newest = look.newest()
+                except SupervisorError as error:
+                    log.info("commits_not_read", job=launch.assignment.name, why=str(error))
+            if newest is not None and newest != before and key in self._looks:
+                report(self._hosted.attempts_dir / key, {"event": "progress", "batch_id": newest.batch_id})
+            self._looks[key] = (look, newest)
+
+
+def report(directory: Path, event: dict[str, object]) -> None:
+    """One datagram to the shim of ``directory``, as the bootstrap sends them. Never blocks, never raises."""
+    try:
+        folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
+            sender.sendto(json.dumps(event).encode(), f"/proc/self/fd/{folder}/{run_dir.REPORT}")
+    except OSError:
+        pass
+    finally:
+        os.close(folder)
+
+
+def _which(launch: Launch) -> tuple[str, int]:
+    return launch.assignment.uid, launch.assignment.attempt

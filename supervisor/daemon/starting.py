@@ -1,0 +1,160 @@
+"""From an assignment to a running shim: spec and files from the store, ``Launch``, run directory, process.
+
+Called by the agent, in one of a few threads. Touches no record of ZooKeeper: a refusal is raised as ``Refused`` and
+recorded by the agent; ``Unreachable`` and ``AccessDenied`` mean that it may be tried again. Starting the same assignment
+twice does nothing the second time; if a second shim is started all the same, its claim fails.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from supervisor.clients import run_dir
+from supervisor.clients.spawn import spawn_shim
+from supervisor.errors import Corrupt, NotFound, SupervisorError
+from supervisor.model.launch import Launch
+from supervisor.model.records import Assignment, Cause
+from supervisor.model.spec import JobSpec, from_canonical
+from supervisor.registry.blobs import Blobs, artifact_key
+from supervisor.registry.codec import decode, encode
+from supervisor.settings.file import Settings
+from supervisor.spark.prepare import Place, prepare
+from supervisor.spark.refusal import Refused
+
+log = structlog.get_logger(__name__)
+
+LAUNCH_MAX_BYTES = 4 * 2**20
+
+
+class Hosted:
+    """The attempts of this host, as its run directories say: also those that an earlier supervisor started here."""
+
+    def __init__(self, runtime_dir: Path, log_dir: Path) -> None:
+        self.attempts_dir = runtime_dir / "attempts"
+        self.work_dir = runtime_dir / "work"
+        self.artifacts_dir = runtime_dir / "artifacts"
+        self.log_dir = log_dir
+        self._launches: dict[str, Launch] = {}
+
+    def keys(self) -> frozenset[str]:
+        """``<uid>.<attempt>`` of every run directory. An unlistable directory has none to show, and starts nothing."""
+        try:
+            return frozenset(entry.name for entry in self.attempts_dir.iterdir() if not entry.name.startswith("."))
+        except FileNotFoundError:
+            return frozenset()
+
+    def has(self, key: str) -> bool:
+        return (self.attempts_dir / key).exists()
+
+    def launches(self) -> dict[str, Launch]:
+        """What is hosted, by key. An unreadable launch file is left out: the guardian deals with it."""
+        keys = self.keys()
+        self._launches = {key: known for key, known in self._launches.items() if key in keys}
+        for key in keys - self._launches.keys():
+            path = self.attempts_dir / key / run_dir.LAUNCH
+            try:
+                self._launches[key] = decode(Launch, path.read_bytes(), str(path))
+            except (OSError, Corrupt):
+                continue
+        return dict(self._launches)
+
+    def log_path(self, given: Assignment) -> Path:
+        return self.log_dir / given.name / f"{given.uid}.{given.attempt}.log"
+
+    def tidy(self, under_way: frozenset[str]) -> None:
+        """Remove the working directories of attempts that are over, and files that no hosted uid needs."""
+        keys = self.keys() | under_way
+        _remove_others(self.work_dir, keys)
+        _remove_others(self.artifacts_dir, frozenset(key.rpartition(".")[0] for key in keys))
+
+
+class Starter:
+    """``cgroup_parent``: where attempts get a cgroup of their own, or None where there is no usable cgroup v2."""
+
+    def __init__(
+        self, settings: Settings, host: str, blobs: Callable[[], Blobs], hosted: Hosted, cgroup_parent: str | None,
+    ) -> None:
+        self._settings = settings
+        self._host = host
+        self._blobs = blobs
+        self._hosted = hosted
+        self._cgroup_parent = cgroup_parent
+
+    def start(self, given: Assignment) -> None:
+        """Start the shim of ``given``. Raises Refused, Unreachable, AccessDenied."""
+        key = f"{given.uid}.{given.attempt}"
+        self._check_room(given)
+        launch = self._launch(given, key)
+        directory = self._make_run_dir(key, launch)
+        if directory is None:
+            return
+        shim = self._spawn(directory, launch)
+        log.info(
+            "shim_started", job=given.name, uid=given.uid, attempt=given.attempt, shim_pid=shim,
+            containment="cgroup" if launch.cgroup else "scan", log=launch.log_path,
+        )
+
+    def _check_room(self, given: Assignment) -> None:
+        """The leader counts too; this is for a leader that did not know better (DESIGN §8: the agent refuses locally)."""
+        capacity = self._settings.supervisor.capacity
+        hosted = self._hosted.launches()
+        others = [launch for key, launch in hosted.items() if key != f"{given.uid}.{given.attempt}"]
+        if len(others) >= capacity.drivers:
+            raise Refused(Cause.NO_ROOM, f"{self._host} has all its {capacity.drivers} drivers")
+        used = sum(launch.assignment.memory for launch in others)
+        if used + given.memory > capacity.memory_bytes:
+            free = max(0, capacity.memory_bytes - used) // 2**20
+            raise Refused(Cause.NO_ROOM, f"{self._host} has {free}m free, {given.memory // 2**20}m are needed")
+
+    def _launch(self, given: Assignment, key: str) -> Launch:
+        spec = self._spec(given)
+        cgroup = f"{self._cgroup_parent}/{key}-{secrets.token_hex(3)}" if self._cgroup_parent else None
+        place = Place(
+            host=self._host, run_dir=self._hosted.attempts_dir / key, work_dir=self._hosted.work_dir / key,
+            log_path=self._hosted.log_path(given), cgroup=cgroup,
+        )
+        return prepare(spec, given, self._settings, place, lambda stored: self._fetch(given, stored))
+
+    def _spec(self, given: Assignment) -> JobSpec:
+        try:
+            return from_canonical(self._blobs().read_spec(given.spec), given.spec.key)
+        except (NotFound, Corrupt) as error:
+            raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
+
+    def _fetch(self, given: Assignment, stored: str) -> Path:
+        """``<sha256>/<filename>`` of a spec's ``store:`` reference → the verified file, kept per uid on this host."""
+        sha256, _, filename = stored.partition("/")
+        key = artifact_key(given.name, given.uid, sha256, filename)
+        return self._blobs().fetch_artifact(key, self._hosted.artifacts_dir / given.uid / sha256)
+
+    def _make_run_dir(self, key: str, launch: Launch) -> str | None:
+        try:
+            Path(launch.log_path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            return run_dir.create(str(self._hosted.attempts_dir), key, encode(launch, LAUNCH_MAX_BYTES))
+        except OSError as error:
+            raise Refused(Cause.NO_ROOM, f"{self._host}: {error.filename}: {error.strerror}; make room there") from error
+
+    def _spawn(self, directory: str, launch: Launch) -> int:
+        try:
+            return spawn_shim(directory, launch.cgroup).pid
+        except SupervisorError as error:
+            run_dir.remove(directory)
+            raise Refused(Cause.NO_ROOM, f"{self._host}: {error}") from error
+
+
+def _remove_others(directory: Path, keep: frozenset[str]) -> None:
+    try:
+        entries = list(directory.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if entry.name not in keep:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+__all__ = ["Hosted", "Refused", "Starter"]

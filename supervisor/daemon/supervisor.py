@@ -1,0 +1,198 @@
+"""The daemon's life: everything is started in order, watched, and stopped in order. No policy.
+
+Made by ``wiring.build_supervisor``, run by ``spark-supervisor run``. Stopping hands leadership over at once and touches no
+driver: shims go on, and the next supervisor on this host adopts them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+import structlog
+
+from supervisor.clock import boottime_s
+from supervisor.daemon.agent import Agent
+from supervisor.daemon.guardian import Guardian
+from supervisor.daemon.hosting import Hosting
+from supervisor.daemon.notify import notify
+from supervisor.daemon.sentinel import Sentinel
+from supervisor.daemon.watchdog import EXIT_CODE, Loop, Watchdog
+from supervisor.errors import Conflict, InvalidInput, SupervisorError
+
+log = structlog.get_logger(__name__)
+
+LOOP_LIMIT_S = 60.0
+"""A loop that has not come round for so long is stuck; each of its requests is bounded far below."""
+
+STOP_TIMEOUT_S = 20.0
+LOCK = "supervisor.lock"
+
+
+class Contender(Protocol):
+    """``coord.contender.Contender``, as far as its life is concerned."""
+
+    def start(self) -> None: ...
+    def stop(self, timeout_s: float) -> bool: ...
+
+
+class Server(Protocol):
+    """``daemon.http.HttpServer``, as far as its life is concerned."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+@dataclass
+class Parts:
+    """Everything that lives as long as the process, in the order in which it is started."""
+
+    id: str
+    runtime_dir: Path
+    watchdog: Watchdog
+    server: Server
+    sentinel: Sentinel
+    agent: Agent
+    guardian: Guardian
+    hosting: Hosting
+    contender: Contender
+    alone_timeout_s: float
+
+
+class Supervisor:
+    """``prepare`` waits for ZooKeeper and checks the cluster; it gives the parts that need to know it."""
+
+    def __init__(self, runtime_dir: Path, assemble: Callable[[Supervisor], Parts]) -> None:
+        self._runtime_dir = runtime_dir
+        self._assemble = assemble
+        self.stopping = threading.Event()
+        self._failure: str | None = None
+        self._threads: list[threading.Thread] = []
+
+    def run(self) -> int:
+        """Until a signal, or a defect. Returns the exit code. Raises SupervisorError if it cannot start."""
+        lock = take_lock(self._runtime_dir)
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._on_signal)
+            parts = self._assemble(self)
+            if self.stopping.is_set():
+                return 0
+            self._start(parts)
+            notify("READY=1")
+            while not self.stopping.wait(1.0):
+                parts.sentinel.check()
+            notify("STOPPING=1")
+            self._stop(parts)
+        finally:
+            os.close(lock)
+        return EXIT_CODE if self._failure else 0
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """A loop ended by a defect: the process must not go on without it; systemd starts it anew."""
+        log.error("supervisor_failed", loop=what, why=str(error), next="the process ends; drivers go on")
+        self._failure = what
+        self.stopping.set()
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.stopping.set()
+
+    def _start(self, parts: Parts) -> None:
+        parts.watchdog.start()
+        parts.sentinel.start()
+        parts.server.start()
+        self._spawn("guardian", lambda loop: guard(parts.guardian, self.stopping, loop), parts.watchdog)
+        parts.agent.check_alone(parts.alone_timeout_s)
+        self._spawn("agent", lambda loop: parts.agent.run(loop.beat), parts.watchdog)
+        self._spawn("hosting", lambda loop: parts.hosting.run(loop.beat), parts.watchdog)
+        parts.contender.start()
+        log.info("supervisor_started", supervisor=parts.id, pid=os.getpid(), runtime_dir=str(parts.runtime_dir))
+
+    def _stop(self, parts: Parts) -> None:
+        """Leadership first, so that it is handed over at once; then this host leaves; shims go on."""
+        begun_s = boottime_s()
+        parts.watchdog.stop()
+        handed_over = parts.contender.stop(STOP_TIMEOUT_S)
+        parts.agent.stop()
+        parts.hosting.stop()
+        for thread in self._threads:
+            thread.join(STOP_TIMEOUT_S)
+        parts.sentinel.stop()
+        parts.server.stop()
+        log.info(
+            "supervisor_stopped", supervisor=parts.id, handed_over=handed_over, s=round(boottime_s() - begun_s, 2),
+            next="drivers go on under their shims",
+        )
+
+    def _spawn(self, name: str, loop: Callable[[Loop], None], watchdog: Watchdog) -> None:
+        registered = watchdog.register(name, LOOP_LIMIT_S)
+
+        def guarded() -> None:
+            try:
+                loop(registered)
+            except BaseException as error:
+                log.exception("loop_failed", loop=name)
+                self.failed(name, error)
+            finally:
+                registered.done()
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+
+def guard(guardian: Guardian, stopping: threading.Event, loop: Loop) -> None:
+    """The guardian's loop: woken by the death of a shim, or in time for the next deadline."""
+    try:
+        while not stopping.is_set():
+            loop.beat()
+            wait_s = guardian.tick(boottime_s())
+            poller = select.poll()
+            for descriptor in guardian.fds():
+                poller.register(descriptor, select.POLLIN)
+            poller.poll(max(1, int(wait_s * 1000)))
+    finally:
+        guardian.close()
+
+
+def take_lock(runtime_dir: Path) -> int:
+    """One supervisor per runtime directory. Raises Conflict while another lives, InvalidInput if it can't be used."""
+    try:
+        runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(runtime_dir / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InvalidInput(
+            f"supervisor.runtime_dir {runtime_dir} cannot be used ({error.strerror}); create it, or choose another"
+        ) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise Conflict(
+            f"another supervisor is running with runtime_dir {runtime_dir}; stop it, or choose another directory"
+        ) from None
+    return descriptor
+
+
+def wait_for(what: str, attempt: Callable[[], None], stopping: threading.Event, pause_s: float = 2.0) -> None:
+    """Try until it works or we are told to stop: ZooKeeper may come up after us. Conflicts are raised at once."""
+    said = ""
+    while not stopping.is_set():
+        try:
+            attempt()
+            return
+        except Conflict:
+            raise
+        except SupervisorError as error:
+            if str(error) != said:
+                said = str(error)
+                log.warning("waiting", what=what, why=said, next="tried again; drivers of this host go on meanwhile")
+        stopping.wait(pause_s)

@@ -1,0 +1,154 @@
+"""A registry in memory for tests of what a user touches: a founded root, commands on sessions that can fail, records.
+
+``Bench`` has one ensemble; every ``commands()`` is another process with a session of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from supervisor.clients.sessions import KeptSession
+from supervisor.model.records import (
+    BlobRef,
+    Cause,
+    Cleanliness,
+    Driver,
+    JobRef,
+    Lease,
+    Member,
+    Outcome,
+    Ownership,
+    OwnState,
+    Phase,
+    Progress,
+    Result,
+    Terms,
+    noted,
+)
+from supervisor.model.restart import RestartPolicy
+from supervisor.model.seen import Found, Seen
+from supervisor.model.transaction import Create, Delete, Transaction
+from supervisor.registry.codec import encode
+from supervisor.registry.commands import Commands, Done, Submission
+from supervisor.registry.ids import new_uid
+from supervisor.registry.layout import LAYOUT_VERSION, Layout
+from supervisor.registry.reading import seen
+from tests.fakes.zookeeper import MemoryClient, MemoryZoo
+
+ROOT = "/bench"
+AT = "2026-11-21T00:46:50.000Z"
+SHA = "ab" * 32
+
+
+def terms(checkpoint: str | None = None, **changes: Any) -> Terms:
+    """``changes``: fields of Terms."""
+    plain = Terms(
+        memory=1 << 30, priority=0, unbounded=True, lease_s=30.0, stop_grace_s=30.0, start_timeout_s=300.0,
+        checkpoint=checkpoint, restart=RestartPolicy(jitter=0.0),
+    )
+    return replace(plain, **changes)
+
+
+def submission(name: str, sha256: str = SHA, checkpoint: str | None = None, uid: str = "", **more: Any) -> Submission:
+    uid = uid or new_uid(name)
+    return Submission(name, uid, BlobRef(f"specs/{name}/{uid}/1-{sha256}.json", sha256, 10), terms(checkpoint), **more)
+
+
+@dataclass
+class Bench:
+    """``layout`` is founded. ``clients``: every client that a session made, oldest first."""
+
+    zoo: MemoryZoo = field(default_factory=MemoryZoo)
+    layout: Layout = Layout(ROOT)
+    clients: list[MemoryClient] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.zoo.put(self.layout.version, str(LAYOUT_VERSION).encode())
+        self.zoo.put(self.layout.doorbell, b"")
+        for path in self.layout.persistent_parents():
+            self.zoo.put(path, b"")
+        self.zoo.log.clear()
+
+    def sessions(self) -> KeptSession[MemoryClient]:
+        def make() -> MemoryClient:
+            self.clients.append(MemoryClient(self.zoo))
+            return self.clients[-1]
+
+        return KeptSession(
+            make, lambda old: self.zoo.close_session(old.id, old.password), connect_s=0.1, settle_s=0.2,
+        )
+
+    def commands(self) -> Commands:
+        return Commands(self.sessions(), self.layout)
+
+    def submit(self, name: str, sha256: str = SHA, checkpoint: str | None = None) -> Done:
+        return self.commands().submit(submission(name, sha256, checkpoint))
+
+    # -- records, read and written behind everybody's back ---------------------------------------------------------
+
+    def record(self, cls: type[Any], path: str) -> Seen[Any]:
+        return seen(cls, self.zoo.client().read(path), path)
+
+    def own(self, name: str) -> Ownership:
+        found = self.record(Ownership, self.layout.own(name))
+        assert isinstance(found, Found)
+        record: Ownership = found.record
+        return record
+
+    def result(self, uid: str) -> Result | None:
+        found = self.record(Result, self.layout.result(uid))
+        return found.record if isinstance(found, Found) else None
+
+    def has(self, path: str) -> bool:
+        return path in self.zoo.tree()
+
+    def put(self, path: str, record: Any) -> None:
+        self.zoo.put(path, encode(record))
+
+    def set_own(self, name: str, state: OwnState, *, attempt: int = 1, **changes: Any) -> Ownership:
+        """As if an attempt of the registered uid had come to ``state``."""
+        before = self.own(name)
+        changed = replace(
+            before, state=state, uid=changes.pop("uid", before.newest_uid), attempt=attempt, claim="c1", revision=1,
+            supervisor="host-a", host="host-a.example", memory=1 << 30, claims=attempt, **changes,
+        )
+        self.put(self.layout.own(name), changed)
+        return changed
+
+    def ref(self, name: str) -> Found[JobRef]:
+        found = self.record(JobRef, self.layout.job(name))
+        assert isinstance(found, Found)
+        return found
+
+    def run(self, name: str, phase: Phase = Phase.RUNNING, progress: Progress | None = None) -> None:
+        """The registered uid is claimed and renewed."""
+        own = self.set_own(name, OwnState.CLAIMED, restart_nonce=self.ref(name).record.restart_nonce)
+        driver = Driver("host-a.example", 100, 101, AT)
+        lease = Lease(name, own.uid, own.attempt, own.claim, 30.0, 30.0, phase, driver, AT, progress)
+        self.put(self.layout.lease(name), lease)
+
+    def exit(self, name: str, cause: Cause = Cause.USER_ERROR, at: str = AT, **changes: Any) -> None:
+        """The attempt of the registered uid has exited."""
+        self.set_own(
+            name, OwnState.EXITED, cause=cause, reason="exit code 7", history=noted((), at, cause.value, 1, "exit code 7"),
+            restart_nonce=self.ref(name).record.restart_nonce, **changes,
+        )
+
+    def fail(self, name: str) -> str:
+        """As a leader concludes a job that failed for good; returns the uid."""
+        self.exit(name)
+        ref = self.ref(name)
+        job = ref.record
+        result = Result(
+            name, job.uid, Outcome.FAILED, Cleanliness.DIRTY, 1, job.spec, job.terms, 1, 1, "budget is spent", AT, AT, "op",
+            failures=1,
+        )
+        self.zoo.client().commit(Transaction("conclude", "op", (
+            Delete(self.layout.job(name), ref.version), Create(self.layout.result(job.uid), encode(result)),
+        )))
+        return job.uid
+
+    def join(self, supervisor: str, drivers: int = 20, memory: int = 16 << 30) -> None:
+        member = Member(supervisor, f"{supervisor}.example", "b", f"{supervisor}:8780", memory, drivers, 2, "0.1.0", AT)
+        self.put(self.layout.supervisor(supervisor), member)

@@ -1,0 +1,70 @@
+"""An ensemble with a founded cluster, and the contenders of one test on it. Used by the tests of election and sentinel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.model.records import Cluster, EpochRecord
+from supervisor.model.transaction import Create, Transaction
+from supervisor.registry import codec
+from supervisor.registry.layout import LAYOUT_VERSION, Layout
+from tests.testbed.contender_process import ContenderProcess
+
+T = 4.0
+CLUSTER = "election-test"
+
+
+def founded(hosts: str, root: str) -> Layout:
+    layout = Layout(root)
+    client = ZooClient(hosts, 10.0)
+    client.start()
+    client.wait_connected(30)
+    client.commit(Transaction("found", "f", (
+        Create(root, b""),
+        Create(layout.version, str(LAYOUT_VERSION).encode()),
+        Create(layout.cluster, codec.encode(Cluster(CLUSTER, "test", "file:///nowhere"))),
+        Create(layout.epoch, codec.encode(EpochRecord(0, "", "f"))),
+        Create(layout.doorbell, b""),
+    )))
+    client.close()
+    return layout
+
+
+class World:
+    """An ensemble with a founded cluster, and the contenders of one test."""
+
+    def __init__(self, hosts: str, root: str, directory: Path) -> None:
+        self.hosts, self.directory = hosts, directory
+        self.layout = founded(hosts, root)
+        self.contenders: list[ContenderProcess] = []
+        self.zoo = ZooClient(hosts, 10.0)
+        self.zoo.start()
+        self.zoo.wait_connected(30)
+
+    def start(self, name: str, *, sentinel: bool = False, timeout_s: float = T, hosts: str = "") -> ContenderProcess:
+        contender = ContenderProcess(
+            name, hosts=hosts or self.hosts, layout=self.layout, cluster=CLUSTER, directory=self.directory,
+            timeout_s=timeout_s, sentinel=sentinel,
+        )
+        self.contenders.append(contender)
+        return contender
+
+    def leader_and_standby(self, *, sentinel: bool = False, **more: Any) -> tuple[ContenderProcess, ContenderProcess]:
+        leader = self.start("a", sentinel=sentinel, **more)
+        leader.wait("wrote")
+        leader.wait("recorded")
+        standby = self.start("b", sentinel=sentinel, **more)
+        standby.wait("sessions")
+        return leader, standby
+
+    def epoch(self) -> EpochRecord:
+        node = self.zoo.read(self.layout.epoch)
+        assert node is not None
+        return codec.decode(EpochRecord, node.data, self.layout.epoch)
+
+    def close(self) -> None:
+        for contender in self.contenders:
+            contender.end()
+        self.zoo.close()

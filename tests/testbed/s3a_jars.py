@@ -1,0 +1,28 @@
+"""The thin S3A jars for tests, by the same script that users run; fetched once and kept in the checkout's cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from supervisor.spark.toolchain import installed_spark_home
+
+ROOT = Path(__file__).parent.parent.parent
+CACHE = ROOT / ".ci" / "cache" / "s3a-jars"
+FETCH_MAX_S = 600
+
+
+def s3a_jars() -> Path:
+    """The directory. Skips the test where there is no Maven, unless .ci/run asks for everything."""
+    if not any(CACHE.glob("hadoop-aws-*.jar")) and shutil.which("mvn") is None:
+        reason = "needs Maven, for the jars that read s3a:// (deploy/s3a-jars/fetch)"
+        if os.environ.get("SPARK_SUPERVISOR_REQUIRE_DOCKER") == "1":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    fetch = ROOT / "deploy" / "s3a-jars" / "fetch"
+    subprocess.run([fetch, CACHE, str(installed_spark_home())], check=True, timeout=FETCH_MAX_S)
+    return CACHE

@@ -1,0 +1,98 @@
+"""``clients.sessions``: a session is kept, or replaced only when it is known to be gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from supervisor.clients.sessions import KeptSession
+from supervisor.clients.zookeeper import Link
+from supervisor.errors import OutcomeUnknown, Unreachable
+from supervisor.model.transaction import Create, Transaction
+from tests.fakes.zookeeper import MemoryClient, MemoryZoo
+
+
+class Rig:
+    """A kept session on an ensemble in memory. ``ended``: ids of the sessions that were closed for certain."""
+
+    def __init__(self) -> None:
+        self.zoo = MemoryZoo()
+        self.ended: list[int] = []
+        self.cannot_end = False
+        self.kept = KeptSession(lambda: MemoryClient(self.zoo), self._end, connect_s=0.1, settle_s=0.2)
+
+    def _end(self, old) -> None:  # type: ignore[no-untyped-def]
+        if self.cannot_end:
+            raise Unreachable("no answer")
+        self.ended.append(old.id)
+        self.zoo.close_session(old.id, old.password)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+TX = Transaction("test", "id", (Create("/a", b""),))
+
+
+def test_the_same_client_is_given_again(rig: Rig) -> None:
+    assert rig.kept.zoo() is rig.kept.zoo()
+
+
+def test_a_client_that_is_cut_off_is_unreachable(rig: Rig) -> None:
+    rig.zoo.disconnect(rig.kept.zoo())
+    with pytest.raises(Unreachable):
+        rig.kept.zoo()
+
+
+def test_a_lost_session_is_replaced(rig: Rig) -> None:
+    old = rig.kept.zoo()
+    rig.zoo.expire(old)
+    assert rig.kept.zoo() is not old
+    assert rig.kept.zoo().link is Link.CONNECTED
+
+
+def test_settling_on_a_session_that_lives_keeps_it(rig: Rig) -> None:
+    client = rig.kept.zoo()
+    client.lose_next_reply()
+    with pytest.raises(OutcomeUnknown):
+        client.commit(TX)
+    assert rig.kept.settle() is client
+    assert rig.ended == []
+
+
+def test_settling_closes_a_lost_session_before_it_goes_on_with_another(rig: Rig) -> None:
+    client = rig.kept.zoo()
+    client.lose_next_reply(reconnect=False)
+    with pytest.raises(OutcomeUnknown):
+        client.commit(TX)
+    rig.zoo.expire(client)
+    rig.zoo.reconnect(client)
+    assert client.session is not None and client.link is Link.LOST
+    settled = rig.kept.settle()
+    assert settled is not client and settled.read("/a") is not None
+    assert rig.ended == [client.session.id]
+
+
+def test_settling_gives_up_while_the_session_may_live(rig: Rig) -> None:
+    rig.zoo.disconnect(rig.kept.zoo())
+    with pytest.raises(Unreachable):
+        rig.kept.settle()
+    assert rig.ended == []
+
+
+def test_settling_gives_up_if_the_old_session_cannot_be_closed(rig: Rig) -> None:
+    client = rig.kept.zoo()
+    rig.zoo.expire(client)
+    rig.cannot_end = True
+    with pytest.raises(Unreachable):
+        rig.kept.settle()
+    rig.cannot_end = False
+    assert rig.kept.settle() is not client
+
+
+def test_close_ends_the_session_and_may_be_called_twice(rig: Rig) -> None:
+    client = rig.kept.zoo()
+    rig.kept.close()
+    rig.kept.close()
+    assert client.link is Link.CLOSED

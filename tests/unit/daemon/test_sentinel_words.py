@@ -1,0 +1,80 @@
+"""What the supervisor tells its sentinel."""
+
+from __future__ import annotations
+
+import pytest
+
+from supervisor.clients.zookeeper import Session
+from supervisor.daemon import sentinel as under_test
+from supervisor.daemon.sentinel import Charge, Sentinel, decode, encode
+from supervisor.errors import SupervisorError
+
+SESSION = Session(0x1F, bytes(range(16)), 10.0)
+
+
+class Child:
+    """Stands in for the process."""
+
+    made: list[Child] = []
+
+    def __init__(self, module: str) -> None:
+        self.alive, self.lines, self.pid, self.deaf = True, [], 1, False
+        self.made.append(self)
+
+    lines: list[bytes]
+
+    def send(self, line: bytes) -> None:
+        if self.deaf:
+            raise SupervisorError("deaf")
+        self.lines.append(line)
+
+    def wait(self, timeout_s: float) -> bool:
+        self.alive = False
+        return True
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
+    Child.made = []
+    monkeypatch.setattr(under_test, "PipedChild", Child)
+    return Child.made
+
+
+def test_the_words_survive_the_pipe() -> None:
+    charges = (Charge("zk1:2181,zk2:2181", 0x1F, bytes(range(16)), 10.0), Charge("zk1:2181", 2, b"\n\n", 4.5))
+    line = encode(charges)
+    assert decode(line) == charges
+    assert line.count(b"\n") == 1
+    assert decode(b'{"go": true}') is None
+
+
+def test_each_owner_has_its_own_sessions(made: list[Child]) -> None:
+    sentinel = Sentinel("zk:1")
+    other = Session(2, b"x", 10.0)
+    sentinel.tell((SESSION,), of="agent")
+    sentinel.tell((other,))
+    sentinel.tell((), of="agent")
+    (child,) = made
+    assert [[c.id for c in decode(line) or ()] for line in child.lines] == [[0x1F], [0x1F, 2], [2]]
+
+
+def test_nothing_is_raised_when_it_cannot_be_told(made: list[Child]) -> None:
+    sentinel = Sentinel("zk:1")
+    sentinel.start()
+    made[0].deaf = True
+    sentinel.tell((SESSION,))
+    made[0].alive = False
+    sentinel.check()
+    assert [c.id for c in decode(made[1].lines[0]) or ()] == [0x1F]
+
+
+def test_a_session_that_could_not_be_closed_keeps_it_on_its_post(made: list[Child]) -> None:
+    sentinel = Sentinel("zk:1")
+    sentinel.tell((SESSION,))
+    sentinel.stop()
+    assert made[0].alive
+    sentinel.tell(())
+    sentinel.stop()
+    assert not made[0].alive
+    sentinel.tell((SESSION,))
+    assert len(made) == 1

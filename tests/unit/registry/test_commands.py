@@ -1,0 +1,306 @@
+"""``registry.commands`` on an ensemble in memory: answers, lost replies, others who are faster (DESIGN §5, I2, I8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from supervisor.clock import boottime_s
+from supervisor.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, TimedOut, Unreachable
+from supervisor.model.records import Cause, Desired, Outcome, OwnState
+from supervisor.registry.commands import Commands, Did
+from supervisor.registry.ids import new_uid
+from supervisor.registry.sweep import SUBMIT_MAX_S
+from tests.fakes.offices import Bench, submission
+
+OTHER = "cd" * 32
+Act = Callable[[Commands], object]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+# -- submit -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_spec_again_is_the_same_job(bench: Bench) -> None:
+    first = bench.submit("a")
+    again = bench.submit("a")
+    assert (first.did, again.did) == (Did.SUBMITTED, Did.UNCHANGED)
+    assert again.uid == first.uid
+    assert bench.commands().check_submit("a", "ab" * 32, None) == again
+
+
+def test_another_spec_of_a_live_name_is_refused_with_a_hint(bench: Bench) -> None:
+    bench.submit("a")
+    for refused in (lambda: bench.submit("a", OTHER), lambda: bench.commands().check_submit("a", OTHER, None)):
+        with pytest.raises(Conflict, match="cancel a first"):
+            refused()
+
+
+def test_a_cancelled_name_is_a_new_uid_and_goes_on_from_its_checkpoint(bench: Bench) -> None:
+    first = bench.submit("a", checkpoint="s3://bkt/a")
+    bench.commands().cancel("a")
+    second = bench.submit("a", checkpoint="s3a://bkt/a/")
+    assert second.did is Did.SUBMITTED and second.uid != first.uid
+    assert bench.result(first.uid) is not None
+
+
+@pytest.mark.parametrize("other", ["s3://bkt/x/y", "s3a://bkt/x/y/", "s3a://bkt/x", "S3://bkt/x/y/z", "s3://bkt/q/../x/./y"])
+def test_overlapping_checkpoints_are_refused_and_the_other_job_is_named(bench: Bench, other: str) -> None:
+    bench.submit("a", checkpoint="s3://bkt/x/y")
+    with pytest.raises(Conflict, match="belongs to job a"):
+        bench.submit("b", checkpoint=other)
+    with pytest.raises(Conflict, match="belongs to job a"):
+        bench.commands().check_submit("b", OTHER, other)
+
+
+def test_two_nested_submits_at_once_do_not_both_pass(bench: Bench) -> None:
+    commands = bench.commands()
+    assert commands.check_submit("b", OTHER, "s3://bkt/x/y") is None
+    bench.clients[-1].before_next_commit(lambda: bench.submit("a", checkpoint="s3://bkt/x"))
+    with pytest.raises(Conflict, match="belongs to job a"):
+        commands.submit(submission("b", OTHER, "s3://bkt/x/y"))
+
+
+def test_many_submits_share_one_reading_of_the_claims(bench: Bench) -> None:
+    commands = bench.commands()
+    for number in range(5):
+        assert commands.submit(submission(f"j{number}", checkpoint=f"s3://bkt/{number}")).did is Did.SUBMITTED
+    with pytest.raises(Conflict, match="belongs to job j3"):
+        commands.submit(submission("k", checkpoint="s3://bkt/3/x"))
+
+
+def test_a_submit_that_took_too_long_is_not_registered(bench: Bench) -> None:
+    late = submission("a", stored_from_s=boottime_s() - SUBMIT_MAX_S - 1)
+    with pytest.raises(TimedOut, match="submit it again"):
+        bench.commands().submit(late)
+    assert not bench.has(bench.layout.job("a"))
+
+
+def test_a_suspended_submit_starts_nothing(bench: Bench) -> None:
+    bench.commands().submit(submission("a", desired=Desired.SUSPENDED))
+    assert bench.ref("a").record.desired is Desired.SUSPENDED
+
+
+# -- cancel -----------------------------------------------------------------------------------------------------------
+
+
+def test_cancel_is_final_and_may_be_said_twice(bench: Bench) -> None:
+    uid = bench.submit("a").uid
+    bench.run("a")
+    assert bench.commands().cancel("a").did is Did.CANCELLED
+    assert not bench.has(bench.layout.job("a"))
+    assert bench.own("a").state is OwnState.DRAINING
+    again = bench.commands().cancel("a")
+    assert (again.did, again.uid) == (Did.ALREADY_CANCELLED, uid)
+    for act in (Commands.resume, Commands.restart, Commands.suspend):
+        with pytest.raises(Conflict, match="is cancelled: submit it again"):
+            act(bench.commands(), "a")
+
+
+def test_a_retry_of_a_submit_fails_after_somebody_cancelled_it(bench: Bench) -> None:
+    uid = new_uid("a")
+    bench.commands().submit(submission("a", uid=uid))
+    bench.commands().cancel("a")
+    with pytest.raises(Conflict, match="was cancelled while it was being submitted"):
+        bench.commands().submit(submission("a", uid=uid))
+
+
+def test_cancel_of_a_failed_uid_beats_a_restart_that_is_under_way(bench: Bench) -> None:
+    bench.submit("a")
+    uid = bench.fail("a")
+    commands = bench.commands()
+    commands.standing("a")
+    bench.clients[-1].before_next_commit(lambda: bench.commands().cancel("a"))
+    with pytest.raises(Conflict, match="is cancelled"):
+        commands.restart("a")
+    result = bench.result(uid)
+    assert result is not None and result.outcome is Outcome.CANCELLED
+
+
+def test_cancel_names_the_uid_it_resolved_and_never_a_newer_one(bench: Bench) -> None:
+    first = bench.submit("a").uid
+    commands = bench.commands()
+    commands.standing("a")
+
+    def replaced() -> None:
+        bench.commands().cancel("a")
+        bench.submit("a")
+
+    bench.clients[-1].before_next_commit(replaced)
+    done = commands.cancel("a")
+    assert (done.did, done.uid) == (Did.ALREADY_CANCELLED, first)
+    assert bench.has(bench.layout.job("a"))
+
+
+def test_a_corrupt_reference_can_be_cancelled_and_submitted_again(bench: Bench) -> None:
+    uid = bench.submit("a").uid
+    bench.zoo.put(bench.layout.job("a"), b"{")
+    with pytest.raises(Conflict, match="unreadable: cancel a first"):
+        bench.submit("a")
+    assert bench.commands().cancel("a").uid == uid
+    assert bench.submit("a").did is Did.SUBMITTED
+
+
+def test_a_corrupt_ownership_is_revoked_by_cancel(bench: Bench) -> None:
+    bench.submit("a")
+    bench.zoo.put(bench.layout.own("a"), b"{")
+    bench.commands().cancel("a")
+    assert bench.own("a").state is OwnState.REVOKED
+
+
+def test_both_corrupt_is_said(bench: Bench) -> None:
+    bench.submit("a")
+    bench.zoo.put(bench.layout.own("a"), b"{")
+    bench.zoo.put(bench.layout.job("a"), b"{")
+    with pytest.raises(Corrupt, match="neither"):
+        bench.commands().cancel("a")
+
+
+# -- suspend, resume, restart -----------------------------------------------------------------------------------------
+
+
+def test_what_is_so_already_is_fine(bench: Bench) -> None:
+    bench.submit("a")
+    assert bench.commands().resume("a").did is Did.ALREADY_RUNNING
+    assert bench.commands().suspend("a").did is Did.SUSPENDED
+    assert bench.commands().suspend("a").did is Did.ALREADY_SUSPENDED
+    with pytest.raises(Conflict, match="resume it instead"):
+        bench.commands().restart("a")
+    assert bench.commands().resume("a").did is Did.RESUMED
+    assert bench.commands().restart("a").did is Did.RESTARTED
+
+
+def test_restart_stops_nothing_by_itself(bench: Bench) -> None:
+    bench.submit("a")
+    bench.run("a")
+    before, nonce = bench.own("a"), bench.ref("a").record.restart_nonce
+    bench.commands().restart("a")
+    assert bench.own("a") == before
+    assert bench.ref("a").record.restart_nonce != nonce
+
+
+def test_resume_clears_a_back_off_and_a_quarantine(bench: Bench) -> None:
+    bench.submit("a")
+    bench.exit("a", Cause.BAD_ARTIFACT, permanent=True)
+    assert bench.commands().resume("a").did is Did.RESUMED
+
+
+@pytest.mark.parametrize("act", [Commands.resume, Commands.restart])
+def test_a_failed_job_is_registered_again_under_its_uid(bench: Bench, act: Callable[[Commands, str], object]) -> None:
+    bench.submit("a", checkpoint="s3://bkt/a")
+    uid = bench.fail("a")
+    act(bench.commands(), "a")
+    assert bench.ref("a").record.uid == uid
+    assert bench.result(uid) is None
+    assert (bench.own("a").attempt, bench.own("a").failures) == (1, 0)
+
+
+def test_only_the_newest_uid_can_be_registered_again(bench: Bench) -> None:
+    bench.submit("a")
+    bench.fail("a")
+    newest = bench.submit("a").uid
+    bench.commands().cancel("a")
+    with pytest.raises(Conflict, match="is cancelled"):
+        bench.commands().resume("a")
+    assert bench.own("a").newest_uid == newest
+
+
+@pytest.mark.parametrize("act", [Commands.cancel, Commands.suspend, Commands.resume, Commands.restart])
+def test_an_unknown_name(bench: Bench, act: Callable[[Commands, str], object]) -> None:
+    with pytest.raises(NotFound, match="no job is named nobody"):
+        act(bench.commands(), "nobody")
+
+
+# -- lost replies -----------------------------------------------------------------------------------------------------
+
+ACTS: dict[str, Act] = {
+    "submit": lambda commands: commands.submit(submission("new")),
+    "cancel": lambda commands: commands.cancel("live"),
+    "cancel_failed": lambda commands: commands.cancel("failed"),
+    "suspend": lambda commands: commands.suspend("live"),
+    "restart": lambda commands: commands.restart("live"),
+    "resume": lambda commands: commands.resume("parked"),
+    "register_again": lambda commands: commands.resume("failed"),
+}
+
+
+def prepared(bench: Bench) -> Commands:
+    """With a live, a failed and a suspended job; the session of the commands is up."""
+    bench.submit("live", checkpoint="s3://bkt/live")
+    bench.run("live")
+    bench.submit("failed", checkpoint="s3://bkt/failed")
+    bench.fail("failed")
+    bench.submit("parked")
+    bench.commands().suspend("parked")
+    commands = bench.commands()
+    commands.standing("live")
+    bench.zoo.log.clear()
+    return commands
+
+
+def committed(bench: Bench) -> list[str]:
+    return [tx.what for _, tx in bench.zoo.log if tx.what != "put"]
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_lost_reply_is_settled_as_done_once(bench: Bench, act: str) -> None:
+    commands = prepared(bench)
+    bench.clients[-1].lose_next_reply()
+    ACTS[act](commands)
+    assert len(committed(bench)) == 1
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_write_that_never_arrived_is_sent_again(bench: Bench, act: str) -> None:
+    commands = prepared(bench)
+    bench.clients[-1].fail_next_commit_before()
+    ACTS[act](commands)
+    assert len(committed(bench)) == 1
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_an_outcome_that_cannot_be_known_is_not_acknowledged(bench: Bench, act: str) -> None:
+    commands = prepared(bench)
+    bench.clients[-1].lose_next_reply(reconnect=False)
+    with pytest.raises(OutcomeUnknown):
+        ACTS[act](commands)
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_without_a_connection_nothing_is_acknowledged_and_nothing_happens_later(bench: Bench, act: str) -> None:
+    commands = prepared(bench)
+    client = bench.clients[-1]
+    bench.zoo.disconnect(client)
+    with pytest.raises(Unreachable):
+        ACTS[act](commands)
+    bench.zoo.reconnect(client)
+    assert committed(bench) == []
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_session_lost_with_the_reply_is_closed_before_reading_back(bench: Bench, act: str) -> None:
+    commands = prepared(bench)
+    client = bench.clients[-1]
+
+    def lost() -> None:
+        client.lose_next_reply(reconnect=False)
+        bench.zoo.expire(client)      # in the end it is not applied: the session is gone before
+
+    client.before_next_commit(lost)
+    ACTS[act](commands)
+    assert bench.clients[-1] is not client
+    assert len(committed(bench)) == 1
+
+
+def test_a_change_by_others_after_a_lost_reply_is_not_taken_for_ours(bench: Bench) -> None:
+    commands = prepared(bench)
+    client = bench.clients[-1]
+    client.before_next_commit(lambda: bench.commands().suspend("live"))
+    client.fail_next_commit_before()
+    with pytest.raises(OutcomeUnknown, match="changed again meanwhile"):
+        commands.restart("live")

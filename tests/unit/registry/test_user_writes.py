@@ -1,0 +1,165 @@
+"""``registry.user_writes``: the multis of the command line, compared as values (DESIGN §5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from supervisor.model.records import (
+    BlobRef,
+    CheckpointClaim,
+    Cleanliness,
+    Desired,
+    Entry,
+    JobRef,
+    Outcome,
+    Ownership,
+    OwnState,
+    Result,
+)
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, SetData
+from supervisor.registry import user_writes
+from supervisor.registry.codec import decode, encode
+from supervisor.registry.layout import Layout
+from supervisor.registry.user_writes import Desk, Place
+from tests.fakes.offices import AT, SHA, terms
+
+LAYOUT = Layout("/r")
+DESK = Desk(LAYOUT, "op1", "2026-11-21T01:00:00.000Z")
+SPEC = BlobRef("specs/j/u1/1-ab.json", SHA, 10)
+JOB = JobRef("j", "u1", 1, SPEC, Desired.RUNNING, "n1", terms("s3://bkt/c"), AT, Entry(AT, "submitted"), "op0")
+BELL = SetData("/r/doorbell", b"j", ANY_VERSION)
+PLACE = Place("/r/checkpoints/h", "s3://bkt/c", None, 4)
+CLAIM = Found(CheckpointClaim("s3://bkt/c", "j", "u0"), 6)
+
+
+def own(state: OwnState = OwnState.VACANT, uid: str = "u1", version: int = 5, **changes: object) -> Found[Ownership]:
+    record = Ownership(state, "op0", newest_uid="u1", uid=uid, attempt=3, claims=2, supervisor="s1", **changes)  # type: ignore[arg-type]
+    return Found(record, version)
+
+
+def own_written(tx: user_writes.Transaction) -> Ownership:
+    (data,) = [op.data for op in tx.ops if isinstance(op, Create | SetData) and op.path == "/r/own/j"]
+    return decode(Ownership, data, "own")
+
+
+def result_written(tx: user_writes.Transaction) -> Result:
+    (data,) = [op.data for op in tx.ops if isinstance(op, Create | SetData) and op.path == "/r/results/u1"]
+    return decode(Result, data, "result")
+
+
+def test_first_submit_creates_everything() -> None:
+    tx = user_writes.submit(DESK, JOB, None, PLACE)
+    assert tx.id == "op1" and tx.ops == (
+        Create("/r/jobs/j", encode(replace(JOB, op="op1"))),
+        Create("/r/own/j", encode(Ownership(OwnState.VACANT, "op1", newest_uid="u1"))),
+        Create("/r/results/u1", b""),
+        Delete("/r/results/u1", 0),
+        Create("/r/checkpoints/h", encode(CheckpointClaim("s3://bkt/c", "j", "u1"))),
+        SetData("/r/checkpoints", b"op1", 4),
+        BELL,
+    )
+
+
+def test_later_submit_bumps_the_fence_and_changes_nothing_else_of_it() -> None:
+    before = own(OwnState.DRAINING, uid="u0")
+    tx = user_writes.submit(DESK, JOB, before, None)
+    assert SetData("/r/own/j", encode(replace(before.record, op="op1", newest_uid="u1")), 5) in tx.ops
+
+
+def test_submit_takes_over_the_claim_of_an_older_uid_at_its_version() -> None:
+    tx = user_writes.submit(DESK, JOB, None, replace(PLACE, claim=CLAIM))
+    assert SetData("/r/checkpoints/h", encode(CheckpointClaim("s3://bkt/c", "j", "u1")), 6) in tx.ops
+
+
+def test_submit_without_a_checkpoint_leaves_the_claims_alone() -> None:
+    assert not [op for op in user_writes.submit(DESK, JOB, None, None).ops if op.path.startswith("/r/checkpoints")]
+
+
+def test_submit_over_an_unreadable_ownership_is_a_defect_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="refused before"):
+        user_writes.submit(DESK, JOB, Unreadable("x", 1), None)
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    (OwnState.VACANT, OwnState.VACANT),
+    (OwnState.ASSIGNED, OwnState.VACANT),
+    (OwnState.CLAIMED, OwnState.DRAINING),
+    (OwnState.DRAINING, OwnState.DRAINING),
+    (OwnState.REVOKED, OwnState.REVOKED),
+    (OwnState.EXITED, OwnState.EXITED),
+])
+def test_cancel_and_suspend_always_move_the_fence(before: OwnState, after: OwnState) -> None:
+    found = own(before, claim="c1")
+    cancel = user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", found)
+    suspend = user_writes.suspend(DESK, Found(JOB, 7), found)
+    for tx in (cancel, suspend):
+        assert [op.version for op in tx.ops if isinstance(op, SetData) and op.path == "/r/own/j"] == [5]
+        written = own_written(tx)
+        assert (written.state, written.uid, written.attempt, written.claim) == (after, "u1", 3, "c1")
+        entry = Delete("/r/assigned/s1/u1.3", ANY_VERSION)
+        assert (entry in tx.ops) == (before is OwnState.ASSIGNED)
+        assert tx.ops[-1] == BELL
+
+
+def test_cancel_replaces_the_reference_by_a_dirty_result_in_one_step() -> None:
+    tx = user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", own(OwnState.CLAIMED))
+    assert tx.ops[0] == Delete("/r/jobs/j", 7)
+    result = result_written(tx)
+    assert isinstance(tx.ops[1], Create)
+    assert (result.outcome, result.state, result.spec, result.attempt, result.claims) == (
+        Outcome.CANCELLED, Cleanliness.DIRTY, SPEC, 3, 2,
+    )
+    assert [entry.event for entry in result.history] == ["cancelled"]
+
+
+def test_cancel_while_the_ownership_is_still_of_an_older_uid_counts_none_of_its_attempts() -> None:
+    tx = user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", own(OwnState.DRAINING, uid="u0"))
+    assert result_written(tx).attempt == 0
+    assert own_written(tx).uid == "u0" and own_written(tx).state is OwnState.DRAINING
+
+
+def test_cancel_with_an_unreadable_ownership_revokes_for_the_uid() -> None:
+    tx = user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", Unreadable("x", 9))
+    written = own_written(tx)
+    assert (written.state, written.uid) == (OwnState.REVOKED, "u1")
+    assert [op.version for op in tx.ops if isinstance(op, SetData) and op.path == "/r/own/j"] == [9]
+
+
+def test_cancel_of_an_unreadable_reference_needs_nothing_of_it() -> None:
+    tx = user_writes.cancel(DESK, Unreadable("x", 2), "j", "u1", own())
+    assert tx.ops[0] == Delete("/r/jobs/j", 2)
+    assert result_written(tx).spec is None
+
+
+@pytest.mark.parametrize("found", [None, own()])
+def test_cancel_of_a_failed_uid_guards_its_result(found: Seen[Ownership]) -> None:
+    failed = Result("j", "u1", Outcome.FAILED, Cleanliness.CLEAN, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0")
+    tx = user_writes.cancel_failed(DESK, Found(failed, 8), found)
+    assert isinstance(tx.ops[0], SetData) and (tx.ops[0].path, tx.ops[0].version) == ("/r/results/u1", 8)
+    assert (result_written(tx).outcome, result_written(tx).state) == (Outcome.CANCELLED, Cleanliness.DIRTY)
+
+
+def test_suspend_changes_the_reference_at_its_version() -> None:
+    tx = user_writes.suspend(DESK, Found(JOB, 7), own())
+    changed = replace(JOB, desired=Desired.SUSPENDED, op="op1", changed=Entry(DESK.at, "suspended"))
+    assert tx.ops[0] == SetData("/r/jobs/j", encode(changed), 7)
+
+
+def test_running_again_only_checks_the_fence() -> None:
+    tx = user_writes.run_again(DESK, Found(JOB, 7), own(OwnState.CLAIMED), "n2", "restarted")
+    changed = replace(JOB, restart_nonce="n2", op="op1", changed=Entry(DESK.at, "restarted"))
+    assert tx.ops == (SetData("/r/jobs/j", encode(changed), 7), Check("/r/own/j", 5), BELL)
+
+
+def test_registering_again_undoes_the_result_and_keeps_the_attempt_number() -> None:
+    failed = Result("j", "u1", Outcome.FAILED, Cleanliness.CLEAN, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0")
+    before = own(OwnState.EXITED, failures=4, charged=3, permanent=True)
+    tx = user_writes.register_again(DESK, JOB, before, Found(failed, 8), PLACE)
+    written = own_written(tx)
+    assert (written.attempt, written.failures, written.charged, written.permanent) == (3, 0, 0, False)
+    assert tx.ops[0] == Create("/r/jobs/j", encode(replace(JOB, op="op1")))
+    assert tx.ops[1] == Delete("/r/results/u1", 8)
+    assert SetData("/r/checkpoints", b"op1", 4) in tx.ops and tx.ops[-1] == BELL

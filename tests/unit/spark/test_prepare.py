@@ -1,0 +1,141 @@
+"""From an assignment to a Launch: files, properties, and which failures are refusals."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import boto3
+import pytest
+
+from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
+from supervisor.model.records import Assignment, Cause
+from supervisor.settings.file import Settings
+from supervisor.spark.prepare import Place, prepare
+from supervisor.spark.properties import parse_properties
+from supervisor.spark.refusal import Refused
+from tests.testbed.moto import MotoServer
+from tests.unit.spark.conftest import MakeSpec
+
+Fetch = Callable[[str], Path]
+
+
+@pytest.fixture
+def place(tmp_path: Path, environ: dict[str, str]) -> Place:
+    return Place("host1", tmp_path / "attempts" / "u1.3", tmp_path / "work" / "u1.3", tmp_path / "log", environ=environ)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Fetch:
+    def fetch(key: str) -> Path:
+        path = tmp_path / "cache" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("pass")
+        return path
+
+    return fetch
+
+
+def test_a_launch(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch, tmp_path: Path
+) -> None:
+    spec = make_spec(conf={"spark.x": "ü"}, lease="20s", py_files=["store:k/lib.zip"], jars=["store:k/a.jar"])
+    launch = prepare(spec, assignment, settings, place, stored, root="/root/test")
+    assert launch == prepare(spec, assignment, settings, place, stored, root="/root/test")
+    properties = place.work_dir / "spark.properties"
+    assert stat.S_IMODE(properties.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.work_dir.stat().st_mode) == 0o700
+    found = parse_properties(properties.read_text())
+    assert found["spark.x"] == "ü"
+    assert found["spark.submit.pyFiles"] == f"{tmp_path}/cache/k/lib.zip"
+    assert found["spark.jars"] == f"{tmp_path}/cache/k/a.jar"
+    assert str(properties) in launch.argv
+    assert launch.argv[-1] == f"{tmp_path}/cache/k/app.py"
+    assert (launch.cluster, launch.hosts, launch.root, launch.supervisor) == ("test", "zk1:2181", "/root/test", "s1")
+    assert (launch.lease_s, launch.host, launch.reports, launch.unbounded) == (20.0, "host1", True, True)
+    assert Path(launch.cwd).is_dir()
+    assert launch.env["SPARK_SUPERVISOR_REPORT"] == str(place.run_dir / "report")
+    assert not place.run_dir.exists()
+
+
+def test_a_session(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch
+) -> None:
+    launch = prepare(make_spec(launch="session", entry="m:f"), assignment, settings, place, stored)
+    assert str(place.work_dir / "spark.properties") in launch.env["PYSPARK_SUBMIT_ARGS"]
+
+
+def test_files_in_place(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch, tmp_path: Path
+) -> None:
+    (tmp_path / "app.jar").touch()
+    spec = make_spec(application=f"local:{tmp_path}/app.jar", jars=[f"local:{tmp_path}/app.jar"])
+    launch = prepare(spec, assignment, settings, place, stored)
+    assert launch.argv[-1] == f"{tmp_path}/app.jar"
+    assert not launch.reports
+    found = parse_properties((place.work_dir / "spark.properties").read_text())
+    assert found["spark.jars"] == f"local:{tmp_path}/app.jar"
+
+
+def test_a_missing_local_file(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch
+) -> None:
+    with pytest.raises(Refused, match="local:/none.py") as caught:
+        prepare(make_spec(application="local:/none.py"), assignment, settings, place, stored)
+    assert caught.value.cause is Cause.BAD_ARTIFACT
+
+
+def test_an_application_on_s3(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch,
+    moto_server: MotoServer, s3_bucket: str,
+) -> None:
+    boto3.client("s3", endpoint_url=moto_server.endpoint_url).put_object(Bucket=s3_bucket, Key="d/app.py", Body=b"pass")
+    conf = {"spark.hadoop.fs.s3a.endpoint": moto_server.endpoint_url}
+    spec = make_spec(application=f"s3a://{s3_bucket}/d/app.py", conf=conf)
+    launch = prepare(spec, assignment, settings, place, stored)
+    assert Path(launch.argv[-1]).read_bytes() == b"pass"
+    missing = make_spec(application=f"s3a://{s3_bucket}/d/none.py", conf=conf)
+    with pytest.raises(Refused) as caught:
+        prepare(missing, assignment, settings, place, stored)
+    assert caught.value.cause is Cause.BAD_ARTIFACT
+
+
+@pytest.mark.parametrize("error", [NotFound("gone"), Corrupt("other bytes")])
+def test_a_bad_artifact_is_refused(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, error: SupervisorError
+) -> None:
+    def fetch(key: str) -> Path:
+        raise error
+
+    with pytest.raises(Refused, match=str(error)) as caught:
+        prepare(make_spec(), assignment, settings, place, fetch)
+    assert caught.value.cause is Cause.BAD_ARTIFACT
+
+
+@pytest.mark.parametrize("error", [Unreachable("store"), AccessDenied("keys")])
+def test_an_unreachable_store_is_no_refusal(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, error: SupervisorError
+) -> None:
+    def fetch(key: str) -> Path:
+        raise error
+
+    with pytest.raises(type(error)):
+        prepare(make_spec(), assignment, settings, place, fetch)
+
+
+def test_a_directory_that_cannot_be_made_is_no_refusal(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch, tmp_path: Path
+) -> None:
+    (tmp_path / "work").touch()
+    with pytest.raises(Unreachable, match="cannot be made"):
+        prepare(make_spec(), assignment, settings, place, stored)
+
+
+def test_no_spark_is_refused(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch, spark_home: Path
+) -> None:
+    (spark_home / "bin" / "spark-submit").unlink()
+    with pytest.raises(Refused) as caught:
+        prepare(make_spec(), assignment, settings, place, stored)
+    assert caught.value.cause is Cause.NO_SPARK

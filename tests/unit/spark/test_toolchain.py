@@ -1,0 +1,99 @@
+"""Which Spark, Java and Python are found, and what is said when one is missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from supervisor.model.records import Cause
+from supervisor.spark import toolchain
+from supervisor.spark.refusal import Refused
+from supervisor.spark.toolchain import Toolchain, find_toolchain, java_major
+
+
+def find(
+    environ: dict[str, str], home: Path | None = None, java: Path | None = None, s3a: Path | None = None,
+    job: dict[str, str] | None = None,
+) -> Toolchain:
+    return find_toolchain(home=home, java_home=java, s3a_jars=s3a, job_env=job or {}, environ=environ)
+
+
+def refusal(*args: object, **more: object) -> str:
+    with pytest.raises(Refused) as caught:
+        find(*args, **more)  # type: ignore[arg-type]
+    assert caught.value.cause is Cause.NO_SPARK
+    return str(caught.value)
+
+
+def test_as_configured(environ: dict[str, str], spark_home: Path, java_home: Path) -> None:
+    found = find(environ, spark_home, java_home)
+    assert found == Toolchain(spark_home, Path(sys.executable), java_home, "4.1.2")
+    assert found.submit == spark_home / "bin" / "spark-submit"
+    assert found.is_4_1
+
+
+def test_order_of_places(environ: dict[str, str], spark_home: Path, java_home: Path, tmp_path: Path) -> None:
+    environ |= {"SPARK_HOME": str(spark_home), "JAVA_HOME": str(java_home)}
+    assert find(environ).home == spark_home
+    assert find(environ).java_home == java_home
+    other = tmp_path / "other"
+    assert f"spark.home is {other}" in refusal(environ, other)
+    assert "SPARK_HOME of the job's env" in refusal(environ, spark_home, job={"SPARK_HOME": str(other)})
+    assert "JAVA_HOME of the job's env" in refusal(environ, spark_home, java_home, job={"JAVA_HOME": str(other)})
+    assert "spark.java_home" in refusal(environ, spark_home, other)
+
+
+def test_the_installed_pyspark_is_a_spark_home(environ: dict[str, str], java_home: Path) -> None:
+    before = "pyspark" in sys.modules
+    found = find(environ, java=java_home)
+    assert found.home.name == "pyspark"
+    assert found.version is not None and found.version.startswith("4.")
+    assert ("pyspark" in sys.modules) == before
+
+
+def test_no_spark_at_all(environ: dict[str, str], java_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "installed_spark_home", lambda: None)
+    assert "install pyspark" in refusal(environ, java=java_home)
+
+
+def test_no_java(environ: dict[str, str], spark_home: Path, tmp_path: Path) -> None:
+    assert "install Java 17" in refusal({**environ, "PATH": str(tmp_path)}, spark_home)
+
+
+def test_java_that_is_too_old(environ: dict[str, str], spark_home: Path, java_home: Path) -> None:
+    (java_home / "release").write_text('JAVA_VERSION="1.8.0_402"\n')
+    assert java_major(java_home / "bin" / "java") == 8
+    assert "Java 8" in refusal(environ, spark_home, java_home)
+    (java_home / "release").unlink()
+    assert find(environ, spark_home, java_home).java_home == java_home
+
+
+def test_the_job_brings_its_python(environ: dict[str, str], spark_home: Path, java_home: Path) -> None:
+    job = {"PYSPARK_PYTHON": "/bin/sh"}
+    assert find(environ, spark_home, java_home, job=job).python == Path("/bin/sh")
+    assert "PYSPARK_PYTHON is /nowhere" in refusal(environ, spark_home, java_home, job={"PYSPARK_PYTHON": "/nowhere"})
+
+
+def test_s3a_jars(environ: dict[str, str], spark_home: Path, java_home: Path, tmp_path: Path) -> None:
+    thin = tmp_path / "thin"
+    thin.mkdir()
+    assert "no hadoop-aws jar" in refusal(environ, spark_home, java_home, thin)
+    for name in ("s3-2.jar", "hadoop-aws-3.jar"):
+        (thin / name).touch()
+    jars = (thin / "hadoop-aws-3.jar", thin / "s3-2.jar")
+    assert find(environ, spark_home, java_home, thin).s3a_jars == jars
+    assert find({**environ, "SPARK_SUPERVISOR_S3A_JARS": str(thin)}, spark_home, java_home).s3a_jars == jars
+    (spark_home / "jars" / "hadoop-aws-3.5.0.jar").touch()
+    assert find(environ, spark_home, java_home, thin).s3a_jars == ()
+
+
+def test_spark_defaults_are_read(environ: dict[str, str], spark_home: Path, java_home: Path, tmp_path: Path) -> None:
+    (spark_home / "conf").mkdir()
+    (spark_home / "conf" / "spark-defaults.conf").write_text("# of the host\nspark.a  1\nhive.x 2\n")
+    assert find(environ, spark_home, java_home).defaults == (("spark.a", "1"),)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "spark-defaults.conf").write_text("spark.b=2")
+    assert find(environ, spark_home, java_home, job={"SPARK_CONF_DIR": str(own)}).defaults == (("spark.b", "2"),)

@@ -1,0 +1,167 @@
+"""All families of CONTRACT are there from the start; a job's series vanish with it; ages are as of the scrape."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from supervisor.metrics import JOB_STATES, Metrics
+from supervisor.model.state import JobState
+
+CONTRACT = {
+    "leader": "gauge",
+    "epoch": "gauge",
+    "zookeeper_connected": "gauge",
+    "zookeeper_last_success_age_seconds": "gauge",
+    "jobs": "gauge",
+    "job_state": "gauge",
+    "job_attempt": "gauge",
+    "job_restarts": "counter",
+    "job_start_seconds": "histogram",
+    "takeover_seconds": "histogram",
+    "reconcile_seconds": "histogram",
+    "reconcile_actions": "counter",
+    "job_batch_id": "gauge",
+    "job_input_rows_per_second": "gauge",
+    "job_processed_rows_per_second": "gauge",
+    "job_batch_seconds": "gauge",
+    "job_progress_age_seconds": "gauge",
+    "lease_remaining_seconds": "gauge",
+}
+
+
+class Clock:
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def metrics(clock: Clock) -> Metrics:
+    return Metrics(clock)
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(f"spark_supervisor_{name}", labels)
+
+
+def series_of(metrics: Metrics, job: str) -> set[str]:
+    families = text_string_to_metric_families(metrics.exposition().decode())
+    return {s.name for family in families for s in family.samples if s.labels.get("job") == job}
+
+
+def test_every_family_is_announced_from_the_start(metrics: Metrics) -> None:
+    text = metrics.exposition().decode()
+    families = {f.name.removeprefix("spark_supervisor_"): f.type for f in text_string_to_metric_families(text)}
+    assert families == CONTRACT
+    for name, kind in CONTRACT.items():
+        total = "_total" if kind == "counter" else ""
+        assert f"# TYPE spark_supervisor_{name}{total} {kind}" in text
+    assert "_created" not in text
+
+
+def test_states_are_those_of_the_model() -> None:
+    assert set(JOB_STATES) == {state.value for state in JobState}
+
+
+def test_two_in_one_process_do_not_share(clock: Clock) -> None:
+    one, other = Metrics(clock), Metrics(clock)
+    one.leading(3)
+    assert (value(one, "leader"), value(other, "leader")) == (1, 0)
+
+
+def test_a_follower_shows_no_fleet(metrics: Metrics) -> None:
+    metrics.job_attempt("here", 1, "running")
+    metrics.set_fleet({"running": 2, "suspended": 1}, 7, {"a": "suspended"})
+    assert {state: value(metrics, "jobs", state=state) for state in JOB_STATES} == {
+        **dict.fromkeys(JOB_STATES, 0),
+        "running": 2,
+        "suspended": 1,
+    }
+    assert value(metrics, "job_state", job="a", state="suspended") == 1
+    metrics.following(8)
+    assert (value(metrics, "leader"), value(metrics, "epoch")) == (0, 8)
+    assert value(metrics, "jobs", state="running") is None
+    assert series_of(metrics, "a") == set()
+    assert value(metrics, "job_state", job="here", state="running") == 1
+
+
+def test_a_job_has_one_state_and_leaves_the_fleet_when_it_ends(metrics: Metrics) -> None:
+    metrics.set_fleet({}, 1, {"a": "pending"})
+    metrics.set_fleet({}, 1, {"a": "backoff"})
+    assert value(metrics, "job_state", job="a", state="pending") is None
+    assert value(metrics, "job_state", job="a", state="backoff") == 1
+    metrics.job_attempt("a", 1, "starting")
+    metrics.set_fleet({}, 1, {"a": "backoff"})
+    assert value(metrics, "job_state", job="a", state="starting") == 1
+    metrics.forget_job("a")
+    metrics.set_fleet({}, 1, {})
+    assert series_of(metrics, "a") == set()
+
+
+def test_all_series_of_a_job_vanish_and_those_of_others_stay(metrics: Metrics) -> None:
+    for job in ("a", "b"):
+        metrics.job_attempt(job, 2, "running")
+        metrics.job_restarted(job, "user_error")
+        metrics.job_restarted(job, "lost")
+        metrics.job_progress(job, at_s=1.0, batch_id=4, input_rows_per_s=1.5, processed_rows_per_s=2.5, batch_ms=250)
+        metrics.lease_deadline(job, 1010.0)
+    everything = series_of(metrics, "b")
+    assert {
+        f"spark_supervisor_{n}" for n in CONTRACT if n.startswith(("job_b", "job_p", "job_i", "lease"))
+    } <= everything
+    metrics.forget_job("a")
+    metrics.forget_job("a")
+    assert series_of(metrics, "a") == set()
+    assert series_of(metrics, "b") == everything
+    metrics.hosts_only([])
+    assert series_of(metrics, "b") == set()
+
+
+def test_progress_keeps_what_it_does_not_say(metrics: Metrics) -> None:
+    metrics.job_progress("a", at_s=1.0, batch_id=4, batch_ms=250)
+    metrics.job_progress("a", at_s=2.0, input_rows_per_s=0.0)
+    assert value(metrics, "job_batch_id", job="a") == 4
+    assert value(metrics, "job_batch_seconds", job="a") == 0.25
+    assert value(metrics, "job_input_rows_per_second", job="a") == 0
+
+
+def test_ages_are_those_of_the_scrape(metrics: Metrics, clock: Clock) -> None:
+    metrics.job_progress("a", at_s=990.0)
+    metrics.lease_deadline("a", 1020.0)
+    assert value(metrics, "job_progress_age_seconds", job="a") == 10
+    clock.now_s += 5
+    assert value(metrics, "job_progress_age_seconds", job="a") == 15
+    assert value(metrics, "lease_remaining_seconds", job="a") == 15
+
+
+def test_zookeeper_is_asked_at_the_scrape(metrics: Metrics, clock: Clock) -> None:
+    assert math.isnan(value(metrics, "zookeeper_last_success_age_seconds") or 0)
+    seen = {"connected": False, "at_s": 0.0}
+    metrics.follow_zookeeper(lambda: bool(seen["connected"]), lambda: seen["at_s"])
+    assert value(metrics, "zookeeper_connected") == 0
+    assert math.isnan(value(metrics, "zookeeper_last_success_age_seconds") or 0)
+    seen.update(connected=True, at_s=998.0)
+    assert value(metrics, "zookeeper_connected") == 1
+    assert value(metrics, "zookeeper_last_success_age_seconds") == 2
+
+
+def test_counts_and_durations(metrics: Metrics) -> None:
+    metrics.count_action("assign", "done")
+    metrics.count_action("assign", "done")
+    metrics.observe_pass(0.02)
+    metrics.set_takeover(0.4)
+    metrics.job_started("session", 3.0)
+    assert value(metrics, "reconcile_actions_total", action="assign", outcome="done") == 2
+    assert value(metrics, "reconcile_seconds_count") == 1
+    assert value(metrics, "takeover_seconds_sum") == 0.4
+    assert value(metrics, "job_start_seconds_count", phase="session") == 1
+    assert value(metrics, "job_start_seconds_count", phase="queued") == 0
