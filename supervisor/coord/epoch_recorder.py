@@ -49,6 +49,8 @@ def _record(
         except Exception:  # the edge of this thread; unrecorded, the leader starts and cleans nothing
             log.exception("epoch_recorder_failed", epoch=term.epoch)
             return
+        if term.over.is_set():
+            return   # a later term may have been recorded meanwhile, which is no reason for an alarm
         if distrust is None:
             term.note_recorded()
         else:

@@ -153,7 +153,7 @@ class Assembly:
         return Controller(term, self._layout, policy, Recorder(self._metrics, term.began_s), loop)
 
     def _sweeper(self, term: Term[ZooClient], controller: Controller) -> Sweeper:
-        return Sweeper(term, self._layout, controller.crew, BlobSweeper(self._store))
+        return Sweeper(term, self._layout, controller.crew, BlobSweeper(self._store), self._blobs)
 
     # -- this host ------------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Assembly:
             memory=capacity.memory_bytes, drivers=capacity.drivers, starting=capacity.starting,
             software=supervisor.__version__, since=wall_iso(),
         )
-        starter = Starter(self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent)
+        starter = Starter(self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent, self._metrics)
         return Agent(me, self._layout, self._connect, starter, self._hosted, self._tell_agent_session)
 
     def _tell_agent_session(self, client: ZooClient) -> None:

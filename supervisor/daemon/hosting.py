@@ -25,7 +25,7 @@ from supervisor.daemon.starting import Hosted
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.model.records import JobRef, Lease, Ownership, Phase
+from supervisor.model.records import Cause, JobRef, Lease, Ownership, Phase, Progress
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import state_of
 from supervisor.registry.layout import Layout
@@ -34,6 +34,7 @@ from supervisor.registry.reading import seen
 log = structlog.get_logger(__name__)
 
 PERIOD_S = 5.0
+STARTING_PERIOD_S = 0.5
 LOOK_EVERY_S = 10.0
 
 
@@ -52,6 +53,7 @@ class Hosting:
         self._stopping = threading.Event()
         self._looks: dict[str, tuple[CommitLog | None, Committed | None]] = {}
         self._looked_at_s = 0.0
+        self._progress: dict[str, Progress] = {}
         self._phases: dict[str, Phase] = {}
         self._first_seen_s: dict[str, float] = {}
         self._said = ""
@@ -67,7 +69,7 @@ class Hosting:
                 if str(error) != self._said:
                     self._said = str(error)
                     log.warning("hosting_not_told", why=str(error), next="drivers go on; their metrics stand still")
-            self._stopping.wait(PERIOD_S)
+            self._stopping.wait(STARTING_PERIOD_S if self._is_starting() else PERIOD_S)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -94,10 +96,13 @@ class Hosting:
             lease: Seen[Lease] = seen(Lease, nodes[3 * number + 2], paths[3 * number + 2])
             if isinstance(own, Found) and (own.record.uid, own.record.attempt) == _which(launch):
                 shown.add(launch.assignment.name)
+                if key not in self._first_seen_s and own.record.claims > 1:
+                    self._metrics.job_restarted(launch.assignment.name, _ended_before(own.record))
                 self._tell_job(key, launch, state_of(ref, own, lease).state.value, lease)
         self._metrics.hosts_only(shown)
         self._phases = {key: phase for key, phase in self._phases.items() if key in launches}
         self._first_seen_s = {key: at_s for key, at_s in self._first_seen_s.items() if key in launches}
+        self._progress = {key: progress for key, progress in self._progress.items() if key in launches}
 
     def _tell_job(self, key: str, launch: Launch, state: str, lease: Seen[Lease]) -> None:
         name, attempt = launch.assignment.name, launch.assignment.attempt
@@ -112,7 +117,8 @@ class Hosting:
             return
         self._tell_start(key, lease.record.phase)
         progress = lease.record.progress
-        if progress is not None:
+        if progress is not None and self._progress.get(key) != progress:
+            self._progress[key] = progress
             self._metrics.job_progress(
                 name, at_s=boottime_s(), batch_id=progress.batch_id, input_rows_per_s=progress.input_rows_per_s,
                 processed_rows_per_s=progress.processed_rows_per_s, batch_ms=progress.batch_ms,
@@ -128,6 +134,10 @@ class Hosting:
         self._phases[key] = phase
         if before is not None and phase in (Phase.SESSION, Phase.RUNNING):
             self._metrics.job_started("session" if phase is Phase.SESSION else "first_batch", now_s - first_s)
+
+    def _is_starting(self) -> bool:
+        """Something here is on its way to its first batch: its phases are timed."""
+        return any(phase not in (Phase.RUNNING, Phase.STOPPING) for phase in self._phases.values())
 
     # -- JVM applications -----------------------------------------------------------------------------------------
 
@@ -162,6 +172,12 @@ def report(directory: Path, event: dict[str, object]) -> None:
         pass
     finally:
         os.close(folder)
+
+
+def _ended_before(own: Ownership) -> str:
+    """The cause of the exit before this attempt, from the history; a label of the metrics."""
+    causes = {cause.value for cause in Cause}
+    return next((entry.event for entry in reversed(own.history) if entry.event in causes), "unknown")
 
 
 def _which(launch: Launch) -> tuple[str, int]:

@@ -13,10 +13,11 @@ import structlog
 from supervisor.act.carry_out import Came, Carried
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
-from supervisor.model.actions import Plan
+from supervisor.model.actions import Assign, Plan
 from supervisor.model.seen import Found
 from supervisor.model.state import state_of
 from supervisor.model.view import Row, View
+from supervisor.observe.observer import LEASED
 
 log = structlog.get_logger("supervisor.pass")
 
@@ -45,11 +46,16 @@ class Recorder:
 
     def record(self, done: Pass) -> None:
         """Metrics always; a line when anything was done, changed or is wrong."""
-        states = Counter(state_of_row(row) for row in done.view.rows.values() if row.ref is not None)
-        self._metrics.set_fleet(states, done.view.epoch)
+        by_name = {name: state_of_row(row) for name, row in done.view.rows.items() if row.ref is not None}
+        states = Counter(by_name.values())
+        unhosted = {name: state for name, state in by_name.items() if not _is_hosted(done.view.rows[name])}
+        self._metrics.set_fleet(states, done.view.epoch, unhosted)
         self._metrics.observe_pass(done.ended_s - done.begun_s)
         for one in done.carried:
             self._metrics.count_action(type(one.action).__name__, one.came.value)
+            if isinstance(one.action, Assign) and one.came is Came.DONE:
+                due_s = done.view.rows[one.action.name].own_seen_s + one.action.account.delay_s
+                self._metrics.job_started("queued", max(0.0, done.ended_s - due_s))
             self._say_action(done, one)
         if self._first:
             self._metrics.set_takeover(done.ended_s - self._term_began_s)
@@ -87,6 +93,11 @@ class Recorder:
         for alarm in sorted(self._alarms - alarms):
             log.info("alarm_over", epoch=epoch, why=alarm)
         self._alarms = alarms
+
+
+def _is_hosted(row: Row) -> bool:
+    """Some supervisor shows the series of this job."""
+    return isinstance(row.own, Found) and row.own.record.state in LEASED
 
 
 def state_of_row(row: Row) -> str:

@@ -16,7 +16,9 @@ import structlog
 
 from supervisor.clients import run_dir
 from supervisor.clients.spawn import spawn_shim
+from supervisor.clock import boottime_s
 from supervisor.errors import Corrupt, NotFound, SupervisorError
+from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.spec import JobSpec, from_canonical
@@ -78,15 +80,18 @@ class Starter:
 
     def __init__(
         self, settings: Settings, host: str, blobs: Callable[[], Blobs], hosted: Hosted, cgroup_parent: str | None,
+        metrics: Metrics,
     ) -> None:
         self._settings = settings
         self._host = host
         self._blobs = blobs
         self._hosted = hosted
         self._cgroup_parent = cgroup_parent
+        self._metrics = metrics
 
     def start(self, given: Assignment) -> None:
         """Start the shim of ``given``. Raises Refused, Unreachable, AccessDenied."""
+        begun_s = boottime_s()
         key = f"{given.uid}.{given.attempt}"
         self._check_room(given)
         launch = self._launch(given, key)
@@ -94,6 +99,7 @@ class Starter:
         if directory is None:
             return
         shim = self._spawn(directory, launch)
+        self._metrics.job_started("spawn", boottime_s() - begun_s)
         log.info(
             "shim_started", job=given.name, uid=given.uid, attempt=given.attempt, shim_pid=shim,
             containment="cgroup" if launch.cgroup else "scan", log=launch.log_path,
@@ -130,7 +136,7 @@ class Starter:
         """``<sha256>/<filename>`` of a spec's ``store:`` reference → the verified file, kept per uid on this host."""
         sha256, _, filename = stored.partition("/")
         key = artifact_key(given.name, given.uid, sha256, filename)
-        return self._blobs().fetch_artifact(key, self._hosted.artifacts_dir / given.uid / sha256)
+        return self._blobs().fetch_artifact(key, self._hosted.artifacts_dir / given.uid)
 
     def _make_run_dir(self, key: str, launch: Launch) -> str | None:
         try:

@@ -17,6 +17,7 @@ from supervisor.errors import Corrupt, GuardFailed, NotLeader, OutcomeUnknown, S
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import Row, View
 from supervisor.observe.observer import Observer
+from supervisor.registry.blobs import Blobs
 from supervisor.registry.layout import Layout
 from supervisor.registry.record_sweep import Deletion, Listing, take_listing, to_sweep
 from supervisor.registry.sweep import BlobSweeper, References
@@ -33,13 +34,14 @@ class Sweeper:
     """``first_after_s``/``every_s``: when it sweeps (tests shorten them)."""
 
     def __init__(
-        self, term: Term[ZooClient], layout: Layout, crew: Crew, blobs: BlobSweeper, *,
+        self, term: Term[ZooClient], layout: Layout, crew: Crew, blobs: BlobSweeper, epochs: Blobs, *,
         first_after_s: float = FIRST_AFTER_S, every_s: float = EVERY_S,
     ) -> None:
         self._term = term
         self._layout = layout
         self._crew = crew
         self._blobs = blobs
+        self._epochs = epochs
         self._first_after_s = first_after_s
         self._every_s = every_s
 
@@ -65,6 +67,7 @@ class Sweeper:
             return 0
         removed = sum(1 for one in to_sweep(listing, view.rows)[:DELETIONS_MAX] if self._delete(one))
         blobs = len(self._blobs.scan(self._references))
+        self._epochs.prune_epochs()
         if removed or blobs:
             log.info("swept", epoch=self._term.epoch, records=removed, blobs=blobs)
         return removed + blobs

@@ -61,7 +61,10 @@ class JobRow:
     progress: Progress | None = None
 
     def document(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """As JSON has it; what a newer version wrote beside it is not ours to show."""
+        document = dataclasses.asdict(self)
+        (document["progress"] or {}).pop("extra", None)
+        return document
 
 
 # -- all jobs -----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import cache
 from typing import Any, TypeVar
 
 from supervisor.errors import Corrupt
@@ -54,7 +55,8 @@ def decode(cls: type[Record], data: bytes, path: str) -> Record:
         _dumped(body)
     except (ValueError, RecursionError) as error:
         raise Corrupt(f"{path} is not JSON ({error})") from None
-    if not isinstance(body, dict) or _too_deep(body):
+    crowded = data.count(b"[") + data.count(b"{") > MAX_LEVELS      # else it cannot be deep, and need not be walked
+    if not isinstance(body, dict) or (crowded and _too_deep(body)):
         raise Corrupt(f"{path} is not a JSON object of a few levels")
     body = _upgraded(cls.__name__, body, path)
     try:
@@ -101,47 +103,55 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_HINTS: dict[type, dict[str, Any]] = {}
+Convert = Callable[[Any, str], Any]
 
 
-def _hints(cls: type) -> dict[str, Any]:
-    """Resolved once per record class: there are about twenty of them."""
-    if cls not in _HINTS:
-        _HINTS[cls] = typing.get_type_hints(cls)
-    return _HINTS[cls]
+@cache
+def _reader(cls: type[Any]) -> tuple[tuple[tuple[str, Convert, bool], ...], frozenset[str], bool]:
+    """(name, converter, required) of every field, the names, and whether unknown fields are kept.
+
+    Worked out once per class: a takeover of 10,000 jobs decodes 30,000 records.
+    """
+    hints = typing.get_type_hints(cls)
+    fields = [field for field in dataclasses.fields(cls) if field.name != "extra"]
+    plan = tuple(
+        (f.name, _converter(hints[f.name]), f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING)
+        for f in fields
+    )
+    return plan, frozenset(f.name for f in fields), "extra" in hints
 
 
 def _build(cls: type[Any], body: Mapping[str, Any]) -> Any:
-    hints = _hints(cls)
-    known = {f.name: f for f in dataclasses.fields(cls) if f.name != "extra"}
-    values = {name: _convert(hints[name], body[name], name) for name in known if name in body}
-    for name, field in known.items():
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and name not in values:
+    plan, known, keeps_unknown = _reader(cls)  # type: ignore[arg-type]  # mypy: a class with fields is not Hashable
+    values: dict[str, Any] = {}
+    for name, convert, required in plan:
+        if name in body:
+            values[name] = convert(body[name], name)
+        elif required:
             raise ValueError(f"field {name} is missing")
-    if "extra" in hints:
+    if keeps_unknown:
         values["extra"] = {name: value for name, value in body.items() if name not in known}
     return cls(**values)
 
 
-def _convert(hint: Any, value: Any, name: str) -> Any:
+def _converter(hint: Any) -> Convert:
+    """From a JSON value to the type ``hint``. The converter raises ValueError naming the field."""
     origin = typing.get_origin(hint)
     if origin in (types.UnionType, typing.Union):
-        if value is None:
-            return None
-        (hint,) = (arg for arg in typing.get_args(hint) if arg is not type(None))
-        return _convert(hint, value, name)
+        (inner,) = (_converter(arg) for arg in typing.get_args(hint) if arg is not type(None))
+        return lambda value, name: None if value is None else inner(value, name)
     if origin is tuple:
-        return tuple(_convert(typing.get_args(hint)[0], item, name) for item in _expect(list, value, name))
+        item = _converter(typing.get_args(hint)[0])
+        return lambda value, name: tuple([item(each, name) for each in _expect(list, value, name)])
     if origin is dict:
-        return dict(_expect(dict, value, name))
+        return lambda value, name: dict(_expect(dict, value, name))
     if dataclasses.is_dataclass(hint):
-        return _build(typing.cast(type, hint), _expect(dict, value, name))
+        return lambda value, name: _build(typing.cast(type, hint), _expect(dict, value, name))
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return hint(_expect(str, value, name))
+        return lambda value, name: hint(_expect(str, value, name))
     if hint is float:
-        return float(_expect((int, float), value, name))
-    return _expect(hint, value, name)
+        return lambda value, name: float(_expect((int, float), value, name))
+    return lambda value, name: _expect(hint, value, name)
 
 
 def _expect(kind: Any, value: Any, name: str) -> Any:

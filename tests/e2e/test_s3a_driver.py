@@ -52,7 +52,7 @@ checkpoint: s3://{bucket}/deep/ck
 
 def launch_for(attempt: int, tmp_path: Path, settings: Settings, bucket: str) -> Launch:
     spec = parse_spec(SPEC.format(app=tmp_path / "app.py", sink=tmp_path / "sink", bucket=bucket), "spec.yaml")
-    spec = spec.model_copy(update={"application": "store:app"})
+    spec = spec.model_copy(update={"application": "store:app.py"})
     run_dir = tmp_path / f"run.{attempt}"
     run_dir.mkdir()
     place = Place("here", run_dir, tmp_path / f"work.{attempt}", tmp_path / f"log.{attempt}")
@@ -70,9 +70,9 @@ def batches_until(launch: Launch, wanted: int, already: list[int]) -> list[int]:
         try:
             def enough() -> bool:
                 assert driver.poll() is None, Path(launch.log_path).read_text()[-3000:]
-                print(reports.names()[-3:]); return sum(event["event"] == "progress" for event in reports.take()) >= wanted
+                return sum(event["event"] == "progress" for event in reports.take()) >= wanted
 
-            wait_until(enough, 40, f"{wanted} batches")
+            wait_until(enough, 120, f"{wanted} batches")
         finally:
             os.killpg(driver.pid, signal.SIGKILL)
             driver.wait()

@@ -57,13 +57,16 @@ def submission(name: str, sha256: str = SHA, checkpoint: str | None = None, uid:
 
 @dataclass
 class Bench:
-    """``layout`` is founded. ``clients``: every client that a session made, oldest first."""
+    """``founded``: ``layout`` is there, without a cluster's identity. ``clients``: all that a session made, oldest first."""
 
     zoo: MemoryZoo = field(default_factory=MemoryZoo)
     layout: Layout = Layout(ROOT)
     clients: list[MemoryClient] = field(default_factory=list)
+    founded: bool = True
 
     def __post_init__(self) -> None:
+        if not self.founded:
+            return
         self.zoo.put(self.layout.version, str(LAYOUT_VERSION).encode())
         self.zoo.put(self.layout.doorbell, b"")
         for path in self.layout.persistent_parents():

@@ -49,6 +49,7 @@ def gone(process: processes.ProcessId) -> None:
 
 def test_kill_9_closes_the_sessions_at_once(world: World, record_property: Callable[[str, object], None]) -> None:
     leader, sentinel = lead(world)
+    leader.wait("wrote", 20)     # a second or two: it has loaded everything by now
     killed_s = leader.send_signal(signal.SIGKILL)
     gone_s = wait_gone(world) - killed_s
     record_property("ephemeral_gone_s", round(gone_s, 3))

@@ -386,9 +386,9 @@ class World:
             wanted = row is not None and isinstance(row.ref, Found) and row.ref.record.desired.value == "running"
             if len(alive) != (1 if wanted else 0):
                 self.broken.append(f"{name}: {len(alive)} drivers alive, wanted {'running' if wanted else 'stopped'}")
-            if wanted and row is not None and isinstance(row.ref, Found) and alive:
-                if alive[0].uid != row.ref.record.uid:
-                    self.broken.append(f"{name}: the driver of another uid is alive")
+            uid = row.ref.record.uid if row is not None and isinstance(row.ref, Found) else None
+            if wanted and any(tree.uid != uid for tree in alive):
+                self.broken.append(f"{name}: the driver of another uid is alive")
             if row is not None and row.leftovers:
                 self.broken.append(f"{name}: leftovers stay dirty")
 

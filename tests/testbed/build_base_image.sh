@@ -3,7 +3,8 @@
 # really built where no image registry can be reached:
 #   build_base_image.sh [NAME]              default: spark-supervisor-test/debian:bookworm-slim
 #   DOCKER_BUILDKIT=0 docker build --network host --build-arg BASE=spark-supervisor-test/debian:bookworm-slim .
-# This machine's certificates go in, and pip is told of them, so that a package mirror with a certificate of its own works.
+# This machine's certificates go in where Debian expects a site's own, so that apt, pip and Java (Maven) trust a package
+# mirror with a certificate of its own.
 # About 20 s; nothing is done if the image is there. Needs: docker, mmdebstrap.
 set -euo pipefail
 
@@ -16,8 +17,11 @@ command -v mmdebstrap >/dev/null || { echo "no mmdebstrap: apt-get install mmdeb
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+mkdir "$work/site"
+awk -v dir="$work/site" '/BEGIN CERTIFICATE/ {n++; file = sprintf("%s/site-%03d.crt", dir, n)} n {print > file}' "$bundle"
 mmdebstrap --quiet --variant=minbase --include=ca-certificates \
-    --customize-hook="copy-in $bundle /etc/ssl/certs/" bookworm "$work/base.tar"
+    --customize-hook="copy-in $work/site /usr/local/share/ca-certificates/" \
+    --customize-hook='chroot "$1" update-ca-certificates' bookworm "$work/base.tar" >/dev/null
 docker import \
     --change "ENV PIP_CERT=$bundle SSL_CERT_FILE=$bundle REQUESTS_CA_BUNDLE=$bundle PIP_DISABLE_PIP_VERSION_CHECK=1" \
     "$work/base.tar" "$name" >/dev/null

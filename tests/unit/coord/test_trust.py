@@ -16,11 +16,11 @@ from supervisor.coord.election import (
     sight,
     take_leadership,
 )
-from supervisor.coord.trust import Trust
+from supervisor.coord.trust import Trust, record_epoch
 from supervisor.model.records import EpochRecord, LeaderHint
 from supervisor.model.transaction import Create, Node, SetData, Stat
 from supervisor.registry import codec
-from tests.unit.coord.rig import CLUSTER, PATHS
+from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs
 
 ME = Candidate("host-a", "10.0.0.1:8780")
 FOUNDED = Node(codec.encode(CLUSTER), Stat(0, 1))
@@ -102,3 +102,28 @@ def test_own_election_is_known_by_op_and_owner() -> None:
 @pytest.mark.parametrize("epoch", [None, Node(b"{", Stat(3, 3)), Node(json.dumps({"v": 99}).encode(), Stat(3, 3))])
 def test_a_missing_or_unreadable_epoch_is_a_flaw(epoch: Node | None) -> None:
     assert PATHS.epoch in (sight(PATHS, codec, None, epoch).flaw or "")
+
+
+MINE = {n: Author("a", f"op{n}") for n in range(5, 9)}
+
+
+@pytest.mark.parametrize(
+    ("stored", "trusted"),
+    [
+        ({}, True),
+        ({7: ("a", "op7")}, True),
+        ({8: ("a", "op8")}, True),      # our own, a moment ago
+        ({8: ("a", "opx")}, False),
+        ({9: ("a", "op9")}, False),
+        ({7: ("a", "opx")}, False),     # caught up with
+        ({4: ("a", "op4")}, False),     # older than this registry remembers: it can't be told
+    ],
+)
+def test_an_epoch_is_recorded_only_where_the_store_knows_this_registry(
+    stored: dict[int, tuple[str, str]], trusted: bool
+) -> None:
+    store = MemoryEpochs()
+    store.kept = dict(stored)
+    reason = record_epoch(store, 8, MINE)
+    assert (reason is None) is trusted
+    assert store.kept == ({**stored, 8: ("a", "op8")} if trusted else stored)

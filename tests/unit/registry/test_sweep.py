@@ -10,7 +10,7 @@ import pytest
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import InvalidInput, Unreachable
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.sweep import GRACE_S, SUBMIT_MAX_S, BlobSweeper, References
+from supervisor.registry.sweep import GRACE_S, SUBMIT_MAX_S, BlobSweeper, References, judge
 
 LIVE, GONE = "0123456789ab-89abcdef", "0123456789ac-89abcdef"
 KEPT = References(frozenset({LIVE}))
@@ -142,6 +142,14 @@ def test_a_store_that_fails_midway_is_taken_up_again(
         with pytest.raises(Unreachable):
             sweeper.scan(lambda: KEPT)
     assert sweeper.scan(lambda: KEPT) == (orphans[1],)
+
+
+def test_the_time_of_a_scan_is_no_time_between_scans(store: FileStore, orphans: tuple[str, ...]) -> None:
+    listed = [*store.entries("specs/"), *store.entries("artifacts/")]
+    first = judge({}, listed, KEPT, began_s=0.0, ended_s=1000.0)
+    early = judge(first.sightings, listed, KEPT, began_s=999.0 + GRACE_S, ended_s=5000.0 + GRACE_S)
+    late = judge(first.sightings, listed, KEPT, began_s=1000.0 + GRACE_S, ended_s=5000.0 + GRACE_S)
+    assert (early.doomed, late.doomed) == ((), orphans)
 
 
 def test_the_grace_time_is_never_shorter_than_a_submit(store: FileStore) -> None:

@@ -1,0 +1,47 @@
+# spark-supervisor with PySpark, Java 17 and the thin S3A jars; runs as uid 10001.
+#   docker build -t spark-supervisor .
+#   docker run -v $PWD/supervisor.yaml:/etc/spark-supervisor/supervisor.yaml:ro spark-supervisor
+# Jobs end with their container: outside of containers drivers outlive their supervisor, here nothing does.
+ARG BASE=debian:bookworm-slim
+
+FROM ${BASE} AS build
+ENV DEBIAN_FRONTEND=noninteractive PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 LANG=C.UTF-8
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv openjdk-17-jre-headless maven \
+ && rm -rf /var/lib/apt/lists/*
+RUN python3 -m venv /opt/spark-supervisor
+WORKDIR /build
+# Dependencies first: PySpark is most of the image, and a change of the code alone need not fetch it again.
+COPY pyproject.toml ./
+RUN python3 -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+      > requirements.txt \
+ && /opt/spark-supervisor/bin/pip install -r requirements.txt
+COPY deploy/s3a-jars deploy/s3a-jars
+RUN deploy/s3a-jars/fetch /opt/s3a-jars "$(echo /opt/spark-supervisor/lib/python3*/site-packages/pyspark)"
+COPY README.md ./
+COPY supervisor supervisor
+RUN /opt/spark-supervisor/bin/pip install --no-deps .
+
+FROM ${BASE}
+ENV DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8
+# tini: a driver's orphans become children of process 1, which must reap them.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends ca-certificates python3 openjdk-17-jre-headless tini \
+ && rm -rf /var/lib/apt/lists/* \
+ && groupadd --gid 10001 supervisor \
+ && useradd --uid 10001 --gid 10001 --create-home --home-dir /home/supervisor supervisor \
+ && install -d -o 10001 -g 10001 -m 0700 /run/spark-supervisor \
+ && install -d -o 10001 -g 10001 -m 0750 /var/log/spark-supervisor \
+ && install -d /etc/spark-supervisor
+COPY --from=build /opt/spark-supervisor /opt/spark-supervisor
+COPY --from=build /opt/s3a-jars /opt/s3a-jars
+ENV PATH=/opt/spark-supervisor/bin:$PATH \
+    SPARK_SUPERVISOR__SPARK__S3A_JARS=/opt/s3a-jars \
+    SPARK_SUPERVISOR__SUPERVISOR__HTTP=0.0.0.0:8780
+USER 10001:10001
+WORKDIR /home/supervisor
+EXPOSE 8780
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
+  CMD ["python3", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ['SPARK_SUPERVISOR__SUPERVISOR__HTTP'].rpartition(':')[2] + '/livez', timeout=4)"]
+ENTRYPOINT ["tini", "--", "spark-supervisor"]
+CMD ["run"]

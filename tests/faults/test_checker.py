@@ -1,0 +1,137 @@
+"""The judge is judged: each defect that it is there to find is injected, by hand and with real light drivers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor.clock import boottime_s
+from tests.faults import checker
+from tests.faults.checker import Acknowledged, Note
+from tests.testbed.fleet import FAKE_SPARK
+from tests.waiting import wait_until
+
+
+def attempt(number: int, first_s: float, last_s: float, uid: str = "u1", batches: range = range(0), **more: str) -> list[Note]:
+    role = more.get("role", "driver")
+    count = round((last_s - first_s) / 0.1)
+    beats = [Note("beat", "job", uid, number, 100 + number, first_s + (i + 1) * 0.1, role) for i in range(count)]
+    made = [Note("batch", "job", uid, number, 100 + number, first_s + 0.001 * (i + 1), role, b) for i, b in enumerate(batches)]
+    notes = [Note("start", "job", uid, number, 100 + number, first_s, role), *beats, *made]
+    return sorted(notes, key=lambda note: note.at_s)
+
+
+def judge(*attempts: list[Note], acknowledged: tuple[Acknowledged, ...] = ()) -> list[str]:
+    notes = sorted((note for each in attempts for note in each), key=lambda note: note.at_s)
+    return checker.violations(notes, acknowledged, grace_s=5.0)
+
+
+def test_a_healthy_record_is_let_pass() -> None:
+    first, second = attempt(1, 10.0, 12.0, batches=range(4)), attempt(2, 12.05, 14.0, batches=range(4, 7))
+    assert judge(first, second, acknowledged=(Acknowledged("job", "u1", 13.0),)) == []
+
+
+def test_an_overlap_of_50_ms_is_found() -> None:
+    assert "I1" in judge(attempt(1, 10.0, 12.0), attempt(2, 11.95, 14.0))[0]
+
+
+def test_an_overlap_between_uids_of_a_name_is_found() -> None:
+    assert "I1" in judge(attempt(4, 10.0, 12.0), attempt(1, 11.9, 14.0, uid="u2"))[0]
+
+
+def test_an_overlap_with_an_attempt_before_the_last_is_found() -> None:
+    found = judge(attempt(1, 10.0, 20.0), attempt(2, 20.05, 20.05), attempt(3, 19.0, 19.5))
+    assert any("u1.3 ran together with job u1.1" in each for each in found)
+
+
+def test_a_surviving_child_counts() -> None:
+    orphan = attempt(1, 10.0, 12.0, role="child")
+    assert "I1" in judge(attempt(1, 10.0, 11.0), orphan, attempt(2, 11.5, 14.0))[0]
+
+
+def test_a_revived_job_is_found() -> None:
+    found = judge(attempt(1, 10.0, 12.0), attempt(2, 16.0, 16.5), acknowledged=(Acknowledged("job", "u1", 12.0),))
+    assert "I2" in found[0] and "started" in found[0]
+
+
+def test_a_driver_that_outlives_its_cancel_is_found() -> None:
+    found = judge(attempt(1, 10.0, 22.0), acknowledged=(Acknowledged("job", "u1", 12.0),))
+    assert "I2" in found[0] and "alive" in found[0]
+    assert judge(attempt(1, 10.0, 22.0), acknowledged=(Acknowledged("job", "u1", 12.0, heard=False),)) == []
+
+
+def test_a_number_used_twice_or_backwards_is_found() -> None:
+    assert judge(attempt(1, 10.0, 11.0), attempt(1, 12.0, 13.0))
+    assert judge(attempt(2, 10.0, 11.0), attempt(1, 12.0, 13.0))
+
+
+@pytest.mark.parametrize("second", [range(3, 6), range(6, 8), range(0, 2)], ids=["repeat", "hole", "from the start"])
+def test_a_hole_or_a_repeat_of_batches_is_found(second: range) -> None:
+    assert judge(attempt(1, 10.0, 11.0, batches=range(4)), attempt(2, 12.0, 13.0, batches=second))
+    assert judge(attempt(1, 10.0, 11.0, batches=range(4)), attempt(2, 12.0, 13.0, batches=range(5, 6))) == []
+
+
+# -- with real drivers -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drivers(tmp_path: Path) -> Iterator[_Drivers]:
+    made = _Drivers(tmp_path)
+    yield made
+    for process in made.started:
+        process.kill()
+        process.wait()
+
+
+class _Drivers:
+    def __init__(self, directory: Path) -> None:
+        self.witness = directory / "witness"
+        self.application = directory / "job.py"
+        self.application.write_text("# " + json.dumps({"beat_s": 0.02}) + "\n")
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, number: int, uid: str = "u1") -> subprocess.Popen[bytes]:
+        env = {
+            **os.environ, "WITNESS": str(self.witness), "PYSPARK_PYTHON": sys.executable, "SPARK_SUPERVISOR_JOB": "job",
+            "SPARK_SUPERVISOR_UID": uid, "SPARK_SUPERVISOR_ATTEMPT": str(number),
+        }
+        process = subprocess.Popen([str(FAKE_SPARK / "bin" / "spark-submit"), str(self.application)], env=env)
+        self.started.append(process)
+        wait_until(lambda: any(n.pid == process.pid for n in checker.read(self.witness)), 20, "its first line")
+        return process
+
+    def found(self, *acknowledged: Acknowledged) -> list[str]:
+        notes = checker.read(self.witness)
+        return [*checker.overlaps(notes), *checker.revived(notes, acknowledged), *checker.misnumbered(notes)]
+
+
+def test_real_drivers_one_after_the_other_pass(drivers: _Drivers) -> None:
+    first = drivers.start(1)
+    first.kill()
+    first.wait()
+    drivers.start(2)
+    assert drivers.found() == []
+
+
+def test_real_drivers_that_overlap_by_50_ms_are_found(drivers: _Drivers) -> None:
+    first = drivers.start(1)
+    drivers.start(2)
+    time.sleep(0.05)        # the defect itself, not a wait
+    first.kill()
+    assert any("I1" in each for each in drivers.found())
+
+
+def test_a_real_driver_that_comes_back_after_its_cancel_is_found(drivers: _Drivers) -> None:
+    first = drivers.start(1)
+    first.kill()
+    first.wait()
+    acknowledged = Acknowledged("job", "u1", boottime_s() - checker.STARTING_S - 0.1)
+    drivers.start(2)
+    assert any("I2" in each for each in drivers.found(acknowledged))

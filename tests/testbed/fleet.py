@@ -1,0 +1,529 @@
+"""Real supervisors on a real ensemble, with light drivers: what the fault tests act on.
+
+``Fleet`` writes the configuration files, starts ``spark-supervisor run`` processes, uses the command line as a user does,
+and breaks what it is told to break. Processes are signalled by pid and start time only. What is true is in the witness:
+the drivers wrote it themselves; ``__exit__`` has it judged (``tests.faults.checker``), and then ends every process that
+carries this fleet's witness file in its environment, shims and drivers included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from supervisor.cli.main import run_command
+from supervisor.clients import processes, run_dir
+from supervisor.clients.processes import ProcessId
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.errors import SupervisorError
+from supervisor.model.records import LeaderHint
+from supervisor.model.seen import Found
+from supervisor.registry.layout import Layout
+from supervisor.registry.reading import seen
+from tests.faults import checker
+from tests.faults.checker import Acknowledged, Note
+from tests.testbed.ensembles import Ensemble
+from tests.waiting import wait_until
+
+FAKE_SPARK = Path(__file__).resolve().parents[1] / "fakes" / "spark"
+SHIM, TWIN, DRIVER = run_dir.SHIM, run_dir.TWIN, run_dir.DRIVER
+SESSION_S = 4.0
+LEASE_S = 8.0
+GRACE_S = 5.0
+PATIENCE_S = 40.0
+"""Generous: the machine may be busy, and nothing is asserted about time here."""
+
+
+@dataclass
+class Member:
+    """One supervisor of the fleet. ``hosts``: what its configuration names (a proxy's, to cut it)."""
+
+    id: str
+    directory: Path
+    hosts: str
+    process: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "supervisor.yaml"
+
+    @property
+    def attempts_dir(self) -> Path:
+        return self.directory / "run" / "attempts"
+
+    @property
+    def log(self) -> str:
+        return (self.directory / "supervisor.log").read_text(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Fleet:
+    """``supervisors`` processes s0, s1 … on ``ensemble`` below ``root``; started by ``with``, or by ``start``.
+
+    ``lease_s``, ``grace_s``: of jobs that do not say. ``through``: member number → hosts it is told instead.
+    ``capacity``: of each member, as in supervisor.yaml.
+    """
+
+    ensemble: Ensemble
+    root: str
+    directory: Path
+    supervisors: int = 2
+    lease_s: float = LEASE_S
+    grace_s: float = GRACE_S
+    session_s: float = SESSION_S
+    store: str | None = None
+    through: dict[int, str] = field(default_factory=dict)
+    capacity: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+    members: list[Member] = field(default_factory=list)
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    judged: bool = True
+
+    def __post_init__(self) -> None:
+        self.layout = Layout(self.root)
+        self.witness_file = self.directory / "witness.jsonl"
+        self.store = self.store or f"file://{self.directory}/store"
+        self._client: ZooClient | None = None
+        self._stopped_pids: set[ProcessId] = set()
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Fleet:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if error is None and self.judged:
+                self.judge()
+        except AssertionError:
+            self.tell_logs()
+            raise
+        finally:
+            if error is not None:
+                self.tell_logs()
+            self.stop()
+
+    def start(self) -> None:
+        """All members; back when one of them leads and all are registered."""
+        for i in range(self.supervisors):
+            self.members.append(self._new_member(i))
+        for i in range(self.supervisors):
+            self.start_member(i)
+        self.wait_complete()
+
+    def start_member(self, i: int) -> Member:
+        """Start member ``i``, again if it has ended."""
+        member = self.members[i]
+        assert not member.running
+        self._write_config(member)
+        member.starts += 1
+        with (member.directory / "supervisor.log").open("ab") as log:
+            member.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", "run", "--config",
+                 str(member.config)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._env(), start_new_session=True,
+            )
+        return member
+
+    def wait_complete(self, timeout_s: float = PATIENCE_S) -> None:
+        """Every member that runs is registered, and one of them leads."""
+
+        def complete() -> bool:
+            with contextlib.suppress(SupervisorError):
+                there = self.client.children(self.layout.supervisors) or ()
+                up = {member.id for member in self.members if member.running}
+                return up == set(there) and self.leader_id() in up
+            return False
+
+        wait_until(complete, timeout_s, "a leader and all members")
+
+    def stop(self) -> None:
+        """End every process of this fleet. Idempotent."""
+        groups = self._cgroups()
+        for _ in range(50):
+            ours = list(self.processes())
+            for process in ours:
+                processes.kill(process)
+            for member in self.members:
+                if member.process is not None:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        member.process.wait(0.1)
+            if not ours:
+                break
+            time.sleep(0.05)
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        for group in groups:
+            with contextlib.suppress(OSError):
+                group.rmdir()
+
+    def processes(self) -> Iterator[ProcessId]:
+        """Whatever lives and carries our witness in its environment: supervisors, sentinels, shims, twins, drivers."""
+        mark = f"WITNESS={self.witness_file}\0".encode()
+        for found in processes.all_stats():
+            try:
+                environment = Path(f"/proc/{found.pid}/environ").read_bytes()
+            except OSError:
+                continue
+            if mark in environment and not found.dead:
+                yield ProcessId(found.pid, found.start_ticks, processes.boot_id())
+
+    def restore(self) -> None:
+        """For a fleet that tests share: everybody is up again, nobody is stopped, no job is registered."""
+        for process in self._stopped_pids:
+            self._signal_process(process, signal.SIGCONT)
+        self._stopped_pids.clear()
+        for i, member in enumerate(self.members):
+            if not member.running:
+                self.start_member(i)
+        self.wait_complete()
+        for row in self.list():
+            self.cancel(row["name"])
+
+    def judge(self) -> None:
+        """The independent judge: everything that the drivers wrote down, against what the user was told."""
+        found = checker.violations(self.notes(), self.acknowledged, grace_s=self.grace_s)
+        assert not found, "\n".join(found)
+
+    def tell_logs(self) -> None:
+        """Into the report of a failed test."""
+        for member in self.members:
+            print(f"--- {member.id}, last lines\n" + "\n".join(member.log.splitlines()[-40:]))
+            for log in sorted(member.attempts_dir.glob("*/shim.log")):
+                print(f"--- {member.id} {log.parent.name} shim.log\n{log.read_text(errors='replace')[-2000:]}")
+
+    # -- members --------------------------------------------------------------------------------------------------------
+
+    def leader_id(self) -> str | None:
+        """Who says that it leads; None: nobody."""
+        path = self.layout.leader
+        found = seen(LeaderHint, self.client.read(path), path)
+        return found.record.supervisor if isinstance(found, Found) else None
+
+    def epoch(self) -> int:
+        """Of the present leader; 0: nobody leads."""
+        path = self.layout.leader
+        found = seen(LeaderHint, self.client.read(path), path)
+        return found.record.epoch if isinstance(found, Found) else 0
+
+    def leader(self, timeout_s: float = PATIENCE_S) -> Member:
+        """Waits for one that runs."""
+
+        def leading() -> Member | None:
+            with contextlib.suppress(SupervisorError):
+                leads = self.leader_id()
+                return next((m for m in self.members if m.running and m.id == leads), None)
+            return None
+
+        return wait_until(leading, timeout_s, "a leader")
+
+    def standby(self) -> Member:
+        leader = self.leader()
+        return next(member for member in self.members if member is not leader and member.running)
+
+    def number(self, member: Member) -> int:
+        return self.members.index(member)
+
+    def signal_member(self, member: Member, number: int) -> None:
+        """SIGKILL is waited for."""
+        process = processes.identify(member.pid)
+        assert process is not None and member.process is not None
+        self._signal_process(process, number)
+        if number == signal.SIGKILL:
+            member.process.wait(10)
+
+    def kill(self, member: Member) -> float:
+        """kill -9; returns BOOTTIME of the signal."""
+        at_s = boottime_s()
+        self.signal_member(member, signal.SIGKILL)
+        return at_s
+
+    def wait_new_leader(self, old_epoch: int, timeout_s: float = PATIENCE_S) -> Member:
+        """A leader of a later epoch."""
+
+        def led() -> bool:
+            with contextlib.suppress(SupervisorError):
+                return self.epoch() > old_epoch
+            return False
+
+        wait_until(led, timeout_s, f"a leader after epoch {old_epoch}")
+        return self.leader()
+
+    # -- commands -------------------------------------------------------------------------------------------------------
+
+    def cli(self, *words: str, member: int = 0) -> Said:
+        """A command, in this process: what it printed and its exit code. Not from two threads at once."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run_command([*words, "--config", str(self._command_config())])
+        return Said(code, out.getvalue(), err.getvalue())
+
+    def ok(self, *words: str) -> Said:
+        said = self.cli(*words)
+        assert said.code == 0, f"{' '.join(words)}: exit code {said.code}: {said.err}"
+        return said
+
+    def submit(self, name: str, *, suspended: bool = False, **spec: Any) -> str:
+        """Submit a job; returns its uid. ``spec``: keys of the spec; ``knobs`` are for the light driver."""
+        words = ("submit", str(self.spec_file(name, **spec)), *(("--suspended",) if suspended else ()))
+        self.ok(*words)
+        return self.uid(name)
+
+    def submit_many(self, names: Sequence[str], **spec: Any) -> None:
+        self.ok("submit", *(str(self.spec_file(name, **spec)) for name in names))
+
+    def spec_file(self, name: str, *, knobs: dict[str, Any] | None = None, **spec: Any) -> Path:
+        """Write the spec of ``name`` with an application of its own, as a user would."""
+        directory = self.directory / "specs"
+        directory.mkdir(parents=True, exist_ok=True)
+        application = directory / f"{name}.py"
+        application.write_text(f"# {json.dumps({'beat_s': 0.05, 'batch_s': 0.2, **(knobs or {})})}\n")
+        body = {
+            "name": name, "application": application.name, "checkpoint": f"file://{self.directory}/checkpoints/{name}",
+            "resources": {"memory": "64m"}, **spec,
+        }
+        path = directory / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(body))
+        return path
+
+    def cancel(self, name: str) -> str:
+        """Cancel, and note when it was acknowledged: from then on the uid must never start (I2). Returns the uid."""
+        done = self.ok("cancel", name, "-o", "json").document
+        self.note_cancelled(name, done["uid"])
+        return str(done["uid"])
+
+    def note_cancelled(self, name: str, uid: str) -> None:
+        self.acknowledged.append(Acknowledged(name, uid, boottime_s()))
+
+    def list(self, *words: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.ok("list", "-o", "json", *words).document
+        return rows
+
+    def show(self, name: str) -> dict[str, Any]:
+        document: dict[str, Any] = self.ok("show", name, "-o", "json").document
+        return document
+
+    def status(self) -> dict[str, Any]:
+        document: dict[str, Any] = self.ok("status", "-o", "json").document
+        return document
+
+    def uid(self, name: str) -> str:
+        return str(self.show(name)["uid"])
+
+    def wait_state(self, name: str, *states: str, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
+        """The document of ``show`` once the job is in one of ``states``."""
+        last: dict[str, Any] = {}
+
+        def reached() -> bool:
+            said = self.cli("show", name, "-o", "json")
+            if said.code == 0:
+                last.clear()
+                last.update(said.document)
+            return said.code == 0 and last["state"] in states
+
+        try:
+            wait_until(reached, timeout_s, f"{name} {'|'.join(states)}", period_s=0.15)
+        except AssertionError as error:
+            brief = {key: last.get(key) for key in ("state", "reason", "attempt", "supervisor", "failures")}
+            raise AssertionError(f"{error}; it is {brief}") from None
+        return last
+
+    # -- attempts -------------------------------------------------------------------------------------------------------
+
+    def run_dir(self, name: str, uid: str | None = None) -> Path:
+        """The run directory of the newest attempt of the (newest) uid of ``name``, on whichever host."""
+        uid = uid or self.uid(name)
+        found = [path for member in self.members for path in member.attempts_dir.glob(f"{uid}.*")]
+        assert found, f"no run directory of {name} ({uid})"
+        return max(found, key=lambda path: int(path.name.rpartition(".")[2]))
+
+    def process(self, name: str, file: str = SHIM, uid: str | None = None) -> ProcessId:
+        """Shim, twin or driver's root of the newest attempt."""
+        record = run_dir.read_process(str(self.run_dir(name, uid) / file))
+        assert record is not None, f"{name} has no {file}"
+        return record.process
+
+    def child(self, name: str) -> ProcessId:
+        """The driver's child (knob ``child``): what the Python process is under a JVM."""
+        starts = [note for note in self.notes(name) if note.event == "start" and note.role == "child"]
+        process = processes.identify(starts[-1].pid)
+        assert process is not None
+        return process
+
+    def signal(self, process: ProcessId, number: int) -> None:
+        assert self._signal_process(process, number), f"process {process.pid} is gone already"
+
+    def host_of(self, name: str) -> Member:
+        """The member that hosts the newest attempt."""
+        directory = self.run_dir(name)
+        return next(member for member in self.members if directory.parent == member.attempts_dir)
+
+    def wait_gone(self, *gone: ProcessId, timeout_s: float = PATIENCE_S) -> None:
+        wait_until(lambda: not any(processes.alive(process) for process in gone), timeout_s, "processes to end")
+
+    # -- the witness ----------------------------------------------------------------------------------------------------
+
+    def notes(self, name: str | None = None, uid: str | None = None) -> list[Note]:
+        """What the drivers wrote down, of one job or of one uid."""
+        notes = checker.read(self.witness_file)
+        return [n for n in notes if (name is None or n.job == name) and (uid is None or n.uid == uid)]
+
+    def starts(self, name: str, uid: str | None = None) -> list[Note]:
+        """Starts of driver roots, in the order of their time."""
+        return [n for n in self.notes(name, uid) if n.event == "start" and n.role == "driver"]
+
+    def last_batch(self, name: str) -> int:
+        return max((n.batch_id for n in self.notes(name) if n.batch_id is not None), default=-1)
+
+    def wait_batches(self, name: str, more: int = 3, timeout_s: float = PATIENCE_S) -> int:
+        """Until the driver has committed ``more`` batches from now on; the newest batch id then."""
+        wanted = self.last_batch(name) + more
+        wait_until(lambda: self.last_batch(name) >= wanted, timeout_s, f"{more} more batches of {name}")
+        return self.last_batch(name)
+
+    def wait_attempt(self, name: str, attempt: int, timeout_s: float = PATIENCE_S, uid: str | None = None) -> Note:
+        """The start of that attempt's driver, or of a later one."""
+
+        def started() -> Note | None:
+            return next((n for n in self.starts(name, uid) if n.attempt >= attempt), None)
+
+        return wait_until(started, timeout_s, f"attempt {attempt} of {name}")
+
+    def alive_pids(self, name: str, uid: str | None = None) -> list[int]:
+        """Pids of the job's driver processes that live now (a stopped one does, a zombie does not)."""
+        own = {process.pid for process in self.processes()}
+        return sorted({n.pid for n in self.notes(name, uid)} & own)
+
+    def assert_undisturbed(self, *names: str) -> None:
+        """One start ever, and the driver goes on making batches."""
+        for name in names:
+            self.wait_batches(name, 2)
+            starts = self.starts(name)
+            assert [n.attempt for n in starts] == [1], f"{name} was restarted: {starts}"
+
+    # -- the rest -------------------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> ZooClient:
+        """A session of the test's own for looking into the registry; a new one after it was lost."""
+        if self._client is None or self._client.link in ("lost", "closed"):
+            if self._client is not None:
+                self._client.close()
+            self._client = ZooClient(self.ensemble.hosts, 10.0)
+            self._client.start()
+            self._client.wait_connected(PATIENCE_S)
+        return self._client
+
+    def _signal_process(self, process: ProcessId, number: int) -> bool:
+        pidfd = processes.open_pidfd(process)
+        if pidfd is None:
+            return False
+        try:
+            sent = processes.send_signal(pidfd, number)
+        finally:
+            os.close(pidfd)
+        (self._stopped_pids.add if number == signal.SIGSTOP else self._stopped_pids.discard)(process)
+        return sent
+
+    def _new_member(self, i: int) -> Member:
+        directory = self.directory / f"s{i}"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "supervisor.log").touch()
+        return Member(f"s{i}", directory, self.through.get(i, self.ensemble.hosts))
+
+    def _write_config(self, member: Member) -> None:
+        member.config.write_text(yaml.safe_dump(self._settings(member.hosts) | {
+            "supervisor": {
+                "id": member.id, "http": "127.0.0.1:0", "runtime_dir": str(member.directory / "run"),
+                "log_dir": str(member.directory / "log"),
+                "capacity": {"memory": "4g", "drivers": 20, "starting": 10, **self.capacity},
+            },
+        }))
+
+    def _settings(self, hosts: str) -> dict[str, Any]:
+        return {
+            "cluster": "fleet",
+            "zookeeper": {"hosts": hosts, "root": self.root, "session_timeout": f"{self.session_s}s"},
+            "store": {"url": self.store},
+            "spark": {"home": str(FAKE_SPARK)},
+            "defaults": {
+                "lease": f"{self.lease_s}s", "stop_grace": f"{self.grace_s}s",
+                "restart": {"strategy": "exponential", "initial": "200ms", "max": "2s", "jitter": 0.0},
+                **self.defaults,
+            },
+        }
+
+    def _command_config(self) -> Path:
+        """What a user on some other host has."""
+        path = self.directory / "user.yaml"
+        if not path.exists():
+            path.write_text(yaml.safe_dump(self._settings(self.ensemble.hosts)))
+        return path
+
+    def _env(self) -> dict[str, str]:
+        keep = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+        return {**keep, "WITNESS": str(self.witness_file)}
+
+    def _cgroups(self) -> list[Path]:
+        groups = []
+        for member in self.members:
+            for launch in member.attempts_dir.glob("*/launch.json"):
+                with contextlib.suppress(OSError, ValueError):
+                    group = json.loads(launch.read_bytes()).get("cgroup")
+                    if group:
+                        groups.append(Path(group))
+        return groups
+
+
+def eventually(check: Callable[[], bool], timeout_s: float, what: str) -> None:
+    """``check`` may raise what the product raises while it can't be reached."""
+
+    def passes() -> bool:
+        with contextlib.suppress(SupervisorError):
+            return check()
+        return False
+
+    wait_until(passes, timeout_s, what)

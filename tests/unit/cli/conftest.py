@@ -1,0 +1,76 @@
+"""The whole command line in this process, on an ensemble in memory and a real file store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor import wiring
+from supervisor.cli.main import run_command
+from tests.fakes.offices import ROOT, Bench
+
+
+@dataclass
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Terminal:
+    """Where a user sits: ``run("cancel", "a")``. ``bench`` is what ZooKeeper holds."""
+
+    bench: Bench
+    home: Path
+    capsys: pytest.CaptureFixture[str]
+
+    @property
+    def config(self) -> Path:
+        return self.home / "supervisor.yaml"
+
+    def run(self, *arguments: str) -> Ran:
+        self.capsys.readouterr()
+        code = run_command([*arguments])
+        out, err = self.capsys.readouterr()
+        return Ran(code, out, err)
+
+    def spec(self, name: str, text: str = "", file: str = "") -> str:
+        """A spec with an application beside it; returns its path. ``text``: more lines."""
+        (self.home / "app.py").write_text("print('hello')\n")
+        path = self.home / (file or f"{name}.yaml")
+        checkpoint = "" if "checkpoint:" in text else f"checkpoint: s3://bucket/{name}\n"
+        path.write_text(f"name: {name}\napplication: app.py\n{checkpoint}{text}\n")
+        return str(path)
+
+    def submit(self, name: str) -> str:
+        """Returns the uid."""
+        ran = self.run("submit", self.spec(name), "-o", "json")
+        assert ran.code == 0, ran.err
+        uid: str = ran.json[0]["uid"]
+        return uid
+
+
+@pytest.fixture
+def terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> Terminal:
+    bench = Bench(founded=False)
+    keep: Callable[..., Any] = lambda _hosts, _timeout_s: bench.sessions()  # noqa: E731
+    monkeypatch.setattr(wiring, "keep_session", keep)
+    terminal = Terminal(bench, tmp_path, capsys)
+    terminal.config.write_text(
+        f"cluster: test\nzookeeper: {{hosts: 'zk:2181', root: {ROOT}}}\nstore: {{url: 'file://{tmp_path}/store'}}\n"
+        f"supervisor: {{id: host-a, log_dir: {tmp_path}/log, runtime_dir: {tmp_path}/run}}\n"
+    )
+    monkeypatch.setenv("SPARK_SUPERVISOR_CONFIG", str(terminal.config))
+    return terminal

@@ -1,0 +1,172 @@
+"""``logs``: the files of this host, over rotations and attempts, and where to look for the others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from supervisor.cli import logs
+from supervisor.model.records import OwnState, noted
+from supervisor.shim.output import RotatedFile
+from tests.fakes.offices import AT
+from tests.unit.cli.conftest import Terminal
+from tests.waiting import wait_until
+
+
+def output_of(terminal: Terminal, uid: str, attempt: int = 1) -> Path:
+    path = terminal.home / "log" / "a" / f"{uid}.{attempt}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@pytest.fixture
+def uid(terminal: Terminal) -> str:
+    """A job whose first attempt runs on this supervisor."""
+    uid = terminal.submit("a")
+    terminal.bench.run("a")
+    return uid
+
+
+def test_the_latest_attempt_over_its_rotated_files_as_the_shim_writes_them(terminal: Terminal, uid: str) -> None:
+    file = RotatedFile(str(output_of(terminal, uid)), max_bytes=10, keep=12)
+    lines = [f"line {number:03}\n" for number in range(25)]
+    for line in lines:
+        file.write(line.encode())
+    file.close()
+    ran = terminal.run("logs", "a")
+    assert ran.code == 0
+    assert ran.out == "".join(lines[-len(ran.out.splitlines()):]) and len(ran.out.splitlines()) > 10
+
+
+def test_bytes_are_printed_as_they_were_written(terminal: Terminal, uid: str) -> None:
+    output_of(terminal, uid).write_bytes(b"gr\xc3\xbc\xc3\x9fe \xff\n")
+    call = [sys.executable, "-c", f"import sys; from supervisor.cli.logs import _write, _pieces; from pathlib import Path; "
+            f"_write(_pieces(Path({str(output_of(terminal, uid))!r})))"]
+    assert subprocess.run(call, capture_output=True, check=True).stdout == b"gr\xc3\xbc\xc3\x9fe \xff\n"
+
+
+def test_one_document(terminal: Terminal, uid: str) -> None:
+    output_of(terminal, uid).write_text("hello\n")
+    ran = terminal.run("logs", "a", "-o", "json")
+    assert ran.json == {
+        "name": "a", "uid": uid, "attempt": 1, "path": str(output_of(terminal, uid)), "output": "hello\n",
+    }
+    assert terminal.run("logs", "a", "-f", "-o", "json").code == 2
+
+
+def test_an_earlier_attempt(terminal: Terminal, uid: str) -> None:
+    output_of(terminal, uid, 1).write_text("first\n")
+    output_of(terminal, uid, 2).write_text("second\n")
+    terminal.bench.set_own("a", OwnState.CLAIMED, attempt=2)
+    assert terminal.run("logs", "a").out == "second\n"
+    assert terminal.run("logs", "a", "--attempt", "1").out == "first\n"
+    assert terminal.run("logs", "a", "--attempt", "3").code == 1
+
+
+def test_after_a_cancel_the_last_attempt_is_still_shown(terminal: Terminal, uid: str) -> None:
+    output_of(terminal, uid).write_text("bye\n")
+    terminal.run("cancel", "a")
+    assert terminal.run("logs", "a").out == "bye\n"
+
+
+def test_another_host_is_named_with_the_path(terminal: Terminal, uid: str) -> None:
+    terminal.config.write_text(terminal.config.read_text().replace("id: host-a", "id: host-b"))
+    ran = terminal.run("logs", "a")
+    assert (ran.code, ran.out) == (1, "")
+    assert "ran on host-a.example" in ran.err and str(output_of(terminal, uid)) in ran.err
+
+
+def test_an_earlier_attempt_on_another_host_is_named_by_its_supervisor(terminal: Terminal, uid: str) -> None:
+    history = noted((), AT, "claimed", 1, "host-z")
+    terminal.bench.set_own("a", OwnState.CLAIMED, attempt=2, history=history)
+    ran = terminal.run("logs", "a", "--attempt", "1")
+    assert ran.code == 1 and "ran on host-z" in ran.err
+
+
+def test_nothing_yet(terminal: Terminal) -> None:
+    terminal.submit("a")
+    ran = terminal.run("logs", "a")
+    assert ran.code == 1 and "has had no attempt yet" in ran.err
+    terminal.bench.run("a")
+    ran = terminal.run("logs", "a")
+    assert ran.code == 1 and "has written nothing yet" in ran.err
+
+
+# -- following --------------------------------------------------------------------------------------------------------
+
+
+class Reader(threading.Thread):
+    """Collects what ``_tail`` yields."""
+
+    def __init__(self, path: Path, is_over: Callable[[], bool]) -> None:
+        super().__init__(daemon=True)
+        self.text = b""
+        self._pieces = logs._tail(path, is_over)
+        self.start()
+
+    def run(self) -> None:
+        for piece in self._pieces:
+            self.text += piece
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "PERIOD_S", 0.01)
+    monkeypatch.setattr(logs, "ASK_EVERY_S", 0.0)
+
+
+@pytest.mark.usefixtures("quick")
+def test_following_over_a_rotation_loses_nothing(tmp_path: Path) -> None:
+    path, over = tmp_path / "x.log", threading.Event()
+    reader = Reader(path, over.is_set)      # the file is not there yet
+    path.write_text("1\n")
+    wait_until(lambda: reader.text == b"1\n", what="the first line")
+    with path.open("a") as file:
+        file.write("2\n")
+    os.replace(path, f"{path}.1")
+    path.write_text("3\n")
+    wait_until(lambda: reader.text == b"1\n2\n3\n", what="the line after the rotation")
+    with path.open("a") as file:
+        file.write("4\n")
+    over.set()
+    reader.join(10)
+    assert reader.text == b"1\n2\n3\n4\n"
+
+
+@pytest.mark.usefixtures("quick")
+def test_following_goes_on_with_the_next_attempt_and_ends_with_the_job(
+    terminal: Terminal, uid: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output_of(terminal, uid, 1).write_text("first\n")
+    story = iter(("second attempt", "cancel"))
+
+    def next_chapter(_seconds: float) -> None:
+        chapter = next(story, "")
+        if chapter == "second attempt":
+            output_of(terminal, uid, 2).write_text("second\n")
+            terminal.bench.set_own("a", OwnState.CLAIMED, attempt=2)
+        elif chapter == "cancel":
+            terminal.bench.commands().cancel("a")
+
+    monkeypatch.setattr(logs.time, "sleep", next_chapter)
+    ran = terminal.run("logs", "a", "-f")
+    assert (ran.code, ran.out) == (0, "first\nsecond\n")
+    assert "attempt 2" in ran.err
+
+
+@pytest.mark.usefixtures("quick")
+def test_following_to_another_host_ends_with_its_name(
+    terminal: Terminal, uid: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output_of(terminal, uid, 1).write_text("first\n")
+    terminal.config.write_text(terminal.config.read_text().replace("id: host-a", "id: host-b"))
+    move = lambda _seconds: terminal.bench.set_own("a", OwnState.CLAIMED, attempt=2)  # noqa: E731
+    monkeypatch.setattr(logs.time, "sleep", move)
+    ran = terminal.run("logs", "a", "-f")
+    assert (ran.code, ran.out) == (1, "first\n") and "ran on host-a.example" in ran.err

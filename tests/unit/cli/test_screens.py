@@ -1,0 +1,137 @@
+"""``list``, ``show`` and ``status`` as a person and as a script see them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from supervisor.cli import output
+from supervisor.model.records import Cause, Progress
+from tests.fakes.offices import AT
+from tests.unit.cli.conftest import Terminal
+
+
+def test_list_says_why_a_job_waits(terminal: Terminal) -> None:
+    terminal.submit("a")
+    assert terminal.run("list", "-o", "json").json[0]["reason"] == "no supervisor is up"
+    terminal.bench.join("host-a", drivers=1)
+    assert "but no supervisor leads at the moment" in terminal.run("list", "-o", "json").json[0]["reason"]
+    terminal.bench.zoo.put(terminal.bench.layout.leader, b"{}")
+    assert "waiting for the leader" in terminal.run("list", "-o", "json").json[0]["reason"]
+    terminal.submit("b")
+    terminal.bench.run("a")
+    row = {row["name"]: row for row in terminal.run("list", "-o", "json").json}["b"]
+    assert (row["state"], row["reason"]) == ("pending", "no room: host-a has all its 1 drivers")
+    assert terminal.run("show", "b", "-o", "json").json["reason"] == row["reason"]
+
+
+def test_list_says_that_the_cluster_is_paused(terminal: Terminal) -> None:
+    terminal.submit("a")
+    terminal.bench.zoo.put(terminal.bench.layout.pause, b"")
+    assert terminal.run("list", "-o", "json").json[0]["reason"] == "the cluster is paused"
+    assert terminal.run("status", "-o", "json").json["paused"] is True
+
+
+def test_the_table_has_a_line_per_job(terminal: Terminal) -> None:
+    terminal.submit("a")
+    terminal.bench.run("a", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, None))
+    head, line = terminal.run("list").out.splitlines()
+    assert head.split() == ["NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"]
+    assert re.fullmatch(r"a +running +\d+\w +1 +host-a\.example +41 +20\.2 +running on host-a\.example", line)
+    wide = terminal.run("list", "-o", "wide").out.splitlines()[1]
+    assert "s3://bucket/a" in wide and " 101 " in wide
+    assert "\033" not in head + line + wide
+
+
+def test_all_shows_what_is_hidden(terminal: Terminal) -> None:
+    terminal.submit("a")
+    terminal.run("cancel", "a")
+    assert terminal.run("list", "-o", "json").json == []
+    assert [row["state"] for row in terminal.run("list", "--all", "-o", "json").json] == ["cancelled"]
+
+
+def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
+    uid = terminal.submit("a")
+    terminal.bench.exit("a", Cause.USER_ERROR)
+    shown = terminal.run("show", "a", "-o", "json").json
+    listed = terminal.run("list", "-o", "json").json[0]
+    assert {key: shown[key] for key in listed if key != "reason"} == {k: v for k, v in listed.items() if k != "reason"}
+    assert set(shown) - set(listed) == {"history", "spec", "spec_error"}
+    assert [set(entry) for entry in shown["history"]] == [{"at", "event", "attempt", "detail"}] * len(shown["history"])
+    assert {entry["event"] for entry in shown["history"]} == {"submitted", "user_error"}
+    assert shown["spec"]["name"] == "a" and shown["uid"] == uid and shown["spec_error"] is None
+    text = terminal.run("show", "a").out
+    assert "user_error" in text and "checkpoint: s3://bucket/a" in text
+
+
+def test_show_takes_the_live_uid_else_the_newest(terminal: Terminal) -> None:
+    first = terminal.submit("a")
+    terminal.run("cancel", "a")
+    assert terminal.run("show", "a", "-o", "json").json["uid"] == first
+    second = terminal.submit("a")
+    assert terminal.run("show", "a", "-o", "json").json["uid"] == second
+    terminal.run("cancel", "a")
+    shown = terminal.run("show", "a", "-o", "json").json
+    assert (shown["uid"], shown["state"]) == (second, "cancelled")
+    assert shown["spec"]["name"] == "a"
+    assert [entry["event"] for entry in shown["history"]] == ["submitted", "cancelled"]
+
+
+def test_show_of_an_altered_spec_tells_why_there_is_none(terminal: Terminal) -> None:
+    terminal.submit("a")
+    path = terminal.home / "store" / terminal.bench.ref("a").record.spec.key
+    path.write_bytes(path.read_bytes().replace(b"local[2]", b"local[9]"))
+    shown = terminal.run("show", "a", "-o", "json")
+    assert shown.code == 0 and shown.json["spec"] is None and "sha256" in shown.json["spec_error"]
+    told = terminal.run("show", "a")
+    assert told.code == 0 and "can't be shown" in told.err
+
+
+def test_show_of_a_corrupt_record(terminal: Terminal) -> None:
+    terminal.submit("a")
+    terminal.bench.zoo.put(terminal.bench.layout.job("a"), b"{")
+    shown = terminal.run("show", "a", "-o", "json")
+    assert shown.code == 0
+    assert (shown.json["state"], shown.json["uid"], shown.json["spec"], shown.json["history"]) == (
+        "quarantined", None, None, [],
+    )
+
+
+def test_status_for_a_person(terminal: Terminal) -> None:
+    terminal.submit("a")
+    terminal.bench.join("host-a")
+    text = terminal.run("status").out
+    assert "leader:     nobody" in text and "1 pending" in text and "0 of 20" in text
+
+
+def test_control_characters_of_an_application_never_reach_the_terminal(terminal: Terminal) -> None:
+    terminal.submit("a")
+    terminal.bench.exit("a")
+    from dataclasses import replace
+
+    own = terminal.bench.own("a")
+    terminal.bench.put(terminal.bench.layout.own("a"), replace(own, reason="\033[2J\x07 boom", permanent=True))
+    for arguments in (["list"], ["show", "a"]):
+        text = terminal.run(*arguments).out
+        assert "boom" in text and "\033" not in text and "\x07" not in text
+
+
+def test_watch_is_for_people(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert terminal.run("list", "--watch", "-o", "json").code == 2
+    rounds = iter([None])
+
+    def once(_seconds: float) -> None:
+        if next(rounds, "over") == "over":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("supervisor.cli.listing.time.sleep", once)
+    ran = terminal.run("list", "--watch")
+    assert ran.code == 130 and ran.out.count("NAME") == 2
+
+
+@pytest.mark.parametrize(("passed_s", "shown"), [(0, "0s"), (119, "119s"), (121, "2m"), (7300, "2h"), (200_000, "2d")])
+def test_ages(monkeypatch: pytest.MonkeyPatch, passed_s: int, shown: str) -> None:
+    monkeypatch.setattr(output.time, "time", lambda: 1_795_221_000.0 + passed_s)
+    assert output.age("2026-11-21T00:30:00Z") == shown
+    assert output.age(None) == output.age("yesterday") == "-"

@@ -1,0 +1,70 @@
+"""Who rang: own rings are known, one foreign ring is named, more mean that nobody knows."""
+
+from __future__ import annotations
+
+from supervisor.model.transaction import Create, SetData, Transaction
+from supervisor.observe.bell import Bell, Rung
+from tests.fakes.zookeeper import MemoryZoo
+
+NOTHING = Rung(frozenset(), more=False)
+
+
+class Rig:
+    def __init__(self) -> None:
+        zoo = MemoryZoo()
+        self.client = zoo.client()
+        self.client.start()
+        self.client.commit(Transaction("t", "1", (Create("/bell", b""),)))
+        self.woken = 0
+        self.bell = Bell(self.client, "/bell", self.wake)
+        self.bell.look()
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def ring(self, name: str) -> int:
+        version = self.client.commit(Transaction("t", "2", (SetData("/bell", name.encode(), -1),))).versions[0]
+        assert version is not None
+        return version
+
+
+def test_the_first_look_knows_nothing() -> None:
+    rig = Rig()
+    assert Bell(rig.client, "/bell", rig.wake).look() == Rung(frozenset(), more=True)
+
+
+def test_one_ring_names_its_job_and_wakes_once() -> None:
+    rig = Rig()
+    rig.ring("a")
+    assert rig.woken == 1
+    assert rig.bell.look() == Rung(frozenset({"a"}), more=False)
+    assert rig.bell.look() == NOTHING
+
+
+def test_two_rings_name_the_last_and_say_that_there_were_more() -> None:
+    rig = Rig()
+    rig.ring("a")
+    rig.ring("b")
+    assert rig.bell.look() == Rung(frozenset({"b"}), more=True)
+
+
+def test_own_rings_are_no_news() -> None:
+    rig = Rig()
+    rig.bell.note_own(rig.ring("a"))
+    assert rig.bell.look() == NOTHING
+
+
+def test_a_foreign_ring_between_own_ones_is_not_forgotten() -> None:
+    rig = Rig()
+    rig.bell.note_own(rig.ring("a"))
+    rig.ring("foreign")
+    rig.bell.note_own(rig.ring("c"))
+    assert rig.bell.look() == Rung(frozenset(), more=True)
+
+
+def test_the_watch_is_set_again_after_it_fired() -> None:
+    rig = Rig()
+    for name in "abc":
+        rig.ring(name)
+        rig.bell.look()
+    assert rig.woken == 3

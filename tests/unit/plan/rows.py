@@ -1,0 +1,71 @@
+"""Rows and views for tests of the plan, written down in one line each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from supervisor.model.lease_terms import full_wait_s
+from supervisor.model.records import (
+    BlobRef,
+    Cause,
+    Cleanliness,
+    Desired,
+    Driver,
+    Entry,
+    JobRef,
+    Lease,
+    Member,
+    Outcome,
+    Ownership,
+    OwnState,
+    Phase,
+    Result,
+    Terms,
+)
+from supervisor.model.restart import RestartPolicy
+from supervisor.model.seen import Found
+from supervisor.model.view import LeaseSight, Leftover, Row, View
+
+NOW_S = 10_000.0
+LEASE_S = 30.0
+WAIT_S = full_wait_s(LEASE_S) + 0.001      # what NOW_S - (NOW_S - w) rounds away
+HOST = Member("s1", "host1", "boot", "", 1000, 10, 2, "", "")
+
+
+def job(name: str = "j", uid: str = "u1", desired: Desired = Desired.RUNNING, **changes: Any) -> Found[JobRef]:
+    terms = Terms(100, 0, True, LEASE_S, 20.0, 60.0, None, RestartPolicy(jitter=0.0))
+    terms = replace(terms, **{key: changes.pop(key) for key in list(changes) if hasattr(terms, key)})
+    record = JobRef(name, uid, 1, BlobRef("k", "0", 1), desired, "n1", terms, "t", Entry("t", "submitted"), "op")
+    version = changes.pop("version", 3)
+    return Found(replace(record, **changes), version)
+
+
+def own(state: OwnState, uid: str = "u1", **changes: Any) -> Found[Ownership]:
+    record = Ownership(
+        state, "op", newest_uid=uid, uid=uid, attempt=2, claim="c", revision=1, supervisor="s1", host="host1",
+        memory=100, claims=2, restart_nonce="n1", job_version=3,
+    )
+    return Found(replace(record, **changes), 7, 70)
+
+
+def lease(silent_s: float = 0.0, phase: Phase = Phase.RUNNING, uid: str = "u1", **changes: Any) -> LeaseSight:
+    record = Lease("j", uid, 2, "c", LEASE_S, 20.0, phase, Driver("host1", 1), "t")
+    return LeaseSight(Found(replace(record, **changes), 5, 50), NOW_S - silent_s, NOW_S)
+
+
+def leftover(uid: str = "u1", outcome: Outcome = Outcome.CANCELLED) -> Leftover:
+    result = Result("j", uid, outcome, Cleanliness.DIRTY, 1, None, None, 2, 2, "why", "t", "t", "op")
+    return Leftover(Found(result, 0))
+
+
+def row(**parts: Any) -> Row:
+    return Row(**{"name": "j", "own_seen_s": NOW_S, **parts})
+
+
+def view(*rows: Row, **parts: Any) -> View:
+    return View(**{"rows": {r.name: r for r in rows}, "members": {"s1": HOST}, "epoch": 4, **parts})
+
+
+def exited(cause: Cause = Cause.USER_ERROR, **changes: Any) -> Found[Ownership]:
+    return own(OwnState.EXITED, cause=cause, reason=f"ended: {cause.value}", ran_s=5.0, **changes)

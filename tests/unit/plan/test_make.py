@@ -1,0 +1,234 @@
+"""The plan of one row at a time: cell by cell, as DESIGN §8 says. No mock: views in, plans out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from supervisor.model.actions import Assign, Bury, CleanUp, Conclude, Drain, Revoke, SuspendExhausted, Unassign
+from supervisor.model.records import Cause, Desired, Outcome, OwnState, Phase
+from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
+from supervisor.model.seen import Found, Unreadable
+from supervisor.model.view import LeaseSight, Row
+from supervisor.plan.check import violations
+from supervisor.plan.make import Policy, make_plan
+from tests.unit.plan.rows import (
+    HOST,
+    NOW_S,
+    WAIT_S,
+    exited,
+    job,
+    lease,
+    leftover,
+    own,
+    row,
+    view,
+)
+
+SUSPENDED = Desired.SUSPENDED
+S = OwnState
+
+
+def planned(*rows: Row, **parts: Any) -> list[Any]:
+    seen = view(*rows, **parts)
+    plan = make_plan(seen, Policy(60.0), NOW_S)
+    assert violations(seen, plan) == ()
+    assert plan == make_plan(seen, Policy(60.0), NOW_S)
+    return list(plan.actions)
+
+
+def kinds(*rows: Row, **parts: Any) -> list[type]:
+    return [type(action) for action in planned(*rows, **parts)]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "expected"),
+    [
+        ("first attempt", {"ref": job(), "own": own(S.VACANT, uid="")}, [Assign]),
+        ("vacant, suspended", {"ref": job(desired=SUSPENDED), "own": own(S.VACANT)}, []),
+        ("assigned, left alone", {"ref": job(), "own": own(S.ASSIGNED)}, []),
+        ("assigned, job changed", {"ref": job(version=4), "own": own(S.ASSIGNED)}, [Unassign]),
+        ("assigned, host gone", {"ref": job(), "own": own(S.ASSIGNED, supervisor="s9")}, [Unassign]),
+        ("assigned, timed out", {"ref": job(), "own": own(S.ASSIGNED), "own_seen_s": NOW_S - 61}, [Unassign]),
+        ("assigned, suspended", {"ref": job(desired=SUSPENDED), "own": own(S.ASSIGNED)}, [Unassign]),
+        ("assigned, other uid", {"ref": job(), "own": own(S.ASSIGNED, uid="u0")}, [Unassign]),
+        ("claimed, adopted", {"ref": job(), "own": own(S.CLAIMED), "lease": lease()}, []),
+        ("claimed, lease not read yet", {"ref": job(), "own": own(S.CLAIMED)}, []),
+        ("claimed, new revision", {"ref": job(revision=2), "own": own(S.CLAIMED), "lease": lease()}, [Drain]),
+        ("claimed, restart", {"ref": job(restart_nonce="n2"), "own": own(S.CLAIMED), "lease": lease()}, [Drain]),
+        ("claimed, suspended", {"ref": job(desired=SUSPENDED), "own": own(S.CLAIMED), "lease": lease()}, [Drain]),
+        ("claimed, silent but not for W", {"ref": job(), "own": own(S.CLAIMED), "lease": lease(WAIT_S - 0.1)}, []),
+        ("claimed, silent for W", {"ref": job(), "own": own(S.CLAIMED), "lease": lease(WAIT_S)}, [Revoke]),
+        ("claimed, other uid", {"ref": job(), "own": own(S.CLAIMED, uid="u0"), "lease": lease(uid="u0")}, [Revoke]),
+        ("claimed, no reference", {"own": own(S.CLAIMED), "lease": lease(), "leftovers": (leftover(),)}, [Revoke]),
+        ("draining, waits", {"ref": job(), "own": own(S.DRAINING), "lease": lease(5)}, []),
+        ("draining, W over", {"ref": job(), "own": own(S.DRAINING), "lease": lease(WAIT_S)}, [Assign]),
+        (
+            "draining for longer than its grace and a lease",
+            {"ref": job(), "own": own(S.DRAINING), "lease": lease(1), "own_seen_s": NOW_S - 50.1}, [Revoke],
+        ),
+        ("draining, suspended, W", {"ref": job(desired=SUSPENDED), "own": own(S.DRAINING), "lease": lease(WAIT_S)}, [Bury]),
+        ("draining other, waits", {"ref": job(uid="u2"), "own": own(S.DRAINING), "lease": lease(5)}, []),
+        ("draining other, W", {"ref": job(uid="u2"), "own": own(S.DRAINING), "lease": lease(WAIT_S)}, [Assign]),
+        ("draining, cancelled, waits", {"own": own(S.DRAINING), "lease": lease(5), "leftovers": (leftover(),)}, []),
+        ("draining, cancelled, W", {"own": own(S.DRAINING), "lease": lease(WAIT_S), "leftovers": (leftover(),)}, [CleanUp]),
+        ("draining, nothing left", {"own": own(S.DRAINING), "lease": lease(WAIT_S)}, [Bury]),
+        ("revoked, waits", {"ref": job(), "own": own(S.REVOKED), "lease": lease(5)}, []),
+        ("revoked, W", {"ref": job(), "own": own(S.REVOKED), "lease": lease(WAIT_S)}, [Assign]),
+        ("exited, suspended", {"ref": job(desired=SUSPENDED), "own": exited()}, []),
+        ("exited, cancelled", {"own": exited(), "lease": lease(), "leftovers": (leftover(),)}, [CleanUp]),
+        ("exited other", {"ref": job(uid="u2"), "own": exited()}, [Assign]),
+        ("vacant, cancelled", {"own": own(S.VACANT), "lease": lease(), "leftovers": (leftover(),)}, [CleanUp]),
+        ("vacant, all clean", {"own": own(S.VACANT)}, []),
+        ("ownership absent", {"ref": job()}, []),
+        ("ownership unreadable", {"ref": job(), "own": Unreadable("broken", 3)}, []),
+        ("reference unreadable", {"ref": Unreadable("broken", 3), "own": own(S.CLAIMED), "lease": lease(WAIT_S)}, []),
+        ("a flaw", {"ref": job(), "own": own(S.VACANT), "flaws": ("half read",)}, []),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_cell(name: str, parts: dict[str, Any], expected: list[type]) -> None:
+    assert kinds(row(**parts)) == expected, name
+
+
+def test_the_first_attempt_of_a_uid_is_number_one_and_carries_no_failures() -> None:
+    (action,) = planned(row(ref=job(uid="u2"), own=exited(failures=5, charged=5)))
+    assert (action.account.failures, action.waited) == (0, None)
+
+
+def test_what_rests_on_the_full_wait_says_so() -> None:
+    sight = lease(WAIT_S)
+    (action,) = planned(row(ref=job(), own=own(S.REVOKED), lease=sight))
+    assert action.waited is not None
+    assert action.waited.lease is sight.seen
+    assert action.account.failures == 1, "a lost attempt counts for the back-off"
+    assert action.account.charged == 0, "but not for the budget"
+
+
+def test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be() -> None:
+    for seen in (None, lease(uid="u0").seen):
+        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=LeaseSight(seen, NOW_S - 200, NOW_S))) == []
+        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=LeaseSight(seen, NOW_S - 303, NOW_S))) == [Assign]
+
+
+def test_the_wait_counts_up_to_the_sending_of_the_last_read_not_up_to_now() -> None:
+    sight = LeaseSight(lease().seen, NOW_S - 10 * WAIT_S, NOW_S - 10 * WAIT_S + 1)
+    assert kinds(row(ref=job(), own=own(S.REVOKED), lease=sight)) == []
+
+
+class TestAfterAnExit:
+    def test_the_back_off_counts_from_the_leaders_first_sight(self) -> None:
+        parts = {"ref": job(), "own": exited(failures=2)}           # the third failure waits 4 s
+        assert kinds(row(**parts, own_seen_s=NOW_S - 3.9)) == []
+        assert kinds(row(**parts, own_seen_s=NOW_S - 4.0)) == [Assign]
+
+    def test_a_requested_stop_is_no_failure(self) -> None:
+        (action,) = planned(row(ref=job(), own=exited(Cause.STOPPED)))
+        assert action.account.failures == 0
+
+    def test_a_bounded_job_that_exits_zero_is_finished_also_while_suspended(self) -> None:
+        for desired in Desired:
+            (action,) = planned(row(ref=job(desired=desired, unbounded=False), own=exited(Cause.FINISHED)))
+            assert isinstance(action, Conclude)
+            assert action.outcome is Outcome.FINISHED
+
+    def test_a_spent_budget_fails_or_suspends(self) -> None:
+        for on_exhausted, kind in ((OnExhausted.FAIL, Conclude), (OnExhausted.SUSPEND, SuspendExhausted)):
+            policy = RestartPolicy(attempts=3, on_exhausted=on_exhausted)
+            assert kinds(row(ref=job(restart=policy), own=exited(failures=3, charged=3))) == [kind]
+
+    def test_no_restart_at_all(self) -> None:
+        policy = RestartPolicy(Strategy.NONE)
+        assert kinds(row(ref=job(restart=policy), own=exited())) == [Conclude]
+        assert kinds(row(ref=job(restart=policy), own=exited(Cause.SHIM_DIED), own_seen_s=NOW_S - 9)) == [Assign]
+
+    def test_a_permanent_refusal_is_quarantined_until_a_restart_is_asked_for(self) -> None:
+        refused = exited(Cause.BAD_ARTIFACT, permanent=True)
+        plan = make_plan(view(row(ref=job(), own=refused, own_seen_s=0.0)), Policy(), NOW_S)
+        assert plan.actions == ()
+        assert plan.notes[0].quarantined
+        assert kinds(row(ref=job(restart_nonce="n2"), own=refused)) == [Assign]
+
+    def test_a_new_nonce_starts_at_once_without_failures(self) -> None:
+        (action,) = planned(row(ref=job(restart_nonce="n2"), own=exited(failures=9, charged=9)))
+        assert action.account.failures == 0
+
+
+class TestOlderUids:
+    def test_are_cleaned_beside_a_running_one_without_touching_its_ownership(self) -> None:
+        running = {"ref": job(uid="u2"), "own": own(S.CLAIMED, uid="u2"), "lease": lease(uid="u2")}
+        (action,) = planned(row(**running, leftovers=(leftover(),)))
+        assert isinstance(action, CleanUp)
+        assert not action.dead
+
+    def test_are_left_while_their_own_attempt_may_live(self) -> None:
+        assert kinds(row(ref=job(uid="u2"), own=own(S.DRAINING), lease=lease(5), leftovers=(leftover(),))) == []
+
+
+class TestWhatStopsEverything:
+    def test_a_registry_that_is_not_trusted(self) -> None:
+        plan = make_plan(view(row(ref=job(), own=own(S.VACANT)), distrust="restored"), Policy(), NOW_S)
+        assert (plan.actions, plan.alarms) == ((), ("restored",))
+
+    def test_pause(self) -> None:
+        assert kinds(row(ref=job(), own=own(S.VACANT)), paused=True) == []
+
+    def test_an_epoch_not_recorded_drains_and_revokes_but_starts_and_cleans_nothing(self) -> None:
+        rows = (
+            replace(row(ref=job("a"), own=own(S.VACANT)), name="a"),
+            replace(row(own=own(S.VACANT), lease=lease(), leftovers=(leftover(),)), name="b"),
+            replace(row(ref=job("c", revision=2), own=own(S.CLAIMED), lease=lease()), name="c"),
+            replace(row(ref=job("d"), own=own(S.CLAIMED), lease=lease(WAIT_S)), name="d"),
+        )
+        assert kinds(*rows, recorded=False) == [Drain, Revoke]
+
+
+class TestPlacement:
+    def rows(self, count: int, **terms: Any) -> list[Row]:
+        return [Row(f"j{n}", job(f"j{n}", f"u{n}", **terms), own(S.VACANT, uid="")) for n in range(count)]
+
+    def test_at_most_two_start_at_once_on_a_host(self) -> None:
+        plan = make_plan(view(*self.rows(3)), Policy(), NOW_S)
+        assert [action.name for action in plan.actions] == ["j0", "j1"]
+        assert plan.notes[0].pending
+        assert "starting 2" in plan.notes[0].why
+
+    def test_memory_is_declared_memory_and_the_reason_names_it(self) -> None:
+        plan = make_plan(view(*self.rows(1, memory=2000)), Policy(), NOW_S)
+        assert plan.actions == ()
+        assert "s1" in plan.notes[0].why
+
+    def test_priority_goes_first(self) -> None:
+        rows = self.rows(2)
+        rows.append(Row("z", job("z", "uz", priority=9), own(S.VACANT, uid="")))
+        assert planned(*rows)[0].name == "z"
+
+    def test_what_has_no_reference_still_occupies_its_host(self) -> None:
+        full = replace(HOST, drivers=1)
+        gone = Row("gone", None, own(S.DRAINING, uid="u9"), NOW_S, lease(5, uid="u9"), (leftover("u9"),))
+        assert kinds(*self.rows(1), gone, members={"s1": full}) == []
+
+    def test_an_attempt_that_was_waited_out_gives_its_place_back(self) -> None:
+        full = replace(HOST, drivers=1)
+        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=lease(WAIT_S)), members={"s1": full}) == [Assign]
+
+    def test_a_running_driver_frees_its_starting_slot(self) -> None:
+        one = replace(HOST, starting=1)
+        for phase, expected in ((Phase.BEGUN, []), (Phase.RUNNING, [Assign])):
+            running = Row("r", job("r", "ur"), own(S.CLAIMED, uid="ur"), NOW_S, lease(0, phase, uid="ur"))
+            assert kinds(running, *self.rows(1), members={"s1": one}) == expected
+
+    def test_nobody_is_up(self) -> None:
+        plan = make_plan(view(*self.rows(1), members={}), Policy(), NOW_S)
+        assert plan.notes[0].why == "no supervisor is up"
+
+
+def test_the_check_stops_what_the_table_would_never_say() -> None:
+    alive = row(ref=job(), own=own(S.CLAIMED), lease=lease())
+    seen = view(alive)
+    assert isinstance(alive.own, Found)
+    plan = make_plan(view(row(ref=job(), own=own(S.VACANT))), Policy(), NOW_S)
+    wrong = replace(plan, actions=(replace(plan.actions[0], own=alive.own),))
+    assert violations(seen, wrong) == ("j: Assign although an older attempt may be alive",)

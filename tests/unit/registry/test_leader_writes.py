@@ -1,0 +1,114 @@
+"""Every leader write checks the persistent epoch and the name's own fence (I4), asserted on the multis themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from supervisor.act.transactions import BUILDERS, transaction_for
+from supervisor.model import actions
+from supervisor.model.actions import Waited
+from supervisor.model.records import CheckpointClaim, Outcome, Ownership, OwnState, Result
+from supervisor.model.seen import Found
+from supervisor.model.transaction import Check, Create, Delete, SetData, Transaction
+from supervisor.model.view import Leftover
+from supervisor.plan.decide import FRESH
+from supervisor.registry.codec import decode
+from supervisor.registry.layout import Layout
+from supervisor.registry.leader_writes import Desk
+from supervisor.registry.record_sweep import Deletion
+from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own
+
+LAYOUT = Layout("/c")
+DESK = Desk(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
+S = OwnState
+SEEN = lease().seen
+CLAIM = ("/c/checkpoints/h", Found(CheckpointClaim("s3://b/j", "j", "u1"), 2))
+
+ALL: dict[type, Any] = {
+    actions.Assign: actions.Assign("j", "w", job(), own(S.VACANT), HOST, FRESH),
+    actions.Unassign: actions.Unassign("j", "w", own(S.ASSIGNED)),
+    actions.Drain: actions.Drain("j", "w", job(), own(S.CLAIMED)),
+    actions.Revoke: actions.Revoke("j", "w", own(S.CLAIMED), SEEN),
+    actions.Bury: actions.Bury("j", "w", own(S.REVOKED), Waited(SEEN)),
+    actions.Conclude: actions.Conclude("j", "w", job(), exited(), Outcome.FAILED, FRESH),
+    actions.SuspendExhausted: actions.SuspendExhausted("j", "w", job(), exited()),
+    actions.CleanUp: actions.CleanUp("j", "w", leftover(), own(S.VACANT), SEEN, dead=True),
+}
+
+
+def multi(action: Any) -> Transaction:
+    return transaction_for(action, DESK)
+
+
+def own_written(tx: Transaction) -> Ownership:
+    (data,) = (op.data for op in tx.ops if isinstance(op, SetData) and op.path == "/c/own/j")
+    return decode(Ownership, data, "/c/own/j")
+
+
+def test_every_action_has_a_builder_and_an_example_here() -> None:
+    assert set(BUILDERS) == set(ALL)
+
+
+@pytest.mark.parametrize("action", ALL.values(), ids=lambda a: type(a).__name__)
+def test_checks_the_epoch_moves_the_fence_and_rings(action: Any) -> None:
+    tx = multi(action)
+    assert tx.ops[0] == Check("/c/epoch", 11)
+    assert any(op.path == "/c/own/j" and op.version == 7 for op in tx.ops if isinstance(op, SetData | Check))
+    assert tx.ops[-1] == SetData("/c/doorbell", b"j", -1)
+    assert tx.id == "op-1"
+
+
+def test_a_sweep_checks_them_too() -> None:
+    ops = Deletion("lease", "j", "/c/lease/j", 5, own_version=7).transaction(DESK).ops
+    assert ops == (Check("/c/epoch", 11), Check("/c/own/j", 7), Delete("/c/lease/j", 5))
+
+
+def test_assign_names_the_versions_that_the_claim_must_meet() -> None:
+    tx = multi(ALL[actions.Assign])
+    assert Check("/c/jobs/j", 3) in tx.ops
+    (entry,) = (op for op in tx.ops if isinstance(op, Create))
+    assert entry.path == "/c/assigned/s1/u1.3"
+    assert b'"job_version":3' in entry.data
+    assert b'"own_version":8' in entry.data
+    assert own_written(tx).state is S.ASSIGNED
+
+
+def test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen() -> None:
+    for action in (
+        ALL[actions.Bury],
+        actions.Assign("j", "w", job(), own(S.REVOKED), HOST, FRESH, Waited(SEEN)),
+        actions.CleanUp("j", "w", leftover(), own(S.DRAINING), SEEN, dead=True, waited=Waited(SEEN)),
+    ):
+        assert Check("/c/lease/j", 5) in multi(action).ops
+
+
+def test_a_lease_that_was_absent_must_still_be_absent() -> None:
+    ops = multi(actions.Bury("j", "w", own(S.REVOKED), Waited(None))).ops
+    assert ops[1:3] == (Create("/c/lease/j", b""), Delete("/c/lease/j", 0))
+
+
+def test_revoke_loses_against_a_renewal() -> None:
+    assert Check("/c/lease/j", 5) in multi(ALL[actions.Revoke]).ops
+
+
+def test_conclude_takes_the_reference_and_leaves_a_dirty_result_in_one_step() -> None:
+    tx = multi(ALL[actions.Conclude])
+    assert Delete("/c/jobs/j", 3) in tx.ops
+    (result,) = (op for op in tx.ops if isinstance(op, Create))
+    assert decode(Result, result.data, result.path).outcome is Outcome.FAILED
+
+
+def test_clean_up_of_a_dead_name_takes_lease_and_claim_and_keeps_uid_and_attempt() -> None:
+    found = Leftover(leftover().result, CLAIM)
+    tx = multi(actions.CleanUp("j", "w", found, exited(), SEEN, dead=True))
+    assert {Delete("/c/lease/j", 5), Delete("/c/checkpoints/h", 2)} <= set(tx.ops)
+    written = own_written(tx)
+    assert (written.state, written.uid, written.attempt) == (S.VACANT, "u1", 2)
+
+
+def test_clean_up_beside_a_newer_uid_touches_neither_ownership_nor_lease() -> None:
+    tx = multi(actions.CleanUp("j", "w", Leftover(leftover().result, CLAIM), own(S.CLAIMED, uid="u2"), None, dead=False))
+    assert Check("/c/own/j", 7) in tx.ops
+    assert not any(op.path in ("/c/own/j", "/c/lease/j") for op in tx.ops if isinstance(op, SetData | Delete))

@@ -1,0 +1,518 @@
+"""The protocol of one attempt, rule by rule (DESIGN §5 and §7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from supervisor.model import lease_terms
+from supervisor.model.records import Cause, OwnState, Phase
+from supervisor.registry.codec import encode
+from supervisor.shim import state as shim
+from supervisor.shim.state import Stage
+from tests.unit.shim.world import ENTRY, LAUNCH, LEASE, LIVE, OWN, World, Znode, kill_tree, running
+
+
+def committed(world: World, what: str) -> int:
+    return sum(isinstance(e, shim.Commit) and e.transaction.what == what for e in world.effects)
+
+
+# -- claim -------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_executed_before_the_claim_has_committed() -> None:
+    world = World()
+    world.connect()
+    world.settle()  # the read
+    assert world.state.stage is Stage.CLAIMING and not world.executions
+    world.settle()  # the claim
+    assert world.executions == 1
+    assert world.own().state is OwnState.CLAIMED and world.own().claims == 1
+
+
+def test_the_deadline_counts_from_sending_the_claim() -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    sent_s = world.now_s
+    world.wait(3.0)
+    world.settle()
+    assert world.state.deadline_s == lease_terms.deadline_s(sent_s, 30.0) == world.deadline_file_s
+
+
+def test_a_claim_confirmed_too_late_executes_nothing_and_says_so() -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    world.wait(27.5)
+    world.settle()
+    assert not world.executions and world.state.stage is Stage.KILLING
+    kill_tree(world)
+    world.run(5)
+    assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.LEASE_EXPIRED)
+
+
+@pytest.mark.parametrize("moved", [OwnState.VACANT, OwnState.EXITED])
+def test_an_entry_that_was_taken_back_is_left_alone(moved: OwnState) -> None:
+    world = World()
+    world.move(moved)
+    world.connect()
+    world.run(1)
+    assert world.finished and not world.executions and committed(world, "claim") == 0
+
+
+def test_an_entry_taken_back_between_read_and_claim_is_left_alone() -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    world.move(OwnState.VACANT)
+    world.run(2)
+    assert world.finished and not world.executions and world.own().state is OwnState.VACANT
+
+
+def test_a_lease_that_changed_between_read_and_claim_is_read_again() -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    world.nodes[LEASE] = Znode(b"an older attempt's")
+    world.run(2)
+    assert world.executions == 1 and committed(world, "claim") == 2
+
+
+def test_without_zookeeper_it_gives_up_before_the_claim() -> None:
+    world = World()
+    world.wait(119)
+    assert not world.finished
+    world.wait(2)
+    assert world.finished
+
+
+@pytest.mark.parametrize("data", [None, b"{nonsense"])
+def test_an_absent_or_unreadable_ownership_is_waited_for(data: bytes | None) -> None:
+    world = World()
+    good = world.nodes.pop(OWN)
+    if data is not None:
+        world.nodes[OWN] = Znode(data, good.version)
+    world.connect()
+    world.run(10)
+    assert not world.finished and not world.executions
+    world.nodes[OWN] = good
+    world.run(3)
+    assert world.executions == 1
+
+
+# -- a claim of unknown outcome ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", ["applied", "lost"])
+def test_an_unknown_claim_is_read_back_in_its_session_before_exec(outcome: str) -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    sent_s = world.now_s
+    world.settle(outcome)
+    assert world.state.stage is Stage.SETTLING and not world.executions
+    world.wait(1)
+    assert world.count(shim.CloseSession) == 0
+    world.run(2)
+    assert world.executions == 1
+    if outcome == "applied":
+        assert committed(world, "claim") == 1
+        assert world.deadline_file_s is not None
+        assert lease_terms.deadline_s(sent_s, 30.0) <= world.deadline_file_s
+
+
+def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed() -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    world.settle("late")
+    world.lose_session()
+    world.open_sessions.add(1)  # our side thinks it is lost; the quorum may not have noticed yet
+    world.settle("lost")  # the read that was under way
+    world.connect()
+    world.wait(1)
+    assert [type(e) for _, _, e in world.sent] == [shim.CloseSession]
+    world.wait(2)
+    assert not world.executions and len(world.sent) == 1
+    world.run(2)
+    world.come_late()
+    assert world.executions == 1 and committed(world, "claim") == 2
+
+
+def test_a_session_that_cannot_be_closed_settles_nothing() -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    world.settle("applied")
+    world.lose_session()
+    world.settle("lost")
+    world.connect()
+    for _ in range(10):
+        world.settle("lost")
+        world.wait(1)
+    assert not world.executions and world.count(shim.CloseSession) >= 5
+
+
+def test_an_unknown_claim_that_was_drained_meanwhile_is_buried_without_exec() -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    world.settle("applied")
+    world.move(OwnState.DRAINING)
+    world.run(2)
+    assert not world.executions
+    kill_tree(world)
+    world.run(2)
+    assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.STOPPED)
+
+
+# -- renewals ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_renews_every_sixth_of_the_lease() -> None:
+    world = running()
+    before = committed(world, "renew")
+    world.run(50)
+    assert 9 <= committed(world, "renew") - before <= 11
+    assert world.state.stage is Stage.RUNNING
+
+
+def test_an_unknown_renewal_moves_no_deadline() -> None:
+    world = running()
+    world.run(4)
+    deadline_s = world.state.deadline_s
+    world.wait(2)
+    world.settle("applied")
+    assert world.state.deadline_s == deadline_s == world.deadline_file_s
+
+
+def test_without_renewals_the_tree_is_killed_before_the_second_killers_act() -> None:
+    world = running()
+    deadline_s = world.state.deadline_s
+    assert deadline_s is not None
+    world.disconnect()
+    world.wait(deadline_s - world.now_s - 1.5)
+    assert world.state.stage is Stage.RUNNING
+    world.wait(0.5)
+    assert world.state.stage is Stage.KILLING and world.count(shim.Kill) == 1
+    assert world.now_s < lease_terms.second_killer_acts_s(deadline_s)
+
+
+def test_an_expired_lease_is_not_renewed_any_more_but_recorded() -> None:
+    world = running()
+    world.disconnect()
+    world.wait(40)
+    before = committed(world, "renew")
+    world.connect()
+    world.run(20)
+    assert committed(world, "renew") == before
+    assert not world.buried
+    kill_tree(world)
+    world.run(5)
+    assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.LEASE_EXPIRED)
+
+
+def test_a_lease_record_that_vanished_is_made_again() -> None:
+    world = running()
+    del world.nodes[LEASE]
+    world.run(8)
+    assert LEASE in world.nodes and world.state.stage is Stage.RUNNING
+
+
+def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
+    world = World()
+    world.connect()
+    world.run()
+    world.tell(shim.Executed())
+    world.run()
+    for event, phase in [("begun", Phase.BEGUN), ("session", Phase.SESSION), ("query", Phase.QUERY), ("progress", Phase.RUNNING)]:
+        rung = world.nodes["/c/doorbell"].version
+        world.tell(shim.Reported(event))
+        world.run()
+        assert world.state.phase is phase and world.nodes["/c/doorbell"].version == rung + 1
+
+
+def test_an_application_without_a_query_is_running_after_ten_seconds() -> None:
+    world = World()
+    world.connect()
+    world.run()
+    world.tell(shim.Executed())
+    world.tell(shim.Reported("begun"))
+    world.run(9)
+    assert world.state.phase is Phase.BEGUN
+    world.run(2)
+    assert world.state.phase is Phase.RUNNING
+
+
+# -- the fence moved ---------------------------------------------------------------------------------------------------
+
+
+def test_draining_is_taken_over_and_renewed_while_the_driver_stops() -> None:
+    world = running()
+    world.move(OwnState.DRAINING)
+    world.tell(shim.OwnChanged())
+    world.run()
+    assert world.state.stage is Stage.STOPPING and world.count(shim.Terminate) == 1
+    before = committed(world, "renew")
+    world.run(19)
+    assert world.state.stage is Stage.STOPPING and committed(world, "renew") - before >= 3
+    world.run(2)
+    assert world.state.stage is Stage.KILLING
+    kill_tree(world)
+    world.run(2)
+    assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.STOPPED)
+
+
+def test_draining_is_noticed_by_the_next_renewal_without_any_watch() -> None:
+    world = running()
+    world.move(OwnState.DRAINING)
+    world.run(6)
+    assert world.state.stage is Stage.STOPPING
+
+
+def test_no_renewal_after_the_grace_even_if_the_tree_does_not_die() -> None:
+    world = running()
+    world.move(OwnState.DRAINING)
+    world.run(26)
+    before = committed(world, "renew")
+    world.tell(shim.TreeSeen(False))
+    world.run(30)
+    assert committed(world, "renew") == before and world.state.stage is Stage.KILLING and not world.buried
+
+
+def test_a_tree_that_takes_long_to_die_is_renewed_while_the_claim_stands() -> None:
+    world = running()
+    world.driver = False
+    world.tell(shim.Exited(1))
+    before = committed(world, "renew")
+    for _ in range(40):
+        world.tell(shim.TreeSeen(False))
+        world.run(0.5)
+    assert committed(world, "renew") - before >= 3 and not world.buried
+
+
+@pytest.mark.parametrize("changes", [
+    {"state": OwnState.REVOKED}, {"state": OwnState.EXITED}, {"state": OwnState.VACANT},
+    {"state": OwnState.ASSIGNED, "attempt": 2, "claim": ""}, {"state": OwnState.CLAIMED, "claim": "another"},
+    {"state": OwnState.DRAINING, "uid": "uid-2"},
+])
+def test_anything_else_kills_at_once(changes: dict[str, object]) -> None:
+    world = running()
+    world.move(**changes)  # type: ignore[arg-type]
+    world.tell(shim.OwnChanged())
+    world.settle()
+    assert world.state.stage is Stage.KILLING and world.count(shim.Terminate) == 0
+    version = world.nodes[OWN].version
+    kill_tree(world)
+    world.run(2)
+    assert world.finished
+    assert world.nodes[OWN].version == version + (1 if changes["state"] is OwnState.REVOKED else 0)
+
+
+@pytest.mark.parametrize("what", ["absent", "unreadable", "older"])
+def test_what_cannot_be_believed_stops_renewals_and_the_deadline_decides(what: str) -> None:
+    world = running()
+    good = world.nodes[OWN]
+    if what == "absent":
+        del world.nodes[OWN]
+    else:
+        world.nodes[OWN] = Znode(b"{" if what == "unreadable" else encode(world.own()), good.version + (1 if what == "unreadable" else -1))
+    world.tell(shim.OwnChanged())
+    world.settle()
+    before = committed(world, "renew")
+    world.run(20)
+    assert world.state.stage is Stage.RUNNING and committed(world, "renew") == before
+    world.run(10)
+    assert world.state.stage is Stage.KILLING
+
+
+def test_what_can_be_believed_again_is_renewed_again() -> None:
+    world = running()
+    good = world.nodes.pop(OWN)
+    world.run(15)
+    world.nodes[OWN] = good
+    world.run(30)
+    assert world.state.stage is Stage.RUNNING
+
+
+# -- sessions and clocks -----------------------------------------------------------------------------------------------
+
+
+def test_a_new_session_reads_before_anything_else_and_announces_itself() -> None:
+    world = running()
+    world.lose_session()
+    assert world.count(shim.NewClient) == 1
+    world.connect()
+    assert [type(e) for _, _, e in world.sent] == [shim.Read]
+    world.run()
+    assert world.nodes[LIVE].owner == world.state.session
+    assert world.state.stage is Stage.RUNNING
+
+
+def test_an_announcement_replaces_the_one_of_the_old_session() -> None:
+    world = running()
+    stale = world.nodes[LIVE]
+    world.lose_session()
+    world.nodes[LIVE] = stale  # its session is not expired yet
+    world.connect()
+    world.run()
+    assert world.nodes[LIVE].owner == world.state.session
+
+
+def test_a_clock_jump_reads_before_anything_else() -> None:
+    world = running()
+    world.run(1)
+    world.offset_s += 3600
+    world.now_s += 30 / 6
+    world.tell(shim.Tick())
+    assert [type(e) for _, _, e in world.sent] == [shim.Read]
+    world.run()
+    assert world.state.stage is Stage.RUNNING
+
+
+def test_a_clock_jump_between_claim_and_exec_is_read_before_exec() -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    world.offset_s -= 86400
+    world.settle()
+    assert not world.executions
+    world.run()
+    assert world.executions == 1
+
+
+def test_after_a_suspend_the_deadline_is_looked_at_first() -> None:
+    world = running()
+    world.now_s += 3600
+    world.tell(shim.Tick())
+    assert world.state.stage is Stage.KILLING
+
+
+# -- the driver's end --------------------------------------------------------------------------------------------------
+
+
+def test_leftover_children_are_killed_before_the_tombstone() -> None:
+    world = running()
+    world.driver = False
+    world.tell(shim.Exited(1))
+    world.run(3)
+    assert world.count(shim.Kill) >= 1 and not world.buried
+    kill_tree(world)
+    world.run(2)
+    assert world.buried and world.finished and world.own().exit_code == 1
+
+
+def test_the_tombstone_is_retried_until_it_commits() -> None:
+    world = running()
+    world.disconnect()
+    world.driver = False
+    world.tell(shim.Exited(1))
+    kill_tree(world)
+    world.wait(3600)
+    assert not world.finished
+    world.connect()
+    world.settle()
+    world.move(OwnState.DRAINING)  # between read and write
+    world.run(60)
+    assert world.finished and world.own().state is OwnState.EXITED
+
+
+def test_a_tombstone_of_unknown_outcome_is_read_back() -> None:
+    world = running()
+    world.driver = False
+    world.tell(shim.Exited(1))
+    kill_tree(world)
+    world.settle()
+    world.settle("applied")
+    version = world.nodes[OWN].version
+    world.run(60)
+    assert world.finished and world.nodes[OWN].version == version
+
+
+def test_a_revoked_attempt_buries_itself() -> None:
+    world = running()
+    world.move(OwnState.REVOKED)
+    world.run(6)
+    kill_tree(world)
+    world.run(2)
+    assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.LOST)
+
+
+def test_exec_that_fails_is_permanent_where_time_heals_nothing() -> None:
+    world = World()
+    world.connect()
+    world.run()
+    world.tree = world.driver = False
+    world.tell(shim.ExecFailed("java is not there", True))
+    world.tell(shim.Exited(127))
+    kill_tree(world)
+    world.run(2)
+    assert (world.own().cause, world.own().permanent, world.own().ran_s) == (Cause.NOT_STARTED, True, 0.0)
+
+
+def test_a_deadline_that_cannot_be_written_executes_nothing() -> None:
+    world = World()
+    world.connect()
+    world.run()
+    world.tree = world.driver = False  # the runner skips exec
+    world.tell(shim.DeadlineUnwritable())
+    kill_tree(world)
+    world.run(2)
+    assert (world.own().cause, world.own().permanent) == (Cause.NOT_STARTED, False)
+
+
+def test_sigterm_to_the_shim_stops_the_driver_in_order() -> None:
+    world = running()
+    world.tell(shim.StopAsked())
+    assert world.count(shim.Terminate) == 1
+    world.driver = False
+    world.tell(shim.Exited(143))
+    kill_tree(world)
+    world.run(2)
+    assert world.own().cause is Cause.STOPPED
+
+
+def test_sigterm_before_the_claim_claims_nothing() -> None:
+    world = World()
+    world.connect()
+    world.tell(shim.StopAsked())
+    assert world.finished and not world.executions
+
+
+# -- health ------------------------------------------------------------------------------------------------------------
+
+QUICK = replace(LAUNCH, start_timeout_s=60.0, stall_timeout_s=40.0)
+
+
+@pytest.mark.parametrize(("reports", "kind", "cause"), [
+    ([], True, Cause.START_TIMED_OUT),
+    ([], False, None),
+    (["begun"], True, None),
+    (["begun", "session"], True, Cause.START_TIMED_OUT),
+    (["begun", "session", "query"], True, Cause.STALLED),
+    (["progress"], False, Cause.STALLED),
+])
+def test_the_two_time_outs(reports: list[str], kind: bool, cause: Cause | None) -> None:
+    world = World(replace(QUICK, reports=kind))
+    world.connect()
+    world.run()
+    world.tell(shim.Executed())
+    for report in reports:
+        world.tell(shim.Reported(report))
+    world.run(100)
+    assert world.state.cause is cause
+    assert (world.state.stage is Stage.RUNNING) == (cause is None)
+
+
+def test_idle_events_are_life() -> None:
+    world = running(QUICK)
+    for _ in range(20):
+        world.run(10)
+        world.tell(shim.Reported("idle"))
+    assert world.state.stage is Stage.RUNNING
+
+
+def test_the_entry_is_what_the_world_assigned() -> None:
+    assert ENTRY.own_version == World().nodes[OWN].version

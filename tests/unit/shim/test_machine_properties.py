@@ -1,0 +1,127 @@
+"""Whatever happens in whatever order: ``World`` raises when a driver runs without a lease, or is buried alive."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supervisor.model.records import OwnState
+from supervisor.shim import state as shim
+from tests.unit.shim.world import World, kill_tree
+
+OUTCOMES = ["done", "done", "done", "not_sent", "lost", "applied", "late"]
+
+
+def outside(world: World, what: str) -> None:
+    """What the leader, users and bad luck do to /own."""
+    if what in ("wreck", "repair"):
+        getattr(world, what)()
+    if world.good is not None:
+        return
+    own = world.own()
+    if what == "bump":
+        world.move(own.state)
+    elif what == "drain" and own.state is OwnState.CLAIMED:
+        world.move(OwnState.DRAINING)
+    elif what == "revoke" and own.state in (OwnState.CLAIMED, OwnState.DRAINING):
+        world.move(OwnState.REVOKED)
+    elif what == "unassign" and own.state is OwnState.ASSIGNED:
+        world.move(OwnState.VACANT)
+    elif what == "reassign" and own.state in (OwnState.REVOKED, OwnState.VACANT, OwnState.EXITED):
+        world.move(OwnState.ASSIGNED, attempt=own.attempt + 1, claim="")
+
+
+def driver(world: World, what: str) -> None:
+    if what == "kill works":
+        if world.state.stage is shim.Stage.KILLING:
+            kill_tree(world)
+    elif what == "kill fails":
+        if world.state.stage is shim.Stage.KILLING:
+            world.tell(shim.TreeSeen(False))
+    elif what == "exits" and world.driver:
+        world.driver = False
+        world.tell(shim.Exited(1))
+    elif what == "executed" and world.driver:
+        world.tell(shim.Executed())
+    elif what not in ("exits", "executed"):
+        world.tell(shim.Reported(what))
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("settle"), st.sampled_from(OUTCOMES)),
+    st.tuples(st.just("wait"), st.sampled_from([0.1, 0.5, 1.0, 3.0, 8.0, 20.0, 30.0])),
+    st.tuples(st.just("suspend"), st.sampled_from([1.0, 20.0, 100.0])),
+    st.tuples(st.just("clock"), st.sampled_from([-3600.0, 1.0, 3.2e8])),
+    st.tuples(st.just("link"), st.sampled_from(["connect", "connect", "disconnect", "lose", "give up", "late", "watch", "stop"])),
+    st.tuples(st.just("own"), st.sampled_from(["bump", "drain", "revoke", "unassign", "reassign", "wreck", "repair"])),
+    st.tuples(st.just("driver"), st.sampled_from(["executed", "exits", "kill works", "kill fails", "begun", "progress"])),
+)
+
+
+def play(world: World, steps: list[tuple[str, object]]) -> None:
+    for kind, what in steps:
+        if world.finished:
+            return
+        if kind == "settle":
+            world.settle(str(what))
+        elif kind == "wait":
+            world.wait(float(str(what)))
+        elif kind == "suspend":
+            world.now_s += float(str(what))
+            world.tell(shim.Tick())
+        elif kind == "clock":
+            world.offset_s += float(str(what))
+        elif kind == "own":
+            outside(world, str(what))
+        elif kind == "driver":
+            driver(world, str(what))
+        else:
+            link(world, str(what))
+
+
+def link(world: World, what: str) -> None:
+    {
+        "connect": world.connect, "disconnect": world.disconnect, "lose": world.lose_session, "late": world.come_late,
+        "give up": world.give_up_session,
+        "watch": lambda: world.tell(shim.OwnChanged()), "stop": lambda: world.tell(shim.StopAsked()),
+    }[what]()
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(STEPS, max_size=60))
+def test_no_sequence_of_events_breaks_the_lease(steps: list[tuple[str, object]]) -> None:
+    play(World(), steps)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(STEPS, max_size=60))
+def test_no_sequence_of_events_breaks_the_lease_of_a_running_driver(steps: list[tuple[str, object]]) -> None:
+    world = World()
+    world.connect()
+    world.run()
+    world.tell(shim.Executed())
+    play(world, steps)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(STEPS, max_size=40))
+def test_it_comes_to_an_end_once_everything_works_again(steps: list[tuple[str, object]]) -> None:
+    world = World()
+    play(world, steps)
+    world.repair()
+    for _ in range(400):
+        if world.finished:
+            break
+        world.connect()
+        while world.settle():
+            pass
+        world.wait(2.0)
+        if world.driver:
+            world.driver = False
+            world.tell(shim.Exited(0))
+        if world.state.stage is shim.Stage.KILLING:
+            kill_tree(world)
+    assert world.finished
+    own = world.own()
+    ours = (own.uid, own.attempt, own.claim) == ("uid-1", 1, "c1a1")
+    assert not ours or own.state in (OwnState.EXITED, OwnState.VACANT)
