@@ -13,6 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from enum import StrEnum
 
+import structlog
+
 from supervisor.act.transactions import transaction_for
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import wall_iso
@@ -24,6 +26,8 @@ from supervisor.registry import leader_writes
 from supervisor.registry.ids import new_op_id
 from supervisor.registry.layout import Layout
 from supervisor.registry.leader_writes import Desk
+
+log = structlog.get_logger(__name__)
 
 WORKERS = 16
 PASS_WAIT_S = 2.0
@@ -38,7 +42,7 @@ class Came(StrEnum):
     NOT_SENT = "not_sent"        # no connection: certainly without effect
     UNKNOWN = "unknown"          # settled by the next reading, after a sync on this same session
     NOT_LEADER = "not_leader"
-    LATE = "late"                # still under way
+    FAILED = "failed"            # a defect, or a record that does not fit: that job's trouble alone (I9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,9 @@ class Crew:
             return Carried(action, Came.UNKNOWN, str(error))
         except Unreachable as error:
             return Carried(action, Came.NOT_SENT, str(error))
+        except Exception as error:
+            log.exception("action_failed", action=type(action).__name__, job=action.name, epoch=self._term.epoch)
+            return Carried(action, Came.FAILED, f"{type(error).__name__}: {error}")
 
     def _commit_action(self, action: Action) -> int | None:
         try:

@@ -34,7 +34,7 @@ from supervisor.daemon.sentinel import Sentinel
 from supervisor.daemon.starting import Hosted, Starter
 from supervisor.daemon.supervisor import LOOP_LIMIT_S, Parts, Supervisor, wait_for
 from supervisor.daemon.sweeper import Sweeper
-from supervisor.daemon.watchdog import Watchdog
+from supervisor.daemon.watchdog import Loop, Watchdog
 from supervisor.errors import AccessDenied, NotSent, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
@@ -67,6 +67,7 @@ class Assembly:
         self._metrics = Metrics(boottime_s)
         self._watchdog = Watchdog()
         self._sentinel = Sentinel(settings.zookeeper.hosts)
+        self._contender_loop: Loop | None = None
         self._host = socket.gethostname()
         runtime_dir = settings.supervisor.runtime_dir
         self._hosted = Hosted(runtime_dir, settings.supervisor.log_dir)
@@ -139,13 +140,18 @@ class Assembly:
             leader.step_down(term)
             self._metrics.following(term.epoch)
 
-        loop = self._watchdog.register("contender", LOOP_LIMIT_S)
         return Contender(
             Candidate(self._settings.supervisor.id, address),
             Registry(paths, codec, self._blobs, trust),
             Sessions(self._connect, close, self._sentinel.tell),
-            Duties(leader.begin, step_down, lambda _term: leader.wake(), loop.beat),
+            Duties(leader.begin, step_down, lambda _term: leader.wake(), self._contender_beats),
         )
+
+    def _contender_beats(self) -> None:
+        """Registered at its first beat: it starts only when this host is known to be alone with its id."""
+        if self._contender_loop is None:
+            self._contender_loop = self._watchdog.register("contender", LOOP_LIMIT_S)
+        self._contender_loop.beat()
 
     def _controller(self, term: Term[ZooClient]) -> Controller:
         loop = self._watchdog.register(f"controller-{term.epoch}", LOOP_LIMIT_S)

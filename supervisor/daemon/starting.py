@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from supervisor.clients import run_dir
+from supervisor.clients import processes, run_dir
 from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
 from supervisor.errors import Corrupt, NotFound, SupervisorError
@@ -65,6 +65,11 @@ class Hosted:
                 continue
         return dict(self._launches)
 
+    def is_alive(self, key: str) -> bool:
+        """Its shim lives, or is about to; a run directory that is only waiting to be removed occupies nothing."""
+        shim = run_dir.read_process(str(self.attempts_dir / key / run_dir.SHIM))
+        return shim is None or processes.alive(shim.process)
+
     def log_path(self, given: Assignment) -> Path:
         return self.log_dir / given.name / f"{given.uid}.{given.attempt}.log"
 
@@ -109,7 +114,7 @@ class Starter:
         """The leader counts too; this is for a leader that did not know better (DESIGN §8: the agent refuses locally)."""
         capacity = self._settings.supervisor.capacity
         hosted = self._hosted.launches()
-        others = [launch for key, launch in hosted.items() if key != f"{given.uid}.{given.attempt}"]
+        others = [launch for key, launch in hosted.items() if self._hosted.is_alive(key)]
         if len(others) >= capacity.drivers:
             raise Refused(Cause.NO_ROOM, f"{self._host} has all its {capacity.drivers} drivers")
         used = sum(launch.assignment.memory for launch in others)

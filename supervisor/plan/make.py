@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from supervisor.model.actions import Action, Drain, Note, Plan, Revoke
 from supervisor.model.view import View
-from supervisor.plan.decide import Candidate, decide
+from supervisor.plan.decide import Candidate, Decision, decide
 from supervisor.plan.place import loads_of, place
 
 
@@ -33,7 +33,7 @@ def make_plan(view: View, policy: Policy, now_s: float) -> Plan:
     notes: list[Note] = []
     alarms: list[str] = []
     for name in sorted(view.rows):
-        decision = decide(view.rows[name], view.members, now_s, policy.claim_timeout_s)
+        decision = _decided(view, name, now_s, policy)
         if decision.action is not None:
             actions.append(decision.action)
         if decision.candidate is not None:
@@ -45,6 +45,15 @@ def make_plan(view: View, policy: Policy, now_s: float) -> Plan:
     placed, pending = place(candidates, view.members, loads_of(view.rows.values()))
     plan = Plan((*actions, *placed), (*notes, *pending), (*view.errors, *alarms))
     return plan if view.recorded else _unrecorded(plan)
+
+
+def _decided(view: View, name: str, now_s: float, policy: Policy) -> Decision:
+    """One name's trouble stays its own (I9): what cannot be decided, for whatever reason, is left alone and said."""
+    try:
+        return decide(view.rows[name], view.members, now_s, policy.claim_timeout_s)
+    except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
+        why = f"its records could not be judged ({type(error).__name__}: {error}); nothing is done about it"
+        return Decision(note=Note(name, why, quarantined=True), alarm=f"{name}: {why}")
 
 
 def _unrecorded(plan: Plan) -> Plan:

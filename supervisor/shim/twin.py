@@ -32,10 +32,12 @@ def fork_twin(tree: Containment, deadline: DeadlineFile) -> int:
     gc.freeze()  # keep the collector from touching, and so copying, every page that the two share
     between = os.fork()
     if between == 0:
-        os.setsid()
-        if os.fork() == 0:
-            _be_twin(shim, tree, deadline, say)
-        os._exit(0)
+        try:
+            os.setsid()
+            if os.fork() == 0:
+                _be_twin(shim, tree, deadline, say)
+        finally:
+            os._exit(0)  # a forked copy of the shim must never return into the shim's code
     os.close(say)
     os.waitpid(between, 0)
     with os.fdopen(said, "rb") as pipe:

@@ -18,12 +18,14 @@ import pytest
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.model.records import EpochRecord, Outcome, Result
+from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
 from supervisor.registry.codec import decode
 from supervisor.registry.layout import Layout
 from supervisor.settings.file import load_settings
 from supervisor.wiring import open_commands, status_of
 from tests.testbed.moto import MotoServer
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
+from tests.waiting import wait_until
 
 UNREACHABLE_MAX_S = 15.0
 CALL = [sys.executable, "-c", "from supervisor.cli.main import main; main()"]
@@ -176,8 +178,6 @@ def test_an_empty_zookeeper_with_a_marked_store(site: Site, zoo: ZooClient) -> N
 
 
 def _delete_tree(zoo: ZooClient, path: str) -> None:
-    from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
-
     for child in zoo.children(path) or ():
         _delete_tree(zoo, f"{path}/{child}")
     zoo.commit(Transaction("test", "x", (Delete(path, ANY_VERSION),)))
@@ -278,16 +278,11 @@ def test_a_cut_connection_is_settled_on_the_same_session(
 def test_an_outcome_that_cannot_be_settled_is_6_and_says_so(site: Site, proxies: Proxies) -> None:
     assert site.run("submit", site.spec("a")).returncode == 0
     behind = Site(site.home, proxies.hosts, site.root)
-    traps = proxies.each(lambda proxy: proxy.on_request(zookeeper_request(f"{site.root}/doorbell"), Action.HOLD_AFTER))
-
-    def cut_off() -> None:
-        while not any(trap.sprung for trap in traps):
-            traps[0].wait(0.05) if False else None
-        proxies.each(Proxy.refuse)
-
+    traps = proxies.each(lambda proxy: proxy.on_request(zookeeper_request(f"{site.root}/doorbell"), Action.HOLD))
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(behind.run, "cancel", "a")
-        cut_off()
+        wait_until(lambda: any(trap.sprung for trap in traps), what="the cancel on its way")
+        proxies.each(Proxy.refuse)
         ran = running.result()
     assert ran.returncode == 6 and "unknown" in ran.stderr and ran.stdout == ""
     proxies.each(Proxy.heal)

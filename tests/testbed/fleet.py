@@ -56,7 +56,7 @@ class Member:
     directory: Path
     hosts: str
     process: subprocess.Popen[bytes] | None = None
-    starts: int = 0
+    down: bool = False
 
     @property
     def config(self) -> Path:
@@ -129,6 +129,7 @@ class Fleet:
         try:
             self.start()
         except BaseException:
+            self.tell_logs()
             self.stop()
             raise
         return self
@@ -158,7 +159,7 @@ class Fleet:
         member = self.members[i]
         assert not member.running
         self._write_config(member)
-        member.starts += 1
+        member.down = False
         with (member.directory / "supervisor.log").open("ab") as log:
             member.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", "run", "--config",
@@ -173,6 +174,8 @@ class Fleet:
         def complete() -> bool:
             with contextlib.suppress(SupervisorError):
                 there = self.client.children(self.layout.supervisors) or ()
+                ended = [member.id for member in self.members if not (member.running or member.down)]
+                assert not ended, f"{ended} ended by themselves"
                 up = {member.id for member in self.members if member.running}
                 return up == set(there) and self.leader_id() in up
             return False
@@ -268,12 +271,13 @@ class Fleet:
         return self.members.index(member)
 
     def signal_member(self, member: Member, number: int) -> None:
-        """SIGKILL is waited for."""
+        """A death by SIGKILL or SIGTERM is waited for."""
         process = processes.identify(member.pid)
         assert process is not None and member.process is not None
         self._signal_process(process, number)
-        if number == signal.SIGKILL:
-            member.process.wait(10)
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            member.down = True
+            member.process.wait(40)
 
     def kill(self, member: Member) -> float:
         """kill -9; returns BOOTTIME of the signal."""
@@ -486,11 +490,11 @@ class Fleet:
     def _settings(self, hosts: str) -> dict[str, Any]:
         return {
             "cluster": "fleet",
-            "zookeeper": {"hosts": hosts, "root": self.root, "session_timeout": f"{self.session_s}s"},
+            "zookeeper": {"hosts": hosts, "root": self.root, "session_timeout": _ms(self.session_s)},
             "store": {"url": self.store},
             "spark": {"home": str(FAKE_SPARK)},
             "defaults": {
-                "lease": f"{self.lease_s}s", "stop_grace": f"{self.grace_s}s",
+                "lease": _ms(self.lease_s), "stop_grace": _ms(self.grace_s),
                 "restart": {"strategy": "exponential", "initial": "200ms", "max": "2s", "jitter": 0.0},
                 **self.defaults,
             },
@@ -516,6 +520,10 @@ class Fleet:
                     if group:
                         groups.append(Path(group))
         return groups
+
+
+def _ms(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"
 
 
 def eventually(check: Callable[[], bool], timeout_s: float, what: str) -> None:

@@ -62,6 +62,22 @@ def test_an_entry_that_was_taken_back_is_left_alone(moved: OwnState) -> None:
     assert world.finished and not world.executions and committed(world, "claim") == 0
 
 
+def test_an_entry_of_an_older_fence_is_not_even_tried() -> None:
+    world = World()
+    world.move(OwnState.ASSIGNED)
+    world.connect()
+    world.run(2)
+    assert world.finished and committed(world, "claim") == 0
+
+
+def test_an_answer_to_an_older_question_is_ignored() -> None:
+    world = World()
+    world.connect()
+    world.tell(shim.OwnRead(99, None))
+    world.tell(shim.ReadFailed(99))
+    assert world.state.reading and len(world.sent) == 1
+
+
 def test_an_entry_taken_back_between_read_and_claim_is_left_alone() -> None:
     world = World()
     world.connect()
@@ -177,6 +193,7 @@ def test_it_renews_every_sixth_of_the_lease() -> None:
     world.run(50)
     assert 9 <= committed(world, "renew") - before <= 11
     assert world.state.stage is Stage.RUNNING
+    assert world.deadline_file_s == world.state.deadline_s == world.true_deadline_s()
 
 
 def test_an_unknown_renewal_moves_no_deadline() -> None:
@@ -419,6 +436,29 @@ def test_the_tombstone_is_retried_until_it_commits() -> None:
     assert world.finished and world.own().state is OwnState.EXITED
 
 
+def test_the_tombstone_is_not_given_up_while_the_record_is_ours() -> None:
+    world = running()
+    world.driver = False
+    world.tell(shim.Exited(1))
+    kill_tree(world)
+    for outcome in ["done", "not_sent", "done", "lost"] * 200:  # a read that works, a write that does not
+        world.settle(outcome)
+        world.wait(5)
+    assert not world.finished and world.now_s > 1600
+    world.run(60)
+    assert world.finished and world.own().state is OwnState.EXITED
+
+
+def test_the_second_killers_are_called_off_once_the_tree_is_empty() -> None:
+    world = running()
+    world.disconnect()
+    world.driver = False
+    world.tell(shim.Exited(1))
+    assert world.deadline_file_s is not None
+    kill_tree(world)
+    assert world.deadline_file_s is None
+
+
 def test_a_tombstone_of_unknown_outcome_is_read_back() -> None:
     world = running()
     world.driver = False
@@ -479,6 +519,18 @@ def test_sigterm_before_the_claim_claims_nothing() -> None:
     world.connect()
     world.tell(shim.StopAsked())
     assert world.finished and not world.executions
+
+
+def test_sigterm_while_the_claim_is_under_way_executes_nothing_and_buries() -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    world.tell(shim.StopAsked())
+    world.settle()
+    assert not world.executions
+    kill_tree(world)
+    world.run(2)
+    assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.STOPPED)
 
 
 # -- health ------------------------------------------------------------------------------------------------------------
