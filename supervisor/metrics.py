@@ -59,6 +59,7 @@ class Metrics:
         self._progress_at_s: dict[str, float] = {}
         self._deadline_s: dict[str, float] = {}
         self._hosted: set[str] = set()
+        self._restarted: set[str] = set()
 
     def exposition(self) -> bytes:
         """The text for Prometheus; its type is ``CONTENT_TYPE``."""
@@ -126,6 +127,7 @@ class Metrics:
 
     def job_restarted(self, job: str, cause: str) -> None:
         """A further attempt of ``job`` was claimed here, after one that ended with ``cause``."""
+        self._restarted.add(job)
         self._restarts.labels(job, cause).inc()
 
     def job_started(self, phase: str, seconds: float) -> None:
@@ -161,23 +163,36 @@ class Metrics:
         self._lease_remaining.labels(job).set_function(lambda: self._deadline_s.get(job, _UNKNOWN) - self._now_s())
 
     def forget_job(self, job: str) -> None:
-        """The job ended, or its driver is not on this host any more. Idempotent."""
+        """The job ended, or it is not of this host any more. Idempotent."""
+        self._forget_driver(job)
+        self._forget_restarts(job)
+
+    def _forget_restarts(self, job: str) -> None:
+        with self._lock:
+            self._restarted.discard(job)
+            self._restarts.remove_by_labels({"job": job})
+
+    def _forget_driver(self, job: str) -> None:
         with self._lock:
             self._hosted.discard(job)
             state = self._states.pop(job, None)
             if state is not None:
                 self._state.remove(job, state)
-            self._restarts.remove_by_labels({"job": job})
             for gauge in self._per_job:
                 gauge.remove(job)
             self._progress_at_s.pop(job, None)
             self._deadline_s.pop(job, None)
 
-    def hosts_only(self, jobs: Collection[str]) -> None:
-        """Forget every job that was hosted here and is not in ``jobs``."""
+    def hosts_only(self, jobs: Collection[str], restarting: Collection[str] = ()) -> None:
+        """Forget every job that was hosted here and is not in ``jobs``.
+
+        ``restarting``: jobs between two attempts; their count of restarts stays, or a crash loop could not be seen.
+        """
         with self._lock:
             for job in self._hosted - set(jobs):
-                self.forget_job(job)
+                self._forget_driver(job)
+            for job in self._restarted - set(jobs) - set(restarting):
+                self._forget_restarts(job)
 
     # -- inside
 

@@ -95,3 +95,7 @@ def _reader_left() -> int:
     """``… | head``: nobody reads on, and flushing at exit must not complain."""
     sys.stdout = open("/dev/null", "w")  # noqa: PTH123, SIM115 - until the process ends
     return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import select
 import socket
 import threading
@@ -77,8 +78,14 @@ class Handler:
 
     def create_connection(self, address: tuple[str, int], **_unused: Any) -> socket.socket:
         # kazoo would wait the whole session time for one node that swallows packets, and so lose the session.
-        sock = socket.create_connection(address, self.connect_timeout_s)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
+        try:
+            sock.settimeout(self.connect_timeout_s)
+            sock.connect(address)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:
+            sock.close()
+            raise
         return sock
 
     def select(
@@ -120,6 +127,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         try:
             super().zk_loop()
         finally:
+            self._owner._thread_id = -1  # another thread may get the number
             with self._owner._changed:
                 self.close()
 
@@ -133,10 +141,15 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return min(wanted_s, max(_PATIENCE_MIN_S, self._owner.timeout_s() * _PATIENCE_MAX_SHARE))
 
     def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
-        try:
-            found: list[tuple[str, str, int]] = super()._expand_client_hosts()
-        except (OSError, UnicodeError) as error:
-            raise ForceRetryError(f"cannot resolve the ZooKeeper hosts: {error}") from None
+        found = []
+        for host, port in self._owner.hosts:
+            try:  # bytes, because a str would load the tables of IDNA into every shim
+                answers = socket.getaddrinfo(host.encode("ascii"), port, type=socket.SOCK_STREAM)
+            except (OSError, UnicodeError) as error:
+                self.logger.warning("Cannot resolve %s: %s", host, error)
+                continue
+            found += [(host, str(address[0]), int(address[1])) for *_, address in answers]
+        random.shuffle(found)
         # The node that we have just left comes last: a stopped process still accepts connections.
         return sorted(found, key=lambda each: each[1:] == self._last_tried)
 

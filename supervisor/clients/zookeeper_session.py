@@ -265,7 +265,7 @@ class SessionLink:
             if link is Link.CONNECTED and self._closing:
                 self._send_close()
             self._changed.notify_all()
-        self._on_link(link)
+        run_callback(self._on_link, link)
 
     def _drain(self, reason: str) -> None:
         with self._changed:

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-from supervisor.clients.zookeeper import Link, ZooClient
+from supervisor.clients.zookeeper import Link, Session, ZooClient
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.daemon.starting import Hosted, Refused, Starter
 from supervisor.errors import Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
-from supervisor.model.records import PERMANENT_CAUSES, Assignment, Member, Ownership, OwnState
+from supervisor.model.records import PERMANENT_CAUSES, Assignment, Cause, Member, Ownership, OwnState
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Create, Transaction
 from supervisor.registry.attempt_writes import Exit, refuse
@@ -37,7 +37,7 @@ class Agent:
 
     def __init__(
         self, me: Member, layout: Layout, connect: Callable[[Callable[[Link], None]], ZooClient], starter: Starter,
-        hosted: Hosted, tell: Callable[[ZooClient], None] = lambda _client: None,
+        hosted: Hosted, tell: Callable[[Session | None], None] = lambda _session: None,
     ) -> None:
         self.wake = threading.Event()
         self._me = me
@@ -98,6 +98,7 @@ class Agent:
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._client is not None:
             self._client.close()
+        self._tell(None)
 
     def stop(self) -> None:
         """End the loop and the session: the leader sees at once that this host takes nothing new."""
@@ -141,7 +142,7 @@ class Agent:
         if node is None or node.stat.ephemeral_owner != session.id:
             raise Conflict(f"supervisor id {self._me.id} is still held by another session: waiting for it to end")
         self._registered = session.id
-        self._tell(client)
+        self._tell(session)
         log.info("registered", supervisor=self._me.id, session=f"{session.id:x}", session_timeout_s=session.timeout_s)
 
     def _create(self, client: ZooClient, create: Create) -> None:
@@ -181,7 +182,7 @@ class Agent:
         if not isinstance(own, Found) or not _is_current(own, given.record):
             return                                         # taken back meanwhile; the leader sweeps the entry
         try:
-            self._starter.start(given.record)
+            self._starter.start(given.record, _ended_before(own.record))
         except Refused as refused:
             self._refuse(client, given.record, own, refused)
 
@@ -204,6 +205,12 @@ class Agent:
         if why != self._said:
             self._said = why
             log.warning("agent_waits", supervisor=self._me.id, why=why, next="drivers of this host go on meanwhile")
+
+
+def _ended_before(own: Ownership) -> str | None:
+    """The cause of the exit before this attempt, from the history; None: this is the first attempt of its uid."""
+    causes = {cause.value for cause in Cause}
+    return next((entry.event for entry in reversed(own.history) if entry.event in causes), None) if own.claims else None
 
 
 def _is_current(own: Found[Ownership], given: Assignment) -> bool:

@@ -54,6 +54,9 @@ from supervisor.spark.properties import parse_properties
 
 log = structlog.get_logger(__name__)
 
+REQUEST_MAX_S = 5.0
+CLOSE_S = 3.0
+
 
 class Assembly:
     """One per process. ``parts`` founds or checks the cluster, then makes everything that lives as long as we do."""
@@ -82,7 +85,9 @@ class Assembly:
         self._agent_ = agent
         leader = Leader(self._controller, self._sweeper, self._owner.failed)
         guardian = Guardian(self._hosted.attempts_dir, settings.supervisor.id, self._layout, lambda: agent.client)
-        hosting = Hosting(self._hosted, self._layout, lambda: agent.client, self._metrics, self._commits_of)
+        hosting = Hosting(
+            settings.supervisor.id, self._hosted, self._layout, lambda: agent.client, self._metrics, self._commits_of,
+        )
         self._metrics.follow_zookeeper(
             lambda: agent.registered, lambda: agent.client.last_success_s if agent.client else 0.0,
         )
@@ -124,7 +129,8 @@ class Assembly:
 
     def _connect(self, on_link: Callable[[Link], None]) -> ZooClient:
         zookeeper = self._settings.zookeeper
-        return ZooClient(zookeeper.hosts, zookeeper.session_timeout_s, on_link=on_link)
+        timeout_s = zookeeper.session_timeout_s
+        return ZooClient(zookeeper.hosts, timeout_s, on_link=on_link, request_timeout_s=min(REQUEST_MAX_S, timeout_s / 2))
 
     # -- leadership -----------------------------------------------------------------------------------------------
 
@@ -134,7 +140,7 @@ class Assembly:
         paths = Paths(layout.leader, layout.epoch, layout.cluster)
 
         def close(session: Session) -> None:
-            close_session(hosts, session.id, session.password, session.timeout_s)
+            close_session(hosts, session.id, session.password, min(CLOSE_S, session.timeout_s))
 
         def step_down(term: Term[ZooClient]) -> None:
             leader.step_down(term)
@@ -173,8 +179,8 @@ class Assembly:
         starter = Starter(self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent, self._metrics)
         return Agent(me, self._layout, self._connect, starter, self._hosted, self._tell_agent_session)
 
-    def _tell_agent_session(self, client: ZooClient) -> None:
-        self._sentinel.tell((client.session,) if client.session else (), of="agent")
+    def _tell_agent_session(self, session: Session | None) -> None:
+        self._sentinel.tell((session,) if session else (), of="agent")
 
     def _commits_of(self, launch: Launch) -> CommitLog | None:
         """The commit log of a JVM application's checkpoint, on the endpoint that the job itself uses."""

@@ -25,7 +25,7 @@ from supervisor.daemon.starting import Hosted
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.model.records import Cause, JobRef, Lease, Ownership, Phase, Progress
+from supervisor.model.records import JobRef, Lease, Ownership, Phase, Progress
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import state_of
 from supervisor.registry.layout import Layout
@@ -42,9 +42,10 @@ class Hosting:
     """One thread. ``look_at``: opens the commit log for the launch of a JVM application."""
 
     def __init__(
-        self, hosted: Hosted, layout: Layout, client: Callable[[], ZooClient | None], metrics: Metrics,
+        self, supervisor_id: str, hosted: Hosted, layout: Layout, client: Callable[[], ZooClient | None], metrics: Metrics,
         look_at: Callable[[Launch], CommitLog | None],
     ) -> None:
+        self._id = supervisor_id
         self._hosted = hosted
         self._layout = layout
         self._client = client
@@ -53,6 +54,7 @@ class Hosting:
         self._stopping = threading.Event()
         self._looks: dict[str, tuple[CommitLog | None, Committed | None]] = {}
         self._looked_at_s = 0.0
+        self._last_hosted: set[str] = set()
         self._progress: dict[str, Progress] = {}
         self._phases: dict[str, Phase] = {}
         self._first_seen_s: dict[str, float] = {}
@@ -86,6 +88,7 @@ class Hosting:
         client = self._client()
         if client is None:
             return
+        self._last_hosted |= {launch.assignment.name for launch in launches.values()}
         layout, names = self._layout, [launch.assignment.name for launch in launches.values()]
         paths = [path for n in names for path in (layout.job(n), layout.own(n), layout.lease(n))]
         nodes = client.read_many(paths).nodes
@@ -96,13 +99,25 @@ class Hosting:
             lease: Seen[Lease] = seen(Lease, nodes[3 * number + 2], paths[3 * number + 2])
             if isinstance(own, Found) and (own.record.uid, own.record.attempt) == _which(launch):
                 shown.add(launch.assignment.name)
-                if key not in self._first_seen_s and own.record.claims > 1:
-                    self._metrics.job_restarted(launch.assignment.name, _ended_before(own.record))
                 self._tell_job(key, launch, state_of(ref, own, lease).state.value, lease)
-        self._metrics.hosts_only(shown)
+        self._last_hosted = self._between_attempts(client, shown)
+        self._metrics.hosts_only(shown, self._last_hosted)
         self._phases = {key: phase for key, phase in self._phases.items() if key in launches}
         self._first_seen_s = {key: at_s for key, at_s in self._first_seen_s.items() if key in launches}
         self._progress = {key: progress for key, progress in self._progress.items() if key in launches}
+
+    def _between_attempts(self, client: ZooClient, shown: set[str]) -> set[str]:
+        """Names whose last driver was here, and which no other host has taken over."""
+        names = sorted(self._last_hosted)
+        paths = [path for name in names for path in (self._layout.job(name), self._layout.own(name))]
+        nodes = client.read_many(paths).nodes
+        kept = set(shown)
+        for number, name in enumerate(names):
+            own: Seen[Ownership] = seen(Ownership, nodes[2 * number + 1], paths[2 * number + 1])
+            here = isinstance(own, Found) and own.record.supervisor == self._id
+            if nodes[2 * number] is not None and here:
+                kept.add(name)
+        return kept
 
     def _tell_job(self, key: str, launch: Launch, state: str, lease: Seen[Lease]) -> None:
         name, attempt = launch.assignment.name, launch.assignment.attempt
@@ -172,12 +187,6 @@ def report(directory: Path, event: dict[str, object]) -> None:
         pass
     finally:
         os.close(folder)
-
-
-def _ended_before(own: Ownership) -> str:
-    """The cause of the exit before this attempt, from the history; a label of the metrics."""
-    causes = {cause.value for cause in Cause}
-    return next((entry.event for entry in reversed(own.history) if entry.event in causes), "unknown")
 
 
 def _which(launch: Launch) -> tuple[str, int]:

@@ -13,11 +13,12 @@ import structlog
 from supervisor.act.carry_out import Came, Carried
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
-from supervisor.model.actions import Assign, Plan
+from supervisor.model.actions import Action, Assign, CleanUp, Plan
 from supervisor.model.seen import Found
 from supervisor.model.state import state_of
 from supervisor.model.view import Row, View
 from supervisor.observe.observer import LEASED
+from supervisor.registry.leader_writes import next_attempt
 
 log = structlog.get_logger("supervisor.pass")
 
@@ -67,6 +68,8 @@ class Recorder:
                 waiting=sum(1 for note in done.plan.notes if note.pending), alarms=len(self._alarms),
                 ms=round((done.ended_s - done.begun_s) * 1000, 1), first=self._first,
             )
+        else:
+            log.debug("pass", epoch=done.view.epoch, jobs=sum(states.values()), supervisors=len(done.view.members))
         self._first = False
         self._why_skipped = ""
 
@@ -80,10 +83,10 @@ class Recorder:
         log.warning("term_over", epoch=epoch, why=str(error), next="nothing more is done under this epoch")
 
     def _say_action(self, done: Pass, one: Carried) -> None:
-        own = one.action.own.record
+        uid, attempt = _about(one.action)
         say = log.info if one.came is Came.DONE else log.warning
         say(
-            "action", action=type(one.action).__name__, job=one.action.name, uid=own.uid, attempt=own.attempt,
+            "action", action=type(one.action).__name__, job=one.action.name, uid=uid, attempt=attempt,
             epoch=done.view.epoch, why=one.action.why, outcome=one.came.value, detail=one.why,
         )
 
@@ -93,6 +96,16 @@ class Recorder:
         for alarm in sorted(self._alarms - alarms):
             log.info("alarm_over", epoch=epoch, why=alarm)
         self._alarms = alarms
+
+
+def _about(action: Action) -> tuple[str, int]:
+    """Uid and attempt that an action is about: of an assignment the new one."""
+    own = action.own.record
+    if isinstance(action, Assign):
+        return action.ref.record.uid, next_attempt(action.ref.record, own)
+    if isinstance(action, CleanUp):
+        return action.leftover.result.record.uid, action.leftover.result.record.attempt
+    return own.uid, own.attempt
 
 
 def _is_hosted(row: Row) -> bool:

@@ -94,8 +94,11 @@ class Starter:
         self._cgroup_parent = cgroup_parent
         self._metrics = metrics
 
-    def start(self, given: Assignment) -> None:
-        """Start the shim of ``given``. Raises Refused, Unreachable, AccessDenied."""
+    def start(self, given: Assignment, ended_before: str | None = None) -> None:
+        """Start the shim of ``given``. ``ended_before``: the cause of the exit that this is a restart after.
+
+        Raises Refused, Unreachable, AccessDenied.
+        """
         begun_s = boottime_s()
         key = f"{given.uid}.{given.attempt}"
         self._check_room(given)
@@ -105,6 +108,8 @@ class Starter:
             return
         shim = self._spawn(directory, launch)
         self._metrics.job_started("spawn", boottime_s() - begun_s)
+        if ended_before is not None:
+            self._metrics.job_restarted(given.name, ended_before)
         log.info(
             "shim_started", job=given.name, uid=given.uid, attempt=given.attempt, shim_pid=shim,
             containment="cgroup" if launch.cgroup else "scan", log=launch.log_path,

@@ -63,4 +63,4 @@ def _unrecorded(plan: Plan) -> Plan:
         Note(action.name, "waiting until this epoch is recorded in the store", pending=True)
         for action in plan.actions if action not in allowed
     )
-    return Plan(allowed, (*plan.notes, *held), (*plan.alarms, "this epoch is not yet recorded in the store"))
+    return Plan(allowed, (*plan.notes, *held), plan.alarms)

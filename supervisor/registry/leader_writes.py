@@ -64,13 +64,17 @@ def _guard(waited: Waited | None, layout: Layout, name: str) -> tuple[Op, ...]:
     return (Check(path, waited.lease.version),)
 
 
+def next_attempt(job: JobRef, own: Ownership) -> int:
+    """Number of the next attempt of ``job``: never reused within its uid, also not after an un-assignment."""
+    return own.attempt + 1 if own.uid == job.uid else 1
+
+
 def assign(
     desk: Desk, ref: Found[JobRef], own: Found[Ownership], host: Member, account: Account, waited: Waited | None,
 ) -> Transaction:
     """Give the next attempt to ``host``. The entry carries the versions that the claim must meet."""
     job, old, name = ref.record, own.record, ref.record.name
-    same = old.uid == job.uid
-    attempt = old.attempt + 1 if same else 1
+    same, attempt = old.uid == job.uid, next_attempt(job, old)
     history = old.history if same else (Entry(job.submitted_at, "submitted"),)
     changed = Ownership(
         state=OwnState.ASSIGNED, op=desk.op_id, newest_uid=old.newest_uid, uid=job.uid, attempt=attempt,

@@ -86,7 +86,7 @@ class RotatedFile:
                 os.truncate(self.path, 0)
         except OSError:  # then the file grows on; the next write tries again
             pass
-        self._size = 0
+        self._open()  # there is always a file to follow
 
 
 class OutputPump(threading.Thread):
@@ -99,6 +99,7 @@ class OutputPump(threading.Thread):
         self._tail = b""
 
     def run(self) -> None:
+        self._file.write(b"")  # a log to look at, also of a silent driver
         while True:
             try:
                 data = os.read(self._descriptor, CHUNK_BYTES)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.clients.four_letter import ask
 from tests.conftest import KINDS
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import Fleet
+from tests.waiting import wait_until
 
 MakeFleet = Callable[..., Fleet]
 
@@ -26,11 +30,24 @@ def shared_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         yield fleet
 
 
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that shares a fleet shows its logs when it fails, not when the fleet ends."""
+    report = yield
+    item.stash[FAILED] = report.failed
+    return report
+
+
 @pytest.fixture
-def fleet(shared_fleet: Fleet) -> Iterator[Fleet]:
+def fleet(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Fleet]:
     """The shared fleet: all members up, no job registered. Supervisors, shims and drivers may be harmed, servers not."""
     shared_fleet.restore()
     yield shared_fleet
+    if request.node.stash.get(FAILED, False):
+        shared_fleet.tell_logs()
 
 
 @pytest.fixture
@@ -54,3 +71,69 @@ def make_fleet(tmp_path: Path, zk_root: str) -> Iterator[MakeFleet]:
             return fleet
 
         yield make
+
+
+@dataclass
+class Fragile:
+    """An ensemble that tests harm one after the other, and a fleet on it; ``mend`` brings every server back."""
+
+    ensemble: Ensemble
+    fleet: Fleet
+    killed: set[int] = field(default_factory=set)
+    paused: set[int] = field(default_factory=set)
+
+    def kill(self, *nodes: int) -> None:
+        for node in nodes:
+            self.killed.add(node)
+            self.ensemble.kill(node)
+
+    def pause(self, *nodes: int) -> None:
+        for node in nodes:
+            self.paused.add(node)
+            self.ensemble.pause(node)
+
+    def mend(self) -> None:
+        for node in self.paused:
+            self.ensemble.resume(node)
+        for node in self.killed:
+            self.ensemble.restart(node)
+        self.paused.clear()
+        self.killed.clear()
+        self.ensemble.wait_serving(60)
+
+    def node_of(self, session: int) -> int:
+        """To which server the client of this session is connected."""
+
+        def found() -> int | None:
+            for node in set(range(3)) - self.killed - self.paused:
+                with suppress(OSError):
+                    if f"sid=0x{session:x}," in ask(self.ensemble.address(node), "cons"):
+                        return node + 1
+            return None
+
+        return wait_until(found, 20, f"the server of session {session:x}") - 1
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def shared_fragile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
+    with ExitStack() as stack:
+        ensemble: Ensemble
+        if request.param == "docker":
+            from tests.testbed.docker_ensemble import DockerEnsemble
+
+            ensemble = stack.enter_context(DockerEnsemble())
+        else:
+            ensemble = stack.enter_context(EmbeddedEnsemble(tmp_path_factory.mktemp("zookeeper")))
+        fleet = Fleet(ensemble, "/fragile", tmp_path_factory.mktemp("fleet"), lease_s=15.0, session_s=8.0)
+        yield Fragile(ensemble, stack.enter_context(fleet))
+
+
+@pytest.fixture
+def fragile(shared_fragile: Fragile, request: pytest.FixtureRequest) -> Iterator[Fragile]:
+    """Servers may be killed and paused; leases of 15 s survive an outage of 9 s, sessions one of 8 s."""
+    shared_fragile.mend()
+    shared_fragile.fleet.restore()
+    yield shared_fragile
+    if request.node.stash.get(FAILED, False):
+        shared_fragile.fleet.tell_logs()
+    shared_fragile.mend()

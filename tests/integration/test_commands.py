@@ -199,8 +199,9 @@ def closed_port() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("kind", ["closed_port", "black_hole"])
-@pytest.mark.parametrize("command", ["submit", "cancel a", "list", "status"])
+@pytest.mark.parametrize(("kind", "command"), [
+    ("closed_port", "submit"), ("black_hole", "cancel a"), ("closed_port", "list"), ("black_hole", "status"),
+])
 def test_an_unreachable_zookeeper_is_5_in_time(
     tmp_path: Path, kind: str, command: str, request: pytest.FixtureRequest,
 ) -> None:

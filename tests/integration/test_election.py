@@ -158,8 +158,8 @@ def test_f52_flapping_has_growing_epochs_and_old_tasks_are_over(world: World) ->
         close_session(world.hosts, session["ids"][-1], bytes.fromhex(session["passwords"][-1]), 10)
     assert min(len(first.epochs), len(second.epochs)) >= 3
     assert_growing(first, second)
-    newest = max(*first.epochs, *second.epochs)
-    wait_until(lambda: newest in [each["epoch"] for c in (first, second) for each in c.all("recorded")], 30)
+    last = max(*first.epochs, *second.epochs)
+    wait_until(lambda: last in [each["epoch"] for c in (first, second) for each in c.all("recorded")], 30)
 
 
 @pytest.mark.parametrize("action", [Action.CUT_AFTER, Action.CUT_BEFORE])

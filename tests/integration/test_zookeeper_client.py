@@ -466,7 +466,7 @@ class TestSession:
     def test_starts_without_an_ensemble(self, proxies: Proxies) -> None:
         """``start`` does not wait, and trying goes on until somebody is there."""
         proxies.each(Proxy.refuse)
-        client = ZooClient(f"no-such-host.invalid:1,{proxies.hosts}", SESSION_S)
+        client = ZooClient(f"no-such-host.invalid:1,not..even.a.name,{proxies.hosts}", SESSION_S)
         client.start()
         assert isinstance(within(15, lambda: client.wait_connected(1)), Unreachable)
         proxies.each(Proxy.heal)

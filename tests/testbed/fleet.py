@@ -252,6 +252,12 @@ class Fleet:
         found = seen(LeaderHint, self.client.read(path), path)
         return found.record.epoch if isinstance(found, Found) else 0
 
+    def leader_session(self) -> int:
+        """Session id of the present term."""
+        node = self.client.read(self.layout.leader)
+        assert node is not None, "nobody leads"
+        return node.stat.ephemeral_owner
+
     def leader(self, timeout_s: float = PATIENCE_S) -> Member:
         """Waits for one that runs."""
 

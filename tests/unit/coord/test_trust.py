@@ -83,7 +83,8 @@ def test_the_epoch_record_stays_small() -> None:
 
 
 def test_strange_entries_of_the_recent_terms_are_left_out() -> None:
-    for recent in (None, 3, "x", {}, [[1], 2, ["x", "y", "z"], [4, "a", "op4"]]):
+    strange: tuple[object, ...] = (None, 3, "x", {}, [[1], 2, ["x", "y", "z"], [4, "a", "op4"]])
+    for recent in strange:
         terms = recent_terms(EpochRecord(4, "a", "op4", {"recent": recent}))
         assert terms in ({}, {4: Author("a", "op4")})
 
