@@ -12,7 +12,7 @@ import traceback
 
 import typer
 
-from supervisor.cli import change, listing, logs, run, show, status, submit
+from supervisor.cli import change, demo, dev, listing, logs, run, show, status, submit
 from supervisor.cli.options import Chosen, Config, Debug, Form
 from supervisor.cli.output import notice
 from supervisor.errors import SupervisorError
@@ -32,6 +32,8 @@ def _globals(ctx: typer.Context, config: Config = None, output: Form = None, deb
 
 
 app.command("run")(run.run)
+app.command("demo")(demo.demo)
+app.command("dev")(dev.dev)
 app.command("submit")(submit.submit)
 app.command("list")(listing.list_jobs)
 app.command("show")(show.show)

@@ -9,8 +9,8 @@ from supervisor.cli.options import Chosen, command
 def run(chosen: Chosen) -> int:
     """Run the supervisor daemon on this host, until SIGTERM or SIGINT."""
     settings = chosen.settings()
-    from supervisor import wiring
     from supervisor.logs import configure_logs
+    from supervisor.wiring.daemon import build_supervisor
 
     configure_logs("DEBUG" if chosen.debug else "INFO")
-    return wiring.build_supervisor(settings).run()
+    return build_supervisor(settings).run()

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -33,9 +33,10 @@ from supervisor.settings.file import Settings, load_settings
 from supervisor.spark.toolchain import JAVA_MAJOR_MIN, installed_spark_home, java_major
 from supervisor.wiring import open_commands
 
-JOB = "clicks"
-ROWS_PER_BATCH = 1000
-APPLICATION = Path(__file__).with_name("demo_application.py")
+FLEET: Final = ("alpha", "beta")
+JOB: Final = "clicks"
+ROWS_PER_BATCH: Final = 1000
+APPLICATION: Final = Path(__file__).with_name("demo_application.py")
 
 _PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
 _NOT_FOR_THE_STACK = ("SPARK_", "PYSPARK_", "HADOOP_", "YARN_", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
@@ -186,19 +187,20 @@ class Stack:
     # -- watching --------------------------------------------------------------------------------------------------
 
     def pid(self, name: str) -> int:
-        """Of a supervisor that runs. Raises SupervisorError if it does not (any more)."""
-        self.check_alive()
+        """Of a supervisor that was started and not killed here."""
         process = self.daemons[name].process
         if process is None:
             raise SupervisorError(f"supervisor {name} is not running")
         return process.pid
 
-    def check_alive(self) -> None:
-        """Raises SupervisorError when a supervisor has ended that nobody killed, with its last words."""
+    def find_ended(self) -> str | None:
+        """A sentence about a supervisor that has ended without ``kill_supervisor``; it counts as not running then."""
+        reap_finished()
         for daemon in self.daemons.values():
             if daemon.process is not None and not processes.alive(daemon.process):
-                daemon.process = None
-                raise SupervisorError(f"supervisor {daemon.id} ended by itself ({_last_line(daemon.log)}); see {daemon.log}")
+                pid, daemon.process = daemon.process.pid, None
+                return f"supervisor {daemon.id} (pid {pid}) has ended; its last words: {_last_line(daemon.log)}"
+        return None
 
     def kill_supervisor(self, name: str) -> None:
         """SIGKILL; returns when it is dead."""
@@ -211,6 +213,10 @@ class Stack:
                 os.close(pidfd)
             daemon.process = None
         reap_finished()
+
+    def keep_directory(self) -> None:
+        """Leave it there in the end, whatever was said before."""
+        self._keep = True
 
     # -- ending ----------------------------------------------------------------------------------------------------
 
@@ -271,6 +277,12 @@ class Stack:
         deadline_s = time.monotonic() + timeout_s
         while not self._hurry.is_set() and time.monotonic() < deadline_s and not is_over():
             time.sleep(0.05)
+
+
+def forget_configuration() -> None:
+    """SPARK_SUPERVISOR_CONFIG and SPARK_SUPERVISOR__... of the user's environment are about another fleet."""
+    for name in [name for name in os.environ if name.startswith("SPARK_SUPERVISOR_")]:
+        del os.environ[name]
 
 
 def _write_yaml(path: Path, body: dict[str, Any], about: str) -> None:

@@ -98,7 +98,7 @@ class Handler:
         for sock in writers:
             poller.register(sock, select.POLLOUT)
         end_s = boottime_s() + timeout
-        if self._owner.ping_is_out():  # kazoo takes the end of this wait for the end of its patience: that is ours to say
+        if self._owner.ping_is_out():  # kazoo takes the end of this wait for the end of its patience, which is ours
             end_s = max(end_s, self._owner.heard_s + self._owner.timeout_s() * _SILENCE_SHARE)
         while True:
             self._owner.settle_overdue()

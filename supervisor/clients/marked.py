@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 from supervisor.clients import processes
 from supervisor.clients.processes import ProcessId
@@ -18,8 +19,7 @@ _STEP_S = 0.02
 def is_marked(pid: int, variable: str, value: str) -> bool:
     """False also for a process that is gone, a zombie, or not ours to look at."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return f"{variable}={value}".encode() in file.read().split(b"\0")
+        return f"{variable}={value}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
 

@@ -1,6 +1,6 @@
 """The daemon's life: everything is started in order, watched, and stopped in order. No policy.
 
-Made by ``wiring.build_supervisor``, run by ``spark-supervisor run``. Stopping hands leadership over at once and touches no
+Made by ``wiring.daemon``, run by ``spark-supervisor run``. Stopping hands leadership over at once and touches no
 driver: shims go on, and the next supervisor on this host adopts them.
 """
 

@@ -3,7 +3,7 @@
 The order is the point. Lock, record, containment, twin, starter: everything that forks is done while this process has
 one thread and knows nothing of ZooKeeper. Only then the runner, and with it kazoo, is imported. The twin is forked even
 before the launch file is decoded: what is loaded by then it carries for as long as the job lives.
-Exit code 0: done, or another shim lives here; 1: it could not even begin, and has claimed nothing.
+Exit code 0: done, or another shim lives here; 1: it could not even begin, and has claimed nothing; 2: a defect.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main(directory: str, cgroup: str | None) -> int:
             return 0
         own_attempt(directory, cgroup)
     except (OSError, SupervisorError) as error:
-        print(f"shim: {error}", file=sys.stderr)  # noqa: T201 - shim.log; there is nothing else yet
+        print(f"shim: {error}", file=sys.stderr, flush=True)  # noqa: T201 - shim.log; there is nothing else yet
         return 1
     return 0
 
@@ -86,6 +86,10 @@ def _record(directory: str, file: str, pid: int, claim_id: str = "") -> None:
 
 
 if __name__ == "__main__":
-    code = main(sys.argv[1].rstrip("/"), sys.argv[2] if len(sys.argv) > 2 else None)
-    sys.stderr.flush()
-    os._exit(code)  # threads that hang in the network or on the disk keep nobody
+    code = 2
+    try:
+        code = main(sys.argv[1].rstrip("/"), sys.argv[2] if len(sys.argv) > 2 else None)
+    except BaseException:  # noqa: BLE001 - the edge: a defect ends the shim, and with it (twin) the driver
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(code)  # threads that hang in the network or on the disk keep nobody

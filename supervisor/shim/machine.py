@@ -186,7 +186,9 @@ class _Turn:
             self.set(read_at_s=self.now_s + RETRY_S)
             return
         self.set(lease_exists=event.lease_version is not None, live=event.live)
-        if self.state.stage is Stage.CONNECTING:
+        if self.state.session is None and self.state.stage in (Stage.CONNECTING, Stage.BURYING):
+            self.set(read_at_s=self.now_s)  # nothing is written without knowing in which session: read again
+        elif self.state.stage is Stage.CONNECTING:
             self.read_before_claim(event)
         elif self.state.stage is Stage.SETTLING:
             self.read_back(event.own)
@@ -335,7 +337,7 @@ class _Turn:
         state = self.state
         fence, create = state.fence, not state.lease_exists
         assert fence is not None
-        self.set(rings=state.ring, renewals=state.renewals + 1)
+        self.set(rings=state.ring, ring=False, renewals=state.renewals + 1)
         self.commit("renew", lambda op: attempt_writes.renew(
             state.layout, state.launch.assignment.name, fence, self.lease(), op, create=create, with_ring=state.ring))
 
@@ -344,8 +346,8 @@ class _Turn:
         match event:
             case Committed(_, sent_s):
                 deadline_s = max(state.deadline_s or 0.0, lease_terms.deadline_s(sent_s, state.launch.lease_s))
-                self.set(lease_exists=True, deadline_s=deadline_s, ring=state.ring and not state.rings,
-                         renew_at_s=self.now_s if state.ring and not state.rings else sent_s + self.period_s)
+                self.set(lease_exists=True, deadline_s=deadline_s,
+                         renew_at_s=self.now_s if state.ring else sent_s + self.period_s)
                 if state.stage in _LEASED:
                     self.do(WriteDeadline(deadline_s))
             case Rejected(_, path, kind) if path == state.layout.lease(state.launch.assignment.name):
@@ -354,7 +356,8 @@ class _Turn:
                 self.set(blind=True, read_at_s=self.now_s)
             case _:
                 self.set(renew_at_s=self.now_s + min(RETRY_S, self.period_s))
-        self.set(rings=False)
+        # A phase that changed while this renewal was under way still has to be told, also if this one rang itself.
+        self.set(rings=False, ring=state.ring or (state.rings and not isinstance(event, Committed)))
 
     def announce(self) -> None:
         state, entry, fence = self.state, self.state.launch.assignment, self.state.fence

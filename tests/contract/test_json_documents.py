@@ -25,11 +25,11 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "documents"
 NOW_S = (seconds_of(AT) or 0.0) + 1
 PLACE = Place("prod", "zk1:2181,zk2:2181", "s3://bucket/prefix")
 
-ROW_KEYS = (
-    "name uid revision desired state reason attempt supervisor host driver_pid shim_pid started_at since restarts failures "
-    "next_attempt_at checkpoint progress"
-).split()
-STATUS_KEYS = "cluster leader epoch supervisors zookeeper store jobs paused".split()
+ROW_KEYS = [
+    "name", "uid", "revision", "desired", "state", "reason", "attempt", "supervisor", "host", "driver_pid", "shim_pid",
+    "started_at", "since", "restarts", "failures", "next_attempt_at", "checkpoint", "progress",
+]
+STATUS_KEYS = ["cluster", "leader", "epoch", "supervisors", "zookeeper", "store", "jobs", "paused"]
 
 
 @pytest.fixture

@@ -307,7 +307,7 @@ class MemoryClient:
         self._held: list[_Held] = []
         self._fail_commit: str | None = None
         self._stay_cut = False
-        self._before_commit: Callable[[], None] | None = None
+        self._before_commit: Callable[[], object] | None = None
 
     # -- knobs -----------------------------------------------------------------------------------------------------
 
@@ -319,7 +319,7 @@ class MemoryClient:
         """The connection goes before the next commit reaches the server: not applied, but the client can't know."""
         self._fail_commit, self._stay_cut = "before", not reconnect
 
-    def before_next_commit(self, action: Callable[[], None]) -> None:
+    def before_next_commit(self, action: Callable[[], object]) -> None:
         """``action`` (of other clients, say) happens after the next commit was sent and before it is applied."""
         self._before_commit = action
 

@@ -37,7 +37,7 @@ END
 
 
 def base_image() -> str:
-    """BASE_IMAGE if it is set; else the stand-in that is built here where no registry can be reached; else the public one."""
+    """BASE_IMAGE if set; else the stand-in, built here where its tools are; else the public one."""
     named = os.environ.get("BASE_IMAGE")
     if named:
         return named

@@ -154,6 +154,11 @@ class Fleet:
             self.start_member(i)
         self.wait_complete()
 
+    def add_member(self) -> Member:
+        """One more, started."""
+        self.members.append(self._new_member(len(self.members)))
+        return self.start_member(len(self.members) - 1)
+
     def start_member(self, i: int) -> Member:
         """Start member ``i``, again if it has ended."""
         member = self.members[i]
@@ -291,6 +296,11 @@ class Fleet:
         self.signal_member(member, signal.SIGKILL)
         return at_s
 
+    def stop_member(self, member: Member) -> None:
+        """An orderly stop; its shims go on."""
+        self.signal_member(member, signal.SIGTERM)
+        assert member.process is not None and member.process.returncode == 0, member.log[-2000:]
+
     def wait_new_leader(self, old_epoch: int, timeout_s: float = PATIENCE_S) -> Member:
         """A leader of a later epoch."""
 
@@ -345,8 +355,9 @@ class Fleet:
         self.note_cancelled(name, done["uid"])
         return str(done["uid"])
 
-    def note_cancelled(self, name: str, uid: str) -> None:
-        self.acknowledged.append(Acknowledged(name, uid, boottime_s()))
+    def note_cancelled(self, name: str, uid: str, *, heard: bool = True) -> None:
+        """``heard`` False: its shim may be deaf just now, so only its deadline bounds the driver."""
+        self.acknowledged.append(Acknowledged(name, uid, boottime_s(), heard))
 
     def list(self, *words: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.ok("list", "-o", "json", *words).document

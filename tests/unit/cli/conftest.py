@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from supervisor import wiring
 from supervisor.cli.main import run_command
+from supervisor.wiring import commands as wiring
 from tests.fakes.offices import ROOT, Bench
 
 

@@ -110,7 +110,7 @@ def test_held_requests_are_lost_with_the_connection(zoo: MemoryZoo, client: Memo
 def test_something_happens_between_read_and_write(zoo: MemoryZoo, client: MemoryClient) -> None:
     other = zoo.client()
     client.commit(create("/a"))
-    client.before_next_commit(lambda: other.commit(Transaction("set", "1", (SetData("/a", b"", 0),))) and None)
+    client.before_next_commit(lambda: other.commit(Transaction("set", "1", (SetData("/a", b"", 0),))))
     with pytest.raises(GuardFailed):
         client.commit(Transaction("guarded", "2", (Check("/a", 0), Create("/b", b""))))
     assert list(zoo.tree()) == ["/a"]

@@ -41,7 +41,9 @@ def test_a_living_process_is_known_and_killed(sleeper: subprocess.Popen[bytes]) 
 
 
 @pytest.mark.parametrize("change", [{"start_ticks": 1}, {"boot_id": "an earlier boot"}])
-def test_another_process_with_the_same_pid_is_left_alone(sleeper: subprocess.Popen[bytes], change: dict[str, object]) -> None:
+def test_another_process_with_the_same_pid_is_left_alone(
+    sleeper: subprocess.Popen[bytes], change: dict[str, object]
+) -> None:
     reused = identity(sleeper)._replace(**change)  # type: ignore[arg-type]
     assert not processes.alive(reused)
     assert processes.open_pidfd(reused) is None
@@ -91,18 +93,20 @@ def test_a_log_that_cannot_be_opened_stops_no_start() -> None:
     wait_until(lambda: not processes.alive(process), 10)
 
 
-HYBRID = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+V1 = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+HYBRID = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n" + V1
+PURE = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 
 
 @pytest.mark.parametrize(("mountinfo", "membership", "expected"), [
     (HYBRID, "1:cpu:/\n0::/\n", "/sys/fs/cgroup/unified"),
     (HYBRID, "1:cpu:/\n0::/system.slice/x.service\n", "/sys/fs/cgroup/unified/system.slice/x.service"),
-    ("30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n", "0::/user.slice\n", "/sys/fs/cgroup/user.slice"),
+    (PURE, "0::/user.slice\n", "/sys/fs/cgroup/user.slice"),
     ("30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/abc/sub\n", "/sys/fs/cgroup/sub"),
     ("30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/abcd\n", None),
     ("30 23 0:26 / /mnt/a\\040b rw - cgroup2 none rw\n", "0::/x\n", "/mnt/a b/x"),
     (HYBRID, "0::/../outside\n", None),
-    ("32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "1:cpu:/\n", None),
+    (V1, "1:cpu:/\n", None),
 ])
 def test_the_v2_hierarchy_is_found_wherever_it_is_mounted(mountinfo: str, membership: str, expected: str | None) -> None:
     assert find_own_cgroup(mountinfo, membership) == expected

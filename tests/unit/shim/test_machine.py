@@ -25,9 +25,9 @@ def test_nothing_is_executed_before_the_claim_has_committed() -> None:
     world = World()
     world.connect()
     world.settle()  # the read
-    assert world.state.stage is Stage.CLAIMING and not world.executions
+    assert world.stage() is Stage.CLAIMING and not world.executed()
     world.settle()  # the claim
-    assert world.executions == 1
+    assert world.executed() == 1
     assert world.own().state is OwnState.CLAIMED and world.own().claims == 1
 
 
@@ -47,7 +47,7 @@ def test_a_claim_confirmed_too_late_executes_nothing_and_says_so() -> None:
     world.settle()
     world.wait(27.5)
     world.settle()
-    assert not world.executions and world.state.stage is Stage.KILLING
+    assert not world.executed() and world.stage() is Stage.KILLING
     kill_tree(world)
     world.run(5)
     assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.LEASE_EXPIRED)
@@ -59,7 +59,7 @@ def test_an_entry_that_was_taken_back_is_left_alone(moved: OwnState) -> None:
     world.move(moved)
     world.connect()
     world.run(1)
-    assert world.finished and not world.executions and committed(world, "claim") == 0
+    assert world.finished and not world.executed() and committed(world, "claim") == 0
 
 
 def test_an_entry_of_an_older_fence_is_not_even_tried() -> None:
@@ -68,6 +68,17 @@ def test_an_entry_of_an_older_fence_is_not_even_tried() -> None:
     world.connect()
     world.run(2)
     assert world.finished and committed(world, "claim") == 0
+
+
+def test_an_answer_that_arrives_after_the_connection_went_leads_to_no_claim() -> None:
+    world = World()
+    world.connect()
+    world.disconnect()
+    world.settle()
+    assert committed(world, "claim") == 0
+    world.connect()
+    world.run(2)
+    assert world.executed() == 1
 
 
 def test_an_answer_to_an_older_question_is_ignored() -> None:
@@ -84,7 +95,7 @@ def test_an_entry_taken_back_between_read_and_claim_is_left_alone() -> None:
     world.settle()
     world.move(OwnState.VACANT)
     world.run(2)
-    assert world.finished and not world.executions and world.own().state is OwnState.VACANT
+    assert world.finished and not world.executed() and world.own().state is OwnState.VACANT
 
 
 def test_a_lease_that_changed_between_read_and_claim_is_read_again() -> None:
@@ -93,7 +104,7 @@ def test_a_lease_that_changed_between_read_and_claim_is_read_again() -> None:
     world.settle()
     world.nodes[LEASE] = Znode(b"an older attempt's")
     world.run(2)
-    assert world.executions == 1 and committed(world, "claim") == 2
+    assert world.executed() == 1 and committed(world, "claim") == 2
 
 
 def test_without_zookeeper_it_gives_up_before_the_claim() -> None:
@@ -112,10 +123,10 @@ def test_an_absent_or_unreadable_ownership_is_waited_for(data: bytes | None) -> 
         world.nodes[OWN] = Znode(data, good.version)
     world.connect()
     world.run(10)
-    assert not world.finished and not world.executions
+    assert not world.finished and not world.executed()
     world.nodes[OWN] = good
     world.run(3)
-    assert world.executions == 1
+    assert world.executed() == 1
 
 
 # -- a claim of unknown outcome ----------------------------------------------------------------------------------------
@@ -128,11 +139,11 @@ def test_an_unknown_claim_is_read_back_in_its_session_before_exec(outcome: str) 
     world.settle()
     sent_s = world.now_s
     world.settle(outcome)
-    assert world.state.stage is Stage.SETTLING and not world.executions
+    assert world.stage() is Stage.SETTLING and not world.executed()
     world.wait(1)
     assert world.count(shim.CloseSession) == 0
     world.run(2)
-    assert world.executions == 1
+    assert world.executed() == 1
     if outcome == "applied":
         assert committed(world, "claim") == 1
         assert world.deadline_file_s is not None
@@ -151,10 +162,10 @@ def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed()
     world.wait(1)
     assert [type(e) for _, _, e in world.sent] == [shim.CloseSession]
     world.wait(2)
-    assert not world.executions and len(world.sent) == 1
+    assert not world.executed() and len(world.sent) == 1
     world.run(2)
     world.come_late()
-    assert world.executions == 1 and committed(world, "claim") == 2
+    assert world.executed() == 1 and committed(world, "claim") == 2
 
 
 def test_a_session_that_cannot_be_closed_settles_nothing() -> None:
@@ -168,7 +179,7 @@ def test_a_session_that_cannot_be_closed_settles_nothing() -> None:
     for _ in range(10):
         world.settle("lost")
         world.wait(1)
-    assert not world.executions and world.count(shim.CloseSession) >= 5
+    assert not world.executed() and world.count(shim.CloseSession) >= 5
 
 
 def test_an_unknown_claim_that_was_drained_meanwhile_is_buried_without_exec() -> None:
@@ -178,7 +189,7 @@ def test_an_unknown_claim_that_was_drained_meanwhile_is_buried_without_exec() ->
     world.settle("applied")
     world.move(OwnState.DRAINING)
     world.run(2)
-    assert not world.executions
+    assert not world.executed()
     kill_tree(world)
     world.run(2)
     assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.STOPPED)
@@ -192,7 +203,7 @@ def test_it_renews_every_sixth_of_the_lease() -> None:
     before = committed(world, "renew")
     world.run(50)
     assert 9 <= committed(world, "renew") - before <= 11
-    assert world.state.stage is Stage.RUNNING
+    assert world.stage() is Stage.RUNNING
     assert world.deadline_file_s == world.state.deadline_s == world.true_deadline_s()
 
 
@@ -211,9 +222,9 @@ def test_without_renewals_the_tree_is_killed_before_the_second_killers_act() -> 
     assert deadline_s is not None
     world.disconnect()
     world.wait(deadline_s - world.now_s - 1.5)
-    assert world.state.stage is Stage.RUNNING
+    assert world.stage() is Stage.RUNNING
     world.wait(0.5)
-    assert world.state.stage is Stage.KILLING and world.count(shim.Kill) == 1
+    assert world.stage() is Stage.KILLING and world.count(shim.Kill) == 1
     assert world.now_s < lease_terms.second_killer_acts_s(deadline_s)
 
 
@@ -235,7 +246,7 @@ def test_a_lease_record_that_vanished_is_made_again() -> None:
     world = running()
     del world.nodes[LEASE]
     world.run(8)
-    assert LEASE in world.nodes and world.state.stage is Stage.RUNNING
+    assert LEASE in world.nodes and world.stage() is Stage.RUNNING
 
 
 def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
@@ -244,11 +255,12 @@ def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
     world.run()
     world.tell(shim.Executed())
     world.run()
-    for event, phase in [("begun", Phase.BEGUN), ("session", Phase.SESSION), ("query", Phase.QUERY), ("progress", Phase.RUNNING)]:
+    steps = [("begun", Phase.BEGUN), ("session", Phase.SESSION), ("query", Phase.QUERY), ("progress", Phase.RUNNING)]
+    for event, phase in steps:
         rung = world.nodes["/c/doorbell"].version
         world.tell(shim.Reported(event))
         world.run()
-        assert world.state.phase is phase and world.nodes["/c/doorbell"].version == rung + 1
+        assert world.phase() is phase and world.nodes["/c/doorbell"].version == rung + 1
 
 
 def test_an_application_without_a_query_is_running_after_ten_seconds() -> None:
@@ -258,9 +270,9 @@ def test_an_application_without_a_query_is_running_after_ten_seconds() -> None:
     world.tell(shim.Executed())
     world.tell(shim.Reported("begun"))
     world.run(9)
-    assert world.state.phase is Phase.BEGUN
+    assert world.phase() is Phase.BEGUN
     world.run(2)
-    assert world.state.phase is Phase.RUNNING
+    assert world.phase() is Phase.RUNNING
 
 
 # -- the fence moved ---------------------------------------------------------------------------------------------------
@@ -271,12 +283,12 @@ def test_draining_is_taken_over_and_renewed_while_the_driver_stops() -> None:
     world.move(OwnState.DRAINING)
     world.tell(shim.OwnChanged())
     world.run()
-    assert world.state.stage is Stage.STOPPING and world.count(shim.Terminate) == 1
+    assert world.stage() is Stage.STOPPING and world.count(shim.Terminate) == 1
     before = committed(world, "renew")
     world.run(19)
-    assert world.state.stage is Stage.STOPPING and committed(world, "renew") - before >= 3
+    assert world.stage() is Stage.STOPPING and committed(world, "renew") - before >= 3
     world.run(2)
-    assert world.state.stage is Stage.KILLING
+    assert world.stage() is Stage.KILLING
     kill_tree(world)
     world.run(2)
     assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.STOPPED)
@@ -286,7 +298,7 @@ def test_draining_is_noticed_by_the_next_renewal_without_any_watch() -> None:
     world = running()
     world.move(OwnState.DRAINING)
     world.run(6)
-    assert world.state.stage is Stage.STOPPING
+    assert world.stage() is Stage.STOPPING
 
 
 def test_no_renewal_after_the_grace_even_if_the_tree_does_not_die() -> None:
@@ -296,7 +308,7 @@ def test_no_renewal_after_the_grace_even_if_the_tree_does_not_die() -> None:
     before = committed(world, "renew")
     world.tell(shim.TreeSeen(False))
     world.run(30)
-    assert committed(world, "renew") == before and world.state.stage is Stage.KILLING and not world.buried
+    assert committed(world, "renew") == before and world.stage() is Stage.KILLING and not world.buried
 
 
 def test_a_tree_that_takes_long_to_die_is_renewed_while_the_claim_stands() -> None:
@@ -320,7 +332,7 @@ def test_anything_else_kills_at_once(changes: dict[str, object]) -> None:
     world.move(**changes)  # type: ignore[arg-type]
     world.tell(shim.OwnChanged())
     world.settle()
-    assert world.state.stage is Stage.KILLING and world.count(shim.Terminate) == 0
+    assert world.stage() is Stage.KILLING and world.count(shim.Terminate) == 0
     version = world.nodes[OWN].version
     kill_tree(world)
     world.run(2)
@@ -335,14 +347,15 @@ def test_what_cannot_be_believed_stops_renewals_and_the_deadline_decides(what: s
     if what == "absent":
         del world.nodes[OWN]
     else:
-        world.nodes[OWN] = Znode(b"{" if what == "unreadable" else encode(world.own()), good.version + (1 if what == "unreadable" else -1))
+        data, change = (b"{", 1) if what == "unreadable" else (encode(world.own()), -1)
+        world.nodes[OWN] = Znode(data, good.version + change)
     world.tell(shim.OwnChanged())
     world.settle()
     before = committed(world, "renew")
     world.run(20)
-    assert world.state.stage is Stage.RUNNING and committed(world, "renew") == before
+    assert world.stage() is Stage.RUNNING and committed(world, "renew") == before
     world.run(10)
-    assert world.state.stage is Stage.KILLING
+    assert world.stage() is Stage.KILLING
 
 
 def test_what_can_be_believed_again_is_renewed_again() -> None:
@@ -351,7 +364,7 @@ def test_what_can_be_believed_again_is_renewed_again() -> None:
     world.run(15)
     world.nodes[OWN] = good
     world.run(30)
-    assert world.state.stage is Stage.RUNNING
+    assert world.stage() is Stage.RUNNING
 
 
 # -- sessions and clocks -----------------------------------------------------------------------------------------------
@@ -365,7 +378,7 @@ def test_a_new_session_reads_before_anything_else_and_announces_itself() -> None
     assert [type(e) for _, _, e in world.sent] == [shim.Read]
     world.run()
     assert world.nodes[LIVE].owner == world.state.session
-    assert world.state.stage is Stage.RUNNING
+    assert world.stage() is Stage.RUNNING
 
 
 def test_an_announcement_replaces_the_one_of_the_old_session() -> None:
@@ -386,7 +399,7 @@ def test_a_clock_jump_reads_before_anything_else() -> None:
     world.tell(shim.Tick())
     assert [type(e) for _, _, e in world.sent] == [shim.Read]
     world.run()
-    assert world.state.stage is Stage.RUNNING
+    assert world.stage() is Stage.RUNNING
 
 
 def test_a_clock_jump_between_claim_and_exec_is_read_before_exec() -> None:
@@ -395,16 +408,16 @@ def test_a_clock_jump_between_claim_and_exec_is_read_before_exec() -> None:
     world.settle()
     world.offset_s -= 86400
     world.settle()
-    assert not world.executions
+    assert not world.executed()
     world.run()
-    assert world.executions == 1
+    assert world.executed() == 1
 
 
 def test_after_a_suspend_the_deadline_is_looked_at_first() -> None:
     world = running()
     world.now_s += 3600
     world.tell(shim.Tick())
-    assert world.state.stage is Stage.KILLING
+    assert world.stage() is Stage.KILLING
 
 
 # -- the driver's end --------------------------------------------------------------------------------------------------
@@ -518,7 +531,7 @@ def test_sigterm_before_the_claim_claims_nothing() -> None:
     world = World()
     world.connect()
     world.tell(shim.StopAsked())
-    assert world.finished and not world.executions
+    assert world.finished and not world.executed()
 
 
 def test_sigterm_while_the_claim_is_under_way_executes_nothing_and_buries() -> None:
@@ -527,7 +540,7 @@ def test_sigterm_while_the_claim_is_under_way_executes_nothing_and_buries() -> N
     world.settle()
     world.tell(shim.StopAsked())
     world.settle()
-    assert not world.executions
+    assert not world.executed()
     kill_tree(world)
     world.run(2)
     assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.STOPPED)
@@ -555,7 +568,7 @@ def test_the_two_time_outs(reports: list[str], kind: bool, cause: Cause | None) 
         world.tell(shim.Reported(report))
     world.run(100)
     assert world.state.cause is cause
-    assert (world.state.stage is Stage.RUNNING) == (cause is None)
+    assert (world.stage() is Stage.RUNNING) == (cause is None)
 
 
 def test_idle_events_are_life() -> None:
@@ -563,7 +576,7 @@ def test_idle_events_are_life() -> None:
     for _ in range(20):
         world.run(10)
         world.tell(shim.Reported("idle"))
-    assert world.state.stage is Stage.RUNNING
+    assert world.stage() is Stage.RUNNING
 
 
 def test_the_entry_is_what_the_world_assigned() -> None:

@@ -33,10 +33,10 @@ def outside(world: World, what: str) -> None:
 
 def driver(world: World, what: str) -> None:
     if what == "kill works":
-        if world.state.stage is shim.Stage.KILLING:
+        if world.stage() is shim.Stage.KILLING:
             kill_tree(world)
     elif what == "kill fails":
-        if world.state.stage is shim.Stage.KILLING:
+        if world.stage() is shim.Stage.KILLING:
             world.tell(shim.TreeSeen(False))
     elif what == "exits" and world.driver:
         world.driver = False
@@ -52,7 +52,10 @@ STEPS = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from([0.1, 0.5, 1.0, 3.0, 8.0, 20.0, 30.0])),
     st.tuples(st.just("suspend"), st.sampled_from([1.0, 20.0, 100.0])),
     st.tuples(st.just("clock"), st.sampled_from([-3600.0, 1.0, 3.2e8])),
-    st.tuples(st.just("link"), st.sampled_from(["connect", "connect", "disconnect", "lose", "give up", "late", "watch", "stop"])),
+    st.tuples(
+        st.just("link"),
+        st.sampled_from(["connect", "connect", "disconnect", "lose", "give up", "late", "watch", "stop"]),
+    ),
     st.tuples(st.just("own"), st.sampled_from(["bump", "drain", "revoke", "unassign", "reassign", "wreck", "repair"])),
     st.tuples(st.just("driver"), st.sampled_from(["executed", "exits", "kill works", "kill fails", "begun", "progress"])),
 )
@@ -80,11 +83,21 @@ def play(world: World, steps: list[tuple[str, object]]) -> None:
 
 
 def link(world: World, what: str) -> None:
-    {
-        "connect": world.connect, "disconnect": world.disconnect, "lose": world.lose_session, "late": world.come_late,
-        "give up": world.give_up_session,
-        "watch": lambda: world.tell(shim.OwnChanged()), "stop": lambda: world.tell(shim.StopAsked()),
-    }[what]()
+    match what:
+        case "connect":
+            world.connect()
+        case "disconnect":
+            world.disconnect()
+        case "lose":
+            world.lose_session()
+        case "give up":
+            world.give_up_session()
+        case "late":
+            world.come_late()
+        case "watch":
+            world.tell(shim.OwnChanged())
+        case "stop":
+            world.tell(shim.StopAsked())
 
 
 @settings(max_examples=600, deadline=None)
@@ -119,7 +132,7 @@ def test_it_comes_to_an_end_once_everything_works_again(steps: list[tuple[str, o
         if world.driver:
             world.driver = False
             world.tell(shim.Exited(0))
-        if world.state.stage is shim.Stage.KILLING:
+        if world.stage() is shim.Stage.KILLING:
             kill_tree(world)
     assert world.finished
     own = world.own()

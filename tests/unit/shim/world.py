@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from supervisor.clock import wall_iso
 from supervisor.model import lease_terms
 from supervisor.model.launch import Launch
-from supervisor.model.records import Assignment, BlobRef, Ownership, OwnState
+from supervisor.model.records import Assignment, BlobRef, Ownership, OwnState, Phase
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
 from supervisor.registry.codec import decode, encode
@@ -175,6 +174,15 @@ class World:
         """Somebody else moves the fence."""
         self.nodes[OWN] = Znode(encode(replace(self.own(), state=state, op="x", **changes)), self.nodes[OWN].version + 1)
 
+    def stage(self) -> Stage:
+        return self.state.stage
+
+    def executed(self) -> int:
+        return self.executions
+
+    def phase(self) -> Phase:
+        return self.state.phase
+
     def count(self, kind: type[Effect]) -> int:
         return sum(isinstance(effect, kind) for effect in self.effects)
 
@@ -203,7 +211,8 @@ class World:
             self.tell(shim.NotSent(transaction.id))
         elif outcome == "done" and session in self.open_sessions:
             failed = self._apply(session, sent_s, transaction)
-            own = self.nodes[OWN].version if any(isinstance(op, SetData) and op.path == OWN for op in transaction.ops) else None
+            sets_own = any(isinstance(op, SetData) and op.path == OWN for op in transaction.ops)
+            own = self.nodes[OWN].version if sets_own else None
             self.tell(shim.Rejected(transaction.id, *failed) if failed else shim.Committed(transaction.id, sent_s, own))
         else:
             if outcome == "applied" and session in self.open_sessions:
@@ -312,6 +321,3 @@ def running(launch: Launch = LAUNCH) -> World:
     world.tell(shim.Reported("progress"))
     world.run()
     return world
-
-
-__all__ = ["CLAIM", "ENTRY", "LAUNCH", "LEASE", "LIVE", "OWN", "Broken", "World", "kill_tree", "running", "wall_iso"]

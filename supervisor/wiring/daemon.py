@@ -1,4 +1,4 @@
-"""Puts the parts of one supervisor process together: who is given what. Called by ``Supervisor.run`` through ``wiring``.
+"""Puts the parts of one supervisor process together: who is given what. Called by ``cli.run``.
 
 No policy and no loop here. ZooKeeper may come up after us, so founding waits; a root or store of another cluster is
 refused at once. A store that is down keeps nobody from leading: what needs it waits for it (DESIGN §6).
@@ -51,11 +51,17 @@ from supervisor.registry.sweep import BlobSweeper
 from supervisor.settings.file import Settings
 from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import parse_properties
+from supervisor.wiring.commands import store_of
 
 log = structlog.get_logger(__name__)
 
 REQUEST_MAX_S = 5.0
 CLOSE_S = 3.0
+
+
+def build_supervisor(settings: Settings) -> Supervisor:
+    """The daemon of this host. Nothing is opened before its ``run``."""
+    return Supervisor(settings.supervisor.runtime_dir, lambda owner: Assembly(settings, owner, store_of(settings)).parts())
 
 
 class Assembly:

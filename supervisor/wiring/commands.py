@@ -1,8 +1,4 @@
-"""The one place that picks implementations and puts the parts together.
-
-Called by ``cli``. Below it everybody gets what it needs as an argument, so that tests and the simulator can give
-something else. Sections: what a command needs; what is shown; what the daemon needs. No policy here.
-"""
+"""What one command of the command line works with, and what it shows. Called by ``cli``; no policy here."""
 
 from __future__ import annotations
 
@@ -24,7 +20,6 @@ from supervisor.registry.layout import Layout
 
 if TYPE_CHECKING:
     from supervisor.clients.store.base import Store
-    from supervisor.daemon.supervisor import Supervisor
     from supervisor.model.records import Cluster
     from supervisor.settings.file import Settings
 
@@ -112,14 +107,3 @@ def status_of(office: Office) -> tuple[dict[str, Any], SupervisorError | None]:
             return take_status(zoo, office.layout, place, session_s, store_ok.result()), None
         except Unreachable as error:
             return unreachable_status(place, store_ok.result()), error
-
-
-# -- what the daemon needs ----------------------------------------------------------------------------------------
-
-
-def build_supervisor(settings: Settings) -> Supervisor:
-    """The daemon of this host. Nothing is opened before its ``run``."""
-    from supervisor.daemon.assembly import Assembly
-    from supervisor.daemon.supervisor import Supervisor
-
-    return Supervisor(settings.supervisor.runtime_dir, lambda owner: Assembly(settings, owner, store_of(settings)).parts())

@@ -1,0 +1,441 @@
+"""The story of ``demo``: six steps, each told while it happens, and what must be seen in each. No processes here.
+
+It acts on a ``World`` (the real one is in ``cli.demo``; a test has one of its own, with faults) and tells a ``Screen``.
+What it claims it has seen: on processes of this machine and on the record that the job's own sink wrote, not on what the
+product says of itself. The first thing that is not seen ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol, TypeVar
+
+from supervisor.cli.demo_record import Line, flaw_of, is_replay
+from supervisor.cli.demo_screen import Screen
+from supervisor.errors import SupervisorError
+from supervisor.model.records import LeaderHint
+from supervisor.observe.listing import JobRow
+
+T = TypeVar("T")
+
+START_LIMIT_S: Final = 240.0
+"""A cold start of Spark takes 5 to 15 s; on a machine that is busy with other things, much longer."""
+
+LIMIT_S: Final = 90.0
+_LOOK_S, _QUICK_LOOK_S = 0.1, 0.01
+
+
+class Claim(StrEnum):
+    """What must be seen, in the order of the story."""
+
+    FLEET = "two supervisors run, and one of them leads"
+    RUNNING = "a submitted job runs and commits batches"
+    TAKEOVER = "the leader was killed, and the other one leads"
+    UNDISTURBED = "the job did not notice: same process, same attempt, batches went on"
+    RECOVERED = "the driver was killed, and a new one goes on from the checkpoint"
+    EXACT = "nothing was lost and nothing was counted twice"
+    CANCELLED = "the job was cancelled, and its driver is gone"
+    STAYS_DEAD = "the leader was killed once more, and the cancelled job stayed dead"
+
+
+class NotSeen(Exception):
+    """What was to be seen was not, or something else was."""
+
+    def __init__(self, claim: Claim, sentence: str) -> None:
+        super().__init__(sentence)
+        self.claim = claim
+
+
+class World(Protocol):
+    """What the story acts on. A reading is None, or empty, where nothing is known. Anything may raise SupervisorError."""
+
+    def now_s(self) -> float: ...
+    def pause(self, seconds: float) -> None: ...
+    def start_ensemble(self) -> str:
+        """Returns its addresses."""
+
+    def start_supervisor(self, name: str) -> int: ...
+    def pid_of(self, name: str) -> int: ...
+    def kill_supervisor(self, name: str) -> None: ...
+    def leader(self) -> LeaderHint | None: ...
+    def members(self) -> frozenset[str]: ...
+    def has_planned(self, leader: LeaderHint) -> bool:
+        """Whether it has read the registry and made its first plan, by its own metrics."""
+
+    def submit(self) -> str:
+        """Returns what the command printed, as ``cancel`` and ``list_all`` do."""
+
+    def cancel(self) -> str: ...
+    def list_all(self) -> str: ...
+    def job(self) -> JobRow | None: ...
+    def record(self) -> tuple[Line, ...]:
+        """Raises ValueError if it can't be read."""
+
+    def drivers(self, uid: str, attempt: int | None = None) -> list[int]:
+        """Pids of the living processes on this machine that carry the uid's marker."""
+
+    def kill_driver(self, uid: str, pid: int) -> None: ...
+    def commands(self) -> tuple[str, str]:
+        """The configuration file and the spec, as one would type them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """``batches``: that are waited for at each point; ``watch_s``: how long the dead job is watched."""
+
+    batches: int = 4
+    watch_s: float = 8.0
+    rows_per_batch: int = 1000
+
+
+FAST: Final = Pace(batches=2, watch_s=5.0)
+
+
+class Story:
+    """``run`` once. ``failure``: afterwards, what was not seen."""
+
+    def __init__(self, world: World, screen: Screen, pace: Pace, fleet: tuple[str, str]) -> None:
+        self._world = world
+        self._fleet = fleet
+        self._screen = screen
+        self._pace = pace
+        self._seen: dict[Claim, str] = {}
+        self._uid = ""
+        self._killed = ""
+        self.failure: NotSeen | None = None
+
+    def run(self) -> bool:
+        """Whether everything was seen. What fails by itself, a command or a supervisor, is not seen either."""
+        steps = (
+            ("Start a fleet", self._start_fleet),
+            ("Submit a job", self._submit),
+            ("Kill the leader", self._kill_leader),
+            ("Kill the driver", self._kill_driver),
+            ("Cancel the job", self._cancel),
+            ("Kill the leader again: does the dead job come back?", self._kill_leader_again),
+        )
+        try:
+            for number, (title, step) in enumerate(steps, 1):
+                self._screen.step(number, len(steps), title)
+                step()
+        except NotSeen as error:
+            self.failure = error
+        except SupervisorError as error:
+            self.failure = NotSeen(next(claim for claim in Claim if claim not in self._seen), str(error))
+        self._summary()
+        return self.failure is None
+
+    # -- the steps -------------------------------------------------------------------------------------------------
+
+    def _start_fleet(self) -> None:
+        say, world = self._screen, self._world
+        say.text(
+            "Three ZooKeeper servers remember what shall run. Two supervisors start and watch the jobs; one of them leads "
+            "and decides, the other one is ready to take over."
+        )
+        say.event(f"3 ZooKeeper servers serve: {world.start_ensemble()}")
+        say.command(f"spark-supervisor run --config {world.commands()[0]}")
+        first = world.start_supervisor(self._fleet[0])
+        leader = self._wait(Claim.FLEET, "a leader", world.leader, "the first supervisor is starting", LIMIT_S)
+        second = world.start_supervisor(self._fleet[1])
+        both = set(self._fleet)
+        self._wait(
+            Claim.FLEET, "a second supervisor", lambda: world.members() >= both, "the second supervisor is starting", LIMIT_S,
+        )
+        standby = next(iter(both - {leader.supervisor}))
+        self._tell_seen(
+            Claim.FLEET, f"{leader.supervisor} leads, {standby} stands by (pids {first} and {second})",
+            f"{leader.supervisor} leads, {standby} stands by",
+        )
+
+    def _submit(self) -> None:
+        say, world = self._screen, self._world
+        rows = f"{self._pace.rows_per_batch:,}"
+        say.text(
+            f"An ordinary PySpark streaming job that knows nothing of us. Each batch reads {rows} rows and adds them to "
+            "counts in Spark's state. Its sink writes batch number and total count to a file: by that file we judge."
+        )
+        say.command(f"spark-supervisor submit {world.commands()[1]}")
+        say.output(world.submit())
+        row = self._wait(Claim.RUNNING, "a driver", self._row_with_driver, "the job waits to be started", LIMIT_S)
+        self._uid = row.uid or ""
+        say.event(f"{row.supervisor} has started the driver (pid {row.driver_pid}), attempt {row.attempt}; Spark is loading")
+        first = self._batches(Claim.RUNNING, 1, START_LIMIT_S)[0]
+        say.event(f"the first batch: number {first.batch_id}, {first.total:,} rows counted")
+        self._wait(Claim.RUNNING, "the job in state running", self._is_running, "the first batch is committed", LIMIT_S)
+        last = self._batches(Claim.RUNNING, self._pace.batches, LIMIT_S)[-1]
+        self._tell_seen(
+            Claim.RUNNING, f"it runs: batch {last.batch_id}, {last.total:,} rows counted", "first batches were committed",
+        )
+
+    def _kill_leader(self) -> None:
+        say, world = self._screen, self._world
+        before, leader = self._running_row(Claim.TAKEOVER), self._leader(Claim.TAKEOVER)
+        here = "and it is the one that runs our job" if before.supervisor == leader.supervisor else "while the other runs our job"
+        say.text(f"{leader.supervisor} leads, {here}. SIGKILL leaves it no time to hand anything over.")
+        lines = self._record(Claim.UNDISTURBED)
+        self._take_over(Claim.TAKEOVER, leader)
+        new = self._batches(Claim.UNDISTURBED, len(lines) + self._pace.batches, LIMIT_S)[len(lines):]
+        after = self._running_row(Claim.UNDISTURBED)
+        if (after.driver_pid, after.attempt) != (before.driver_pid, before.attempt):
+            raise NotSeen(
+                Claim.UNDISTURBED, f"the driver was process {before.driver_pid} in attempt {before.attempt}, but after the "
+                f"leader's death it is {after.driver_pid} in attempt {after.attempt}",
+            )
+        if after.driver_pid not in world.drivers(self._uid) or {line.attempt for line in new} != {before.attempt}:
+            raise NotSeen(Claim.UNDISTURBED, f"process {after.driver_pid} is not the living driver of attempt {before.attempt}")
+        pause_s = _longest_pause_s((*lines[-1:], *new))
+        self._tell_seen(
+            Claim.UNDISTURBED, f"the driver is still process {after.driver_pid}, attempt {after.attempt}; meanwhile came "
+            f"{_batches(new)}, never more than {pause_s:.1f} s apart",
+            f"process {after.driver_pid}, attempt {after.attempt}; {_batches(new)}",
+        )
+        say.why("Supervisors can crash, restart or be upgraded: what they supervise goes on.")
+
+    def _kill_driver(self) -> None:
+        say, world = self._screen, self._world
+        before, lines = self._running_row(Claim.RECOVERED), self._record(Claim.RECOVERED)
+        assert before.driver_pid is not None and before.attempt is not None
+        say.text(
+            f"Now the job itself: SIGKILL to its JVM, in the middle of whatever it does after batch {lines[-1].batch_id}. "
+            f"Spark would leave it at that; its supervisor must not."
+        )
+        say.command(f"kill -9 {before.driver_pid}")
+        killed_s = world.now_s()
+        world.kill_driver(self._uid, before.driver_pid)
+        noticed = self._wait(
+            Claim.RECOVERED, "that the driver's death was noticed", lambda: self._row_unlike(before), "waiting for notice",
+            LIMIT_S, _QUICK_LOOK_S,
+        )
+        say.event(f"noticed after {_ms(world.now_s() - killed_s)}: {noticed.state}, {noticed.reason}")
+        first = self._first_of_next(before.attempt, START_LIMIT_S)
+        last = next(line for line in reversed(self._record(Claim.RECOVERED)) if line.attempt == before.attempt)
+        left = world.drivers(self._uid, before.attempt)
+        if left:
+            raise NotSeen(Claim.RECOVERED, f"process {left[0]} of the killed attempt still lives beside the new one")
+        if is_replay(last, first):
+            say.event(
+                f"batch {first.batch_id} comes again: the driver died after it was written and before it was committed; "
+                "Spark runs such a batch once more, with the same rows (sinks are to be idempotent)"
+            )
+        again = "the one that was not committed" if is_replay(last, first) else "the next number"
+        self._tell_seen(
+            Claim.RECOVERED, f"attempt {first.attempt} (pid {first.pid}) begins with batch {first.batch_id}: {again} after "
+            f"{last.batch_id}; {first.boottime_s - killed_s:.1f} s after the kill",
+            f"attempt {first.attempt} began with batch {first.batch_id}, {first.boottime_s - killed_s:.1f} s after the kill",
+        )
+        new = self._batches(Claim.EXACT, self._count_of(first) + self._pace.batches, LIMIT_S)
+        self._tell_exact(new)
+        say.why("The new driver took up state and position from the checkpoint. No hole, no row counted twice.")
+
+    def _cancel(self) -> None:
+        say, world = self._screen, self._world
+        say.text("A cancel is a write to the registry. When the command returns it is durable, whoever leads.")
+        say.command("spark-supervisor cancel clicks")
+        asked_s = world.now_s()
+        printed = world.cancel()
+        acknowledged = _ms(world.now_s() - asked_s)
+        say.output(printed)
+        say.event(f"acknowledged after {acknowledged}")
+        self._wait(
+            Claim.CANCELLED, "the end of the driver", lambda: not world.drivers(self._uid), "the driver is stopping", LIMIT_S,
+        )
+        gone_s = world.now_s() - asked_s
+        row = self._wait(Claim.CANCELLED, "the state cancelled", self._row_cancelled, "the driver is gone", LIMIT_S)
+        self._tell_seen(
+            Claim.CANCELLED, f"the driver is gone after {gone_s:.1f} s; the job is {row.state}",
+            f"acknowledged after {acknowledged}, driver gone after {gone_s:.1f} s",
+        )
+
+    def _kill_leader_again(self) -> None:
+        say, world = self._screen, self._world
+        claim = Claim.STAYS_DEAD
+        say.text(
+            f"A new leader that finds traces of a cancelled job and starts it again: that is the bug which this product was "
+            f"made to exclude. So {self._killed} comes back, to have somebody who takes over, and the present leader is killed."
+        )
+        back = self._killed
+        pid = world.start_supervisor(back)
+        self._wait(claim, f"the return of {back}", lambda: back in world.members(), f"{back} is starting", LIMIT_S)
+        say.event(f"{back} is back (pid {pid})")
+        lines = self._record(claim)
+        leader = self._take_over(claim, self._leader(claim))
+        self._wait(
+            claim, "a plan of the new leader", lambda: world.has_planned(leader), "the new leader reads the registry", LIMIT_S,
+        )
+        say.event(f"{leader.supervisor} has read the registry and made its first plan")
+        self._watch_dead(len(lines))
+        say.event(
+            f"watched for {self._pace.watch_s:g} s: no process of the job on this machine, and not one batch after "
+            f"{lines[-1].batch_id}"
+        )
+        say.command("spark-supervisor list --all")
+        say.output(world.list_all())
+        self._seen[claim] = f"{leader.supervisor} leads; watched for {self._pace.watch_s:g} s"
+        say.why("Cancelled means cancelled: whoever leads, whatever crashed in between.")
+
+    # -- what several steps do -------------------------------------------------------------------------------------
+
+    def _take_over(self, claim: Claim, leader: LeaderHint) -> LeaderHint:
+        """Kill ``leader`` and see another one. Returns that one."""
+        world = self._world
+        self._screen.command(f"kill -9 {world.pid_of(leader.supervisor)}")
+        killed_s = world.now_s()
+        world.kill_supervisor(leader.supervisor)
+        self._killed = leader.supervisor
+
+        def other() -> LeaderHint | None:
+            now = world.leader()
+            return now if now is not None and now.supervisor != leader.supervisor else None
+
+        new = self._wait(claim, "another leader", other, "nobody leads", LIMIT_S, _QUICK_LOOK_S)
+        took = _ms(world.now_s() - killed_s)
+        if new.epoch <= leader.epoch:
+            raise NotSeen(claim, f"{new.supervisor} leads in epoch {new.epoch}, which is not above {leader.epoch}")
+        self._screen.event(f"{new.supervisor} leads {took} after the kill (epoch {new.epoch})")
+        self._seen[claim] = f"{new.supervisor} led after {took}"
+        return new
+
+    def _watch_dead(self, written: int) -> None:
+        world, claim = self._world, Claim.STAYS_DEAD
+        self._seen.pop(claim, None)
+        began_s = world.now_s()
+        while (passed_s := world.now_s() - began_s) < self._pace.watch_s:
+            drivers, lines = world.drivers(self._uid), self._record(claim)
+            if drivers:
+                raise NotSeen(claim, f"the cancelled job has a driver: process {drivers[0]}")
+            if len(lines) > written:
+                raise NotSeen(claim, f"the cancelled job has written batch {lines[-1].batch_id}")
+            row = world.job()
+            if row is not None and row.state != "cancelled":
+                raise NotSeen(claim, f"the cancelled job is {row.state}: {row.reason}")
+            self._screen.live(f"watching for {passed_s:.0f} of {self._pace.watch_s:g} s: no process, no new batch")
+            world.pause(_LOOK_S)
+
+    def _tell_seen(self, claim: Claim, event: str, short: str) -> None:
+        self._screen.event(event)
+        self._seen[claim] = short
+
+    def _tell_exact(self, lines: Sequence[Line]) -> None:
+        last = lines[-1]
+        rows = self._pace.rows_per_batch
+        self._tell_seen(
+            Claim.EXACT, f"batch {last.batch_id} says {last.total:,} rows: exactly {rows:,} x {last.batch_id + 1}, and every "
+            f"number from 0 to {last.batch_id} is there",
+            f"batches 0 to {last.batch_id} without a hole, {last.total:,} rows = {rows:,} x {last.batch_id + 1}",
+        )
+
+    # -- waiting and reading ---------------------------------------------------------------------------------------
+
+    def _wait(
+        self, claim: Claim, what: str, look: Callable[[], T | None], meanwhile: str, limit_s: float, period_s: float = _LOOK_S,
+    ) -> T:
+        """What ``look`` returns once it is true. Raises NotSeen after ``limit_s``; at least one look is taken."""
+        world = self._world
+        until_s = world.now_s() + limit_s
+        while True:
+            last_look = world.now_s() >= until_s
+            found = look()
+            if found:
+                return found
+            if last_look:
+                raise NotSeen(claim, f"{what} was not seen within {limit_s:g} s")
+            if meanwhile:
+                self._screen.live(meanwhile)
+            world.pause(period_s)
+
+    def _batches(self, claim: Claim, count: int, limit_s: float) -> tuple[Line, ...]:
+        """The record as soon as it has ``count`` lines."""
+        def look() -> tuple[Line, ...] | None:
+            lines = self._record(claim)
+            self._show(lines)
+            return lines if len(lines) >= count else None
+
+        return self._wait(claim, f"line {count} of the job's record", look, "", limit_s)
+
+    def _first_of_next(self, attempt: int, limit_s: float) -> Line:
+        def look() -> Line | None:
+            lines = self._record(Claim.EXACT)
+            self._show(lines)
+            return next((line for line in lines if line.attempt > attempt), None)
+
+        return self._wait(Claim.RECOVERED, "a batch of the next attempt", look, "", limit_s)
+
+    def _show(self, lines: Sequence[Line]) -> None:
+        """The waiting line: how far the job is."""
+        row = self._world.job()
+        state = f"attempt {row.attempt} is {row.state}" if row is not None and row.attempt else "waiting"
+        if row is not None and row.state in ("starting", "backoff", "pending"):
+            state = f"{state}: {row.reason}"
+        progress = f"batch {lines[-1].batch_id}, {lines[-1].total:,} rows; " if lines else ""
+        self._screen.live(f"{progress}{state}")
+
+    def _record(self, claim: Claim) -> tuple[Line, ...]:
+        """As it is now. Raises NotSeen the moment that it is wrong."""
+        try:
+            lines = self._world.record()
+        except ValueError as error:
+            raise NotSeen(claim, f"the job's record can't be read: {error}") from error
+        flaw = flaw_of(lines, self._pace.rows_per_batch)
+        if flaw is not None:
+            raise NotSeen(Claim.EXACT, flaw)
+        return lines
+
+    def _count_of(self, line: Line) -> int:
+        return self._record(Claim.EXACT).index(line) + 1
+
+    def _row_with_driver(self) -> JobRow | None:
+        row = self._world.job()
+        return row if row is not None and row.driver_pid else None
+
+    def _row_unlike(self, before: JobRow) -> JobRow | None:
+        row = self._world.job()
+        return row if row is not None and (row.state != before.state or row.attempt != before.attempt) else None
+
+    def _row_cancelled(self) -> JobRow | None:
+        row = self._world.job()
+        return row if row is not None and row.state == "cancelled" else None
+
+    def _is_running(self) -> bool:
+        row = self._world.job()
+        return row is not None and row.state == "running"
+
+    def _running_row(self, claim: Claim) -> JobRow:
+        def look() -> JobRow | None:
+            row = self._row_with_driver()
+            return row if row is not None and row.state == "running" else None
+
+        return self._wait(claim, "the running job", look, "looking at the job", LIMIT_S)
+
+    def _leader(self, claim: Claim) -> LeaderHint:
+        return self._wait(claim, "a leader", self._world.leader, "looking for the leader", LIMIT_S)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _summary(self) -> None:
+        say = self._screen
+        say.text("")
+        say.title("What was observed")
+        for claim in Claim:
+            if self.failure is not None and self.failure.claim is claim:
+                say.verdict(False, f"{claim.value}: {self.failure}")
+            elif claim in self._seen:
+                say.verdict(True, f"{claim.value} ({self._seen[claim]})")
+            else:
+                say.verdict(None, claim.value)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 10 else f"{seconds:.1f} s"
+
+
+def _batches(lines: Sequence[Line]) -> str:
+    if len(lines) == 1:
+        return f"batch {lines[0].batch_id}"
+    return f"batches {lines[0].batch_id} to {lines[-1].batch_id}"
+
+
+def _longest_pause_s(lines: Sequence[Line]) -> float:
+    return max((b.boottime_s - a.boottime_s for a, b in zip(lines, lines[1:], strict=False)), default=0.0)

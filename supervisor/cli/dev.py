@@ -1,0 +1,131 @@
+"""``dev``: the stack of ``demo`` left running, to try things on, until Ctrl-C. Prints where everything is and what to type.
+
+A supervisor that was killed is started again after a moment, as a service manager would do it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from supervisor.cli.options import Chosen, command
+from supervisor.cli.output import say
+from supervisor.errors import InvalidInput, SupervisorError, TimedOut
+
+if TYPE_CHECKING:
+    from supervisor.cli.stack import Stack
+
+READY_LIMIT_S = 90.0
+RESTART_AFTER_S = 5.0
+_LOOK_S = 0.2
+_COMMAND_WIDTH = 34
+
+
+@command
+def dev(chosen: Chosen) -> int:
+    """Run ZooKeeper, two supervisors and a store on this machine, to try things on; Ctrl-C ends all of it."""
+    from supervisor.cli.stack import FLEET, Stack, forget_configuration
+
+    if chosen.json:
+        raise InvalidInput("dev runs until Ctrl-C and prints what to type: leave out -o json")
+    forget_configuration()
+    with Stack("dev", FLEET, keep=False) as stack:
+        try:
+            _say(f"starting three ZooKeeper servers and two supervisors in {stack.directory} ...")
+            stack.start_ensemble()
+            for name in FLEET:
+                stack.start_supervisor(name)
+            _tell(stack, _ready(stack))
+            _keep_running(stack)
+        except KeyboardInterrupt:
+            _say("")
+            _say("ending jobs, supervisors and ZooKeeper ...")
+    _say("everything has ended, and nothing was left behind")
+    return 0
+
+
+def _ready(stack: Stack) -> dict[str, Any]:
+    """The document of ``status`` as soon as both supervisors are there and one leads. Raises TimedOut, SupervisorError."""
+    from supervisor.wiring import open_commands, status_of
+
+    until_s = time.monotonic() + READY_LIMIT_S
+    with open_commands(stack.settings()) as office:
+        while time.monotonic() < until_s:
+            ended = stack.find_ended()
+            if ended is not None:
+                raise SupervisorError(ended)
+            document, _ = status_of(office)
+            if document["leader"] is not None and len(document["supervisors"]) == len(stack.daemons):
+                return document
+            time.sleep(_LOOK_S)
+    raise TimedOut(f"no leader within {READY_LIMIT_S:g} s; see {stack.directory}/*/supervisor.log")
+
+
+def _tell(stack: Stack, document: dict[str, Any]) -> None:
+    """What is running, and what to type."""
+    program = _program()
+    leader = document["leader"]
+    _say("")
+    for member in document["supervisors"]:
+        name = member["id"]
+        role = "leads" if name == leader else "stands by"
+        _say(f"  {name:<6} {role:<10} pid {stack.pid(name):<8} http://{member['address']}   (/metrics /api/status /livez)")
+    _say("")
+    _say("In another terminal:")
+    _say("")
+    _say(f"  export SPARK_SUPERVISOR_CONFIG={shlex.quote(str(stack.config))}")
+    _say(f"  cd {shlex.quote(str(stack.directory))}")
+    _say("")
+    for text, about in (
+        (f"submit jobs/{stack.spec.name}", "a sample job; its application lies beside the spec"),
+        ("list --watch", "what runs where, and how far it is"),
+        ("show clicks", "its state, its history, its spec"),
+        ("logs -f clicks", "what the driver writes"),
+        ("status", "who leads"),
+        ("suspend clicks", "and resume, restart"),
+        ("cancel clicks", "for good; submit it again and it goes on from its checkpoint"),
+    ):
+        _say(f"  {program} {text:<{_COMMAND_WIDTH - len('spark-supervisor')}}  # {about}")
+    _say(f"  {'tail -f record.jsonl':<{_COMMAND_WIDTH + len(program) - len('spark-supervisor') + 1}}  # what the job's sink writes")
+    _say("")
+    _say("And break it:")
+    _say("")
+    pad = _COMMAND_WIDTH + len(program) - len("spark-supervisor") + 1
+    _say(f"  {f'kill -9 {stack.pid(leader)}':<{pad}}  # {leader}, the leader: the other takes over, no job notices")
+    _say(f"  {'kill -9 <driver_pid of show clicks>':<{pad}}  # the driver: the next attempt goes on with the next batch")
+    _say("")
+    _say(f"A killed supervisor is started again after {RESTART_AFTER_S:g} s. Ctrl-C here ends everything.")
+
+
+def _keep_running(stack: Stack) -> None:
+    """Until Ctrl-C."""
+    due_s: dict[str, float] = {}
+    while True:
+        time.sleep(_LOOK_S)
+        ended = stack.find_ended()
+        if ended is not None:
+            _say(f"{ended}; it is started again in {RESTART_AFTER_S:g} s")
+        now_s = time.monotonic()
+        for name, daemon in stack.daemons.items():
+            if daemon.process is not None:
+                due_s.pop(name, None)
+            elif now_s >= due_s.setdefault(name, now_s + RESTART_AFTER_S):
+                _say(f"supervisor {name} is started: pid {stack.start_supervisor(name)}")
+
+
+def _program() -> str:
+    """As one would have to type it: the name alone only if the PATH leads to this very installation."""
+    beside = Path(sys.executable).with_name("spark-supervisor")
+    found = shutil.which("spark-supervisor")
+    if found is None or not beside.exists() or Path(found).samefile(beside):
+        return "spark-supervisor" if found is not None or not beside.exists() else shlex.quote(str(beside))
+    return shlex.quote(str(beside))
+
+
+def _say(line: str) -> None:
+    say(line)
+    sys.stdout.flush()

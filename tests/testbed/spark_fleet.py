@@ -1,0 +1,296 @@
+"""A fleet with real Spark: store and checkpoints on a real S3 API, drivers that keep the witness of tests/e2e/applications.
+
+Called by the e2e tests. As ``Fleet``: what is true is what the drivers wrote, never what the product says. Their JVM writes
+nothing under PySpark, so a thread of the test looks whether it lives; what it saw alive counts as a beat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import threading
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from supervisor.clients import processes
+from supervisor.clients.processes import ProcessId
+from supervisor.clock import boottime_s
+from tests.faults import checker
+from tests.faults.checker import Note
+from tests.testbed.fleet import DRIVER, Fleet, Member
+from tests.waiting import wait_until
+
+APPLICATIONS = Path(__file__).resolve().parents[1] / "e2e" / "applications"
+ROWS_PER_BATCH, KEYS = 30, 3
+START_S = 180.0
+"""For a cold start of Spark on a busy machine; nothing is asserted about time."""
+
+CONF = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.log.level": "WARN",
+    "spark.driver.memory": "600m",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One call of the sink: before the commit, so a batch that was committed is here. ``counts``: key → [rows, sum]."""
+
+    job: str
+    uid: str
+    attempt: int
+    pid: int
+    at_s: float
+    batch_id: int
+    counts: dict[str, list[int]]
+
+
+@dataclass
+class SparkFleet(Fleet):
+    """``bucket``: holds ``store/`` and ``checkpoints/``. ``endpoints``: of the store, by member number, where it differs."""
+
+    endpoint_url: str = ""
+    bucket: str = ""
+    s3a_jars: Path = Path()
+    spark: dict[str, Any] = field(default_factory=dict)
+    endpoints: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.store = f"s3://{self.bucket}/store"
+        super().__post_init__()
+        self._watcher = _Watcher(self.witness_file)
+
+    def start(self) -> None:
+        super().start()
+        self._watcher.start()
+
+    def stop(self) -> None:
+        self._watcher.stop()
+        super().stop()
+
+    def restore(self) -> None:
+        """Everybody is up again; jobs are left alone."""
+        for i, member in enumerate(self.members):
+            if not member.running:
+                self.start_member(i)
+        self.wait_complete()
+
+    # -- jobs -----------------------------------------------------------------------------------------------------------
+
+    def checkpoint(self, name: str) -> str:
+        return f"s3a://{self.bucket}/checkpoints/{name}"
+
+    def spec_file(self, name: str, *, knobs: dict[str, Any] | None = None, **spec: Any) -> Path:
+        """``counts.py`` as it is, unless ``spec`` says something else."""
+        assert not knobs
+        directory = self.directory / "specs" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        application = Path(spec.pop("application", APPLICATIONS / "counts.py"))
+        shutil.copy(application, directory)
+        body = {
+            "name": name, "application": application.name, "args": ["{checkpoint}"], "master": "local[1]",
+            "checkpoint": self.checkpoint(name), **spec, "conf": {**CONF, **spec.get("conf", {})},
+        }
+        path = directory / "job.yaml"
+        path.write_text(yaml.safe_dump(body))
+        return path
+
+    def root_of(self, name: str) -> ProcessId:
+        """The root of the newest attempt's driver tree."""
+        return self.process(name, DRIVER)
+
+    def tree(self, name: str, uid: str | None = None) -> list[ProcessId]:
+        """All living processes of the job's drivers, by the marks in their environment."""
+        marks = {f"SPARK_SUPERVISOR_JOB={name}".encode(), f"WITNESS={self.witness_file}".encode()}
+        if uid is not None:
+            marks.add(f"SPARK_SUPERVISOR_UID={uid}".encode())
+        return [process for process in self.processes() if marks <= set(_environment(process.pid))]
+
+    # -- the witness ----------------------------------------------------------------------------------------------------
+
+    def lines(self, name: str, event: str) -> list[dict[str, Any]]:
+        """Lines of the witness as they are, in the order in which they were written."""
+        found = (json.loads(line) for line in _whole_lines(self.witness_file))
+        return [line for line in found if line["job"] == name and line["event"] == event]
+
+    def batches(self, name: str) -> list[Batch]:
+        return [
+            Batch(line["job"], line["uid"], line["attempt"], line["pid"], line["boottime"], line["batch_id"], line["counts"])
+            for line in self.lines(name, "batch")
+        ]
+
+    def wait_batches(self, name: str, more: int = 3, timeout_s: float = START_S) -> int:
+        return super().wait_batches(name, more, timeout_s)
+
+    def wait_batch_of(self, name: str, attempt: int, uid: str | None = None) -> Batch:
+        """The first batch of that attempt."""
+
+        def made() -> Batch | None:
+            found = (b for b in self.batches(name) if b.attempt == attempt and uid in (None, b.uid))
+            return next(found, None)
+
+        try:
+            return wait_until(made, START_S, f"a batch of attempt {attempt} of {name}", period_s=0.1)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.cli('show', name).out}\n{self.log_tail(name)}") from None
+
+    def wait_state(self, name: str, *states: str, timeout_s: float = START_S) -> dict[str, Any]:
+        return super().wait_state(name, *states, timeout_s=timeout_s)
+
+    def log_tail(self, name: str) -> str:
+        """The end of what the newest driver said."""
+        logs = [path for member in self.members for path in (member.directory / "log" / name).glob("*.log")]
+        return "\n".join(f"--- {log}\n{log.read_text(errors='replace')[-3000:]}" for log in logs[-1:])
+
+    def judge(self) -> None:
+        """As ``Fleet``, but a batch may be replayed after a crash, if it is the same batch."""
+        notes = [*self.notes(), *self._watcher.seen()]
+        notes.sort(key=lambda note: note.at_s)
+        found = [
+            *checker.overlaps(notes), *checker.revived(notes, self.acknowledged),
+            *checker.outlived(notes, self.acknowledged, self.grace_s), *checker.misnumbered(notes),
+        ]
+        for name in sorted({note.job for note in notes}):
+            found += batch_faults(self.batches(name))
+            found += [
+                f"I1: {name} {line['uid']}.{line['attempt']} found processes of another attempt: {line['strangers']}"
+                for line in self.lines(name, "start") if line.get("strangers")
+            ]
+        assert not found, "\n".join(found)
+
+    def tell_logs(self) -> None:
+        super().tell_logs()
+        for name in sorted({note.job for note in self.notes()}):
+            print(self.log_tail(name))
+
+    # -- settings -------------------------------------------------------------------------------------------------------
+
+    def _settings(self, hosts: str) -> dict[str, Any]:
+        return super()._settings(hosts) | {
+            "store": {"url": self.store, "endpoint_url": self.endpoint_url},
+            "spark": {"s3a_jars": str(self.s3a_jars), **self.spark},
+        }
+
+    def _write_config(self, member: Member) -> None:
+        super()._write_config(member)
+        endpoint = self.endpoints.get(self.number(member))
+        if endpoint is not None:
+            body = yaml.safe_load(member.config.read_text())
+            body["store"]["endpoint_url"] = endpoint
+            member.config.write_text(yaml.safe_dump(body))
+
+
+def expected_counts(batch_id: int) -> dict[str, list[int]]:
+    """What batch ``batch_id`` of counts.py shows, whoever runs it and however often it was interrupted."""
+    values = range(ROWS_PER_BATCH * (batch_id + 1))
+    by_key: dict[str, list[int]] = defaultdict(list)
+    for value in values:
+        by_key[str(value % KEYS)].append(value)
+    return {key: [len(found), sum(found)] for key, found in by_key.items()}
+
+
+def batch_faults(batches: Sequence[Batch]) -> list[str]:
+    """Of one checkpoint: begins with 0, no hole, a repeat only of the newest one after a crash, contents as they must be."""
+    wrong = []
+    for old, new in zip([None, *batches], batches, strict=False):
+        where = f"{new.job}: batch {new.batch_id} of {new.uid}.{new.attempt}"
+        step = new.batch_id - (old.batch_id if old else -1)
+        crashed = old is not None and (old.uid, old.attempt) != (new.uid, new.attempt)
+        if step != 1 and not (step == 0 and crashed):
+            wrong.append(f"{where} after {old.batch_id if old else None} of attempt {old.attempt if old else None}")
+        if new.counts != expected_counts(new.batch_id):
+            wrong.append(f"{where} shows {new.counts}, not {expected_counts(new.batch_id)}")
+    return wrong
+
+
+def build_jar(source: Path, target: Path, spark_home: Path) -> Path:
+    """Compile one Java file against Spark's own jars; ``target``: the jar to make."""
+    import subprocess
+
+    classes = target.with_suffix(".classes")
+    classes.mkdir()
+    subprocess.run(
+        ["javac", "-nowarn", "-proc:none", "--release", "17", "-cp", f"{spark_home}/jars/*", "-d", str(classes), str(source)],
+        check=True, timeout=300,
+    )
+    with zipfile.ZipFile(target, "w") as jar:
+        for file in classes.glob("*.class"):
+            jar.write(file, file.name)
+    return target
+
+
+def digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class _Watcher:
+    """Looks at the JVMs that the witness names, every 20 ms: a time at which one was surely alive is noted as a beat."""
+
+    def __init__(self, witness: Path) -> None:
+        self._witness = witness
+        self._offset = 0
+        self._watched: dict[ProcessId, dict[str, Any]] = {}
+        self._alive_s: dict[ProcessId, float] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def seen(self) -> list[Note]:
+        """The last sign of life of each JVM."""
+        return [
+            Note("beat", self._watched[jvm]["job"], self._watched[jvm]["uid"], self._watched[jvm]["attempt"], jvm.pid, at_s)
+            for jvm, at_s in list(self._alive_s.items())
+        ]
+
+    def _run(self) -> None:
+        while not self._stopping.wait(0.02):
+            for line in self._new_lines():
+                if line["event"] == "session":
+                    jvm = processes.identify(line["jvm"])
+                    if jvm is not None:
+                        self._watched[jvm] = line
+            for jvm in list(self._watched):
+                now_s = boottime_s()
+                if self._alive_s.get(jvm, now_s) > now_s - 5 and processes.alive(jvm):
+                    self._alive_s[jvm] = now_s
+
+    def _new_lines(self) -> Iterable[dict[str, Any]]:
+        try:
+            with self._witness.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return map(json.loads, whole.splitlines())
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []

@@ -1,0 +1,27 @@
+"""A phase that is reached while the renewal that tells of the one before is under way is told at once as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from supervisor.model.records import Lease, Phase
+from supervisor.registry.codec import decode
+from supervisor.shim import state as shim
+from tests.unit.shim.world import LAUNCH, LEASE, World
+
+
+@pytest.mark.parametrize("outcome", ["done", "not_sent", "lost", "applied"])
+def test_a_phase_during_a_renewal_that_rings_is_told_after_it(outcome: str) -> None:
+    world = World()
+    world.connect()
+    world.run()
+    world.tell(shim.Executed())
+    world.run()
+    world.tell(shim.Reported("query"))      # its renewal is under way
+    world.tell(shim.Reported("progress"))   # and the first batch is committed meanwhile
+    begun_s = world.now_s
+    world.settle(outcome)
+    world.connect()
+    world.run(0 if outcome == "done" else 2)
+    assert decode(Lease, world.nodes[LEASE].data, LEASE).phase is Phase.RUNNING
+    assert world.now_s - begun_s < LAUNCH.lease_s / 6
