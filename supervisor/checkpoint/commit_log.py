@@ -21,6 +21,7 @@ from supervisor.model.location import normalise
 from supervisor.model.s3a import S3Access
 
 COMMITS: Final = "commits"
+OFFSETS: Final = "offsets"
 QUERIES_MAX: Final = 32
 BATCHES_BETWEEN_LOOKS: Final = 10_000
 """No query commits more between two looks; bounds what is listed to find a number that has one more digit."""
@@ -66,6 +67,17 @@ class CommitLog:
                 self._newest[log] = found
                 self._last = Committed(log, found)
         return self._last
+
+    def waits_for_data(self) -> bool:
+        """No query has a batch under way: Spark writes ``offsets/<n>`` before batch n and ``commits/<n>`` after it.
+
+        A query that has nothing to do commits nothing and is well; one whose batch never ends has an offset more than
+        commits. False as long as nothing was committed. Raises as ``newest``.
+        """
+        return bool(self._newest) and all(
+            (_newest_number(self._listing.names(f"{log}/{OFFSETS}" if log else OFFSETS)) or 0) <= newest
+            for log, newest in self._newest.items()
+        )
 
     def _logs(self) -> tuple[str, ...]:
         """A query that appears later is noticed too, as long as none commits at the top."""

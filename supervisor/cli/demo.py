@@ -46,7 +46,10 @@ def demo(chosen: Chosen, keep: Keep = False, fast: Fast = False) -> int:
     screen = Screen()
     with Stack("demo", FLEET, keep=keep, trigger="500 milliseconds" if fast else "1 second") as stack:
         screen.title("spark-supervisor demo: kill whatever you like, the stream goes on")
-        screen.text(f"Real processes on this machine, in {stack.directory}; nothing else is touched, all of it is ended.")
+        screen.text(
+            "Three ZooKeeper servers, two supervisors and one streaming job, all real and on this machine; then the killing "
+            f"begins. It takes a minute or two and lives in {stack.directory}; in the end, or at Ctrl-C, all of it goes."
+        )
         pace = FAST if fast else Pace()
         assert pace.rows_per_batch == ROWS_PER_BATCH
         with live(stack) as world:
@@ -60,7 +63,8 @@ def demo(chosen: Chosen, keep: Keep = False, fast: Fast = False) -> int:
     if keep or not all_seen:
         screen.text(f"Everything has ended. To look at: {stack.directory} (record.jsonl, logs/, */supervisor.log)")
     else:
-        screen.text("Everything has ended, and nothing was left behind. To try it with your own hands: spark-supervisor dev")
+        screen.text("Everything has ended, and nothing was left behind. To try it with your own hands:")
+        screen.command("spark-supervisor dev")
     if not all_seen:
         raise SupervisorError(f"not everything was seen: {story.failure}")
     return 0

@@ -25,19 +25,23 @@ START_LIMIT_S: Final = 240.0
 
 LIMIT_S: Final = 90.0
 _LOOK_S, _QUICK_LOOK_S = 0.1, 0.01
+_PHASES: Final = {
+    "claimed": "spark-submit starts a JVM", "begun": "Spark is loading", "session": "Spark is there",
+    "query": "the query prepares its first batch",
+}
 
 
 class Claim(StrEnum):
     """What must be seen, in the order of the story."""
 
-    FLEET = "two supervisors run, and one of them leads"
-    RUNNING = "a submitted job runs and commits batches"
-    TAKEOVER = "the leader was killed, and the other one leads"
-    UNDISTURBED = "the job did not notice: same process, same attempt, batches went on"
-    RECOVERED = "the driver was killed, and a new one goes on from the checkpoint"
-    EXACT = "nothing was lost and nothing was counted twice"
-    CANCELLED = "the job was cancelled, and its driver is gone"
-    STAYS_DEAD = "the leader was killed once more, and the cancelled job stayed dead"
+    FLEET = "two supervisors, one leader"
+    RUNNING = "the job runs"
+    TAKEOVER = "leader killed: the other one leads"
+    UNDISTURBED = "the job did not notice"
+    RECOVERED = "driver killed: a new one goes on from the checkpoint"
+    EXACT = "nothing lost, nothing counted twice"
+    CANCELLED = "job cancelled: its driver is gone"
+    STAYS_DEAD = "leader killed again: the cancelled job stays dead"
 
 
 class NotSeen(Exception):
@@ -142,13 +146,14 @@ class Story:
         second = world.start_supervisor(self._fleet[1])
         both = set(self._fleet)
         self._wait(
-            Claim.FLEET, "a second supervisor", lambda: world.members() >= both, "the second supervisor is starting", LIMIT_S,
+            Claim.FLEET, "a second supervisor", lambda: world.members() >= both, "the other supervisor is starting", LIMIT_S,
         )
         standby = next(iter(both - {leader.supervisor}))
         self._tell_seen(
-            Claim.FLEET, f"{leader.supervisor} leads, {standby} stands by (pids {first} and {second})",
+            Claim.FLEET, f"{leader.supervisor} leads, {standby} stands by (processes {first} and {second})",
             f"{leader.supervisor} leads, {standby} stands by",
         )
+        say.why("No single process matters: one ZooKeeper server or one supervisor may die at any time.")
 
     def _submit(self) -> None:
         say, world = self._screen, self._world
@@ -161,20 +166,22 @@ class Story:
         say.output(world.submit())
         row = self._wait(Claim.RUNNING, "a driver", self._row_with_driver, "the job waits to be started", LIMIT_S)
         self._uid = row.uid or ""
-        say.event(f"{row.supervisor} has started the driver (pid {row.driver_pid}), attempt {row.attempt}; Spark is loading")
+        say.event(f"{row.supervisor} has started the driver: process {row.driver_pid}, attempt {row.attempt}")
         first = self._batches(Claim.RUNNING, 1, START_LIMIT_S)[0]
         say.event(f"the first batch: number {first.batch_id}, {first.total:,} rows counted")
         self._wait(Claim.RUNNING, "the job in state running", self._is_running, "the first batch is committed", LIMIT_S)
         last = self._batches(Claim.RUNNING, self._pace.batches, LIMIT_S)[-1]
         self._tell_seen(
-            Claim.RUNNING, f"it runs: batch {last.batch_id}, {last.total:,} rows counted", "first batches were committed",
+            Claim.RUNNING, f"it runs: batch {last.batch_id}, {last.total:,} rows counted",
+            f"process {row.driver_pid}, batches 0 to {last.batch_id}",
         )
+        say.why("The spec and the program are stored: from now on this job shall run, whichever host is there to run it.")
 
     def _kill_leader(self) -> None:
         say, world = self._screen, self._world
         before, leader = self._running_row(Claim.TAKEOVER), self._leader(Claim.TAKEOVER)
-        here = "and it is the one that runs our job" if before.supervisor == leader.supervisor else "while the other runs our job"
-        say.text(f"{leader.supervisor} leads, {here}. SIGKILL leaves it no time to hand anything over.")
+        who = "it" if before.supervisor == leader.supervisor else before.supervisor
+        say.text(f"{leader.supervisor} leads, and {who} started our driver. SIGKILL leaves no time to hand anything over.")
         lines = self._record(Claim.UNDISTURBED)
         self._take_over(Claim.TAKEOVER, leader)
         new = self._batches(Claim.UNDISTURBED, len(lines) + self._pace.batches, LIMIT_S)[len(lines):]
@@ -185,7 +192,7 @@ class Story:
                 f"leader's death it is {after.driver_pid} in attempt {after.attempt}",
             )
         if after.driver_pid not in world.drivers(self._uid) or {line.attempt for line in new} != {before.attempt}:
-            raise NotSeen(Claim.UNDISTURBED, f"process {after.driver_pid} is not the living driver of attempt {before.attempt}")
+            raise NotSeen(Claim.UNDISTURBED, f"process {after.driver_pid} is no living driver of attempt {before.attempt}")
         pause_s = _longest_pause_s((*lines[-1:], *new))
         self._tell_seen(
             Claim.UNDISTURBED, f"the driver is still process {after.driver_pid}, attempt {after.attempt}; meanwhile came "
@@ -215,16 +222,18 @@ class Story:
         left = world.drivers(self._uid, before.attempt)
         if left:
             raise NotSeen(Claim.RECOVERED, f"process {left[0]} of the killed attempt still lives beside the new one")
+        took = f"{first.boottime_s - killed_s:.1f} s after the kill"
         if is_replay(last, first):
-            say.event(
-                f"batch {first.batch_id} comes again: the driver died after it was written and before it was committed; "
-                "Spark runs such a batch once more, with the same rows (sinks are to be idempotent)"
+            goes_on = f"batch {first.batch_id} once more"
+            why = (
+                " It was written but not yet committed when the driver died; such a batch Spark repeats, with the same "
+                "rows, and a sink has to bear that."
             )
-        again = "the one that was not committed" if is_replay(last, first) else "the next number"
+        else:
+            goes_on, why = f"batch {first.batch_id}, the next number", ""
         self._tell_seen(
-            Claim.RECOVERED, f"attempt {first.attempt} (pid {first.pid}) begins with batch {first.batch_id}: {again} after "
-            f"{last.batch_id}; {first.boottime_s - killed_s:.1f} s after the kill",
-            f"attempt {first.attempt} began with batch {first.batch_id}, {first.boottime_s - killed_s:.1f} s after the kill",
+            Claim.RECOVERED, f"attempt {first.attempt} (process {first.pid}) goes on with {goes_on}, {took}.{why}",
+            f"attempt {first.attempt} went on with {goes_on}, {took}",
         )
         new = self._batches(Claim.EXACT, self._count_of(first) + self._pace.batches, LIMIT_S)
         self._tell_exact(new)
@@ -240,7 +249,7 @@ class Story:
         say.output(printed)
         say.event(f"acknowledged after {acknowledged}")
         self._wait(
-            Claim.CANCELLED, "the end of the driver", lambda: not world.drivers(self._uid), "the driver is stopping", LIMIT_S,
+            Claim.CANCELLED, "the driver's end", lambda: not world.drivers(self._uid), "the driver is stopping", LIMIT_S,
         )
         gone_s = world.now_s() - asked_s
         row = self._wait(Claim.CANCELLED, "the state cancelled", self._row_cancelled, "the driver is gone", LIMIT_S)
@@ -248,22 +257,23 @@ class Story:
             Claim.CANCELLED, f"the driver is gone after {gone_s:.1f} s; the job is {row.state}",
             f"acknowledged after {acknowledged}, driver gone after {gone_s:.1f} s",
         )
+        say.why("Had nobody led at that moment, it would have been the same: the driver's own guard obeys the registry.")
 
     def _kill_leader_again(self) -> None:
         say, world = self._screen, self._world
         claim = Claim.STAYS_DEAD
         say.text(
-            f"A new leader that finds traces of a cancelled job and starts it again: that is the bug which this product was "
-            f"made to exclude. So {self._killed} comes back, to have somebody who takes over, and the present leader is killed."
+            "A new leader that finds traces of a cancelled job and starts it again: the bug that this product exists to "
+            f"exclude. {self._killed} comes back, so that there is a successor; then the leader is killed."
         )
         back = self._killed
         pid = world.start_supervisor(back)
         self._wait(claim, f"the return of {back}", lambda: back in world.members(), f"{back} is starting", LIMIT_S)
-        say.event(f"{back} is back (pid {pid})")
+        say.event(f"{back} is back (process {pid})")
         lines = self._record(claim)
         leader = self._take_over(claim, self._leader(claim))
         self._wait(
-            claim, "a plan of the new leader", lambda: world.has_planned(leader), "the new leader reads the registry", LIMIT_S,
+            claim, "the new leader's plan", lambda: world.has_planned(leader), "the new leader reads the registry", LIMIT_S,
         )
         say.event(f"{leader.supervisor} has read the registry and made its first plan")
         self._watch_dead(len(lines))
@@ -322,7 +332,7 @@ class Story:
         last = lines[-1]
         rows = self._pace.rows_per_batch
         self._tell_seen(
-            Claim.EXACT, f"batch {last.batch_id} says {last.total:,} rows: exactly {rows:,} x {last.batch_id + 1}, and every "
+            Claim.EXACT, f"batch {last.batch_id} says {last.total:,} rows, exactly {rows:,} x {last.batch_id + 1}; every "
             f"number from 0 to {last.batch_id} is there",
             f"batches 0 to {last.batch_id} without a hole, {last.total:,} rows = {rows:,} x {last.batch_id + 1}",
         )
@@ -330,7 +340,8 @@ class Story:
     # -- waiting and reading ---------------------------------------------------------------------------------------
 
     def _wait(
-        self, claim: Claim, what: str, look: Callable[[], T | None], meanwhile: str, limit_s: float, period_s: float = _LOOK_S,
+        self, claim: Claim, what: str, look: Callable[[], T | None], meanwhile: str, limit_s: float,
+        period_s: float = _LOOK_S,
     ) -> T:
         """What ``look`` returns once it is true. Raises NotSeen after ``limit_s``; at least one look is taken."""
         world = self._world
@@ -367,8 +378,9 @@ class Story:
         """The waiting line: how far the job is."""
         row = self._world.job()
         state = f"attempt {row.attempt} is {row.state}" if row is not None and row.attempt else "waiting"
-        if row is not None and row.state in ("starting", "backoff", "pending"):
-            state = f"{state}: {row.reason}"
+        if row is not None and row.state == "starting":
+            phase = row.reason.rpartition(": ")[2]
+            state = f"{state} ({_PHASES.get(phase, phase)})"
         progress = f"batch {lines[-1].batch_id}, {lines[-1].total:,} rows; " if lines else ""
         self._screen.live(f"{progress}{state}")
 
@@ -420,9 +432,9 @@ class Story:
         say.title("What was observed")
         for claim in Claim:
             if self.failure is not None and self.failure.claim is claim:
-                say.verdict(False, f"{claim.value}: {self.failure}")
+                say.verdict(False, f"{claim.value}? {self.failure}")
             elif claim in self._seen:
-                say.verdict(True, f"{claim.value} ({self._seen[claim]})")
+                say.verdict(True, f"{claim.value} - {self._seen[claim]}")
             else:
                 say.verdict(None, claim.value)
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 READY_LIMIT_S = 90.0
 RESTART_AFTER_S = 5.0
 _LOOK_S = 0.2
-_COMMAND_WIDTH = 34
 
 
 @command
@@ -67,38 +66,38 @@ def _ready(stack: Stack) -> dict[str, Any]:
 
 def _tell(stack: Stack, document: dict[str, Any]) -> None:
     """What is running, and what to type."""
-    program = _program()
     leader = document["leader"]
     _say("")
     for member in document["supervisors"]:
         name = member["id"]
         role = "leads" if name == leader else "stands by"
         _say(f"  {name:<6} {role:<10} pid {stack.pid(name):<8} http://{member['address']}   (/metrics /api/status /livez)")
-    _say("")
-    _say("In another terminal:")
-    _say("")
+    program = _program()
+    _say("\nIn another terminal:\n")
     _say(f"  export SPARK_SUPERVISOR_CONFIG={shlex.quote(str(stack.config))}")
-    _say(f"  cd {shlex.quote(str(stack.directory))}")
-    _say("")
-    for text, about in (
-        (f"submit jobs/{stack.spec.name}", "a sample job; its application lies beside the spec"),
-        ("list --watch", "what runs where, and how far it is"),
-        ("show clicks", "its state, its history, its spec"),
-        ("logs -f clicks", "what the driver writes"),
-        ("status", "who leads"),
-        ("suspend clicks", "and resume, restart"),
-        ("cancel clicks", "for good; submit it again and it goes on from its checkpoint"),
-    ):
-        _say(f"  {program} {text:<{_COMMAND_WIDTH - len('spark-supervisor')}}  # {about}")
-    _say(f"  {'tail -f record.jsonl':<{_COMMAND_WIDTH + len(program) - len('spark-supervisor') + 1}}  # what the job's sink writes")
-    _say("")
-    _say("And break it:")
-    _say("")
-    pad = _COMMAND_WIDTH + len(program) - len("spark-supervisor") + 1
-    _say(f"  {f'kill -9 {stack.pid(leader)}':<{pad}}  # {leader}, the leader: the other takes over, no job notices")
-    _say(f"  {'kill -9 <driver_pid of show clicks>':<{pad}}  # the driver: the next attempt goes on with the next batch")
-    _say("")
-    _say(f"A killed supervisor is started again after {RESTART_AFTER_S:g} s. Ctrl-C here ends everything.")
+    _say(f"  cd {shlex.quote(str(stack.directory))}\n")
+    _say_columns([
+        (f"{program} submit jobs/{stack.spec.name}", "a sample job; its application lies beside the spec"),
+        (f"{program} list --watch", "what runs where, and how far it is"),
+        (f"{program} show clicks", "its state, its history, its spec"),
+        (f"{program} logs -f clicks", "what the driver writes"),
+        ("tail -f record.jsonl", "what the job's own sink writes, a line per batch"),
+        (f"{program} status", "who leads"),
+        (f"{program} suspend clicks", "and resume, restart"),
+        (f"{program} cancel clicks", "for good; submitted again, it goes on from its checkpoint"),
+    ])
+    _say("\nAnd break it:\n")
+    _say_columns([
+        (f"kill -9 {stack.pid(leader)}", f"{leader}, the leader: the other takes over, no job notices"),
+        ("kill -9 DRIVER_PID", "(in list -o wide): the next attempt goes on with the next batch"),
+    ])
+    _say(f"\nA killed supervisor is started again after {RESTART_AFTER_S:g} s. Ctrl-C here ends everything.")
+
+
+def _say_columns(lines: list[tuple[str, str]]) -> None:
+    width = max(len(text) for text, _ in lines)
+    for text, about in lines:
+        _say(f"  {text:<{width}}   # {about}")
 
 
 def _keep_running(stack: Stack) -> None:
@@ -126,6 +125,7 @@ def _program() -> str:
     return shlex.quote(str(beside))
 
 
-def _say(line: str) -> None:
-    say(line)
+def _say(text: str) -> None:
+    for line in text.split("\n"):
+        say(line)
     sys.stdout.flush()

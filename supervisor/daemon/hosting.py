@@ -163,14 +163,18 @@ class Hosting:
         self._looks = {key: known for key, known in self._looks.items() if key in launches}
         for key, launch in launches.items():
             look, before = self._looks.get(key) or (self._look_at(launch), None)
-            newest = before
+            newest, waits = before, False
             if look is not None:
                 try:
                     newest = look.newest()
+                    waits = newest == before and look.waits_for_data()
                 except SupervisorError as error:
                     log.info("commits_not_read", job=launch.assignment.name, why=str(error))
-            if newest is not None and newest != before and key in self._looks:
-                report(self._hosted.attempts_dir / key, {"event": "progress", "batch_id": newest.batch_id})
+            if newest is not None and key in self._looks:
+                if newest != before:
+                    report(self._hosted.attempts_dir / key, {"event": "progress", "batch_id": newest.batch_id})
+                elif waits:
+                    report(self._hosted.attempts_dir / key, {"event": "idle"})
             self._looks[key] = (look, newest)
 
 

@@ -25,8 +25,11 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
             return replace(life, begun_s=life.begun_s or now_s)
         case "session":
             return replace(life, begun_s=life.begun_s or now_s, session_s=life.session_s or now_s)
-        case "query" | "idle":
+        case "query":
             return _query_lives(life, now_s)
+        case "idle":
+            # It has caught up and waits for data: as good as a batch. A quiet source must not cost a healthy driver.
+            return replace(_query_lives(life, now_s), batch_s=life.batch_s or now_s)
         case "progress":
             lives = _query_lives(life, now_s)
             return replace(lives, batch_s=life.batch_s or now_s, progress=report.progress or life.progress)

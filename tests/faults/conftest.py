@@ -21,6 +21,9 @@ from tests.waiting import wait_until
 
 MakeFleet = Callable[..., Fleet]
 
+on_embedded = pytest.mark.parametrize("shared_fleet", ["embedded"], indirect=True)
+"""For tests of the shared fleet in which the ensemble's side plays no part: once is enough."""
+
 
 @pytest.fixture(scope="module", params=KINDS)
 def shared_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:

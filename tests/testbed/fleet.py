@@ -27,11 +27,13 @@ import yaml
 from supervisor.cli.main import run_command
 from supervisor.clients import processes, run_dir
 from supervisor.clients.processes import ProcessId
+from supervisor.clients.sessions import KeptSession, keep_session
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError
 from supervisor.model.records import LeaderHint
 from supervisor.model.seen import Found
+from supervisor.registry.commands import Commands
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen
 from tests.faults import checker
@@ -121,6 +123,7 @@ class Fleet:
         self.witness_file = self.directory / "witness.jsonl"
         self.store = self.store or f"file://{self.directory}/store"
         self._client: ZooClient | None = None
+        self._sessions: list[KeptSession[ZooClient]] = []
         self._stopped_pids: set[ProcessId] = set()
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -201,6 +204,9 @@ class Fleet:
             if not ours:
                 break
             time.sleep(0.05)
+        for sessions in self._sessions:
+            sessions.close()
+        self._sessions.clear()
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -219,15 +225,19 @@ class Fleet:
             if mark in environment and not found.dead:
                 yield ProcessId(found.pid, found.start_ticks, processes.boot_id())
 
-    def restore(self) -> None:
-        """For a fleet that tests share: everybody is up again, nobody is stopped, no job is registered."""
-        for process in self._stopped_pids:
+    def restart_all(self) -> None:
+        """Everybody is up again, nobody is stopped."""
+        for process in tuple(self._stopped_pids):
             self._signal_process(process, signal.SIGCONT)
         self._stopped_pids.clear()
         for i, member in enumerate(self.members):
             if not member.running:
                 self.start_member(i)
         self.wait_complete()
+
+    def restore(self) -> None:
+        """For a fleet that tests share: ``restart_all``, and no job is registered."""
+        self.restart_all()
         for row in self.list():
             self.cancel(row["name"])
 
@@ -465,7 +475,19 @@ class Fleet:
             starts = self.starts(name)
             assert [n.attempt for n in starts] == [1], f"{name} was restarted: {starts}"
 
+    def assert_undisturbed_uid(self, name: str, uid: str) -> None:
+        """As ``assert_undisturbed``, of one uid of a name that has had others."""
+        self.wait_batches(name, 2)
+        starts = self.starts(name, uid)
+        assert [n.attempt for n in starts] == [1], f"{name} {uid} was restarted: {starts}"
+
     # -- the rest -------------------------------------------------------------------------------------------------------
+
+    def commands(self) -> Commands:
+        """The registry as a command sees it, on a session of its own: for many commands in quick succession."""
+        sessions = keep_session(self.ensemble.hosts, self.session_s)
+        self._sessions.append(sessions)
+        return Commands(sessions, self.layout)
 
     @property
     def client(self) -> ZooClient:

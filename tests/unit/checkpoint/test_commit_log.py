@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.checkpoint.commit_log import CommitLog, Committed, StoreListing, open_commit_log
+from supervisor.checkpoint.commit_log import CommitLog, Committed, DirectoryListing, StoreListing, open_commit_log
 from supervisor.clients.store.open import open_store
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
 from supervisor.model.s3a import S3Access
@@ -177,3 +177,15 @@ def test_a_long_log_is_not_listed_again_and_again() -> None:
         listing.numbers.add(batch)
         assert log.newest() == Committed("", batch)
     assert listing.listed == 20
+
+
+def test_a_query_without_a_batch_under_way_waits_for_data(tmp_path: Path) -> None:
+    log = CommitLog(DirectoryListing(str(tmp_path)))
+    assert not log.waits_for_data(), "nothing was ever committed"
+    for directory in ("offsets", "commits"):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "7").touch()
+    log.newest()
+    assert log.waits_for_data()
+    (tmp_path / "offsets" / "8").touch()
+    assert not log.waits_for_data(), "batch 8 has begun and not ended"

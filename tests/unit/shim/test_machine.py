@@ -581,3 +581,11 @@ def test_idle_events_are_life() -> None:
 
 def test_the_entry_is_what_the_world_assigned() -> None:
     assert ENTRY.own_version == World().nodes[OWN].version
+
+
+def test_a_query_that_waits_for_data_after_a_restart_is_not_ended_for_want_of_a_batch() -> None:
+    world = running(replace(QUICK, stall_timeout_s=10_000.0))
+    for event in ("begun", "session", "query", "idle"):
+        world.tell(shim.Reported(event))
+    world.run(QUICK.start_timeout_s * 2)
+    assert world.stage() is Stage.RUNNING
