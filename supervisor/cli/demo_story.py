@@ -25,6 +25,9 @@ START_LIMIT_S: Final = 240.0
 
 LIMIT_S: Final = 90.0
 _LOOK_S, _QUICK_LOOK_S = 0.1, 0.01
+_ODD_MOMENT_S: Final = 0.6
+"""We have waited for a batch to be written: just then it is not committed yet. Somewhere in between is what happens."""
+
 _PHASES: Final = {
     "claimed": "spark-submit starts a JVM", "begun": "Spark is loading", "session": "Spark is there",
     "query": "the query prepares its first batch",
@@ -207,9 +210,10 @@ class Story:
         assert before.driver_pid is not None and before.attempt is not None
         say.text(
             f"Now the job itself: SIGKILL to its JVM, in the middle of whatever it does after batch {lines[-1].batch_id}. "
-            f"Spark would leave it at that; its supervisor must not."
+            "Spark by itself would leave it at that."
         )
         say.command(f"kill -9 {before.driver_pid}")
+        world.pause(_ODD_MOMENT_S)
         killed_s = world.now_s()
         world.kill_driver(self._uid, before.driver_pid)
         noticed = self._wait(

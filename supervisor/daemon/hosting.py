@@ -52,7 +52,7 @@ class Hosting:
         self._metrics = metrics
         self._look_at = look_at
         self._stopping = threading.Event()
-        self._looks: dict[str, tuple[CommitLog | None, Committed | None]] = {}
+        self._looks: dict[str, tuple[CommitLog, Committed | None]] = {}
         self._looked_at_s = 0.0
         self._last_hosted: set[str] = set()
         self._progress: dict[str, Progress] = {}
@@ -163,19 +163,26 @@ class Hosting:
         self._looks = {key: known for key, known in self._looks.items() if key in launches}
         for key, launch in launches.items():
             look, before = self._looks.get(key) or (self._look_at(launch), None)
-            newest, waits = before, False
-            if look is not None:
-                try:
-                    newest = look.newest()
-                    waits = newest == before and look.waits_for_data()
-                except SupervisorError as error:
-                    log.info("commits_not_read", job=launch.assignment.name, why=str(error))
-            if newest is not None and key in self._looks:
-                if newest != before:
-                    report(self._hosted.attempts_dir / key, {"event": "progress", "batch_id": newest.batch_id})
-                elif waits:
-                    report(self._hosted.attempts_dir / key, {"event": "idle"})
+            if look is None:
+                continue
+            try:
+                newest = look.newest()
+                event = self._event(look, before, newest, first=key not in self._looks)
+            except SupervisorError as error:
+                log.info("commits_not_read", job=launch.assignment.name, why=str(error))
+                continue
             self._looks[key] = (look, newest)
+            report(self._hosted.attempts_dir / key, event)
+
+    @staticmethod
+    def _event(look: CommitLog, before: Committed | None, newest: Committed | None, *, first: bool) -> dict[str, object]:
+        """What to tell the shim. ``looked`` is no sign of life, but says that there was somebody to see one."""
+        batch_id = newest.batch_id if newest is not None else None
+        if first:
+            return {"event": "looked", "batch_id": batch_id}
+        if newest != before:
+            return {"event": "progress", "batch_id": batch_id}
+        return {"event": "idle"} if look.waits_for_data() else {"event": "looked", "batch_id": batch_id}
 
 
 def report(directory: Path, event: dict[str, object]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from supervisor.model.actions import Assign, Note
-from supervisor.model.records import Member, Ownership, OwnState, Phase
+from supervisor.model.records import Cause, Member, Ownership, OwnState, Phase
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 from supervisor.plan.decide import Candidate
@@ -64,12 +64,24 @@ def place(
         if not open_hosts:
             notes.append(Note(candidate.name, _why_pending(members, free, memory), pending=True))
             continue
-        host = min(((_use(free, m), m.id, m) for m in open_hosts), key=lambda found: found[:2])[2]
+        last = _did_not_start(candidate)
+        host = min(open_hosts, key=lambda m: (m.id == last, _use(free, m), m.id))
         loads = {**free, host.id: free.get(host.id, Load()).plus(memory, starting=True)}
         actions.append(Assign(
             candidate.name, candidate.why, candidate.ref, candidate.own, host, candidate.account, candidate.waited,
         ))
     return actions, notes
+
+
+def _did_not_start(candidate: Candidate) -> str | None:
+    """The host that was given this job last and never claimed it, for whatever reason: it comes last.
+
+    Else the emptiest host keeps a job for ever that it cannot start (its access to the store is refused, say), with room
+    elsewhere (I3).
+    """
+    own = candidate.own.record
+    taken_back = own.state is OwnState.VACANT and own.uid == candidate.ref.record.uid
+    return own.supervisor if taken_back or own.state is OwnState.EXITED and own.cause is Cause.NO_ROOM else None
 
 
 def freed(loads: Mapping[str, Load], dead: Ownership) -> Mapping[str, Load]:

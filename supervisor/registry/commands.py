@@ -162,7 +162,8 @@ class Commands:
                 return self._cancel_ended(found, found.result)
             if isinstance(found.result, Unreadable):
                 raise Corrupt(f"the result of {name} is unreadable: {found.result.reason}")
-            if found.ref is None or (isinstance(found.ref, Found) and found.ref.record.uid != uid):
+            other = isinstance(found.ref, Found) and found.ref.record.uid != uid
+            if other or (found.ref is None and not isinstance(found.own, Unreadable)):
                 raise Conflict(f"{name} was submitted anew while it was being cancelled; try again")
             tx = user_writes.cancel(self._desk(), found.ref, name, uid, found.own)
             return Write(tx, Done(name, uid, Did.CANCELLED), _is_cancelled)
@@ -307,7 +308,7 @@ def _uid_to_cancel(found: Standing, name: str) -> str:
     own = found.own.record if isinstance(found.own, Found) else None
     if own is not None and (own.newest_uid or own.uid):
         return own.newest_uid or own.uid
-    raise Corrupt(f"neither the reference nor the ownership of {name} is readable: see README, Repairing a record")
+    return new_uid(name)     # nobody can say whose it is; the ownership becomes revoked, and is waited out
 
 
 def _live(found: Standing, name: str, uid: str | None = None) -> Found[JobRef]:

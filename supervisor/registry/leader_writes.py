@@ -76,6 +76,8 @@ def assign(
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt = old.uid == job.uid, next_attempt(job, old)
     history = old.history if same else (Entry(job.submitted_at, "submitted"),)
+    if job.changed not in history:      # the user's last word stands only in the reference, until the next one
+        history = (*history, job.changed)
     changed = Ownership(
         state=OwnState.ASSIGNED, op=desk.op_id, newest_uid=old.newest_uid, uid=job.uid, attempt=attempt,
         revision=job.revision, supervisor=host.id, host=host.host, memory=job.terms.memory,

@@ -88,8 +88,11 @@ def register_again(
     ))
 
 
-def cancel(desk: Desk, ref: Found[JobRef] | Unreadable, name: str, uid: str, own: Seen[Ownership]) -> Transaction:
-    """The reference goes, a dirty result comes, the fence moves: after this no claim for the uid ever commits (I2)."""
+def cancel(desk: Desk, ref: Seen[JobRef], name: str, uid: str, own: Seen[Ownership]) -> Transaction:
+    """The reference goes, a dirty result comes, the fence moves: after this no claim for the uid ever commits (I2).
+
+    ``ref`` None: only the ownership is there, unreadable; this makes it one that the leader can wait out and clean.
+    """
     layout = desk.layout
     job = ref.record if isinstance(ref, Found) else None
     old = own.record if isinstance(own, Found) and own.record.uid == uid else None
@@ -100,8 +103,9 @@ def cancel(desk: Desk, ref: Found[JobRef] | Unreadable, name: str, uid: str, own
         submitted_at=job.submitted_at if job else "", op=desk.op_id, failures=old.failures if old else 0,
         history=noted(old.history if old else (), desk.at, "cancelled", old.attempt if old else 0),
     )
+    gone: tuple[Op, ...] = () if ref is None else (Delete(layout.job(name), ref.version),)
     return Transaction("cancel", desk.op_id, (
-        Delete(layout.job(name), ref.version),
+        *gone,
         Create(layout.result(uid), encode(result)),
         *_stop(desk, name, uid, own, "cancelled"),
         ring(layout, name),

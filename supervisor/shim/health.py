@@ -2,8 +2,10 @@
 
 ``start_timeout`` ends an attempt whose application has not begun, or that has a SparkSession but no batch;
 ``stall_timeout`` one whose query was seen and is silent (idle events count as life). An application that runs and makes
-neither session nor query is left alone by both, and so is one that was never to report (a JVM application) until
-somebody reports for it.
+neither session nor query is left alone by both.
+
+A JVM application does not report; the supervisor of its host looks into its commit log and reports for it. When nobody
+looks (the supervisor is down, or can't read the checkpoint) its silence means nothing: it counts up to the last look only.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         case "progress":
             lives = _query_lives(life, now_s)
             return replace(lives, batch_s=life.batch_s or now_s, progress=report.progress or life.progress)
+        case "looked":
+            looked = replace(life, looked_s=now_s)
+            return after_report(looked, replace(report, event="progress"), now_s) if _has_moved(life, report) else looked
         case "error":
             return replace(life, error=report.error or life.error)
         case _:
@@ -41,6 +46,13 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
 
 def _query_lives(life: Life, now_s: float) -> Life:
     return replace(life, begun_s=life.begun_s or now_s, query_s=life.query_s or now_s, last_s=now_s)
+
+
+def _has_moved(life: Life, report: Reported) -> bool:
+    """A supervisor that was started again begins with a look: at what was committed while nobody looked, maybe."""
+    if life.progress is None or report.progress is None or report.progress.batch_id is None:
+        return False
+    return report.progress.batch_id != life.progress.batch_id
 
 
 def phase_of(life: Life, launch: Launch, exec_s: float, now_s: float) -> Phase:
@@ -64,6 +76,7 @@ def overdue(life: Life, launch: Launch, exec_s: float, now_s: float) -> tuple[Ca
             return Cause.START_TIMED_OUT, f"the application had not begun after {launch.start_timeout_s:g} s"
         if life.batch_s is None and (life.session_s is not None or life.query_s is not None):
             return Cause.START_TIMED_OUT, f"no batch was committed within {launch.start_timeout_s:g} s"
-    if life.last_s is not None and now_s - life.last_s >= launch.stall_timeout_s:
+    known_until_s = now_s if launch.reports else life.looked_s
+    if life.last_s is not None and known_until_s is not None and known_until_s - life.last_s >= launch.stall_timeout_s:
         return Cause.STALLED, f"no progress and no idle event for {launch.stall_timeout_s:g} s"
     return None

@@ -62,7 +62,7 @@ def parse(data: bytes) -> Reported | None:
     if not isinstance(body, dict) or not isinstance(body.get("event"), str):
         return None
     event = body["event"][:20]
-    if event == "progress":
+    if event in ("progress", "looked"):
         return Reported(event, progress=_progress(body))
     if event == "error":
         return Reported(event, error=clip(f"{body.get('kind', '')}: {body.get('message', '')}", _TEXT_MAX_BYTES))

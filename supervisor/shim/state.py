@@ -262,13 +262,17 @@ Effect: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Signs of life of the application, for ``health``. ``last_s``: newest event of a query; idle counts."""
+    """Signs of life of the application, for ``health``. ``last_s``: newest event of a query; idle counts.
+
+    ``looked_s``: when somebody last looked for signs of a driver that does not report (a JVM application), and found none.
+    """
 
     begun_s: float | None = None
     session_s: float | None = None
     query_s: float | None = None
     batch_s: float | None = None
     last_s: float | None = None
+    looked_s: float | None = None
     progress: Progress | None = None
     error: str = ""
 

@@ -195,4 +195,5 @@ def test_session(tmp_path: Path, reports: ReportSocket, function: str, code: int
     assert names[:3] == ["begun", "session", "query"]
     assert ("error" if code else "ended") in names
     batches = [e["batch_id"] for e in reports.taken if e["event"] == "progress" and e["query"] == "good"]
-    assert batches[:3] == [0, 1, 2]
+    assert batches == list(range(len(batches)))
+    assert code or len(batches) >= 3

@@ -24,7 +24,8 @@ from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.processes import ProcessId
 from supervisor.clock import boottime_s
 from supervisor.spark.toolchain import installed_spark_home
-from tests.fakes import faulty_s3
+from tests.fakes.faulty_s3 import FaultyS3, refuse
+from tests.testbed.fleet import FAKE_SPARK
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import APPLICATIONS, START_S, SparkFleet, build_jar, digest
@@ -51,8 +52,8 @@ def fleet(
             embedded_ensemble, f"/recovery-{uuid.uuid4().hex[:12]}", directory, lease_s=20.0, grace_s=15.0, session_s=10.0,
             endpoint_url=moto_server.endpoint_url, bucket=moto_server.new_bucket(), s3a_jars=s3a_jars(),
         )
-        with made as started:
-            yield started
+        with made:
+            yield made
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +184,8 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_jvm_application_is_judged_by_its_commit_log(fleet: SparkFleet, jar: Path) -> None:
     job = "jvm"
-    fleet.submit(job, **{"application": jar, "class": "Counts"})
+    spec: dict[str, Any] = {"application": jar, "class": "Counts"}
+    fleet.submit(job, **spec)
     fleet.wait_batch_of(job, 1)
     before = fleet.wait_state(job, "running")
     assert before["driver_pid"] == fleet.batches(job)[0].pid
@@ -241,9 +243,50 @@ def test_what_the_store_has_lost_quarantines_that_job_alone(fleet: SparkFleet, m
     fleet.cancel(job)
 
 
-def test_a_host_whose_store_credentials_are_refused_does_not_keep_a_job(fleet: SparkFleet, moto_server: MotoServer) -> None:
-    """It is the emptiest, so it is chosen first; the job runs elsewhere, and a user can see why it took so long."""
-    ...
+@pytest.fixture
+def refused_fleet(
+    embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, fleet: SparkFleet, zk_root: str, tmp_path: Path,
+) -> Iterator[tuple[SparkFleet, FaultyS3]]:
+    """A fleet with light drivers, whose member s0 reaches the store through something that may refuse its keys."""
+    faulty = FaultyS3(moto_server.port)
+    made = SparkFleet(
+        embedded_ensemble, zk_root, tmp_path, endpoint_url=moto_server.endpoint_url, bucket=moto_server.new_bucket(),
+        s3a_jars=fleet.s3a_jars, spark={"home": str(FAKE_SPARK), "submit_timeout": "6s"},
+        endpoints={0: faulty.endpoint_url},
+    )
+    try:
+        with made:
+            yield made, faulty
+    finally:
+        faulty.stop()
+
+
+def test_a_host_whose_store_credentials_are_refused_does_not_keep_a_job(
+    refused_fleet: tuple[SparkFleet, FaultyS3], tmp_path: Path,
+) -> None:
+    """The host that is chosen first can't read the store: the job is taken back and runs on the other one."""
+    fleet, faulty = refused_fleet
+    application = tmp_path / "light.py"
+    application.write_text('# {"query": false}\n')
+
+    def submit(job: str) -> None:
+        fleet.submit(job, application=application)
+
+    submit("before")
+    assert fleet.wait_state("before", "running")["supervisor"] == "s0"
+    fleet.cancel("before")
+    fleet.wait_state("before", "cancelled")
+    faulty.always = refuse(403, "InvalidAccessKeyId")
+    submit("refused")
+    row = fleet.wait_state("refused", "running")
+    assert row["supervisor"] == "s1"
+    events = [(entry["event"], entry["detail"]) for entry in row["history"]]
+    assert ("unassigned", "s0 did not claim it within 6 s") in events, events
+    assert "InvalidAccessKeyId" in fleet.members[0].log
+
+    faulty.always = None  # other keys were put in place; nobody restarted s0
+    submit("after")
+    assert fleet.wait_state("after", "running")["supervisor"] == "s0"
 
 
 def assert_no_secret_in_argv(tree: list[ProcessId]) -> None:

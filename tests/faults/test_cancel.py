@@ -260,6 +260,8 @@ def test_resubmit_again_and_again(fleet: Fleet, job: str) -> None:
     for turn in range(8):
         if turn in (2, 5):
             fleet.kill(fleet.leader())
+        if turn == 4:
+            fleet.restart_all()
         if turn % 2:
             fleet.wait_attempt(job, 1, uid=uids[-1])
         fleet.cancel(job)

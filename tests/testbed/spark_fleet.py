@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
 import threading
 import zipfile
 from collections import defaultdict
@@ -214,14 +215,10 @@ def batch_faults(batches: Sequence[Batch]) -> list[str]:
 
 def build_jar(source: Path, target: Path, spark_home: Path) -> Path:
     """Compile one Java file against Spark's own jars; ``target``: the jar to make."""
-    import subprocess
-
     classes = target.with_suffix(".classes")
     classes.mkdir()
-    subprocess.run(
-        ["javac", "-nowarn", "-proc:none", "--release", "17", "-cp", f"{spark_home}/jars/*", "-d", str(classes), str(source)],
-        check=True, timeout=300,
-    )
+    options = ["-nowarn", "-proc:none", "--release", "17", "-cp", f"{spark_home}/jars/*", "-d", str(classes)]
+    subprocess.run(["javac", *options, str(source)], check=True, timeout=300)
     with zipfile.ZipFile(target, "w") as jar:
         for file in classes.glob("*.class"):
             jar.write(file, file.name)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from supervisor.clock import boottime_s
-from supervisor.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, TimedOut, Unreachable
+from supervisor.errors import Conflict, NotFound, OutcomeUnknown, TimedOut, Unreachable
 from supervisor.model.records import Cause, Desired, Outcome, OwnState
 from supervisor.registry.commands import Commands, Did
 from supervisor.registry.ids import new_uid
@@ -153,14 +153,6 @@ def test_a_corrupt_ownership_is_revoked_by_cancel(bench: Bench) -> None:
     assert bench.own("a").state is OwnState.REVOKED
 
 
-def test_both_corrupt_is_said(bench: Bench) -> None:
-    bench.submit("a")
-    bench.zoo.put(bench.layout.own("a"), b"{")
-    bench.zoo.put(bench.layout.job("a"), b"{")
-    with pytest.raises(Corrupt, match="neither"):
-        bench.commands().cancel("a")
-
-
 # -- suspend, resume, restart -----------------------------------------------------------------------------------------
 
 
@@ -304,3 +296,21 @@ def test_a_change_by_others_after_a_lost_reply_is_not_taken_for_ours(bench: Benc
     client.fail_next_commit_before()
     with pytest.raises(OutcomeUnknown, match="changed again meanwhile"):
         commands.restart("live")
+
+
+def test_a_name_of_which_nothing_is_readable_can_be_cancelled_and_submitted_anew(bench: Bench) -> None:
+    bench.submit("j")
+    for path in (bench.layout.job("j"), bench.layout.own("j")):
+        bench.zoo.put(path, b"garbage")
+    done = bench.commands().cancel("j")
+    assert done.did is Did.CANCELLED
+    assert (bench.own("j").state, bench.own("j").uid) == (OwnState.REVOKED, done.uid)
+    assert bench.submit("j").did is Did.SUBMITTED
+
+
+def test_an_unreadable_ownership_without_a_reference_is_mended_by_a_cancel(bench: Bench) -> None:
+    bench.submit("j")
+    bench.commands().cancel("j")
+    bench.zoo.put(bench.layout.own("j"), b"garbage")
+    assert bench.commands().cancel("j").did is Did.CANCELLED
+    assert bench.submit("j").did is Did.SUBMITTED
