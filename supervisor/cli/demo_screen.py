@@ -24,7 +24,7 @@ QUIET_S: Final = 4.0
 """Without a terminal: a wait says something at most so often."""
 
 _BOLD, _DIM, _GREEN, _RED, _CYAN = "1", "2", "32", "31", "36"
-_TEXT, _EVENT = "  ", "          "
+_TEXT, _EVENT, _VERDICT = "  ", " " * 10, " " * 12
 
 
 class Screen:
@@ -38,7 +38,6 @@ class Screen:
         self._began_s = now_s()
         self._living = False
         self._said_s = self._began_s
-        self._last_live = ""
 
     @property
     def width(self) -> int:
@@ -70,7 +69,8 @@ class Screen:
     def output(self, text: str) -> None:
         """What a command printed."""
         for line in text.splitlines():
-            self._line(f"{_TEXT}  {line}"[: self.width] if self._on_terminal else f"{_TEXT}  {line}")
+            shown = f"{_TEXT}  {clean(line)}"
+            self._line(shown[: self.width] if self._on_terminal else shown)
 
     def event(self, text: str) -> None:
         """Something happened now."""
@@ -85,18 +85,16 @@ class Screen:
                 line = f"{self._stamp()}{clean(text)}"[: self.width]
                 self._write(f"\r\033[K{self._coloured(line, _DIM)}")
                 self._living, self._said_s = True, now_s
-        elif now_s - self._said_s >= QUIET_S and text != self._last_live:
-            self._last_live = text
+        elif now_s - self._said_s >= QUIET_S:
             self._line(f"{self._stamp()}... {text}")
 
     def verdict(self, ok: bool | None, text: str) -> None:
         """One line of the summary; None: it was not come to that."""
         word, colour = {True: ("ok", _GREEN), False: ("FAILED", _RED), None: ("not seen", _DIM)}[ok]
-        lines = self._wrapped(text, _EVENT, _EVENT)
-        head = f"{_TEXT}{word}".ljust(len(_EVENT) + 1)
-        self._line(f"{self._coloured(head, colour)}{lines[0][len(_EVENT):]}")
-        for line in lines[1:]:
-            self._line(f" {line}")
+        first, *rest = self._wrapped(text, _VERDICT, _VERDICT)
+        self._line(f"{_TEXT}{self._coloured(word, colour)}{first[len(_TEXT) + len(word):]}")
+        for line in rest:
+            self._line(line)
 
     def _stamp(self) -> str:
         return f"{self._now_s() - self._began_s:6.1f} s  "

@@ -217,7 +217,7 @@ class Story:
         killed_s = world.now_s()
         world.kill_driver(self._uid, before.driver_pid)
         noticed = self._wait(
-            Claim.RECOVERED, "that the driver's death was noticed", lambda: self._row_unlike(before), "waiting for notice",
+            Claim.RECOVERED, "any notice of the driver's death", lambda: self._row_unlike(before), "waiting for notice",
             LIMIT_S, _QUICK_LOOK_S,
         )
         say.event(f"noticed after {_ms(world.now_s() - killed_s)}: {noticed.state}, {noticed.reason}")

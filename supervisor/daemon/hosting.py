@@ -65,7 +65,7 @@ class Hosting:
         while not self._stopping.is_set():
             beat()
             try:
-                self.round()
+                self.round(beat)
                 self._said = ""
             except (SupervisorError, OSError) as error:
                 if str(error) != self._said:
@@ -76,10 +76,10 @@ class Hosting:
     def stop(self) -> None:
         self._stopping.set()
 
-    def round(self) -> None:
+    def round(self, beat: Callable[[], None]) -> None:
         """One look at everything hosted here. Raises SupervisorError, OSError."""
         launches = self._hosted.launches()
-        self._look_at_commits({key: launch for key, launch in launches.items() if not launch.reports})
+        self._look_at_commits({key: launch for key, launch in launches.items() if not launch.reports}, beat)
         self._tell_metrics(launches)
 
     # -- metrics --------------------------------------------------------------------------------------------------
@@ -156,14 +156,16 @@ class Hosting:
 
     # -- JVM applications -----------------------------------------------------------------------------------------
 
-    def _look_at_commits(self, launches: dict[str, Launch]) -> None:
+    def _look_at_commits(self, launches: dict[str, Launch], beat: Callable[[], None]) -> None:
+        """One after the other. A store that hangs costs each of them its deadline: the loop is slow then, not stuck."""
         if boottime_s() - self._looked_at_s < LOOK_EVERY_S:
             return
         self._looked_at_s = boottime_s()
         self._looks = {key: known for key, known in self._looks.items() if key in launches}
         for key, launch in launches.items():
+            beat()
             look, before = self._looks.get(key) or (self._look_at(launch), None)
-            if look is None:
+            if look is None or self._stopping.is_set():
                 continue
             try:
                 newest = look.newest()

@@ -162,8 +162,8 @@ class TreeSeen:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A word from the driver, or from the host's supervisor about a JVM application. Fields by event, see BRIEF names:
-    begun session query progress idle terminated error ended."""
+    """A word from the driver, or about a JVM application from the host's supervisor. ``event``: begun session query
+    progress idle looked terminated error ended."""
 
     event: str
     progress: Progress | None = None

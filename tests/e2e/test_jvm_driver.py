@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 from supervisor.spark.prepare import Place, prepare
 from supervisor.spark.toolchain import installed_spark_home
+from tests.testbed import requirements
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -45,9 +45,7 @@ ARGS = ("ü€😀", "two\nlines", "", "$HOME `id` 'q' \"q\"", "--conf", " x ")
 
 def compiled(directory: Path) -> Path:
     """Skips the test where there is only a JRE."""
-    for tool in ("javac", "jar"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"needs a JDK: no {tool}")
+    requirements.need("jdk")
     (directory / "Counts.java").write_text(APPLICATION)
     jars = f"{installed_spark_home()}/jars/*"
     subprocess.run(["javac", "-cp", jars, "-d", directory / "classes", directory / "Counts.java"], check=True, timeout=120)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import stat
 import uuid
@@ -25,6 +24,7 @@ from supervisor.clients.processes import ProcessId
 from supervisor.clock import boottime_s
 from supervisor.spark.toolchain import installed_spark_home
 from tests.fakes.faulty_s3 import FaultyS3, refuse
+from tests.testbed import requirements
 from tests.testbed.fleet import FAKE_SPARK
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
@@ -175,8 +175,7 @@ def test_a_job_in_a_session_of_ours_recovers(fleet: SparkFleet) -> None:
 
 @pytest.fixture(scope="module")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("javac") is None:
-        pytest.skip("needs javac, to build a JVM application (Debian: openjdk-17-jdk-headless)")
+    requirements.need("jdk")
     spark_home = installed_spark_home()
     assert spark_home is not None
     return build_jar(APPLICATIONS / "Counts.java", tmp_path_factory.mktemp("jar") / "counts.jar", spark_home)

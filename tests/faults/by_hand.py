@@ -31,7 +31,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
-from supervisor.model.transaction import Create, SetData, Transaction
+from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
 from supervisor.observe.observer import Observer
 from supervisor.plan.make import Policy, make_plan
 from supervisor.registry import attempt_writes
@@ -176,19 +176,29 @@ class HostByHand:
 
     def claim_all(self) -> list[Running]:
         """Start what is assigned here: claim, then note the start as a driver would."""
-        layout, fresh = self.stage.layout, []
+        return [self.claim(entry) for entry in self.assigned()]
+
+    def assigned(self) -> list[Assignment]:
+        """What is assigned here now."""
+        layout, entries = self.stage.layout, []
         self.client.sync()
         for key in self.client.children(layout.assigned_to(self.name)) or ():
             path = layout.assignment(self.name, *split_attempt(key))
             given = seen(Assignment, self.client.read(path), path)
             assert isinstance(given, Found)
-            fresh.append(self.claim(given.record))
-        return fresh
+            entries.append(given.record)
+        return entries
+
+    def leave(self) -> None:
+        """The leader no longer sees this host; its shims are still there."""
+        path = self.stage.layout.supervisor(self.name)
+        self.client.commit(Transaction("leave", new_op_id(), (Delete(path, ANY_VERSION),)))
 
     def claim(self, entry: Assignment) -> Running:
         """Raises GuardFailed when it was taken back."""
         layout, claim_id, sent_s = self.stage.layout, new_op_id(), boottime_s()
         own_path = layout.own(entry.name)
+        self.client.sync()
         own = seen(Ownership, self.client.read(own_path), own_path)
         lease = self.client.read(layout.lease(entry.name))
         assert isinstance(own, Found)

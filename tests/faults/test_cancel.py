@@ -18,7 +18,7 @@ from supervisor.registry import user_writes
 from supervisor.registry.commands import Did
 from supervisor.registry.ids import new_op_id
 from supervisor.registry.reading import seen
-from tests.faults.conftest import MakeFleet, on_embedded
+from tests.faults.conftest import on_embedded
 from tests.testbed.fleet import SHIM, Fleet, eventually
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.waiting import wait_until

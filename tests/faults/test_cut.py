@@ -106,7 +106,7 @@ def test_f14_the_server_of_a_shim_is_cut_from_its_peers(fresh_docker_ensemble: D
     fleet.wait_gone(driver)
     second = fleet.wait_attempt(job, 2, timeout_s=60)
     assert second.at_s > max(note.at_s for note in fleet.notes(job) if note.attempt == 1)
-    ensemble.heal()       
+    ensemble.heal()
     fleet.wait_batches(job)
     assert [note.attempt for note in fleet.starts(job)] == [1, 2]
 

@@ -1,17 +1,19 @@
-"""A small world around the real protocol: the real observer, planner, builders and commands on an in-memory ZooKeeper,
-with shims reduced to what DESIGN §7 says of them, two leaders that may be stale, a virtual clock and a seeded schedule.
+"""A small world around the real protocol: the real observer, bell, planner, builders, broom and commands on an in-memory
+ZooKeeper, with shims reduced to what DESIGN §7 says of them, leaders that may be stale or stop between any two reads,
+two hosts that come and go, lost replies, lost sessions, corrupt records, a virtual clock and a seeded schedule.
 
-The judge is independent: it records when each driver was alive (exec to empty tree) and what the user was told, and
-never asks the registry.
+The judge is independent: it records when each driver was alive (exec to empty tree), on which checkpoint, and what the
+user was told, and never asks the registry.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from supervisor.act.transactions import transaction_for
-from supervisor.errors import Conflict, GuardFailed, NotFound
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown
 from supervisor.model.actions import Action
 from supervisor.model.lease_terms import KILL_TIME_S, deadline_s
 from supervisor.model.records import (
@@ -29,8 +31,9 @@ from supervisor.model.records import (
     Terms,
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
-from supervisor.model.seen import Found
-from supervisor.model.transaction import Check, Create, SetData, Transaction
+from supervisor.model.seen import Found, Seen
+from supervisor.model.transaction import Check, Create, Delete, Node, Reads, SetData, Transaction
+from supervisor.observe.bell import Bell
 from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import Policy, make_plan
@@ -40,17 +43,20 @@ from supervisor.registry.commands import Commands, Did, Submission
 from supervisor.registry.layout import LAYOUT_VERSION, Layout
 from supervisor.registry.leader_writes import Desk
 from supervisor.registry.reading import seen
+from supervisor.registry.record_sweep import Deletion, Listing, take_listing, to_sweep
 from tests.fakes import zookeeper as fake
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 
 ROOT = "/world"
 LEASE_S = 10.0
 GRACE_S = 6.0
+HOSTS = ("s1", "s2")
+SHARED = "s3://bucket/shared"
 
 
-def terms(name: str, attempts: int | None = None) -> Terms:
-    policy = RestartPolicy(Strategy.EXPONENTIAL, 1.0, 8.0, 0.0, 60.0, attempts, OnExhausted.FAIL)
-    return Terms(100, 0, True, LEASE_S, GRACE_S, 60.0, f"s3://bucket/{name}", policy)
+def terms(place: str, attempts: int | None = None, then: OnExhausted = OnExhausted.FAIL) -> Terms:
+    policy = RestartPolicy(Strategy.EXPONENTIAL, 1.0, 8.0, 0.0, 60.0, attempts, then)
+    return Terms(100, 0, True, LEASE_S, GRACE_S, 60.0, place, policy)
 
 
 @dataclass
@@ -60,20 +66,24 @@ class Tree:
     name: str
     uid: str
     attempt: int
+    place: str
     exec_s: float
     dead_s: float | None = None
 
 
 @dataclass
 class ShimModel:
-    """DESIGN §7.1, 3, 4 in a few lines. ``frozen``: shim stopped, its twin acts at the deadline."""
+    """DESIGN §7.1, 3, 4 in a few lines. ``frozen``: shim stopped, its twin acts at the deadline. ``claiming``: the reply
+    to its claim, sent then, was lost."""
 
     client: MemoryClient
+    host: str
     assignment: Assignment
     claim: str
     tree: Tree | None = None
     fence: int = 0
     deadline_s: float = 0.0
+    claiming_s: float | None = None
     stopping_since_s: float | None = None
     cut: bool = False
     frozen: bool = False
@@ -87,9 +97,39 @@ class LeaderModel:
 
     client: MemoryClient
     observer: Observer
+    bell: Bell
     epoch: int
     fence: int
     queue: list[Action] = field(default_factory=list)
+    reread: set[str] = field(default_factory=set)
+    begun: bool = False
+    reading: bool = False
+    listing: Listing | None = None
+    brooms: list[Deletion] = field(default_factory=list)
+
+
+class Torn:
+    """A leader's reads, between any two of which something may happen: no reading is of one moment."""
+
+    def __init__(self, client: MemoryClient, between: Callable[[], None]) -> None:
+        self._client = client
+        self._between = between
+
+    def read(self, path: str) -> Node | None:
+        self._between()
+        return self._client.read(path)
+
+    def children(self, path: str) -> tuple[str, ...] | None:
+        self._between()
+        return self._client.children(path)
+
+    def read_many(self, paths: Sequence[str]) -> Reads:
+        self._between()
+        half = len(paths) // 2
+        first = self._client.read_many(paths[:half])
+        self._between()
+        second = self._client.read_many(paths[half:])
+        return Reads((*first.nodes, *second.nodes), first.sent_at_s, second.received_at_s)
 
 
 class SingleSession:
@@ -118,11 +158,15 @@ class World:
         self.shims: list[ShimModel] = []
         self.leaders: list[LeaderModel] = []
         self.cancelled: set[str] = set()
+        self.spoilt: set[str] = set()
+        self.places: dict[str, str] = {}
+        self.executed: set[tuple[str, int]] = set()
+        self.depth = 0
+        self.calm = False
         self.broken: list[str] = []
         self.ids = 0
         self.log: list[str] = []
         self._found()
-        self.commands = Commands(SingleSession(self._client()), self.layout)
         self.elect()
 
     # -- founding -------------------------------------------------------------------------------------------------
@@ -134,14 +178,17 @@ class World:
 
     def _found(self) -> None:
         layout = self.layout
-        member = Member("s1", "host", "boot", "", 10_000, 10, 10, "", "")
         self._client().commit(Transaction("found", "0", (
             Create(ROOT, b""), Create(layout.version, str(LAYOUT_VERSION).encode()),
             Create(layout.cluster, encode(Cluster("c", "c", "s"))),
             Create(layout.epoch, encode(EpochRecord(0, "", "0"))), Create(layout.doorbell, b""),
             *(Create(path, b"") for path in layout.persistent_parents()),
-            Create(layout.assigned_to("s1"), b""), Create(layout.supervisor("s1"), encode(member)),
+            *(Create(layout.assigned_to(host), b"") for host in HOSTS),
+            *(Create(layout.supervisor(host), self._member(host)) for host in HOSTS),
         )))
+
+    def _member(self, host: str) -> bytes:
+        return encode(Member(host, f"host of {host}", "boot", "", 10_000, 10, 10, "", ""))
 
     def new_id(self) -> str:
         self.ids += 1
@@ -159,13 +206,28 @@ class World:
             Transaction("lead", "x", (SetData(self.layout.epoch, record, node.stat.version),))
         ).versions[0]
         assert fence is not None
-        observer = Observer(client, self.layout, lambda: self.now_s, epoch)
-        self.leaders = [*self.leaders[-1:], LeaderModel(client, observer, epoch, fence)]
+        observer = Observer(Torn(client, self._meanwhile), self.layout, lambda: self.now_s, epoch)
+        bell = Bell(client, self.layout.doorbell, lambda: None)
+        self.leaders = [*self.leaders[-1:], LeaderModel(client, observer, bell, epoch, fence)]
+
+    def _meanwhile(self) -> None:
+        """The leader stops for a moment, or for long, in the middle of its reading."""
+        if self.depth == 0 and self.random.random() < 0.04:
+            self.depth += 1
+            for _ in range(self.random.choice([1, 3, 20])):
+                self.step()
+            self.depth -= 1
 
     def plan_pass(self, leader: LeaderModel) -> None:
-        if leader.queue:
+        if leader.queue or leader.reading:
             return
-        view = leader.observer.take_view(None)
+        leader.reading = True
+        rung = leader.bell.look()
+        leader.reread |= rung.names
+        full = not leader.begun or rung.more or self.random.random() < 0.05
+        view = leader.observer.take_view(None if full else leader.reread | leader.observer.in_motion())
+        leader.begun, leader.reading = True, False
+        leader.reread.clear()
         plan = make_plan(view, Policy(claim_timeout_s=15.0), self.now_s)
         found = violations(view, plan)
         if found:
@@ -180,76 +242,144 @@ class World:
         tx = transaction_for(action, desk)
         if tx.ops[0] != Check(self.layout.epoch, leader.fence):
             self.broken.append(f"{tx.what} does not check the epoch")
+        leader.reread.add(action.name)
+        self._spoil_reply(leader.client)
         try:
             leader.client.commit(tx)
             self.log.append(f"{self.now_s:.1f} e{leader.epoch} {tx.what} {action.name}: {action.why}")
         except GuardFailed as error:
             self.log.append(f"{self.now_s:.1f} e{leader.epoch} {tx.what} {action.name} rejected at {error.path}")
+        except OutcomeUnknown:
+            self.log.append(f"{self.now_s:.1f} e{leader.epoch} {tx.what} {action.name}: no reply")
+
+    def _spoil_reply(self, client: MemoryClient) -> None:
+        """Sometimes the next reply of ``client`` is lost, with or without its request."""
+        if not self.calm and self.random.random() < 0.05:
+            self.random.choice([client.lose_next_reply, client.fail_next_commit_before])()
+
+    def sweep(self, leader: LeaderModel) -> None:
+        """The broom, one step at a time: list, then look and judge, then delete one by one, whatever happens meanwhile."""
+        if leader.reading:
+            return
+        if leader.brooms:
+            one = leader.brooms.pop(0)
+            try:
+                leader.client.commit(one.transaction(Desk(self.layout, leader.epoch, leader.fence, self.new_id(), "t")))
+                self.log.append(f"{self.now_s:.1f} e{leader.epoch} swept {one.what} {one.path}")
+            except GuardFailed:
+                pass
+            return
+        leader.reading = True
+        if leader.listing is None:
+            leader.listing = take_listing(Torn(leader.client, self._meanwhile), self.layout)  # type: ignore[arg-type]
+        else:
+            view = Observer(Torn(leader.client, self._meanwhile), self.layout, lambda: self.now_s, 0).take_view(None)
+            leader.brooms = list(to_sweep(leader.listing, view.rows))
+            leader.listing = None
+        leader.reading = False
 
     # -- shims ----------------------------------------------------------------------------------------------------
 
     def start_shims(self) -> None:
-        """The agent starts a shim for an entry; a restarted agent may start a second one."""
+        """The agents start a shim for each entry; one that was restarted may start a second one."""
         client = self._client()
-        for entry in client.children(self.layout.assigned_to("s1")) or ():
-            known = sum(1 for s in self.shims if f"{s.assignment.uid}.{s.assignment.attempt}" == entry)
-            if known < (2 if self.random.random() < 0.1 else 1):
-                path = f"{self.layout.assigned_to('s1')}/{entry}"
-                given = seen(Assignment, client.read(path), path)
-                assert isinstance(given, Found)
-                self.shims.append(ShimModel(self._client(), given.record, self.new_id()))
+        for host in HOSTS:
+            for entry in client.children(self.layout.assigned_to(host)) or ():
+                known = sum(1 for s in self.shims if f"{s.assignment.uid}.{s.assignment.attempt}" == entry)
+                if known < (2 if self.random.random() < 0.1 else 1):
+                    path = f"{self.layout.assigned_to(host)}/{entry}"
+                    given = seen(Assignment, client.read(path), path)
+                    if isinstance(given, Found):
+                        self.shims.append(ShimModel(self._client(), host, given.record, self.new_id()))
 
-    def _own(self, shim: ShimModel) -> Found[Ownership]:
+    def _own(self, shim: ShimModel) -> Seen[Ownership]:
         path = self.layout.own(shim.assignment.name)
-        own = seen(Ownership, shim.client.read(path), path)
-        assert isinstance(own, Found)
-        return own
+        return seen(Ownership, shim.client.read(path), path)
+
+    def _is_mine(self, shim: ShimModel, own: Ownership) -> bool:
+        return (own.uid, own.attempt, own.claim) == (shim.assignment.uid, shim.assignment.attempt, shim.claim)
 
     def _lease(self, shim: ShimModel) -> Lease:
         a = shim.assignment
         phase = Phase.RUNNING
-        return Lease(a.name, a.uid, a.attempt, shim.claim, LEASE_S, GRACE_S, phase, Driver("host", 1), "t")
+        return Lease(a.name, a.uid, a.attempt, shim.claim, LEASE_S, GRACE_S, phase, Driver(shim.host, 1), "t")
 
     def claim(self, shim: ShimModel) -> None:
         own = self._own(shim)
+        if not isinstance(own, Found):
+            return
+        if shim.claiming_s is not None:
+            self._read_claim_back(shim, own)
+            return
         lease = shim.client.read(self.layout.lease(shim.assignment.name))
         tx = attempt_writes.claim(
             self.layout, shim.assignment, own, shim.claim, self._lease(shim),
             lease.stat.version if lease else None, self.new_id(), "t",
         )
+        sent_s = self.now_s
+        self._spoil_reply(shim.client)
         try:
             versions = shim.client.commit(tx).versions
+        except OutcomeUnknown:
+            shim.claiming_s = sent_s
         except GuardFailed:
             shim.done = True
-            return
+        else:
+            self.execute(shim, versions[1] or 0, sent_s)
+
+    def _read_claim_back(self, shim: ShimModel, own: Found[Ownership]) -> None:
+        """On the session of the claim, or after that was lost: the reply was lost, what it did is there."""
+        assert shim.claiming_s is not None
+        if self._is_mine(shim, own.record) and own.record.state is OwnState.CLAIMED:
+            if self.now_s < deadline_s(shim.claiming_s, LEASE_S):
+                self.execute(shim, own.version, shim.claiming_s)
+                return
+            shim.tree = Tree(shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0)
+        elif own.version == shim.assignment.own_version:
+            shim.claiming_s = None
+        elif self._is_mine(shim, own.record):
+            shim.tree = Tree(shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0)
+        else:
+            shim.done = True
+
+    def execute(self, shim: ShimModel, fence: int, sent_s: float) -> None:
+        """Exec of the driver: the judge looks."""
         a = shim.assignment
         if a.uid in self.cancelled:
             self.broken.append(f"I2: {a.name} {a.uid}.{a.attempt} was claimed after its cancel was acknowledged")
+        if (a.uid, a.attempt) in self.executed:
+            self.broken.append(f"{a.name} {a.uid}.{a.attempt} is executed a second time")
+        self.executed.add((a.uid, a.attempt))
+        place = self.places[a.uid]
         for tree in self.trees:
-            if tree.name == a.name and tree.dead_s is None:
+            if tree.dead_s is None and (tree.name == a.name or tree.place == place):
                 self.broken.append(f"I1: {a.name} {a.uid}.{a.attempt} starts while {tree.uid}.{tree.attempt} is alive")
-        shim.fence = versions[1] or 0
-        shim.deadline_s = deadline_s(self.now_s, LEASE_S)
-        shim.tree = Tree(a.name, a.uid, a.attempt, self.now_s)
+        shim.fence = fence
+        shim.deadline_s = deadline_s(sent_s, LEASE_S)
+        shim.tree = Tree(a.name, a.uid, a.attempt, place, self.now_s)
         self.trees.append(shim.tree)
-        self.log.append(f"{self.now_s:.1f} exec {a.name} {a.uid[:4]}.{a.attempt}")
+        self.log.append(f"{self.now_s:.1f} exec {a.name} {a.uid}.{a.attempt} on {shim.host}")
 
     def renew(self, shim: ShimModel) -> None:
         """One renewal, and what a moved fence means (§7.3)."""
         name = shim.assignment.name
         sent_s = self.now_s
+        create = shim.client.read(self.layout.lease(name)) is None
+        self._spoil_reply(shim.client)
         try:
             shim.client.commit(
-                attempt_writes.renew(self.layout, name, shim.fence, self._lease(shim), self.new_id())
+                attempt_writes.renew(self.layout, name, shim.fence, self._lease(shim), self.new_id(), create=create)
             )
             shim.deadline_s = deadline_s(sent_s, LEASE_S)
+        except OutcomeUnknown:
+            pass
         except GuardFailed:
             own = self._own(shim)
-            record = own.record
-            mine = (record.uid, record.attempt, record.claim) == (shim.assignment.uid, shim.assignment.attempt, shim.claim)
-            if mine and record.state in (OwnState.DRAINING, OwnState.CLAIMED):
+            if not isinstance(own, Found) or own.version < shim.fence:
+                return
+            if self._is_mine(shim, own.record) and own.record.state in (OwnState.DRAINING, OwnState.CLAIMED):
                 shim.fence = own.version
-                if record.state is OwnState.DRAINING and shim.stopping_since_s is None:
+                if own.record.state is OwnState.DRAINING and shim.stopping_since_s is None:
                     shim.stopping_since_s = self.now_s
                     shim.cause = Cause.STOPPED
             else:
@@ -262,14 +392,19 @@ class World:
             self.log.append(f"{self.now_s:.1f} dead {shim.tree.name} {shim.tree.uid[:4]}.{shim.tree.attempt}")
 
     def bury(self, shim: ShimModel) -> None:
-        if shim.cut or shim.frozen:
+        own = None if shim.cut or shim.frozen else self._own(shim)
+        if not isinstance(own, Found):
             return
         a = shim.assignment
         mine = attempt_writes.Identity(a.name, a.uid, a.attempt, shim.claim)
         ended = attempt_writes.Exit(shim.cause, "exited", 1, 1.0)
-        tx = attempt_writes.tombstone(self.layout, self._own(shim), mine, ended, self.new_id(), "t")
+        tx = attempt_writes.tombstone(self.layout, own, mine, ended, self.new_id(), "t")
         if tx is not None:
-            shim.client.commit(tx)
+            self._spoil_reply(shim.client)
+            try:
+                shim.client.commit(tx)
+            except OutcomeUnknown:
+                return
         shim.done = True
 
     def step_shim(self, shim: ShimModel) -> None:
@@ -302,19 +437,40 @@ class World:
     def user(self) -> None:
         name = self.random.choice(self.names)
         what = self.random.choice(["submit", "submit", "cancel", "suspend", "resume", "resume", "restart"])
+        client = self._client()
+        self._spoil_reply(client)
+        commands = Commands(SingleSession(client), self.layout)
         try:
             if what == "submit":
                 uid = f"{self.new_id()[-12:]}-{name}"
+                self.places[uid] = SHARED if self.random.random() < 0.2 else f"s3://bucket/{name}"
+                limit = self.random.choice([None, 1])
+                spec = terms(self.places[uid], limit, self.random.choice(list(OnExhausted)))
                 ref = BlobRef(f"k{self.ids}", f"{self.ids:064x}", 1)
-                self.commands.submit(Submission(name, uid, ref, terms(name, self.random.choice([None, 1]))))
+                commands.submit(Submission(name, uid, ref, spec))
                 self.log.append(f"{self.now_s:.1f} user submitted {name} {uid}")
                 return
-            done = getattr(self.commands, what)(name)
-            self.log.append(f"{self.now_s:.1f} user {what} {name}: {done.did}")
+            if self.random.random() < 0.2:
+                self._between_look_and_commit(client)
+            done = getattr(commands, what)(name)
+            self.log.append(f"{self.now_s:.1f} user {what} {name}: {done.did} {done.uid}")
             if done.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
                 self.cancelled.add(done.uid)
-        except (Conflict, NotFound):
+        except (Conflict, NotFound, Corrupt):
             pass
+        except OutcomeUnknown:
+            self.log.append(f"{self.now_s:.1f} user {what} {name}: outcome unknown")
+
+    def _between_look_and_commit(self, client: MemoryClient) -> None:
+        if self.depth == 0:
+            self.depth += 1
+
+            def others() -> None:
+                for _ in range(3):
+                    self.step()
+                self.depth -= 1
+
+            client.before_next_commit(others)
 
     # -- the schedule ---------------------------------------------------------------------------------------------
 
@@ -325,39 +481,73 @@ class World:
             self._deadlines()
 
     def step(self) -> None:
-        choice = self.random.random()
-        if choice < 0.20:
-            self.advance(self.random.choice([0.1, 0.5, 1.0, 3.0]))
-        elif choice < 0.36:
-            self.plan_pass(self.random.choice(self.leaders))
-        elif choice < 0.54:
-            self.act_one(self.random.choice(self.leaders))
-        elif choice < 0.62:
-            self.start_shims()
-        elif choice < 0.91:
-            live = [shim for shim in self.shims if not shim.done]
-            if live:
-                self.step_shim(self.random.choice(live))
-        elif choice < 0.94:
-            self.user()
-        elif choice < 0.955:
-            self.elect()
-        elif self.shims:
+        """One random thing, by weight."""
+        acts = (
+            (200, lambda: self.advance(self.random.choice([0.1, 0.5, 1.0, 3.0]))),
+            (160, lambda: self.plan_pass(self.random.choice(self.leaders))),
+            (180, lambda: self.act_one(self.random.choice(self.leaders))),
+            (80, self.start_shims),
+            (290, self.step_any_shim),
+            (30, self.user),
+            (8, self.elect),
+            (14, lambda: self.sweep(self.random.choice(self.leaders))),
+            (5, lambda: self.harm_host(self.random.choice(HOSTS))),
+            (1, lambda: self.corrupt(self.random.choice(self.names))),
+            (32, self.harm_any_shim),
+        )
+        (act,) = self.random.choices([act for _, act in acts], [weight for weight, _ in acts])
+        act()
+
+    def step_any_shim(self) -> None:
+        live = [shim for shim in self.shims if not shim.done]
+        if live:
+            self.step_shim(self.random.choice(live))
+
+    def harm_any_shim(self) -> None:
+        if self.shims:
             self.harm(self.random.choice(self.shims[-4:]))
 
+    def harm_host(self, host: str) -> None:
+        """A supervisor goes or comes: its /supervisors entry. Its shims go on."""
+        path, client = self.layout.supervisor(host), self._client()
+        known = client.read(path)
+        op = Create(path, self._member(host)) if known is None else Delete(path, known.stat.version)
+        client.commit(Transaction("host", "x", (op,)))
+
+    def corrupt(self, name: str) -> None:
+        """A record is overwritten with rubbish. A name without a readable reference or ownership need not run any more."""
+        what = self.random.choice(["lease", "lease", "lease", "own", "job", "result"])
+        results = self._client().children(self.layout.results) or ()
+        mine = [uid for uid in results if uid.endswith(f"-{name}")]
+        path = {"lease": self.layout.lease(name), "own": self.layout.own(name), "job": self.layout.job(name),
+                "result": self.layout.result(self.random.choice(mine)) if mine else ""}[what]
+        if not path or self._client().read(path) is None:
+            return
+        self.zoo.put(path, self.random.choice([b"", b"{", b'{"v":1}', b"\xff"]))
+        self.log.append(f"{self.now_s:.1f} corrupt {path}")
+        if what != "lease":
+            self.spoilt.add(name)
+
     def harm(self, shim: ShimModel) -> None:
-        what = self.random.choice(["cut", "heal", "freeze", "thaw", "crash"])
+        what = self.random.choice(["cut", "heal", "freeze", "thaw", "crash", "expire"])
         if what in ("cut", "heal"):
             shim.cut = what == "cut"
         elif what in ("freeze", "thaw"):
             shim.frozen = what == "freeze"
+        elif what == "expire":
+            self.zoo.expire(shim.client)
+            shim.client = self._client()
         elif shim.tree is not None and shim.tree.dead_s is None:
             self.kill(shim)
 
     def settle(self) -> None:
         """No more faults, no more user: everything must come to rest where the user wants it."""
+        self.calm, self.depth = True, 1
         for shim in self.shims:
             shim.cut = shim.frozen = False
+        for host in HOSTS:
+            if self._client().read(self.layout.supervisor(host)) is None:
+                self.harm_host(host)
         leader = self.leaders[-1]
         for _ in range(70):
             self.advance(2.0)
@@ -380,7 +570,7 @@ class World:
         """I3, I7: what is registered to run runs, exactly once; all else is dead; results are clean."""
         leader = self.leaders[-1]
         view = leader.observer.take_view(None)
-        for name in self.names:
+        for name in [name for name in self.names if name not in self.spoilt]:
             row = view.rows.get(name)
             alive = [tree for tree in self.trees if tree.name == name and tree.dead_s is None]
             wanted = row is not None and isinstance(row.ref, Found) and row.ref.record.desired.value == "running"

@@ -43,6 +43,17 @@ def missing_namespaces() -> str | None:
     return None
 
 
+@lru_cache(maxsize=1)
+def missing_cgroup() -> str | None:
+    from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
+
+    parent = find_cgroup_parent(find_own_cgroup(), f"probe-{os.getpid()}")
+    if parent is None:
+        return "no writable cgroup v2: containment is tested by scan only"
+    os.rmdir(parent)
+    return None
+
+
 REQUIREMENTS = (
     Requirement(
         "docker",
@@ -57,20 +68,47 @@ REQUIREMENTS = (
         "run the tests as root with iproute2, iptables and util-linux installed",
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
     ),
+    Requirement(
+        "maven",
+        lambda: None if shutil.which("mvn") else "no mvn to fetch the jars that read s3a://",
+        "install Maven (Debian: maven)",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "jdk",
+        lambda: None if shutil.which("javac") and shutil.which("jar") else "no javac or jar to build a JVM application",
+        "install a JDK (Debian: openjdk-17-jdk-headless)",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "cgroup",
+        missing_cgroup,
+        "run the tests as root, or with a delegated cgroup v2 (systemd-run --scope -p Delegate=yes)",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
 )
+
+
+def need(marker: str) -> None:
+    """For a fixture: skip or fail the test that asked for it if ``marker`` is not met here."""
+    (requirement,) = (one for one in REQUIREMENTS if one.marker == marker)
+    _enforce(requirement)
 
 
 def check(item: pytest.Item) -> None:
     """Skip or fail ``item`` if a marker of it stands for something that is not here."""
     for requirement in REQUIREMENTS:
-        if item.get_closest_marker(requirement.marker) is None:
-            continue
-        reason = requirement.missing()
-        if reason is None:
-            continue
-        if os.environ.get(requirement.required_by) == "1":
-            pytest.fail(f"{requirement.marker} is required here: {reason}; {requirement.remedy}", pytrace=False)
-        pytest.skip(f"{_prefix(requirement)}{reason}")
+        if item.get_closest_marker(requirement.marker) is not None:
+            _enforce(requirement)
+
+
+def _enforce(requirement: Requirement) -> None:
+    reason = requirement.missing()
+    if reason is None:
+        return
+    if os.environ.get(requirement.required_by) == "1":
+        pytest.fail(f"{requirement.marker} is required here: {reason}; {requirement.remedy}", pytrace=False)
+    pytest.skip(f"{_prefix(requirement)}{reason}")
 
 
 def summary(skipped_reasons: list[str]) -> list[str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from supervisor.spark.toolchain import installed_spark_home
+from tests.testbed import requirements
 
 ROOT = Path(__file__).parent.parent.parent
 CACHE = ROOT / ".ci" / "cache" / "s3a-jars"
@@ -18,11 +15,8 @@ FETCH_MAX_S = 600
 
 def s3a_jars() -> Path:
     """The directory. Skips the test where there is no Maven, unless .ci/run asks for everything."""
-    if not any(CACHE.glob("hadoop-aws-*.jar")) and shutil.which("mvn") is None:
-        reason = "needs Maven, for the jars that read s3a:// (deploy/s3a-jars/fetch)"
-        if os.environ.get("SPARK_SUPERVISOR_REQUIRE_DOCKER") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+    if not any(CACHE.glob("hadoop-aws-*.jar")):
+        requirements.need("maven")
     fetch = ROOT / "deploy" / "s3a-jars" / "fetch"
     subprocess.run([fetch, CACHE, str(installed_spark_home())], check=True, timeout=FETCH_MAX_S)
     return CACHE

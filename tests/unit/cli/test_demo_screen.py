@@ -54,7 +54,7 @@ def test_a_file_gets_plain_lines() -> None:
     stream = io.StringIO()
     everything(Screen(stream, Clock()))
     assert "\033" not in stream.getvalue() and "\r" not in stream.getvalue()
-    assert "  ok       one of them" in stream.getvalue() and "   0.0 s  one of" in stream.getvalue()
+    assert "  ok        one of them" in stream.getvalue() and "   0.0 s  one of" in stream.getvalue()
 
 
 def test_a_narrow_terminal_is_not_overrun(terminal: Terminal) -> None:

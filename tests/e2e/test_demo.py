@@ -1,0 +1,152 @@
+"""``demo`` and ``dev`` as a user runs them: real ZooKeeper, real supervisors, real Spark, in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor.clients.marked import find_marked
+from supervisor.clients.stack_guard import MARKER
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+# The tests may share the machine with others: a cold start of Spark then takes minutes, and no time is asserted.
+LONG_S = 300.0
+
+Start = Callable[..., "Running"]
+
+
+class Running:
+    """``spark-supervisor ARGUMENTS`` in a session of its own, its output in a file."""
+
+    def __init__(self, home: Path, arguments: tuple[str, ...]) -> None:
+        self.out = home / f"{arguments[0]}.out"
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_SUPERVISOR")}
+        with self.out.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "supervisor.cli.main", *arguments], cwd=home, stdin=subprocess.DEVNULL, stdout=out,
+                stderr=subprocess.STDOUT, start_new_session=True, env=environ | {"TMPDIR": str(home)},
+            )
+
+    @property
+    def text(self) -> str:
+        return self.out.read_text()
+
+    def wait_for(self, text: str, timeout_s: float = LONG_S) -> None:
+        wait_until(lambda: text in self.text or self.process.poll() is not None, timeout_s, f"{text!r} in:\n{self.text}")
+        assert text in self.text, self.text
+
+    @property
+    def directory(self) -> Path:
+        found = re.search(r"\S*/spark-supervisor-(demo|dev)-\w+", self.text)
+        assert found is not None, self.text
+        return Path(found[0])
+
+    def left(self) -> list[int]:
+        """Of everything that was started: processes that still live, drivers and shims among them."""
+        return [process.pid for process in find_marked(MARKER, str(self.directory))] + self._servers()
+
+    def _servers(self) -> list[int]:
+        """ZooKeeper servers, whose configuration files lie below the directory."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and f"{self.directory}/zookeeper/".encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    begun: list[Running] = []
+
+    def start(*arguments: str) -> Running:
+        begun.append(Running(tmp_path, arguments))
+        return begun[-1]
+
+    yield start
+    for running in begun:
+        if running.process.poll() is None:
+            running.process.send_signal(signal.SIGTERM)
+            running.process.wait(60)
+
+
+def test_demo_shows_all_of_its_story(start: Start) -> None:
+    demo = start("demo", "--fast")
+    assert demo.process.wait(600) == 0, demo.text
+    text = " ".join(demo.text.split())
+    for told in (
+        "1/6 Start a fleet", "alpha leads, beta stands by", "2/6 Submit a job", "clicks: submitted", "batch: number 0",
+        "3/6 Kill the leader", "beta leads", "the driver is still process", "4/6 Kill the driver", "noticed after",
+        "attempt 2", "5/6 Cancel the job", "clicks: cancelled", "the driver is gone", "6/6 Kill the leader again",
+        "alpha has read the registry", "no process of the job on this machine", "NAME STATE", "What was observed",
+    ):
+        assert told in text, f"{told!r} is not in:\n{demo.text}"
+    assert len(re.findall(r"^  ok ", demo.text, re.MULTILINE)) == 8 and "FAILED" not in text
+    assert "\033" not in demo.text
+    assert not demo.directory.exists() and demo.left() == []
+
+
+def test_a_demo_that_is_killed_leaves_nothing_behind(start: Start) -> None:
+    demo = start("demo", "--fast")
+    demo.wait_for("has started the driver")
+    assert len(demo.left()) >= 3 + 2 + 1
+    demo.process.kill()
+    wait_until(lambda: demo.left() == [], 60, "the end of everything")
+    wait_until(lambda: not demo.directory.exists(), 60, "the removal of the directory")
+
+
+def test_a_demo_that_is_interrupted_ends_everything(start: Start) -> None:
+    demo = start("demo", "--keep")
+    demo.wait_for("clicks: submitted")
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(120) == 130, demo.text
+    assert demo.left() == []
+    assert (demo.directory / "alpha" / "supervisor.log").exists() and "Traceback" not in demo.text
+
+
+def test_dev_is_there_to_be_used(start: Start, tmp_path: Path) -> None:
+    dev = start("dev")
+    dev.wait_for("Ctrl-C here ends everything")
+    config = re.search(r"export SPARK_SUPERVISOR_CONFIG=(\S+)", dev.text)
+    leader = re.search(r"(\w+) +leads +pid (\d+)", dev.text)
+    assert config is not None and leader is not None and len(re.findall(r"http://127\.0\.0\.1:\d+", dev.text)) == 2
+    environ = os.environ | {"SPARK_SUPERVISOR_CONFIG": config[1]}
+
+    def command(*arguments: str) -> str:
+        ran = subprocess.run(
+            [sys.executable, "-m", "supervisor.cli.main", *arguments], cwd=dev.directory, env=environ, capture_output=True,
+            text=True, timeout=LONG_S, check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    assert "clicks: submitted" in command("submit", "jobs/clicks.yaml", "--wait", "--timeout", "5m")
+    wait_until(lambda: (dev.directory / "record.jsonl").exists(), LONG_S, "a batch of the sample job")
+    assert "running" in command("list")
+    os.kill(int(leader[2]), signal.SIGKILL)
+    dev.wait_for(f"supervisor {leader[1]} is started: pid ")
+    assert f"(pid {leader[2]}) has ended" in dev.text
+    dev.process.send_signal(signal.SIGINT)
+    assert dev.process.wait(120) == 0, dev.text
+    assert "nothing was left behind" in dev.text
+    assert dev.left() == [] and not dev.directory.exists()
+
+
+def test_without_java_the_remedy_is_told(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    for name in ("demo", "dev"):
+        running = start(name)
+        assert running.process.wait(60) == 1
+        assert running.text.count("\n") == 1 and "install Java 17" in running.text
+        assert list(tmp_path.glob("spark-supervisor-*")) == []

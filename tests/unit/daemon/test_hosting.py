@@ -1,0 +1,107 @@
+"""What the shim of a JVM application is told of its commit log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from supervisor.checkpoint.commit_log import CommitLog, Committed
+from supervisor.clock import boottime_s
+from supervisor.daemon import hosting
+from supervisor.daemon.hosting import Hosting
+from supervisor.daemon.starting import Hosted
+from supervisor.errors import Unreachable
+from supervisor.metrics import Metrics
+from supervisor.model.launch import Launch
+from supervisor.registry.layout import Layout
+from tests.fakes.report_socket import ReportSocket
+from tests.unit.shim.world import LAUNCH
+
+KEY = "uid-1.1"
+
+
+class Log:
+    """A commit log that says what the test wants: a batch, None, or an error."""
+
+    def __init__(self) -> None:
+        self.found: int | Exception | None = None
+        self.waits = False
+
+    def newest(self) -> Committed | None:
+        if isinstance(self.found, Exception):
+            raise self.found
+        return None if self.found is None else Committed("", self.found)
+
+    def waits_for_data(self) -> bool:
+        return self.waits
+
+
+class Home(Hosted):
+    """One JVM application is hosted; its run directory is ``attempts_dir/KEY``."""
+
+    def launches(self) -> dict[str, Launch]:
+        return {KEY: replace(LAUNCH, reports=False)}
+
+
+class Told:
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log = Log()
+        self.beats = 0
+        self._home = Home(directory, directory)
+        (self._home.attempts_dir / KEY).mkdir(parents=True)
+        self.socket = ReportSocket(self._home.attempts_dir / KEY)
+        self._count = 0
+        self.start()
+        monkeypatch.setattr(hosting, "LOOK_EVERY_S", 0.0)
+
+    def start(self) -> None:
+        """A supervisor begins: it knows nothing of what another saw."""
+        self._hosting = Hosting(
+            "s1", self._home, Layout("/c"), lambda: None, Metrics(boottime_s), lambda _launch: cast(CommitLog, self.log),
+        )
+
+    def look(self, found: int | Exception | None, *, waits: bool = False) -> list[dict[str, Any]]:
+        """One look; what the shim was told of it."""
+        self.log.found, self.log.waits = found, waits
+        self._hosting.round(self._beat)
+        before, self._count = self._count, len(self.socket.take())
+        return self.socket.taken[before:]
+
+    def _beat(self) -> None:
+        self.beats += 1
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    made = Told(tmp_path, monkeypatch)
+    with made.socket:
+        yield made
+
+
+def test_progress_idle_and_a_look_in_vain_are_told_apart(told: Told) -> None:
+    assert told.look(None) == [{"event": "looked", "batch_id": None}]
+    assert told.look(0) == [{"event": "progress", "batch_id": 0}]
+    assert told.look(0) == [{"event": "looked", "batch_id": 0}]
+    assert told.look(0, waits=True) == [{"event": "idle"}]
+    assert told.look(7, waits=True) == [{"event": "progress", "batch_id": 7}]
+    assert told.beats == 5
+
+
+def test_what_can_not_be_read_is_no_look_at_all(told: Told) -> None:
+    """Nor does the first look that succeeds take what was there before for progress."""
+    away = Unreachable("the store is away")
+    assert told.look(away) == []
+    assert told.look(40) == [{"event": "looked", "batch_id": 40}]
+    assert told.look(away) == []
+    assert told.look(41) == [{"event": "progress", "batch_id": 41}]
+
+
+def test_a_supervisor_begins_with_a_look_and_says_what_it_found(told: Told) -> None:
+    told.look(3)
+    told.look(4)
+    told.start()
+    assert told.look(50) == [{"event": "looked", "batch_id": 50}]
