@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shlex
 import time
 from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Annotated
@@ -35,9 +36,10 @@ _HTTP_TIMEOUT_S = 3.0
 
 @command
 def demo(chosen: Chosen, keep: Keep = False, fast: Fast = False) -> int:
-    """See it work, on this machine and in a minute: kill the leader, kill the driver, cancel, kill the leader again."""
+    """Watch it survive, on this machine: the leader is killed, the driver, and the leader again."""
     from supervisor.cli.demo_screen import Screen
-    from supervisor.cli.demo_story import FAST, Pace, Story
+    from supervisor.cli.demo_story import Story
+    from supervisor.cli.demo_world import FAST, Pace
     from supervisor.cli.stack import FLEET, ROWS_PER_BATCH, Stack, forget_configuration
 
     if chosen.json:
@@ -52,12 +54,16 @@ def demo(chosen: Chosen, keep: Keep = False, fast: Fast = False) -> int:
         )
         pace = FAST if fast else Pace()
         assert pace.rows_per_batch == ROWS_PER_BATCH
-        with live(stack) as world:
-            story = Story(world, screen, pace, FLEET)
-            all_seen = story.run()
+        try:
+            with live(stack) as world:
+                story = Story(world, screen, pace, FLEET)
+                all_seen = story.run()
+        except KeyboardInterrupt:
+            screen.text("Interrupted: everything is being ended ...")
+            raise
         if not all_seen:
             stack.keep_directory()
-        screen.live("ending everything")
+        screen.live("everything is being ended")
         stack.close()
     screen.text("")
     if keep or not all_seen:
@@ -93,7 +99,7 @@ class Live:
     def pause(self, seconds: float) -> None:
         ended = self._stack.find_ended()
         if ended is not None:
-            raise SupervisorError(ended)
+            raise SupervisorError(f"{ended.what}, and it was not us who killed it; its last words: {ended.last_words}")
         time.sleep(seconds)
 
     def start_ensemble(self) -> str:
@@ -187,7 +193,7 @@ class Live:
             raise SupervisorError(f"process {pid} is no driver of {uid} any more: it ended before it was killed")
 
     def commands(self) -> tuple[str, str]:
-        return str(self._stack.config), str(self._stack.spec)
+        return shlex.quote(str(self._stack.config)), shlex.quote(str(self._stack.spec))
 
     def _desk(self) -> Office:
         assert self._office is not None, "the ensemble is not started"

@@ -45,6 +45,8 @@ def flaw_of(lines: Sequence[Line], rows_per_batch: int) -> str | None:
     for line in lines:
         if before is not None and line.attempt < before.attempt:
             return f"attempt {line.attempt} wrote batch {line.batch_id} after attempt {before.attempt} had begun"
+        if before is not None and line.attempt == before.attempt and line.pid != before.pid:
+            return f"attempt {line.attempt} wrote from two processes, {before.pid} and {line.pid}"
         expected = 0 if before is None else before.batch_id + 1
         if line.batch_id != expected and not is_replay(before, line):
             return f"batch {line.batch_id} came where batch {expected} was due"

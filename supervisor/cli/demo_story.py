@@ -8,12 +8,12 @@ product says of itself. The first thing that is not seen ends it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from supervisor.cli.demo_record import Line, flaw_of, is_replay
 from supervisor.cli.demo_screen import Screen
+from supervisor.cli.demo_world import Pace, World
 from supervisor.errors import SupervisorError
 from supervisor.model.records import LeaderHint
 from supervisor.observe.listing import JobRow
@@ -53,51 +53,6 @@ class NotSeen(Exception):
     def __init__(self, claim: Claim, sentence: str) -> None:
         super().__init__(sentence)
         self.claim = claim
-
-
-class World(Protocol):
-    """What the story acts on. A reading is None, or empty, where nothing is known. Anything may raise SupervisorError."""
-
-    def now_s(self) -> float: ...
-    def pause(self, seconds: float) -> None: ...
-    def start_ensemble(self) -> str:
-        """Returns its addresses."""
-
-    def start_supervisor(self, name: str) -> int: ...
-    def pid_of(self, name: str) -> int: ...
-    def kill_supervisor(self, name: str) -> None: ...
-    def leader(self) -> LeaderHint | None: ...
-    def members(self) -> frozenset[str]: ...
-    def has_planned(self, leader: LeaderHint) -> bool:
-        """Whether it has read the registry and made its first plan, by its own metrics."""
-
-    def submit(self) -> str:
-        """Returns what the command printed, as ``cancel`` and ``list_all`` do."""
-
-    def cancel(self) -> str: ...
-    def list_all(self) -> str: ...
-    def job(self) -> JobRow | None: ...
-    def record(self) -> tuple[Line, ...]:
-        """Raises ValueError if it can't be read."""
-
-    def drivers(self, uid: str, attempt: int | None = None) -> list[int]:
-        """Pids of the living processes on this machine that carry the uid's marker."""
-
-    def kill_driver(self, uid: str, pid: int) -> None: ...
-    def commands(self) -> tuple[str, str]:
-        """The configuration file and the spec, as one would type them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """``batches``: that are waited for at each point; ``watch_s``: how long the dead job is watched."""
-
-    batches: int = 4
-    watch_s: float = 8.0
-    rows_per_batch: int = 1000
-
-
-FAST: Final = Pace(batches=2, watch_s=5.0)
 
 
 class Story:
@@ -381,12 +336,8 @@ class Story:
     def _show(self, lines: Sequence[Line]) -> None:
         """The waiting line: how far the job is."""
         row = self._world.job()
-        state = f"attempt {row.attempt} is {row.state}" if row is not None and row.attempt else "waiting"
-        if row is not None and row.state == "starting":
-            phase = row.reason.rpartition(": ")[2]
-            state = f"{state} ({_PHASES.get(phase, phase)})"
         progress = f"batch {lines[-1].batch_id}, {lines[-1].total:,} rows; " if lines else ""
-        self._screen.live(f"{progress}{state}")
+        self._screen.live(f"{progress}{_standing(row, lines)}")
 
     def _record(self, claim: Claim) -> tuple[Line, ...]:
         """As it is now. Raises NotSeen the moment that it is wrong."""
@@ -441,6 +392,19 @@ class Story:
                 say.verdict(True, f"{claim.value} - {self._seen[claim]}")
             else:
                 say.verdict(None, claim.value)
+
+
+def _standing(row: JobRow | None, lines: Sequence[Line]) -> str:
+    """How an attempt is doing, for somebody who waits for its next batch."""
+    if row is None or not row.attempt:
+        return "the job waits for its first attempt"
+    attempt = f"attempt {row.attempt}"
+    if row.state == "starting":
+        phase = row.reason.rpartition(": ")[2]
+        return f"{attempt} is starting ({_PHASES.get(phase, phase)})"
+    if row.state == "running" and not any(line.attempt == row.attempt for line in lines):
+        return f"{attempt} is up and comes to its first batch"
+    return f"{attempt} is {row.state}"
 
 
 def _ms(seconds: float) -> str:

@@ -19,6 +19,7 @@ from supervisor.errors import InvalidInput, SupervisorError, TimedOut
 if TYPE_CHECKING:
     from supervisor.cli.stack import Stack
 
+PROGRAM = "spark-supervisor"
 READY_LIMIT_S = 90.0
 RESTART_AFTER_S = 5.0
 _LOOK_S = 0.2
@@ -26,7 +27,7 @@ _LOOK_S = 0.2
 
 @command
 def dev(chosen: Chosen) -> int:
-    """Run ZooKeeper, two supervisors and a store on this machine, to try things on; Ctrl-C ends all of it."""
+    """Run a whole fleet on this machine, to try things on; Ctrl-C ends all of it."""
     from supervisor.cli.stack import FLEET, Stack, forget_configuration
 
     if chosen.json:
@@ -56,7 +57,7 @@ def _ready(stack: Stack) -> dict[str, Any]:
         while time.monotonic() < until_s:
             ended = stack.find_ended()
             if ended is not None:
-                raise SupervisorError(ended)
+                raise SupervisorError(f"{ended.what}; its last words: {ended.last_words}")
             document, _ = status_of(office)
             if document["leader"] is not None and len(document["supervisors"]) == len(stack.daemons):
                 return document
@@ -72,19 +73,20 @@ def _tell(stack: Stack, document: dict[str, Any]) -> None:
         name = member["id"]
         role = "leads" if name == leader else "stands by"
         _say(f"  {name:<6} {role:<10} pid {stack.pid(name):<8} http://{member['address']}   (/metrics /api/status /livez)")
-    program = _program()
     _say("\nIn another terminal:\n")
+    for line in _path_line():
+        _say(line)
     _say(f"  export SPARK_SUPERVISOR_CONFIG={shlex.quote(str(stack.config))}")
     _say(f"  cd {shlex.quote(str(stack.directory))}\n")
     _say_columns([
-        (f"{program} submit jobs/{stack.spec.name}", "a sample job; its application lies beside the spec"),
-        (f"{program} list --watch", "what runs where, and how far it is"),
-        (f"{program} show clicks", "its state, its history, its spec"),
-        (f"{program} logs -f clicks", "what the driver writes"),
+        (f"{PROGRAM} submit jobs/{stack.spec.name}", "a sample job; its application lies beside the spec"),
+        (f"{PROGRAM} list --watch", "what runs where, and how far it is"),
+        (f"{PROGRAM} show clicks", "its state, its history, its spec"),
+        (f"{PROGRAM} logs -f clicks", "what the driver writes"),
         ("tail -f record.jsonl", "what the job's own sink writes, a line per batch"),
-        (f"{program} status", "who leads"),
-        (f"{program} suspend clicks", "and resume, restart"),
-        (f"{program} cancel clicks", "for good; submitted again, it goes on from its checkpoint"),
+        (f"{PROGRAM} status", "who leads"),
+        (f"{PROGRAM} suspend clicks", "and resume, restart"),
+        (f"{PROGRAM} cancel clicks", "for good; submitted again, it goes on from its checkpoint"),
     ])
     _say("\nAnd break it:\n")
     _say_columns([
@@ -107,7 +109,7 @@ def _keep_running(stack: Stack) -> None:
         time.sleep(_LOOK_S)
         ended = stack.find_ended()
         if ended is not None:
-            _say(f"{ended}; it is started again in {RESTART_AFTER_S:g} s")
+            _say(f"{ended.what}; it is started again in {RESTART_AFTER_S:g} s")
         now_s = time.monotonic()
         for name, daemon in stack.daemons.items():
             if daemon.process is not None:
@@ -116,13 +118,13 @@ def _keep_running(stack: Stack) -> None:
                 _say(f"supervisor {name} is started: pid {stack.start_supervisor(name)}")
 
 
-def _program() -> str:
-    """As one would have to type it: the name alone only if the PATH leads to this very installation."""
-    beside = Path(sys.executable).with_name("spark-supervisor")
-    found = shutil.which("spark-supervisor")
-    if found is None or not beside.exists() or Path(found).samefile(beside):
-        return "spark-supervisor" if found is not None or not beside.exists() else shlex.quote(str(beside))
-    return shlex.quote(str(beside))
+def _path_line() -> list[str]:
+    """What makes the shell find this very installation, unless it does so already."""
+    beside = Path(sys.executable).with_name(PROGRAM)
+    found = shutil.which(PROGRAM)
+    if not beside.exists() or (found is not None and Path(found).samefile(beside)):
+        return []
+    return [f"  export PATH={shlex.quote(str(beside.parent))}:$PATH"]
 
 
 def _say(text: str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -29,7 +29,7 @@ from supervisor.clients.processes import ProcessId
 from supervisor.clients.spawn import reap_finished, spawn_detached
 from supervisor.clients.stack_guard import MARKER, StackGuard, end_attempts, living_shims, remove_cgroups, remove_directory
 from supervisor.errors import NotFound, SupervisorError
-from supervisor.settings.file import Settings, load_settings
+from supervisor.settings.file import OVERRIDE_PREFIX, PATH_VARIABLE, Settings, load_settings
 from supervisor.spark.toolchain import JAVA_MAJOR_MIN, installed_spark_home, java_major
 from supervisor.wiring import open_commands
 
@@ -63,6 +63,13 @@ class Daemon:
     @property
     def log(self) -> Path:
         return self.home / "supervisor.log"
+
+
+class Ended(NamedTuple):
+    """``last_words``: the end of its log."""
+
+    what: str
+    last_words: str
 
 
 def check_requirements() -> None:
@@ -193,13 +200,13 @@ class Stack:
             raise SupervisorError(f"supervisor {name} is not running")
         return process.pid
 
-    def find_ended(self) -> str | None:
-        """A sentence about a supervisor that has ended without ``kill_supervisor``; it counts as not running then."""
+    def find_ended(self) -> Ended | None:
+        """A supervisor that has ended without ``kill_supervisor``; it counts as not running from now on."""
         reap_finished()
         for daemon in self.daemons.values():
             if daemon.process is not None and not processes.alive(daemon.process):
                 pid, daemon.process = daemon.process.pid, None
-                return f"supervisor {daemon.id} (pid {pid}) has ended; its last words: {_last_line(daemon.log)}"
+                return Ended(f"supervisor {daemon.id} (pid {pid}) has ended", _last_line(daemon.log))
         return None
 
     def kill_supervisor(self, name: str) -> None:
@@ -281,7 +288,7 @@ class Stack:
 
 def forget_configuration() -> None:
     """SPARK_SUPERVISOR_CONFIG and SPARK_SUPERVISOR__... of the user's environment are about another fleet."""
-    for name in [name for name in os.environ if name.startswith("SPARK_SUPERVISOR_")]:
+    for name in [name for name in os.environ if name == PATH_VARIABLE or name.startswith(OVERRIDE_PREFIX)]:
         del os.environ[name]
 
 

@@ -33,11 +33,16 @@ STARTERS = 4
 
 
 class Agent:
-    """``connect``: makes a client that is not started yet. ``tell``: is told of each new session (the sentinel)."""
+    """``connect``: makes a client that is not started yet. ``tell``: is told of each new session (the sentinel).
+
+    ``distrust``: why nothing may be started from this registry (I10), or None. Asked before each start: an entry of a
+    restored registry looks like any other, and no leader may be there to hold it back.
+    """
 
     def __init__(
         self, me: Member, layout: Layout, connect: Callable[[Callable[[Link], None]], ZooClient], starter: Starter,
         hosted: Hosted, tell: Callable[[Session | None], None] = lambda _session: None,
+        distrust: Callable[[ZooClient], str | None] = lambda _client: None,
     ) -> None:
         self.wake = threading.Event()
         self._me = me
@@ -46,6 +51,7 @@ class Agent:
         self._starter = starter
         self._hosted = hosted
         self._tell = tell
+        self._distrust = distrust
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(STARTERS, thread_name_prefix="start")
         self._under_way: set[str] = set()
@@ -181,6 +187,10 @@ class Agent:
         own = seen(Ownership, client.read(own_path), own_path)
         if not isinstance(own, Found) or not _is_current(own, given.record):
             return                                         # taken back meanwhile; the leader sweeps the entry
+        doubt = self._distrust(client)
+        if doubt is not None:
+            self._say_once(f"nothing is started here: {doubt}")
+            return
         try:
             self._starter.start(given.record, _ended_before(own.record))
         except Refused as refused:

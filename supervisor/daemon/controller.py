@@ -17,7 +17,7 @@ from supervisor.daemon.watchdog import Loop
 from supervisor.errors import NotLeader, Unreachable
 from supervisor.model.actions import Action, Plan
 from supervisor.model.view import View
-from supervisor.observe.bell import Bell, Rung
+from supervisor.observe.bell import Bell
 from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import Policy, make_plan
@@ -48,6 +48,7 @@ class Controller:
         self._view: View | None = None
         self._plan = Plan(())
         self._reread: set[str] = set()
+        self._missed = False
         self._unsettled = True
         self._full_at_s = float("-inf")
 
@@ -97,24 +98,28 @@ class Controller:
         """The view now: what the bell named, what we changed ourselves, and everything now and then."""
         if self._unsettled:
             self._term.client.sync()
-        changed = self._changed(self._bell.look())
+        rung = self._bell.look()
+        self._reread |= rung.names       # kept until a view was taken: a ring is heard once, and a read may fail
+        self._missed |= rung.more
+        changed = self._changed()
         term = self._term
         view = self._observer.take_view(changed, recorded=term.recorded, distrust=term.distrust)
         if changed is None:
             self._full_at_s = boottime_s()
+            self._missed = False
         self._reread.clear()
         self._unsettled = False
         self._view = view
         return view
 
-    def _changed(self, rung: Rung) -> set[str] | None:
+    def _changed(self) -> set[str] | None:
         since_full_s = boottime_s() - self._full_at_s
         crowded = self._view is not None and len(self._view.rows) >= REREAD_ALL_BELOW
         if since_full_s >= FULL_READ_EVERY_S or self._view is None:
             return None
-        if rung.more and since_full_s >= (CROWDED_FULL_READ_EVERY_S if crowded else 0.0):
+        if self._missed and since_full_s >= (CROWDED_FULL_READ_EVERY_S if crowded else 0.0):
             return None
-        return {*rung.names, *self._reread, *self._observer.in_motion()}
+        return {*self._reread, *self._observer.in_motion()}
 
     def _without_busy(self, plan: Plan) -> Plan:
         """One action in flight per job: those whose last one is not known yet are left out."""

@@ -164,13 +164,13 @@ class Hosting:
         self._looks = {key: known for key, known in self._looks.items() if key in launches}
         for key, launch in launches.items():
             beat()
-            look, before = self._looks.get(key) or (self._look_at(launch), None)
-            if look is None or self._stopping.is_set():
-                continue
             try:
+                look, before = self._looks.get(key) or (self._look_at(launch), None)
+                if look is None or self._stopping.is_set():
+                    continue
                 newest = look.newest()
                 event = self._event(look, before, newest, first=key not in self._looks)
-            except SupervisorError as error:
+            except (SupervisorError, OSError, ValueError) as error:      # of this job alone (I9): a place that is none …
                 log.info("commits_not_read", job=launch.assignment.name, why=str(error))
                 continue
             self._looks[key] = (look, newest)

@@ -55,7 +55,8 @@ class Recorder:
         for one in done.carried:
             self._metrics.count_action(type(one.action).__name__, one.came.value)
             if isinstance(one.action, Assign) and one.came is Came.DONE:
-                due_s = done.view.rows[one.action.name].own_seen_s + one.action.account.delay_s
+                row = done.view.rows.get(one.action.name)      # of an earlier pass, it may be gone by now
+                due_s = row.own_seen_s + one.action.account.delay_s if row else done.ended_s
                 self._metrics.job_started("queued", max(0.0, done.ended_s - due_s))
             self._say_action(done, one)
         if self._first:

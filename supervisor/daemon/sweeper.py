@@ -66,7 +66,7 @@ class Sweeper:
         if view.paused:
             return 0
         removed = sum(1 for one in to_sweep(listing, view.rows)[:DELETIONS_MAX] if self._delete(one))
-        blobs = len(self._blobs.scan(self._references))
+        blobs = len(self._blobs.scan(self._references, lambda: not self._term.over.is_set()))
         self._epochs.prune_epochs()
         if removed or blobs:
             log.info("swept", epoch=self._term.epoch, records=removed, blobs=blobs)

@@ -84,18 +84,23 @@ def _aged(policy: RestartPolicy, recent_s: tuple[float, ...], ran_s: float) -> t
     """
     if policy.strategy is not Strategy.FAILURE_RATE:
         return ()
-    passed_s = ran_s + policy.initial_s * (1 - policy.jitter)
-    return tuple(round(age_s + passed_s, 2) for age_s in recent_s if age_s + passed_s < policy.reset_after_s)
+    passed_s = ran_s + policy.initial_s * (1 - _jitter(policy))
+    return tuple(round(age_s + passed_s, 2) for age_s in recent_s if 0 <= age_s + passed_s < policy.reset_after_s)
 
 
 def _delay_s(policy: RestartPolicy, failures: int, seed: str) -> float:
     """The jitter spreads both ways, also at the cap: ``max`` is never exceeded, and jobs do not pile up on it."""
-    delay = policy.initial_s
+    delay, jitter = policy.initial_s, _jitter(policy)
     if policy.strategy is Strategy.EXPONENTIAL:
-        longest = policy.max_s / (1 + policy.jitter)
-        delay = min(longest, policy.initial_s * 2.0 ** min(failures - 1, 40))
+        longest = policy.max_s / (1 + jitter)
+        delay = min(longest, policy.initial_s * 2.0 ** min(max(failures, 1) - 1, 40))
     spread = zlib.crc32(seed.encode()) / 0xFFFFFFFF * 2 - 1      # -1 … 1, stable
-    return max(0.0, delay * (1 + policy.jitter * spread))
+    return max(0.0, delay * (1 + jitter * spread))
+
+
+def _jitter(policy: RestartPolicy) -> float:
+    """Within its bounds, whatever somebody wrote into the record: ``account`` has an answer for every record (I9)."""
+    return min(1.0, max(0.0, policy.jitter))
 
 
 def _exhausted(policy: RestartPolicy, charged: int, recent_s: tuple[float, ...]) -> bool:

@@ -50,6 +50,12 @@ class Row:
     leftovers: tuple[Leftover, ...] = ()
     flaws: tuple[str, ...] = ()
 
+    @property
+    def is_torn(self) -> bool:
+        """The registered uid has a dirty result beside it, which never is: the two were read at different moments."""
+        uid = self.ref.record.uid if isinstance(self.ref, Found) else None
+        return any(left.result.record.uid == uid for left in self.leftovers)
+
 
 @dataclass(frozen=True, slots=True)
 class View:

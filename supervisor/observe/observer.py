@@ -120,7 +120,7 @@ class Observer:
         reads = self._zoo.read_many([*own_paths, *ref_paths])
         owns = seen_all(Ownership, own_paths, reads.nodes[: len(names)])
         refs = seen_all(JobRef, ref_paths, reads.nodes[len(names):])
-        return (owns, reads.received_at_s), refs
+        return (owns, reads.received_at_s), [_about(name, ref) for name, ref in zip(names, refs, strict=True)]
 
     def _decode_results(self, paths: list[str], nodes: Sequence[Node | None]) -> list[Found[Result]]:
         """The dirty ones. An unreadable result is an error of its own: it blocks nothing but itself."""
@@ -149,6 +149,8 @@ class Observer:
             if lease is not None and before is not None and before.own != own:
                 lease = None      # the lease must be read after this state of the ownership was seen
             self._rows[name] = Row(name, ref, own, seen_s, lease, leftovers)
+            if not _needs_lease(self._rows[name]):
+                self._sights.forget_lease(name)     # absence looks like an earlier absence: nothing may be waited out on it
 
     def _claims_of(self, results: list[Found[Result]]) -> dict[str, tuple[str, Found[CheckpointClaim]]]:
         """By uid: the checkpoint claim that still carries it."""
@@ -182,8 +184,9 @@ class Observer:
         self._swept_at_s = now_s
         close = [row for row in leased if _is_close(row, lives)]
         calm = sorted((row for row in leased if not _is_close(row, lives)), key=_read_sent_s)
-        overdue = sum(1 for row in calm if now_s - _read_sent_s(row) > _lease_s(row) / 2)
-        due = [*close, *calm[: max(budget, overdue)]]
+        late = [row for row in calm if now_s - _read_sent_s(row) > _lease_s(row) / 2]
+        others = [row for row in calm if now_s - _read_sent_s(row) <= _lease_s(row) / 2]
+        due = [*close, *late, *others[: max(0, budget - len(late))]]
         paths = [self._layout.lease(row.name) for row in due]
         reads = self._zoo.read_many(paths)
         for row, lease in zip(due, seen_all(Lease, paths, reads.nodes), strict=True):
@@ -205,6 +208,13 @@ class Observer:
 
     def _children(self, path: str) -> tuple[str, ...]:
         return self._zoo.children(path) or ()
+
+
+def _about(name: str, ref: Seen[JobRef]) -> Seen[JobRef]:
+    """A reference that names another job (copied by hand) would lead writes meant for this name to that one."""
+    if isinstance(ref, Found) and ref.record.name != name:
+        return Unreadable(f"the reference of {name} is about {ref.record.name!r}", ref.version, ref.mzxid)
+    return ref
 
 
 def _uids_of(own: Seen[Ownership], ref: Seen[JobRef], before: Row | None) -> Iterable[str]:
@@ -245,6 +255,8 @@ def _is_close(row: Row, lives: set[str]) -> bool:
 def _is_moving(row: Row) -> bool:
     if not isinstance(row.own, Found):
         return False
+    if row.is_torn:
+        return True
     state = row.own.record.state
     if state is OwnState.CLAIMED:
         lease = row.lease.seen if row.lease else None

@@ -21,7 +21,7 @@ from supervisor.model.actions import (
     Unassign,
     Waited,
 )
-from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
+from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
 from supervisor.model.records import (
     Cause,
     Desired,
@@ -43,7 +43,10 @@ FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An assignment that is due and waits for a place. ``waited``: rests on a full wait, to be guarded by the lease."""
+    """An assignment that is due and waits for a place. ``waited``: rests on a full wait, to be guarded by the lease.
+
+    ``meanwhile``: what an older uid left behind, to be cleaned should there be no place now.
+    """
 
     name: str
     why: str
@@ -51,6 +54,7 @@ class Candidate:
     own: Found[Ownership]
     account: Account
     waited: Waited | None = None
+    meanwhile: CleanUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ def decide(row: Row, members: Mapping[str, Member], now_s: float, claim_timeout_
     if row.flaws or isinstance(row.ref, Unreadable):
         why = "; ".join(row.flaws) or (row.ref.reason if isinstance(row.ref, Unreadable) else "")
         return Decision(note=Note(row.name, why, quarantined=True), alarm=f"{row.name}: {why}")
+    if row.is_torn:
+        return Decision(note=Note(row.name, "its reference and its result were read at different moments: read again"))
     owned, wanted = cell_of(row)
     case = Case(row, owned, wanted, members, now_s, claim_timeout_s)
     decision = DECIDERS[TABLE[owned, wanted]](case)
@@ -104,6 +110,8 @@ def decide(row: Row, members: Mapping[str, Member], now_s: float, claim_timeout_
         older = _older_leftover(case)
         if older is not None:
             return Decision(action=older, alarm=decision.alarm)
+    if decision.candidate is not None:
+        return replace(decision, candidate=replace(decision.candidate, meanwhile=_older_leftover(case)))
     return decision
 
 
@@ -138,9 +146,13 @@ def _is_same(row: Row, own: Ownership) -> bool:
 
 
 def wait_of_s(row: Row) -> float:
-    """W for the attempt in /own: by the terms of its own lease record, else by the longest lease there can be."""
+    """W for the attempt in /own: by the terms of its own lease record, else by the longest lease there can be.
+
+    A lease that no spec can have was not written by us: it is as good as unreadable, and must not make the wait short.
+    """
     lease = _lease_of_owner(row)
-    return full_wait_s(lease.lease_s if lease else LEASE_MAX_S)
+    believable = lease is not None and LEASE_MIN_S <= lease.lease_s <= LEASE_MAX_S
+    return full_wait_s(lease.lease_s if lease is not None and believable else LEASE_MAX_S)
 
 
 def full_wait_over(row: Row) -> Waited | None:

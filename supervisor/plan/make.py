@@ -43,7 +43,9 @@ def make_plan(view: View, policy: Policy, now_s: float) -> Plan:
         if decision.alarm is not None:
             alarms.append(decision.alarm)
     placed, pending = place(candidates, view.members, loads_of(view.rows.values()))
-    plan = Plan((*actions, *placed), (*notes, *pending), (*view.errors, *alarms))
+    waiting = {note.name for note in pending}
+    meanwhile = [c.meanwhile for c in candidates if c.meanwhile is not None and c.name in waiting]
+    plan = Plan((*actions, *meanwhile, *placed), (*notes, *pending), (*view.errors, *alarms))
     return plan if view.recorded else _unrecorded(plan)
 
 

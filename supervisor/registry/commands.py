@@ -176,6 +176,7 @@ class Commands:
             return Done(record.name, record.uid, Did.ALREADY_CANCELLED)
         if record.outcome is Outcome.FINISHED:
             return Done(record.name, record.uid, Did.ALREADY_FINISHED)
+        _must_be_newest(found, record.name, record.uid)
         tx = user_writes.cancel_failed(self._desk(), result, found.own)
         return Write(tx, Done(record.name, record.uid, Did.CANCELLED), _is_cancelled)
 
@@ -225,6 +226,7 @@ class Commands:
     def _register_again(self, zoo: Zoo, found: Standing, name: str) -> Write:
         result = _failed(found, name)
         own, record = _owned(found, name), result.record
+        _must_be_newest(found, name, record.uid)
         if record.spec is None or record.terms is None:
             raise Conflict(f"the spec of {name} is not known any more: submit it again")
         place = self._all_places(zoo).place_for(name, record.terms.checkpoint)
@@ -242,19 +244,21 @@ class Commands:
     def _carry_out(self, name: str, uid: str, attempt: Callable[[Zoo], Done | Write]) -> Done:
         """Read, build, commit; start over when somebody else was faster. Bounded, and settled when unknown."""
         for _ in range(TRIES_MAX):
-            step = attempt(self._sessions.zoo())
+            zoo = self._sessions.zoo()
+            step = attempt(zoo)
             if isinstance(step, Done):
                 return step
             try:
-                if self._commit(step, name, uid):
+                if self._commit(zoo, step, name, uid):
                     return step.done
             except GuardFailed:
                 self._places = None
         raise Conflict(f"{name} keeps being changed by somebody else: nothing was done; try again")
 
-    def _commit(self, write: Write, name: str, uid: str) -> bool:
+    def _commit(self, zoo: Zoo, write: Write, name: str, uid: str) -> bool:
+        """On the session that was read on: a process that was stopped since has lost it, and with it this multi."""
         committed = commit_settled(
-            self._sessions, write.tx, lambda zoo: write.applied(self._read(zoo, name, uid)),
+            self._sessions, zoo, write.tx, lambda now: write.applied(self._read(now, name, uid)),
         )
         if committed and write.place is not None and self._places is not None:
             self._places.taken(write.place, name)
@@ -336,6 +340,12 @@ def _owned(found: Standing, name: str) -> Found[Ownership]:
     if isinstance(found.own, Found):
         return found.own
     raise Corrupt(f"the ownership of {name} is missing or unreadable: cancel {name} and submit it again")
+
+
+def _must_be_newest(found: Standing, name: str, uid: str) -> None:
+    """Between name → uid and now another uid may have come, and gone: what is done to /own would be done to that one."""
+    if _newest(found) not in ("", uid):
+        raise Conflict(f"{name} was submitted anew meanwhile: try again")
 
 
 def _is_parked(own: Ownership) -> bool:

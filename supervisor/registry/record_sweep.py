@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from supervisor.model.records import Assignment, CheckpointClaim, Cleanliness, Lease, OwnState, Result
-from supervisor.model.seen import Found, Seen
+from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Delete, Transaction
 from supervisor.model.view import Row
 from supervisor.registry.layout import Layout
@@ -74,7 +74,7 @@ def to_sweep(listing: Listing, rows: Mapping[str, Row]) -> tuple[Deletion, ...]:
     return (
         *_assignments(listing.assignments, rows),
         *_leases(listing.leases, rows),
-        *_claims(listing.claims, rows),
+        *_claims(listing, rows),
         *_results(listing.results, rows),
     )
 
@@ -105,17 +105,26 @@ def _leases(leases: Mapping[str, Seen[Lease]], rows: Mapping[str, Row]) -> Itera
             yield from _deletion("lease", path, lease, row)
 
 
-def _claims(claims: Mapping[str, Seen[CheckpointClaim]], rows: Mapping[str, Row]) -> Iterable[Deletion]:
-    """Checkpoint claims of uids that neither are registered nor wait to be cleaned."""
-    for path, claim in claims.items():
+def _claims(listing: Listing, rows: Mapping[str, Row]) -> Iterable[Deletion]:
+    """Checkpoint claims of uids that neither are registered, nor wait to be cleaned, nor may have a driver.
+
+    Of a uid whose result cannot be read nobody knows whether it was cleaned: its claim stays.
+    """
+    doubtful = {path.rpartition("/")[2] for path, result in listing.results.items() if isinstance(result, Unreadable)}
+    for path, claim in listing.claims.items():
         row = rows.get(claim.record.name) if isinstance(claim, Found) else None
         if row is None or not isinstance(claim, Found):
             continue
         uid = claim.record.uid
         registered = row.ref is not None and not (isinstance(row.ref, Found) and row.ref.record.uid != uid)
         dirty = any(left.result.record.uid == uid for left in row.leftovers)
-        if not registered and not dirty:
+        if not registered and not dirty and uid not in doubtful and not _may_run(row, uid):
             yield from _deletion("claim", path, claim, row)
+
+
+def _may_run(row: Row, uid: str) -> bool:
+    own = row.own.record if isinstance(row.own, Found) else None
+    return own is None or (own.uid == uid and own.state not in (OwnState.VACANT, OwnState.EXITED))
 
 
 def _results(results: Mapping[str, Seen[Result]], rows: Mapping[str, Row]) -> Iterable[Deletion]:

@@ -35,14 +35,13 @@ class Sessions(Protocol):
         one after the old was closed for certain. Raises Unreachable."""
 
 
-def commit_settled(sessions: Sessions, tx: Transaction, committed: Callable[[Zoo], bool | None]) -> bool:
-    """Commit ``tx`` and know what came of it.
+def commit_settled(sessions: Sessions, zoo: Zoo, tx: Transaction, committed: Callable[[Zoo], bool | None]) -> bool:
+    """Commit ``tx`` through ``zoo``, a client of ``sessions``, and know what came of it.
 
     ``committed(zoo)`` reads back: True it was applied, False it certainly was not, None it can't be told from what is
     there now. Returns True if applied, False if it certainly was not and may be tried again. Raises GuardFailed,
     Unreachable (nothing was sent), or OutcomeUnknown.
     """
-    zoo = sessions.zoo()
     try:
         zoo.commit(tx)
         return True

@@ -10,6 +10,7 @@ that were read in the second, after its listing and a ``sync``, can never come t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -104,19 +105,31 @@ class BlobSweeper:
         """Objects that the last scan saw unreferenced and that are still there."""
         return len(self._sightings)
 
-    def scan(self, referenced: Callable[[], References]) -> tuple[str, ...]:
+    def scan(
+        self, referenced: Callable[[], References], go_on: Callable[[], bool] = lambda: True,
+    ) -> tuple[str, ...]:
         """List, then read the references, then delete what two scans found unreferenced; returns the deleted keys.
 
         ``referenced`` must read ZooKeeper after a ``sync`` and raise if anything could not be read: then nothing is
         deleted and nothing is remembered, and its error is raised. So are the store's (what was deleted, is).
+        ``go_on`` is asked between requests of the store, which may be many and slow: False ends the scan (a step-down
+        awaits it).
         """
         began_s = self._clock()
-        listed = [*self._store.entries(SPECS), *self._store.entries(ARTIFACTS)]
+        listed = []
+        for entry in itertools.chain(self._store.entries(SPECS), self._store.entries(ARTIFACTS)):
+            if not go_on():
+                return ()
+            listed.append(entry)
         references = referenced()
         verdict = judge(self._sightings, listed, references, began_s, self._clock(), self._grace_s)
         left = dict(verdict.sightings)
         self._sightings = left
+        deleted = []
         for key in verdict.doomed:
+            if not go_on():
+                break
             self._store.delete(key)
             del left[key]
-        return verdict.doomed
+            deleted.append(key)
+        return tuple(deleted)

@@ -27,7 +27,7 @@ from supervisor.settings.addresses import (
     ZooKeeperRoot,
 )
 from supervisor.settings.defaults import GIB, Defaults
-from supervisor.settings.limits import ASSUMED_TICK_S, KILL_TIME_S
+from supervisor.settings.limits import ASSUMED_TICK_S, KILL_TIME_S, SHIM_AHEAD_S
 from supervisor.settings.sections import Section, between, section_at, validated
 from supervisor.settings.units import DurationS, SizeBytes, format_duration
 from supervisor.settings.yaml_text import read_mapping, read_value
@@ -115,11 +115,11 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
 
 def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[str, ...]:
     """Why a lease is legal but short (DESIGN §7): an outage that the session survives could then stop drivers."""
-    margin_s = lease_s - KILL_TIME_S - lease_s / 6
+    margin_s = lease_s - KILL_TIME_S - SHIM_AHEAD_S - lease_s / 6
     needed_s = session_timeout_s + 2 * ASSUMED_TICK_S
     if margin_s >= needed_s:
         return ()
-    better = format_duration(-(-(needed_s + KILL_TIME_S) * 6 // 5))
+    better = format_duration(-(-(needed_s + KILL_TIME_S + SHIM_AHEAD_S) * 6 // 5))
     return (
         f"a lease of {format_duration(lease_s)} is short for a session of {format_duration(session_timeout_s)}: a ZooKeeper "
         f"outage of {margin_s:.1f} s stops drivers although the session would survive it; use a lease of {better} or more",

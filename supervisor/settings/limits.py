@@ -10,6 +10,9 @@ LEASE_MIN_S = 5.0
 LEASE_MAX_S = 300.0
 STOP_GRACE_MAX_S = 3600.0
 KILL_TIME_S = 2.0
+SHIM_AHEAD_S = 1.0
+"""2p: how long before its deadline a shim kills, so that it comes before the twin and can still record the exit."""
+
 ASSUMED_TICK_S = 2.0
 """ZooKeeper's tickTime is not told to clients; two seconds is its usual value."""
 

@@ -86,6 +86,7 @@ class Assembly:
         settings, runtime_dir = self._settings, self._settings.supervisor.runtime_dir
         cgroup_parent = find_cgroup_parent(find_own_cgroup())
         cluster = self._found()
+        self._trust = Trust(runtime_dir / "zxid", cluster.id)
         server = self._server()
         agent = self._agent(server.address, cgroup_parent)
         self._agent_ = agent
@@ -100,7 +101,7 @@ class Assembly:
         return Parts(
             id=settings.supervisor.id, runtime_dir=runtime_dir, watchdog=self._watchdog, server=server,
             sentinel=self._sentinel, agent=agent, guardian=guardian, hosting=hosting,
-            contender=self._contender(cluster, server.address, leader),
+            contender=self._contender(server.address, leader),
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
         )
 
@@ -140,9 +141,8 @@ class Assembly:
 
     # -- leadership -----------------------------------------------------------------------------------------------
 
-    def _contender(self, cluster: Cluster, address: str, leader: Leader) -> Contender[ZooClient]:
+    def _contender(self, address: str, leader: Leader) -> Contender[ZooClient]:
         layout, hosts = self._layout, self._settings.zookeeper.hosts
-        trust = Trust(self._settings.supervisor.runtime_dir / "zxid", cluster.id)
         paths = Paths(layout.leader, layout.epoch, layout.cluster)
 
         def close(session: Session) -> None:
@@ -154,7 +154,7 @@ class Assembly:
 
         return Contender(
             Candidate(self._settings.supervisor.id, address),
-            Registry(paths, codec, self._blobs, trust),
+            Registry(paths, codec, self._blobs, self._trust),
             Sessions(self._connect, close, self._sentinel.tell),
             Duties(leader.begin, step_down, lambda _term: leader.wake(), self._contender_beats),
         )
@@ -183,7 +183,15 @@ class Assembly:
             software=supervisor.__version__, since=wall_iso(),
         )
         starter = Starter(self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent, self._metrics)
-        return Agent(me, self._layout, self._connect, starter, self._hosted, self._tell_agent_session)
+        return Agent(me, self._layout, self._connect, starter, self._hosted, self._tell_agent_session, self._distrust)
+
+    def _distrust(self, client: ZooClient) -> str | None:
+        """What the contender knows, and what this session shows: the contender may not have looked since a restore."""
+        known = self._trust.zxid
+        client.sync()
+        if self._trust.reason is None and client.last_zxid < known:
+            return f"ZooKeeper is at zxid {client.last_zxid:#x} and was at {known:#x}: it was restored to an older state"
+        return self._trust.reason
 
     def _tell_agent_session(self, session: Session | None) -> None:
         self._sentinel.tell((session,) if session else (), of="agent")

@@ -17,6 +17,7 @@ from supervisor.clients.four_letter import ask
 from tests.conftest import KINDS
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import Fleet
+from tests.testbed.proxy import Action, Match, Proxies, Trap
 from tests.waiting import wait_until
 
 MakeFleet = Callable[..., Fleet]
@@ -31,6 +32,15 @@ def shared_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     ensemble: Ensemble = request.getfixturevalue(f"{request.param}_ensemble")
     with Fleet(ensemble, f"/fleet-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("fleet")) as fleet:
         yield fleet
+
+
+def set_traps(proxies: Proxies, match: Match, action: Action) -> list[Trap]:
+    """One before each server, for nobody knows which one the client is connected to."""
+    return proxies.each(lambda proxy: proxy.on_request(match, action))
+
+
+def wait_sprung(traps: list[Trap], what: str) -> None:
+    wait_until(lambda: any(trap.sprung for trap in traps), 60, what)
 
 
 FAILED = pytest.StashKey[bool]()

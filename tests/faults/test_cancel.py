@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,7 +18,7 @@ from supervisor.registry import user_writes
 from supervisor.registry.commands import Did
 from supervisor.registry.ids import new_op_id
 from supervisor.registry.reading import seen
-from tests.faults.conftest import on_embedded
+from tests.faults.conftest import on_embedded, set_traps, wait_sprung
 from tests.testbed.fleet import SHIM, Fleet, eventually
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.waiting import wait_until
@@ -70,10 +70,10 @@ def stopping(fleet: Fleet, proxies: Proxies, job: str) -> str:
 
 
 def _sprung(fleet: Fleet, proxies: Proxies, job: str, action: Action) -> str:
-    traps = proxies.each(lambda proxy: proxy.on_request(CLEAN_UP, action))
+    traps = set_traps(proxies, CLEAN_UP, action)
     leader = fleet.leader()
     uid = fleet.cancel(job)
-    wait_until(lambda: any(trap.sprung for trap in traps), 60, "the clean-up was sent")
+    wait_sprung(traps, "the clean-up was sent")
     fleet.kill(leader)
     return uid
 
@@ -90,10 +90,10 @@ def cleaned_unheard(fleet: Fleet, proxies: Proxies, job: str) -> str:
 
 def held(fleet: Fleet, proxies: Proxies, job: str) -> str:
     """The clean-up waits in the network, and the leader is stopped; it arrives when another leads."""
-    traps = proxies.each(lambda proxy: proxy.on_request(CLEAN_UP, Action.HOLD))
+    traps = set_traps(proxies, CLEAN_UP, Action.HOLD)
     leader, epoch = fleet.leader(), fleet.epoch()
     uid = fleet.cancel(job)
-    wait_until(lambda: any(trap.sprung for trap in traps), 60, "the clean-up was sent")
+    wait_sprung(traps, "the clean-up was sent")
     fleet.signal_member(leader, signal.SIGSTOP)
     eventually(lambda: fleet.epoch() != epoch, 60, "the end of its session")
     return uid
@@ -105,7 +105,7 @@ Step = Callable[[Fleet, Proxies, str], str]
 @pytest.fixture(scope="module")
 def behind_proxies(
     embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[EmbeddedEnsemble, Proxies, Fleet]:
+) -> Iterator[tuple[EmbeddedEnsemble, Proxies, Fleet]]:
     """Made once: two supervisors, and their shims, behind the same proxies."""
     proxies = Proxies(embedded_ensemble.hosts)
     hosts = proxies.hosts
@@ -136,7 +136,7 @@ def test_flink_10011_cancel_then_suspended_and_failover(
     assert [note.attempt for note in fleet.starts(job)] == [1]
     assert fleet.alive_pids(job) == []
     assert fleet.show(job)["state"] == "cancelled"
-    assert job not in [row["name"] for row in fleet.list()]
+    assert job not in [row["name"] for row in fleet.rows()]
     fleet.assert_undisturbed(f"{job}-other")
     fleet.judge()
 
@@ -221,9 +221,9 @@ def test_flink_39704_a_late_clean_up_of_a_cancelled_uid(
     fleet.restore()
     fleet.submit(job)
     fleet.wait_state(job, "running")
-    traps = proxies.each(lambda proxy: proxy.on_request(CLEAN_UP, Action.HOLD))
+    traps = set_traps(proxies, CLEAN_UP, Action.HOLD)
     first = fleet.cancel(job)
-    wait_until(lambda: any(trap.sprung for trap in traps), 60, "the clean-up was sent")
+    wait_sprung(traps, "the clean-up was sent")
     second = fleet.submit(job)
     proxies.each(Proxy.heal)
     wait_clean(fleet, first)

@@ -8,11 +8,10 @@ import pytest
 
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
-from tests.faults.conftest import MakeFleet
+from tests.faults.conftest import MakeFleet, set_traps, wait_sprung
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import DRIVER, SHIM, Fleet, eventually
 from tests.testbed.proxy import Action, Proxies, Proxy, Way, zookeeper_request
-from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.testbed.docker_ensemble import DockerEnsemble
@@ -135,9 +134,9 @@ def test_f18_the_reply_to_a_claim_is_lost(embedded_ensemble: EmbeddedEnsemble, m
         fleet = make_fleet(embedded_ensemble, supervisors=1, through={0: proxies.hosts})
         for action in (Action.CUT_AFTER, Action.CUT_BEFORE):
             name = f"{job}-{action.value.replace('_', '-')}"
-            traps = proxies.each(lambda proxy, action=action: proxy.on_request(zookeeper_request('"phase":"claimed"'), action))
+            traps = set_traps(proxies, zookeeper_request('"phase":"claimed"'), action)
             fleet.submit(name)
-            wait_until(lambda traps=traps: any(trap.sprung for trap in traps), 30, "the claim was sent")
+            wait_sprung(traps, "the claim was sent")
             proxies.each(Proxy.heal)
             fleet.wait_state(name, "running")
             fleet.assert_undisturbed(name)
@@ -149,9 +148,9 @@ def test_f18_the_reply_to_an_assignment_is_lost(embedded_ensemble: EmbeddedEnsem
         fleet = make_fleet(embedded_ensemble, supervisors=1, through={0: proxies.hosts})
         for action in (Action.CUT_AFTER, Action.CUT_BEFORE):
             name = f"{job}-{action.value.replace('_', '-')}"
-            traps = proxies.each(lambda proxy, action=action: proxy.on_request(zookeeper_request('"own_version"'), action))
+            traps = set_traps(proxies, zookeeper_request('"own_version"'), action)
             fleet.submit(name)
-            wait_until(lambda traps=traps: any(trap.sprung for trap in traps), 30, "the assignment was sent")
+            wait_sprung(traps, "the assignment was sent")
             proxies.each(Proxy.heal)
             fleet.wait_state(name, "running")
             fleet.assert_undisturbed(name)

@@ -1,4 +1,7 @@
-"""kill -9 of every process there is: supervisors, shims, drivers. One fleet, restored before each test."""
+"""kill -9 of every process there is: supervisors, shims, drivers. One fleet, restored before each test.
+
+On both ensembles where sessions end and leaders change; once, on the embedded one, where the rest is the host's own matter.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import signal
 from supervisor.clients import processes
 from supervisor.clock import boottime_s
 from tests.faults import checker
+from tests.faults.conftest import on_embedded
 from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, eventually
 from tests.waiting import wait_until
 
@@ -26,6 +30,7 @@ def test_f1_kill_9_of_the_leader(fleet: Fleet, job: str) -> None:
     fleet.judge()
 
 
+@on_embedded
 def test_f5_kill_9_of_the_standby(fleet: Fleet, job: str) -> None:
     """No effect at all: same leader, same epoch, same drivers (FLINK-10255)."""
     fleet.submit(job)
@@ -71,6 +76,7 @@ def test_f33_kill_9_of_the_shim(fleet: Fleet, job: str) -> None:
     fleet.judge()
 
 
+@on_embedded
 def test_f33_kill_9_of_the_shim_while_its_supervisor_is_down(fleet: Fleet, job: str) -> None:
     """Twin alone. Nobody proves the tree empty, so the next attempt waits for the full time (or for the guardian)."""
     uid = fleet.submit(job, knobs={"child": True})
@@ -91,6 +97,7 @@ def test_f33_kill_9_of_the_shim_while_its_supervisor_is_down(fleet: Fleet, job: 
     fleet.judge()
 
 
+@on_embedded
 def test_f38_kill_9_of_the_driver_root_leaves_no_child(fleet: Fleet, job: str) -> None:
     """The "JVM" dies; the "Python" that would live on goes with it, before the next attempt."""
     fleet.submit(job, knobs={"child": True, "setsid_child": True})
@@ -106,6 +113,7 @@ def test_f38_kill_9_of_the_driver_root_leaves_no_child(fleet: Fleet, job: str) -
     fleet.judge()
 
 
+@on_embedded
 def test_f38_kill_9_of_a_child_of_the_driver_is_the_drivers_own_matter(fleet: Fleet, job: str) -> None:
     """Killed "Python": under a real JVM that ends the driver (e2e); here the root lives on, and so does the attempt."""
     fleet.submit(job, knobs={"child": True})
@@ -133,6 +141,7 @@ def test_f33_kill_9_of_leader_and_shim_at_once(fleet: Fleet, job: str) -> None:
     fleet.judge()
 
 
+@on_embedded
 def test_f38_kill_9_of_twin_does_not_disturb(fleet: Fleet, job: str) -> None:
     """Two killers are left; the job runs on."""
     fleet.submit(job)

@@ -9,9 +9,9 @@ import pytest
 from supervisor.clients import processes
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
-from tests.faults.conftest import MakeFleet
+from tests.faults.conftest import MakeFleet, on_embedded, set_traps, wait_sprung
 from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, eventually
-from tests.testbed.proxy import Action, Proxies, zookeeper_request
+from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.testbed.transactions import committed
 from tests.waiting import wait_until
 
@@ -56,13 +56,13 @@ def test_f3_sigstop_of_the_leader_with_an_assignment_under_way(
         fleet.wait_complete()
         leader, epoch = fleet.leader(), fleet.epoch()
         assert fleet.number(leader) == 0
-        traps = proxies.each(lambda proxy: proxy.on_request(zookeeper_request('"own_version"'), Action.HOLD))
+        traps = set_traps(proxies, zookeeper_request('"own_version"'), Action.HOLD)
         uid = fleet.submit(job)
-        wait_until(lambda: any(trap.sprung for trap in traps), 30, "the assignment is under way")
+        wait_sprung(traps, "the assignment is under way")
         fleet.signal_member(leader, signal.SIGSTOP)
         fleet.wait_new_leader(epoch)
         fleet.wait_attempt(job, 1)
-        proxies.each(lambda proxy: proxy.heal())
+        proxies.each(Proxy.heal)
         fleet.signal_member(leader, signal.SIGCONT)
         fleet.wait_complete()
         fleet.assert_undisturbed(job)
@@ -70,6 +70,7 @@ def test_f3_sigstop_of_the_leader_with_an_assignment_under_way(
         assert fleet.leader() is fleet.members[1]
 
 
+@on_embedded
 def test_f4_sigstop_of_an_agent_with_an_assignment(fleet: Fleet, job: str) -> None:
     """Its assignments are taken back when it is gone; what it starts on waking claims nothing."""
     standby = fleet.standby()
@@ -88,6 +89,7 @@ def test_f4_sigstop_of_an_agent_with_an_assignment(fleet: Fleet, job: str) -> No
     fleet.judge()
 
 
+@on_embedded
 def test_f5_sigstop_of_the_standby(fleet: Fleet, job: str) -> None:
     """No effect: its drivers renew by themselves."""
     names = [f"{job}-{i}" for i in range(2)]
@@ -105,6 +107,7 @@ def test_f5_sigstop_of_the_standby(fleet: Fleet, job: str) -> None:
     fleet.judge()
 
 
+@on_embedded
 @pytest.mark.parametrize("stopped", [(SHIM,), (SHIM, TWIN), (SHIM, TWIN, DRIVER)], ids=["shim", "shim and twin", "all three"])
 def test_f32_sigstop_of_the_shim_past_its_deadline(fleet: Fleet, job: str, stopped: tuple[str, ...]) -> None:
     """The twin, else the guardian, kills the stopped shim and then the tree; the next attempt starts after it, once."""
@@ -143,6 +146,7 @@ def test_f32_sigstop_of_the_shim_and_its_supervisor(fleet: Fleet, job: str) -> N
     fleet.judge()
 
 
+@on_embedded
 def test_sigstop_of_the_shim_for_less_than_its_deadline(fleet: Fleet, job: str) -> None:
     """It wakes, renews and nothing has happened."""
     fleet.submit(job)

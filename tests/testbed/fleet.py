@@ -238,7 +238,7 @@ class Fleet:
     def restore(self) -> None:
         """For a fleet that tests share: ``restart_all``, and no job is registered."""
         self.restart_all()
-        for row in self.list():
+        for row in self.rows():
             self.cancel(row["name"])
 
     def judge(self) -> None:
@@ -328,7 +328,7 @@ class Fleet:
         """A command, in this process: what it printed and its exit code. Not from two threads at once."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = run_command([*words, "--config", str(self._command_config())])
+            code = run_command([*words, "--config", str(self.user_config())])
         return Said(code, out.getvalue(), err.getvalue())
 
     def ok(self, *words: str) -> Said:
@@ -369,7 +369,7 @@ class Fleet:
         """``heard`` False: its shim may be deaf just now, so only its deadline bounds the driver."""
         self.acknowledged.append(Acknowledged(name, uid, boottime_s(), heard))
 
-    def list(self, *words: str) -> list[dict[str, Any]]:
+    def rows(self, *words: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.ok("list", "-o", "json", *words).document
         return rows
 
@@ -432,8 +432,10 @@ class Fleet:
         directory = self.run_dir(name)
         return next(member for member in self.members if directory.parent == member.attempts_dir)
 
-    def wait_gone(self, *gone: ProcessId, timeout_s: float = PATIENCE_S) -> None:
-        wait_until(lambda: not any(processes.alive(process) for process in gone), timeout_s, "processes to end")
+    def wait_gone(self, *gone: ProcessId, timeout_s: float = PATIENCE_S, period_s: float = 0.05) -> None:
+        wait_until(
+            lambda: not any(processes.alive(process) for process in gone), timeout_s, "processes to end", period_s=period_s
+        )
 
     # -- the witness ----------------------------------------------------------------------------------------------------
 
@@ -539,7 +541,7 @@ class Fleet:
             },
         }
 
-    def _command_config(self) -> Path:
+    def user_config(self) -> Path:
         """What a user on some other host has."""
         path = self.directory / "user.yaml"
         if not path.exists():

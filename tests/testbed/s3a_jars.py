@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 from pathlib import Path
 
@@ -18,5 +19,8 @@ def s3a_jars() -> Path:
     if not any(CACHE.glob("hadoop-aws-*.jar")):
         requirements.need("maven")
     fetch = ROOT / "deploy" / "s3a-jars" / "fetch"
-    subprocess.run([fetch, CACHE, str(installed_spark_home())], check=True, timeout=FETCH_MAX_S)
+    CACHE.parent.mkdir(parents=True, exist_ok=True)
+    with (CACHE.parent / "s3a-jars.lock").open("w") as lock:  # workers of one run do not fetch at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run([fetch, CACHE, str(installed_spark_home())], check=True, timeout=FETCH_MAX_S)
     return CACHE

@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+import sys
 import threading
 import zipfile
 from collections import defaultdict
@@ -25,7 +26,7 @@ from supervisor.clients.processes import ProcessId
 from supervisor.clock import boottime_s
 from tests.faults import checker
 from tests.faults.checker import Note
-from tests.testbed.fleet import DRIVER, Fleet, Member
+from tests.testbed.fleet import DRIVER, Fleet, Member, Said
 from tests.waiting import wait_until
 
 APPLICATIONS = Path(__file__).resolve().parents[1] / "e2e" / "applications"
@@ -104,6 +105,13 @@ class SparkFleet(Fleet):
         path = directory / "job.yaml"
         path.write_text(yaml.safe_dump(body))
         return path
+
+    def ok_on(self, member: Member, *words: str) -> Said:
+        """A command on the host of ``member``, with its configuration."""
+        argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", *words]
+        done = subprocess.run([*argv, "--config", str(member.config)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, f"{' '.join(words)}: exit code {done.returncode}: {done.stderr}"
+        return Said(done.returncode, done.stdout, done.stderr)
 
     def root_of(self, name: str) -> ProcessId:
         """The root of the newest attempt's driver tree."""

@@ -2,7 +2,7 @@
 
 Counts and sums generated rows per key: the same rows in every run, so what batch n must show is known beforehand. What a
 batch showed goes into the file ``WITNESS`` before the batch is committed. Runs as a script (``launch: submit``) and as
-``counts:entry`` (``launch: session``); its argument is the checkpoint.
+``counts:entry`` (``launch: session``); its arguments: the checkpoint and, maybe, the time between two batches.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def run(spark: Any) -> None:
         note("batch", batch_id=batch_id, counts=dict(sorted(found.items())))
 
     query = counts.writeStream.queryName("counts").outputMode("complete").foreachBatch(write)
-    query.option("checkpointLocation", sys.argv[1]).trigger(processingTime="500 milliseconds").start()
+    trigger = sys.argv[2] if len(sys.argv) > 2 else "500 milliseconds"
+    query.option("checkpointLocation", sys.argv[1]).trigger(processingTime=trigger).start()
 
 
 if __name__ == "__main__":

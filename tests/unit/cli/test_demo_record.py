@@ -42,6 +42,7 @@ def test_the_batch_that_was_not_committed_may_come_again() -> None:
         ([line(0), line(1), line(0, attempt=2)], "batch 0 came where batch 2 was due"),
         ([line(0), line(1, total=10)], "batch 1 says that 10 rows were counted, but 20 were generated"),
         ([line(0), line(0, attempt=2, total=20)], "batch 0 says that 20 rows were counted, but 10 were generated"),
+        ([line(0), replace(line(1), pid=7)], "attempt 1 wrote from two processes, 101 and 7"),
         ([line(0), line(1, attempt=2), line(2, attempt=1)], "attempt 1 wrote batch 2 after attempt 2 had begun"),
     ],
 )

@@ -11,7 +11,8 @@ import pytest
 from supervisor.cli import demo_application, stack
 from supervisor.cli.demo_record import Line
 from supervisor.cli.demo_screen import Screen
-from supervisor.cli.demo_story import FAST, Claim, Pace, Story
+from supervisor.cli.demo_story import Claim, Story
+from supervisor.cli.demo_world import FAST, Pace
 from supervisor.errors import SupervisorError
 from supervisor.model.records import LeaderHint
 from supervisor.observe.listing import JobRow

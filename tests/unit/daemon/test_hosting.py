@@ -105,3 +105,28 @@ def test_a_supervisor_begins_with_a_look_and_says_what_it_found(told: Told) -> N
     told.look(4)
     told.start()
     assert told.look(50) == [{"event": "looked", "batch_id": 50}]
+
+
+@pytest.mark.parametrize("trouble", [ValueError("not ascii"), OSError("no descriptor"), Unreachable("the store is away")])
+def test_a_job_whose_commits_cannot_be_opened_disturbs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    monkeypatch.setattr(hosting, "LOOK_EVERY_S", 0.0)
+    bad, good = replace(LAUNCH, reports=False), replace(LAUNCH, reports=False)
+    log = Log()
+    log.found = 3
+
+    class Two(Home):
+        def launches(self) -> dict[str, Launch]:
+            return {"uid-0.1": bad, KEY: good}
+
+    def look_at(launch: Launch) -> CommitLog:
+        if launch is bad:
+            raise trouble
+        return cast(CommitLog, log)
+
+    home = Two(tmp_path, tmp_path)
+    (home.attempts_dir / KEY).mkdir(parents=True)
+    with ReportSocket(home.attempts_dir / KEY) as shim:
+        Hosting("s1", home, Layout("/c"), lambda: None, Metrics(boottime_s), look_at).round(lambda: None)
+        assert shim.take() == [{"event": "looked", "batch_id": 3}]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from supervisor.model.actions import Assign, Bury, CleanUp, Conclude, Drain, Revoke, SuspendExhausted, Unassign
+from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Cause, Desired, Outcome, OwnState, Phase
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found, Unreadable
@@ -232,3 +233,10 @@ def test_the_check_stops_what_the_table_would_never_say() -> None:
     plan = make_plan(view(row(ref=job(), own=own(S.VACANT))), Policy(), NOW_S)
     wrong = replace(plan, actions=(replace(plan.actions[0], own=alive.own),))
     assert violations(seen, wrong) == ("j: Assign although an older attempt may be alive",)
+
+
+@pytest.mark.parametrize("lease_s", [0.0, -1e9, 4.9, 301.0, 1e12])
+def test_a_lease_that_no_spec_can_have_is_waited_for_as_the_longest(lease_s: float) -> None:
+    for silent_s, expected in ((WAIT_S, []), (full_wait_s(LEASE_MAX_S) + 0.001, [Assign])):
+        parts = {"ref": job(), "own": own(S.REVOKED), "lease": lease(silent_s, lease_s=lease_s)}
+        assert kinds(row(**parts)) == expected

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from supervisor.clock import boottime_s
 from supervisor.errors import Conflict, NotFound, OutcomeUnknown, TimedOut, Unreachable
 from supervisor.model.records import Cause, Desired, Outcome, OwnState
-from supervisor.registry.commands import Commands, Did
+from supervisor.model.transaction import Transaction
+from supervisor.registry import user_writes
+from supervisor.registry.commands import Commands, Did, Standing
 from supervisor.registry.ids import new_uid
 from supervisor.registry.sweep import SUBMIT_MAX_S
 from tests.fakes.offices import Bench, submission
@@ -314,3 +317,55 @@ def test_an_unreadable_ownership_without_a_reference_is_mended_by_a_cancel(bench
     bench.zoo.put(bench.layout.own("j"), b"garbage")
     assert bench.commands().cancel("j").did is Did.CANCELLED
     assert bench.submit("j").did is Did.SUBMITTED
+
+
+# -- a name that got another uid between look-up and look --------------------------------------------------------------
+
+
+def resubmitted_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch, cancelled: bool) -> Commands:
+    """Commands that find the failed uid of ``a``; before they look again somebody submits a newer one."""
+    bench.fail("a")
+    commands = bench.commands()
+    real = commands.standing
+
+    def standing(name: str, uid: str | None = None) -> Standing:
+        found = real(name, uid)
+        bench.submit("a", OTHER)
+        bench.set_own("a", OwnState.CLAIMED)
+        if cancelled:
+            bench.commands().cancel("a")
+        return found
+
+    monkeypatch.setattr(commands, "standing", standing)
+    return commands
+
+
+def test_only_the_newest_uid_is_registered_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.submit("a")
+    commands = resubmitted_meanwhile(bench, monkeypatch, cancelled=True)
+    with pytest.raises(Conflict, match="try again"):
+        commands.resume("a")
+    assert not bench.has(bench.layout.job("a"))
+
+
+def test_cancelling_a_failed_uid_does_not_stop_a_newer_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.submit("a")
+    commands = resubmitted_meanwhile(bench, monkeypatch, cancelled=False)
+    with pytest.raises(Conflict, match="try again"):
+        commands.cancel("a")
+    assert bench.own("a").state is OwnState.CLAIMED
+
+
+def test_a_submit_is_never_carried_over_to_another_session(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is stopped for hours between its last look at the clock and its multi: its blobs may be swept."""
+    commands = bench.commands()
+    real = user_writes.submit
+
+    def submit(*arguments: Any) -> Transaction:
+        bench.zoo.expire(bench.clients[-1])
+        return real(*arguments)
+
+    monkeypatch.setattr(user_writes, "submit", submit)
+    with pytest.raises(Unreachable):
+        commands.submit(submission("a"))
+    assert not bench.has(bench.layout.job("a"))

@@ -155,3 +155,15 @@ def test_the_time_of_a_scan_is_no_time_between_scans(store: FileStore, orphans: 
 def test_the_grace_time_is_never_shorter_than_a_submit(store: FileStore) -> None:
     with pytest.raises(InvalidInput, match="grace"):
         BlobSweeper(store, grace_s=SUBMIT_MAX_S - 1)
+
+
+def test_a_scan_ends_when_its_term_does(
+    sweeper: BlobSweeper, clock: Clock, store: FileStore, orphans: tuple[str, ...]
+) -> None:
+    sweeper.scan(lambda: KEPT)
+    clock.now_s += GRACE_S
+    assert sweeper.scan(lambda: KEPT, lambda: False) == ()
+    listed = sum(1 for key in keys(store) if key.startswith(("specs/", "artifacts/")))
+    answers = iter([True] * (listed + 1))
+    assert sweeper.scan(lambda: KEPT, lambda: next(answers, False)) == orphans[:1]
+    assert sweeper.scan(lambda: KEPT) == orphans[1:]

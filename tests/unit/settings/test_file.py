@@ -213,11 +213,12 @@ def test_without_a_file_the_environment_may_say_everything(tmp_path: Path, monke
 def test_a_short_lease_is_warned_of() -> None:
     assert lease_warnings(30, 10) == ()
     (warning,) = lease_warnings(15, 10)
-    assert "use a lease of 20s or more" in warning
-    assert lease_warnings(20, 10) == ()
-    assert lease_warnings(19, 10) != ()
+    assert "use a lease of 21s or more" in warning
+    assert lease_warnings(21, 10) == ()
+    assert lease_warnings(20, 10) != ()
 
 
 def test_bounds_that_stand_twice_are_equal() -> None:
     assert (limits.LEASE_MIN_S, limits.LEASE_MAX_S) == (lease_terms.LEASE_MIN_S, lease_terms.LEASE_MAX_S)
     assert (limits.STOP_GRACE_MAX_S, limits.KILL_TIME_S) == (lease_terms.STOP_GRACE_MAX_S, lease_terms.KILL_TIME_S)
+    assert limits.SHIM_AHEAD_S == lease_terms.deadline_s(0, 30) - lease_terms.shim_acts_s(lease_terms.deadline_s(0, 30))

@@ -1,0 +1,230 @@
+"""``python -m tests.faults.measure``: the figures of a failure, on this machine, with the embedded ensemble.
+
+Not a test: it asserts nothing. What the drivers wrote down and what the kernel says is measured; the one figure that only
+a leader can tell (its first pass) is taken from its log. ``--rounds`` repeats, ``--jobs`` sets the sizes of the takeover.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.clients.four_letter import ask
+from supervisor.clock import boottime_s, wall_iso
+from supervisor.model.records import (
+    BlobRef,
+    Desired,
+    Driver,
+    Entry,
+    JobRef,
+    Lease,
+    Ownership,
+    OwnState,
+    Phase,
+    Terms,
+)
+from supervisor.model.restart import RestartPolicy
+from supervisor.model.transaction import Create, Transaction
+from supervisor.registry.codec import encode
+from supervisor.registry.ids import new_op_id, new_uid
+from tests.testbed.attempts import pss_kb
+from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, Member
+from tests.waiting import wait_until
+
+NODES_PER_WRITE = 90
+
+
+def main() -> None:
+    given = argparse.ArgumentParser(description=__doc__)
+    given.add_argument("--rounds", type=int, default=10)
+    given.add_argument("--only-many", action="store_true", help="only the takeovers with many jobs")
+    given.add_argument("--jobs", type=int, nargs="*", default=[100, 1000])
+    chosen = given.parse_args()
+    with tempfile.TemporaryDirectory() as directory, EmbeddedEnsemble(Path(directory) / "zookeeper") as ensemble:
+        if not chosen.only_many:
+            with _fleet(ensemble, Path(directory)) as fleet:
+                attempts(fleet, chosen.rounds)
+                takeover(fleet, chosen.rounds)
+        for jobs in chosen.jobs:
+            with _fleet(ensemble, Path(directory)) as fleet:
+                many(fleet, jobs)
+
+
+def _fleet(ensemble: EmbeddedEnsemble, directory: Path) -> Fleet:
+    own = directory / uuid.uuid4().hex[:8]
+    own.mkdir()
+    return Fleet(ensemble, f"/measure-{own.name}", own, session_s=10.0, lease_s=30.0)
+
+
+def told(what: str, values: Iterable[float]) -> None:
+    """In seconds, unless ``what`` says otherwise."""
+    found = sorted(values)
+    middle = statistics.median(found)
+    print(f"{what:<68} median {middle:7.3f}   worst {found[-1]:7.3f}   (n={len(found)})", flush=True)
+
+
+# -- attempts ----------------------------------------------------------------------------------------------------------
+
+
+DELAY_S = 0.2
+"""``restart.initial`` of the fleet."""
+
+
+def attempts(fleet: Fleet, rounds: int) -> None:
+    """A killed driver, a killed shim, a cancel, of one job after the other; memory of shim and twin."""
+    figures: dict[str, list[float]] = defaultdict(list)
+    for number in range(rounds):
+        name = f"job-{number}"
+        fleet.submit(name, knobs={"child": True, "beat_s": 0.01})
+        fleet.wait_state(name, "running")
+        pids = fleet.process(name, SHIM).pid, fleet.process(name, TWIN).pid
+        figures["shim + twin, PSS (MiB)"].append(pss_kb(*pids) / 1024)
+        kill_driver(fleet, name, figures)
+        kill_shim(fleet, name, figures)
+        cancel(fleet, name, figures, by_command=number % 2 == 0)
+    for what, values in figures.items():
+        told(what, values)
+
+
+def kill_driver(fleet: Fleet, name: str, figures: dict[str, list[float]]) -> None:
+    killed_s = boottime_s()
+    fleet.signal(fleet.process(name, DRIVER), signal.SIGKILL)
+    started_s = fleet.wait_attempt(name, 2).at_s
+    figures[f"driver killed -> next driver runs, beyond the delay of {DELAY_S} s"].append(started_s - killed_s - DELAY_S)
+    fleet.wait_state(name, "running")
+
+
+def kill_shim(fleet: Fleet, name: str, figures: dict[str, list[float]]) -> None:
+    tree = fleet.process(name, DRIVER), fleet.child(name)
+    killed_s = boottime_s()
+    fleet.signal(fleet.process(name, SHIM), signal.SIGKILL)
+    fleet.wait_gone(*tree, period_s=0.005)
+    figures["shim killed -> driver tree gone"].append(boottime_s() - killed_s)
+    figures[f"shim killed -> next driver runs, the delay of {DELAY_S} s included"].append(
+        fleet.wait_attempt(name, 3).at_s - killed_s
+    )
+    fleet.wait_state(name, "running")
+
+
+def cancel(fleet: Fleet, name: str, figures: dict[str, list[float]], *, by_command: bool) -> None:
+    tree = fleet.process(name, DRIVER), fleet.child(name)
+    commands = fleet.commands()
+    commands.standing(name)     # connected
+    asked_s = boottime_s()
+    if by_command:
+        argv = [sys.executable, "-c", "from supervisor.cli.main import main; main()", "cancel", name]
+        subprocess.run([*argv, "--config", str(fleet.user_config())], check=True, stdout=subprocess.DEVNULL)
+        figures["cancel acknowledged, the whole command"].append(boottime_s() - asked_s)
+    else:
+        commands.cancel(name)
+        figures["cancel acknowledged, on an open session"].append(boottime_s() - asked_s)
+    acknowledged_s = boottime_s()
+    fleet.wait_gone(*tree, period_s=0.005)
+    figures["cancel acknowledged -> driver tree gone"].append(boottime_s() - acknowledged_s)
+
+
+# -- takeover ----------------------------------------------------------------------------------------------------------
+
+
+def takeover(fleet: Fleet, rounds: int) -> None:
+    """kill -9 of the leader, ten running jobs; its host is alive, so its sentinel closes the session."""
+    names = [f"run-{i}" for i in range(10)]
+    fleet.submit_many(names)
+    for name in names:
+        fleet.wait_state(name, "running", timeout_s=120)
+    elected, acted = [], []
+    for _ in range(rounds):
+        killed_s, led_s, first_s, _ = _kill_leader(fleet)
+        elected.append(led_s - killed_s)
+        acted.append(first_s - killed_s)
+        fleet.restart_all()
+    told("leader kill -9 -> another is elected", elected)
+    told("leader kill -9 -> the new one has finished its first pass, 10 jobs", acted)
+    restarted = [name for name in names if len(fleet.starts(name)) != 1]
+    print(f"{'drivers restarted by that':<68} {len(restarted)} of {len(names)}", flush=True)
+    for name in names:
+        fleet.cancel(name)
+
+
+def _kill_leader(fleet: Fleet) -> tuple[float, float, float, dict[str, object]]:
+    """(killed, another elected, its first pass was recorded) in BOOTTIME, and what it said of that pass."""
+    leader, epoch = fleet.leader(), fleet.epoch()
+    other = fleet.standby()
+    killed_s = fleet.kill(leader)
+    wait_until(lambda: fleet.epoch() > epoch, 60, "another leader", period_s=0.005)
+    led_s = boottime_s()
+    said: dict[str, object] = wait_until(lambda: _first_pass(other, epoch), 120, "its first pass", period_s=0.02)
+    wall_s = time.time() - boottime_s()
+    return killed_s, led_s, datetime.fromisoformat(str(said["timestamp"])).timestamp() - wall_s, said
+
+
+def _first_pass(member: Member, after_epoch: int) -> dict[str, object] | None:
+    for line in reversed(member.log.splitlines()):
+        with suppress(ValueError):
+            said: dict[str, object] = json.loads(line)
+            if said.get("event") == "pass" and said.get("first") and int(str(said["epoch"])) > after_epoch:
+                return said
+    return None
+
+
+# -- many jobs ---------------------------------------------------------------------------------------------------------
+
+
+def many(fleet: Fleet, jobs: int) -> None:
+    """A takeover with so many claimed jobs in the registry; there are no drivers behind them, and none is missed yet."""
+    nodes = [node for number in range(jobs) for node in _claimed(fleet, f"job-{number:05}")]
+    _create(fleet, nodes)
+    before = _received(fleet)
+    killed_s, led_s, first_s, said = _kill_leader(fleet)
+    ops = (_received(fleet) - before) / jobs
+    print(f"takeover with {jobs} jobs: elected after {led_s - killed_s:.3f} s, first pass after {first_s - killed_s:.3f} s "
+          f"(the pass itself {float(str(said['ms'])) / 1000:.3f} s), {ops:.2f} ZooKeeper requests per job, "
+          f"actions {said['actions']}", flush=True)
+    fleet.judged = False
+
+
+def _received(fleet: Fleet) -> int:
+    """Packets that the three servers have received from clients."""
+    total = 0
+    for node in range(3):
+        answer = ask(fleet.ensemble.address(node), "srvr")
+        match = re.search(r"^Received: (\d+)", answer, re.MULTILINE)
+        total += int(match[1]) if match else 0
+    return total
+
+
+def _claimed(fleet: Fleet, name: str) -> list[tuple[str, bytes]]:
+    layout, uid, at = fleet.layout, new_uid(name), wall_iso()
+    terms = Terms(1 << 20, 0, True, 300.0, 30.0, 300.0, f"file:///checkpoints/{name}", RestartPolicy())
+    blob = BlobRef(f"specs/{name}/{uid}/1-{'0' * 64}.json", "0" * 64, 2)
+    ref = JobRef(name, uid, 1, blob, Desired.RUNNING, "n", terms, at, Entry(at, "submitted"), "op")
+    own = Ownership(
+        OwnState.CLAIMED, "op", newest_uid=uid, uid=uid, attempt=1, claim="c", revision=1, supervisor="s0", host="h",
+        memory=1 << 20, claims=1, restart_nonce="n", job_version=0,
+    )
+    lease = Lease(name, uid, 1, "c", 300.0, 30.0, Phase.RUNNING, Driver("h", 1, 2), at)
+    return [(layout.job(name), encode(ref)), (layout.own(name), encode(own)), (layout.lease(name), encode(lease))]
+
+
+def _create(fleet: Fleet, nodes: list[tuple[str, bytes]]) -> None:
+    for at in range(0, len(nodes), NODES_PER_WRITE):
+        ops = tuple(Create(path, data) for path, data in nodes[at : at + NODES_PER_WRITE])
+        fleet.client.commit(Transaction("many", new_op_id(), ops))
+
+
+if __name__ == "__main__":
+    main()

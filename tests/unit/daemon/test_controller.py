@@ -1,0 +1,140 @@
+"""One pass of the leader on an ensemble in memory: what it must not forget, and whose trouble stays whose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from supervisor.clock import boottime_s
+from supervisor.coord.term import Term
+from supervisor.daemon import controller as module
+from supervisor.daemon.controller import Controller
+from supervisor.daemon.record import Recorder
+from supervisor.daemon.watchdog import Watchdog
+from supervisor.errors import Unreachable
+from supervisor.metrics import Metrics
+from supervisor.model.records import EpochRecord, Member, OwnState
+from supervisor.model.restart import RestartPolicy
+from supervisor.model.transaction import Reads
+from supervisor.plan.make import Policy
+from tests.fakes.offices import Bench
+from tests.fakes.zookeeper import MemoryClient
+
+
+class Flaky(MemoryClient):
+    """``failing``: so many of the next pipelined reads are not answered."""
+
+    failing = 0
+
+    def read_many(self, paths: Sequence[str]) -> Reads:
+        if self.failing > 0:
+            self.failing -= 1
+            raise Unreachable("no answer")
+        return super().read_many(paths)
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.bench = Bench()
+        layout = self.bench.layout
+        self.bench.put(layout.epoch, EpochRecord(1, "l1", "op"))
+        self.bench.put(layout.supervisor("s1"), Member("s1", "h", "b", "", 10 << 40, 10, 10, "", ""))
+        self.bench.zoo.put(layout.assigned_to("s1"), b"")
+        self.client = Flaky(self.bench.zoo)
+        self.client.start()
+        term: Term[Any] = Term(1, 0, self.client, 1000.0, depose=lambda why: None)
+        term.note_recorded()
+        loop = Watchdog(end=lambda code: None).register("test", 60.0)
+        recorder = Recorder(Metrics(boottime_s), boottime_s())
+        self.controller = Controller(term, layout, Policy(), recorder, loop)
+
+    def done(self) -> list[str]:
+        """One pass → what was carried out, and about whom."""
+        return [f"{type(one.action).__name__} {one.action.name}" for one in self.controller.reconcile_once().carried]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.done()
+    return rig
+
+
+def test_a_ring_survives_the_pass_that_could_not_read(rig: Rig) -> None:
+    rig.bench.submit("a")
+    rig.client.failing = 1
+    with pytest.raises(Unreachable):
+        rig.controller.reconcile_once()
+    assert rig.done() == ["Assign a"]
+
+
+def test_unknown_rings_survive_the_pass_that_could_not_read(rig: Rig) -> None:
+    rig.bench.submit("a")
+    rig.bench.submit("b")
+    rig.client.failing = 1
+    with pytest.raises(Unreachable):
+        rig.controller.reconcile_once()
+    assert sorted(rig.done()) == ["Assign a", "Assign b"]
+
+
+def test_in_a_crowd_unknown_rings_are_answered_when_their_time_has_come(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REREAD_ALL_BELOW", 0)
+    monkeypatch.setattr(module, "CROWDED_FULL_READ_EVERY_S", 1000.0)
+    rig.bench.submit("a")
+    rig.bench.submit("b")
+    assert rig.done() == ["Assign b"]
+    assert "Assign a" not in rig.done()
+    monkeypatch.setattr(module, "CROWDED_FULL_READ_EVERY_S", 0.0)
+    assert "Assign a" in rig.done()
+
+
+@pytest.mark.parametrize(
+    "policy", [RestartPolicy(jitter=-1.0), RestartPolicy(jitter=1e300), RestartPolicy(initial_s=-5.0, max_s=-1e308)]
+)
+def test_a_policy_that_makes_no_sense_troubles_nobody_else(rig: Rig, policy: RestartPolicy) -> None:
+    rig.bench.submit("a")
+    job = rig.bench.ref("a").record
+    rig.bench.exit("a", failures=-(10**400))
+    rig.bench.put(rig.bench.layout.job("a"), replace(job, terms=replace(job.terms, restart=policy)))
+    rig.bench.submit("b")
+    assert "Assign b" in rig.done()
+
+
+def test_a_reference_beside_its_own_result_stops_nobody_else(rig: Rig) -> None:
+    """Read at different moments, around a ``resume`` of a failed job; or put there by hand."""
+    rig.bench.submit("a")
+    job = rig.bench.ref("a").record
+    rig.bench.fail("a")
+    rig.bench.put(rig.bench.layout.job("a"), job)
+    rig.bench.submit("b")
+    done = rig.controller.reconcile_once()
+    assert done.broken == ()
+    assert [one.action.name for one in done.carried] == ["b"]
+    assert "a" in rig.controller._observer.in_motion()
+
+
+def test_who_waits_for_a_place_does_not_hold_an_older_uids_checkpoint(rig: Rig) -> None:
+    old = rig.bench.submit("a", checkpoint="s3://bkt/one")
+    rig.done()
+    rig.bench.commands().cancel("a")
+    rig.bench.submit("a", checkpoint="s3://bkt/two")
+    rig.bench.zoo.put(rig.bench.layout.supervisor("s1"), b"gone")
+    while rig.done():
+        pass
+    assert rig.bench.own("a").state is OwnState.VACANT
+    result = rig.bench.result(old.uid)
+    assert result is not None and result.state.value == "clean"
+    assert rig.bench.submit("b", checkpoint="s3://bkt/one")
+
+
+def test_a_reference_that_names_another_job_is_left_alone(rig: Rig) -> None:
+    """Copied by hand: what is meant for this name would be done to that one."""
+    rig.bench.submit("a")
+    rig.bench.submit("b")
+    rig.bench.put(rig.bench.layout.job("b"), rig.bench.ref("a").record)
+    done = rig.controller.reconcile_once()
+    assert [one.action.name for one in done.carried] == ["a"]
+    assert any("is about 'a'" in alarm for alarm in done.plan.alarms)
