@@ -61,11 +61,11 @@ def phase_of(life: Life, launch: Launch, exec_s: float, now_s: float) -> Phase:
         return Phase.RUNNING
     if life.query_s is not None:
         return Phase.QUERY
+    if life.session_s is not None:      # its first batch is to come, or ``start_timeout`` ends it
+        return Phase.SESSION
     up_since_s = life.begun_s if launch.reports else exec_s
     if up_since_s is not None and now_s - up_since_s >= UP_WITHOUT_QUERY_S:
         return Phase.RUNNING
-    if life.session_s is not None:
-        return Phase.SESSION
     return Phase.CLAIMED if life.begun_s is None else Phase.BEGUN
 
 

@@ -5,9 +5,14 @@ On both ensembles where sessions end and leaders change; once, on the embedded o
 
 from __future__ import annotations
 
+import json
 import signal
+from collections.abc import Iterator
+
+import pytest
 
 from supervisor.clients import processes
+from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
 from tests.faults import checker
 from tests.faults.conftest import on_embedded
@@ -152,3 +157,67 @@ def test_f38_kill_9_of_twin_does_not_disturb(fleet: Fleet, job: str) -> None:
     fleet.assert_undisturbed(job)
     assert processes.alive(fleet.process(job, SHIM))
     fleet.judge()
+
+
+# -- without cgroups ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bare_fleet(embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Supervisors that find no cgroup v2: subreaper, session and a scan by marker hold a driver's tree together."""
+    with Fleet(embedded_ensemble, "/bare", tmp_path_factory.mktemp("bare"), without_cgroup=True) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def bare(bare_fleet: Fleet) -> Fleet:
+    bare_fleet.restore()
+    return bare_fleet
+
+
+def contained_by(fleet: Fleet, job: str) -> str:
+    launch = json.loads((fleet.run_dir(job) / "launch.json").read_text())
+    return "scan" if launch["cgroup"] is None else "cgroup"
+
+
+@pytest.mark.netns
+def test_f39_without_a_cgroup_the_whole_tree_goes_with_the_driver_root(bare: Fleet, job: str) -> None:
+    bare.submit(job, knobs={"child": True, "setsid_child": True, "child_ignores_term": True})
+    bare.wait_state(job, "running")
+    assert contained_by(bare, job) == "scan"
+    bare.signal(bare.process(job, DRIVER), signal.SIGKILL)
+    bare.wait_attempt(job, 2)
+    first = {note.pid for note in bare.notes(job) if note.attempt == 1}
+    assert len(first) == 3 and not first & set(bare.alive_pids(job))
+    bare.wait_batches(job)
+    uid = bare.cancel(job)
+    bare.wait_gone(bare.process(job, SHIM, uid))
+    assert bare.alive_pids(job) == []
+    bare.judge()
+
+
+@pytest.mark.netns
+def test_f33_without_a_cgroup_a_dead_shim_means_the_full_wait(bare: Fleet, job: str) -> None:
+    """The tree is killed at once, but nobody can prove it empty: no tombstone; the next attempt waits for the full time."""
+    bare.submit(job, knobs={"child": True, "setsid_child": True})
+    bare.wait_state(job, "running")
+    bare.signal(bare.process(job, SHIM), signal.SIGKILL)
+    wait_until(lambda: not bare.alive_pids(job), 30, "the tree to be gone")
+    bare.wait_attempt(job, 2)
+    events = [entry["event"] for entry in bare.show(job)["history"]]
+    assert "revoked" in events and "shim_died" not in events
+    bare.wait_batches(job)
+    bare.judge()
+
+
+@pytest.mark.netns
+def test_f6_without_a_cgroup_supervisors_are_killed_and_adopt(bare: Fleet, job: str) -> None:
+    bare.submit(job, knobs={"child": True})
+    bare.wait_state(job, "running")
+    for member in bare.members:
+        bare.kill(member)
+    bare.assert_undisturbed(job)
+    bare.restart_all()
+    bare.assert_undisturbed(job)
+    assert contained_by(bare, job) == "scan"
+    bare.judge()

@@ -100,7 +100,7 @@ class Fleet:
     """``supervisors`` processes s0, s1 … on ``ensemble`` below ``root``; started by ``with``, or by ``start``.
 
     ``lease_s``, ``grace_s``: of jobs that do not say. ``through``: member number → hosts it is told instead.
-    ``capacity``: of each member, as in supervisor.yaml.
+    ``capacity``: of each member, as in supervisor.yaml. ``without_cgroup``: they see no cgroup v2 (root only).
     """
 
     ensemble: Ensemble
@@ -117,6 +117,7 @@ class Fleet:
     members: list[Member] = field(default_factory=list)
     acknowledged: list[Acknowledged] = field(default_factory=list)
     judged: bool = True
+    without_cgroup: bool = False
 
     def __post_init__(self) -> None:
         self.layout = Layout(self.root)
@@ -169,9 +170,9 @@ class Fleet:
         self._write_config(member)
         member.down = False
         with (member.directory / "supervisor.log").open("ab") as log:
+            argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", "run"]
             member.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", "run", "--config",
-                 str(member.config)],
+                [*(hidden_cgroup() if self.without_cgroup else ()), *argv, "--config", str(member.config)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._env(), start_new_session=True,
             )
         return member
@@ -561,6 +562,14 @@ class Fleet:
                     if group:
                         groups.append(Path(group))
         return groups
+
+
+def hidden_cgroup() -> tuple[str, ...]:
+    """A wrapper for argv: a mount namespace of its own, in which no cgroup v2 is mounted. The pid stays (all exec)."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    mounts = [line.split()[4] for line in lines if line.partition(" - ")[2].startswith("cgroup2 ")]
+    unmount = "".join(f"umount -l {mount} && " for mount in mounts)
+    return ("unshare", "--mount", "sh", "-c", f'{unmount}exec "$@"', "sh")
 
 
 def _ms(seconds: float) -> str:

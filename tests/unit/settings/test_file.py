@@ -221,4 +221,4 @@ def test_a_short_lease_is_warned_of() -> None:
 def test_bounds_that_stand_twice_are_equal() -> None:
     assert (limits.LEASE_MIN_S, limits.LEASE_MAX_S) == (lease_terms.LEASE_MIN_S, lease_terms.LEASE_MAX_S)
     assert (limits.STOP_GRACE_MAX_S, limits.KILL_TIME_S) == (lease_terms.STOP_GRACE_MAX_S, lease_terms.KILL_TIME_S)
-    assert limits.SHIM_AHEAD_S == lease_terms.deadline_s(0, 30) - lease_terms.shim_acts_s(lease_terms.deadline_s(0, 30))
+    assert lease_terms.deadline_s(0, 30) - lease_terms.shim_acts_s(lease_terms.deadline_s(0, 30)) == limits.SHIM_AHEAD_S

@@ -589,3 +589,14 @@ def test_a_query_that_waits_for_data_after_a_restart_is_not_ended_for_want_of_a_
         world.tell(shim.Reported(event))
     world.run(QUICK.start_timeout_s * 2)
     assert world.stage() is Stage.RUNNING
+
+
+def test_a_session_without_a_query_is_not_yet_running() -> None:
+    """A busy host takes long to load Spark: its starting slot must not be freed, nor ``submit --wait`` satisfied."""
+    world = World(replace(QUICK, start_timeout_s=1000.0))
+    world.connect()
+    world.run()
+    for event in (shim.Executed(), shim.Reported("begun"), shim.Reported("session")):
+        world.tell(event)
+    world.run(60)
+    assert world.phase() is Phase.SESSION
