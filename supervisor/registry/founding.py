@@ -47,9 +47,12 @@ def found_or_check(zoo: Zoo, layout: Layout, blobs: Blobs, identity: Identity) -
     """
     known = check_known(zoo, layout, identity)
     mark = blobs.read_cluster()
-    if known is None:
-        if mark is not None:
+    if known is None and mark is not None:
+        # Somebody may have founded both since we looked: ZooKeeper comes first, so it shows now unless it lost its data.
+        known = check_known(zoo, layout, identity)
+        if known is None:
             raise Conflict(_lost(identity, mark))
+    if known is None:
         known = _same_cluster(_found(zoo, layout, identity), layout, identity)
     blobs.claim_cluster(ClusterMark(id=known.id, name=identity.name, root=layout.root))
     return known

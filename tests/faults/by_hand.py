@@ -31,7 +31,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
-from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
+from supervisor.model.transaction import ANY_VERSION, Create, Delete, Node, SetData, Transaction
 from supervisor.observe.observer import Observer
 from supervisor.plan.make import Policy, make_plan
 from supervisor.registry import attempt_writes
@@ -93,10 +93,14 @@ class Stage:
         blob = BlobRef(f"specs/{name}/{uid}/1-{'0' * 64}.json", "0" * 64, 2)
         return self.commands().submit(Submission(name, uid, blob, terms)).uid
 
+    def look(self, path: str) -> Node | None:
+        """A reading that shows everything committed before."""
+        self.client.sync()
+        return self.client.read(path)
+
     def own(self, name: str) -> Found[Ownership]:
         path = self.layout.own(name)
-        self.client.sync()
-        found = seen(Ownership, self.client.read(path), path)
+        found = seen(Ownership, self.look(path), path)
         assert isinstance(found, Found)
         return found
 
@@ -104,8 +108,7 @@ class Stage:
         return self.own(name).record.state
 
     def registered(self, name: str) -> bool:
-        self.client.sync()
-        return self.client.read(self.layout.job(name)) is not None
+        return self.look(self.layout.job(name)) is not None
 
     def close(self) -> None:
         for client in self.clients:

@@ -28,7 +28,7 @@ CLEAN_UP = zookeeper_request('"state":"clean"')
 
 def result_of(fleet: Fleet, uid: str) -> Result | None:
     path = fleet.layout.result(uid)
-    found = seen(Result, fleet.client.read(path), path)
+    found = seen(Result, fleet.look(path), path)
     return found.record if isinstance(found, Found) else None
 
 
@@ -190,16 +190,15 @@ def test_flink_39704_a_late_write_of_a_cancelled_uid(fleet: Fleet, job: str, eve
     first = fleet.submit(job, suspended=event == "resumed")
     if event != "resumed":
         fleet.wait_state(job, "running")
-    client.sync()
-    ref = seen(JobRef, client.read(layout.job(job)), layout.job(job))
-    own = seen(Ownership, client.read(layout.own(job)), layout.own(job))
+    ref = seen(JobRef, fleet.look(layout.job(job)), layout.job(job))
+    own = seen(Ownership, fleet.look(layout.own(job)), layout.own(job))
     assert isinstance(ref, Found) and isinstance(own, Found)
     desk = user_writes.Desk(layout, new_op_id(), wall_iso())
     late = user_writes.run_again(desk, ref, own, new_op_id(), event)
 
     fleet.cancel(job)
     second = fleet.submit(job)
-    now = seen(JobRef, client.read(layout.job(job)), layout.job(job))
+    now = seen(JobRef, fleet.look(layout.job(job)), layout.job(job))
     assert isinstance(now, Found) and now.version == ref.version, "the version of the reference is no fence"
     with pytest.raises(GuardFailed) as failed:
         client.commit(late)
@@ -346,6 +345,6 @@ def test_cancel_of_a_job_that_has_not_started(fleet: Fleet, job: str) -> None:
     a_leader_acts(fleet, job)
     assert fleet.starts(job) == []
     path = fleet.layout.own(job)
-    own = seen(Ownership, fleet.client.read(path), path)
+    own = seen(Ownership, fleet.look(path), path)
     assert isinstance(own, Found) and own.record.state is OwnState.VACANT
     fleet.judge()

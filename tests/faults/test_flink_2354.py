@@ -38,8 +38,7 @@ def stage(ensemble: Ensemble, zk_root: str) -> Iterator[Stage]:
 
 def outcome(stage: Stage, uid: str) -> Outcome | None:
     path = stage.layout.result(uid)
-    stage.client.sync()
-    found = seen(Result, stage.client.read(path), path)
+    found = seen(Result, stage.look(path), path)
     return found.record.outcome if isinstance(found, Found) else None
 
 
@@ -180,7 +179,7 @@ def test_flink_2354_mirror_a_stale_lock_keeps_no_job(stage: Stage) -> None:
     stage.submit("j", unbounded=False)
     a.pass_once()
     (driver,) = host.claim_all()
-    assert stage.client.read(stage.layout.live(driver.entry.uid, 1)) is not None
+    assert stage.look(stage.layout.live(driver.entry.uid, 1)) is not None
     b = LeaderByHand(stage, "b")
     host.end(driver, Cause.KILLED, 137)
     wait_until(lambda: any(isinstance(action, Assign) for action in b.plan()), 20, "the back-off")

@@ -33,6 +33,7 @@ from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError
 from supervisor.model.records import LeaderHint
 from supervisor.model.seen import Found
+from supervisor.model.transaction import Node
 from supervisor.registry.commands import Commands
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen
@@ -212,8 +213,7 @@ class Fleet:
             self._client.close()
             self._client = None
         for group in groups:
-            with contextlib.suppress(OSError):
-                group.rmdir()
+            remove_group(group)
 
     def processes(self) -> Iterator[ProcessId]:
         """Whatever lives and carries our witness in its environment: supervisors, sentinels, shims, twins, drivers."""
@@ -258,19 +258,21 @@ class Fleet:
 
     def leader_id(self) -> str | None:
         """Who says that it leads; None: nobody."""
-        path = self.layout.leader
-        found = seen(LeaderHint, self.client.read(path), path)
-        return found.record.supervisor if isinstance(found, Found) else None
+        hint = self._leader_hint()
+        return hint.record.supervisor if hint else None
 
     def epoch(self) -> int:
         """Of the present leader; 0: nobody leads."""
-        path = self.layout.leader
-        found = seen(LeaderHint, self.client.read(path), path)
-        return found.record.epoch if isinstance(found, Found) else 0
+        hint = self._leader_hint()
+        return hint.record.epoch if hint else 0
+
+    def _leader_hint(self) -> Found[LeaderHint] | None:
+        found = seen(LeaderHint, self.look(self.layout.leader), self.layout.leader)
+        return found if isinstance(found, Found) else None
 
     def leader_session(self) -> int:
         """Session id of the present term."""
-        node = self.client.read(self.layout.leader)
+        node = self.look(self.layout.leader)
         assert node is not None, "nobody leads"
         return node.stat.ephemeral_owner
 
@@ -278,10 +280,8 @@ class Fleet:
         """Waits for one that runs."""
 
         def leading() -> Member | None:
-            with contextlib.suppress(SupervisorError):
-                leads = self.leader_id()
-                return next((m for m in self.members if m.running and m.id == leads), None)
-            return None
+            leads = self.leader_id()
+            return next((m for m in self.members if m.running and m.id == leads), None)
 
         return wait_until(leading, timeout_s, "a leader")
 
@@ -314,13 +314,7 @@ class Fleet:
 
     def wait_new_leader(self, old_epoch: int, timeout_s: float = PATIENCE_S) -> Member:
         """A leader of a later epoch."""
-
-        def led() -> bool:
-            with contextlib.suppress(SupervisorError):
-                return self.epoch() > old_epoch
-            return False
-
-        wait_until(led, timeout_s, f"a leader after epoch {old_epoch}")
+        wait_until(lambda: self.epoch() > old_epoch, timeout_s, f"a leader after epoch {old_epoch}")
         return self.leader()
 
     # -- commands -------------------------------------------------------------------------------------------------------
@@ -503,6 +497,17 @@ class Fleet:
             self._client.wait_connected(PATIENCE_S)
         return self._client
 
+    def look(self, path: str) -> Node | None:
+        """A fresh reading (after a sync), tried again while the ensemble is being harmed."""
+
+        def answered() -> tuple[Node | None] | None:
+            with contextlib.suppress(SupervisorError):
+                self.client.sync()
+                return (self.client.read(path),)
+            return None
+
+        return wait_until(answered, PATIENCE_S, f"ZooKeeper to answer {path}")[0]
+
     def _signal_process(self, process: ProcessId, number: int) -> bool:
         pidfd = processes.open_pidfd(process)
         if pidfd is None:
@@ -570,6 +575,18 @@ def hidden_cgroup() -> tuple[str, ...]:
     mounts = [line.split()[4] for line in lines if line.partition(" - ")[2].startswith("cgroup2 ")]
     unmount = "".join(f"umount -l {mount} && " for mount in mounts)
     return ("unshare", "--mount", "sh", "-c", f'{unmount}exec "$@"', "sh")
+
+
+def remove_group(group: Path) -> None:
+    """Dead processes leave a cgroup a moment after their end."""
+
+    def gone() -> bool:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return not group.exists()
+
+    with contextlib.suppress(AssertionError):
+        wait_until(gone, 5, f"{group} to be empty")
 
 
 def _ms(seconds: float) -> str:

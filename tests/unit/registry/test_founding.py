@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import Conflict, Corrupt, Unreachable
-from supervisor.registry.blobs import Blobs
+from supervisor.registry.blobs import Blobs, ClusterMark
 from supervisor.registry.founding import Identity, check_known, found_or_check
 from supervisor.registry.layout import Layout
 from tests.fakes.zookeeper import MemoryZoo
@@ -139,3 +139,17 @@ def test_without_the_store_nothing_is_founded(site: Site, monkeypatch: pytest.Mo
     with pytest.raises(Unreachable):
         site.found()
     assert site.zoo.tree() == {}
+
+
+def test_a_cluster_founded_between_our_two_looks_is_no_loss_of_data(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two supervisors are started at once on nothing: ZooKeeper was still empty, the store is marked by now."""
+    ids: list[str] = []
+    look = site.blobs.read_cluster
+
+    def after_the_other() -> ClusterMark | None:
+        monkeypatch.setattr(site.blobs, "read_cluster", look)
+        ids.append(site.found())
+        return look()
+
+    monkeypatch.setattr(site.blobs, "read_cluster", after_the_other)
+    assert site.found() == ids[0]
