@@ -243,8 +243,11 @@ class Guardian:
             if now_s - ward.died_s > KILL_TIME_S:
                 log.error("kill_takes_too_long", attempt=ward.key, seconds=round(now_s - ward.died_s, 1))
             return
-        log.info("shim_gone", attempt=ward.key, tree=killed.tree.value, cause=ward.cause.value,
-                 killed_s=round(ward.killed_s, 3))
+        if killed.tree is Emptiness.EMPTY or ward.killed_s > 0.001:
+            log.warning("shim_gone", attempt=ward.key, tree=killed.tree.value, cause=ward.cause.value,
+                        killed_s=round(ward.killed_s, 3), next="a tombstone if the tree is proven empty, else the full wait")
+        else:      # a shim that has ended in order takes its cgroup with it
+            log.info("attempt_over", attempt=ward.key, next="its run directory is removed")
         self._forget(ward)
         proven = killed.tree is Emptiness.EMPTY and ward.launch is not None
         ward.stage = WardStage.BURYING if proven else WardStage.REMOVING
