@@ -12,7 +12,7 @@ from typing import TypeVar
 from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError, TimedOut, Unreachable
 from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
-from supervisor.model.records import JobRef, Lease, Ownership, OwnState, Result
+from supervisor.model.records import DEAD, JobRef, Lease, Ownership, Result
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import JobState, Shown, state_of, state_of_ended
 from supervisor.observe.sights import Sights
@@ -22,7 +22,6 @@ from supervisor.wiring import Office
 PERIOD_S = 0.5
 GOOD = frozenset({JobState.RUNNING, JobState.FINISHED})
 BAD = frozenset({JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED, JobState.SUSPENDED})
-DEAD = frozenset({OwnState.VACANT, OwnState.EXITED})
 
 T = TypeVar("T")
 

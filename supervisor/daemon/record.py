@@ -14,10 +14,10 @@ from supervisor.act.carry_out import Came, Carried
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.actions import Action, Assign, CleanUp, Plan
+from supervisor.model.records import LEASED
 from supervisor.model.seen import Found
 from supervisor.model.state import state_of
 from supervisor.model.view import Row, View
-from supervisor.observe.observer import LEASED
 from supervisor.registry.leader_writes import next_attempt
 
 log = structlog.get_logger("supervisor.pass")

@@ -32,6 +32,16 @@ class OwnState(StrEnum):
     EXITED = "exited"
 
 
+DEAD = frozenset({OwnState.VACANT, OwnState.EXITED})
+"""No attempt can be alive."""
+
+LEASED = frozenset({OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED})
+"""An attempt may be alive, until its tombstone or the full wait."""
+
+OCCUPYING = LEASED | {OwnState.ASSIGNED}
+"""It takes up its host, or is about to."""
+
+
 class Phase(StrEnum):
     """How far an attempt has come, as its shim knows it (in the lease record)."""
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from supervisor.clock import wall_iso
-from supervisor.model.records import Cause, JobRef, Lease, Outcome, Ownership, OwnState, Progress, Result
+from supervisor.model.records import LEASED, OCCUPYING, Cause, JobRef, Lease, Outcome, Ownership, OwnState, Progress, Result
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import JobState, Shown, account_of, state_of, state_of_ended
 from supervisor.model.transaction import Node, Reads
@@ -24,8 +24,6 @@ from supervisor.registry.ids import name_suffix
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen, seen_all
 
-OCCUPYING = frozenset({OwnState.ASSIGNED, OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED})
-LEASED = OCCUPYING - {OwnState.ASSIGNED}
 ENDINGS = frozenset(cause.value for cause in Cause)
 
 

@@ -18,6 +18,7 @@ from typing import Protocol
 from supervisor.errors import InvalidInput
 from supervisor.model.location import digest
 from supervisor.model.records import (
+    LEASED,
     CheckpointClaim,
     Cleanliness,
     JobRef,
@@ -35,7 +36,6 @@ from supervisor.observe.sights import Sights
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen, seen_all
 
-LEASED = frozenset({OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED})
 LEASE_READS_PER_S = 500
 """Budget of the lease sweep: up to 1,000 jobs, every lease is read every two seconds; beyond, once per lease length."""
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import SupervisorError
-from supervisor.model.records import EpochRecord, LeaderHint, Member
+from supervisor.model.records import OCCUPYING, EpochRecord, LeaderHint, Member
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
 from supervisor.observe import listing
@@ -85,7 +85,7 @@ def is_ok(check: Callable[[], None]) -> bool:
 def _drivers(view: View) -> Counter[str]:
     """By supervisor: attempts that may occupy it, names without a reference included."""
     owns = [row.own.record for row in view.rows.values() if isinstance(row.own, Found)]
-    return Counter(own.supervisor for own in owns if own.state in listing.OCCUPYING)
+    return Counter(own.supervisor for own in owns if own.state in OCCUPYING)
 
 
 def _supervisor(member: Member, leads: bool, drivers: int) -> dict[str, Any]:

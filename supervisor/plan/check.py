@@ -10,13 +10,11 @@ from collections import Counter
 from collections.abc import Mapping
 
 from supervisor.model.actions import Action, Assign, Bury, CleanUp, Conclude, Drain, Plan, Revoke, Waited
-from supervisor.model.records import Cleanliness, Desired, OwnState
+from supervisor.model.records import DEAD, Cleanliness, Desired, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.view import Row, View
 from supervisor.plan.decide import wait_of_s
 from supervisor.plan.place import Load, freed, loads_of
-
-DEAD = frozenset({OwnState.VACANT, OwnState.EXITED})
 
 
 def violations(view: View, plan: Plan) -> tuple[str, ...]:

@@ -10,12 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from supervisor.model.actions import Assign, Note
-from supervisor.model.records import Cause, Member, Ownership, OwnState, Phase
+from supervisor.model.records import OCCUPYING, Cause, Member, Ownership, OwnState, Phase
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 from supervisor.plan.decide import Candidate
-
-OCCUPYING = frozenset({OwnState.ASSIGNED, OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED})
 
 
 @dataclass(frozen=True, slots=True)
