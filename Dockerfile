@@ -1,7 +1,10 @@
 # spark-supervisor with PySpark, Java 17 and the thin S3A jars; runs as uid 10001.
 #   docker build -t spark-supervisor .
 #   docker run -v $PWD/supervisor.yaml:/etc/spark-supervisor/supervisor.yaml:ro spark-supervisor
-# Jobs end with their container: outside of containers drivers outlive their supervisor, here nothing does.
+# Outside of containers drivers outlive their supervisor; here nothing outlives process 1. So at SIGTERM the supervisor
+# hands over, leaves the fleet, and stops the drivers of this container in order: their jobs start in other containers at
+# once. Give it the time: docker stop --time, stop_grace_period or terminationGracePeriodSeconds of at least the longest
+# stop_grace of your jobs, and 15 s. A container that is killed costs its jobs the full wait (lease and some).
 ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS build
@@ -37,7 +40,8 @@ COPY --from=build /opt/spark-supervisor /opt/spark-supervisor
 COPY --from=build /opt/s3a-jars /opt/s3a-jars
 ENV PATH=/opt/spark-supervisor/bin:$PATH \
     SPARK_SUPERVISOR__SPARK__S3A_JARS=/opt/s3a-jars \
-    SPARK_SUPERVISOR__SUPERVISOR__HTTP=0.0.0.0:8780
+    SPARK_SUPERVISOR__SUPERVISOR__HTTP=0.0.0.0:8780 \
+    SPARK_SUPERVISOR__SUPERVISOR__ON_STOP=stop_drivers
 USER 10001:10001
 WORKDIR /home/supervisor
 EXPOSE 8780

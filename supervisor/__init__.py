@@ -1,3 +1,3 @@
 """spark-supervisor: keeps Spark streaming jobs running on a fleet of hosts. See ARCHITECTURE.md beside this file."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

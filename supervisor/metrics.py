@@ -2,11 +2,14 @@
 
 One ``Metrics`` per supervisor process; served by its HTTP server at ``/metrics``. Three kinds of series:
 
-* of the process: ``leader``, ``epoch``, ``zookeeper_*``;
-* of the fleet, shown by the leader only: ``jobs``, ``takeover_seconds``, ``reconcile_*``, and ``job_state`` of the jobs
-  that no supervisor hosts at the moment;
+* of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``, ``starts_refused``,
+  ``job_start_seconds`` but for ``queued``, ``build_info``, ``process_*``;
+* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``paused``, ``supervisors``, ``capacity_*``,
+  ``takeover_seconds``, ``reconcile_*``, and ``job_state`` of the jobs that no supervisor hosts at the moment;
 * of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish when the job
   ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
+
+Labels are bounded: job names (those registered), supervisors (those that are up), and closed lists of words.
 
 Ages and remaining times are computed when they are read, on the clock that the caller passes in. Nothing here decides
 anything, and no call raises or blocks.
@@ -16,10 +19,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 NAMESPACE: Final = "spark_supervisor"
 CONTENT_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
@@ -37,27 +40,44 @@ JOB_STATES: Final = (
     "finished",
 )
 START_PHASES: Final = ("queued", "spawn", "session", "first_batch")
+KILLERS: Final = ("shim", "twin", "guardian")
+OUTCOMES: Final = ("failed", "finished", "cancelled")
 
 _UNKNOWN: Final = float("nan")
 _START_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 6, 8, 10, 15, 20, 30, 60, 120, 300)
 _TAKEOVER_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)
 _RECONCILE_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_KILL_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
+"""2 is K, the time that every wait for a dead driver reckons with (DESIGN §7): anything above it is an alarm."""
+
+
+class Capacity(NamedTuple):
+    """What a supervisor offers, and what is taken of it (memory: bytes, by what the specs declare)."""
+
+    memory: int
+    memory_used: int
+    drivers: int
+    drivers_used: int
 
 
 class Metrics:
-    """Thread-safe. ``now_s``: the clock (boottime) that instants given to the methods come from."""
+    """Thread-safe. ``now_s``: the clock (boottime) that instants given to the methods come from. ``version``: ours."""
 
-    def __init__(self, now_s: Callable[[], float]) -> None:
+    def __init__(self, now_s: Callable[[], float], version: str = "") -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._now_s = now_s
         self._make_process_families()
         self._make_fleet_families()
         self._make_job_families()
+        self._build.labels(version).set(1)
+        ProcessCollector(namespace=NAMESPACE, registry=self.registry)
         self._lock = threading.RLock()
         self._states: dict[str, str] = {}
         self._progress_at_s: dict[str, float] = {}
         self._deadline_s: dict[str, float] = {}
+        self._silent_since_s: dict[str, float] = {}
+        self._supervisor_ids: set[str] = set()
         self._hosted: set[str] = set()
         self._restarted: set[str] = set()
 
@@ -79,12 +99,36 @@ class Metrics:
             self._epoch.set(epoch)
         with self._lock:
             self._jobs.clear()
+            self._paused.set(0)
+            self._supervisors.set(_UNKNOWN)
+            self._show_capacity({})
             self._forget_unhosted(keep=())
+
+    def follow_leadership(self, leads: Callable[[], bool], epoch: Callable[[], int], distrust: Callable[[], bool]) -> None:
+        """Asked at every scrape, so that a supervisor that was deposed while a loop hangs does not go on saying "leader"."""
+        self._leader.set_function(lambda: float(leads()))
+        self._epoch.set_function(epoch)
+        self._distrust.set_function(lambda: float(distrust()))
 
     def follow_zookeeper(self, connected: Callable[[], bool], last_success_s: Callable[[], float]) -> None:
         """Asked at every scrape. ``last_success_s``: when the last request that was answered was sent; 0: never."""
         self._connected.set_function(lambda: float(connected()))
         self._last_success_age.set_function(lambda: self._age_s(last_success_s()))
+
+    def store_checked(self, ok: bool) -> None:
+        """The store was asked whether it can be used."""
+        self._store_ok.set(float(ok))
+        if ok:
+            at_s = self._now_s()
+            self._store_age.set_function(lambda: self._age_s(at_s))
+
+    def observe_kill(self, killer: str, seconds: float) -> None:
+        """A driver tree was killed by one of ``KILLERS``, in ``seconds``."""
+        self._kill.labels(killer if killer in KILLERS else "unknown").observe(seconds)
+
+    def count_refusal(self, cause: str) -> None:
+        """This host could not start what the leader had assigned to it."""
+        self._refused.labels(cause).inc()
 
     # -- of the fleet (leader)
 
@@ -103,6 +147,20 @@ class Metrics:
             for job, state in unhosted.items():
                 if job not in self._hosted:
                     self._show_state(job, state)
+
+    def set_capacity(self, supervisors: Mapping[str, Capacity]) -> None:
+        """Every supervisor that is up, by id."""
+        with self._lock:
+            self._supervisors.set(len(supervisors))
+            self._show_capacity(supervisors)
+
+    def job_ended(self, outcome: str) -> None:
+        """A job reached one of ``OUTCOMES``: it is not registered any more."""
+        self._ended.labels(outcome).inc()
+
+    def set_paused(self, paused: bool) -> None:
+        """Whether the leader acts on nothing, because an operator paused the cluster."""
+        self._paused.set(float(paused))
 
     def set_takeover(self, seconds: float) -> None:
         """From the end of the last leader, as far as it is known, to the first plan of this one."""
@@ -157,8 +215,14 @@ class Metrics:
         self._progress_at_s[job] = at_s
         self._progress_age.labels(job).set_function(lambda: self._age_s(self._progress_at_s.get(job, 0.0)))
 
-    def lease_deadline(self, job: str, deadline_s: float) -> None:
-        """The instant at which the driver is killed unless a renewal commits before."""
+    def job_silence(self, job: str, since_s: float) -> None:
+        """The instant of the last sign of life of a query of ``job``: a batch, or the word that it waits for data."""
+        self._silent_since_s[job] = since_s
+        self._silence.labels(job).set_function(lambda: self._age_s(self._silent_since_s.get(job, 0.0)))
+
+    def lease_deadline(self, job: str, deadline_s: float, lease_s: float) -> None:
+        """The instant at which the driver is killed unless a renewal commits before. ``lease_s``: as the job has it."""
+        self._lease.labels(job).set(lease_s)
         self._deadline_s[job] = deadline_s
         self._lease_remaining.labels(job).set_function(lambda: self._deadline_s.get(job, _UNKNOWN) - self._now_s())
 
@@ -182,6 +246,7 @@ class Metrics:
                 gauge.remove(job)
             self._progress_at_s.pop(job, None)
             self._deadline_s.pop(job, None)
+            self._silent_since_s.pop(job, None)
 
     def hosts_only(self, jobs: Collection[str], restarting: Collection[str] = ()) -> None:
         """Forget every job that was hosted here and is not in ``jobs``.
@@ -199,6 +264,15 @@ class Metrics:
     def _forget_unhosted(self, keep: Collection[str]) -> None:
         for job in [job for job in self._states if job not in keep and job not in self._hosted]:
             self.forget_job(job)
+
+    def _show_capacity(self, supervisors: Mapping[str, Capacity]) -> None:
+        for gone in self._supervisor_ids - supervisors.keys():
+            for gauge in self._capacity:
+                gauge.remove(gone)
+        self._supervisor_ids = set(supervisors)
+        for supervisor, values in supervisors.items():
+            for gauge, value in zip(self._capacity, values, strict=True):
+                gauge.labels(supervisor).set(value)
 
     def _show_state(self, job: str, state: str) -> None:
         before = self._states.get(job)
@@ -220,23 +294,48 @@ class Metrics:
         return Counter(name, text, labels, namespace=NAMESPACE, registry=self.registry)
 
     def _make_process_families(self) -> None:
+        self._build = self._gauge("build_info", "1; the version of the software is in the label", "version")
         self._leader = self._gauge("leader", "1 on the supervisor that leads, else 0")
-        self._epoch = self._gauge("epoch", "Newest leadership epoch this supervisor knows")
+        self._epoch = self._gauge("epoch", "Newest leadership epoch (term number) this supervisor knows")
+        self._distrust = self._gauge("distrust", "1 while this supervisor does not trust the registry, and starts nothing")
         self._connected = self._gauge("zookeeper_connected", "1 while the ZooKeeper session is connected")
         self._last_success_age = self._gauge(
             "zookeeper_last_success_age_seconds",
-            "Time since the last answered ZooKeeper request was sent",
+            "Seconds since the last answered ZooKeeper request was sent",
         )
         self._last_success_age.set(_UNKNOWN)
+        self._store_ok = self._gauge("store_ok", "1 if the store could be used when last asked (every 30 s), 0 if not")
+        self._store_ok.set(_UNKNOWN)
+        self._store_age = self._gauge("store_last_success_age_seconds", "Seconds since the store last answered its check")
+        self._store_age.set(_UNKNOWN)
+        self._kill = self._histogram(
+            "kill_seconds", "Seconds from SIGKILL to the empty driver tree, by who killed (2 s is what waits reckon with)",
+            _KILL_BUCKETS, "killer",
+        )
+        for killer in KILLERS:
+            self._kill.labels(killer)
+        self._refused = self._counter("starts_refused", "Assignments that this host could not start, by cause", "cause")
 
     def _make_fleet_families(self) -> None:
-        self._jobs = self._gauge("jobs", "Jobs by state (leader only)", "state")
+        self._jobs = self._gauge("jobs", "Registered jobs by state (leader only)", "state")
+        self._ended = self._counter("jobs_ended", "Jobs that ended for good, by outcome (leader only)", "outcome")
+        for outcome in OUTCOMES:
+            self._ended.labels(outcome)
+        self._paused = self._gauge("paused", "1 while the cluster is paused by an operator, as the leader sees it")
+        self._supervisors = self._gauge("supervisors", "Supervisors that are up, as the leader sees it")
+        self._supervisors.set(_UNKNOWN)
+        self._capacity = (
+            self._gauge("capacity_memory_bytes", "Memory that a supervisor offers to drivers, in bytes", "supervisor"),
+            self._gauge("capacity_memory_used_bytes", "Memory declared by the drivers on it, in bytes", "supervisor"),
+            self._gauge("capacity_drivers", "Drivers that a supervisor may host", "supervisor"),
+            self._gauge("capacity_drivers_used", "Drivers that it hosts, or is about to", "supervisor"),
+        )
         self._takeover = self._histogram(
             "takeover_seconds",
-            "Time without a leader until this one had its first plan",
+            "Seconds from the last leader's end, as seen here, to the first plan of this one",
             _TAKEOVER_BUCKETS,
         )
-        self._reconcile = self._histogram("reconcile_seconds", "Duration of a reconcile pass", _RECONCILE_BUCKETS)
+        self._reconcile = self._histogram("reconcile_seconds", "Seconds that a reconcile pass took", _RECONCILE_BUCKETS)
         self._actions = self._counter("reconcile_actions", "Actions carried out by the leader", "action", "outcome")
 
     def _make_job_families(self) -> None:
@@ -244,20 +343,30 @@ class Metrics:
         self._restarts = self._counter(
             "job_restarts", "Restarts of a job by the cause of the exit before", "job", "cause"
         )
-        self._start = self._histogram("job_start_seconds", "Duration of the phases of a start", _START_BUCKETS, "phase")
+        self._start = self._histogram(
+            "job_start_seconds",
+            "Seconds of each phase of a start: queued (startable to assigned), spawn (to exec of the driver), session (to "
+            "its SparkSession), first_batch (to its first committed batch)",
+            _START_BUCKETS, "phase",
+        )
         for phase in START_PHASES:
             self._start.labels(phase)
         self._attempt = self._gauge("job_attempt", "Number of the attempt that runs", "job")
         self._batch_id = self._gauge("job_batch_id", "Newest batch that was reported", "job")
         self._input_rows = self._gauge("job_input_rows_per_second", "Rows arriving per second", "job")
         self._processed_rows = self._gauge("job_processed_rows_per_second", "Rows processed per second", "job")
-        self._batch_seconds = self._gauge("job_batch_seconds", "Duration of the newest batch", "job")
-        self._progress_age = self._gauge("job_progress_age_seconds", "Time since the last progress event", "job")
-        self._lease_remaining = self._gauge(
-            "lease_remaining_seconds",
-            "Time until the driver is killed unless its lease is renewed",
+        self._batch_seconds = self._gauge("job_batch_seconds", "Seconds that the newest batch took", "job")
+        self._progress_age = self._gauge("job_progress_age_seconds", "Seconds since the last progress event", "job")
+        self._silence = self._gauge(
+            "job_silence_seconds", "Seconds since the last sign of life of a query: a batch, or that it waits for data",
             "job",
         )
+        self._lease_remaining = self._gauge(
+            "lease_remaining_seconds",
+            "Seconds until the driver is killed unless its lease is renewed",
+            "job",
+        )
+        self._lease = self._gauge("lease_seconds", "Length of the job's lease in seconds, as its spec has it", "job")
         self._per_job = (
             self._attempt,
             self._batch_id,
@@ -265,5 +374,7 @@ class Metrics:
             self._processed_rows,
             self._batch_seconds,
             self._progress_age,
+            self._silence,
             self._lease_remaining,
+            self._lease,
         )

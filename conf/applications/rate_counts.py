@@ -2,6 +2,8 @@
 
 Needs nothing but Spark. An ordinary PySpark program: nothing in it knows of the supervisor. The sink is idempotent, as
 every foreachBatch sink should be: a batch that is replayed after a crash replaces what its first run left behind.
+When the job is stopped in order (suspend, cancel, restart), the batch that runs is committed, ``awaitTermination`` returns
+as if the query had been stopped here, and what stands after it runs; no batch has to be replayed then.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import wall_iso
 from supervisor.coord.term import Term
 from supervisor.errors import GuardFailed, NotLeader, OutcomeUnknown, Unreachable
-from supervisor.model.actions import Action, Unassign
+from supervisor.model.actions import Action, Assign, Unassign
 from supervisor.model.transaction import Transaction
 from supervisor.registry import leader_writes
 from supervisor.registry.ids import new_op_id
@@ -63,7 +63,7 @@ class Crew:
         self._layout = layout
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="act")
         self._lock = threading.Lock()
-        self._busy: dict[str, Future[Carried]] = {}
+        self._busy: dict[str, tuple[Action, Future[Carried]]] = {}
 
     @property
     def busy(self) -> frozenset[str]:
@@ -71,14 +71,20 @@ class Crew:
         with self._lock:
             return frozenset(self._busy)
 
+    @property
+    def flying(self) -> tuple[Assign, ...]:
+        """Assignments in flight: each may come to be, and takes its place until that is known."""
+        with self._lock:
+            return tuple(action for action, _ in self._busy.values() if isinstance(action, Assign))
+
     def carry_out(self, actions: Iterable[Action]) -> list[Carried]:
         """Carry out what is not in flight already. Returns within ``PASS_WAIT_S``: one outcome per action, and those of
         earlier passes that have come in meanwhile."""
         with self._lock:
             for action in actions:
                 if action.name not in self._busy:
-                    self._busy[action.name] = self._pool.submit(self._carry, action)
-            flying = dict(self._busy)
+                    self._busy[action.name] = action, self._pool.submit(self._carry, action)
+            flying = {name: future for name, (_, future) in self._busy.items()}
         wait(flying.values(), timeout=PASS_WAIT_S)
         finished = {name: future.result() for name, future in flying.items() if future.done()}
         with self._lock:

@@ -28,11 +28,6 @@ _LOOK_S, _QUICK_LOOK_S = 0.1, 0.01
 _ODD_MOMENT_S: Final = 0.6
 """We have waited for a batch to be written: just then it is not committed yet. Somewhere in between is what happens."""
 
-_PHASES: Final = {
-    "claimed": "spark-submit starts a JVM", "begun": "Spark is loading", "session": "Spark is there",
-    "query": "the query prepares its first batch",
-}
-
 
 class Claim(StrEnum):
     """What must be seen, in the order of the story."""
@@ -181,17 +176,17 @@ class Story:
         left = world.drivers(self._uid, before.attempt)
         if left:
             raise NotSeen(Claim.RECOVERED, f"process {left[0]} of the killed attempt still lives beside the new one")
-        took = f"{first.boottime_s - killed_s:.1f} s after the kill"
+        took = f"{first.boottime_s - killed_s:.1f} s after the kill, Spark's own start included"
         if is_replay(last, first):
             goes_on = f"batch {first.batch_id} once more"
             why = (
-                " It was written but not yet committed when the driver died; such a batch Spark repeats, with the same "
-                "rows, and a sink has to bear that."
+                ". It was written but not yet committed when the driver died; such a batch Spark repeats, with the same "
+                "rows, and a sink has to bear that"
             )
         else:
             goes_on, why = f"batch {first.batch_id}, the next number", ""
         self._tell_seen(
-            Claim.RECOVERED, f"attempt {first.attempt} (process {first.pid}) goes on with {goes_on}, {took}.{why}",
+            Claim.RECOVERED, f"attempt {first.attempt} (process {first.pid}) goes on with {goes_on}, {took}{why}",
             f"attempt {first.attempt} went on with {goes_on}, {took}",
         )
         new = self._batches(Claim.EXACT, self._count_of(first) + self._pace.batches, LIMIT_S)
@@ -400,10 +395,9 @@ def _standing(row: JobRow | None, lines: Sequence[Line]) -> str:
         return "the job waits for its first attempt"
     attempt = f"attempt {row.attempt}"
     if row.state == "starting":
-        phase = row.reason.rpartition(": ")[2]
-        return f"{attempt} is starting ({_PHASES.get(phase, phase)})"
+        return f"{attempt} is starting ({row.reason.rpartition(': ')[2]})"
     if row.state == "running" and not any(line.attempt == row.attempt for line in lines):
-        return f"{attempt} is up and comes to its first batch"
+        return f"{attempt} is starting (Spark is loading)"
     return f"{attempt} is {row.state}"
 
 

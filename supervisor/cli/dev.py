@@ -27,10 +27,13 @@ _LOOK_S = 0.2
 
 @command
 def dev(chosen: Chosen) -> int:
-    """Run a whole fleet on this machine, to try things on; Ctrl-C ends all of it."""
+    """Run a whole fleet on this machine, to try things on; Ctrl-C ends all of it.
+
+    Three ZooKeeper servers and two supervisors, all real, in a directory of their own. Prints what to type next.
+    """
     from supervisor.cli.stack import FLEET, Stack, forget_configuration
 
-    if chosen.json:
+    if chosen.document:
         raise InvalidInput("dev runs until Ctrl-C and prints what to type: leave out -o json")
     forget_configuration()
     with Stack("dev", FLEET, keep=False) as stack:
@@ -82,6 +85,7 @@ def _tell(stack: Stack, document: dict[str, Any]) -> None:
         (f"{PROGRAM} submit jobs/{stack.spec.name}", "a sample job; its application lies beside the spec"),
         (f"{PROGRAM} list --watch", "what runs where, and how far it is"),
         (f"{PROGRAM} show clicks", "its state, its history, its spec"),
+        (f"{PROGRAM} explain", "what does not simply run, why, and what helps"),
         (f"{PROGRAM} logs -f clicks", "what the driver writes"),
         ("tail -f record.jsonl", "what the job's own sink writes, a line per batch"),
         (f"{PROGRAM} status", "who leads"),

@@ -3,81 +3,101 @@
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from supervisor.cli.options import Chosen, Output, command
-from supervisor.cli.output import age, notice, say_json, say_table
-from supervisor.errors import InvalidInput, Unreachable
+from supervisor.cli.output import Columns, age, notice, say_table
+from supervisor.errors import InvalidInput
 
 if TYPE_CHECKING:
     from supervisor.observe.listing import JobRow
     from supervisor.wiring import Office
 
-WATCH_PERIOD_S = 2.0
-HEAD = ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON")
-WIDE = (
+NARROW = Columns(
+    ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"),
+    state=1, spare=("ROWS/S", "ATTEMPT", "BATCH", "HOST", "SINCE"),
+)
+WIDE = Columns((
     "NAME", "UID", "STATE", "SINCE", "ATTEMPT", "RESTARTS", "FAILURES", "SUPERVISOR", "HOST", "DRIVER", "BATCH", "ROWS/S",
     "NEXT", "CHECKPOINT", "REASON",
+), state=2)
+WIDE_SPARE = (
+    "CHECKPOINT", "UID", "NEXT", "DRIVER", "SUPERVISOR", "FAILURES", "RESTARTS", "ROWS/S", "ATTEMPT", "BATCH", "HOST",
+    "SINCE",
 )
+"""What stays in place on a screen must fit on it; printed once, every column is there."""
 
-Watch = Annotated[bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")]
+Watch = Annotated[
+    bool,
+    typer.Option("--watch", "-w", help="Every 2 s, until Ctrl-C: in place on a terminal, a line per change in a pipe."),
+]
 All = Annotated[bool, typer.Option("--all", help="Every uid that is kept, cancelled and finished ones included.")]
 
 
 @command
 def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> int:
-    """List the jobs; of each name the live uid, or the newest if it failed."""
-    if watch and chosen.json:
-        raise InvalidInput("--watch shows a table again and again: leave out -o json, or call list in a loop")
+    """List the jobs; of each name the live uid, or the newest if it failed.
+
+    SINCE: for how long in this state. BATCH, ROWS/S: of the query that reported last. A narrow terminal leaves columns
+    out; nothing is cut in a pipe.
+
+    \b
+    Examples:
+      spark-supervisor list -o wide
+      spark-supervisor list --watch
+      spark-supervisor list -o json | jq -r '.[] | select(.state == "backoff").name'
+    """
+    if watch and chosen.document:
+        raise InvalidInput("--watch has no end, so it can't be one document: leave out -o, or call list in a loop")
     settings = chosen.settings()
     from supervisor.wiring import open_commands
 
+    columns, row_cells = (WIDE, _wide) if chosen.output is Output.WIDE else (NARROW, _narrow)
     with open_commands(settings) as office:
-        rows = _rows(office, every_uid)
-        if not watch:
-            _show(chosen, rows)
+        if watch:
+            columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
+            _watch(columns, lambda: _rows(office, every_uid), row_cells)
             return 0
-        while True:
-            _redraw(chosen, rows)
-            time.sleep(WATCH_PERIOD_S)
-            try:
-                rows = _rows(office, every_uid)
-            except Unreachable as error:
-                notice(f"{error}; trying again")
+        rows = _rows(office, every_uid)
+        if not rows and office.check() is None:
+            notice(f"nothing was ever submitted at {settings.zookeeper.root}")
+    if chosen.document:
+        chosen.say([row.document() for row in rows])
+    else:
+        say_table(columns, [row_cells(row) for row in rows])
+    return 0
+
+
+def _watch(columns: Columns, take: Callable[[], list[JobRow]], row_cells: Callable[[JobRow], list[Any]]) -> None:
+    from supervisor.cli.watch import watch_lines, watch_screen
+
+    try:
+        if sys.stdout.isatty():
+            watch_screen(columns, take, row_cells)
+        else:
+            watch_lines(take)
+    except KeyboardInterrupt:
+        return
 
 
 def _rows(office: Office, every_uid: bool) -> list[JobRow]:
     from supervisor.cli.reasons import reasons_of
     from supervisor.clock import boottime_s, wall_s
+    from supervisor.model.records import LeaderHint
     from supervisor.observe.listing import take_rows
     from supervisor.observe.observer import Observer
+    from supervisor.registry.reading import seen
 
     if office.check() is None:
-        notice(f"nothing was ever submitted at {office.settings.zookeeper.root}")
         return []
     zoo = office.zoo()
     view = Observer(zoo, office.layout, boottime_s, epoch=0).take_view(None)
-    reasons = reasons_of(view, has_leader=zoo.read(office.layout.leader) is not None)
+    reasons = reasons_of(view, seen(LeaderHint, zoo.read(office.layout.leader), office.layout.leader))
     return take_rows(zoo, office.layout, view, wall_s(), every_uid=every_uid, reasons=reasons)
-
-
-def _redraw(chosen: Chosen, rows: list[JobRow]) -> None:
-    if sys.stdout.isatty():
-        print("\033[H\033[2J", end="")
-    _show(chosen, rows)
-    sys.stdout.flush()
-
-
-def _show(chosen: Chosen, rows: list[JobRow]) -> None:
-    if chosen.json:
-        say_json([row.document() for row in rows])
-    elif chosen.output is Output.WIDE:
-        say_table(WIDE, [_wide(row) for row in rows], colour_column=2)
-    else:
-        say_table(HEAD, [_narrow(row) for row in rows], colour_column=1)
 
 
 def _narrow(row: JobRow) -> list[Any]:

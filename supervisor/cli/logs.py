@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import notice, say_json
+from supervisor.cli.output import notice
 from supervisor.errors import InvalidInput, NotFound, SupervisorError, Unreachable
 
 if TYPE_CHECKING:
@@ -53,9 +53,19 @@ class Output:
 
 @command
 def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = None) -> int:
-    """Print what the driver of a job wrote, if it ran on this host."""
+    """Print what the driver of a job wrote, if it ran on this host; else say where it is.
+
+    Of the latest attempt; older ones are kept for a while. With -f it goes on with the next attempts, until the job
+    ends or moves to another host.
+
+    \b
+    Examples:
+      spark-supervisor logs clicks | tail -50
+      spark-supervisor logs -f clicks
+      spark-supervisor logs clicks --attempt 3
+    """
     known_name(name)
-    if follow and chosen.json:
+    if follow and chosen.document:
         raise InvalidInput("-f has no end, so it can't be one JSON document: leave out -o json")
     settings = chosen.settings()
     from supervisor.wiring import open_commands
@@ -63,12 +73,12 @@ def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = 
     with open_commands(settings) as office:
         job = _job(office, name)
         number = attempt or _latest_attempt(job)
-        output = Output(settings.supervisor.log_dir / name / f"{job.uid}.{number}.log")
-        if not output.files():
+        output = Output(_log_dir(office, job, number) / name / f"{job.uid}.{number}.log")
+        if not output.files() and not (follow and _is_here(office, job, number)[0]):
             _elsewhere(office, job, number, output.path)
-        if chosen.json:
+        if chosen.document:
             text = b"".join(file.read_bytes() for file in output.files()).decode("utf-8", "replace")
-            say_json({"name": name, "uid": job.uid, "attempt": number, "path": str(output.path), "output": text})
+            chosen.say({"name": name, "uid": job.uid, "attempt": number, "path": str(output.path), "output": text})
         elif follow:
             _follow(office, name, output, job.uid, number, stay=attempt is not None)
         else:
@@ -95,6 +105,20 @@ def _latest_attempt(job: OneJob) -> int:
     raise SupervisorError(f"{job.row.name} has had no attempt yet: see spark-supervisor show {job.row.name}")
 
 
+def _log_dir(office: Office, job: OneJob, number: int) -> Path:
+    """Of the supervisor that ran the attempt: several may share this host. While that one is down: as configured here."""
+    from supervisor.model.records import Member
+    from supervisor.model.seen import Found
+    from supervisor.registry.reading import seen
+
+    settings, supervisor = office.settings.supervisor, _where(job, number)[1]
+    if not supervisor or supervisor == settings.id:
+        return settings.log_dir
+    path = office.layout.supervisor(supervisor)
+    member = seen(Member, office.zoo().read(path), path)
+    return Path(member.record.log_dir) if isinstance(member, Found) and member.record.log_dir else settings.log_dir
+
+
 def _elsewhere(office: Office, job: OneJob, number: int, path: Path) -> NoReturn:
     """Say where the output must be, as far as the records tell."""
     here, where = _is_here(office, job, number)
@@ -107,12 +131,16 @@ def _elsewhere(office: Office, job: OneJob, number: int, path: Path) -> NoReturn
 
 def _is_here(office: Office, job: OneJob, number: int) -> tuple[bool, str]:
     """Whether the attempt ran on this host, and the name of its host, or at least of its supervisor."""
+    host, supervisor = _where(job, number)
+    return supervisor == office.settings.supervisor.id or host == socket.gethostname(), host or supervisor
+
+
+def _where(job: OneJob, number: int) -> tuple[str, str]:
+    """Host and supervisor of an attempt, as far as they are known."""
     own = job.own
     if own is not None and own.uid == job.uid and own.attempt == number:
-        host, supervisor = own.host, own.supervisor
-    else:
-        host, supervisor = "", _supervisor_of(job, number)
-    return supervisor == office.settings.supervisor.id or host == socket.gethostname(), host or supervisor
+        return own.host, own.supervisor
+    return "", _supervisor_of(job, number)
 
 
 def _supervisor_of(job: OneJob, number: int) -> str:
@@ -151,7 +179,7 @@ def _follow(office: Office, name: str, output: Output, uid: str, number: int, *,
         if stay or job is None:
             return
         number = _latest_attempt(job)
-        output = Output(output.path.with_name(f"{uid}.{number}.log"))
+        output = Output(_log_dir(office, job, number) / name / f"{uid}.{number}.log")
         if not output.files() and not _is_here(office, job, number)[0]:
             _elsewhere(office, job, number, output.path)
         notice(f"==> attempt {number} <==")

@@ -9,20 +9,56 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from collections.abc import Callable
 
 import typer
 
-from supervisor.cli import change, demo, dev, listing, logs, run, show, status, submit
-from supervisor.cli.options import Chosen, Config, Debug, Form
+from supervisor.cli import (
+    accept_registry,
+    change,
+    demo,
+    dev,
+    explain,
+    history,
+    listing,
+    logs,
+    operate,
+    run,
+    show,
+    status,
+    stop_drivers,
+    submit,
+)
+from supervisor.cli.doctor import command as doctor
+from supervisor.cli.options import Chosen, Config, Debug, Form, reader_left
 from supervisor.cli.output import notice
 from supervisor.errors import SupervisorError
 
 PROGRAM = "spark-supervisor"
 INTERRUPTED = 130
 
+EPILOG = """\b
+Exit codes:
+  0  done
+  1  failed
+  2  wrong usage, or an invalid spec or configuration
+  3  not found
+  4  conflict: it exists, or was changed meanwhile
+  5  ZooKeeper or store unreachable: nothing was acknowledged
+  6  outcome unknown: the message says how to find out
+  7  timed out waiting
+
+\b
+First steps:
+  spark-supervisor demo      watch it survive, on this machine
+  spark-supervisor dev       a fleet on this machine, to try things on
+  spark-supervisor explain   what needs a look, and what to do about it
+"""
+
 app = typer.Typer(
     name=PROGRAM, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
-    help="Keeps a declared set of Spark streaming jobs running on a fleet of hosts.",
+    context_settings={"max_content_width": 120},
+    help="Keeps a declared set of Spark streaming jobs running on a fleet of hosts.", epilog=EPILOG,
 )
 
 
@@ -31,18 +67,32 @@ def _globals(ctx: typer.Context, config: Config = None, output: Form = None, deb
     ctx.ensure_object(Chosen).take(config, output, debug)
 
 
-app.command("run")(run.run)
-app.command("demo")(demo.demo)
-app.command("dev")(dev.dev)
-app.command("submit")(submit.submit)
-app.command("list")(listing.list_jobs)
-app.command("show")(show.show)
-app.command("cancel")(change.cancel)
-app.command("suspend")(change.suspend)
-app.command("resume")(change.resume)
-app.command("restart")(change.restart)
-app.command("logs")(logs.logs)
-app.command("status")(status.status)
+COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
+    ("submit", submit.submit, "Submit jobs; the same spec again changes nothing."),
+    ("list", listing.list_jobs, "List the jobs; --watch goes on doing it."),
+    ("show", show.show, "Show one job: state, place, history, spec."),
+    ("explain", explain.explain, "Say what a job waits for, and what helps."),
+    ("history", history.history, "Show what happened to a job."),
+    ("logs", logs.logs, "Print what the driver of a job wrote."),
+    ("cancel", change.cancel, "Cancel a job for good; its checkpoint stays."),
+    ("suspend", change.suspend, "Stop a job but keep it registered."),
+    ("resume", change.resume, "Run a suspended, failed or quarantined job again."),
+    ("restart", change.restart, "Start a new attempt of a job now."),
+    ("status", status.status, "Show the cluster: leader, hosts, health."),
+    ("pause", operate.pause, "Stop acting on any job; drivers run on."),
+    ("unpause", operate.unpause, "Let the leader act again."),
+    ("switchover", operate.switchover, "Hand leadership over to another supervisor."),
+    ("accept-registry", accept_registry.accept_registry, "Accept a ZooKeeper that was restored."),
+    ("doctor", doctor.doctor, "Check this host and what a job needs."),
+    ("run", run.run, "Run the supervisor daemon on this host."),
+    ("stop-drivers", stop_drivers.stop_drivers, "Stop all drivers of this host in order."),
+    ("demo", demo.demo, "Watch it survive, on this machine."),
+    ("dev", dev.dev, "Run a fleet on this machine, to try things on."),
+)
+"""In the order of the help: what is typed daily comes first. The third is the line there: short enough to stay whole."""
+
+for _name, _function, _line in COMMANDS:
+    app.command(_name, short_help=_line)(_function)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -66,7 +116,7 @@ def run_command(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        return _reader_left()
+        return reader_left()
     except Exception as error:  # noqa: BLE001 - the edge of the process: said in one sentence, shown with --debug
         usage = getattr(error, "format_message", None)
         if usage is not None:
@@ -89,14 +139,9 @@ def _misused(error: Exception, sentence: str) -> int:
         print(notice_help, file=sys.stderr)
         return 2
     where = context.command_path if context is not None else PROGRAM
-    notice(f"error: {sentence.rstrip('.')}; see {where} --help")
+    sentence = sentence.rstrip(".").replace("Value error, ", "")
+    notice(f"error: {sentence}{'' if sentence.endswith('?') else ';'} see {where} --help")
     return int(getattr(error, "exit_code", 2))
-
-
-def _reader_left() -> int:
-    """``… | head``: nobody reads on, and flushing at exit must not complain."""
-    sys.stdout = open("/dev/null", "w")  # noqa: PTH123, SIM115 - until the process ends
-    return 0
 
 
 if __name__ == "__main__":

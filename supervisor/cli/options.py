@@ -10,6 +10,7 @@ import functools
 import inspect
 import os
 import re
+import sys
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor.cli.completion import job_names
 from supervisor.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Output(StrEnum):
     TABLE = "table"
     WIDE = "wide"
     JSON = "json"
+    YAML = "yaml"
 
 
 @dataclass
@@ -42,8 +45,17 @@ class Chosen:
     debug: bool = False
 
     @property
-    def json(self) -> bool:
-        return self.output is Output.JSON
+    def document(self) -> bool:
+        """One document on stdout, and nothing else there."""
+        return self.output in (Output.JSON, Output.YAML)
+
+    json = document
+
+    def say(self, document: Any) -> None:
+        """Print ``document`` in the form that was asked for."""
+        from supervisor.cli.output import say_json, say_yaml
+
+        (say_yaml if self.output is Output.YAML else say_json)(document)
 
     def take(self, config: Path | None, output: Output | None, debug: bool) -> None:
         self.config = config or self.config
@@ -61,10 +73,15 @@ Config = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="supervisor.yaml; else $SPARK_SUPERVISOR_CONFIG, else the one in /etc."),
 ]
-Form = Annotated[Output | None, typer.Option("--output", "-o", help="json: one document on stdout, and nothing else.")]
+Form = Annotated[
+    Output | None,
+    typer.Option("--output", "-o", help="json, yaml: one document on stdout, nothing else. wide: more columns."),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.")]
-Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="Longest wait, like 90s or 10m; then exit code 7.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=job_names)]
+Timeout = Annotated[
+    str, typer.Option("--timeout", metavar="TIME", help="Longest --wait, like 90s or 10m; then exit code 7."),
+]
 
 _GLOBAL = {"config": (Config, None), "output": (Form, None), "debug": (Debug, False)}
 
@@ -78,7 +95,12 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     def wrapper(ctx: typer.Context, **given: Any) -> int:
         chosen: Chosen = ctx.ensure_object(Chosen)
         chosen.take(*(given.pop(name) for name in _GLOBAL))
-        return function(chosen, **given)
+        try:
+            code = function(chosen, **given)
+            sys.stdout.flush()
+            return code
+        except BrokenPipeError:     # here, because the command line library would make it exit code 1
+            return reader_left()
 
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
@@ -91,6 +113,12 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     typed.__annotations__ = {each.name: each.annotation for each in parameters}
     del typed.__wrapped__
     return wrapper
+
+
+def reader_left() -> int:
+    """``… | head``: nobody reads on, which is no error; and flushing at exit must not complain."""
+    sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - until the process ends
+    return 0
 
 
 def known_name(name: str) -> str:

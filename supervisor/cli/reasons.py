@@ -5,16 +5,22 @@ Called by ``list`` and ``show``. The plan is pure, so anybody can ask it; nothin
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from supervisor.clock import boottime_s, wall_s
 from supervisor.model.actions import Assign
+from supervisor.model.records import LeaderHint
+from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
 from supervisor.observe.listing import aged
 from supervisor.plan.make import Policy, make_plan
 
 
-def reasons_of(view: View, *, has_leader: bool) -> dict[str, str]:
-    """By name: why the plan does not start it, or that it is about to."""
-    now_s = boottime_s()
+def reasons_of(view: View, leader: Seen[LeaderHint]) -> dict[str, str]:
+    """By name: why the plan does not start it, or that it is about to. ``leader``: /leader, None if nobody leads."""
+    now_s, has_leader = boottime_s(), leader is not None
+    if isinstance(leader, Found):
+        view = replace(view, distrust=leader.record.distrust)
     plan = make_plan(aged(view, now_s, wall_s()), Policy(), now_s)
     reasons = {note.name: note.why for note in plan.notes}
     for action in plan.actions:

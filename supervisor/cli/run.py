@@ -7,10 +7,20 @@ from supervisor.cli.options import Chosen, command
 
 @command
 def run(chosen: Chosen) -> int:
-    """Run the supervisor daemon on this host, until SIGTERM or SIGINT."""
+    """Run the supervisor daemon on this host, until SIGTERM or SIGINT.
+
+    It contends for leadership, hosts drivers and serves HTTP (/livez /readyz /metrics /api/status). Drivers do not
+    depend on it: they run on while it is stopped, restarted or upgraded.
+
+    \b
+    Example:
+      spark-supervisor run --config /etc/spark-supervisor/supervisor.yaml
+    """
     settings = chosen.settings()
+    from supervisor.daemon.supervisor import check_log_dir
     from supervisor.logs import configure_logs
     from supervisor.wiring.daemon import build_supervisor
 
+    check_log_dir(settings.supervisor.log_dir)
     configure_logs("DEBUG" if chosen.debug else "INFO")
     return build_supervisor(settings).run()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from supervisor.cli.history import HEAD, documents_of, entries_of
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import age, clean, notice, say, say_json, say_table
+from supervisor.cli.output import Columns, age, clean, notice, say, say_table
 from supervisor.errors import Corrupt, NotFound, SupervisorError
 
 if TYPE_CHECKING:
@@ -14,10 +15,24 @@ if TYPE_CHECKING:
     from supervisor.observe.listing import JobRow, OneJob
     from supervisor.wiring import Office
 
+QUERIES = Columns(
+    ("QUERY", "STATE", "BATCH", "IN/S", "DONE/S", "BATCH MS", "LAG", "LAST SIGN", "ERROR"),
+    spare=("LAG", "BATCH MS", "DONE/S"),
+)
+
 
 @command
 def show(chosen: Chosen, name: Name) -> int:
-    """Show a job: its state and why, where it runs, what happened to it, and its spec."""
+    """Show a job: its state and why, where it runs, what happened to it, and its spec.
+
+    Of the live submission of the name, else of the newest. Values in the spec that look like secrets are covered;
+    references to secrets are not. What it waits for, and what to do about it, says explain.
+
+    \b
+    Examples:
+      spark-supervisor show clicks
+      spark-supervisor show clicks -o json | jq .progress
+    """
     known_name(name)
     settings = chosen.settings()
     from supervisor.observe.listing import read_job
@@ -28,28 +43,41 @@ def show(chosen: Chosen, name: Name) -> int:
         if job is None:
             raise NotFound(f"no job is named {name}: see spark-supervisor list --all")
         document = _document(office, job)
-    if chosen.json:
-        say_json(document)
+    if chosen.document:
+        chosen.say(document)
     else:
         _print(document)
     return 0
 
 
 def _document(office: Office, job: OneJob) -> dict[str, Any]:
+    from supervisor.clock import wall_s
+    from supervisor.model import driver_memory
+    from supervisor.model.secret import redacted
     from supervisor.model.seen import Found
-    from supervisor.model.state import history_of
+    from supervisor.model.state import last_exit_of
+    from supervisor.observe.queries import queries_of
+    from supervisor.observe.start import start_of
 
     result = job.result.record if isinstance(job.result, Found) else None
-    history = history_of(job.ref, job.own, result, job.uid)
+    queries, more = queries_of(job, wall_s())
+    history = entries_of(job)
     ref = job.ref.spec if job.ref is not None else result.spec if result is not None else None
     spec, why_not = _spec(office, ref)
+    ended = last_exit_of(history)
+    raised = driver_memory.told(job.ref, job.own) if job.ref is not None and job.own is not None else None
     return {
         **_row(office, job).document(),
-        "history": [
-            {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None, "detail": entry.detail}
-            for entry in history
-        ],
-        "spec": spec,
+        "driver_memory": raised,
+        "queries": queries,
+        "more_queries": more,
+        "stop_mode": job.own.stop_mode if job.own is not None and job.own.uid == job.uid else None,
+        "last_exit": None if ended is None else {
+            "cause": ended.event, "attempt": ended.attempt, "at": ended.at, "why": ended.detail,
+        },
+        "start": start_of(job.row),
+        "history": documents_of(history),
+        "spec": None if spec is None else redacted(spec),
         "spec_error": why_not,
     }
 
@@ -63,11 +91,13 @@ def _row(office: Office, job: OneJob) -> JobRow:
     if row.state != "pending":
         return row
     from supervisor.cli.reasons import reasons_of
+    from supervisor.model.records import LeaderHint
     from supervisor.observe.observer import Observer
+    from supervisor.registry.reading import seen
 
     zoo = office.zoo()
     view = Observer(zoo, office.layout, boottime_s, epoch=0).take_view(None)
-    reasons = reasons_of(view, has_leader=zoo.read(office.layout.leader) is not None)
+    reasons = reasons_of(view, seen(LeaderHint, zoo.read(office.layout.leader), office.layout.leader))
     return job_row(job, wall_s(), reasons.get(job.row.name))
 
 
@@ -86,11 +116,36 @@ def _spec(office: Office, ref: BlobRef | None) -> tuple[dict[str, Any] | None, s
         return None, str(error)
 
 
+def _print_queries(queries: list[dict[str, Any]], more: int) -> None:
+    """Where there is one query only, the progress has said it all, unless there is something wrong with it."""
+    if len(queries) + more < 2 and all(query["state"] in ("active", "idle") for query in queries):
+        return
+    print()
+    say_table(QUERIES, [
+        (query["query"] or query["id"], query["state"], query["batch_id"], _rounded(query["input_rows_per_s"]),
+         _rounded(query["processed_rows_per_s"]), query["batch_ms"], query["lag"], age(query["at"]), query["error"])
+        for query in queries
+    ])
+    if more:
+        say(f"and {more} more")
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 1)
+
+
 def _print(document: dict[str, Any]) -> None:
     import yaml
 
     history, spec, why_not = (document.pop(key) for key in ("history", "spec", "spec_error"))
-    progress = document.pop("progress")
+    progress, ended = document.pop("progress"), document.pop("last_exit")
+    if ended is not None:
+        document["last exit"] = f"{ended['cause']}, attempt {ended['attempt']}, {age(ended['at'])} ago: {ended['why']}"
+    phases = document.pop("start") or {}
+    document["start"] = ", ".join(f"{phase.removesuffix('_s')} {seconds:.1f} s" for phase, seconds in phases.items()) or None
+    document["driver memory"] = document.pop("driver_memory")
+    document["stop mode"] = document.pop("stop_mode")
+    queries, more = document.pop("queries"), document.pop("more_queries")
     for key, value in document.items():
         if value is not None:
             ago = f"  ({age(value)} ago)" if key in ("since", "started_at") else ""
@@ -98,8 +153,9 @@ def _print(document: dict[str, Any]) -> None:
     for key, value in (progress or {}).items():
         if value is not None:
             say(f"{'progress ' + key + ':':<31} {value}")
+    _print_queries(queries, more)
     print()
-    say_table(("AT", "EVENT", "ATTEMPT", "DETAIL"), [list(entry.values()) for entry in history])
+    say_table(HEAD, [list(entry.values()) for entry in history])
     print()
     if spec is None:
         notice(f"the spec can't be shown: {why_not}")

@@ -5,19 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import age, notice, say, say_json, say_table
+from supervisor.cli.output import age, notice, say, say_table
 
 
 @command
 def status(chosen: Chosen) -> int:
-    """Show the cluster: leader, epoch, supervisors, ZooKeeper, store, and how many jobs are in which state."""
+    """Show the cluster: leader, epoch, supervisors, ZooKeeper, store, and how many jobs are in which state.
+
+    Exit code 5 if ZooKeeper does not answer; what is known is shown all the same.
+
+    \b
+    Example:
+      spark-supervisor status -o json | jq -r .leader
+    """
     settings = chosen.settings()
     from supervisor.wiring import open_commands, status_of
 
     with open_commands(settings) as office:
         document, error = status_of(office)
-    if chosen.json:
-        say_json(document)
+    if chosen.document:
+        chosen.say(document)
     else:
         _print(document)
     if error is not None:
@@ -34,11 +41,32 @@ def _print(document: dict[str, Any]) -> None:
     say(f"store:      {'ok' if store['ok'] else 'unreachable'}, {store['url']}")
     say(f"jobs:       {', '.join(f'{n} {state}' for state, n in document['jobs'].items()) or 'none'}")
     if document["paused"]:
-        say("paused:     yes, nothing is started")
+        say(f"paused:     {_paused(document['pause'])}; nothing is started or cleaned")
+    if document["distrust"]:
+        say(f"distrust:   {document['distrust']}")
+    if document["accepted"] and document["accepted"]["waiting"]:
+        say(f"waiting:    {document['accepted']['waiting']}")
     if document["supervisors"]:
         print()
         head = ("SUPERVISOR", "HOST", "LEADER", "DRIVERS", "UP", "SOFTWARE", "ADDRESS")
         say_table(head, [_row(member) for member in document["supervisors"]])
+    _tell_versions(document["supervisors"])
+
+
+def _paused(pause: dict[str, Any] | None) -> str:
+    if pause is None:
+        return "yes"
+    return f"by {pause['by']} since {pause['since']}" + (f" ({pause['reason']})" if pause["reason"] else "")
+
+
+def _tell_versions(supervisors: list[dict[str, Any]]) -> None:
+    """During a rolling upgrade, or when one host was forgotten."""
+    who: dict[str, list[str]] = {}
+    for member in supervisors:
+        who.setdefault(member["software"], []).append(member["id"])
+    if len(who) > 1:
+        versions = "; ".join(f"{version} on {', '.join(ids)}" for version, ids in sorted(who.items()))
+        notice(f"note: the supervisors run different versions ({versions}): an upgrade is under way, or one was forgotten")
 
 
 def _row(member: dict[str, Any]) -> list[Any]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor.cli.completion import files
 from supervisor.cli.options import Chosen, Timeout, command, seconds
-from supervisor.cli.output import notice, say, say_json
+from supervisor.cli.output import notice, say
 from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 WORKERS = 8
 
-Specs = Annotated[list[Path], typer.Argument(metavar="SPEC.yaml…", help="Job specs; many are stored in parallel.")]
+Specs = Annotated[
+    list[Path],
+    typer.Argument(metavar="SPEC.yaml", help="Job specs; many are stored in parallel.", autocompletion=files),
+]
 Wait = Annotated[bool, typer.Option("--wait", help="Return when each job runs (exit code 1: one failed, 7: too late).")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, store nothing.")]
 Suspended = Annotated[bool, typer.Option("--suspended", help="Register without starting; resume starts it.")]
@@ -59,7 +63,17 @@ def submit(
     chosen: Chosen, specs: Specs, wait: Wait = False, dry_run: DryRun = False, suspended: Suspended = False,
     timeout: Timeout = "10m",
 ) -> int:
-    """Submit jobs. The same spec again changes nothing; a live name with another spec is refused."""
+    """Submit jobs. The same spec again changes nothing; a live name with another spec is refused.
+
+    Local files that a spec names are stored with it, so that any host can start the job. Done when the command returns,
+    also while no supervisor is up; one bad file does not keep the others from being submitted.
+
+    \b
+    Examples:
+      spark-supervisor submit clicks.yaml --wait
+      spark-supervisor submit jobs/*.yaml
+      spark-supervisor submit clicks.yaml --dry-run      checks everything, stores nothing
+    """
     timeout_s = seconds("--timeout", timeout)
     if wait and (suspended or dry_run):
         raise InvalidInput("--wait waits for a job to run: leave out --suspended and --dry-run")
@@ -67,10 +81,10 @@ def submit(
     lines = _prepared(specs, settings)
     if any(line.prepared is not None for line in lines):
         _carry_out(lines, settings, dry_run=dry_run, suspended=suspended, wait_s=timeout_s if wait else None)
-    if chosen.json:
-        say_json([line.document() for line in lines])
+    if chosen.document:
+        chosen.say([line.document() for line in lines])
     for line in lines:
-        _tell(line, alone=len(lines) == 1, quiet=chosen.json)
+        _tell(line, alone=len(lines) == 1, quiet=chosen.document)
     return max(line.error.exit_code if line.error else 0 for line in lines)
 
 
@@ -179,7 +193,7 @@ def _wait(office: Office, lines: list[Line], wait_s: float) -> None:
     from supervisor.cli.waiting import wait_running
 
     uids = {line.name: line.uid for line in lines if line.error is None and line.name and line.uid}
-    outcomes = wait_running(office, uids, wait_s)
+    outcomes = wait_running(office, uids, wait_s, "submitted")
     for line in lines:
         error = outcomes.get(line.name or "")
         if line.error is None and error is not None:

@@ -1,86 +1,115 @@
-"""The waits of ``submit --wait`` and ``cancel --wait``: look again every half second, for a bounded time.
+"""The waits of ``--wait``: look again every half second, for a bounded time, and tell how far it is.
 
-Called by the commands after their write is durable. A ZooKeeper that is away for a moment does not end a wait.
+Called by the commands after their write is durable. A ZooKeeper that is away for a moment does not end a wait. Whoever
+runs out of time is told what is still missing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from supervisor.clock import boottime_s
+from supervisor.cli.narrator import Narrator
+from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import SupervisorError, TimedOut, Unreachable
 from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
-from supervisor.model.records import DEAD, JobRef, Lease, Ownership, Result
+from supervisor.model.records import DEAD, Handover, JobRef, LeaderHint, Lease, Ownership, OwnState, Phase, Result
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import JobState, Shown, state_of, state_of_ended
+from supervisor.observe.listing import seconds_of
 from supervisor.observe.sights import Sights
 from supervisor.registry.reading import seen
 from supervisor.wiring import Office
 
+if TYPE_CHECKING:
+    from supervisor.registry.operating import Asked
+
 PERIOD_S = 0.5
+QUICK_PERIOD_S = 0.05
 GOOD = frozenset({JobState.RUNNING, JobState.FINISHED})
 BAD = frozenset({JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED, JobState.SUSPENDED})
 
-T = TypeVar("T")
+SETTLED_AFTER_S = 30.0
+"""Of running without a batch: such an application makes no query. By the wall clock: it only ends a wait."""
+
+PHASES: Mapping[Phase, str] = {
+    Phase.CLAIMED: "claimed",
+    Phase.BEGUN: "begun: the application's first line ran",
+    Phase.SESSION: "session: it has a SparkSession",
+    Phase.QUERY: "query: it waits for its first batch",
+    Phase.RUNNING: "running: its first batch is committed",
+    Phase.STOPPING: "stopping",
+}
 
 
-def wait_gone(office: Office, name: str, uid: str, timeout_s: float) -> None:
+def wait_gone(office: Office, name: str, uid: str, timeout_s: float, did: str) -> None:
     """Until no attempt of ``uid`` can be alive: its ownership says so, or its lease was silent for the full wait.
 
-    Needs no supervisor: the second way is the one that a leader would go (DESIGN §7.2). Raises TimedOut.
+    Needs no supervisor: the second way is the one that a leader would go (DESIGN §7.2). ``did``: what was acknowledged,
+    like ``cancelled``. Raises TimedOut.
     """
     sights = Sights()
+    with Narrator(1, "gone") as narrator:
+        def is_gone() -> bool:
+            phase = _alive(office, name, uid, sights)
+            narrator.tell(name, phase or "gone: no driver of it is alive", done=phase is None)
+            return phase is None
 
-    def is_gone() -> bool:
-        return _is_gone(office, name, uid, sights)
+        if _poll(is_gone, timeout_s, narrator):
+            return
+    why = _whys(office, [name])[name]
+    raise TimedOut(f"{name} is {did}, but its driver has not stopped yet after {timeout_s:g} s ({why})")
 
-    _poll(is_gone, timeout_s, f"{name} is cancelled, but its driver has not stopped yet")
 
-
-def _is_gone(office: Office, name: str, uid: str, sights: Sights) -> bool:
+def _alive(office: Office, name: str, uid: str, sights: Sights) -> str | None:
+    """What is still there, in words; None: nothing."""
     path = office.layout.own(name)
     zoo = office.zoo()
     own: Seen[Ownership] = seen(Ownership, zoo.read(path), path)
     if own is None or isinstance(own, Found) and (own.record.uid != uid or own.record.state in DEAD):
-        return True
+        return None
     lease_path = office.layout.lease(name)
     reads = zoo.read_many([lease_path])
     lease: Seen[Lease] = seen(Lease, reads.nodes[0], lease_path)
     sight = sights.lease(name, lease, reads.sent_at_s, reads.received_at_s)
     of_owner = isinstance(own, Found) and isinstance(lease, Found) and lease.record.claim == own.record.claim
     lease_s = lease.record.lease_s if isinstance(lease, Found) and of_owner else LEASE_MAX_S
-    return sight.silent_s >= full_wait_s(lease_s)
+    if sight.silent_s >= full_wait_s(lease_s):
+        return None
+    if not isinstance(own, Found):
+        return "its ownership is unreadable: waiting for the longest lease"
+    return f"{own.record.state.value}: attempt {own.record.attempt} on {own.record.host} is stopping"
 
 
-def wait_running(office: Office, uids: Mapping[str, str], timeout_s: float) -> dict[str, SupervisorError | None]:
-    """Until each of ``uids`` (name → uid) runs, has finished, or has failed. By name: None, or why it does not run."""
+def wait_running(office: Office, uids: Mapping[str, str], timeout_s: float, did: str) -> dict[str, SupervisorError | None]:
+    """Until each of ``uids`` (name → uid) runs as asked for, has finished, or has failed; ``did`` as in ``wait_gone``.
+
+    By name: None, or why it does not run. An attempt that is to be replaced (a restart) does not count as running.
+    """
     outcomes: dict[str, SupervisorError | None] = {}
-    last: dict[str, str] = {}
+    with Narrator(len(uids), "running") as narrator:
+        def all_settled() -> bool:
+            for name, uid in uids.items():
+                if name in outcomes:
+                    continue
+                shown, phase = _shown(office, name, uid)
+                narrator.tell(name, phase, done=shown.state in GOOD | BAD)
+                if shown.state in GOOD:
+                    outcomes[name] = None
+                elif shown.state in BAD:
+                    outcomes[name] = SupervisorError(f"{name} does not run ({shown.state.value}: {shown.reason})")
+            return len(outcomes) == len(uids)
 
-    def all_settled() -> bool:
-        for name, uid in uids.items():
-            if name in outcomes:
-                continue
-            shown = _shown(office, name, uid)
-            last[name] = f"{shown.state.value}: {shown.reason}"
-            if shown.state in GOOD:
-                outcomes[name] = None
-            elif shown.state in BAD:
-                outcomes[name] = SupervisorError(f"{name} does not run ({last[name]})")
-        return len(outcomes) == len(uids)
-
-    try:
-        _poll(all_settled, timeout_s, "")
-    except TimedOut:
-        for name in uids.keys() - outcomes.keys():
-            what = f"{name} is submitted but does not run after {timeout_s:g} s"
-            outcomes[name] = TimedOut(f"{what} ({last.get(name, 'ZooKeeper does not answer')})")
+        _poll(all_settled, timeout_s, narrator)
+    late = [name for name in uids if name not in outcomes]
+    for name, why in _whys(office, late).items():
+        outcomes[name] = TimedOut(f"{name} is {did} but does not run after {timeout_s:g} s ({why})")
     return outcomes
 
 
-def _shown(office: Office, name: str, uid: str) -> Shown:
+def _shown(office: Office, name: str, uid: str) -> tuple[Shown, str]:
+    """State, and how far it is on the way to its first batch."""
     layout = office.layout
     paths = [layout.job(name), layout.own(name), layout.lease(name), layout.result(uid)]
     nodes = office.zoo().read_many(paths).nodes
@@ -89,22 +118,96 @@ def _shown(office: Office, name: str, uid: str) -> Shown:
     lease: Seen[Lease] = seen(Lease, nodes[2], paths[2])
     result: Seen[Result] = seen(Result, nodes[3], paths[3])
     if isinstance(result, Found):
-        return state_of_ended(result.record)
-    if isinstance(ref, Found) and ref.record.uid != uid or ref is None:
-        return Shown(JobState.CANCELLED, "it was cancelled meanwhile")
-    return state_of(ref, own, lease)
+        shown = state_of_ended(result.record)
+    elif isinstance(ref, Found) and ref.record.uid != uid or ref is None:
+        shown = Shown(JobState.CANCELLED, "it was cancelled meanwhile")
+    elif isinstance(ref, Found) and isinstance(own, Found) and _is_to_be_replaced(ref.record, own.record):
+        shown = Shown(JobState.STOPPING, f"attempt {own.record.attempt} is to be stopped first")
+    else:
+        shown = state_of(ref, own, lease)
+        if shown.state is JobState.RUNNING and not _is_settled(lease):
+            shown = Shown(JobState.STARTING, shown.reason)
+        if shown.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING) and isinstance(own, Found):
+            return shown, _phase(own.record, lease)
+    return shown, f"{shown.state.value}: {shown.reason}"
 
 
-def _poll(is_over: Callable[[], bool], timeout_s: float, why: str) -> None:
-    """Raises TimedOut. At least one look is taken."""
+def _is_settled(lease: Seen[Lease]) -> bool:
+    """Whether who waits may go. An application that is up for 10 s counts as running; but Spark may need longer to start,
+    and most that goes wrong does so before the first batch."""
+    if not isinstance(lease, Found) or lease.record.progress is not None:
+        return True
+    since_s = seconds_of(lease.record.since)
+    return since_s is None or not 0 <= wall_s() - since_s < SETTLED_AFTER_S
+
+
+def _is_to_be_replaced(job: JobRef, own: Ownership) -> bool:
+    changed = own.restart_nonce != job.restart_nonce or own.revision != job.revision
+    return own.uid == job.uid and own.state is OwnState.CLAIMED and changed
+
+
+def _phase(own: Ownership, lease: Seen[Lease]) -> str:
+    if own.state is OwnState.ASSIGNED:
+        return f"assigned: attempt {own.attempt} to {own.supervisor}"
+    if own.state is not OwnState.CLAIMED:
+        return "queued"
+    mine = isinstance(lease, Found) and lease.record.claim == own.claim
+    phase = lease.record.phase if isinstance(lease, Found) and mine else Phase.CLAIMED
+    if phase is Phase.RUNNING and isinstance(lease, Found) and lease.record.progress is None:
+        return "running: it is up, and no query of it has reported a batch"
+    return f"claimed: attempt {own.attempt} on {own.host}" if phase is Phase.CLAIMED else PHASES[phase]
+
+
+def _whys(office: Office, names: Iterable[str]) -> dict[str, str]:
+    """Why each is not there yet, by one look at the whole cluster; ZooKeeper may be what is missing."""
+    from supervisor.cli.scene import take_scene, why_not_yet
+
+    names = list(names)
+    if not names:
+        return {}
+    try:
+        scene = take_scene(office, ask_store=False)
+        return {name: why_not_yet(office, scene, name) for name in names}
+    except SupervisorError as error:
+        return dict.fromkeys(names, str(error))
+
+
+def wait_switched_over(office: Office, asked: Asked, timeout_s: float) -> LeaderHint:
+    """Until a term after that of ``asked`` has acted, which removes the wish. Who leads then. Raises TimedOut."""
+    layout = office.layout
+    found: list[LeaderHint] = []
+    why = [f"{asked.leader} has not handed over yet"]
+
+    def has_acted() -> bool:
+        nodes = office.zoo().read_many([layout.leader, layout.switchover]).nodes
+        hint: Seen[LeaderHint] = seen(LeaderHint, nodes[0], layout.leader)
+        wish: Seen[Handover] = seen(Handover, nodes[1], layout.switchover)
+        if not isinstance(hint, Found) or hint.record.epoch <= asked.epoch:
+            why[0] = f"{asked.leader} has not handed over yet" if hint is not None else "nobody leads yet"
+        elif wish is not None and not (isinstance(wish, Found) and wish.record.epoch > asked.epoch):
+            why[0] = f"{hint.record.supervisor} leads, but has not acted yet"
+        else:
+            found.append(hint.record)
+        narrator.tell("switchover", f"{found[0].supervisor} leads" if found else why[0], done=bool(found))
+        return bool(found)
+
+    with Narrator(1, "handed over") as narrator:
+        if _poll(has_acted, timeout_s, narrator, QUICK_PERIOD_S):
+            return found[0]
+    raise TimedOut(f"{why[0]} after {timeout_s:g} s: see spark-supervisor status")
+
+
+def _poll(is_over: Callable[[], bool], timeout_s: float, narrator: Narrator, period_s: float = PERIOD_S) -> bool:
+    """Whether it was over in time. At least one look is taken."""
     deadline_s = boottime_s() + timeout_s
     while True:
         last_look = boottime_s() >= deadline_s
         try:
             if is_over():
-                return
+                return True
         except Unreachable as error:
-            why = why or str(error)
+            narrator.tell("waiting", str(error))
+        narrator.refresh()
         if last_look:
-            raise TimedOut(f"{why} after {timeout_s:g} s")
-        time.sleep(min(PERIOD_S, max(0.0, deadline_s - boottime_s())))
+            return False
+        time.sleep(min(period_s, max(0.0, deadline_s - boottime_s())))

@@ -270,11 +270,26 @@ def find_own_cgroup(mountinfo: str | None = None, membership: str | None = None)
     mounts = _read("/proc/self/mountinfo") if mountinfo is None else mountinfo
     groups = _read("/proc/self/cgroup") if membership is None else membership
     own = next((line[3:] for line in groups.splitlines() if line.startswith("0::")), None)
+    return _directory_of(own, mounts, lambda kind, _options: kind == "cgroup2")
+
+
+def find_own_memory_cgroup(mountinfo: str | None = None, membership: str | None = None) -> str | None:
+    """Directory of this process's group in the v1 hierarchy of the memory controller; None if there is none."""
+    mounts = _read("/proc/self/mountinfo") if mountinfo is None else mountinfo
+    groups = _read("/proc/self/cgroup") if membership is None else membership
+    fields = (line.split(":", 2) for line in groups.splitlines() if line.count(":") >= 2)
+    own = next((path for _, controllers, path in fields if "memory" in controllers.split(",")), None)
+    return _directory_of(own, mounts, lambda kind, options: kind == "cgroup" and "memory" in options)
+
+
+def _directory_of(own: str | None, mounts: str, wanted: Callable[[str, list[str]], bool]) -> str | None:
+    """Where the group ``own`` of a hierarchy is mounted. ``wanted``: type and options of the file system → is it that?"""
     if own is None or own.startswith("/.."):  # outside of this cgroup namespace
         return None
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
-        if not after.startswith("cgroup2 "):
+        kind, _, options = after.partition(" ")
+        if not wanted(kind, options.rpartition(" ")[2].split(",")):
             continue
         fields = before.split(" ")
         root, point = _unescaped(fields[3]), _unescaped(fields[4])

@@ -49,7 +49,7 @@ def run_callback(callback: Callable[..., object], *arguments: object) -> None:
     try:
         callback(*arguments)
     except Exception:
-        log.exception("a callback of the ZooKeeper session failed")
+        log.exception("zookeeper_callback_failed")
 
 
 class Handler:

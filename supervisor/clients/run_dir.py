@@ -8,7 +8,9 @@ twin.json      which process the twin is; for humans
 driver.json    which process the driver's root is (from before exec)
 deadline       one line: until when the driver may live
 report         datagram socket: what the driver reports
-shim.log       stderr of the shim
+orders         datagram socket of the driver: what the shim asks of it (from its first SparkSession on)
+shim.log       the shim's log: JSON lines (kept in the log directory when the attempt is over)
+kills          who had to kill the driver tree, and how long that took: for metrics
 =============  ======================================================================================================
 
 A missing or unreadable file proves nothing (DESIGN §5, exit). Nothing here is needed to renew a lease: on a full disk
@@ -21,12 +23,14 @@ import fcntl
 import json
 import os
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from supervisor.clients.processes import ProcessId
 
-LAUNCH, LOCK, DEADLINE, REPORT = "launch.json", "lock", "deadline", "report"
+LAUNCH, LOCK, DEADLINE, REPORT, ORDERS = "launch.json", "lock", "deadline", "report", "orders"
 SHIM, TWIN, DRIVER = "shim.json", "twin.json", "driver.json"
+SHIM_LOG, KILLS = "shim.log", "kills"
 
 _DEADLINE_WIDTH = 20
 
@@ -158,12 +162,41 @@ def read_process(path: str) -> ShimRecord | None:
         return None
 
 
-def remove(run_dir: str) -> bool:
-    """Remove it if nobody lives there: False otherwise. The lock is removed last, so that no shim slips in."""
+def note_kill(run_dir: str, killer: str, took_s: float) -> None:
+    """For the metrics of whoever removes the directory. Losing it on a full disk is all right: never raises."""
+    try:
+        descriptor = os.open(f"{run_dir}/{KILLS}", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, f"{killer} {took_s:.3f}\n".encode())
+        finally:
+            os.close(descriptor)
+    except OSError:
+        pass
+
+
+def read_kills(run_dir: str) -> list[tuple[str, float]]:
+    """(killer, seconds) of each kill; what is torn is left out."""
+    kills = []
+    try:
+        with open(f"{run_dir}/{KILLS}", encoding="ascii", errors="replace") as file:
+            for line in file.read(4096).splitlines():
+                killer, _, took = line.partition(" ")
+                kills.append((killer, float(took)))
+    except (OSError, ValueError):
+        pass
+    return kills
+
+
+def remove(run_dir: str, last_look: Callable[[], None] = lambda: None) -> bool:
+    """Remove it if nobody lives there: False otherwise. The lock is removed last, so that no shim slips in.
+
+    ``last_look``: called when it is certain that nobody lives there any more; may raise OSError.
+    """
     lock = take_lock(run_dir)
     if lock is None:
         return not os.path.exists(run_dir)
     try:
+        last_look()
         for entry in os.listdir(run_dir):
             if entry != LOCK:
                 _remove_entry(f"{run_dir}/{entry}")

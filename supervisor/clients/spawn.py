@@ -16,6 +16,7 @@ from pathlib import Path
 
 from supervisor.clients import processes
 from supervisor.clients.processes import ProcessId
+from supervisor.clients.run_dir import SHIM_LOG
 from supervisor.errors import SupervisorError
 
 _children: list[subprocess.Popen[bytes]] = []
@@ -61,7 +62,7 @@ def spawn_shim(run_dir: str, cgroup: str | None) -> ProcessId:
     env["PYTHONPATH"] = os.pathsep.join(filter(None, (_PACKAGE_PARENT, env.get("PYTHONPATH", ""))))
     env["MALLOC_ARENA_MAX"] = "1"
     argv = (sys.executable, "-P", "-m", "supervisor.shim", run_dir, *(() if cgroup is None else (cgroup,)))
-    return spawn_detached(argv, env, "/", f"{run_dir}/shim.log")
+    return spawn_detached(argv, env, "/", f"{run_dir}/{SHIM_LOG}")
 
 
 def reap_finished() -> int:

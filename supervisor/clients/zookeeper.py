@@ -23,11 +23,13 @@ from supervisor.clients import kazoo_parts as kazoo
 from supervisor.clients.zookeeper_answers import (
     children_of,
     node_of,
+    nodes_of,
     nothing_of,
     outcome_of,
     read_of,
     request_of,
 )
+from supervisor.clients.zookeeper_reads import MultiRead
 from supervisor.clients.zookeeper_session import FRAME_MAX_BYTES, Link, Reply, Session, SessionLink, Unanswered
 from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
@@ -37,7 +39,8 @@ __all__ = ["Committed", "Link", "Reads", "Session", "ZooClient", "close_session"
 
 T = TypeVar("T")
 
-READ_WINDOW = 64  # reads of one ``read_many`` under way at once
+READ_WINDOW = 128  # reads of one ``read_many`` under way at once
+READ_CHUNK = 64  # of them in one request
 _THREAD_MARGIN_S = 1.0  # beyond the request time: only a connection thread that hangs in a callback is later than that
 _DEFAULT_PORT = 2181
 
@@ -62,6 +65,7 @@ class ZooClient:
     ) -> None:
         self._hosts = hosts
         self._request_timeout_s = request_timeout_s
+        self._reads_one_by_one = False
         self._session = SessionLink(
             parse_hosts(hosts), session_timeout_s, request_timeout_s, on_link or (lambda _link: None), resume
         )
@@ -220,7 +224,10 @@ class ZooClient:
 
 
 class _Batch:
-    """One ``read_many``: at most READ_WINDOW questions under way; ends with the first failure or the last answer."""
+    """One ``read_many``: at most READ_WINDOW questions under way; ends with the first failure or the last answer.
+
+    A server older than 3.6 takes them one by one only; the client remembers that.
+    """
 
     def __init__(self, client: ZooClient, paths: Sequence[str]) -> None:
         self._client = client
@@ -240,30 +247,49 @@ class _Batch:
             done(Reads((), now_s, now_s))
             return
         self._done = done
-        for _ in range(min(READ_WINDOW, len(self._paths))):
+        for _ in range(READ_WINDOW // self._chunk):
             self._ask_next()
+
+    @property
+    def _chunk(self) -> int:
+        return 1 if self._client._reads_one_by_one else READ_CHUNK
 
     def _ask_next(self) -> None:
         with self._lock:
-            index = self._asked
-            if index >= len(self._paths) or self._done is None:
+            begin, chunk = self._asked, self._chunk
+            if begin >= len(self._paths) or self._done is None:
                 return
-            self._asked += 1
-        path = self._paths[index]
-        read = partial(read_of, path, partial(self._store, index))
-        self._client._ask(kazoo.GetData(path, None), path, read, self._advance)
+            paths = self._paths[begin : begin + chunk]
+            self._asked += len(paths)
+        what = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+        request = kazoo.GetData(paths[0], None) if len(paths) == 1 else MultiRead(paths)
+        read = self._read_one if len(paths) == 1 else self._read_chunk
+        self._client._ask(request, what, partial(read, what, begin), partial(self._advance, len(paths)))
 
-    def _store(self, index: int, reply: Reply) -> float:
-        self._nodes[index] = node_of(reply)
-        with self._lock:
-            self._sent_at_s = reply.sent_s if self._sent_at_s is None else min(self._sent_at_s, reply.sent_s)
+    def _read_one(self, what: str, begin: int, reply: Reply) -> float:
+        self._store(begin, [read_of(what, node_of, reply)], reply)
         return reply.heard_s
 
-    def _advance(self, heard_s: float | SupervisorError) -> None:
+    def _read_chunk(self, what: str, begin: int, reply: Reply) -> float | None:
+        """None: the server does not know such requests."""
+        if isinstance(reply.error, kazoo.errors.UnimplementedError):
+            return None
+        self._store(begin, read_of(what, partial(nodes_of, what), reply), reply)
+        return reply.heard_s
+
+    def _store(self, begin: int, nodes: Sequence[Node | None], reply: Reply) -> None:
+        self._nodes[begin : begin + len(nodes)] = nodes
+        with self._lock:
+            self._sent_at_s = reply.sent_s if self._sent_at_s is None else min(self._sent_at_s, reply.sent_s)
+
+    def _advance(self, count: int, heard_s: float | SupervisorError | None) -> None:
+        if heard_s is None:
+            self._begin_again()
+            return
         done: Callable[[Reads | SupervisorError], None] | None = None
         result: Reads | SupervisorError | None = heard_s if isinstance(heard_s, SupervisorError) else None
         with self._lock:
-            self._answered += 1
+            self._answered += count
             if result is None and self._answered == len(self._paths):
                 assert not isinstance(heard_s, SupervisorError) and self._sent_at_s is not None
                 result = Reads(tuple(self._nodes), self._sent_at_s, heard_s)
@@ -273,6 +299,14 @@ class _Batch:
             self._ask_next()
         elif done is not None:
             done(result)
+
+    def _begin_again(self) -> None:
+        """One by one. Answers to other chunks of this batch come to nothing."""
+        with self._lock:
+            done, self._done = self._done, None
+        self._client._reads_one_by_one = True
+        if done is not None:
+            _Batch(self._client, self._paths).start(done)
 
 
 def close_session(hosts: str, session_id: int, password: bytes, timeout_s: float) -> None:

@@ -114,7 +114,23 @@ def node_of(reply: Reply) -> Node | None:
     if reply.error is not None:
         return None
     data, stat = reply.value
-    return Node(data or b"", Stat(stat.version, stat.mzxid, stat.czxid, stat.ephemeralOwner, stat.numChildren))
+    return Node(data or b"", Stat(
+        stat.version, stat.mzxid, stat.czxid, stat.ephemeralOwner, stat.numChildren, stat.mtime / 1000,
+    ))
+
+
+def nodes_of(what: str, reply: Reply) -> list[Node | None]:
+    """Of many reads in one request. Raises for the first of them that is no answer."""
+    if reply.error is not None:
+        raise Unreachable(f"ZooKeeper did not answer {what}: {_name(reply.error)}")
+    for found in reply.value:
+        if isinstance(found, _DENIED):
+            raise AccessDenied(f"ZooKeeper does not permit reading {what}: {_name(found)}")
+        if isinstance(found, _MALFORMED):
+            raise InvalidInput(f"ZooKeeper does not accept {what}: {_name(found)}")
+        if isinstance(found, Exception):
+            raise Unreachable(f"ZooKeeper did not answer {what}: {_name(found)}")
+    return list(reply.value)
 
 
 def children_of(reply: Reply) -> tuple[str, ...] | None:

@@ -1,6 +1,6 @@
 """Carries the leadership machine out: a thread that owns one ZooKeeper client per candidacy, and one term at a time.
 
-Made by ``wiring``, driven by the daemon through ``start``, ``release`` and ``stop``. Decides nothing: that is in
+Made by ``wiring``, driven by the daemon through ``start``, ``nudge`` and ``stop``. Decides nothing: that is in
 ``coord.leadership``. It never acts on jobs, and never lets a new candidacy begin before ``on_step_down`` has returned.
 Link changes and the one watch, on /leader, only put an event into its inbox (listeners must not block: KAZOO M8).
 
@@ -28,16 +28,18 @@ from supervisor.coord.election import (
     Codec,
     Paths,
     Sight,
+    gives_way,
     is_ours,
     recent_terms,
+    say_distrust,
     sight,
     take_leadership,
 )
 from supervisor.coord.epoch_recorder import start_recording
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
-from supervisor.coord.trust import EpochStore, Trust
-from supervisor.errors import GuardFailed, NotSent, SupervisorError
+from supervisor.coord.trust import EpochStore, Evidence, Trust
+from supervisor.errors import GuardFailed, NotLeader, NotSent, SupervisorError
 from supervisor.model.records import LeaderHint
 
 log = structlog.get_logger(__name__)
@@ -121,7 +123,10 @@ class Contender(Generic[Client]):
         self._op_id = ""
         self._abandoned: list[Session] = []
         self._next_tick_s = 0.0
+        self._vacant_s: float | None = None
+        self._hinted_s: float | None = None
         self._zxid_kept_s = 0.0
+        self._said_distrust: str | None = None
         self._since_s = boottime_s()
         self._report = self._make_report()
         self._thread = threading.Thread(target=self._run, name="contender", daemon=True)
@@ -145,16 +150,24 @@ class Contender(Generic[Client]):
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def release(self, give_way_s: float) -> None:
-        """A planned hand-over: step down, and let others lead for ``give_way_s``; nobody does: lead again."""
-        self._inbox.put((0, machine.Release(boottime_s() + give_way_s)))
-
-    def give_way(self, give_way_s: float) -> None:
-        """Somebody else is preferred: don't stand for ``give_way_s``."""
-        self._inbox.put((0, machine.Yield(boottime_s() + give_way_s)))
+    def nudge(self) -> None:
+        """Look now: a planned hand-over may have been asked for. Without it that is seen at the next tick."""
+        self._inbox.put((0, machine.Nudged()))
 
     def report(self) -> Report:
         return self._report
+
+    def leads(self) -> bool:
+        """Now, by the term's own deadline: also when this thread has not been told yet that it is over."""
+        term = self._term
+        try:
+            if term is not None:
+                term.check()
+        except NotSent:
+            return True      # the connection is down for a moment: nobody else leads yet
+        except NotLeader:
+            return False
+        return term is not None
 
     # -- the thread ------------------------------------------------------------------------------------------------
 
@@ -181,6 +194,7 @@ class Contender(Generic[Client]):
         event = self._link_event(item) if isinstance(item, Link) else item
         if isinstance(event, machine.LeaderChanged):
             self._watching = False
+            self._hinted_s = boottime_s()
         if event is not None:
             self._advance(event)
 
@@ -200,6 +214,7 @@ class Contender(Generic[Client]):
         period_s = min(_TICK_MAX_S, max(_TICK_MIN_S, self._standing.timeout_s * _TICK_SHARE))
         self._next_tick_s = now_s + period_s
         self._keep_zxid(now_s)
+        self._say_distrust()
         self._advance(machine.Tick(now_s, self._client.last_success_s if self._client is not None else now_s))
 
     def _advance(self, event: machine.Event) -> None:
@@ -289,10 +304,23 @@ class Contender(Generic[Client]):
             except SupervisorError:
                 self._watching = False
                 raise
-        leader, epoch, cluster = client.read_many((self._paths.leader, self._paths.epoch, self._paths.cluster)).nodes
-        self._judge(self._trust.judge, self._codec, self._paths.cluster, cluster, client.last_zxid)
-        self._sight = sight(self._paths, self._codec, leader, epoch)
+        paths = self._paths
+        nodes = client.read_many((
+            paths.leader, paths.epoch, paths.cluster, paths.switchover, paths.accepted, paths.doorbell,
+        )).nodes
+        leader, epoch, cluster, switchover, accepted, doorbell = nodes
+        self._note_vacancy(leader is None)
+        self._judge(self._trust.judge, self._codec, paths, Evidence(cluster, accepted, doorbell, client.last_zxid))
+        self._sight = sight(self._paths, self._codec, leader, epoch, switchover)
         return self._sight
+
+    def _note_vacancy(self, vacant: bool) -> None:
+        """Since when nobody leads, as seen from here: the watch comes before the look that it causes."""
+        if not vacant:
+            self._vacant_s = None
+        elif self._vacant_s is None:
+            self._vacant_s = boottime_s() if self._hinted_s is None else self._hinted_s
+        self._hinted_s = None
 
     def _look(self, _: machine.Look) -> machine.Event:
         try:
@@ -302,7 +330,9 @@ class Contender(Generic[Client]):
         return self._looked(seen)
 
     def _looked(self, seen: Sight) -> machine.Looked:
-        return machine.Looked(boottime_s(), seen.owner, seen.epoch.epoch, seen.version, seen.flaw)
+        return machine.Looked(
+            boottime_s(), seen.owner, seen.epoch.epoch, seen.version, seen.flaw, gives_way(seen, self._me.supervisor),
+        )
 
     def _stand(self, effect: machine.Stand) -> machine.Event:
         if self._sight is None:
@@ -310,7 +340,7 @@ class Contender(Generic[Client]):
         self._op_id = secrets.token_hex(8)
         transaction = take_leadership(
             self._paths, self._codec, self._me, epoch=effect.epoch, op_id=self._op_id, seen=self._sight.epoch,
-            version=effect.version,
+            version=effect.version, distrust=self._trust.reason,
         )
         try:
             committed = self._the_client().commit(transaction)
@@ -337,15 +367,18 @@ class Contender(Generic[Client]):
         except SupervisorError as error:
             log.debug("probe_failed", why=str(error))
             return None
-        return machine.Probed(None if seen.flaw else seen.version, seen.owner)
+        return machine.Probed(None if seen.flaw else seen.version, seen.owner, gives_way(seen, self._me.supervisor))
 
     def _begin_term(self, effect: machine.BeginTerm) -> None:
         number = self._candidacy
         term = Term(
             effect.epoch, effect.fence, self._the_client(), self._standing.timeout_s, distrust=self._trust.reason,
-            depose=lambda why: self._inbox.put((number, machine.Deposed(why))),
+            depose=lambda why: self._inbox.put((number, machine.Deposed(why))), nudge=self.nudge,
         )
+        term.vacant_s = self._vacant_s if self._vacant_s is not None else term.began_s
+        self._vacant_s = None
         self._term = term
+        self._said_distrust = term.distrust      # /leader was created with it
         recent = recent_terms(self._sight.epoch) if self._sight is not None else {}
         recent[term.epoch] = Author(self._me.supervisor, self._op_id)
         if term.distrust is None:
@@ -380,6 +413,21 @@ class Contender(Generic[Client]):
             reason = self._trust.reason
         if reason is not None and self._term is not None:
             self._term.note_distrust(reason)
+
+    def _say_distrust(self) -> None:
+        """Once per term, when it turns out: agents that see nothing wrong themselves start nothing then."""
+        term, client = self._term, self._client
+        if term is None or client is None or not term.active or term.distrust in (None, self._said_distrust):
+            return
+        tx = say_distrust(
+            self._paths, self._codec, self._me, epoch=term.epoch, fence=term.fence_version, op_id=secrets.token_hex(8),
+            distrust=term.distrust or "",
+        )
+        try:
+            client.commit(tx)
+            self._said_distrust = term.distrust
+        except SupervisorError as error:      # tried again at the next tick; whether it was applied makes no difference
+            log.debug("distrust_not_said", why=str(error))
 
     def _keep_zxid(self, now_s: float) -> None:
         """Now and then; a full disk must not matter (F56)."""

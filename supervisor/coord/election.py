@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from supervisor.errors import Corrupt
-from supervisor.model.records import EpochRecord, LeaderHint
-from supervisor.model.transaction import Create, Node, SetData, Transaction
+from supervisor.model.records import Acceptance, EpochRecord, Handover, LeaderHint, clip
+from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Node, SetData, Transaction
 
 Record = TypeVar("Record")
 
@@ -23,6 +23,11 @@ RECENT_KEPT = 24
 """Terms remembered in /epoch: at most 2.4 KiB of the 4 KiB that a record may have."""
 
 _RECENT = "recent"
+
+ACCEPTER = "accept-registry"
+"""Stands for a supervisor where an epoch is an acceptance. No term was ever led under it."""
+
+DISTRUST_MAX_BYTES = 600
 
 
 class Codec(Protocol):
@@ -34,11 +39,14 @@ class Codec(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The three znodes of the election, absolute."""
+    """The znodes of the election, absolute."""
 
     leader: str
     epoch: str
     cluster: str
+    switchover: str
+    accepted: str
+    doorbell: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +67,27 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one look showed: /leader (None: nobody leads) and /epoch. ``flaw``: why nobody may stand here, or None."""
+    """What one look showed: /leader (None: nobody leads) and /epoch. ``flaw``: why nobody may stand here, or None.
+
+    ``wish``: the latest planned hand-over that was asked for, in force or not.
+    """
 
     owner: int | None
     hint: LeaderHint | None
     epoch: EpochRecord
     version: int
     flaw: str | None = None
+    wish: Handover | None = None
 
 
-def sight(paths: Paths, codec: Codec, leader: Node | None, epoch: Node | None) -> Sight:
-    """Read the two nodes. Never raises: an unreadable /epoch is a flaw, an unreadable /leader only lacks its hint."""
+def sight(
+    paths: Paths, codec: Codec, leader: Node | None, epoch: Node | None, switchover: Node | None = None,
+) -> Sight:
+    """Read the nodes. Never raises: an unreadable /epoch is a flaw, an unreadable /leader only lacks its hint, and an
+    unreadable wish is none."""
     owner = leader.stat.ephemeral_owner if leader is not None else None
-    hint = _hint(paths, codec, leader) if leader is not None else None
+    hint = _readable(codec, LeaderHint, leader, paths.leader)
+    wish = _readable(codec, Handover, switchover, paths.switchover)
     nothing = EpochRecord(0, "", "")
     if epoch is None:
         return Sight(owner, hint, nothing, 0, f"{paths.epoch} is missing: not founded yet, or ZooKeeper lost its data")
@@ -79,29 +95,88 @@ def sight(paths: Paths, codec: Codec, leader: Node | None, epoch: Node | None) -
         record = codec.decode(EpochRecord, epoch.data, paths.epoch)
     except Corrupt as error:
         return Sight(owner, hint, nothing, 0, f"{error}; nobody can lead until an operator restores it")
-    return Sight(owner, hint, record, epoch.stat.version)
+    return Sight(owner, hint, record, epoch.stat.version, wish=wish)
 
 
 def take_leadership(
-    paths: Paths, codec: Codec, me: Candidate, *, epoch: int, op_id: str, seen: EpochRecord, version: int
+    paths: Paths, codec: Codec, me: Candidate, *, epoch: int, op_id: str, seen: EpochRecord, version: int,
+    distrust: str | None = None,
 ) -> Transaction:
-    """Lead as ``epoch``. A failed guard on ``paths.leader``: somebody leads; on ``paths.epoch``: the race was lost."""
-    terms = {**recent_terms(seen), epoch: Author(me.supervisor, op_id)}
-    recent = [[n, author.supervisor, author.op] for n, author in terms.items()][-RECENT_KEPT:]
-    changed = replace(seen, epoch=epoch, supervisor=me.supervisor, op=op_id, extra={**seen.extra, _RECENT: recent})
+    """Lead as ``epoch``. A failed guard on ``paths.leader``: somebody leads; on ``paths.epoch``: the race was lost.
+
+    ``distrust``: why this leader will do nothing, as far as it is known beforehand.
+    """
+    hint = hint_of(me, epoch, distrust)
     return Transaction(
         "take_leadership",
         op_id,
         (
-            Create(paths.leader, codec.encode(LeaderHint(me.supervisor, epoch, me.address)), ephemeral=True),
-            SetData(paths.epoch, codec.encode(changed), version),
+            Create(paths.leader, codec.encode(hint), ephemeral=True),
+            SetData(paths.epoch, codec.encode(_next_term(seen, epoch, Author(me.supervisor, op_id))), version),
         ),
     )
+
+
+def say_distrust(
+    paths: Paths, codec: Codec, me: Candidate, *, epoch: int, fence: int, op_id: str, distrust: str,
+) -> Transaction:
+    """Tell everybody by /leader why this leader does nothing. While the fence holds, nobody else has a /leader there."""
+    hint = codec.encode(hint_of(me, epoch, distrust))
+    return Transaction("say_distrust", op_id, (Check(paths.epoch, fence), SetData(paths.leader, hint, ANY_VERSION)))
+
+
+def hint_of(me: Candidate, epoch: int, distrust: str | None) -> LeaderHint:
+    return LeaderHint(me.supervisor, epoch, me.address, clip(distrust, DISTRUST_MAX_BYTES) if distrust else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The registry that an operator looked at: the nodes /cluster, /epoch and /accepted as they were read."""
+
+    cluster: Node
+    epoch: EpochRecord
+    epoch_version: int
+    accepted: Node | None
+
+
+def accept(paths: Paths, codec: Codec, seen: Restored, acceptance: Acceptance) -> Transaction:
+    """Accept the restored registry: its epoch is above all, so the present leader is fenced out.
+
+    Written by an operator's command, not by a contender: it leads nothing. The acceptance has its place among the
+    terms, so that the mark of it that was put into the store before is known here (``coord.trust``). /accepted is made
+    anew, never set: its czxid tells what was written before the acceptance from what came after it.
+    """
+    author = Author(ACCEPTER, acceptance.id)
+    before = (Delete(paths.accepted, seen.accepted.stat.version),) if seen.accepted is not None else ()
+    return Transaction("accept_registry", acceptance.id, (
+        Check(paths.cluster, seen.cluster.stat.version),
+        SetData(paths.epoch, codec.encode(_next_term(seen.epoch, acceptance.epoch, author)), seen.epoch_version),
+        *before,
+        Create(paths.accepted, codec.encode(acceptance)),
+    ))
+
+
+def _next_term(seen: EpochRecord, epoch: int, author: Author) -> EpochRecord:
+    terms = {**recent_terms(seen), epoch: author}
+    recent = [[n, each.supervisor, each.op] for n, each in terms.items()][-RECENT_KEPT:]
+    return replace(seen, epoch=epoch, supervisor=author.supervisor, op=author.op, extra={**seen.extra, _RECENT: recent})
 
 
 def is_ours(seen: Sight, op_id: str, session: int) -> bool:
     """Whether the election with this id was applied and still stands: read on its own session, after a ``sync``."""
     return seen.flaw is None and seen.epoch.op == op_id and seen.owner == session
+
+
+def gives_way(seen: Sight, me: str) -> bool:
+    """Whether a planned hand-over in force wants another supervisor than ``me`` to lead.
+
+    In force only for the epoch that it names: the next election makes it void. Without a name it is anybody but the
+    one that led.
+    """
+    wish = seen.wish
+    if wish is None or seen.flaw is not None or wish.epoch != seen.epoch.epoch:
+        return False
+    return wish.to != me if wish.to is not None else wish.leader == me
 
 
 def recent_terms(record: EpochRecord) -> dict[int, Author]:
@@ -115,8 +190,8 @@ def recent_terms(record: EpochRecord) -> dict[int, Author]:
     return terms
 
 
-def _hint(paths: Paths, codec: Codec, leader: Node) -> LeaderHint | None:
+def _readable(codec: Codec, cls: type[Record], node: Node | None, path: str) -> Record | None:
     try:
-        return codec.decode(LeaderHint, leader.data, paths.leader)
+        return codec.decode(cls, node.data, path) if node is not None else None
     except Corrupt:
         return None

@@ -16,6 +16,9 @@ The rules, and where they come from:
   meanwhile (FLINK-9494, 9573). Then the client is thrown away.
 * An election whose outcome is unknown is settled by reading: on the same session after a ``sync``; if that session is
   gone or silent it is closed by its id and password before the next look, so that whatever it did is void.
+* A planned hand-over is a record in the registry that is in force for one epoch (``election.gives_way``). The leader of
+  that epoch steps down; whoever is not named stands only when nobody has come forward within the session time. The
+  next election makes it void, so that nothing is left to be undone, whoever crashes on the way.
 * Epochs only grow. A registry whose epoch went back was restored: the next epoch is above all that this process has
   seen, and ``coord.trust`` says why that leader may do nothing.
 
@@ -59,17 +62,8 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
-    """A planned hand-over: step down and let somebody else lead; stand again from ``until_s`` on if nobody does."""
-
-    until_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Yield:
-    """Somebody else is preferred: don't stand before ``until_s`` (the place for ``switchover --to``)."""
-
-    until_s: float
+class Nudged:
+    """Somebody has written down a wish about the leadership: a hint to look now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +102,7 @@ class Looked:
     """After a ``sync``. ``owner``: session that owns /leader, None if there is none. ``epoch``, ``version``: of /epoch.
 
     ``flaw``: why this registry offers nothing to stand for (no /epoch, or an unreadable one), or None.
+    ``give_way``: a planned hand-over in force wants another one to lead.
     """
 
     now_s: float
@@ -115,6 +110,7 @@ class Looked:
     epoch: int = 0
     version: int = 0
     flaw: str | None = None
+    give_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +156,14 @@ class SettleFailed:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What the leader reads of itself: the version of /epoch and the owner of /leader (None: absent)."""
+    """What the leader reads of itself: the version of /epoch and the owner of /leader (None: absent).
+
+    ``give_way``: a planned hand-over of this very term was asked for.
+    """
 
     version: int | None
     owner: int | None
+    give_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class TermDrained:
 
 
 Event: TypeAlias = (
-    Start | Stop | Release | Yield | Connected | Disconnected | Lost | Tick | LeaderChanged | Looked | LookFailed
+    Start | Stop | Nudged | Connected | Disconnected | Lost | Tick | LeaderChanged | Looked | LookFailed
     | Elected | Rejected | NotStood | StoodUnknown | SettleFailed | Probed | Deposed | TermDrained
 )
 
@@ -268,7 +268,8 @@ class Standing:
     highest: int = 0             # the highest epoch this process has seen or stood for
     owner: int | None = None     # the session that led when last seen
     look_at_s: float = 0.0
-    yield_until_s: float = 0.0
+    gave_way: int = -1           # the epoch whose planned hand-over it has begun to wait for …
+    yield_until_s: float = 0.0   # … and until when at most it lets others stand first
     rejections: int = 0
     stopping: bool = False
     why: str = "not started"     # one sentence about the latest change, for the log and ``status``
@@ -343,14 +344,6 @@ def deposed(standing: Standing, event: Deposed) -> Stepped:
     return _step_down(standing, event.why)
 
 
-def release(standing: Standing, event: Release) -> Stepped:
-    return _step_down(replace(standing, yield_until_s=event.until_s), "handing over as planned")
-
-
-def give_way(standing: Standing, event: Release | Yield) -> Stepped:
-    return replace(standing, yield_until_s=event.until_s), ()
-
-
 def look(standing: Standing, _: Event) -> Stepped:
     return standing, (Look(),)
 
@@ -368,13 +361,14 @@ def decide(standing: Standing, event: Looked) -> Stepped:
         return _candidacy_over(standing, "a stray /leader of our own session"), (Disconnect(), Connect())
     seen = replace(standing, highest=max(standing.highest, event.epoch))
     if event.owner is not None:
-        new = event.owner != standing.owner
         return replace(
-            seen, owner=event.owner, rejections=0, yield_until_s=0.0 if new else seen.yield_until_s,
-            look_at_s=event.now_s + standing.timeout_s * POLL_FRACTION, why="another supervisor leads",
+            seen, owner=event.owner, rejections=0, look_at_s=event.now_s + standing.timeout_s * POLL_FRACTION,
+            why="another supervisor leads",
         ), ()
-    if event.now_s < standing.yield_until_s:
-        wait_s = min(standing.yield_until_s - event.now_s, RETRY_S)
+    if event.give_way and seen.gave_way != event.epoch:
+        seen = replace(seen, gave_way=event.epoch, yield_until_s=event.now_s + standing.timeout_s)
+    if event.give_way and event.now_s < seen.yield_until_s:
+        wait_s = min(seen.yield_until_s - event.now_s, RETRY_S)
         return replace(seen, look_at_s=event.now_s + wait_s, why="giving others the chance to lead"), ()
     epoch = seen.highest + 1
     standing = replace(seen, state=State.CONTENDING, epoch=epoch, fence=event.version + 1, highest=epoch,
@@ -394,7 +388,7 @@ def look_due(standing: Standing, event: Tick) -> Stepped:
 
 def lead(standing: Standing, event: Elected) -> Stepped:
     leading = replace(standing, state=State.LEADING, fence=event.fence, owner=standing.session, rejections=0,
-                      yield_until_s=0.0, why="elected")
+                      why="elected")
     return leading, (BeginTerm(standing.epoch, event.fence), Probe())
 
 
@@ -445,6 +439,8 @@ def still_ours(standing: Standing, event: Probed) -> Stepped:
         return _step_down(standing, "the epoch moved on: another supervisor was elected")
     if event.owner != standing.session:
         return _step_down(standing, "/leader is gone or belongs to another session")
+    if event.give_way:
+        return _step_down(standing, "handing over as planned")
     return standing, ()
 
 
@@ -497,8 +493,7 @@ TABLE: Mapping[type, tuple[Callable[..., Stepped], ...]] = {
     # in:          idle      connecting following   contending   settling      leading    suspended stepping    stopped
     Start:         (connect,  _,        _,          _,           _,            _,         _,         _,          _),
     Stop:          (halt,     leave,    leave,      leave,       leave,        hand_over, hand_over, stop_after, _),
-    Release:       (give_way, give_way, give_way,   give_way,    give_way,     release,   release,   give_way,   _),
-    Yield:         (give_way, give_way, give_way,   _,           _,            _,         _,         give_way,   _),
+    Nudged:        (_,        _,        look,       _,           _,            probe,     _,         _,          _),
     Connected:     (_,        follow,   back,       same_only,   resettle,     same_term, resume,    _,          _),
     Disconnected:  (_,        _,        _,          _,           _,            suspend,   _,         _,          _),
     Lost:          (_,        abandon,  abandon,    abandon,     abandon,      lose,      lose,      _,          _),

@@ -24,20 +24,22 @@ class Term(Generic[Client]):
 
     ``recorded``: the epoch's object is in the store; until then the leader adopts, drains and revokes, but starts and
     cleans nothing. ``distrust``: why nothing at all may be done to this registry (I10), or None. ``depose``: tells the
-    contender that the term has ended here. Safe to use from any thread.
+    contender that the term has ended here, ``nudge``: that a hand-over was asked for. Safe to use from any thread.
     """
 
     def __init__(
         self, epoch: int, fence_version: int, client: Client, timeout_s: float, *, depose: Callable[[str], None],
-        distrust: str | None = None,
+        distrust: str | None = None, nudge: Callable[[], None] = lambda: None,
     ) -> None:
         self.epoch = epoch
         self.fence_version = fence_version
         self.client = client
         self.began_s = boottime_s()
+        self.vacant_s = self.began_s      # since when nobody had led before, as far as the contender saw it
         self.over = threading.Event()
         self._timeout_s = timeout_s
         self._depose = depose
+        self._nudge = nudge
         self._paused = False
         self._recorded = False
         self._distrust = distrust
@@ -65,6 +67,10 @@ class Term(Generic[Client]):
     def fence_failed(self) -> NotLeader:
         """A write failed on /epoch: somebody else was elected. Ends the term; returns the error to raise."""
         return self._give_up("a write failed on the epoch: another supervisor was elected")
+
+    def nudge(self) -> None:
+        """A planned hand-over of this term was asked for: the contender looks now, and not at its next tick."""
+        self._nudge()
 
     # What follows is for the contender alone.
 

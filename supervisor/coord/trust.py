@@ -1,12 +1,41 @@
 """Whether this registry may be acted upon (I10): not if it is empty, another one, or was restored to an older state.
 
-Called by ``coord.contender``: ``Trust`` at every look and at the start of every term, ``record_epoch`` by the term.
-An untrusted registry is led, so that somebody says why, but nothing is started, stopped or cleaned there.
+Called by ``coord.contender``: ``Trust`` at every look and at the start of every term, ``record_epoch`` by the term; by
+the agent before each start (``Trust.doubt``, ``doubt_of_epochs``); and by ``accept-registry``. An untrusted registry is
+led, so that somebody says why, but nothing is started, stopped or cleaned there.
 
-Three witnesses outside ZooKeeper: the id of the cluster that this process was started for; the last zxid, which this
-supervisor keeps on its own disk; and the epochs in the store. The epochs are compared by author, not only by number:
-every election on a restored registry, and every restart of a distrusting supervisor, makes its epoch grow, so that a
-number alone would be caught up with and the alarm would fall silent.
+The witnesses are outside ZooKeeper:
+
+* the id of the cluster that this process was started for;
+* the epochs in the store, by author, not only by number: every election on a restored registry makes its epoch grow, so
+  that a number alone would be caught up with and the alarm would fall silent;
+* what each supervisor keeps in ``<runtime_dir>/zxid``: the last zxid, and the version and mzxid of /doorbell. The zxid
+  alone is weak: servers that come up with restored data begin a new ZooKeeper epoch, so it may be *higher* than it was.
+  But whatever changes a job rings the bell, in the same multi. If the bell is as it was, no change of a job was lost; if
+  it has another version of the past than we remember, the registry is another one.
+
+Distrust stays, over restarts too, until an operator restores a newer state under another timeline, or accepts this one
+with ``accept-registry``. An acceptance is a record with a number n and an id. First the store gets a mark under n,
+create-only; then one multi writes /accepted and makes n the epoch of the registry. So:
+
+(1) *If a registry knows an acceptance, the store knows it.* The next one takes a number above everything in the store,
+    so numbers of acceptances grow along real time, whatever ZooKeeper was restored to in between. The store itself is
+    never restored: that is the assumption behind every check of epochs.
+(2) *It is believed once.* A supervisor believes an acceptance with a number above the last that it has taken note of,
+    which is on its disk before it trusts. Then what it remembered of the lost state counts for nothing, and it
+    remembers this state instead. An acceptance of the same number or a lower one changes nothing, ever again.
+(3) *A second restore, to a state before the acceptance:* who has taken note of it sees a registry without it (or with
+    an older one): distrust. Who was down and has not: the mark n in the store is above the epoch there, or is not among
+    the terms that the registry remembers, or has another author: the leader distrusts, and says so to all.
+(4) *A second restore, to a state after the acceptance:* its number is not above the one noted, so (2) does not apply,
+    and all is as before any acceptance: the bell and the zxid of whoever was up, and every term in the store that began
+    since the snapshot. The acceptance excuses none of these: they were remembered, or recorded, after it.
+(5) *A crash of the command* after the mark and before the multi leaves a mark above the registry's epoch: distrusted as
+    before, and accepted by calling the command again, under a higher number. A mark that is put late by a request
+    thought lost can't take a number that was used: it is create-only.
+
+What nobody can tell: a supervisor that was down all the time, or has lost its disk, judges by the store alone; a restore
+within one and the same term is then seen by the others only. They say so in /leader and /supervisors.
 """
 
 from __future__ import annotations
@@ -14,17 +43,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from supervisor.coord.election import Author, Codec
+from supervisor.coord.election import Author, Codec, Paths
 from supervisor.errors import Conflict, Corrupt
-from supervisor.model.records import Cluster
+from supervisor.model.records import Acceptance, Cluster, EpochRecord
 from supervisor.model.transaction import Node
+
+REMEDY = "restore a newer state, or accept this one with spark-supervisor accept-registry"
+
+
+# -- the epochs in the store --------------------------------------------------------------------------------------
 
 
 class EpochStore(Protocol):
-    """The epochs in the store. Both raise Unreachable or AccessDenied when the store can't be asked."""
+    """The epochs in the store. All raise Unreachable or AccessDenied when the store can't be asked."""
 
     def record_epoch(self, epoch: int, supervisor: str, op: str) -> None:
         """Create-only. The same again is fine; the same epoch of another author is Conflict."""
@@ -33,26 +68,57 @@ class EpochStore(Protocol):
         """The highest epoch recorded that is above ``epoch``, or None."""
 
 
+class EpochReader(Protocol):
+    """The epochs in the store, for those who only look. Both raise Unreachable or AccessDenied."""
+
+    def newest_epoch_above(self, epoch: int) -> int | None: ...
+    def read_epoch(self, epoch: int) -> EpochRecord | None:
+        """The mark of ``epoch``, or None. Raises Corrupt."""
+
+
 def record_epoch(store: EpochStore, epoch: int, recent: Mapping[int, Author]) -> str | None:
     """Record this term, unless the store knows of terms that this registry does not. Returns the reason of distrust.
 
     ``recent``: the latest terms by the registry's own account, ``epoch`` included. Idempotent.
     """
     newest = store.newest_epoch_above(0)
-    if newest is not None and newest > epoch:
+    unknown = _unknown(newest, epoch, recent)
+    if unknown is not None:
+        return unknown
+    if newest is not None and newest < epoch and not _recorded(store, newest, recent[newest]):
+        return _other(newest)
+    return None if _recorded(store, epoch, recent[epoch]) else _other(epoch)
+
+
+def doubt_of_epochs(store: EpochReader, epoch: int, recent: Mapping[int, Author]) -> str | None:
+    """Why the store's epochs speak against a registry at ``epoch``, or None. Writes nothing.
+
+    Read /epoch *after* this process has heard of it, and judge anew if it moves: an election meanwhile looks like doubt.
+    """
+    newest = store.newest_epoch_above(0)
+    unknown = _unknown(newest, epoch, recent)
+    if unknown is not None or newest is None:
+        return unknown
+    mark = store.read_epoch(newest)
+    if mark is not None and newest in recent and Author(mark.supervisor, mark.op) != recent[newest]:
+        return _other(newest)
+    return None
+
+
+def _unknown(newest: int | None, epoch: int, recent: Mapping[int, Author]) -> str | None:
+    if newest is None or newest == epoch:
+        return None
+    if newest > epoch:
         return (
             f"the store knows epoch {newest} and this registry is at {epoch}: ZooKeeper was restored to an older "
-            "state, or this store belongs to another registry"
+            f"state, or this store belongs to another registry; {REMEDY}"
         )
-    if newest is not None and newest < epoch:
-        if newest not in recent:
-            return (
-                f"this registry does not remember epoch {newest}, the newest in the store: ZooKeeper was restored to "
-                "an older state and led since"
-            )
-        if not _recorded(store, newest, recent[newest]):
-            return _other(newest)
-    return None if _recorded(store, epoch, recent[epoch]) else _other(epoch)
+    if newest not in recent:
+        return (
+            f"this registry does not remember epoch {newest}, the newest in the store: ZooKeeper was restored to "
+            f"an older state and led since; {REMEDY}"
+        )
+    return None
 
 
 def _recorded(store: EpochStore, epoch: int, author: Author) -> bool:
@@ -64,77 +130,201 @@ def _recorded(store: EpochStore, epoch: int, author: Author) -> bool:
 
 
 def _other(epoch: int) -> str:
-    return f"epoch {epoch} in the store was led by another term than here: ZooKeeper was restored to an older state"
+    return (
+        f"epoch {epoch} in the store was led by another term than here: ZooKeeper was restored to an older state; {REMEDY}"
+    )
+
+
+# -- what a supervisor remembers ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One look, after a ``sync``: the nodes, and the last zxid that the client has seen by then."""
+
+    cluster: Node | None
+    accepted: Node | None
+    doorbell: Node | None
+    zxid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is kept of ZooKeeper. ``rings``/``rung``: version and mzxid of /doorbell, -1: never seen.
+
+    ``noted``: number of the latest acceptance that was taken note of, 0: of none; None: not known any more, since the
+    file could not be read. ``noted_id``: its id. ``reason``: why the registry is not trusted, or None.
+    """
+
+    zxid: int = 0
+    rings: int = -1
+    rung: int = -1
+    noted: int | None = 0
+    noted_id: str = ""
+    reason: str | None = None
 
 
 class Trust:
-    """What this supervisor remembers of its ZooKeeper over restarts, in one small file. Use from one thread.
+    """What this supervisor remembers of its ZooKeeper over restarts, in one small file.
 
     ``path``: ``<runtime_dir>/zxid``. ``cluster_id``: of the cluster that was founded or checked at start; what the file
-    says of another cluster counts for nothing. ``reason``: why the registry is not trusted, or None; once it is set it
-    stays, over restarts too, until an operator removes the file.
+    says of another cluster counts for nothing. ``judge`` and ``remember`` are for one thread, the rest for any.
     """
 
     def __init__(self, path: Path, cluster_id: str) -> None:
         self._path = path
         self._cluster_id = cluster_id
-        self._zxid = 0
-        self.reason: str | None = None
-        self._load()
+        self._memory = _load(path, cluster_id)
 
     @property
     def zxid(self) -> int:
         """The highest zxid that was ever seen, as far as it is on disk."""
-        return self._zxid
+        return self._memory.zxid
 
-    def judge(self, codec: Codec, path: str, cluster: Node | None, zxid: int) -> str | None:
-        """Look at /cluster and at the last zxid, both read after a ``sync``. Returns ``reason``."""
-        if self.reason is None:
-            self.reason = self._doubt(codec, path, cluster, zxid)
-            if self.reason is not None:
-                self._save()
-        return self.reason
+    @property
+    def reason(self) -> str | None:
+        """Why the registry is not trusted, or None. Once it is set it stays until a newer acceptance is seen."""
+        return self._memory.reason
+
+    def judge(self, codec: Codec, paths: Paths, evidence: Evidence) -> str | None:
+        """Judge one look, and remember it. Returns ``reason``.
+
+        Raises OSError when what must be remembered can't be kept: a distrust stands all the same, an acceptance that
+        could not be noted is not believed.
+        """
+        judged = self._judged(codec, paths, evidence)
+        if self._is_news(judged):
+            try:
+                self._save(judged)
+            except OSError as error:
+                self._memory = replace(self._memory, reason=self.reason or f"{self._path} can't be written ({error})")
+                raise
+        elif judged.reason != self._memory.reason:
+            self._memory = judged
+            self._save(judged)
+        self._memory = judged
+        return judged.reason
+
+    @property
+    def memory(self) -> Memory:
+        """What is remembered now; to be taken before a look by those who give it to ``doubt``."""
+        return self._memory
+
+    def doubt(self, codec: Codec, paths: Paths, evidence: Evidence, before: Memory | None = None) -> str | None:
+        """Why nothing may rest on this look, or None. Remembers nothing.
+
+        ``before``: the memory from before the look, None: the present one. Whoever judges in another thread may have
+        seen a newer state meanwhile, and next to that an honest look is an old one.
+        """
+        judged = self._judged(codec, paths, evidence, before)
+        if judged.reason is None and self._is_news(judged):
+            return "this registry was accepted a moment ago, and this supervisor has not taken note of it yet"
+        return self.reason or judged.reason
 
     def remember(self, zxid: int) -> None:
         """Keep the highest zxid, atomically. Raises OSError, which need not bother a running term."""
-        if self.reason is None and zxid > self._zxid:
-            self._zxid = zxid
-            self._save()
+        if self.reason is None and zxid > self._memory.zxid:
+            self._memory = replace(self._memory, zxid=zxid)
+            self._save(self._memory)
 
-    def _doubt(self, codec: Codec, path: str, cluster: Node | None, zxid: int) -> str | None:
-        if cluster is None:
-            return f"{path} is missing: ZooKeeper has lost its data; restore it, then remove {self._path}"
+    def _is_news(self, judged: Memory) -> bool:
+        return (judged.noted, judged.noted_id) != (self._memory.noted, self._memory.noted_id)
+
+    def _judged(self, codec: Codec, paths: Paths, seen: Evidence, before: Memory | None = None) -> Memory:
+        known = self._memory if before is None else before
+        strange = _strange_cluster(codec, paths.cluster, seen.cluster, self._cluster_id)
+        if strange is not None:
+            return replace(known, reason=known.reason or strange)
         try:
-            found = codec.decode(Cluster, cluster.data, path)
+            accepted = codec.decode(Acceptance, seen.accepted.data, paths.accepted) if seen.accepted is not None else None
         except Corrupt as error:
-            return f"{error}; restore it, then remove {self._path}"
-        if found.id != self._cluster_id:
-            return f"{path} is of cluster {found.id}, this supervisor was started for {self._cluster_id}; restart it"
-        if zxid < self._zxid:
-            return (
-                f"ZooKeeper is at zxid {zxid:#x}, and was at {self._zxid:#x} before: it was restored to an older "
-                f"state; when that is accepted remove {self._path}"
-            )
-        return None
+            return replace(known, reason=known.reason or f"{error}; {REMEDY}")
+        return _weighed(known, seen, accepted, paths)
 
-    def _load(self) -> None:
-        try:
-            known = json.loads(self._path.read_text())
-            if known["cluster"] == self._cluster_id:
-                self._zxid, self.reason = int(known["zxid"]), known["distrust"]
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            self.reason = (
-                f"{self._path}, which says how far ZooKeeper was, can't be read ({error}); remove it if nothing was "
-                "restored"
-            )
-
-    def _save(self) -> None:
+    def _save(self, memory: Memory) -> None:
         draft = self._path.with_name(self._path.name + ".new")
-        body = {"v": 1, "cluster": self._cluster_id, "zxid": self._zxid, "distrust": self.reason}
+        body: dict[str, Any] = {
+            "v": 1, "cluster": self._cluster_id, "zxid": memory.zxid, "distrust": memory.reason,
+            "rings": memory.rings, "rung": memory.rung, "accepted": memory.noted, "accepted_id": memory.noted_id,
+        }
         with draft.open("w") as file:
             file.write(json.dumps(body) + "\n")
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._path)
+
+
+def _strange_cluster(codec: Codec, path: str, cluster: Node | None, expected_id: str) -> str | None:
+    if cluster is None:
+        return f"{path} is missing: ZooKeeper has lost its data; restore it, then run spark-supervisor accept-registry"
+    try:
+        found = codec.decode(Cluster, cluster.data, path)
+    except Corrupt as error:
+        return f"{error}; restore it, then run spark-supervisor accept-registry"
+    if found.id != expected_id:
+        return (
+            f"{path} is of cluster {found.id}, this supervisor was started for {expected_id}: restart it if that is meant, "
+            "else restore ZooKeeper and run spark-supervisor accept-registry"
+        )
+    return None
+
+
+def _weighed(known: Memory, seen: Evidence, accepted: Acceptance | None, paths: Paths) -> Memory:
+    """(2), (3) and (4) of the module's text, in this order."""
+    newest, its_id = (accepted.epoch, accepted.id) if accepted is not None else (0, "")
+    if known.noted is None:
+        return replace(known, noted=newest, noted_id=its_id)      # whether it was believed before can't be told any more
+    if newest > known.noted:
+        return _with_bell(Memory(zxid=seen.zxid, noted=newest, noted_id=its_id), seen.doorbell)
+    if known.reason is not None:
+        return known
+    if (newest, its_id) != (known.noted, known.noted_id):
+        why = f"this registry does not know that it was accepted as epoch {known.noted}: it was restored once more"
+    elif seen.zxid < known.zxid:
+        why = f"ZooKeeper is at zxid {seen.zxid:#x}, and was at {known.zxid:#x} before: it was restored to an older state"
+    elif _has_other_past(known, seen.doorbell):
+        rings = seen.doorbell.stat.version if seen.doorbell is not None else "nothing"
+        why = (
+            f"{paths.doorbell} is at {rings}, and was at {known.rings} before, in another past: ZooKeeper was restored "
+            "to an older state"
+        )
+    else:
+        return _with_bell(known, seen.doorbell)
+    return replace(known, reason=f"{why}; {REMEDY}")
+
+
+def _has_other_past(known: Memory, bell: Node | None) -> bool:
+    """Version and mzxid only grow, and grow together."""
+    if known.rings < 0:
+        return False
+    if bell is None:
+        return True
+    version, mzxid = bell.stat.version, bell.stat.mzxid
+    same = version == known.rings and mzxid == known.rung
+    return not same and not (version > known.rings and mzxid > known.rung)
+
+
+def _with_bell(memory: Memory, bell: Node | None) -> Memory:
+    return memory if bell is None else replace(memory, rings=bell.stat.version, rung=bell.stat.mzxid)
+
+
+def _load(path: Path, cluster_id: str) -> Memory:
+    """What the file says. A file that is there and can't be read is no file that isn't there."""
+    try:
+        known = json.loads(path.read_text())
+        if known["cluster"] != cluster_id:
+            return Memory()
+        reason = known["distrust"]
+        if not isinstance(reason, str | None):
+            raise TypeError("distrust is no text")
+        return Memory(
+            int(known["zxid"]), int(known.get("rings", -1)), int(known.get("rung", -1)), int(known.get("accepted") or 0),
+            str(known.get("accepted_id", "")), reason,
+        )
+    except FileNotFoundError:
+        return Memory()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Memory(noted=None, reason=(
+            f"{path}, which says how far ZooKeeper was, can't be read ({error}); remove it if nothing was restored, else "
+            "run spark-supervisor accept-registry"
+        ))

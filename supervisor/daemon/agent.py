@@ -9,40 +9,45 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import structlog
 
 from supervisor.clients.zookeeper import Link, Session, ZooClient
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.daemon.starting import Hosted, Refused, Starter
-from supervisor.errors import Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
-from supervisor.model.records import PERMANENT_CAUSES, Assignment, Cause, Member, Ownership, OwnState
+from supervisor.errors import AccessDenied, Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.model.records import PERMANENT_CAUSES, Assignment, Cause, Member, Ownership, OwnState, clip
 from supervisor.model.seen import Found, Unreadable
-from supervisor.model.transaction import Create, Transaction
+from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
 from supervisor.registry.attempt_writes import Exit, refuse
 from supervisor.registry.codec import encode
 from supervisor.registry.ids import new_op_id
-from supervisor.registry.layout import Layout, split_attempt
+from supervisor.registry.layout import Layout, about_key, split_attempt
 from supervisor.registry.reading import seen
 
 log = structlog.get_logger(__name__)
 
 PERIOD_S = 2.0
+DISTRUST_MAX_BYTES = 600
+OF_LOST_STATE = "an attempt {attempt} of this job ran here in a state of the registry that was lost: the next number is free"
 STARTERS = 4
-"""Assignments prepared at once: a slow store or application delays no other job's start."""
+"""Threads for preparing assignments, at least; else one for each driver that this host may carry, so that starts that hang
+(a file that does not come, a process that is not spawned) delay no other job's start. A thread is made when it is needed."""
 
 
 class Agent:
     """``connect``: makes a client that is not started yet. ``tell``: is told of each new session (the sentinel).
 
-    ``distrust``: why nothing may be started from this registry (I10), or None. Asked before each start: an entry of a
-    restored registry looks like any other, and no leader may be there to hold it back.
+    ``doubt``: why an entry must not be started (I10), or None; asked before each start, with its czxid. ``distrust``: what
+    this supervisor itself has against the registry, or None; everybody may see it in /supervisors.
     """
 
     def __init__(
         self, me: Member, layout: Layout, connect: Callable[[Callable[[Link], None]], ZooClient], starter: Starter,
         hosted: Hosted, tell: Callable[[Session | None], None] = lambda _session: None,
-        distrust: Callable[[ZooClient], str | None] = lambda _client: None,
+        doubt: Callable[[ZooClient, int], str | None] = lambda _client, _zxid: None,
+        distrust: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.wake = threading.Event()
         self._me = me
@@ -51,13 +56,17 @@ class Agent:
         self._starter = starter
         self._hosted = hosted
         self._tell = tell
+        self._doubt = doubt
         self._distrust = distrust
+        self._told_distrust: str | None = None
         self._stopping = threading.Event()
-        self._pool = ThreadPoolExecutor(STARTERS, thread_name_prefix="start")
+        self._pool = ThreadPoolExecutor(max(STARTERS, me.drivers), thread_name_prefix="start")
         self._under_way: set[str] = set()
         self._lock = threading.Lock()
         self._client: ZooClient | None = None
         self._registered: int | None = None
+        self._held_back: set[str] = set()
+        self._doubted: dict[str, str] = {}
         self._said = ""
 
     # -- for the daemon -------------------------------------------------------------------------------------------
@@ -95,11 +104,7 @@ class Agent:
         while not self._stopping.is_set():
             beat()
             self.wake.clear()
-            try:
-                self._round()
-                self._said = ""
-            except SupervisorError as error:
-                self._say_once(str(error))
+            self._turn()
             self.wake.wait(PERIOD_S)
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._client is not None:
@@ -113,11 +118,19 @@ class Agent:
 
     # -- one round ------------------------------------------------------------------------------------------------
 
+    def _turn(self) -> None:
+        try:
+            self._round()
+            self._said = ""
+        except SupervisorError as error:
+            self._say_once(str(error))
+
     def _round(self) -> None:
         client = self._open()
         if client.link is not Link.CONNECTED:
             client.wait_connected(PERIOD_S)
         self._register(client)
+        self._tell_distrust(client)
         with self._lock:
             under_way = frozenset(self._under_way)
         self._hosted.tidy(under_way)
@@ -125,6 +138,8 @@ class Agent:
         with self._lock:
             fresh = [entry for entry in entries if entry not in self._under_way]
             self._under_way.update(fresh)
+            self._held_back &= set(entries)
+            self._doubted = {entry: why for entry, why in self._doubted.items() if entry in entries}
         for entry in fresh:
             self._pool.submit(self._start_guarded, client, entry)
 
@@ -143,13 +158,32 @@ class Agent:
             return
         if client.read(self._layout.assigned_to(self._me.id)) is None:
             self._create(client, Create(self._layout.assigned_to(self._me.id), b""))
-        self._create(client, Create(self._layout.supervisor(self._me.id), encode(self._me), ephemeral=True))
+        distrust = self._distrust()
+        me = encode(self._described(distrust))
+        self._create(client, Create(self._layout.supervisor(self._me.id), me, ephemeral=True))
         node = client.read(self._layout.supervisor(self._me.id))
         if node is None or node.stat.ephemeral_owner != session.id:
             raise Conflict(f"supervisor id {self._me.id} is still held by another session: waiting for it to end")
         self._registered = session.id
+        self._told_distrust = distrust
         self._tell(session)
         log.info("registered", supervisor=self._me.id, session=f"{session.id:x}", session_timeout_s=session.timeout_s)
+
+    def _described(self, distrust: str | None) -> Member:
+        return replace(self._me, distrust=clip(distrust, DISTRUST_MAX_BYTES) if distrust else None)
+
+    def _tell_distrust(self, client: ZooClient) -> None:
+        """When it has changed. Our node goes with our session, so it can only be ours, or gone."""
+        distrust = self._distrust()
+        if distrust == self._told_distrust:
+            return
+        path, data = self._layout.supervisor(self._me.id), encode(self._described(distrust))
+        try:
+            client.commit(Transaction("register", new_op_id(), (SetData(path, data, ANY_VERSION),)))
+        except (GuardFailed, OutcomeUnknown) as error:
+            log.warning("distrust_not_told", why=str(error))      # again in the next round
+        else:
+            self._told_distrust = distrust
 
     def _create(self, client: ZooClient, create: Create) -> None:
         try:
@@ -167,9 +201,9 @@ class Agent:
         try:
             self._start(client, entry)
         except SupervisorError as error:
-            log.warning("start_delayed", entry=entry, why=str(error), next="tried again while it is assigned here")
+            log.warning("start_delayed", **about_key(entry), why=str(error), next="tried again while it is assigned here")
         except Exception:
-            log.exception("start_failed", entry=entry)
+            log.exception("start_failed", **about_key(entry))
         finally:
             with self._lock:
                 self._under_way.discard(entry)
@@ -177,27 +211,53 @@ class Agent:
     def _start(self, client: ZooClient, entry: str) -> None:
         uid, attempt = split_attempt(entry)
         path = self._layout.assignment(self._me.id, uid, attempt)
-        given = seen(Assignment, client.read(path), path)
-        if given is None or self._hosted.has(entry):
+        node = client.read(path)
+        given = seen(Assignment, node, path)
+        if node is None or given is None:
             return
         if isinstance(given, Unreadable):
-            log.error("assignment_unreadable", entry=entry, why=given.reason, next="the leader takes it back")
+            log.error("assignment_unreadable", **about_key(entry), why=given.reason, next="the leader takes it back")
+            return
+        taken = self._hosted.has(entry)
+        if taken and not self._is_of_lost_state(entry, given.record):
             return
         own_path = self._layout.own(given.record.name)
         own = seen(Ownership, client.read(own_path), own_path)
         if not isinstance(own, Found) or not _is_current(own, given.record):
             return                                         # taken back meanwhile; the leader sweeps the entry
-        doubt = self._distrust(client)
+        doubt = self._doubt(client, node.stat.czxid)
+        self._note_doubt(entry, doubt)
         if doubt is not None:
-            self._say_once(f"nothing is started here: {doubt}")
+            return
+        if client.read(self._layout.pause) is not None:
+            self._hold_back(entry)
+            return
+        if taken:
+            self._refuse(client, given.record, own, Refused(Cause.NO_ROOM, OF_LOST_STATE.format(attempt=attempt)))
             return
         try:
             self._starter.start(given.record, _ended_before(own.record))
-        except Refused as refused:
+        except (Refused, AccessDenied) as error:
+            # No access is told in the records, not only in this host's log; and another host may have access.
+            refused = error if isinstance(error, Refused) else Refused(Cause.NO_ACCESS, str(error))
+            self._starter.refused(refused)
             self._refuse(client, given.record, own, refused)
+
+    def _is_of_lost_state(self, entry: str, given: Assignment) -> bool:
+        """The run directory is there, and not by this assignment: after an accepted restore numbers come up again."""
+        launch = self._hosted.launches().get(entry)
+        return launch is not None and launch.assignment.own_version != given.own_version
+
+    def _hold_back(self, entry: str) -> None:
+        """Assigned before the pause: nothing is started now. Looked at again in each round, said once."""
+        if entry not in self._held_back:
+            self._held_back.add(entry)
+            log.info("start_held_back", **about_key(entry), why="the cluster is paused", next="started after unpause")
 
     def _refuse(self, client: ZooClient, given: Assignment, own: Found[Ownership], refused: Refused) -> None:
         why, permanent = str(refused), refused.cause in PERMANENT_CAUSES
+        if self._me.host not in why:
+            why = f"{self._me.host}: {why}"
         ended = Exit(refused.cause, why, permanent=permanent)
         tx = refuse(self._layout, given, own, ended, new_op_id(), wall_iso())
         log.error(
@@ -211,10 +271,24 @@ class Agent:
         except (GuardFailed, OutcomeUnknown) as error:
             log.warning("refusal_not_recorded", job=given.name, uid=given.uid, attempt=given.attempt, why=str(error))
 
+    def _note_doubt(self, entry: str, doubt: str | None) -> None:
+        """Each doubt is said once while any entry is held back by it: they are looked at again in each round."""
+        with self._lock:
+            known = doubt in self._doubted.values()
+            if doubt is None:
+                self._doubted.pop(entry, None)
+            else:
+                self._doubted[entry] = doubt
+        if doubt is not None and not known:
+            self._say(f"nothing is started here: {doubt}")
+
     def _say_once(self, why: str) -> None:
         if why != self._said:
             self._said = why
-            log.warning("agent_waits", supervisor=self._me.id, why=why, next="drivers of this host go on meanwhile")
+            self._say(why)
+
+    def _say(self, why: str) -> None:
+        log.warning("agent_waits", supervisor=self._me.id, why=why, next="drivers of this host go on meanwhile")
 
 
 def _ended_before(own: Ownership) -> str | None:

@@ -7,6 +7,9 @@ no protocol (``registry``, ``coord``) and no knowledge of Spark. Watches, timers
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+
+import structlog
 
 from supervisor.act.carry_out import Came, Carried, Crew
 from supervisor.clients.zookeeper import ZooClient
@@ -14,14 +17,20 @@ from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.record import Pass, Recorder
 from supervisor.daemon.watchdog import Loop
-from supervisor.errors import NotLeader, Unreachable
+from supervisor.errors import GuardFailed, NotLeader, OutcomeUnknown, Unreachable
 from supervisor.model.actions import Action, Plan
+from supervisor.model.records import Acceptance, Handover
+from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
 from supervisor.observe.bell import Bell
 from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import Policy, make_plan
 from supervisor.registry.layout import Layout
+from supervisor.registry.leader_writes import end_wait
+from supervisor.registry.operator_writes import switched_over
+
+log = structlog.get_logger(__name__)
 
 PERIOD_S = 1.0
 PERIOD_MIN_S = 0.02
@@ -71,7 +80,7 @@ class Controller:
             self._loop.beat()
             self.wake.clear()
             try:
-                self.reconcile_once()
+                self._heed(self.reconcile_once().view.wish)
             except Unreachable as error:
                 self._unsettled = True
                 self._recorder.skipped(self._term.epoch, error)
@@ -87,11 +96,13 @@ class Controller:
         begun_s = boottime_s()
         self._term.check()
         view = self._observe()
-        plan = self._without_busy(make_plan(view, self._policy, boottime_s()))
+        plan = self._without_busy(make_plan(view, self._policy, boottime_s(), self._crew.flying))
         broken = violations(view, plan)
         carried = self._act(plan.actions if not broken else ())
         done = Pass(view, plan, broken, tuple(carried), begun_s, boottime_s())
         self._recorder.record(done)
+        if plan.waited_out is not None and not broken:
+            self._note_waited(plan.waited_out)
         return done
 
     def _observe(self) -> View:
@@ -125,7 +136,7 @@ class Controller:
         """One action in flight per job: those whose last one is not known yet are left out."""
         self._plan = plan
         busy = self._crew.busy
-        return Plan(tuple(a for a in plan.actions if a.name not in busy), plan.notes, plan.alarms)
+        return replace(plan, actions=tuple(a for a in plan.actions if a.name not in busy))
 
     def _act(self, actions: tuple[Action, ...]) -> list[Carried]:
         carried = self._crew.carry_out(actions)
@@ -136,6 +147,34 @@ class Controller:
         if any(one.came is Came.DONE for one in carried):
             self.wake.set()
         return carried
+
+    def _heed(self, wish: Seen[Handover]) -> None:
+        """A planned hand-over. Of this term: the contender is told. Of an earlier one: it is done, for we have acted."""
+        term = self._term
+        if not isinstance(wish, Found) or wish.record.epoch > term.epoch:
+            return
+        if wish.record.epoch == term.epoch:
+            term.nudge()
+        elif term.distrust is None:
+            self._conclude_switchover(wish)
+
+    def _conclude_switchover(self, wish: Found[Handover]) -> None:
+        try:
+            self._crew.commit(lambda desk: switched_over(desk.layout, wish, desk.fence_version, desk.op_id))
+        except (GuardFailed, OutcomeUnknown) as error:
+            log.debug("switchover_not_concluded", why=str(error))       # the next pass looks again
+        else:
+            log.info("switched_over", epoch=self._term.epoch, was=wish.record.leader, by=wish.record.by)
+
+    def _note_waited(self, accepted: Found[Acceptance]) -> None:
+        """The plan says that the wait after an accepted restore is over."""
+        try:
+            self._crew.commit(lambda desk: end_wait(desk, accepted))
+        except (GuardFailed, OutcomeUnknown) as error:
+            log.debug("wait_not_ended", why=str(error))       # the next pass looks again
+            return
+        self.wake.set()
+        log.info("restore_waited_out", epoch=self._term.epoch, acceptance=accepted.record.epoch, by=accepted.record.by)
 
     def _wait_s(self) -> float:
         """Until the next pass: when a back-off or a full wait ends, at most the period."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -34,6 +34,7 @@ from supervisor.clients.second_killer import kill_attempt
 from supervisor.clients.spawn import reap_finished
 from supervisor.clients.zookeeper import Committed, Reads
 from supervisor.clock import wall_iso
+from supervisor.daemon.housekeeping import ENDED, put_aside
 from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S, second_killer_acts_s
@@ -42,7 +43,7 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import Transaction
 from supervisor.registry.attempt_writes import Exit, Identity, tombstone
 from supervisor.registry.codec import decode
-from supervisor.registry.layout import Layout
+from supervisor.registry.layout import Layout, about_key
 
 log = structlog.get_logger(__name__)
 
@@ -95,13 +96,24 @@ class Ward:
     doubt_s: float | None = None
     answers: list[Reads | Committed | SupervisorError] = field(default_factory=list)
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """Whom a line of the log is about. The job is not known before its launch file was read."""
+        job = {} if self.launch is None else {"job": self.launch.assignment.name}
+        return {**job, **about_key(self.key)}
+
 
 class Guardian:
-    """``client``: the registry as it is now, None while there is none. ``supervisor``: our id."""
+    """``client``: the registry as it is now, None while there is none. ``supervisor``: our id.
+
+    ``on_kill``: is told of each driver tree that was killed here: by whom (shim, twin, guardian), in what seconds.
+    """
 
     def __init__(
         self, attempts_dir: Path | str, supervisor: str, layout: Layout, client: Callable[[], Registry | None],
+        on_kill: Callable[[str, float], None] = lambda _killer, _seconds: None,
     ) -> None:
+        self._on_kill = on_kill
         self._attempts_dir = str(attempts_dir)
         self._supervisor = supervisor
         self._layout = layout
@@ -135,7 +147,7 @@ class Guardian:
             try:
                 self._attend(ward, now_s)
             except OSError as error:  # no descriptor, no memory: this one again at the next tick, the others now
-                log.warning("guardian_failed", attempt=ward.key, stage=ward.stage.value, error=str(error))
+                log.warning("guardian_failed", **ward.about, stage=ward.stage.value, why=str(error))
         killing = any(ward.stage is WardStage.KILLING for ward in self._wards.values())
         return min([SECOND_KILLER_PERIOD_S, *([_SLICE_S / 5] if killing else []), *self._deadlines(now_s)])
 
@@ -188,11 +200,11 @@ class Guardian:
         ward.shim = run_dir.read_process(f"{ward.directory}/{run_dir.SHIM}")
         if ward.shim is None:
             if now_s - ward.seen_s >= UNBORN_S and run_dir.remove(ward.directory):
-                log.info("run_dir_removed", attempt=ward.key, why="no shim was ever started")
+                log.info("run_dir_removed", **ward.about, why="no shim was ever started")
             return
         ward.tree = self._tree(ward, ward.shim)
         if ward.shim.process.boot_id != self._boot_id:
-            log.info("run_dir_of_earlier_boot", attempt=ward.key)
+            log.info("run_dir_of_earlier_boot", **ward.about)
             ward.stage = WardStage.REMOVING
             return
         ward.pidfd = processes.open_pidfd(ward.shim.process)
@@ -205,7 +217,7 @@ class Guardian:
         except FileNotFoundError:
             return None
         except Corrupt as error:
-            log.error("launch_file_corrupt", attempt=ward.key, error=str(error))
+            log.error("launch_file_corrupt", **ward.about, why=str(error))
             return None
 
     def _tree(self, ward: Ward, shim: ShimRecord) -> Containment:
@@ -233,7 +245,7 @@ class Guardian:
         ward.died_s = now_s
         ward.stage = WardStage.KILLING
         if not dead:
-            log.error("shim_let_deadline_come", attempt=ward.key, deadline_s=ward.deadline_s)
+            log.error("shim_let_deadline_come", **ward.about, deadline_s=ward.deadline_s)
 
     def _kill(self, ward: Ward, now_s: float) -> None:
         assert ward.tree is not None
@@ -241,13 +253,13 @@ class Guardian:
         ward.killed_s += killed.took_s
         if not killed.done:
             if now_s - ward.died_s > KILL_TIME_S:
-                log.error("kill_takes_too_long", attempt=ward.key, seconds=round(now_s - ward.died_s, 1))
+                log.error("kill_takes_too_long", **ward.about, seconds=round(now_s - ward.died_s, 1))
             return
         if killed.tree is Emptiness.EMPTY or ward.killed_s > 0.001:
-            log.warning("shim_gone", attempt=ward.key, tree=killed.tree.value, cause=ward.cause.value,
+            log.warning("shim_gone", **ward.about, tree=killed.tree.value, cause=ward.cause.value,
                         killed_s=round(ward.killed_s, 3), next="a tombstone if the tree is proven empty, else the full wait")
         else:      # a shim that has ended in order takes its cgroup with it
-            log.info("attempt_over", attempt=ward.key, next="its run directory is removed")
+            log.info("attempt_over", **ward.about, next="its run directory is removed")
         self._forget(ward)
         proven = killed.tree is Emptiness.EMPTY and ward.launch is not None
         ward.stage = WardStage.BURYING if proven else WardStage.REMOVING
@@ -269,7 +281,7 @@ class Guardian:
     ) -> None:
         ward.retry_s = now_s + _RETRY_S
         if isinstance(answer, Committed):
-            log.info("tombstone_written", attempt=ward.key, cause=ward.cause.value)
+            log.info("tombstone_written", **ward.about, cause=ward.cause.value)
             ward.stage = WardStage.REMOVING
         elif isinstance(answer, Reads):
             self._decide(ward, answer, client, now_s)
@@ -299,7 +311,7 @@ class Guardian:
     def _doubt(self, ward: Ward, now_s: float, patience_s: float) -> None:
         ward.doubt_s = now_s if ward.doubt_s is None else ward.doubt_s
         if now_s - ward.doubt_s >= patience_s:
-            log.warning("no_tombstone", attempt=ward.key, why="/own does not show the claim")
+            log.warning("no_tombstone", **ward.about, why="/own does not show the claim")
             ward.stage = WardStage.REMOVING
 
     def _exit(self, ward: Ward, own: Ownership) -> Exit:
@@ -335,4 +347,18 @@ class Guardian:
         """Tried again at each tick: the twin may still live there for a moment, and must see its files."""
         if ward.tree is not None:
             ward.tree.remove()
-        run_dir.remove(ward.directory)
+        run_dir.remove(ward.directory, partial(self._last_look, ward))
+
+    def _last_look(self, ward: Ward) -> None:
+        """Nobody lives there any more: its log is kept, its kills are counted. Neither keeps it from being removed."""
+        kills = run_dir.read_kills(ward.directory)
+        if ward.deadline_s is not None and not any(killer == "twin" for killer, _ in kills):
+            kills.append(("guardian", ward.killed_s))      # a driver was to be killed, and no twin was left to do it
+        for killer, seconds in kills:
+            self._on_kill(killer, seconds)
+        shim_log = Path(ward.directory) / run_dir.SHIM_LOG
+        try:
+            if ward.launch is not None and shim_log.stat().st_size:
+                put_aside(shim_log, Path(self._attempts_dir).parent / ENDED, ward.launch.assignment.name, ward.key)
+        except OSError as error:
+            log.info("shim_log_lost", **ward.about, why=str(error))

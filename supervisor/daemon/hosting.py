@@ -25,7 +25,7 @@ from supervisor.daemon.starting import Hosted
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.model.records import JobRef, Lease, Ownership, Phase, Progress
+from supervisor.model.records import JobRef, Lease, Ownership, Phase, Progress, StartTimes
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import state_of
 from supervisor.registry.layout import Layout
@@ -35,6 +35,7 @@ log = structlog.get_logger(__name__)
 
 PERIOD_S = 5.0
 STARTING_PERIOD_S = 0.5
+UNBORN_MAX_S = 60.0
 LOOK_EVERY_S = 10.0
 
 
@@ -54,10 +55,14 @@ class Hosting:
         self._stopping = threading.Event()
         self._looks: dict[str, tuple[CommitLog, Committed | None]] = {}
         self._looked_at_s = 0.0
+        self._looked_for: set[str] = set()
         self._last_hosted: set[str] = set()
         self._progress: dict[str, Progress] = {}
+        self._silence: dict[str, tuple[int, float]] = {}
         self._phases: dict[str, Phase] = {}
-        self._first_seen_s: dict[str, float] = {}
+        self._told: dict[str, set[str]] = {}
+        self._unborn = False
+        self._began_s = boottime_s()
         self._said = ""
 
     def run(self, beat: Callable[[], None]) -> None:
@@ -71,10 +76,12 @@ class Hosting:
                 if str(error) != self._said:
                     self._said = str(error)
                     log.warning("hosting_not_told", why=str(error), next="drivers go on; their metrics stand still")
-            self._stopping.wait(STARTING_PERIOD_S if self._is_starting() else PERIOD_S)
+            self._hosted.fresh.wait(STARTING_PERIOD_S if self._is_starting() else PERIOD_S)
+            self._hosted.fresh.clear()
 
     def stop(self) -> None:
         self._stopping.set()
+        self._hosted.fresh.set()
 
     def round(self, beat: Callable[[], None]) -> None:
         """One look at everything hosted here. Raises SupervisorError, OSError."""
@@ -100,11 +107,16 @@ class Hosting:
             if isinstance(own, Found) and (own.record.uid, own.record.attempt) == _which(launch):
                 shown.add(launch.assignment.name)
                 self._tell_job(key, launch, state_of(ref, own, lease).state.value, lease)
+        now_s = boottime_s()
+        self._unborn = any(
+            key not in self._phases and now_s - launch.begun_s < UNBORN_MAX_S for key, launch in launches.items()
+        )
         self._last_hosted = self._between_attempts(client, shown)
         self._metrics.hosts_only(shown, self._last_hosted)
         self._phases = {key: phase for key, phase in self._phases.items() if key in launches}
-        self._first_seen_s = {key: at_s for key, at_s in self._first_seen_s.items() if key in launches}
+        self._told = {key: told for key, told in self._told.items() if key in launches}
         self._progress = {key: progress for key, progress in self._progress.items() if key in launches}
+        self._silence = {key: silence for key, silence in self._silence.items() if key in launches}
 
     def _between_attempts(self, client: ZooClient, shown: set[str]) -> set[str]:
         """Names whose last driver was here, and which no other host has taken over."""
@@ -125,12 +137,14 @@ class Hosting:
         try:
             deadline_s = run_dir.read_deadline(str(self._hosted.attempts_dir / key))
             if deadline_s is not None:
-                self._metrics.lease_deadline(name, deadline_s)
+                self._metrics.lease_deadline(name, deadline_s, launch.lease_s)
         except (OSError, ValueError):
             pass
         if not isinstance(lease, Found) or (lease.record.uid, lease.record.attempt) != _which(launch):
             return
-        self._tell_start(key, lease.record.phase)
+        self._tell_start(key, launch, lease.record)
+        if lease.record.silence_s is not None:
+            self._tell_silence(name, key, lease.record)
         progress = lease.record.progress
         if progress is not None and self._progress.get(key) != progress:
             self._progress[key] = progress
@@ -139,30 +153,46 @@ class Hosting:
                 processed_rows_per_s=progress.processed_rows_per_s, batch_ms=progress.batch_ms,
             )
 
-    def _tell_start(self, key: str, phase: Phase) -> None:
-        """How long the phases of a start took, to the precision of this thread's period."""
-        now_s = boottime_s()
-        first_s = self._first_seen_s.setdefault(key, now_s)
-        before = self._phases.get(key)
-        if before is phase:
-            return
-        self._phases[key] = phase
-        if before is not None and phase in (Phase.SESSION, Phase.RUNNING):
-            self._metrics.job_started("session" if phase is Phase.SESSION else "first_batch", now_s - first_s)
+    def _tell_start(self, key: str, launch: Launch, lease: Lease) -> None:
+        """Each phase of a start once, as the shim measured it; not again by a supervisor that came after the start."""
+        self._phases[key] = lease.phase
+        start = lease.start or StartTimes()
+        phases = {"spawn": start.spawn_s, "session": start.session_s, "first_batch": start.first_batch_s}
+        known = {phase for phase, seconds in phases.items() if seconds is not None}
+        told = self._told.setdefault(key, known if launch.begun_s < self._began_s else set())
+        for phase, seconds in phases.items():
+            if seconds is not None and phase not in told:
+                self._metrics.job_started(phase, seconds)
+        self._told[key] = told | known
+
+    def _tell_silence(self, name: str, key: str, lease: Lease) -> None:
+        """``silence_s`` was true when this renewal was sent; it is as old as that, and no renewal shows twice."""
+        seen_renewals, since_s = self._silence.get(key, (-1, 0.0))
+        if lease.renewals != seen_renewals:
+            since_s = boottime_s() - (lease.silence_s or 0.0)
+            self._silence[key] = (lease.renewals, since_s)
+        self._metrics.job_silence(name, since_s)
 
     def _is_starting(self) -> bool:
         """Something here is on its way to its first batch: its phases are timed."""
-        return any(phase not in (Phase.RUNNING, Phase.STOPPING) for phase in self._phases.values())
+        return self._unborn or any(phase not in (Phase.RUNNING, Phase.STOPPING) for phase in self._phases.values())
 
     # -- JVM applications -----------------------------------------------------------------------------------------
 
     def _look_at_commits(self, launches: dict[str, Launch], beat: Callable[[], None]) -> None:
-        """One after the other. A store that hangs costs each of them its deadline: the loop is slow then, not stuck."""
-        if boottime_s() - self._looked_at_s < LOOK_EVERY_S:
-            return
-        self._looked_at_s = boottime_s()
+        """One after the other. A store that hangs costs each of them its deadline: the loop is slow then, not stuck.
+
+        A fresh attempt is looked at at once: what it commits before its first look would not be seen as its own.
+        """
+        due = boottime_s() - self._looked_at_s >= LOOK_EVERY_S
+        if due:
+            self._looked_at_s = boottime_s()
         self._looks = {key: known for key, known in self._looks.items() if key in launches}
+        self._looked_for &= set(launches)
         for key, launch in launches.items():
+            if not due and key in self._looked_for:
+                continue
+            self._looked_for.add(key)
             beat()
             try:
                 look, before = self._looks.get(key) or (self._look_at(launch), None)
@@ -171,7 +201,8 @@ class Hosting:
                 newest = look.newest()
                 event = self._event(look, before, newest, first=key not in self._looks)
             except (SupervisorError, OSError, ValueError) as error:      # of this job alone (I9): a place that is none …
-                log.info("commits_not_read", job=launch.assignment.name, why=str(error))
+                uid, attempt = _which(launch)
+                log.info("commits_not_read", job=launch.assignment.name, uid=uid, attempt=attempt, why=str(error))
                 continue
             self._looks[key] = (look, newest)
             report(self._hosted.attempts_dir / key, event)

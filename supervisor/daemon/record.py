@@ -12,13 +12,14 @@ import structlog
 
 from supervisor.act.carry_out import Came, Carried
 from supervisor.errors import SupervisorError
-from supervisor.metrics import Metrics
-from supervisor.model.actions import Action, Assign, CleanUp, Plan
-from supervisor.model.records import LEASED
+from supervisor.metrics import Capacity, Metrics
+from supervisor.model.actions import Action, Assign, CleanUp, Conclude, Plan
+from supervisor.model.load import Load, loads_of
+from supervisor.model.records import LEASED, OCCUPYING, Outcome
 from supervisor.model.seen import Found
-from supervisor.model.state import state_of
+from supervisor.model.state import next_attempt, state_of
 from supervisor.model.view import Row, View
-from supervisor.registry.leader_writes import next_attempt
+from supervisor.plan.after_restore import may_start
 
 log = structlog.get_logger("supervisor.pass")
 
@@ -36,14 +37,19 @@ class Pass:
 
 
 class Recorder:
-    """Keeps what was said last, so that a standing alarm is a line when it comes and goes, not at every pass."""
+    """Keeps what was said last, so that a standing alarm is a line when it comes and goes, not at every pass.
 
-    def __init__(self, metrics: Metrics, term_began_s: float) -> None:
+    ``vacant_s``: since when nobody had led before this term (BOOTTIME).
+    """
+
+    def __init__(self, metrics: Metrics, vacant_s: float) -> None:
         self._metrics = metrics
-        self._term_began_s = term_began_s
+        self._vacant_s = vacant_s
+        self._wanted_s: dict[str, float] = {}
         self._alarms: frozenset[str] = frozenset()
         self._first = True
         self._why_skipped = ""
+        self._paused = False
 
     def record(self, done: Pass) -> None:
         """Metrics always; a line when anything was done, changed or is wrong."""
@@ -51,16 +57,16 @@ class Recorder:
         states = Counter(by_name.values())
         unhosted = {name: state for name, state in by_name.items() if not _is_hosted(done.view.rows[name])}
         self._metrics.set_fleet(states, done.view.epoch, unhosted)
+        self._metrics.set_capacity(_capacity_of(done.view))
+        self._note_wanted(done)
+        self._say_paused(done.view)
         self._metrics.observe_pass(done.ended_s - done.begun_s)
         for one in done.carried:
             self._metrics.count_action(type(one.action).__name__, one.came.value)
-            if isinstance(one.action, Assign) and one.came is Came.DONE:
-                row = done.view.rows.get(one.action.name)      # of an earlier pass, it may be gone by now
-                due_s = row.own_seen_s + one.action.account.delay_s if row else done.ended_s
-                self._metrics.job_started("queued", max(0.0, done.ended_s - due_s))
+            self._count_outcome(one, done)
             self._say_action(done, one)
         if self._first:
-            self._metrics.set_takeover(done.ended_s - self._term_began_s)
+            self._metrics.set_takeover(done.ended_s - self._vacant_s)
         self._say_alarms(frozenset(done.plan.alarms) | frozenset(done.broken), done.view.epoch)
         if done.carried or self._first or self._why_skipped:
             log.info(
@@ -68,6 +74,7 @@ class Recorder:
                 actions=dict(Counter(f"{type(c.action).__name__}:{c.came}" for c in done.carried)),
                 waiting=sum(1 for note in done.plan.notes if note.pending), alarms=len(self._alarms),
                 ms=round((done.ended_s - done.begun_s) * 1000, 1), first=self._first,
+                starts_held=not may_start(done.view),
             )
         else:
             log.debug("pass", epoch=done.view.epoch, jobs=sum(states.values()), supervisors=len(done.view.members))
@@ -91,6 +98,39 @@ class Recorder:
             epoch=done.view.epoch, why=one.action.why, outcome=one.came.value, detail=one.why,
         )
 
+    def _note_wanted(self, done: Pass) -> None:
+        """Since when a job could have been started, as far as this leader saw: neither back-off nor suspension counts."""
+        wanted = {note.name for note in done.plan.notes if note.pending}
+        wanted |= {action.name for action in done.plan.actions if isinstance(action, Assign)}
+        waiting = {note.name for note in done.plan.notes if not note.pending}
+        kept = {
+            name: at_s for name, at_s in self._wanted_s.items()
+            if name in wanted or (name in done.view.rows and name not in waiting and not _occupies(done.view.rows[name]))
+        }
+        self._wanted_s = {**dict.fromkeys(wanted, done.begun_s), **kept}
+
+    def _count_outcome(self, one: Carried, done: Pass) -> None:
+        if one.came is not Came.DONE:
+            return
+        match one.action:
+            case Assign(name=name):
+                self._metrics.job_started("queued", max(0.0, done.ended_s - self._wanted_s.pop(name, done.begun_s)))
+            case Conclude(outcome=outcome):
+                self._metrics.job_ended(outcome.value)
+            case CleanUp(leftover=leftover) if leftover.result.record.outcome is Outcome.CANCELLED:
+                self._metrics.job_ended(Outcome.CANCELLED.value)
+
+    def _say_paused(self, view: View) -> None:
+        self._metrics.set_paused(view.paused)
+        if view.paused == self._paused:
+            return
+        self._paused = view.paused
+        if not view.paused:
+            log.info("unpaused", epoch=view.epoch)
+            return
+        why = view.pause.sentence if view.pause is not None else "its record can't be read"
+        log.warning("paused", epoch=view.epoch, why=why, next="nothing is started or cleaned; a cancel or suspend is obeyed")
+
     def _say_alarms(self, alarms: frozenset[str], epoch: int) -> None:
         for alarm in sorted(alarms - self._alarms):
             log.error("alarm", epoch=epoch, why=alarm)
@@ -107,6 +147,18 @@ def _about(action: Action) -> tuple[str, int]:
     if isinstance(action, CleanUp):
         return action.leftover.result.record.uid, action.leftover.result.record.attempt
     return own.uid, own.attempt
+
+
+def _occupies(row: Row) -> bool:
+    return isinstance(row.own, Found) and row.own.record.state in OCCUPYING
+
+
+def _capacity_of(view: View) -> dict[str, Capacity]:
+    loads = loads_of(view.rows.values())
+    return {
+        one.id: Capacity(one.memory, loads.get(one.id, Load()).memory, one.drivers, loads.get(one.id, Load()).drivers)
+        for one in view.members.values()
+    }
 
 
 def _is_hosted(row: Row) -> bool:

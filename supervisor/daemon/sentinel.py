@@ -119,7 +119,7 @@ class Sentinel:
             )
             self._child.send(encode(charges))
         except SupervisorError as error:
-            log.warning("sentinel: %s; a crash now would be noticed only after the session time", error)
+            log.warning("sentinel_not_told", exc_info=error)  # the standard library's logger: the sentinel itself is small
 
 
 def main() -> None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -41,7 +44,10 @@ class Hosted:
         self.work_dir = runtime_dir / "work"
         self.artifacts_dir = runtime_dir / "artifacts"
         self.log_dir = log_dir
+        self.fresh = threading.Event()
+        """Something was started: whoever times starts (``hosting``) looks now."""
         self._launches: dict[str, Launch] = {}
+        self._lock = threading.Lock()
 
     def keys(self) -> frozenset[str]:
         """``<uid>.<attempt>`` of every run directory. An unlistable directory has none to show, and starts nothing."""
@@ -56,14 +62,15 @@ class Hosted:
     def launches(self) -> dict[str, Launch]:
         """What is hosted, by key. An unreadable launch file is left out: the guardian deals with it."""
         keys = self.keys()
-        self._launches = {key: known for key, known in self._launches.items() if key in keys}
-        for key in keys - self._launches.keys():
-            path = self.attempts_dir / key / run_dir.LAUNCH
-            try:
-                self._launches[key] = decode(Launch, path.read_bytes(), str(path))
-            except (OSError, Corrupt):
-                continue
-        return dict(self._launches)
+        with self._lock:
+            self._launches = {key: known for key, known in self._launches.items() if key in keys}
+            for key in keys - self._launches.keys():
+                path = self.attempts_dir / key / run_dir.LAUNCH
+                try:
+                    self._launches[key] = decode(Launch, path.read_bytes(), str(path))
+                except (OSError, Corrupt):
+                    continue
+            return dict(self._launches)
 
     def is_alive(self, key: str) -> bool:
         """Its shim lives, or is about to; a run directory that is only waiting to be removed occupies nothing."""
@@ -93,6 +100,8 @@ class Starter:
         self._hosted = hosted
         self._cgroup_parent = cgroup_parent
         self._metrics = metrics
+        self._room_lock = threading.Lock()
+        self._taking: dict[str, Assignment] = {}
 
     def start(self, given: Assignment, ended_before: str | None = None) -> None:
         """Start the shim of ``given``. ``ended_before``: the cause of the exit that this is a restart after.
@@ -101,13 +110,13 @@ class Starter:
         """
         begun_s = boottime_s()
         key = f"{given.uid}.{given.attempt}"
-        self._check_room(given)
-        launch = self._launch(given, key)
-        directory = self._make_run_dir(key, launch)
-        if directory is None:
-            return
-        shim = self._spawn(directory, launch)
-        self._metrics.job_started("spawn", boottime_s() - begun_s)
+        with self._room(key, given):
+            launch = replace(self._launch(given, key), begun_s=begun_s)
+            directory = self._make_run_dir(key, launch)
+            if directory is None:
+                return
+            shim = self._spawn(directory, launch)
+        self._hosted.fresh.set()
         if ended_before is not None:
             self._metrics.job_restarted(given.name, ended_before)
         log.info(
@@ -115,14 +124,34 @@ class Starter:
             containment="cgroup" if launch.cgroup else "scan", log=launch.log_path,
         )
 
-    def _check_room(self, given: Assignment) -> None:
+    def refused(self, why: Refused) -> None:
+        """For the metrics of this host."""
+        self._metrics.count_refusal(why.cause.value)
+
+    @contextmanager
+    def _room(self, key: str, given: Assignment) -> Iterator[None]:
+        """A place is taken from the look at what is free until the run directory shows it: threads start side by side.
+
+        Raises Refused.
+        """
+        with self._room_lock:
+            self._check_room(key, given)
+            self._taking[key] = given
+        try:
+            yield
+        finally:
+            with self._room_lock:
+                self._taking.pop(key, None)
+
+    def _check_room(self, key: str, given: Assignment) -> None:
         """The leader counts too; this is for a leader that did not know better (DESIGN §8: the agent refuses locally)."""
         capacity = self._settings.supervisor.capacity
-        hosted = self._hosted.launches()
-        others = [launch for key, launch in hosted.items() if self._hosted.is_alive(key)]
+        launches = self._hosted.launches().items()
+        hosted = {other: launch.assignment for other, launch in launches if self._hosted.is_alive(other)}
+        others = [entry for other, entry in (hosted | self._taking).items() if other != key]
         if len(others) >= capacity.drivers:
             raise Refused(Cause.NO_ROOM, f"{self._host} has all its {capacity.drivers} drivers")
-        used = sum(launch.assignment.memory for launch in others)
+        used = sum(entry.memory for entry in others)
         if used + given.memory > capacity.memory_bytes:
             free = max(0, capacity.memory_bytes - used) // 2**20
             raise Refused(Cause.NO_ROOM, f"{self._host} has {free}m free, {given.memory // 2**20}m are needed")

@@ -1,11 +1,13 @@
 """The daemon's life: everything is started in order, watched, and stopped in order. No policy.
 
 Made by ``wiring.daemon``, run by ``spark-supervisor run``. Stopping hands leadership over at once and touches no
-driver: shims go on, and the next supervisor on this host adopts them.
+driver: shims go on, and the next supervisor on this host adopts them. Only with ``supervisor.on_stop: stop_drivers`` they
+are stopped in order first, after this host has left the fleet.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import select
@@ -23,6 +25,7 @@ from supervisor.clock import boottime_s
 from supervisor.daemon.agent import Agent
 from supervisor.daemon.guardian import Guardian
 from supervisor.daemon.hosting import Hosting
+from supervisor.daemon.housekeeping import Housekeeper
 from supervisor.daemon.notify import notify
 from supervisor.daemon.sentinel import Sentinel
 from supervisor.daemon.watchdog import EXIT_CODE, Loop, Watchdog
@@ -64,7 +67,10 @@ class Parts:
     guardian: Guardian
     hosting: Hosting
     contender: Contender
+    housekeeper: Housekeeper
     alone_timeout_s: float
+    stop_drivers: Callable[[Callable[[], bool]], object] | None = None
+    """With ``supervisor.on_stop: stop_drivers``; takes what says that there is no time."""
 
 
 class Supervisor:
@@ -75,6 +81,7 @@ class Supervisor:
         self._assemble = assemble
         self.stopping = threading.Event()
         self._failure: str | None = None
+        self._signals = 0
         self._threads: list[threading.Thread] = []
 
     def run(self) -> int:
@@ -103,6 +110,8 @@ class Supervisor:
         self.stopping.set()
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """The first ends us in order; a second one does not wait for drivers."""
+        self._signals += 1
         self.stopping.set()
 
     def _start(self, parts: Parts) -> None:
@@ -113,6 +122,7 @@ class Supervisor:
         parts.agent.check_alone(parts.alone_timeout_s)
         self._spawn("agent", lambda loop: parts.agent.run(loop.beat), parts.watchdog)
         self._spawn("hosting", lambda loop: parts.hosting.run(loop.beat), parts.watchdog)
+        parts.housekeeper.start()
         parts.contender.start()
         log.info("supervisor_started", supervisor=parts.id, pid=os.getpid(), runtime_dir=str(parts.runtime_dir))
 
@@ -123,13 +133,16 @@ class Supervisor:
         handed_over = parts.contender.stop(STOP_TIMEOUT_S)
         parts.agent.stop()
         parts.hosting.stop()
+        parts.housekeeper.stop()
         for thread in self._threads:
             thread.join(STOP_TIMEOUT_S)
+        if parts.stop_drivers is not None:
+            parts.stop_drivers(lambda: self._signals > 1)
         parts.sentinel.stop()
         parts.server.stop()
         log.info(
             "supervisor_stopped", supervisor=parts.id, handed_over=handed_over, s=round(boottime_s() - begun_s, 2),
-            next="drivers go on under their shims",
+            next="drivers go on under their shims" if parts.stop_drivers is None else "the drivers were stopped in order",
         )
 
     def _spawn(self, name: str, loop: Callable[[Loop], None], watchdog: Watchdog) -> None:
@@ -180,6 +193,23 @@ def take_lock(runtime_dir: Path) -> int:
             f"another supervisor is running with runtime_dir {runtime_dir}; stop it, or choose another directory"
         ) from None
     return descriptor
+
+
+def check_log_dir(log_dir: Path) -> None:
+    """Make it. Raises InvalidInput if it can never be used: every job placed here would be refused, over and over.
+
+    A full or failing disk is no reason to stay away: living drivers are to be adopted all the same (F56).
+    """
+    try:
+        log_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if not os.access(log_dir, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "it cannot be written to")
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            return
+        raise InvalidInput(
+            f"supervisor.log_dir {log_dir} cannot be used ({error.strerror}); create it, or choose another"
+        ) from None
 
 
 def wait_for(what: str, attempt: Callable[[], None], stopping: threading.Event, pause_s: float = 2.0) -> None:

@@ -5,7 +5,7 @@ One per term, in a thread of its own, so that a slow store never delays a pass. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -31,17 +31,18 @@ DELETIONS_MAX = 1_000
 
 
 class Sweeper:
-    """``first_after_s``/``every_s``: when it sweeps (tests shorten them)."""
+    """``paused``: as the leader saw it last. ``first_after_s``/``every_s``: when it sweeps (tests shorten them)."""
 
     def __init__(
         self, term: Term[ZooClient], layout: Layout, crew: Crew, blobs: BlobSweeper, epochs: Blobs, *,
-        first_after_s: float = FIRST_AFTER_S, every_s: float = EVERY_S,
+        paused: Callable[[], bool] = lambda: False, first_after_s: float = FIRST_AFTER_S, every_s: float = EVERY_S,
     ) -> None:
         self._term = term
         self._layout = layout
         self._crew = crew
         self._blobs = blobs
         self._epochs = epochs
+        self._paused = paused
         self._first_after_s = first_after_s
         self._every_s = every_s
 
@@ -66,11 +67,15 @@ class Sweeper:
         if view.paused:
             return 0
         removed = sum(1 for one in to_sweep(listing, view.rows)[:DELETIONS_MAX] if self._delete(one))
-        blobs = len(self._blobs.scan(self._references, lambda: not self._term.over.is_set()))
-        self._epochs.prune_epochs()
+        blobs = len(self._blobs.scan(self._references, self._may_go_on))
+        if self._may_go_on():
+            self._epochs.prune_epochs()
         if removed or blobs:
             log.info("swept", epoch=self._term.epoch, records=removed, blobs=blobs)
         return removed + blobs
+
+    def _may_go_on(self) -> bool:
+        return not self._term.over.is_set() and not self._paused()
 
     def _full_view(self) -> View:
         """Of its own: the listing must be older than the view it is judged by."""

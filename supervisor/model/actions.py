@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from supervisor.model.records import JobRef, Lease, Member, Outcome, Ownership
+from supervisor.model.records import Acceptance, JobRef, Lease, Member, Outcome, Ownership
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import Leftover
@@ -111,8 +111,12 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """At most one action per name. ``alarms``: what a human should look at; ``notes``: why the others wait."""
+    """At most one action per name. ``alarms``: what a human should look at; ``notes``: why the others wait.
+
+    ``waited_out``: the wait after this acceptance of a restored registry is over, which is to be written down.
+    """
 
     actions: tuple[Action, ...]
     notes: tuple[Note, ...] = ()
     alarms: tuple[str, ...] = ()
+    waited_out: Found[Acceptance] | None = None

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from supervisor.model import out_of_memory
+from supervisor.model.out_of_memory import SPARK_EXIT_OOM, WORKER_DIED, Oom
 from supervisor.model.records import Cause, clip
+from supervisor.model.secret import covered
 
 REASON_MAX_BYTES: Final = 400
 SHELL_SIGNAL_BASE: Final = 128
@@ -25,8 +28,8 @@ class Evidence:
 
     ``stop_requested``: in any way, before the exit. ``killed_for``: what we killed it for, with the sentence.
     ``begun``: the application was seen to run; None: it is not of the reporting kind. ``error``: the last ``error``
-    report, or ``""``. ``tail``: the end of the driver's output. ``oom_killed``: did the kernel kill a process of this
-    host (or cgroup) for lack of memory meanwhile (``oom_kill`` of /proc/vmstat or memory.events); None: not known.
+    report, or ``""``. ``tail``: the end of the driver's output. ``oom``: whom the kernel killed for lack of memory
+    meanwhile (``shim.oom``); None: not known.
     """
 
     status: int | None
@@ -36,7 +39,7 @@ class Evidence:
     begun: bool | None = None
     error: str = ""
     tail: str = ""
-    oom_killed: bool | None = None
+    oom: Oom | None = None
 
     @property
     def signal(self) -> int | None:
@@ -60,23 +63,27 @@ class Verdict(NamedTuple):
 
 
 CONFLICT_WORDS: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected")
-MEMORY_WORDS: Final = (
-    "OutOfMemoryError", "MemoryError", "Cannot allocate memory", "There is insufficient memory for the Java",
-)
 NOT_EXECUTABLE_WORDS: Final = ("command not found", "No such file or directory", "Permission denied", "not executable")
 NOT_EXECUTABLE: Final = (126, 127)
 """What a shell exits with when it cannot run a command: spark-submit is a script that looks for Java."""
+
+CRASHED: Final = re.compile(
+    r"A fatal error has been detected by the Java Runtime Environment:\s*\n(?:#\s*\n)*#\s+(Internal Error|SIG\w+)"
+)
+CRASH_FRAME: Final = re.compile(r"# Problematic frame:\s*\n# \S*\s*\[?(\S+?)[+\]\s]")
 
 HINTS: Final = {
     "org.apache.hadoop.fs.s3a.S3AFileSystem not found": "the jars for s3a:// are missing: set spark.s3a_jars",
     'No FileSystem for scheme "s3"': "Spark reads S3 as s3a://",
     "UnsupportedClassVersionError": "Java is too old for this Spark or application",
+    "Could not reserve enough space for": "spark.driver.memory is more than the host, or a limit of it, allows: lower it",
+    "Error: Failed to load class": "the .jar has no such main class: correct class",
     "STREAMING_CHECKPOINT_MISSING_METADATA_FILE": "the checkpoint has lost its metadata file",
     "No AWS Credentials provided": "no AWS credentials in the environment of the supervisor",
     "Unable to load credentials from any": "no AWS credentials in the environment of the supervisor",
     "java.net.BindException": "no free port: raise spark.port.maxRetries or set spark.ui.enabled=false",
 }
-"""Words of the log → what they usually mean, for the end of the sentence."""
+"""Words of the log → what they usually mean, for the beginning of the sentence."""
 
 
 def classify(evidence: Evidence) -> Verdict:
@@ -84,7 +91,7 @@ def classify(evidence: Evidence) -> Verdict:
     for applies, verdict in _TABLE:
         if applies(evidence):
             found = verdict(evidence)
-            return found._replace(reason=clip(found.reason, REASON_MAX_BYTES))
+            return found._replace(reason=clip(covered(found.reason), REASON_MAX_BYTES))
     raise AssertionError("the last row fits everything")
 
 
@@ -103,8 +110,11 @@ def _stopped(e: Evidence) -> Verdict:
 
 
 def _ours(e: Evidence) -> Verdict:
+    """An application that stands still for want of memory is still one that stood still, but the advice is the same."""
     assert e.killed_for is not None
-    return Verdict(*e.killed_for)
+    cause, reason = e.killed_for
+    advice = out_of_memory.said(e.error, e.tail) if cause in (Cause.STALLED, Cause.START_TIMED_OUT) else None
+    return Verdict(cause, f"{reason}; {advice}" if advice else reason)
 
 
 def _conflict(e: Evidence) -> Verdict:
@@ -113,13 +123,28 @@ def _conflict(e: Evidence) -> Verdict:
     return Verdict(Cause.CHECKPOINT_CONFLICT, reason)
 
 
+def _short_of_memory(e: Evidence) -> str | None:
+    """What ran out and which setting to raise, if anything says that it was memory. A word counts more than a counter:
+    it tells whose memory it was. Without any counter a SIGKILL that nobody of ours sent is most likely the kernel's."""
+    said = out_of_memory.said(e.error, e.tail)
+    if said is not None:
+        return said
+    if e.status == SPARK_EXIT_OOM:
+        return f"exit code {SPARK_EXIT_OOM}, Spark's own for it: {out_of_memory.RAISE_BOTH}"
+    if WORKER_DIED.search(e.error) or WORKER_DIED.search(e.tail):
+        return out_of_memory.killed(e.oom, "a Python worker")
+    if e.oom is Oom.TREE:
+        return out_of_memory.killed(e.oom, "a process of the driver")
+    if e.signal != signal.SIGKILL:
+        return None
+    if e.oom is None:
+        return f"{how(e.status)}, as the kernel does when memory is short, unless somebody did it: raise resources.memory"
+    return out_of_memory.killed(e.oom, "the driver" if e.status == -signal.SIGKILL else "its Python process")
+
+
 def _out_of_memory(e: Evidence) -> Verdict:
-    word = e.mentions(MEMORY_WORDS)
-    if word is not None:
-        return Verdict(Cause.OUT_OF_MEMORY, f"out of memory: {told(e) or word}")
-    if e.oom_killed:
-        return Verdict(Cause.OUT_OF_MEMORY, f"killed by the kernel for lack of memory ({how(e.status)})")
-    return Verdict(Cause.OUT_OF_MEMORY, f"{how(e.status)}, as the kernel does when memory is short, unless somebody did it")
+    said = told(e)
+    return Verdict(Cause.OUT_OF_MEMORY, f"{_short_of_memory(e)}; {how(e.status)}" + (f": {said}" if said else ""))
 
 
 def _swallowed(e: Evidence) -> Verdict:
@@ -132,14 +157,24 @@ def _killed(e: Evidence) -> Verdict:
     return Verdict(Cause.KILLED, f"{how(e.status)}, not by the supervisor")
 
 
+def _crashed(e: Evidence) -> Verdict:
+    """The JVM's own last words: which signal, in which library."""
+    crash = CRASHED.search(e.tail)
+    assert crash is not None
+    frame = CRASH_FRAME.search(e.tail)
+    where = f" in {frame[1]}" if frame else ""
+    return Verdict(Cause.KILLED, f"the JVM crashed: {crash[1]}{where} ({how(e.status)}); the driver's log has its report")
+
+
 def _not_executable(e: Evidence) -> Verdict:
     return Verdict(Cause.NOT_STARTED, f"exit code {e.status}: {told(e) or 'a command was not found'}", permanent=True)
 
 
 def _own_failure(e: Evidence) -> Verdict:
-    parts = [how(e.status), told(e)]
     hint = next((hint for word, hint in HINTS.items() if word in e.error or word in e.tail), "")
-    return Verdict(Cause.USER_ERROR, ": ".join(part for part in parts if part) + (f" ({hint})" if hint else ""))
+    said = told(e)
+    advice = f"{hint}; " if hint else ""    # first: a history keeps little more than that
+    return Verdict(Cause.USER_ERROR, f"{advice}{how(e.status)}" + (f": {said}" if said else ""))
 
 
 _TABLE: Final[tuple[tuple[Callable[[Evidence], bool], Callable[[Evidence], Verdict]], ...]] = (
@@ -149,9 +184,9 @@ _TABLE: Final[tuple[tuple[Callable[[Evidence], bool], Callable[[Evidence], Verdi
     (lambda e: e.status == 0 and not e.unbounded, _finished),
     # Then what somebody said, before what the exit code lets us guess.
     (lambda e: e.mentions(CONFLICT_WORDS) is not None, _conflict),
-    (lambda e: e.mentions(MEMORY_WORDS) is not None, _out_of_memory),
+    (lambda e: _short_of_memory(e) is not None, _out_of_memory),
     (lambda e: e.status == 0, _swallowed),
-    (lambda e: e.signal == signal.SIGKILL and e.oom_killed is not False, _out_of_memory),
+    (lambda e: CRASHED.search(e.tail) is not None, _crashed),
     (lambda e: e.signal is not None, _killed),
     (_is_not_executable, _not_executable),
     (lambda _: True, _own_failure),
@@ -174,14 +209,23 @@ _ERROR_LINE: Final = re.compile(
     r"^(?:Exception in thread \"[^\"]*\" |Caused by: |: )?((?:[\w$]+\.)*[\w$]*(?:Error|Exception|Interrupt|Failure)\b.*)$"
 )
 
+_SPARK_TALK: Final = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:INFO|DEBUG|TRACE) ")
+
 
 def told(evidence: Evidence) -> str:
-    """What the application said of its end: its report, else the last line of the log that names an error."""
-    if evidence.error and not evidence.error.startswith("SystemExit"):
+    """What the application said of its end: its report, else the last line of the log that names an error.
+
+    Without either its last words, unless it left by ``sys.exit``; Spark's own talk of an orderly end says nothing.
+    """
+    left = evidence.error.startswith("SystemExit")
+    if evidence.error and not left:
         return evidence.error
-    lines = evidence.tail.splitlines()
+    lines = [line.strip() for line in evidence.tail.splitlines()]
     for line in reversed(lines):
-        match = _ERROR_LINE.match(line.strip())
+        match = _ERROR_LINE.match(line)
         if match:
             return match[1]
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    if left:
+        words = evidence.error.partition(": exit ")[2]
+        return "the application called sys.exit" if words.lstrip("-").isdigit() else words
+    return next((line for line in reversed(lines) if line and not _SPARK_TALK.match(line)), "")

@@ -41,4 +41,5 @@ class Launch:
     log_max_bytes: int = 64 * 1024 * 1024
     log_keep: int = 5
     cgroup: str | None = None
+    begun_s: float = 0.0        # BOOTTIME when the agent took the assignment up; 0: not known
     extra: dict[str, Any] = field(default_factory=dict)

@@ -2,6 +2,8 @@
 
 Light on purpose (stdlib only): a shim imports this, and its memory counts once per job. Encoded and decoded by
 ``registry.codec``; ``extra`` keeps fields written by a newer version, so that rewriting a record loses nothing (F59).
+A reference that becomes a result, and comes back from it, takes its ``extra`` along: a field that is to be new must mean
+the same, and have the same type, in every record that has one of its name.
 Times named ``*_at`` are ISO 8601 UTC strings for display; no decision uses them.
 """
 
@@ -9,9 +11,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from supervisor.model.restart import RestartPolicy
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def _of_a_newer_version(cls: type[Word], value: object) -> Word | None:
+    """A word that this version does not know, kept as it is: it tells humans something and decides nothing.
+
+    Only for enums of which an unknown word is harmless: a new cause of exit or phase of a start, written by a newer shim,
+    must not make its job's records unreadable for an older leader (F59). States and outcomes stay strict.
+    """
+    if not isinstance(value, str):
+        return None
+    word = str.__new__(cls, value)
+    word._name_ = word._value_ = value
+    return word
 
 
 class Desired(StrEnum):
@@ -52,6 +69,10 @@ class Phase(StrEnum):
     RUNNING = "running"      # first batch committed, or up for 10 s without a query
     STOPPING = "stopping"    # an orderly stop is under way
 
+    @classmethod
+    def _missing_(cls, value: object) -> Phase | None:
+        return _of_a_newer_version(cls, value)
+
 
 class Cause(StrEnum):
     """Why an attempt ended, or why a host refused to start it."""
@@ -72,12 +93,32 @@ class Cause(StrEnum):
     BAD_ARTIFACT = "bad_artifact"                # refused: spec or application missing or altered
     NO_SPARK = "no_spark"                        # refused: Spark or Java not found
     NO_ROOM = "no_room"                          # refused: the host is full
+    NO_ACCESS = "no_access"                      # refused: the store refused the host's credentials
+
+    @classmethod
+    def _missing_(cls, value: object) -> Cause | None:
+        return _of_a_newer_version(cls, value)
+
+
+class StopMode(StrEnum):
+    """How a driver that was asked to stop ended (in the tombstone)."""
+
+    BATCH_BOUNDARY = "batch_boundary"    # by itself, after the batch of each query was committed
+    SIGTERM = "sigterm"
+    SIGKILL = "sigkill"
+
+    @classmethod
+    def _missing_(cls, value: object) -> StopMode | None:
+        return _of_a_newer_version(cls, value)
 
 
 PERMANENT_CAUSES = frozenset({Cause.BAD_ARTIFACT, Cause.NO_SPARK, Cause.NOT_STARTED})
 """Trying again cannot help: the job shows ``quarantined`` until ``resume`` or ``restart``."""
 
-UNCHARGED_CAUSES = frozenset({Cause.LOST, Cause.SHIM_DIED, Cause.LEASE_EXPIRED, Cause.NO_ROOM})
+HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS})
+"""Refused by this host for now: another one may take it."""
+
+UNCHARGED_CAUSES = frozenset({Cause.LOST, Cause.SHIM_DIED, Cause.LEASE_EXPIRED}) | HOST_CAUSES
 """Not the job's fault: counts for the back-off, not for the restart budget (DESIGN §8)."""
 
 PLANNED_CAUSES = frozenset({Cause.STOPPED, Cause.FINISHED})
@@ -152,6 +193,7 @@ class Terms:
     start_timeout_s: float
     checkpoint: str | None
     restart: RestartPolicy
+    driver_memory: int = 0      # bytes of spark.driver.memory to begin with, where restart.memory_step may raise it
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -186,11 +228,14 @@ class Ownership:
     supervisor: str = ""
     host: str = ""
     memory: int = 0                       # bytes that the attempt occupies on its supervisor
+    driver_memory: int = 0                # bytes that spark.driver.memory is set to; 0: as the spec says
+    raised: int = 0                       # how often it was raised after out_of_memory (restart.memory_step)
     claims: int = 0                       # claimed attempts of this uid so far
     cause: Cause | None = None
     reason: str = ""                      # one sentence for humans
     permanent: bool = False               # of an exit: do not try again until resume or restart
     exit_code: int | None = None
+    stop_mode: StopMode | None = None     # of an exit: how a requested stop was carried out
     ran_s: float = 0.0                    # how long the exited attempt had a driver (boottime)
     failures: int = 0                     # consecutive failures before this attempt, for the back-off
     charged: int = 0                      # of these, those that count against the budget
@@ -226,9 +271,54 @@ class Progress:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
+class QueryState(StrEnum):
+    """What a query of a running application does, by its last word; the most urgent first."""
+
+    STALLED = "stalled"          # silent for ``stall_timeout``: the attempt is being ended for it
+    FAILED = "failed"            # ended with an error, and the application lives on
+    ACTIVE = "active"
+    IDLE = "idle"                # it has caught up and waits for data, or for its next trigger
+    TERMINATED = "terminated"    # ended without an error
+
+    @classmethod
+    def _missing_(cls, value: object) -> QueryState | None:
+        return _of_a_newer_version(cls, value)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProgress:
+    """One query of an application that may have several. ``at``: its last sign of life. Units as in ``Progress``."""
+
+    query: str | None = None
+    id: str | None = None
+    state: QueryState = QueryState.ACTIVE
+    batch_id: int | None = None
+    input_rows_per_s: float | None = None
+    processed_rows_per_s: float | None = None
+    batch_ms: float | None = None
+    lag: float | None = None
+    at: str | None = None
+    error: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StartTimes:
+    """How long the phases of a start took, in seconds of the host's BOOTTIME; None: not (yet) known. Each begins where the
+    one before ended: taken up by the host → exec of the driver → its SparkSession → its first committed batch."""
+
+    spawn_s: float | None = None
+    session_s: float | None = None
+    first_batch_s: float | None = None
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """/lease/<name>: set by the claim and each renewal; version and mzxid of the znode tell one from the next."""
+    """/lease/<name>: set by the claim and each renewal; version and mzxid of the znode tell one from the next.
+
+    ``since``: when it was claimed; once its phase is ``running`` or ``stopping``: when that began.
+    """
 
     name: str
     uid: str
@@ -241,6 +331,11 @@ class Lease:
     since: str
     progress: Progress | None = None
     renewals: int = 0
+    queries: tuple[QueryProgress, ...] = ()
+    more_queries: int = 0       # that found no room in ``queries``
+    ran_s: float = 0.0          # for how long there was a driver, by the shim's BOOTTIME, when this was sent
+    start: StartTimes | None = None
+    silence_s: float | None = None          # since the last sign of life of a query, when this was sent; None: no query yet
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -256,6 +351,7 @@ class Assignment:
     own_version: int
     spec: BlobRef
     memory: int
+    driver_memory: int = 0      # bytes for spark.driver.memory; 0: as the spec says
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -304,17 +400,25 @@ class EpochRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeaderHint:
-    """/leader (ephemeral): who leads, for humans and clients. Never a fence."""
+    """/leader (ephemeral): who leads, for humans and clients. Never a fence.
+
+    ``distrust``: why this leader does nothing to this registry (I10), or None; agents start nothing meanwhile.
+    """
 
     supervisor: str
     epoch: int
     address: str
+    distrust: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """/supervisors/<id> (ephemeral): a supervisor that can host drivers."""
+    """/supervisors/<id> (ephemeral): a supervisor that can host drivers.
+
+    ``distrust``: why it starts nothing from this registry (I10), by what it remembers itself, or None. ``log_dir``: where
+    the output of its drivers is, on its host.
+    """
 
     id: str
     host: str
@@ -325,6 +429,58 @@ class Member:
     starting: int
     software: str
     since: str
+    distrust: str | None = None
+    log_dir: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """/accepted: an operator has accepted a registry that was restored to an older state (``coord.trust``).
+
+    ``epoch``: its number, above all terms that the registry or the store knew of; the store has it under this number.
+    ``wait_s``: for how long nothing is started after a leader's first sight of it, since drivers of the lost state may
+    live. ``waited``: a leader has waited for so long, or the operator has stated that no driver runs.
+    """
+
+    id: str
+    epoch: int
+    by: str
+    at: str
+    wait_s: float
+    waited: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """/pause: while it exists, whatever is in it, the leader acts on nothing and no host starts anything."""
+
+    by: str                     # <user>@<host> of the command
+    at: str
+    reason: str
+    op: str
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        why = f" ({self.reason})" if self.reason else ""
+        return f"paused by {self.by} since {self.at}{why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """/switchover: a planned hand-over that somebody asked for. In force only while /epoch is ``epoch``.
+
+    It stays until the next leader has acted, which removes it: by that the command knows that all is done.
+    """
+
+    epoch: int                  # of the term that is to end
+    leader: str                 # who leads it
+    to: str | None              # who shall lead next; None: anybody else
+    by: str
+    at: str
+    op: str
     extra: dict[str, Any] = field(default_factory=dict)
 
 

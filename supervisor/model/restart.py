@@ -30,7 +30,10 @@ RECENT_KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """Durations in seconds; ``jitter`` a fraction of the delay (0 … 1); ``attempts`` None = no limit."""
+    """Durations in seconds; ``jitter`` a fraction of the delay (0 … 1); ``attempts`` None = no limit.
+
+    ``memory_step``, ``memory_max`` (bytes): driver memory after ``out_of_memory``, see ``driver_memory``; None: as it is.
+    """
 
     strategy: Strategy = Strategy.EXPONENTIAL
     initial_s: float = 1.0
@@ -39,6 +42,8 @@ class RestartPolicy:
     reset_after_s: float = 600.0
     attempts: int | None = None
     on_exhausted: OnExhausted = OnExhausted.FAIL
+    memory_step: float | None = None
+    memory_max: int | None = None
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -61,14 +66,15 @@ def account(
 
     ``failures``, ``charged``, ``recent_s``: as they stood when the attempt was assigned; ``recent_s`` (failure-rate only):
     how long before the latest exit each charged failure within ``reset_after`` was, oldest first. ``ran_s``: how long the
-    driver lived. ``failed``: the exit was not planned. ``counts``: it is charged to the budget (a lost attempt is not).
+    driver lived. ``failed``: the exit was not planned; a planned one (a move, a host that goes down) is no failure, and no
+    reset either. ``counts``: it is charged to the budget (a lost attempt is not).
     ``seed``: makes the jitter differ between jobs and attempts while staying the same on every leader.
     """
-    if not failed:
-        return Account(0, 0, (), 0.0, False)
     if ran_s >= policy.reset_after_s:
         failures, charged, recent_s = 0, 0, ()
     recent_s = _aged(policy, recent_s, ran_s)
+    if not failed:
+        return Account(failures, charged, recent_s, 0.0, exhausted=False)
     failures += 1
     if counts:
         charged += 1
@@ -86,6 +92,11 @@ def _aged(policy: RestartPolicy, recent_s: tuple[float, ...], ran_s: float) -> t
         return ()
     passed_s = ran_s + policy.initial_s * (1 - _jitter(policy))
     return tuple(round(age_s + passed_s, 2) for age_s in recent_s if 0 <= age_s + passed_s < policy.reset_after_s)
+
+
+def delay_after(policy: RestartPolicy, failures: int, seed: str) -> float:
+    """The back-off in seconds after that many consecutive failures; ``seed`` as in ``account``. For display."""
+    return _delay_s(policy, failures, seed)
 
 
 def _delay_s(policy: RestartPolicy, failures: int, seed: str) -> float:

@@ -9,13 +9,22 @@ then nobody could tell a text with a dollar sign from a reference. Pure; resolvi
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from supervisor.errors import InvalidInput
 
 _REFERENCE = re.compile(r"\$\{(env|file):(.*)\}", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
+"""Spark's own pattern (``spark.redaction.regex``), and the spelling of environment variables."""
+_NAMED = re.compile(
+    r"(?i)((?:secret|password|passwd|pwd|token|(?:access|api)[._-]?key)[\w.-]*[\"']?(?: ?= ?|: ?)[\"']?)[^\s,;&\"'|()]{3,}"
+)
+_IN_URL = re.compile(r"(?<=://)([^\s/:@]*):[^\s/@]+@")
+REDACTED = "*********(redacted)"
 
 
 class SecretSource(StrEnum):
@@ -44,3 +53,43 @@ def secret_reference(value: str) -> SecretRef | None:
     if source is SecretSource.FILE and (not where.startswith("/") or not where.isprintable() or "}" in where):
         raise InvalidInput("a secret reference ${file:/path} needs an absolute path")
     return SecretRef(source, where)
+
+
+def redacted(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """``spec`` as JSON has it, for people: values that look like secrets are covered, references to secrets are not.
+
+    In ``conf`` as Spark's own pages do it (by key or value), in ``env`` by name, in ``args`` what an option so named gets.
+    """
+    shown = dict(spec)
+    if isinstance(spec.get("conf"), Mapping):
+        shown["conf"] = {k: REDACTED if _looks_secret(k, v) or _looks_secret(v, v) else v for k, v in spec["conf"].items()}
+    if isinstance(spec.get("env"), Mapping):
+        shown["env"] = {k: REDACTED if _looks_secret(k, v) else v for k, v in spec["env"].items()}
+    if isinstance(spec.get("args"), Sequence) and not isinstance(spec["args"], str):
+        shown["args"] = _redacted_args(spec["args"])
+    return shown
+
+
+def covered(text: str) -> str:
+    """``text`` of an application or of Spark, to be kept where everybody can read it: what looks like a secret is covered.
+
+    What follows a name like ``password=``, and the password in a URL. A safeguard, no promise: prose can hide anything.
+    """
+    return _IN_URL.sub(rf"\1:{REDACTED}@", _NAMED.sub(rf"\1{REDACTED}", text))
+
+
+def _looks_secret(word: object, value: object) -> bool:
+    return isinstance(word, str) and bool(_SECRET.search(word)) and not (
+        isinstance(value, str) and _REFERENCE.fullmatch(value)
+    )
+
+
+def _redacted_args(args: Sequence[Any]) -> list[Any]:
+    shown: list[Any] = []
+    covers = False
+    for arg in args:
+        option, equals, value = arg.partition("=") if isinstance(arg, str) else ("", "", "")
+        named = option.startswith("-") and _looks_secret(option, value)
+        shown.append(REDACTED if covers else f"{option}={REDACTED}" if named and equals else arg)
+        covers = named and not equals
+    return shown

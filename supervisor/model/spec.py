@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from supervisor.errors import Corrupt, InvalidInput
+from supervisor.model import driver_memory
 from supervisor.model.records import Terms
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.spec_fields import (
@@ -45,6 +46,10 @@ CHECKPOINT_PLACEHOLDER: Final = "{checkpoint}"
 
 _CONF_TWINS: Final = {"spark.jars": "jars", "spark.jars.packages": "packages", "spark.submit.pyFiles": "py_files"}
 """Given as a key of the spec *and* as a property, one of the two would be dropped by spark-submit without a word."""
+
+_ADDED_LATER: Final = (("restart", "memory_step"), ("restart", "memory_max"))
+"""Keys that version 0.1 does not know: written only where they say something, so that its agents can read the others, and
+a spec that was submitted with it is still the same spec."""
 
 _SECRET_WORDS: Final = ("password", "passwd", "secret", "token", "access.key", "access_key", "api_key", "credential")
 
@@ -109,6 +114,23 @@ class JobSpec(Section):
                 raise ValueError(f"{twin} and conf {key} are both given, and Spark would drop one; use {twin} alone")
         return self
 
+    @model_validator(mode="after")
+    def _memory_can_be_raised(self) -> JobSpec:
+        most = self.restart.memory_max_bytes
+        if most is None:
+            return self
+        begins_with = self.driver_memory_bytes()
+        if not begins_with:
+            said = self.conf[driver_memory.PROPERTY]
+            raise ValueError(f"restart.memory_step raises conf {driver_memory.PROPERTY}, which is no size ({said[:40]!r})")
+        had = driver_memory.as_spark_size(begins_with)
+        where = f"conf {driver_memory.PROPERTY}" if driver_memory.PROPERTY in self.conf else "resources.memory"
+        if begins_with < driver_memory.LEAST_BYTES:
+            raise ValueError(f"restart.memory_step begins with {had} ({where}), and Spark needs 450m at least; raise that")
+        if most <= begins_with:
+            raise ValueError(f"restart.memory_max is not above the {had} that the driver begins with ({where}); raise it")
+        return self
+
     def terms(self) -> Terms:
         """What the leader must know, for the job's reference. ``checkpoint`` as written, not normalised."""
         return Terms(
@@ -120,7 +142,13 @@ class JobSpec(Section):
             start_timeout_s=self.health.start_timeout_s,
             checkpoint=self.checkpoint,
             restart=self.restart_policy(),
+            driver_memory=self.driver_memory_bytes() if self.restart.memory_step is not None else 0,
         )
+
+    def driver_memory_bytes(self) -> int:
+        """What ``restart.memory_step`` begins with: spark.driver.memory of conf, else all that the job declares."""
+        said = self.conf.get(driver_memory.PROPERTY)
+        return self.resources.memory_bytes if said is None else driver_memory.spark_size_bytes(said) or 0
 
     def restart_policy(self) -> RestartPolicy:
         restart = self.restart
@@ -132,6 +160,8 @@ class JobSpec(Section):
             reset_after_s=restart.reset_after_s,
             attempts=restart.attempts,
             on_exhausted=OnExhausted(restart.on_exhausted),
+            memory_step=restart.memory_step,
+            memory_max=restart.memory_max_bytes,
         )
 
     def application_args(self) -> tuple[str, ...]:
@@ -159,6 +189,9 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
 def canonical_json(spec: JobSpec) -> bytes:
     """All keys, sorted, without spaces, in UTF-8: equal specs have equal bytes. ``from_canonical`` reads them back."""
     body = {**spec.model_dump(mode="json", by_alias=True), "v": SPEC_VERSION}
+    for section, key in _ADDED_LATER:
+        if body[section][key] is None:
+            del body[section][key]
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 

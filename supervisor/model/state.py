@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from supervisor.model.records import (
     PLANNED_CAUSES,
@@ -20,6 +21,8 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Phase,
+    QueryProgress,
+    QueryState,
     Result,
 )
 from supervisor.model.restart import Account, account
@@ -77,9 +80,23 @@ def state_of(ref: Seen[JobRef], own: Seen[Ownership], lease: Seen[Lease]) -> Sho
     return Shown(JobState.PENDING, "waiting for the leader to place it")
 
 
+HOW_FAR: Final[dict[Phase, str]] = {
+    Phase.CLAIMED: "its process starts",
+    Phase.BEGUN: "the application runs, Spark is not up yet",
+    Phase.SESSION: "Spark is up, no query yet",
+    Phase.QUERY: "a query prepares its first batch",
+}
+"""What an attempt is at, for people who never heard of phases."""
+
+
 def state_of_ended(result: Result) -> Shown:
     """The state of a uid with a terminal result."""
     return Shown(ENDED[result.outcome], result.reason)
+
+
+def next_attempt(job: JobRef, own: Ownership) -> int:
+    """Number of the next attempt of ``job``: never reused within its uid, also not after an un-assignment."""
+    return own.attempt + 1 if own.uid == job.uid else 1
 
 
 def account_of(job: JobRef, own: Ownership) -> Account:
@@ -92,17 +109,34 @@ def account_of(job: JobRef, own: Ownership) -> Account:
 
 
 def history_of(ref: JobRef | None, own: Ownership | None, result: Result | None, uid: str) -> tuple[Entry, ...]:
-    """What happened to ``uid``, oldest first: from the ownership, what the user last changed, and the result."""
-    entries: list[Entry] = []
-    if ref is not None:
-        entries += [Entry(ref.submitted_at, "submitted"), ref.changed]
-    if own is not None and own.uid == uid:
-        entries += own.history
+    """What happened to ``uid``, oldest first: from the ownership, what the user last changed, and the result.
+
+    What is about an attempt keeps the records' own order, since its times come from the clocks of several hosts. What a
+    user did is put among it by its time: the ownership takes it over only with the next assignment.
+    """
+    entries = list(own.history) if own is not None and own.uid == uid else []
     if result is not None:
-        entries += [Entry(result.submitted_at, "submitted")] if result.submitted_at else []
-        entries += result.history
-    unique = {(entry.at, entry.event): entry for entry in entries}
-    return tuple(sorted(unique.values(), key=lambda entry: entry.at))
+        entries = [entry for entry in result.history if not _holds(entries, entry)] + entries
+    told = [ref.changed] if ref is not None and ref.changed.event != "submitted" else []
+    submitted_at = ref.submitted_at if ref is not None else result.submitted_at if result is not None else ""
+    told += [Entry(submitted_at, "submitted")] if submitted_at else []
+    ordered = [entry for entry in entries if entry.attempt]
+    by_user = [entry for entry in entries if not entry.attempt]
+    by_user += [entry for entry in told if not _holds(entries, entry)]
+    for entry in sorted(by_user, key=lambda entry: entry.at, reverse=True):
+        later = (n for n, other in enumerate(ordered) if other.at > entry.at)
+        ordered.insert(next(later, len(ordered)), entry)
+    return tuple(ordered)
+
+
+def last_exit_of(history: tuple[Entry, ...]) -> Entry | None:
+    """The newest end of an attempt, whatever came after it; its event is the cause."""
+    causes = {cause.value for cause in Cause}
+    return next((entry for entry in reversed(history) if entry.attempt and entry.event in causes), None)
+
+
+def _holds(entries: list[Entry], entry: Entry) -> bool:
+    return any((other.at, other.event) == (entry.at, entry.event) for other in entries)
 
 
 def _not_yet_owned(job: JobRef, own: Ownership) -> Shown:
@@ -121,10 +155,25 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
         return Shown(JobState.STARTING, f"claimed on {own.host}")
     phase = lease.record.phase
     if phase is Phase.RUNNING:
-        return Shown(JobState.RUNNING, f"running on {own.host}")
+        return Shown(JobState.RUNNING, f"running on {own.host}{_unproven(own, lease.record)}{_failed_query(lease.record)}")
     if phase is Phase.STOPPING:
         return Shown(JobState.STOPPING, "its driver is being stopped")
-    return Shown(JobState.STARTING, f"starting on {own.host}: {phase.value}")
+    return Shown(JobState.STARTING, f"starting on {own.host}: {HOW_FAR.get(phase, phase.value)}")
+
+
+def _unproven(own: Ownership, lease: Lease) -> str:
+    """Up for 10 s is running, too; but after failures it is no sign that this attempt fares better."""
+    return f", no batch yet; {own.failures} failed before" if own.failures and lease.progress is None else ""
+
+
+def failed_query(lease: Lease) -> QueryProgress | None:
+    """A query that has ended with an error while its application lives on: half a job, which nobody else would tell of."""
+    return next((query for query in lease.queries if query.state is QueryState.FAILED), None)
+
+
+def _failed_query(lease: Lease) -> str:
+    failed = failed_query(lease)
+    return "" if failed is None else f"; query {failed.query or failed.id} has failed: {failed.error}"
 
 
 def _of_exited(job: JobRef, own: Ownership) -> Shown:

@@ -52,13 +52,17 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What ZooKeeper says about a znode. ``mzxid`` is unique per change, also across a delete and re-create."""
+    """What ZooKeeper says about a znode. ``mzxid`` is unique per change, also across a delete and re-create.
+
+    ``modified_at_s``: wall time of the server that led then, for display only; 0: not known.
+    """
 
     version: int
     mzxid: int
     czxid: int = 0
     ephemeral_owner: int = 0
     children: int = 0
+    modified_at_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

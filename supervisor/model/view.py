@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from supervisor.model.records import CheckpointClaim, JobRef, Lease, Member, Ownership, Result
-from supervisor.model.seen import Found, Seen
+from supervisor.model.records import Acceptance, CheckpointClaim, Handover, JobRef, Lease, Member, Ownership, Pause, Result
+from supervisor.model.seen import Found, Seen, Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,38 @@ class Row:
         uid = self.ref.record.uid if isinstance(self.ref, Found) else None
         return any(left.result.record.uid == uid for left in self.leftovers)
 
+    @property
+    def is_listed(self) -> bool:
+        """Registered, or unreadable. A name whose records only say that it has ended is not."""
+        return self.ref is not None or isinstance(self.own, Unreadable) or bool(self.flaws)
+
+    @property
+    def lease_of_owner(self) -> Lease | None:
+        """The lease, if it is readable and of the very claim that /own is about."""
+        if self.lease is None or not isinstance(self.lease.seen, Found) or not isinstance(self.own, Found):
+            return None
+        lease, own = self.lease.seen.record, self.own.record
+        return lease if (lease.uid, lease.attempt, lease.claim) == (own.uid, own.attempt, own.claim) else None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptanceSight:
+    """The latest acceptance of a restored registry. ``since_zxid``: of its commit; what has a lower one was written in
+    the lost state, or before. ``first_seen_s``: after the response arrived that first showed it to this observer."""
+
+    seen: Found[Acceptance] | Unreadable
+    since_zxid: int
+    first_seen_s: float
+
 
 @dataclass(frozen=True, slots=True)
 class View:
     """``errors``: what could not be read; a name that an error concerns has a flaw in its row, and is left alone.
 
     ``distrust``: why this registry must not be acted upon at all (I10), or None. ``recorded``: this term's epoch is in
-    the store; until then nothing is started or cleaned.
+    the store; until then nothing is started or cleaned. ``paused``: there is a /pause, whatever is in it; ``pause``: what
+    is in it. ``wish``: the latest planned hand-over that was asked for, in force or not. ``accepted``: None if nothing was
+    ever restored and accepted here.
     """
 
     rows: Mapping[str, Row]
@@ -70,5 +95,13 @@ class View:
     epoch: int
     recorded: bool = True
     paused: bool = False
+    pause: Pause | None = None
+    wish: Seen[Handover] = None
+    accepted: AcceptanceSight | None = None
     distrust: str | None = None
     errors: tuple[str, ...] = field(default=())
+
+    @property
+    def accepted_zxid(self) -> int:
+        """What has a lower one was written before the latest acceptance of a restored registry; 0: there is none."""
+        return self.accepted.since_zxid if self.accepted is not None else 0

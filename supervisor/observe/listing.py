@@ -19,7 +19,7 @@ from supervisor.model.records import LEASED, OCCUPYING, Cause, JobRef, Lease, Ou
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import JobState, Shown, account_of, state_of, state_of_ended
 from supervisor.model.transaction import Node, Reads
-from supervisor.model.view import LeaseSight, Row, View
+from supervisor.model.view import AcceptanceSight, LeaseSight, Row, View
 from supervisor.registry.ids import name_suffix
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen, seen_all
@@ -76,7 +76,7 @@ def take_rows(
 
     ``every_uid``: all that is kept, cancelled and finished ones included. ``reasons``: name → why it is pending.
     """
-    rows = [row_of(row, wall_now_s, reasons.get(name)) for name, row in view.rows.items() if _is_listed(row)]
+    rows = [row_of(row, wall_now_s, reasons.get(name)) for name, row in view.rows.items() if row.is_listed]
     live = {row.uid for row in rows}
     results = _all_results(zoo, layout) if every_uid else _newest_results(zoo, layout, view)
     names = {name_suffix(name): name for name in view.rows}
@@ -84,10 +84,6 @@ def take_rows(
         if uid not in live and (every_uid or not _is_hidden(result)):
             rows.append(row_of_result(uid, result, names.get(uid.rpartition("-")[2])))
     return sorted(rows, key=lambda row: (row.name or "", row.uid not in live, _newest_first(row.uid)))
-
-
-def _is_listed(row: Row) -> bool:
-    return row.ref is not None or isinstance(row.own, Unreadable) or bool(row.flaws)
 
 
 def _is_hidden(result: Seen[Result]) -> bool:
@@ -102,6 +98,15 @@ def _newest_results(zoo: Zoo, layout: Layout, view: View) -> dict[str, Seen[Resu
     """Of names without a reference. Older failed uids are history: nothing can be done about them any more."""
     owns = [row.own.record for row in view.rows.values() if row.ref is None and isinstance(row.own, Found)]
     return _results(zoo, layout, [own.newest_uid or own.uid for own in owns if own.newest_uid or own.uid])
+
+
+def newest_results(zoo: Zoo, layout: Layout, view: View) -> list[tuple[str, str, Seen[Result]]]:
+    """(name, uid, result) of names without a reference whose newest uid failed, or can't be read."""
+    names = {name_suffix(name): name for name in view.rows}
+    found = _newest_results(zoo, layout, view)
+    return [
+        (names.get(uid.rpartition("-")[2], uid), uid, result) for uid, result in found.items() if not _is_hidden(result)
+    ]
 
 
 def _results(zoo: Zoo, layout: Layout, uids: Sequence[str]) -> dict[str, Seen[Result]]:
@@ -151,6 +156,17 @@ def read_job(zoo: Zoo, layout: Layout, name: str) -> OneJob | None:
     return None if result is None else OneJob(row, result, uid)
 
 
+def read_ended(zoo: Zoo, layout: Layout, row: Row) -> list[OneJob]:
+    """The ended uids of the name of ``row`` that are kept, oldest first (a uid begins with its time)."""
+    suffix = name_suffix(row.name)
+    uids = sorted(uid for uid in zoo.children(layout.results) or () if uid.endswith(f"-{suffix}"))
+    results = _results(zoo, layout, uids)
+    return [
+        OneJob(row, result, uid) for uid, result in results.items()
+        if not isinstance(result, Found) or result.record.name == row.name
+    ]
+
+
 def job_row(job: OneJob, wall_now_s: float, why: str | None = None) -> JobRow:
     """The row of ``show``; ``why``: it is pending."""
     if job.result is not None:
@@ -172,48 +188,46 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None) -> JobRow:
     if not isinstance(row.ref, Found):
         return JobRow(row.name, state=shown.state.value, reason=shown.reason)
     job = row.ref.record
-    base = JobRow(
-        name=row.name, uid=job.uid, revision=job.revision, desired=job.desired.value, state=shown.state.value,
-        reason=shown.reason, checkpoint=job.terms.checkpoint, since=job.changed.at,
-    )
+    base: dict[str, Any] = {
+        "name": row.name, "uid": job.uid, "revision": job.revision, "desired": job.desired.value,
+        "checkpoint": job.terms.checkpoint, "since": job.changed.at,
+    }
     if not isinstance(row.own, Found):
-        return base
+        return JobRow(**base, state=shown.state.value, reason=shown.reason)
     next_at_s = _next_attempt_s(job, row.own.record) if shown.state is JobState.BACKOFF else None
     if next_at_s is not None and next_at_s <= wall_now_s:
         shown = Shown(JobState.PENDING, f"to be started again: {row.own.record.reason}")
     if shown.state is JobState.PENDING and why is not None:
         shown = Shown(JobState.PENDING, why)
-    base = replace(
-        base, state=shown.state.value, reason=shown.reason, restarts=0, failures=0,
-        next_attempt_at=None if next_at_s is None else wall_iso(next_at_s),
-    )
-    return _with_own(base, job, row.own.record, lease)
+    return JobRow(**{
+        **base, "state": shown.state.value, "reason": shown.reason, "restarts": 0, "failures": 0,
+        "next_attempt_at": None if next_at_s is None else wall_iso(next_at_s),
+        **_of_own(job, row.own.record, row.lease_of_owner),
+    })
 
 
-def _with_own(base: JobRow, job: JobRef, own: Ownership, lease: Seen[Lease]) -> JobRow:
-    """What the ownership and the lease add, if they are about this uid."""
+def _of_own(job: JobRef, own: Ownership, lease: Lease | None) -> dict[str, Any]:
+    """What the ownership and the lease add, if they are about this uid. (A copy of a row for each step costs more than
+    all the rest of a list of 10,000 jobs.)"""
     if own.uid != job.uid:
-        return base
+        return {}
     changes = [entry.at for entry in own.history[-1:]]
-    known = replace(
-        base, attempt=own.attempt or None, restarts=max(0, own.claims - 1), failures=_failures(job, own),
-        since=max([job.changed.at, *changes]),
-    )
+    known: dict[str, Any] = {
+        "attempt": own.attempt or None, "restarts": max(0, own.claims - 1), "failures": _failures(job, own),
+        "since": max([job.changed.at, *changes]),
+    }
     if own.state not in OCCUPYING:
         return known
-    known = replace(known, supervisor=own.supervisor or None, host=own.host or None)
-    if own.state not in LEASED or not isinstance(lease, Found) or not _is_of(lease.record, own):
+    known |= {"supervisor": own.supervisor or None, "host": own.host or None}
+    if own.state not in LEASED or lease is None:
         return known
-    driver = lease.record.driver
-    since = lease.record.since if own.state is OwnState.CLAIMED and lease.record.since else known.since
-    return replace(
-        known, driver_pid=driver.pid, shim_pid=driver.shim_pid, started_at=driver.started_at, since=since,
-        progress=lease.record.progress,
-    )
-
-
-def _is_of(lease: Lease, own: Ownership) -> bool:
-    return (lease.uid, lease.attempt, lease.claim) == (own.uid, own.attempt, own.claim)
+    driver = lease.driver
+    if own.state is OwnState.CLAIMED and lease.since:
+        known["since"] = lease.since
+    return known | {
+        "driver_pid": driver.pid, "shim_pid": driver.shim_pid, "started_at": driver.started_at,
+        "progress": lease.progress,
+    }
 
 
 def _failures(job: JobRef, own: Ownership) -> int:
@@ -258,20 +272,65 @@ def row_of_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
     )
 
 
-def aged(view: View, now_s: float, wall_now_s: float) -> View:
+def aged(view: View, now_s: float, wall_now_s: float, changed: Mapping[str, Changed] = MappingProxyType({})) -> View:
     """``view`` of an observer that has just begun, as one would have it that saw each exit when it happened.
 
-    For the reasons of ``list`` only: a fresh look would take every back-off for one that begins now.
+    For ``list`` and ``explain`` only: a fresh look would take every back-off for one that begins now. ``changed``: what
+    ``changes_of`` read, so that assignments and silent leases have their age too.
     """
-    rows = {name: _aged(row, now_s, wall_now_s) for name, row in view.rows.items()}
-    return replace(view, rows=MappingProxyType(rows))
+    rows = {name: _aged(row, now_s, wall_now_s, changed.get(name)) for name, row in view.rows.items()}
+    return replace(view, rows=MappingProxyType(rows), accepted=_aged_acceptance(view.accepted, now_s, wall_now_s))
 
 
-def _aged(row: Row, now_s: float, wall_now_s: float) -> Row:
-    if not isinstance(row.own, Found) or row.own.record.state is not OwnState.EXITED:
+def _aged_acceptance(sight: AcceptanceSight | None, now_s: float, wall_now_s: float) -> AcceptanceSight | None:
+    """As if the leader had seen it at once."""
+    if sight is None or not isinstance(sight.seen, Found):
+        return sight
+    try:
+        at_s = datetime.fromisoformat(sight.seen.record.at).timestamp()
+    except ValueError:
+        return sight
+    return replace(sight, first_seen_s=now_s - max(0.0, wall_now_s - at_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """When ZooKeeper last changed ownership and lease of a name, by its own wall clock; None: not known."""
+
+    own_at_s: float | None
+    lease_at_s: float | None
+
+
+def changes_of(zoo: Zoo, layout: Layout, rows: Iterable[Row]) -> dict[str, Changed]:
+    """By name, of attempts that may be alive or are to be started. What changed since the row was read is not known."""
+    moving = [row for row in rows if isinstance(row.own, Found) and row.own.record.state in OCCUPYING]
+    paths = [path for row in moving for path in (layout.own(row.name), layout.lease(row.name))]
+    nodes = zoo.read_many(paths).nodes
+    pairs = zip(moving, nodes[::2], nodes[1::2], strict=True)
+    return {
+        row.name: Changed(_changed_at_s(row.own, own), _changed_at_s(row.lease.seen if row.lease else None, lease))
+        for row, own, lease in pairs
+    }
+
+
+def _changed_at_s(record: Seen[Any], node: Node | None) -> float | None:
+    if record is None or node is None or node.stat.mzxid != record.mzxid:
+        return None
+    return node.stat.modified_at_s or None
+
+
+def _aged(row: Row, now_s: float, wall_now_s: float, changed: Changed | None) -> Row:
+    def seen_s(at_s: float | None, else_s: float) -> float:
+        return else_s if at_s is None else now_s - max(0.0, wall_now_s - at_s)
+
+    if isinstance(row.own, Found) and row.own.record.state is OwnState.EXITED:
+        return replace(row, own_seen_s=seen_s(exited_at_s(row.own.record), row.own_seen_s))
+    if changed is None:
         return row
-    exited_s = exited_at_s(row.own.record)
-    return row if exited_s is None else replace(row, own_seen_s=now_s - max(0.0, wall_now_s - exited_s))
+    lease = row.lease
+    if lease is not None:
+        lease = replace(lease, first_seen_s=seen_s(changed.lease_at_s, lease.first_seen_s), read_sent_s=now_s)
+    return replace(row, own_seen_s=seen_s(changed.own_at_s, row.own_seen_s), lease=lease)
 
 
 def counted(rows: Iterable[JobRow]) -> dict[str, int]:

@@ -19,19 +19,22 @@ from supervisor.errors import InvalidInput
 from supervisor.model.location import digest
 from supervisor.model.records import (
     LEASED,
+    Acceptance,
     CheckpointClaim,
     Cleanliness,
+    Handover,
     JobRef,
     Lease,
     Member,
     Ownership,
     OwnState,
+    Pause,
     Phase,
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node, Reads
-from supervisor.model.view import LeaseSight, Leftover, Row, View
+from supervisor.model.view import AcceptanceSight, LeaseSight, Leftover, Row, View
 from supervisor.observe.sights import Sights
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen, seen_all
@@ -60,6 +63,7 @@ class Observer:
         self._rows: dict[str, Row] = {}
         self._swept_at_s = clock()
         self._errors: dict[str, str] = {}
+        self._accepted: AcceptanceSight | None = None
 
     def take_view(self, changed: Iterable[str] | None, *, recorded: bool = True, distrust: str | None = None) -> View:
         """The view now. ``changed``: the names to reread, None for everything."""
@@ -68,10 +72,13 @@ class Observer:
         else:
             self._read_names(sorted(set(changed)))
         self._read_leases()
-        paused = self._zoo.read(self._layout.pause) is not None
+        pause, wish = self._read_wishes()
+        if changed is None or (self._accepted is not None and not _is_waited(self._accepted)):
+            self._read_acceptance()
         return View(
             rows=MappingProxyType(dict(self._rows)), members=MappingProxyType(self._members()), epoch=self._epoch,
-            recorded=recorded, paused=paused, distrust=distrust, errors=tuple(self._errors.values()),
+            recorded=recorded, paused=pause is not None, pause=pause.record if isinstance(pause, Found) else None,
+            wish=wish, accepted=self._accepted, distrust=distrust, errors=tuple(self._errors.values()),
         )
 
     def in_motion(self) -> set[str]:
@@ -195,6 +202,25 @@ class Observer:
 
     # -- the rest -------------------------------------------------------------------------------------------------
 
+    def _read_acceptance(self) -> None:
+        """A new one ends the term, so within one it changes only when this leader has waited."""
+        path = self._layout.accepted
+        reads = self._zoo.read_many((path,))
+        node, before = reads.nodes[0], self._accepted
+        found: Seen[Acceptance] = seen(Acceptance, node, path)
+        if node is None or found is None:
+            self._accepted = None
+            return
+        same = before is not None and before.since_zxid == node.stat.czxid
+        first_seen_s = before.first_seen_s if before is not None and same else reads.received_at_s
+        self._accepted = AcceptanceSight(found, node.stat.czxid, first_seen_s)
+
+    def _read_wishes(self) -> tuple[Seen[Pause], Seen[Handover]]:
+        """What an operator has asked of the whole cluster."""
+        paths = (self._layout.pause, self._layout.switchover)
+        pause, wish = self._zoo.read_many(paths).nodes
+        return seen(Pause, pause, paths[0]), seen(Handover, wish, paths[1])
+
     def _members(self) -> dict[str, Member]:
         paths = [self._layout.supervisor(child) for child in self._children(self._layout.supervisors)]
         members: dict[str, Member] = {}
@@ -250,6 +276,10 @@ def _is_close(row: Row, lives: set[str]) -> bool:
     assert isinstance(row.own, Found)
     own = row.own.record
     return row.lease is None or own.state is not OwnState.CLAIMED or f"{own.uid}.{own.attempt}" not in lives
+
+
+def _is_waited(sight: AcceptanceSight) -> bool:
+    return isinstance(sight.seen, Found) and sight.seen.record.waited
 
 
 def _is_moving(row: Row) -> bool:

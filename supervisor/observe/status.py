@@ -6,16 +6,17 @@ that ZooKeeper granted, so that two who ask it get the same answer.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import SupervisorError
-from supervisor.model.records import OCCUPYING, EpochRecord, LeaderHint, Member
-from supervisor.model.seen import Found, Seen
-from supervisor.model.view import View
+from supervisor.model.acceptance import why_held
+from supervisor.model.load import Load, loads_of
+from supervisor.model.records import EpochRecord, LeaderHint, Member, Pause
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.view import AcceptanceSight
 from supervisor.observe import listing
 from supervisor.observe.observer import Observer
 from supervisor.registry.layout import Layout
@@ -45,17 +46,20 @@ def take_status(zoo: Zoo, layout: Layout, place: Place, session_s: float, store_
     leader: Seen[LeaderHint] = seen(LeaderHint, zoo.read(layout.leader), layout.leader)
     epoch: Seen[EpochRecord] = seen(EpochRecord, zoo.read(layout.epoch), layout.epoch)
     leads = leader.record.supervisor if isinstance(leader, Found) else None
-    drivers = _drivers(view)
+    loads = loads_of(view.rows.values())
     members = sorted(view.members.values(), key=lambda member: member.id)
     return {
         "cluster": place.cluster,
         "leader": leads,
         "epoch": epoch.record.epoch if isinstance(epoch, Found) else None,
-        "supervisors": [_supervisor(member, member.id == leads, drivers[member.id]) for member in members],
+        "supervisors": [_supervisor(member, member.id == leads, loads.get(member.id, Load()).drivers) for member in members],
         "zookeeper": {"state": "connected", "hosts": place.hosts, "session": format_duration(session_s)},
         "store": {"url": place.store_url, "ok": store_ok},
         "jobs": listing.counted(listing.take_rows(zoo, layout, view, wall_s())),
         "paused": view.paused,
+        "pause": pause_document(view.pause),
+        "distrust": _distrust(leader, members),
+        "accepted": _accepted(view.accepted),
     }
 
 
@@ -70,7 +74,15 @@ def unreachable_status(place: Place, store_ok: bool) -> dict[str, Any]:
         "store": {"url": place.store_url, "ok": store_ok},
         "jobs": {},
         "paused": None,
+        "pause": None,
+        "distrust": None,
+        "accepted": None,
     }
+
+
+def pause_document(pause: Pause | None) -> dict[str, Any] | None:
+    """Who paused the cluster, since when and why; None: it is not paused, or that can't be read."""
+    return None if pause is None else {"by": pause.by, "since": pause.at, "reason": pause.reason}
 
 
 def is_ok(check: Callable[[], None]) -> bool:
@@ -82,10 +94,22 @@ def is_ok(check: Callable[[], None]) -> bool:
     return True
 
 
-def _drivers(view: View) -> Counter[str]:
-    """By supervisor: attempts that may occupy it, names without a reference included."""
-    owns = [row.own.record for row in view.rows.values() if isinstance(row.own, Found)]
-    return Counter(own.supervisor for own in owns if own.state in OCCUPYING)
+def _distrust(leader: Seen[LeaderHint], members: list[Member]) -> str | None:
+    """The leader's reason to act on nothing, else that of a supervisor that starts nothing; None: all trust."""
+    if isinstance(leader, Found) and leader.record.distrust is not None:
+        return leader.record.distrust
+    return next((f"{member.id}: {member.distrust}" for member in members if member.distrust is not None), None)
+
+
+def _accepted(sight: AcceptanceSight | None) -> dict[str, Any] | None:
+    """The latest acceptance of a restored registry; ``waiting``: why nothing is started yet, or null."""
+    if sight is None:
+        return None
+    if isinstance(sight.seen, Unreadable):
+        return {"epoch": None, "by": None, "at": None, "waiting": why_held(sight.seen)}
+    record = sight.seen.record
+    waiting = None if record.waited else why_held(sight.seen)
+    return {"epoch": record.epoch, "by": record.by, "at": record.at, "waiting": waiting}
 
 
 def _supervisor(member: Member, leads: bool, drivers: int) -> dict[str, Any]:

@@ -10,11 +10,14 @@ from collections import Counter
 from collections.abc import Mapping
 
 from supervisor.model.actions import Action, Assign, Bury, CleanUp, Conclude, Drain, Plan, Revoke, Waited
+from supervisor.model.driver_memory import next_memory
+from supervisor.model.load import Load, loads_of
 from supervisor.model.records import DEAD, Cleanliness, Desired, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.view import Row, View
+from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import wait_of_s
-from supervisor.plan.place import Load, freed, loads_of
+from supervisor.plan.place import freed
 
 
 def violations(view: View, plan: Plan) -> tuple[str, ...]:
@@ -23,6 +26,8 @@ def violations(view: View, plan: Plan) -> tuple[str, ...]:
     if plan.actions and (view.distrust is not None or view.paused):
         found.append("actions although the registry is not trusted or the cluster is paused")
     for action in plan.actions:
+        if isinstance(action, Assign) and not may_start(view):
+            found.append(f"{action.name}: started before the wait after an accepted restore was over")
         if not view.recorded and not isinstance(action, Drain | Revoke):
             found.append(f"{action.name}: started or cleaned before the epoch was recorded")
         flaw = _flaw(action, view.rows[action.name])
@@ -81,7 +86,8 @@ def _overbooked(view: View, plan: Plan) -> tuple[str, ...]:
     for action in plan.actions:
         if isinstance(action, Assign):
             loads = freed(loads, action.own.record) if action.waited else loads
-            load = loads.get(action.host.id, Load()).plus(action.ref.record.terms.memory, starting=True)
+            memory = next_memory(action.ref.record, action.own.record).whole
+            load = loads.get(action.host.id, Load()).plus(memory, starting=True)
             loads = {**loads, action.host.id: load}
     hosts = {action.host.id: action.host for action in plan.actions if isinstance(action, Assign)}
     return tuple(

@@ -26,7 +26,6 @@ from supervisor.model.records import (
     Cause,
     Desired,
     JobRef,
-    Lease,
     Member,
     Outcome,
     Ownership,
@@ -69,7 +68,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a decision is made from. ``claim_timeout_s``: how long an assignment may stay unclaimed."""
+    """What a decision is made from. ``claim_timeout_s``: how long an assignment may stay unclaimed.
+
+    ``accepted_zxid``: when a restored registry was last accepted; 0: never.
+    """
 
     row: Row
     owned: Owned
@@ -77,6 +79,7 @@ class Case:
     members: Mapping[str, Member]
     now_s: float
     claim_timeout_s: float
+    accepted_zxid: int = 0
 
     @property
     def name(self) -> str:
@@ -96,7 +99,9 @@ class Case:
         return Decision(note=Note(self.name, why, wait_s))
 
 
-def decide(row: Row, members: Mapping[str, Member], now_s: float, claim_timeout_s: float) -> Decision:
+def decide(
+    row: Row, members: Mapping[str, Member], now_s: float, claim_timeout_s: float, accepted_zxid: int = 0,
+) -> Decision:
     """The decision for one name. A name with a flaw is left alone (I9): nothing is done on doubt."""
     if row.flaws or isinstance(row.ref, Unreadable):
         why = "; ".join(row.flaws) or (row.ref.reason if isinstance(row.ref, Unreadable) else "")
@@ -104,7 +109,7 @@ def decide(row: Row, members: Mapping[str, Member], now_s: float, claim_timeout_
     if row.is_torn:
         return Decision(note=Note(row.name, "its reference and its result were read at different moments: read again"))
     owned, wanted = cell_of(row)
-    case = Case(row, owned, wanted, members, now_s, claim_timeout_s)
+    case = Case(row, owned, wanted, members, now_s, claim_timeout_s, accepted_zxid)
     decision = DECIDERS[TABLE[owned, wanted]](case)
     if decision.note is not None:
         older = _older_leftover(case)
@@ -150,7 +155,7 @@ def wait_of_s(row: Row) -> float:
 
     A lease that no spec can have was not written by us: it is as good as unreadable, and must not make the wait short.
     """
-    lease = _lease_of_owner(row)
+    lease = row.lease_of_owner
     believable = lease is not None and LEASE_MIN_S <= lease.lease_s <= LEASE_MAX_S
     return full_wait_s(lease.lease_s if lease is not None and believable else LEASE_MAX_S)
 
@@ -165,14 +170,6 @@ def full_wait_over(row: Row) -> Waited | None:
     return Waited(row.lease.seen)
 
 
-def _lease_of_owner(row: Row) -> Lease | None:
-    if row.lease is None or not isinstance(row.lease.seen, Found) or not isinstance(row.own, Found):
-        return None
-    lease, own = row.lease.seen.record, row.own.record
-    mine = (lease.uid, lease.attempt, lease.claim) == (own.uid, own.attempt, own.claim)
-    return lease if mine else None
-
-
 def _remaining_s(case: Case) -> float | None:
     if case.row.lease is None:
         return None
@@ -183,7 +180,7 @@ def _overdue(case: Case) -> bool:
     """A draining attempt that goes on renewing for longer than its stop grace + D."""
     if case.own.record.state is not OwnState.DRAINING:
         return False
-    lease = _lease_of_owner(case.row)
+    lease = case.row.lease_of_owner
     allowed_s = lease.stop_grace_s + lease.lease_s if lease else LEASE_MAX_S
     return case.now_s - case.row.own_seen_s > allowed_s
 
@@ -217,7 +214,7 @@ def _candidate(case: Case, why: str, acc: Account, waited: Waited | None = None)
 
 def _assign(case: Case) -> Decision:
     own = case.own.record
-    if own.restart_nonce != case.ref.record.restart_nonce:
+    if _begins_afresh(case.ref.record, own):
         return _candidate(case, "to be started", FRESH)
     return _candidate(case, "to be started", _carried(own))
 
@@ -232,6 +229,8 @@ def _check_assignment(case: Case) -> Decision:
         return _unassign(case, "the job was changed after the assignment")
     if own.supervisor not in case.members:
         return _unassign(case, f"supervisor {own.supervisor} is gone")
+    if case.own.mzxid < case.accepted_zxid:
+        return _unassign(case, "it was assigned before the restored registry was accepted: that attempt may have run since")
     waited_s = case.now_s - case.row.own_seen_s
     if waited_s >= case.claim_timeout_s:
         return _unassign(case, f"{own.supervisor} did not claim it within {case.claim_timeout_s:g} s")
@@ -286,12 +285,12 @@ def _revoke_alarm(case: Case) -> Decision:
 
 def _assign_when_dead(case: Case) -> Decision:
     own, job = case.own.record, case.ref.record
-    if own.uid != job.uid or own.restart_nonce != job.restart_nonce:
+    if _begins_afresh(job, own):
         acc = FRESH
-    elif own.state is OwnState.REVOKED:
-        acc = account_of(job, replace(own, cause=Cause.LOST, ran_s=0.0))
     else:
-        acc = _carried(own)
+        lease = case.row.lease_of_owner
+        cause = Cause.LOST if own.state is OwnState.REVOKED else Cause.STOPPED
+        acc = account_of(job, replace(own, cause=cause, ran_s=lease.ran_s if lease is not None else 0.0))
     why = f"attempt {own.attempt} is dead: silent for the full wait"
     return _when_dead(case, lambda waited: _candidate(case, why, acc, waited))
 
@@ -332,7 +331,7 @@ def _after_exit(case: Case) -> Decision:
     if finished.action is not None:
         return finished
     own, job = case.own.record, case.ref.record
-    if own.restart_nonce != job.restart_nonce or own.revision != job.revision:
+    if _begins_afresh(job, own):
         return _candidate(case, "to be started again", FRESH)
     if own.permanent:
         return Decision(note=Note(case.name, own.reason, quarantined=True))
@@ -347,17 +346,23 @@ def _after_exit(case: Case) -> Decision:
 
 def _exhausted(case: Case, acc: Account) -> Decision:
     own, policy = case.own.record, case.ref.record.terms.restart
-    why = f"restart budget ({policy.strategy.value}, attempts {policy.attempts or 0}) is spent: {own.reason}"
+    spent = f"restart budget ({policy.strategy.value}, attempts {policy.attempts or 0}) is spent"
     if policy.on_exhausted is OnExhausted.SUSPEND:
-        return Decision(action=SuspendExhausted(case.name, why, case.ref, case.own))
+        return Decision(action=SuspendExhausted(case.name, f"{spent}: {own.reason}", case.ref, case.own))
+    why = f"{own.reason}; {spent}" if own.reason else spent     # a narrow terminal shows the beginning, and it has failed
     return Decision(action=Conclude(case.name, why, case.ref, case.own, Outcome.FAILED, acc))
 
 
 # -- accounts and leftovers ---------------------------------------------------------------------------------------
 
 
+def _begins_afresh(job: JobRef, own: Ownership) -> bool:
+    """The resets of CONTRACT (``resume``, ``restart``: a new nonce); and a new program has no failures of the old one."""
+    return own.uid != job.uid or own.restart_nonce != job.restart_nonce or own.revision != job.revision
+
+
 def _carried(own: Ownership) -> Account:
-    """An un-assigned attempt, or one that was asked to stop, is no restart: the account stays as it stood."""
+    """An un-assigned attempt is no restart: the account stays as it stood."""
     return Account(own.failures, own.charged, own.recent_s, 0.0, exhausted=False)
 
 

@@ -7,12 +7,14 @@ what is pending, and by tests, which compare plans with ``==``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from supervisor.model.actions import Action, Drain, Note, Plan, Revoke
+from supervisor.model.actions import Action, Assign, Drain, Note, Plan, Revoke
+from supervisor.model.load import loads_of
 from supervisor.model.view import View
+from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Candidate, Decision, decide
-from supervisor.plan.place import loads_of, place
+from supervisor.plan.place import place, with_flying
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +24,14 @@ class Policy:
     claim_timeout_s: float = 120.0
 
 
-def make_plan(view: View, policy: Policy, now_s: float) -> Plan:
-    """What to do now. ``now_s``: CLOCK_BOOTTIME of the observer of ``view``."""
+def make_plan(view: View, policy: Policy, now_s: float, flying: tuple[Assign, ...] = ()) -> Plan:
+    """What to do now. ``now_s``: CLOCK_BOOTTIME of the observer of ``view``.
+
+    ``flying``: assignments of earlier passes whose outcome is not known; their jobs are not placed a second time.
+    """
     if view.distrust is not None:
-        return Plan((), alarms=(view.distrust,))
-    if view.paused:
-        return Plan((), notes=tuple(Note(name, "the cluster is paused") for name in sorted(view.rows)))
+        why = f"nothing is done, the registry is not trusted: {view.distrust}"
+        return Plan((), tuple(Note(name, why, pending=True) for name in sorted(view.rows)), (view.distrust,))
     actions: list[Action] = []
     candidates: list[Candidate] = []
     notes: list[Note] = []
@@ -42,20 +46,41 @@ def make_plan(view: View, policy: Policy, now_s: float) -> Plan:
             notes.append(decision.note)
         if decision.alarm is not None:
             alarms.append(decision.alarm)
-    placed, pending = place(candidates, view.members, loads_of(view.rows.values()))
+    willing = {member.id: member for member in view.members.values() if member.distrust is None}
+    placing = {action.name for action in flying}
+    candidates = [candidate for candidate in candidates if candidate.name not in placing]
+    placed, pending = place(candidates, willing, with_flying(loads_of(view.rows.values(), now_s), flying, view.rows))
+    pending = [_with_unwilling(note, view) for note in pending]
     waiting = {note.name for note in pending}
     meanwhile = [c.meanwhile for c in candidates if c.meanwhile is not None and c.name in waiting]
     plan = Plan((*actions, *meanwhile, *placed), (*notes, *pending), (*view.errors, *alarms))
-    return plan if view.recorded else _unrecorded(plan)
+    plan = plan if may_start(view) else hold_starts(view, plan, now_s)
+    plan = plan if view.recorded else _unrecorded(plan)
+    return _paused(plan, view.pause.sentence if view.pause is not None else "the cluster is paused") if view.paused else plan
 
 
 def _decided(view: View, name: str, now_s: float, policy: Policy) -> Decision:
     """One name's trouble stays its own (I9): what cannot be decided, for whatever reason, is left alone and said."""
     try:
-        return decide(view.rows[name], view.members, now_s, policy.claim_timeout_s)
+        return decide(view.rows[name], view.members, now_s, policy.claim_timeout_s, view.accepted_zxid)
     except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
         why = f"its records could not be judged ({type(error).__name__}: {error}); nothing is done about it"
         return Decision(note=Note(name, why, quarantined=True), alarm=f"{name}: {why}")
+
+
+def _with_unwilling(note: Note, view: View) -> Note:
+    """Why hosts that are there are not taken: they remember another past than the leader."""
+    unwilling = sorted(member.id for member in view.members.values() if member.distrust is not None)
+    if not unwilling:
+        return note
+    return replace(note, why=f"{note.why}; not trusted, see status, is the registry by {', '.join(unwilling)}")
+
+
+def _paused(plan: Plan, why: str) -> Plan:
+    """Nothing is done while the cluster is paused, and what would be done is said. The alarms go on."""
+    held = tuple(Note(action.name, f"{why}; held back: {action.why}", pending=True) for action in plan.actions)
+    notes = tuple(replace(note, why=f"{why}; besides, {note.why}") if note.pending else note for note in plan.notes)
+    return Plan((), (*notes, *held), plan.alarms)
 
 
 def _unrecorded(plan: Plan) -> Plan:

@@ -1,66 +1,39 @@
-"""Placement: which supervisor gets which candidate, by declared memory, driver capacity and starting slots. Pure.
-
-Counts every ownership in assigned, claimed, draining or revoked, names without a reference included: until its
-tombstone or the full wait, an attempt may still occupy its host (DESIGN §8).
-"""
+"""Placement: which supervisor gets which candidate, by declared memory, driver capacity and starting slots. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from supervisor.model.actions import Assign, Note
-from supervisor.model.records import OCCUPYING, Cause, Member, Ownership, OwnState, Phase
+from supervisor.model.driver_memory import as_spark_size, next_memory
+from supervisor.model.load import Load
+from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 from supervisor.plan.decide import Candidate
 
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What a supervisor carries: bytes of declared memory, drivers, and how many of them are still starting."""
-
-    memory: int = 0
-    drivers: int = 0
-    starting: int = 0
-
-    def plus(self, memory: int, *, starting: bool) -> Load:
-        return Load(self.memory + memory, self.drivers + 1, self.starting + (1 if starting else 0))
-
-
-def loads_of(rows: Iterable[Row]) -> dict[str, Load]:
-    """Load by supervisor id."""
-    loads: dict[str, Load] = {}
-    for row in rows:
-        if isinstance(row.own, Found) and row.own.record.state in OCCUPYING:
-            own = row.own.record
-            loads[own.supervisor] = loads.get(own.supervisor, Load()).plus(own.memory, starting=_is_starting(row))
-    return loads
-
-
-def _is_starting(row: Row) -> bool:
-    """From the assignment to the first committed batch (or 10 s of running without a query)."""
-    assert isinstance(row.own, Found)
-    state = row.own.record.state
-    if state is OwnState.ASSIGNED:
-        return True
-    if state is not OwnState.CLAIMED or row.lease is None or not isinstance(row.lease.seen, Found):
-        return False
-    return row.lease.seen.record.phase not in (Phase.RUNNING, Phase.STOPPING)
+MEMORY_RAISED = "its driver memory was raised to {} after out_of_memory"
 
 
 def place(
     candidates: Iterable[Candidate], members: Mapping[str, Member], loads: Mapping[str, Load],
 ) -> tuple[list[Assign], list[Note]]:
-    """Hosts for the candidates, highest priority first; whoever finds no place is pending, with the reason."""
+    """Hosts for the candidates, highest priority first; whoever finds no place is pending, with the reason.
+
+    Among equals, those that failed last come last: jobs that never start would else take each place that becomes free
+    before the others, by their names, again and again.
+    """
     actions: list[Assign] = []
     notes: list[Note] = []
-    for candidate in sorted(candidates, key=lambda c: (-c.ref.record.terms.priority, c.name)):
+    for candidate in sorted(candidates, key=_turn):
         free = freed(loads, candidate.own.record) if candidate.waited else loads
-        memory = candidate.ref.record.terms.memory
+        needed = next_memory(candidate.ref.record, candidate.own.record)
+        memory = needed.whole
         open_hosts = [m for m in members.values() if lacking(m, free.get(m.id, Load()), memory) is None]
         if not open_hosts:
-            notes.append(Note(candidate.name, _why_pending(members, free, memory), pending=True))
+            raised = f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and members else ""
+            notes.append(Note(candidate.name, _why_pending(members, free, memory) + raised, pending=True))
             continue
         last = _did_not_start(candidate)
         host = min(open_hosts, key=lambda m: (m.id == last, _use(free, m), m.id))
@@ -71,6 +44,12 @@ def place(
     return actions, notes
 
 
+def _turn(candidate: Candidate) -> tuple[int, int, str]:
+    """Whose turn it is: lowest first."""
+    setbacks = candidate.account.failures + (1 if _did_not_start(candidate) is not None else 0)
+    return -candidate.ref.record.terms.priority, setbacks, candidate.name
+
+
 def _did_not_start(candidate: Candidate) -> str | None:
     """The host that was given this job last and never claimed it, for whatever reason: it comes last.
 
@@ -79,7 +58,22 @@ def _did_not_start(candidate: Candidate) -> str | None:
     """
     own = candidate.own.record
     taken_back = own.state is OwnState.VACANT and own.uid == candidate.ref.record.uid
-    return own.supervisor if taken_back or own.state is OwnState.EXITED and own.cause is Cause.NO_ROOM else None
+    return own.supervisor if taken_back or own.state is OwnState.EXITED and own.cause in HOST_CAUSES else None
+
+
+def with_flying(loads: Mapping[str, Load], flying: Iterable[Assign], rows: Mapping[str, Row]) -> Mapping[str, Load]:
+    """``loads`` with the places of assignments whose outcome is not known yet: each may have been committed.
+
+    One whose ownership has moved since is either in ``loads`` by now, or has failed.
+    """
+    for action in flying:
+        own = rows[action.name].own if action.name in rows else None
+        if not isinstance(own, Found) or own.version != action.own.version:
+            continue
+        loads = freed(loads, action.own.record) if action.waited else loads
+        memory = next_memory(action.ref.record, action.own.record).whole
+        loads = {**loads, action.host.id: loads.get(action.host.id, Load()).plus(memory, starting=True)}
+    return loads
 
 
 def freed(loads: Mapping[str, Load], dead: Ownership) -> Mapping[str, Load]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from supervisor.model.records import Assignment, Cause, Lease, Ownership, OwnState, clip, noted
+from supervisor.model.records import Assignment, Cause, Lease, Ownership, OwnState, StopMode, clip, noted
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.registry.codec import encode
@@ -41,11 +41,17 @@ class Exit:
     exit_code: int | None = None
     ran_s: float = 0.0
     permanent: bool = False
+    stop_mode: StopMode | None = None
 
 
 def ring(layout: Layout, name: str) -> SetData:
     """The doorbell: wakes the leader, which then rereads; the data is the last changed name."""
     return SetData(layout.doorbell, name.encode(), ANY_VERSION)
+
+
+def not_paused(layout: Layout) -> tuple[Op, Op]:
+    """Holds only while there is no /pause: what the leader does, and a claim, can't commit once a pause was acknowledged."""
+    return Create(layout.pause, b""), Delete(layout.pause, 0)
 
 
 def claim(
@@ -55,7 +61,7 @@ def claim(
     """Take the assigned attempt, before exec of the driver; its lease is the first renewal.
 
     ``own``: as read just before; ``lease_version``: None where /lease/<name> is absent. The multi fails as a whole when
-    the job or the ownership moved since the assignment was written.
+    the job or the ownership moved since the assignment was written, and while the cluster is paused.
     """
     mine = replace(
         own.record, state=OwnState.CLAIMED, claim=claim_id, claims=own.record.claims + 1, op=op_id,
@@ -68,6 +74,7 @@ def claim(
         Delete(layout.assignment(own.record.supervisor, assignment.uid, assignment.attempt), ANY_VERSION),
         Create(lease_path, lease_data) if lease_version is None else SetData(lease_path, lease_data, lease_version),
         Create(layout.live(assignment.uid, assignment.attempt), b"", ephemeral=True),
+        *not_paused(layout),
         ring(layout, assignment.name),
     ))
 
@@ -131,8 +138,9 @@ def refuse(
 
 
 def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
+    detail = f"{ended.stop_mode.value}: {ended.reason}" if ended.stop_mode is not None else ended.reason
     return replace(
         record, state=OwnState.EXITED, op=op_id, cause=ended.cause, reason=clip(ended.reason, REASON_MAX_BYTES),
-        exit_code=ended.exit_code, ran_s=ended.ran_s, permanent=ended.permanent,
-        history=noted(record.history, at, ended.cause.value, record.attempt, ended.reason),
+        exit_code=ended.exit_code, stop_mode=ended.stop_mode, ran_s=ended.ran_s, permanent=ended.permanent,
+        history=noted(record.history, at, ended.cause.value, record.attempt, detail),
     )

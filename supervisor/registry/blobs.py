@@ -174,20 +174,39 @@ class Blobs:
     # Epochs (DESIGN §6: a restored ZooKeeper is noticed by an epoch here above its own).
 
     def record_epoch(self, epoch: int, supervisor: str, op: str = "") -> None:
-        """Say that ``epoch`` acted. Idempotent for one supervisor and op; ``Conflict``: another term recorded it."""
+        """Say that ``epoch`` acted. Idempotent for one supervisor and op; ``Conflict``: another term recorded it.
+
+        The same term is told by these two, not by the bytes: another version may have recorded it with more in it (F59).
+        """
         if not 0 <= epoch < 10**EPOCH_DIGITS:
             raise InvalidInput(f"epoch {epoch} does not fit in {EPOCH_DIGITS} digits")
         key = epoch_key(epoch)
         try:
             self._store.create(key, encode(EpochRecord(epoch, supervisor, op)))
         except Conflict:
-            raise Conflict(f"epoch {epoch} was recorded in {self._store.url} by another term of leadership") from None
+            found = self._readable_epoch(epoch)
+            if found is None or (found.epoch, found.supervisor, found.op) != (epoch, supervisor, op):
+                raise Conflict(f"epoch {epoch} was recorded in {self._store.url} by another term of leadership") from None
 
     def newest_epoch_above(self, epoch: int) -> int | None:
         """The highest recorded epoch that is greater than ``epoch``, or None."""
         after = epoch_key(epoch) if epoch >= 0 else ""
         found = [self._epoch_of(entry) for entry in self._store.entries(EPOCHS, after)]
         return max((number for number in found if number is not None and number > epoch), default=None)
+
+    def read_epoch(self, epoch: int) -> EpochRecord | None:
+        """The mark of ``epoch``; None if there is none. Raises ``Corrupt``."""
+        key = epoch_key(epoch)
+        try:
+            return decode(EpochRecord, self._store.read(key, MARK_MAX_BYTES), f"{self._store.url}/{key}")
+        except NotFound:
+            return None
+
+    def _readable_epoch(self, epoch: int) -> EpochRecord | None:
+        try:
+            return self.read_epoch(epoch)
+        except Corrupt:
+            return None
 
     def prune_epochs(self, keep: int = EPOCHS_KEPT) -> int:
         """Delete all but the ``keep`` highest marks; returns how many were deleted. The highest always stays."""

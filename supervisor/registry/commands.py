@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, TimedOut
-from supervisor.model.records import BlobRef, Desired, Entry, JobRef, Outcome, Ownership, OwnState, Result, Terms
+from supervisor.model.records import BlobRef, Desired, Entry, JobRef, Lease, Outcome, Ownership, OwnState, Result, Terms
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Transaction
 from supervisor.registry import user_writes
@@ -134,15 +134,17 @@ class Commands:
             done = _same_or_conflict(found, name, submission.spec.sha256)
             if done is not None:
                 return done
-            self._check_room(zoo)
             place = self._all_places(zoo).place_for(name, submission.terms.checkpoint)
+            self._check_room(zoo)
             desk = self._desk()
-            tx = user_writes.submit(desk, _reference(submission, desk), found.own, place)
+            last = self._last_claim(zoo, found, name)
+            tx = user_writes.submit(desk, _reference(submission, desk), found.own, place, last)
             return Write(tx, Done(name, uid, Did.SUBMITTED), lambda now: _newest(now) == uid, place)
 
         return self._carry_out(name, uid, attempt)
 
     def _check_room(self, zoo: Zoo) -> None:
+        """After the places were read: the multi fails if another job came since then, and this is looked at again."""
         node = zoo.read(self._layout.jobs)
         if node is not None and node.stat.children >= JOBS_MAX:
             raise Conflict(f"{JOBS_MAX} jobs are registered already: cancel some, or use a second cluster")
@@ -160,12 +162,15 @@ class Commands:
             found = self._read(zoo, name, uid)
             if isinstance(found.result, Found):
                 return self._cancel_ended(found, found.result)
-            if isinstance(found.result, Unreadable):
-                raise Corrupt(f"the result of {name} is unreadable: {found.result.reason}")
             other = isinstance(found.ref, Found) and found.ref.record.uid != uid
-            if other or (found.ref is None and not isinstance(found.own, Unreadable)):
+            if other or (found.ref is None and found.result is None and not isinstance(found.own, Unreadable)):
                 raise Conflict(f"{name} was submitted anew while it was being cancelled; try again")
-            tx = user_writes.cancel(self._desk(), found.ref, name, uid, found.own)
+            if found.result is not None:
+                _must_be_newest(found, name, uid)
+            tx = user_writes.cancel(
+                self._desk(), found.ref, name, uid, found.own, self._last_claim(zoo, found, name),
+                entry_exists=self._entry_exists(zoo, found), ended=found.result,
+            )
             return Write(tx, Done(name, uid, Did.CANCELLED), _is_cancelled)
 
         return self._carry_out(name, uid, attempt)
@@ -189,7 +194,10 @@ class Commands:
             ref = _live(found, name, uid)
             if ref.record.desired is Desired.SUSPENDED:
                 return Done(name, uid, Did.ALREADY_SUSPENDED)
-            tx = user_writes.suspend(self._desk(), ref, found.own)
+            tx = user_writes.suspend(
+                self._desk(), ref, found.own, self._last_claim(zoo, found, name),
+                entry_exists=self._entry_exists(zoo, found),
+            )
             return Write(tx, Done(name, uid, Did.SUSPENDED), _changed_by(tx, ref))
 
         return self._carry_out(name, uid, attempt)
@@ -230,11 +238,12 @@ class Commands:
         if record.spec is None or record.terms is None:
             raise Conflict(f"the spec of {name} is not known any more: submit it again")
         place = self._all_places(zoo).place_for(name, record.terms.checkpoint)
+        self._check_room(zoo)
         desk = self._desk()
         job = JobRef(
             name=name, uid=record.uid, revision=record.revision, spec=record.spec, desired=Desired.RUNNING,
             restart_nonce=desk.op_id, terms=record.terms, submitted_at=record.submitted_at,
-            changed=Entry(desk.at, "registered again", record.attempt), op=desk.op_id,
+            changed=Entry(desk.at, "registered again", record.attempt), op=desk.op_id, extra=record.extra,
         )
         tx = user_writes.register_again(desk, job, own, result, place)
         return Write(tx, Done(name, record.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), place)
@@ -259,6 +268,7 @@ class Commands:
         """On the session that was read on: a process that was stopped since has lost it, and with it this multi."""
         committed = commit_settled(
             self._sessions, zoo, write.tx, lambda now: write.applied(self._read(now, name, uid)),
+            f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
         )
         if committed and write.place is not None and self._places is not None:
             self._places.taken(write.place, name)
@@ -274,6 +284,18 @@ class Commands:
             paths.append(layout.result(own.record.newest_uid))
             nodes = (*nodes, zoo.read(paths[2]))
         return Standing(ref, own, seen(Result, nodes[2], paths[2]) if len(nodes) > 2 else None)
+
+    def _last_claim(self, zoo: Zoo, found: Standing, name: str) -> Seen[Lease]:
+        """The lease, where the ownership cannot say whose turn it is."""
+        path = self._layout.lease(name)
+        return None if isinstance(found.own, Found) else seen(Lease, zoo.read(path), path)
+
+    def _entry_exists(self, zoo: Zoo, found: Standing) -> bool:
+        """Of an assigned attempt: whether its entry is there. It comes and goes with the ownership, unless by hand."""
+        own = found.own.record if isinstance(found.own, Found) else None
+        if own is None or own.state is not OwnState.ASSIGNED:
+            return False
+        return zoo.read(self._layout.assignment(own.supervisor, own.uid, own.attempt)) is not None
 
     def _all_places(self, zoo: Zoo) -> Places:
         if self._places is None:

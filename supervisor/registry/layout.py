@@ -34,12 +34,20 @@ class Layout:
         return f"{self.root}/leader"
 
     @property
+    def accepted(self) -> str:
+        return f"{self.root}/accepted"
+
+    @property
     def doorbell(self) -> str:
         return f"{self.root}/doorbell"
 
     @property
     def pause(self) -> str:
         return f"{self.root}/pause"
+
+    @property
+    def switchover(self) -> str:
+        return f"{self.root}/switchover"
 
     @property
     def supervisors(self) -> str:
@@ -104,6 +112,12 @@ class Layout:
         """Znodes created once when the cluster is founded, parents first."""
         return (self.supervisors, self.jobs, self.owns, self.assigned, self.leases, self.lives, self.results,
                 self.checkpoints)
+
+
+def about_key(key: str) -> dict[str, str | int]:
+    """``<uid>.<attempt>`` as fields of a line of the log. Never raises."""
+    uid, _, attempt = key.rpartition(".")
+    return {"uid": uid, "attempt": int(attempt) if attempt.isdigit() else attempt}
 
 
 def split_attempt(key: str) -> tuple[str, int]:

@@ -4,6 +4,7 @@ Every one starts with a check of the *persistent* epoch znode at the version of 
 /leader would be no fence, because its version restarts at 0. Every one sets or checks /own/<name> at the version that
 the plan was made from. Those that rest on a full wait also check the lease at the version seen (``Waited``): an attempt
 in ``draining`` renews without moving /own, and a leader that slept on an old reading would start a second driver.
+And none commits while the cluster is paused: ``pause`` means it from the moment it is acknowledged.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from supervisor.model.actions import Waited
+from supervisor.model.driver_memory import as_spark_size, next_memory
 from supervisor.model.records import (
+    Acceptance,
     Assignment,
     Cause,
     CheckpointClaim,
@@ -29,8 +32,9 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
+from supervisor.model.state import next_attempt
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
-from supervisor.registry.attempt_writes import ring
+from supervisor.registry.attempt_writes import not_paused, ring
 from supervisor.registry.codec import encode
 from supervisor.registry.layout import Layout
 
@@ -46,12 +50,19 @@ class Desk:
     at: str
 
     def transaction(self, what: str, *ops: Op) -> Transaction:
-        """``ops`` behind the check of the epoch."""
-        return Transaction(what, self.op_id, (Check(self.layout.epoch, self.fence_version), *ops))
+        """``ops`` behind the check of the epoch, and of the cluster not being paused."""
+        guards = (Check(self.layout.epoch, self.fence_version), *not_paused(self.layout))
+        return Transaction(what, self.op_id, (*guards, *ops))
 
     def set_own(self, name: str, own: Found[Ownership], changed: Ownership) -> SetData:
         """/own/<name> set at the version read. ``changed`` gets this write's id."""
         return SetData(self.layout.own(name), encode(replace(changed, op=self.op_id)), own.version)
+
+
+def end_wait(desk: Desk, accepted: Found[Acceptance]) -> Transaction:
+    """A leader has waited until no driver of a lost state can be alive: jobs are started again, by later leaders too."""
+    data = encode(replace(accepted.record, waited=True))
+    return desk.transaction("end_wait", SetData(desk.layout.accepted, data, accepted.version))
 
 
 def _guard(waited: Waited | None, layout: Layout, name: str) -> tuple[Op, ...]:
@@ -64,23 +75,25 @@ def _guard(waited: Waited | None, layout: Layout, name: str) -> tuple[Op, ...]:
     return (Check(path, waited.lease.version),)
 
 
-def next_attempt(job: JobRef, own: Ownership) -> int:
-    """Number of the next attempt of ``job``: never reused within its uid, also not after an un-assignment."""
-    return own.attempt + 1 if own.uid == job.uid else 1
-
-
 def assign(
     desk: Desk, ref: Found[JobRef], own: Found[Ownership], host: Member, account: Account, waited: Waited | None,
 ) -> Transaction:
     """Give the next attempt to ``host``. The entry carries the versions that the claim must meet."""
     job, old, name = ref.record, own.record, ref.record.name
-    same, attempt = old.uid == job.uid, next_attempt(job, old)
+    same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = old.history if same else (Entry(job.submitted_at, "submitted"),)
     if job.changed not in history:      # the user's last word stands only in the reference, until the next one
         history = (*history, job.changed)
+    if same and waited is not None:
+        history = noted(history, desk.at, Cause.LOST.value, old.attempt, "silent for the full wait")
+    if same and memory.raised > old.raised:
+        had = as_spark_size(old.driver_memory or job.terms.driver_memory)
+        detail = f"driver memory {had} → {as_spark_size(memory.driver)} after {Cause.OUT_OF_MEMORY.value}"
+        history = noted(history, desk.at, "memory raised", attempt, detail)
     changed = Ownership(
         state=OwnState.ASSIGNED, op=desk.op_id, newest_uid=old.newest_uid, uid=job.uid, attempt=attempt,
-        revision=job.revision, supervisor=host.id, host=host.host, memory=job.terms.memory,
+        revision=job.revision, supervisor=host.id, host=host.host, memory=memory.whole,
+        driver_memory=memory.driver, raised=memory.raised,
         claims=old.claims if same else 0, failures=account.failures, charged=account.charged,
         recent_s=account.recent_s, restart_nonce=job.restart_nonce,
         history=noted(history, desk.at, "assigned", attempt, f"to {host.id} by epoch {desk.epoch}"),
@@ -88,7 +101,7 @@ def assign(
     )
     entry = Assignment(
         name=name, uid=job.uid, attempt=attempt, revision=job.revision, job_version=ref.version,
-        own_version=own.version + 1, spec=job.spec, memory=job.terms.memory,
+        own_version=own.version + 1, spec=job.spec, memory=memory.whole, driver_memory=memory.driver,
     )
     return desk.transaction(
         "assign",
@@ -153,12 +166,19 @@ def bury(desk: Desk, name: str, own: Found[Ownership], waited: Waited, why: str)
     """After the full wait: the attempt is dead without a tombstone, and its job shall not run now."""
     old = own.record
     changed = replace(
-        old, state=OwnState.EXITED, cause=Cause.LOST, reason=why, exit_code=None, ran_s=0.0,
+        old, state=OwnState.EXITED, cause=Cause.LOST, reason=why, exit_code=None, ran_s=_ran_s(old, waited.lease),
         history=noted(old.history, desk.at, "lost", old.attempt, why),
     )
     return desk.transaction(
         "bury", *_guard(waited, desk.layout, name), desk.set_own(name, own, changed), ring(desk.layout, name),
     )
+
+
+def _ran_s(own: Ownership, lease: Seen[Lease]) -> float:
+    """For how long the attempt ran at least: as its last renewal said."""
+    if not isinstance(lease, Found) or (lease.record.uid, lease.record.claim) != (own.uid, own.claim):
+        return 0.0
+    return lease.record.ran_s
 
 
 def conclude(desk: Desk, ref: Found[JobRef], own: Found[Ownership], outcome: Outcome, account: Account,
@@ -170,7 +190,7 @@ def conclude(desk: Desk, ref: Found[JobRef], own: Found[Ownership], outcome: Out
         name=name, uid=job.uid, outcome=outcome, state=Cleanliness.DIRTY, revision=job.revision, spec=job.spec,
         terms=job.terms, attempt=old.attempt, claims=old.claims, reason=why, at=desk.at,
         submitted_at=job.submitted_at, op=desk.op_id, restart_nonce=job.restart_nonce, failures=account.failures,
-        history=history,
+        history=history, extra=job.extra,
     )
     return desk.transaction(
         "conclude",

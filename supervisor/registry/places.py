@@ -44,13 +44,16 @@ class Places:
         for ancestor in _ancestors(location):
             self._enclosing[ancestor] = name
 
-    def place_for(self, name: str, location: str | None) -> Place | None:
+    def place_for(self, name: str, location: str | None) -> Place:
         """The claim that a submit of ``name`` makes. Raises Conflict naming the job that is in the way.
+
+        Without a ``location`` it claims nothing, but moves the version all the same: of two submits at once one is
+        built anew, so that what each has counted (the limit of jobs) still holds when it commits.
 
         A claim of an older uid of the same name is taken over. One that is unreadable blocks its own location only.
         """
         if location is None:
-            return None
+            return Place("", "", None, self._generation)
         location = normalise(location)
         for place in (location, *_ancestors(location)):
             owner = self._owners.get(place)
@@ -68,7 +71,8 @@ class Places:
     def taken(self, place: Place, name: str) -> None:
         """The multi with ``place`` committed: what it changed is known without reading again."""
         self._generation = place.generation + 1
-        self._index(place.location, name)
+        if place.path:
+            self._index(place.location, name)
 
 
 def _ancestors(location: str) -> list[str]:

@@ -8,10 +8,12 @@ else stays ``OutcomeUnknown``: nothing is acknowledged, nothing deleted. Called 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from supervisor.errors import OutcomeUnknown, Unreachable
 from supervisor.model.transaction import Committed, Node, Reads, Transaction
+
+LOOK: Final = "status tells as soon as ZooKeeper answers, and the same command may be given again"
 
 
 class Zoo(Protocol):
@@ -35,12 +37,14 @@ class Sessions(Protocol):
         one after the old was closed for certain. Raises Unreachable."""
 
 
-def commit_settled(sessions: Sessions, zoo: Zoo, tx: Transaction, committed: Callable[[Zoo], bool | None]) -> bool:
+def commit_settled(
+    sessions: Sessions, zoo: Zoo, tx: Transaction, committed: Callable[[Zoo], bool | None], look: str = LOOK
+) -> bool:
     """Commit ``tx`` through ``zoo``, a client of ``sessions``, and know what came of it.
 
     ``committed(zoo)`` reads back: True it was applied, False it certainly was not, None it can't be told from what is
-    there now. Returns True if applied, False if it certainly was not and may be tried again. Raises GuardFailed,
-    Unreachable (nothing was sent), or OutcomeUnknown.
+    there now. ``look``: how a user finds out (CONTRACT: exit code 6). Returns True if applied, False if it certainly was
+    not and may be tried again. Raises GuardFailed, Unreachable (nothing was sent), or OutcomeUnknown.
     """
     try:
         zoo.commit(tx)
@@ -52,7 +56,8 @@ def commit_settled(sessions: Sessions, zoo: Zoo, tx: Transaction, committed: Cal
         settled.sync()
         outcome = committed(settled)
     except Unreachable as error:
-        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {error}") from lost
+        why = str(error).partition("; ")[0]
+        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}; {look}") from lost
     if outcome is None:
-        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: it was changed again meanwhile") from lost
+        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: it was changed again meanwhile; {look}") from lost
     return outcome

@@ -15,6 +15,7 @@ from supervisor.model.records import (
     Desired,
     Entry,
     JobRef,
+    Lease,
     Outcome,
     Ownership,
     OwnState,
@@ -39,7 +40,8 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A checkpoint location to be claimed. ``generation``: version of /checkpoints when overlaps were looked for."""
+    """A checkpoint location to be claimed; an empty ``path``: none. ``generation``: version of /checkpoints when overlaps
+    were looked for, and before the jobs were counted."""
 
     path: str
     location: str
@@ -47,16 +49,23 @@ class Place:
     generation: int
 
 
-def submit(desk: Desk, job: JobRef, own: Seen[Ownership], place: Place | None) -> Transaction:
+def submit(
+    desk: Desk, job: JobRef, own: Seen[Ownership], place: Place | None, last: Seen[Lease] = None,
+) -> Transaction:
     """Register a new uid. Its blob and artifacts must be in the store already.
 
     Fails on /jobs/<name> if the name is live. Creating and deleting /results/<uid> makes a retry fail that comes after
-    somebody's cancel of this very uid.
+    somebody's cancel of this very uid. ``last``: the lease of the name, read after an ownership that is not there: that
+    attempt may be alive, and is waited out.
     """
     layout, name = desk.layout, job.name
     job = replace(job, op=desk.op_id)
     if own is None:
-        fence: Op = Create(layout.own(name), encode(Ownership(OwnState.VACANT, desk.op_id, newest_uid=job.uid)))
+        first = Ownership(OwnState.VACANT, desk.op_id, newest_uid=job.uid)
+        if last is not None:      # removed by hand
+            uid = last.record.uid if isinstance(last, Found) else ""
+            first = replace(_recovered(desk, uid, "its ownership was gone", last), newest_uid=job.uid)
+        fence: Op = Create(layout.own(name), encode(first))
     else:
         kept = replace(_readable(own).record, op=desk.op_id, newest_uid=job.uid)
         fence = SetData(layout.own(name), encode(kept), own.version)
@@ -88,26 +97,34 @@ def register_again(
     ))
 
 
-def cancel(desk: Desk, ref: Seen[JobRef], name: str, uid: str, own: Seen[Ownership]) -> Transaction:
+def cancel(
+    desk: Desk, ref: Seen[JobRef], name: str, uid: str, own: Seen[Ownership], last: Seen[Lease] = None, *,
+    entry_exists: bool = True, ended: Unreadable | None = None,
+) -> Transaction:
     """The reference goes, a dirty result comes, the fence moves: after this no claim for the uid ever commits (I2).
 
     ``ref`` None: only the ownership is there, unreadable; this makes it one that the leader can wait out and clean.
+    ``last``: the lease of the name, read after an ownership that is not to be had. ``entry_exists`` False: the entry of
+    an assigned attempt is not there (removed by hand), read after the ownership. ``ended``: the uid has a result already,
+    which is unreadable; it is written anew, and can be cleaned then.
     """
     layout = desk.layout
     job = ref.record if isinstance(ref, Found) else None
     old = own.record if isinstance(own, Found) and own.record.uid == uid else None
-    result = Result(
+    written = Result(
         name=name, uid=uid, outcome=Outcome.CANCELLED, state=Cleanliness.DIRTY,
         revision=job.revision if job else 0, spec=job.spec if job else None, terms=job.terms if job else None,
         attempt=old.attempt if old else 0, claims=old.claims if old else 0, reason="cancelled by the user", at=desk.at,
         submitted_at=job.submitted_at if job else "", op=desk.op_id, failures=old.failures if old else 0,
         history=noted(old.history if old else (), desk.at, "cancelled", old.attempt if old else 0),
+        extra=job.extra if job else {},
     )
     gone: tuple[Op, ...] = () if ref is None else (Delete(layout.job(name), ref.version),)
+    path, data = layout.result(uid), encode(written)
     return Transaction("cancel", desk.op_id, (
         *gone,
-        Create(layout.result(uid), encode(result)),
-        *_stop(desk, name, uid, own, "cancelled"),
+        Create(path, data) if ended is None else SetData(path, data, ended.version),
+        *_stop(desk, name, uid, own, "cancelled", last, entry_exists=entry_exists),
         ring(layout, name),
     ))
 
@@ -126,13 +143,15 @@ def cancel_failed(desk: Desk, result: Found[Result], own: Seen[Ownership]) -> Tr
     ))
 
 
-def suspend(desk: Desk, ref: Found[JobRef], own: Seen[Ownership]) -> Transaction:
-    """Stop but keep. The fence moves as for a cancel, so that the shim obeys without any supervisor."""
+def suspend(
+    desk: Desk, ref: Found[JobRef], own: Seen[Ownership], last: Seen[Lease] = None, *, entry_exists: bool = True,
+) -> Transaction:
+    """Stop but keep. The fence moves as for a cancel, so that the shim obeys without any supervisor. The rest as there."""
     job = ref.record
     changed = replace(job, desired=Desired.SUSPENDED, op=desk.op_id, changed=Entry(desk.at, "suspended"))
     return Transaction("suspend", desk.op_id, (
         SetData(desk.layout.job(job.name), encode(changed), ref.version),
-        *_stop(desk, job.name, job.uid, own, "suspended"),
+        *_stop(desk, job.name, job.uid, own, "suspended", last, entry_exists=entry_exists),
         ring(desk.layout, job.name),
     ))
 
@@ -153,31 +172,50 @@ def run_again(desk: Desk, ref: Found[JobRef], own: Found[Ownership], nonce: str,
     ))
 
 
-def _stop(desk: Desk, name: str, uid: str, own: Seen[Ownership], event: str) -> tuple[Op, ...]:
+def _stop(
+    desk: Desk, name: str, uid: str, own: Seen[Ownership], event: str, last: Seen[Lease] = None, *,
+    entry_exists: bool = True,
+) -> tuple[Op, ...]:
     """Move the fence: assigned → vacant, claimed → draining, all else stays as it is, but is always bumped."""
     layout = desk.layout
-    if own is None:
+    if own is None and last is None:      # never a claim, or all is cleaned
         return (Create(layout.own(name), encode(Ownership(OwnState.VACANT, desk.op_id, newest_uid=uid))),)
-    if isinstance(own, Unreadable):
-        lost = Ownership(OwnState.REVOKED, desk.op_id, newest_uid=uid, uid=uid, history=noted((), desk.at, event))
-        return (SetData(layout.own(name), encode(lost), own.version),)
+    if not isinstance(own, Found):
+        data = encode(_recovered(desk, uid, event, last))
+        return (Create(layout.own(name), data) if own is None else SetData(layout.own(name), data, own.version),)
     old = own.record
     state = {OwnState.ASSIGNED: OwnState.VACANT, OwnState.CLAIMED: OwnState.DRAINING}.get(old.state, old.state)
     changed = replace(old, state=state, op=desk.op_id, history=noted(old.history, desk.at, event, old.attempt))
     ops: tuple[Op, ...] = (SetData(layout.own(name), encode(changed), own.version),)
-    if old.state is OwnState.ASSIGNED:
+    if old.state is OwnState.ASSIGNED and entry_exists:
         ops = (*ops, Delete(layout.assignment(old.supervisor, old.uid, old.attempt), ANY_VERSION))
     return ops
+
+
+def _recovered(desk: Desk, uid: str, event: str, last: Seen[Lease]) -> Ownership:
+    """In place of an ownership that nobody can read: revoked, to be waited out. Its lease was set by the newest claim.
+
+    Attempts are numbered on from that one (never reused), and with its claim id its shim can say when the tree is gone.
+    """
+    lost = Ownership(OwnState.REVOKED, desk.op_id, newest_uid=uid, uid=uid, history=noted((), desk.at, event))
+    if not isinstance(last, Found) or last.record.uid != uid:
+        return lost
+    attempt = last.record.attempt
+    return replace(lost, attempt=attempt, claim=last.record.claim, claims=attempt, host=last.record.driver.host)
 
 
 def _claim_place(desk: Desk, job: JobRef, place: Place | None) -> tuple[Op, ...]:
     if place is None:
         return ()
-    data = encode(CheckpointClaim(place.location, job.name, job.uid))
+    moved = SetData(desk.layout.checkpoints, desk.op_id.encode(), place.generation)
+    if not place.path:
+        return (moved,)
+    kept = place.claim.record.extra if isinstance(place.claim, Found) else {}
+    data = encode(CheckpointClaim(place.location, job.name, job.uid, kept))
     take: Op = (
         Create(place.path, data) if place.claim is None else SetData(place.path, data, place.claim.version)
     )
-    return (take, SetData(desk.layout.checkpoints, desk.op_id.encode(), place.generation))
+    return (take, moved)
 
 
 def _readable(own: Found[Ownership] | Unreadable) -> Found[Ownership]:

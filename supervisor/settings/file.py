@@ -10,7 +10,7 @@ import socket
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.fields import FieldInfo
@@ -29,6 +29,7 @@ from supervisor.settings.addresses import (
 from supervisor.settings.defaults import GIB, Defaults
 from supervisor.settings.limits import ASSUMED_TICK_S, KILL_TIME_S, SHIM_AHEAD_S
 from supervisor.settings.sections import Section, between, section_at, validated
+from supervisor.settings.small_files import read_small, shortened
 from supervisor.settings.units import DurationS, SizeBytes, format_duration
 from supervisor.settings.yaml_text import read_mapping, read_value
 
@@ -63,12 +64,18 @@ class CapacitySettings(Section):
 
 
 class SupervisorSettings(Section):
-    """This process. ``id``: unique among the supervisors of the cluster, and stable; the host name if not given."""
+    """This process. ``id``: unique among the supervisors of the cluster, and stable; the host name if not given.
+
+    ``on_stop``: what becomes of the drivers of this host when the process is told to end. ``leave``: they go on under
+    their shims, and are adopted by the next one; ``stop_drivers``: stopped in order first (containers, where nothing
+    survives).
+    """
 
     id: SupervisorId = Field(default_factory=socket.gethostname, validate_default=True)
     http: Listen = "127.0.0.1:8780"
     runtime_dir: AbsolutePath = Path("/run/spark-supervisor")
     log_dir: AbsolutePath = Path("/var/log/spark-supervisor")
+    on_stop: Literal["leave", "stop_drivers"] = "leave"
     capacity: CapacitySettings = CapacitySettings()
 
 
@@ -128,7 +135,7 @@ def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[str, ...]:
 
 def _text(path: Path, *, may_be_absent: bool) -> str | None:
     try:
-        data = path.read_bytes()
+        data = read_small(path, FILE_MAX_BYTES)
     except FileNotFoundError:
         if may_be_absent:
             return None
@@ -137,7 +144,7 @@ def _text(path: Path, *, may_be_absent: bool) -> str | None:
         ) from None
     except OSError as error:
         raise InvalidInput(
-            f"configuration file {path} cannot be read ({error.strerror}); check its permissions"
+            f"configuration file {shortened(path)} cannot be read ({error.strerror}); check its name and permissions"
         ) from None
     if len(data) > FILE_MAX_BYTES:
         raise InvalidInput(f"configuration file {path} is larger than {FILE_MAX_BYTES // 1024} KiB")

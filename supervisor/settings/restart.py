@@ -11,13 +11,17 @@ from pydantic import Field, model_validator
 
 from supervisor.settings.limits import FAILURE_RATE_ATTEMPTS_MAX, RESTART_INITIAL_MIN_S
 from supervisor.settings.sections import Section, between
-from supervisor.settings.units import DurationS
+from supervisor.settings.units import DurationS, SizeBytes
 
 DAY_S = 86_400.0
+MIB = 1024**2
 
 
 class RestartSettings(Section):
-    """``attempts``: restarts after the first attempt since the last reset; null: no limit."""
+    """``attempts``: restarts after the first attempt since the last reset; null: no limit.
+
+    ``memory_step``: factor by which driver memory is raised after an exit with ``out_of_memory``, up to ``memory_max``.
+    """
 
     strategy: Literal["fixed", "exponential", "failure-rate", "none"] = "exponential"
     initial_s: Annotated[DurationS, between(RESTART_INITIAL_MIN_S, DAY_S)] = Field(default=1.0, alias="initial")
@@ -26,6 +30,8 @@ class RestartSettings(Section):
     reset_after_s: Annotated[DurationS, between(1.0, 365 * DAY_S)] = Field(default=600.0, alias="reset_after")
     attempts: int | None = Field(default=None, ge=0, le=1_000_000)
     on_exhausted: Literal["fail", "suspend"] = "fail"
+    memory_step: float | None = Field(default=None, gt=1, le=10, allow_inf_nan=False)
+    memory_max_bytes: Annotated[SizeBytes, Field(ge=MIB, le=1024**5)] | None = Field(default=None, alias="memory_max")
 
     @model_validator(mode="after")
     def _consistent(self) -> RestartSettings:
@@ -36,4 +42,8 @@ class RestartSettings(Section):
                 raise ValueError("strategy failure-rate needs attempts, the failures allowed within reset_after")
             if self.attempts > FAILURE_RATE_ATTEMPTS_MAX:
                 raise ValueError(f"strategy failure-rate allows at most {FAILURE_RATE_ATTEMPTS_MAX} attempts")
+        if self.memory_step is None and self.memory_max_bytes is not None:
+            raise ValueError("memory_max is the bound of memory_step, which is missing; add it, e.g. memory_step: 1.5")
+        if self.memory_step is not None and self.memory_max_bytes is None:
+            raise ValueError("memory_step needs memory_max, the most driver memory that the job may get; add it, e.g. 8g")
         return self

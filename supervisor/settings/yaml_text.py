@@ -99,15 +99,16 @@ _Loader.add_constructor("tag:yaml.org,2002:seq", _sequence)
 _Loader.add_constructor(None, _undefined)
 
 
+_KINDS = {list: "a list", bool: "true or false", int: "a number", float: "a number"}
+
+
 def read_mapping(text: str, source: str, *, as_written: Collection[str] = ()) -> dict[str, Any]:
     """The one mapping that ``text`` holds. ``source``: file name for messages. Raises ``InvalidInput``."""
     value = _parsed(text, source, as_written)
     if value is None:
         raise InvalidInput(f"{source} is empty; write 'key: value' lines into it")
     if not isinstance(value, dict):
-        raise InvalidInput(
-            f"{source} must hold 'key: value' lines, not {'a list' if isinstance(value, list) else 'text'}"
-        )
+        raise InvalidInput(f"{source} must hold 'key: value' lines, not {_KINDS.get(type(value), 'text')}")
     return value
 
 
@@ -126,13 +127,18 @@ def _parsed(text: str, source: str, as_written: Collection[str]) -> Any:
         return loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InvalidInput(f"{source} is not usable YAML{line}: {error.problem or error.context}") from None
+        raise InvalidInput(f"{source} is not usable YAML{line}: {_reason(error)}") from None
     except yaml.reader.ReaderError as error:
         raise InvalidInput(f"{source} holds the character {error.character!r}, which YAML does not allow") from None
     except (ValueError, OverflowError):
         raise InvalidInput(f"{source} holds an escape that stands for no character") from None
     except RecursionError:
         raise InvalidInput(f"{source} is nested too deeply") from None
+
+
+def _reason(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or error.context or "it cannot be read"
+    return "a tab, where only blanks may indent" if "'\\t'" in problem else problem
 
 
 def _keep_spelling(node: yaml.Node, keys: Collection[str]) -> None:

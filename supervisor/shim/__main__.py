@@ -18,19 +18,21 @@ from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import DeadlineFile
 from supervisor.errors import SupervisorError
 from supervisor.shim.children import Children
+from supervisor.shim.log import ShimLog
 from supervisor.shim.twin import fork_twin
 
 
 def main(directory: str, cgroup: str | None) -> int:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))  # a request to stop waits until the runner can hear it
     try:
         lock = run_dir.take_lock(directory)
         if lock is None:  # another shim lives here, or it is being removed
             return 0
         own_attempt(directory, cgroup)
     except (OSError, SupervisorError) as error:
-        print(f"shim: {error}", file=sys.stderr, flush=True)  # noqa: T201 - shim.log; there is nothing else yet
+        ShimLog(os.path.basename(directory)).say("shim_not_begun", "error", why=str(error))
         return 1
     return 0
 
@@ -42,7 +44,7 @@ def own_attempt(directory: str, cgroup: str | None) -> None:
     deadline = DeadlineFile.create(directory)
     children = Children()
     tree, tree_for_twin = _containments(directory, cgroup, claim_id, children)
-    twin = fork_twin(tree_for_twin, deadline)
+    twin = fork_twin(tree_for_twin, deadline, directory)
     twin_pidfd = os.pidfd_open(twin)
     _record(directory, run_dir.TWIN, twin)
 

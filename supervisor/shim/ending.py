@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from supervisor.model.exits import SHELL_SIGNAL_BASE, Evidence, classify
 from supervisor.registry.attempt_writes import Exit
+from supervisor.shim import stopping
 from supervisor.shim.state import ShimState
 
 
@@ -13,11 +14,12 @@ def describe(state: ShimState) -> Exit:
         state.status, state.launch.unbounded, stop_requested=state.stop_asked,
         killed_for=None if state.cause is None else (state.cause, state.reason),
         begun=state.life.begun_s is not None if state.launch.reports else None,
-        error=state.life.error, tail=state.tail, oom_killed=state.oom_killed,
+        error=state.life.error, tail=state.tail, oom=state.oom,
     ))
     code = state.status
     if code is not None and code < 0:
         code = SHELL_SIGNAL_BASE - code
     ran_s = state.empty_s - state.exec_s if state.executed and state.exec_s and state.empty_s else 0.0
     permanent = verdict.permanent or (state.permanent and not state.stop_asked)
-    return Exit(verdict.cause, verdict.reason, code, round(max(0.0, ran_s), 3), permanent)
+    return Exit(verdict.cause, verdict.reason, code, round(max(0.0, ran_s), 3), permanent,
+                stop_mode=stopping.mode(state.ladder, killed=state.cause is not None))

@@ -1,8 +1,9 @@
 """Is the application alive? Signs of life → phase, and the two time-outs of CONTRACT (``health``). Pure; for ``machine``.
 
 ``start_timeout`` ends an attempt whose application has not begun, or that has a SparkSession but no batch;
-``stall_timeout`` one whose query was seen and is silent (idle events count as life). An application that runs and makes
-neither session nor query is left alone by both.
+``stall_timeout`` one of whose queries was seen and is silent (``queries`` says what counts as life). Until the application
+has its first batch ``start_timeout`` alone judges: a slow start is no stall, and has its own limit. An application that runs
+and makes neither session nor query is left alone by both.
 
 A JVM application does not report; the supervisor of its host looks into its commit log and reports for it. When nobody
 looks (the supervisor is down, or can't read the checkpoint) its silence means nothing: it counts up to the last look only.
@@ -14,6 +15,7 @@ from dataclasses import replace
 
 from supervisor.model.launch import Launch
 from supervisor.model.records import Cause, Phase
+from supervisor.shim import queries
 from supervisor.shim.state import Life, Reported
 
 UP_WITHOUT_QUERY_S = 10.0
@@ -22,12 +24,13 @@ UP_WITHOUT_QUERY_S = 10.0
 
 def after_report(life: Life, report: Reported, now_s: float) -> Life:
     """The signs of life with one more. Unknown events are no sign of anything."""
+    life = queries.after_report(life, report, now_s)
     match report.event:
         case "begun":
             return replace(life, begun_s=life.begun_s or now_s)
         case "session":
             return replace(life, begun_s=life.begun_s or now_s, session_s=life.session_s or now_s)
-        case "query":
+        case "query" | "working":
             return _query_lives(life, now_s)
         case "idle":
             # It has caught up and waits for data: as good as a batch. A quiet source must not cost a healthy driver.
@@ -38,7 +41,7 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         case "looked":
             looked = replace(life, looked_s=now_s)
             return after_report(looked, replace(report, event="progress"), now_s) if _has_moved(life, report) else looked
-        case "error":
+        case "error" | "terminated":
             return replace(life, error=report.error or life.error)
         case _:
             return life
@@ -76,7 +79,8 @@ def overdue(life: Life, launch: Launch, exec_s: float, now_s: float) -> tuple[Ca
             return Cause.START_TIMED_OUT, f"the application had not begun after {launch.start_timeout_s:g} s"
         if life.batch_s is None and (life.session_s is not None or life.query_s is not None):
             return Cause.START_TIMED_OUT, f"no batch was committed within {launch.start_timeout_s:g} s"
+    if life.batch_s is None:
+        return None  # on its way to the first batch a query plans, lists and loads for longer than ever after: a start
     known_until_s = now_s if launch.reports else life.looked_s
-    if life.last_s is not None and known_until_s is not None and known_until_s - life.last_s >= launch.stall_timeout_s:
-        return Cause.STALLED, f"no progress and no idle event for {launch.stall_timeout_s:g} s"
-    return None
+    why = queries.silent(life, launch.stall_timeout_s, known_until_s) if known_until_s is not None else None
+    return None if why is None else (Cause.STALLED, why)

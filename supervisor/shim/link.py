@@ -33,7 +33,7 @@ class RegistryLink:
     """``post`` takes events, ``say`` lines for the log, from any thread and without blocking."""
 
     def __init__(
-        self, launch: Launch, layout: Layout, post: Callable[[Event], None], say: Callable[[str], None]
+        self, launch: Launch, layout: Layout, post: Callable[[Event], None], say: Callable[..., None]
     ) -> None:
         self._launch = launch
         self._layout = layout
@@ -91,7 +91,7 @@ class RegistryLink:
                 self._do(request)
             except Exception as error:  # noqa: BLE001 - the edge of this thread: each request must be answered
                 self._post(_failure(request))
-                self._say(f"a request failed in an unforeseen way: {error!r}")
+                self._say("shim_request_failed", "error", why=repr(error))
 
     def _do(self, request: Request) -> None:
         match request:
@@ -111,7 +111,7 @@ class RegistryLink:
         own_path = self._layout.own(entry.name)
         try:
             self._client.sync()
-            node = self._client.read(own_path, lambda: self._post(shim.OwnChanged()))
+            node = self._client.read(own_path, self._own_changed)
             paths = (self._layout.lease(entry.name), self._layout.live(entry.uid, entry.attempt))
             lease, live = self._client.read_many(paths).nodes
         except SupervisorError:
@@ -120,6 +120,10 @@ class RegistryLink:
             token, _ownership(node, own_path), None if lease is None else lease.stat.version,
             None if live is None else live.stat.ephemeral_owner,
         )
+
+    def _own_changed(self) -> None:
+        """Always this one, never a new function: a watcher that is set again while it waits is the same to the client."""
+        self._post(shim.OwnChanged())
 
     def _commit(self, transaction: Transaction) -> Event:
         own_path = self._layout.own(self._launch.assignment.name)

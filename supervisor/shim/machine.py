@@ -11,7 +11,7 @@ settling    read back, in the session of the claim or after that was     ours �
             closed                                                       somebody else's → done
 starting    claim committed, the starter was let go                      executed → running
 running     renewals                                                     fence moved to draining → stopping
-stopping    SIGTERM was sent; renewals go on, for stop_grace at most     exit, or the grace is over → killing
+stopping    the ladder of ``stopping.py``; renewals go on all the while  exit, or stop_grace is over → killing
 killing     SIGKILL until the tree is proven empty                       empty → burying
 burying     tombstone, until it commits or /own is not about us          → done
 ==========  ===========================================================  ==============================================
@@ -42,12 +42,12 @@ from typing import Any
 
 from supervisor.clock import wall_iso
 from supervisor.model import lease_terms
-from supervisor.model.records import Cause, Driver, Lease, Ownership, OwnState, Phase
+from supervisor.model.records import Cause, Driver, Lease, Ownership, OwnState, Phase, StartTimes
 from supervisor.model.seen import Found, Seen
 from supervisor.model.transaction import Transaction
 from supervisor.registry import attempt_writes
 from supervisor.registry.attempt_writes import Identity
-from supervisor.shim import health
+from supervisor.shim import health, queries, stopping
 from supervisor.shim.ending import describe
 from supervisor.shim.state import (
     CloseFailed,
@@ -69,6 +69,7 @@ from supervisor.shim.state import (
     NewClient,
     NotSent,
     Now,
+    Order,
     OutcomeUnknown,
     OwnChanged,
     OwnRead,
@@ -85,6 +86,7 @@ from supervisor.shim.state import (
     Terminate,
     Tick,
     TreeSeen,
+    Unheard,
     WriteDeadline,
 )
 
@@ -96,6 +98,7 @@ SLOW_RETRY_S = 5.0
 SLOWEST_RETRY_S = 30.0
 DOUBT_S = 600.0
 KILL_PAUSE_S = 0.05
+STOP, LOOK = "stop", "look"
 
 _BEFORE_CLAIM = (Stage.CONNECTING, Stage.CLAIMING, Stage.SETTLING)
 _ALIVE = (Stage.STARTING, Stage.RUNNING, Stage.STOPPING)
@@ -115,7 +118,7 @@ def step(state: ShimState, event: Event, now: Now) -> tuple[ShimState, tuple[Eff
 
 def next_wake_s(state: ShimState) -> float:
     """When the next ``Tick`` is wanted at the latest (BOOTTIME); the runner caps the wait anyway."""
-    times = [state.stop_until_s if state.stage is Stage.STOPPING else None]
+    times = [stopping.acts_at_s(state.ladder) if state.stage is Stage.STOPPING and state.ladder else None]
     if state.session is not None and not (state.op or state.reading or state.closing):
         times.append(state.read_at_s)
         times.append(state.renew_at_s if state.stage in _ALIVE and not (state.held or state.blind) else None)
@@ -228,8 +231,10 @@ class _Turn:
             case TreeSeen(empty, tail):
                 self.tree_seen(empty, tail)
             case Reported():
-                if self.state.stage in _ALIVE:
-                    self.set(life=health.after_report(self.state.life, event, self.now_s))
+                self.reported(event)
+            case Unheard(order):
+                if order.order == STOP and self.state.ladder is not None:
+                    self.set(ladder=stopping.unheard(self.state.ladder, self.now_s))
             case StopAsked():
                 self.stop_asked()
 
@@ -238,7 +243,9 @@ class _Turn:
     def read_before_claim(self, read: OwnRead) -> None:
         self.set(blind=False)
         own, entry = read.own, self.state.launch.assignment
-        if isinstance(own, Found) and self.is_assigned_to_us(own):
+        if self.state.stop_asked:  # while a claim was under way, which came to nothing
+            self.finish("asked to stop before the claim")
+        elif isinstance(own, Found) and self.is_assigned_to_us(own):
             if self.state.claim_tries >= CLAIM_TRIES:
                 self.finish("the claim was rejected again and again")
             else:
@@ -309,7 +316,7 @@ class _Turn:
         state = self.state
         if not isinstance(own, Found) or (state.fence is not None and own.version < state.fence):
             self.set(held=True, read_at_s=self.now_s + max(1.0, self.period_s))
-            self.do(Say("/own is absent, unreadable or older than seen: renewals stop until it can be believed"))
+            self.do(Say("shim_fence_unknown", "renewals stop until /own can be believed: it is absent, unreadable or older"))
             return
         self.set(held=False, blind=False)
         if not self.is_mine(own.record):
@@ -375,11 +382,38 @@ class _Turn:
     def lease(self) -> Lease:
         state, entry = self.state, self.state.launch.assignment
         pid = state.driver_pid if state.executed and state.empty_s is None else None
+        shown, more = queries.shown(state.life, state.launch.stall_timeout_s, self.now_s)
         return Lease(
             entry.name, entry.uid, entry.attempt, state.claim_id, state.launch.lease_s, state.launch.stop_grace_s,
             state.phase, Driver(state.launch.host, state.shim_pid, pid, state.started_at or None), state.since,
-            state.life.progress, state.renewals,
+            state.life.progress, state.renewals, shown, more, self.ran_s, self.start_times, self.silence_s,
         )
+
+    @property
+    def start_times(self) -> StartTimes | None:
+        """For metrics and ``show``: where the time of this start went."""
+        exec_s, begun_s, life = self.state.exec_s, self.state.launch.begun_s, self.state.life
+        if exec_s is None or not self.state.executed:
+            return None
+        ready_s = exec_s if life.session_s is None else life.session_s
+        return StartTimes(
+            spawn_s=round(exec_s - begun_s, 3) if begun_s else None,
+            session_s=None if life.session_s is None else round(life.session_s - exec_s, 3),
+            first_batch_s=None if life.batch_s is None else round(max(0.0, life.batch_s - ready_s), 3),
+        )
+
+    @property
+    def silence_s(self) -> float | None:
+        """Of the query that has been silent for longest, of those that have not ended."""
+        life = self.state.life
+        last_s = min((query.last_s for query in life.queries if not query.ended), default=life.last_s)
+        return None if last_s is None else round(max(0.0, self.now_s - last_s), 3)
+
+    @property
+    def ran_s(self) -> float:
+        """So far: whoever has to bury this attempt without a word from us knows how long it ran at least."""
+        state = self.state
+        return round(self.now_s - state.exec_s, 3) if state.executed and state.exec_s is not None else 0.0
 
     @property
     def period_s(self) -> float:
@@ -395,11 +429,18 @@ class _Turn:
 
     def exited(self, event: Exited) -> None:
         if self.state.status is None and self.state.stage not in (Stage.BURYING, Stage.DONE):
-            self.set(status=event.status, tail=event.tail, oom_killed=event.oom_killed)
+            self.set(status=event.status, tail=event.tail, oom=event.oom)
             if self.state.stage is Stage.CONNECTING:
                 self.finish("the starter ended before the claim")
             else:  # nothing while a claim is under way: exec will fail then
                 self.begin_kill(None, "")
+
+    def reported(self, report: Reported) -> None:
+        if self.state.stage in _ALIVE:
+            self.set(life=health.after_report(self.state.life, report, self.now_s))
+        if self.state.ladder is not None:
+            ladder = stopping.after_report(self.state.ladder, report.event, report.queries, self.now_s)
+            self.set(ladder=ladder)
 
     def stop_asked(self) -> None:
         if self.state.stage is Stage.CONNECTING:
@@ -410,12 +451,15 @@ class _Turn:
             self.request_stop()
 
     def request_stop(self) -> None:
-        """Orderly: SIGTERM now, SIGKILL after the grace. Only the first request counts."""
-        until_s = self.now_s + self.state.launch.stop_grace_s
+        """Orderly: at a batch boundary, else SIGTERM, SIGKILL after the grace. Only the first request counts."""
+        launch = self.state.launch
+        until_s = self.now_s + launch.stop_grace_s
         if self.state.stage in (Stage.STARTING, Stage.RUNNING):
-            self.set(stage=Stage.STOPPING, stop_asked=True, stop_until_s=until_s)
+            ladder = stopping.begin(launch, self.state.life.begun_s is not None, self.now_s)
+            self.set(stage=Stage.STOPPING, stop_asked=True, stop_until_s=ladder.kill_at_s, ladder=ladder)
             self.change_phase(Phase.STOPPING)
-            self.do(Terminate())
+            if stopping.is_asked(ladder):
+                self.do(Order(STOP, ladder.terminate_at_s - self.now_s))
         elif self.state.stage is Stage.KILLING and self.state.stop_until_s is None:
             self.set(stop_until_s=until_s)
 
@@ -423,7 +467,7 @@ class _Turn:
         if self.state.stage in _ALIVE:
             self.set(stage=Stage.KILLING, cause=cause, reason=reason, kill_at_s=self.now_s, kill_began_s=self.now_s)
             if reason:
-                self.do(Say(f"killing the driver: {reason}"))
+                self.do(Say("shim_kills", reason))
 
     def tree_seen(self, empty: bool, tail: str) -> None:
         if self.state.stage is not Stage.KILLING:
@@ -433,7 +477,7 @@ class _Turn:
         if empty:
             self.set(stage=Stage.BURYING, empty_s=self.now_s, read_at_s=self.now_s)
             over = f", more than {lease_terms.KILL_TIME_S:g} s" if took_s > lease_terms.KILL_TIME_S else ""
-            self.do(WriteDeadline(None), Say(f"the driver tree was empty after {took_s:.3f} s{over}"))
+            self.do(WriteDeadline(None), Say("shim_tree_empty", f"after {took_s:.3f} s{over}"))
         else:
             self.set(kill_at_s=self.now_s + KILL_PAUSE_S)
 
@@ -483,7 +527,7 @@ class _Turn:
         self.set(clock_offset_s=offset_s)
         if before_s is not None and abs(offset_s - before_s) > CLOCK_JUMP_S:
             self.set(blind=True, read_at_s=self.now_s)
-            self.do(Say(f"the clocks jumped by {offset_s - before_s:+.1f} s: /own is read before anything else"))
+            self.do(Say("shim_clocks_jumped", f"by {offset_s - before_s:+.1f} s: /own is read before anything else"))
 
     def notice_time(self) -> None:
         """What follows from the time alone, the deadline first."""
@@ -505,17 +549,37 @@ class _Turn:
         if self.now_s >= lease_terms.shim_acts_s(state.deadline_s):
             self.begin_kill(Cause.LEASE_EXPIRED, "no renewal was committed in time")
         elif state.stage is Stage.STOPPING:
-            if state.stop_until_s is not None and self.now_s >= state.stop_until_s:
-                self.begin_kill(Cause.STOPPED, f"it did not stop within {state.launch.stop_grace_s:g} s")
+            self.climb()
         elif state.exec_s is not None:
             verdict = health.overdue(state.life, state.launch, state.exec_s, self.now_s)
             if verdict is not None:
                 self.begin_kill(*verdict)
+            else:
+                self.look()
+
+    def climb(self) -> None:
+        """The next rung of an orderly stop, if it is time for it."""
+        ladder = self.state.ladder
+        assert ladder is not None
+        if self.now_s >= ladder.kill_at_s:
+            self.begin_kill(Cause.STOPPED, f"it did not stop within {self.state.launch.stop_grace_s:g} s")
+        elif stopping.is_to_be_terminated(ladder, self.now_s):
+            self.set(ladder=stopping.terminated(ladder))
+            self.do(Say("shim_terminates", "SIGTERM to the driver"), Terminate())
+
+    def look(self) -> None:
+        """Have the driver's bootstrap look at a query that has been silent for long; its answer is a report."""
+        timeout_s, state = self.state.launch.stall_timeout_s, self.state
+        due = state.launch.reports and self.now_s >= state.look_at_s
+        if due and queries.is_to_be_looked_at(state.life, timeout_s, self.now_s):
+            self.set(look_at_s=self.now_s + timeout_s * queries.LOOK_EVERY)
+            self.do(Order(LOOK))
 
     def change_phase(self, phase: Phase) -> None:
-        """A new phase is told at once, with the doorbell."""
+        """A new phase is told at once, with the doorbell. ``since``: of the claim, of running, or of stopping."""
         if phase is not self.state.phase:
-            self.set(phase=phase, ring=True, renew_at_s=self.now_s)
+            since = self.at if phase in (Phase.RUNNING, Phase.STOPPING) else self.state.since
+            self.set(phase=phase, since=since, ring=True, renew_at_s=self.now_s)
 
     # -- requests ------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""What the driver, or the host's supervisor for it, tells the shim: datagrams on a socket in the run directory.
+"""What the driver, or the host's supervisor for it, tells the shim: datagrams on a socket in the run directory. And orders,
+the other way, to the socket that the driver's bootstrap binds there (``spark/orders.py``).
 
 Everything here comes from user code: nothing of it is trusted to be complete, of the right type, or rare.
 Called by ``runner``.
@@ -9,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+from dataclasses import replace
 from typing import Any
 
-from supervisor.clients.run_dir import REPORT
+from supervisor.clients.run_dir import ORDERS, REPORT
 from supervisor.clock import wall_iso
 from supervisor.model.records import Progress, clip
 from supervisor.shim.state import Reported
@@ -20,6 +22,8 @@ DATAGRAM_MAX_BYTES = 8192
 TAKEN_AT_ONCE = 50
 _TEXT_MAX_BYTES = 1024
 _NAME_MAX_BYTES = 120
+BATCH_ID_MAX = 2**63 - 1
+"""Spark's is a long. Python's has no end: one of some thousand digits would not fit into the lease record."""
 
 
 class ReportSocket:
@@ -27,17 +31,23 @@ class ReportSocket:
 
     def __init__(self, run_dir: str) -> None:
         directory = os.open(run_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            path = f"/proc/self/fd/{directory}/{REPORT}"
-            if os.path.lexists(path):
-                os.unlink(path)
-            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-            self._socket.bind(path)
-        finally:
-            os.close(directory)
+        path = f"/proc/self/fd/{directory}/{REPORT}"
+        if os.path.lexists(path):
+            os.unlink(path)
+        self._orders = f"/proc/self/fd/{directory}/{ORDERS}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._socket.bind(path)
 
     def fileno(self) -> int:
         return self._socket.fileno()
+
+    def order(self, order: str, within_s: float) -> bool:
+        """Send an order to the driver's bootstrap. False: nobody takes any there. Never blocks."""
+        try:
+            self._socket.sendto(json.dumps({"order": order, "within_s": within_s}).encode(), self._orders)
+        except OSError:
+            return False
+        return True
 
     def take(self) -> list[Reported]:
         """What has arrived, at most 50 of them: a chatty driver must not keep the shim from its lease."""
@@ -62,13 +72,23 @@ def parse(data: bytes) -> Reported | None:
     if not isinstance(body, dict) or not isinstance(body.get("event"), str):
         return None
     event = body["event"][:20]
+    told = Reported(event, query=_text(body.get("query")), id=_text(body.get("id")), at=wall_iso())
     if event in ("progress", "looked"):
-        return Reported(event, progress=_progress(body))
+        return replace(told, progress=_progress(body))
     if event == "error":
-        return Reported(event, error=clip(f"{body.get('kind', '')}: {body.get('message', '')}", _TEXT_MAX_BYTES))
+        kind, message = body.get("kind", ""), str(body.get("message", ""))
+        once = message if message.startswith(f"{kind}: ") else f"{kind}: {message}"
+        return replace(told, error=clip(once, _TEXT_MAX_BYTES))
     if event == "terminated" and body.get("error"):
-        return Reported("error", error=clip(str(body["error"]), _TEXT_MAX_BYTES))
-    return Reported(event)
+        return replace(told, error=clip(str(body["error"]), _TEXT_MAX_BYTES))
+    if event == "stopping":
+        queries = body.get("queries")
+        return replace(told, queries=queries if isinstance(queries, int) else 0)
+    return told
+
+
+def _text(value: Any) -> str:
+    return clip(value, _NAME_MAX_BYTES) if isinstance(value, str) else ""
 
 
 def _progress(body: dict[str, Any]) -> Progress:
@@ -76,7 +96,7 @@ def _progress(body: dict[str, Any]) -> Progress:
     batch = body.get("batch_id")
     return Progress(
         clip(query, _NAME_MAX_BYTES) if isinstance(query, str) else None,
-        batch if isinstance(batch, int) and not isinstance(batch, bool) else None,
+        batch if isinstance(batch, int) and not isinstance(batch, bool) and abs(batch) <= BATCH_ID_MAX else None,
         _number(body.get("input_rows_per_s")), _number(body.get("processed_rows_per_s")), _number(body.get("batch_ms")),
         wall_iso(), _number(body.get("lag")),
     )

@@ -13,17 +13,19 @@ import signal
 from collections import deque
 from typing import NamedTuple
 
-from supervisor.clients import processes
+from supervisor.clients import processes, run_dir
 from supervisor.clients.containment import Containment, Emptiness
 from supervisor.clients.run_dir import DeadlineFile
-from supervisor.clock import boottime_s, wall_iso, wall_s
+from supervisor.clock import boottime_s, wall_s
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.registry.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.children import Children
 from supervisor.shim.link import RegistryLink
+from supervisor.shim.log import ShimLog
 from supervisor.shim.machine import next_wake_s, step
+from supervisor.shim.oom import OomWatch
 from supervisor.shim.output import OutputPump, RotatedFile
 from supervisor.shim.reports import ReportSocket
 from supervisor.shim.starter import Starter, let_go, outcome
@@ -62,18 +64,21 @@ class Runner:
         file = RotatedFile(launch.log_path, launch.log_max_bytes, launch.log_keep)
         self._pump = OutputPump(parts.starter.output, file)
         self._reports = ReportSocket(parts.directory)
-        self._link = RegistryLink(launch, layout, self._post, say)
+        entry = launch.assignment
+        self._log = ShimLog(f"{entry.uid}.{entry.attempt}", entry.name)
+        self._link = RegistryLink(launch, layout, self._post, self._log.say)
         self._poll = select.poll()
         self._said = b""
         self._heard = False
         self._let_go = False
-        self._oom_kills: int | None = None
+        self._oom_watch: OomWatch | None = None
         self._exit_told = False
         self._finished = False
 
     def run(self) -> None:
         """Returns when everything about this attempt is done."""
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._post(shim.StopAsked()))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
         for descriptor in (self._wake, self._reports.fileno(), self._parts.starter.said,
                            self._parts.starter.pidfd, self._parts.twin):
             self._poll.register(descriptor, select.POLLIN)
@@ -102,7 +107,7 @@ class Runner:
             os.eventfd_read(self._wake)
         if self._parts.twin in ready:
             self._poll.unregister(self._parts.twin)
-            say("the twin has ended before the shim: only shim and guardian are left to kill the driver")
+            self._log.say("shim_lost_twin", "warning", next="only shim and guardian are left to kill the driver")
         if self._parts.starter.said in ready:
             for event in self._hear_starter():
                 self._events.put(event)
@@ -142,17 +147,29 @@ class Runner:
         events: list[Event] = []
         while not self._heard:  # nobody has the other end any more: this ends
             events.extend(self._hear_starter())
-        before, after = self._oom_kills, oom_kills()
-        oom_killed = None if before is None or after is None else after > before
-        return [*events, *self._reports.take(), shim.Exited(children.ended[pid], self._pump.tail(), oom_killed)]
+        oom = self._oom_watch.seen() if self._oom_watch is not None else None
+        return [*events, *self._reports.take(), shim.Exited(children.ended[pid], self._pump.tail(), oom)]
 
     # -- what is done --------------------------------------------------------------------------------------------------
 
     def _feed(self, event: Event) -> None:
         events = deque((event,))
         while events and not self._finished:
-            self._state, effects = step(self._state, events.popleft(), Now(boottime_s(), wall_s()))
+            before = self._state
+            self._state, effects = step(before, events.popleft(), Now(boottime_s(), wall_s()))
+            self._tell(before, self._state)
             events.extend(self._perform(effects))
+
+    def _tell(self, before: ShimState, now: ShimState) -> None:
+        """The attempt's story, one line per step; and each kill for the host's metrics."""
+        if now.stage is not before.stage:
+            self._log.say("shim_stage", stage=now.stage.value, was=before.stage.value)
+        if now.phase is not before.phase:
+            self._log.say("shim_phase", phase=now.phase.value, was=before.phase.value)
+        if now.status is not None and before.status is None:
+            self._log.say("shim_driver_exited", status=now.status, driver_pid=now.driver_pid)
+        if now.empty_s is not None and before.empty_s is None and now.cause is not None:
+            run_dir.note_kill(self._parts.directory, "shim", now.empty_s - now.kill_began_s)
 
     def _perform(self, effects: tuple[Effect, ...]) -> list[Event]:
         events: list[Event] = []
@@ -165,27 +182,30 @@ class Runner:
                         return [*events, shim.DeadlineUnwritable()]
                 case shim.Exec(before_s):
                     events.extend(self._exec(before_s))
+                case shim.Order(order, within_s):
+                    if not self._reports.order(order, within_s):
+                        events.append(shim.Unheard(effect))
                 case shim.Terminate():
                     processes.send_signal(self._parts.starter.pidfd, signal.SIGTERM)
                 case shim.Kill():
                     events.extend(self._kill())
                 case shim.Finish(why):
                     self._finish(why)
-                case shim.Say(text):
-                    say(text)
+                case shim.Say(said, why):
+                    self._log.say(said, why=why)
         return events
 
     def _write_deadline(self, deadline_s: float | None) -> bool:
         try:
             self._parts.deadline.write(deadline_s)
         except OSError as error:
-            say(f"the deadline could not be written: {error}")
+            self._log.say("shim_deadline_unwritable", "error", why=str(error))
             return False
         return True
 
     def _exec(self, before_s: float) -> list[Event]:
         self._let_go = True
-        self._oom_kills = oom_kills()
+        self._oom_watch = OomWatch(self._parts.launch.cgroup)
         try:
             let_go(self._parts.starter, before_s)
         except OSError as error:
@@ -202,7 +222,7 @@ class Runner:
 
     def _finish(self, why: str) -> None:
         """The exit is recorded by now; not before may the cgroup go that lets the guardian record it as well."""
-        say(f"done: {why}")
+        self._log.say("shim_done", why=why)
         self._finished = True
         os.close(self._parts.starter.go)
         self._parts.tree.kill(_FAREWELL_S)  # a starter that was never let go
@@ -210,20 +230,3 @@ class Runner:
         self._parts.tree.remove()
         self._pump.join(_FAREWELL_S)
         self._link.close(_FAREWELL_S)
-
-
-def oom_kills() -> int | None:
-    """How many processes of this host the kernel has killed for lack of memory; None if it does not say."""
-    try:
-        with open("/proc/vmstat", "rb") as file:
-            return next((int(line.split()[1]) for line in file if line.startswith(b"oom_kill ")), None)
-    except OSError:
-        return None
-
-
-def say(text: str) -> None:
-    """One line in shim.log. Losing it on a full disk is all right."""
-    try:
-        os.write(2, f"{wall_iso()} {text}\n".encode())
-    except OSError:
-        pass

@@ -10,10 +10,12 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from supervisor.model.launch import Launch
+from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import Cause, Ownership, Phase, Progress
 from supervisor.model.seen import Seen
 from supervisor.model.transaction import Transaction
 from supervisor.registry.layout import Layout
+from supervisor.shim.stopping import Ladder
 
 
 class Stage(StrEnum):
@@ -144,12 +146,12 @@ class ExecLate:
 class Exited:
     """The driver's root process ended. ``status``: exit code, or −signal. ``tail``: the end of its output.
 
-    ``oom_killed``: whether the kernel killed any process of the host for lack of memory since exec; None: not known.
+    ``oom``: whom the kernel killed for lack of memory since exec; None: not known.
     """
 
     status: int
     tail: str = ""
-    oom_killed: bool | None = None
+    oom: Oom | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +165,25 @@ class TreeSeen:
 @dataclass(frozen=True, slots=True)
 class Reported:
     """A word from the driver, or about a JVM application from the host's supervisor. ``event``: begun session query
-    progress idle looked terminated error ended."""
+    progress idle working looked terminated error heard stopping stopped ended.
+
+    ``query``, ``id``: which one it is about. ``queries``: how many are waited for. ``at``: wall time, for display.
+    """
 
     event: str
     progress: Progress | None = None
     error: str = ""
+    query: str = ""
+    id: str = ""
+    queries: int | None = None
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unheard:
+    """Nobody takes orders in the driver: it has no bootstrap, or no SparkSession yet."""
+
+    order: Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +199,7 @@ class DeadlineUnwritable:
 Event: TypeAlias = (
     Tick | Connected | Disconnected | SessionLost | SessionClosed | CloseFailed | OwnChanged | OwnRead | ReadFailed
     | Committed | Rejected | NotSent | OutcomeUnknown | Executed | ExecFailed | ExecLate | Exited | TreeSeen | Reported
-    | StopAsked | DeadlineUnwritable
+    | StopAsked | DeadlineUnwritable | Unheard
 )
 
 
@@ -229,6 +245,14 @@ class Exec:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """A word to the driver's bootstrap: ``stop`` (at a batch boundary, within ``within_s``) or ``look``."""
+
+    order: str
+    within_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Terminate:
     """SIGTERM to the driver's root."""
 
@@ -247,17 +271,32 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """One line for the shim's log."""
+    """One line for the shim's log. ``event``: of ``supervisor.logs.events``."""
 
-    text: str
+    event: str
+    why: str
 
 
 Effect: TypeAlias = (
-    Read | Commit | NewClient | CloseSession | WriteDeadline | Exec | Terminate | Kill | Finish | Say
+    Read | Commit | NewClient | CloseSession | WriteDeadline | Exec | Order | Terminate | Kill | Finish | Say
 )
 
 
 # -- state -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLife:
+    """One query, by its last word. ``id``: Spark's, stable over restarts of one checkpoint. ``at``: wall time, shown."""
+
+    id: str
+    name: str
+    last_s: float
+    idle: bool = False
+    ended: bool = False
+    error: str = ""
+    progress: Progress | None = None
+    at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +314,8 @@ class Life:
     looked_s: float | None = None
     progress: Progress | None = None
     error: str = ""
+    queries: tuple[QueryLife, ...] = ()
+    more_queries: int = 0  # that are not tracked
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,9 +372,11 @@ class ShimState:
     started_at: str = ""
     stop_asked: bool = False  # in any way, before its exit
     stop_until_s: float | None = None
+    ladder: Ladder | None = None  # of the orderly stop that is under way
+    look_at_s: float = 0.0  # the next look at a silent query, not before
     status: int | None = None
     tail: str = ""
-    oom_killed: bool | None = None
+    oom: Oom | None = None
     kill_at_s: float = 0.0
     kill_began_s: float = 0.0
     cause: Cause | None = None  # why we killed it; None: it ended by itself

@@ -11,21 +11,22 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import sys
 
-from supervisor.clients import processes
+from supervisor.clients import processes, run_dir
 from supervisor.clients.containment import Containment
 from supervisor.clients.run_dir import DeadlineFile
 from supervisor.clients.second_killer import kill_attempt
 from supervisor.clock import boottime_s
 from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S, second_killer_acts_s
+from supervisor.shim.log import ShimLog
 
 
-def fork_twin(tree: Containment, deadline: DeadlineFile) -> int:
+def fork_twin(tree: Containment, deadline: DeadlineFile, directory: str) -> int:
     """Fork the twin; returns its pid in the shim. To be called while this process has one thread.
 
     Forked twice, so that it is nobody's child: a shim that is child subreaper can then tell that its tree is empty by
-    having no child left. ``tree`` must be one to ask after the shim's death. Raises OSError.
+    having no child left. ``tree`` must be one to ask after the shim's death. ``directory``: the run directory.
+    Raises OSError.
     """
     shim = os.pidfd_open(os.getpid())  # ours before the fork: no moment at which the pid could mean somebody else
     said, say = os.pipe()
@@ -35,7 +36,7 @@ def fork_twin(tree: Containment, deadline: DeadlineFile) -> int:
         try:
             os.setsid()
             if os.fork() == 0:
-                _be_twin(shim, tree, deadline, say)
+                _be_twin(shim, tree, deadline, directory, say)
         finally:
             os._exit(0)  # a forked copy of the shim must never return into the shim's code
     os.close(say)
@@ -48,8 +49,9 @@ def fork_twin(tree: Containment, deadline: DeadlineFile) -> int:
     return pid
 
 
-def _be_twin(shim: int, tree: Containment, deadline: DeadlineFile, say: int) -> None:
+def _be_twin(shim: int, tree: Containment, deadline: DeadlineFile, directory: str, say: int) -> None:
     code = 1
+    log = ShimLog(os.path.basename(directory))
     try:
         gc.disable()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -58,15 +60,15 @@ def _be_twin(shim: int, tree: Containment, deadline: DeadlineFile, say: int) -> 
             file.write("shim-twin")
         os.write(say, b"%d" % os.getpid())
         os.close(say)
-        watch(shim, tree, deadline)
+        watch(shim, tree, deadline, log, directory)
         code = 0
     except BaseException as error:  # noqa: BLE001 - nothing above could tell anybody
-        _complain(f"twin: {error!r}")
+        log.say("twin_failed", "error", why=repr(error))
     finally:
         os._exit(code)
 
 
-def watch(shim: int, tree: Containment, deadline: DeadlineFile) -> None:
+def watch(shim: int, tree: Containment, deadline: DeadlineFile, log: ShimLog, directory: str) -> None:
     """Returns when the shim (its pidfd) is dead and nothing of the tree is seen any more."""
     known_s: float | None = None
     while True:
@@ -78,13 +80,18 @@ def watch(shim: int, tree: Containment, deadline: DeadlineFile) -> None:
         if dead or (known_s is not None and boottime_s() >= second_killer_acts_s(known_s)):
             break
     if not dead:
-        _complain("twin: the deadline is near and the shim has not acted")
+        log.say("twin_acts", "error", why="the deadline is near and the shim has not acted")
+    took_s = 0.0
     while True:
         killed = kill_attempt(shim, tree)
+        took_s += killed.took_s
         if killed.took_s > KILL_TIME_S:
-            _complain(f"twin: the driver tree is {killed.tree} after {killed.took_s:.1f} s")
+            log.say("twin_kill_slow", "error", tree=killed.tree.value, killed_s=round(took_s, 3))
         if killed.done:
-            return
+            break
+    if known_s is not None:      # else the shim had seen to it, and only ended
+        log.say("twin_killed", "warning", tree=killed.tree.value, killed_s=round(took_s, 3))
+        run_dir.note_kill(directory, "twin", took_s)
 
 
 def _pause_s(known_s: float | None) -> float:
@@ -92,10 +99,3 @@ def _pause_s(known_s: float | None) -> float:
     if known_s is None:
         return SECOND_KILLER_PERIOD_S
     return min(SECOND_KILLER_PERIOD_S, max(0.0, second_killer_acts_s(known_s) - boottime_s()))
-
-
-def _complain(text: str) -> None:
-    try:
-        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"{text}\n".encode())
-    except OSError:  # a full disk
-        pass

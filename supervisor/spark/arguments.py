@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from supervisor.model.driver_memory import PROPERTY as MEMORY_KEY
+from supervisor.model.driver_memory import as_spark_size
 from supervisor.model.records import Cause
 from supervisor.model.s3a import S3Access, bucket_of, for_spark, properties_for
 from supervisor.model.spec import CHECKPOINT_PLACEHOLDER, JobSpec
@@ -80,9 +82,16 @@ def _bootstrapped(words: tuple[str, ...]) -> tuple[str, ...]:
     return (str(BOOTSTRAP), "--quoted", *(quote(word, safe="/ :=,+@") for word in words))
 
 
-def build_properties(spec: JobSpec, files: Files, toolchain: Toolchain, store: S3Access) -> dict[str, str]:
-    """All properties of the driver. ``store``: where the supervisor's own store is. Raises ``Refused``."""
+def build_properties(
+    spec: JobSpec, files: Files, toolchain: Toolchain, store: S3Access, driver_memory: int = 0,
+) -> dict[str, str]:
+    """All properties of the driver. ``store``: where the supervisor's own store is. Raises ``Refused``.
+
+    ``driver_memory``: bytes that the leader has given the driver (``restart.memory_step``); 0: as job and host say.
+    """
     said = {**dict(toolchain.defaults), **spec.conf}
+    if driver_memory:
+        said[MEMORY_KEY] = as_spark_size(driver_memory)
     for key in ("spark.master", "spark.submit.deployMode"):  # of spark-defaults.conf; the spec's own keys count
         said.pop(key, None)
     if said.get("spark.remote"):

@@ -16,6 +16,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -34,6 +35,9 @@ LAST_TRIES = 20
 LAST_PAUSE_S = 0.025
 
 # Searched for in the whole text of an error, since the part that is sent may end before the cause is named.
+PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)")
+JAVA_ERROR = re.compile(r"An error occurred while calling \S+\n: (.+)")
+ROOT_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 TELLING = ("OutOfMemoryError", "CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected")
 
 
@@ -109,8 +113,9 @@ class Watch:
         self.reports = reports
         self.announce = announce
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.orders: Any = None
         self._waiting: dict[str, Callable[[Any], None]] = {
-            "pyspark.sql.session": lambda module: self._wrap_builder(module.SparkSession.Builder),
+            "pyspark.sql.session": lambda module: self._wrap_session(module.SparkSession),
             "pyspark.sql.streaming.readwriter": lambda module: self._wrap_writer(module.DataStreamWriter),
         }
 
@@ -122,6 +127,17 @@ class Watch:
         if spec is not None and spec.loader is not None:
             spec.loader = Loader(spec.loader, after)  # type: ignore[assignment]
         return spec
+
+    def _wrap_session(self, session_class: Any) -> None:
+        self._wrap_builder(session_class.Builder)
+        stop = session_class.stop
+
+        @functools.wraps(stop)
+        def stop_session(session: Any) -> Any:
+            self.wait_stopped()
+            return stop(session)
+
+        session_class.stop = stop_session
 
     def _wrap_builder(self, builder: Any) -> None:
         create = builder.getOrCreate
@@ -143,7 +159,9 @@ class Watch:
         @functools.wraps(start)
         def watched(writer: Any, *args: Any, **kwargs: Any) -> Any:
             self.seen(getattr(writer, "_spark", None))
-            return start(writer, *args, **kwargs)
+            if self.orders is None:
+                return start(writer, *args, **kwargs)
+            return self.orders.start(lambda: start(writer, *args, **kwargs))
 
         return watched
 
@@ -153,14 +171,42 @@ class Watch:
             if session is None or session in self.sessions:
                 return
             self.sessions.add(session)
-            session.streams.addListener(listener(self.reports))
+            self._take_orders()
+            session.streams.addListener(listener(self.reports, self.orders))
         except Exception:  # noqa: BLE001 - the application's session works; it is only not watched
             complain("a session is not watched")
         if self.announce:
             self.reports.send("session")
 
+    def _take_orders(self) -> None:
+        """From the first session on: an application without one is stopped by a signal."""
+        path = os.environ.get("SPARK_SUPERVISOR_REPORT")
+        if self.orders is not None or not path:
+            return
+        try:
+            orders = beside("orders").Orders(self.reports.send_last, self.sessions)
+            orders.listen(path)
+            self.orders = orders
+        except Exception:  # noqa: BLE001 - it works; it is only not to be asked
+            complain("no orders are taken")
 
-def listener(reports: Reports) -> Any:
+    def wait_stopped(self) -> None:
+        """While the driver is being stopped: until no query is in a batch any more."""
+        if self.orders is not None:
+            self.orders.wait_stopped()
+
+
+def beside(name: str) -> types.ModuleType:
+    """The module of that name in our directory, which the application's imports know nothing of."""
+    spec = importlib.util.spec_from_file_location(f"spark_supervisor_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def listener(reports: Reports, orders: Any = None) -> Any:
     """A StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -173,33 +219,44 @@ def listener(reports: Reports) -> Any:
         def onQueryStarted(self, event: Any) -> None:
             if event.name:
                 names[str(event.id)] = event.name
-            reports.send("query", query=name_of(event))
+            reports.send("query", query=name_of(event), id=str(event.id))
 
         def onQueryProgress(self, event: Any) -> None:
+            if orders is not None:
+                run = str(event.progress.runId)
+                orders.committed[run] = orders.committed.get(run, 0) + 1
             try:
                 reports.send("progress", **progress_of(event.progress))
             except Exception:  # noqa: BLE001 - a progress of unknown form still shows that the query lives
                 complain("a progress event was not understood")
-                reports.send("idle")
+                reports.send("idle", id=str(event.progress.id))
 
         def onQueryIdle(self, event: Any) -> None:
-            reports.send("idle", query=name_of(event))
+            reports.send("idle", query=name_of(event), id=str(event.id))
 
         def onQueryTerminated(self, event: Any) -> None:
             error = event.exception
-            if error is None:
-                reports.send("terminated", query=name_of(event), error=None)
-                return
-            kind = kind_of(error, event.errorClassOnException or "")
-            reports.send("terminated", query=name_of(event), error=error[:MESSAGE_MAX_CHARS], kind=kind)
+            if orders is not None:
+                orders.committed.pop(str(event.runId), None)
+            said = {"query": name_of(event), "id": str(event.id), "error": None}
+            if error is not None:
+                said.update(error=telling(error), kind=kind_of(error, event.errorClassOnException or ""))
+            report_end(reports, orders, said)
 
     return ReportingListener()
+
+
+def report_end(reports: Reports, orders: Any, said: dict[str, Any]) -> None:
+    """Of a query. No later event says it again, so what the shim has no room for now is said at its next look."""
+    if not reports.send("terminated", **said) and orders is not None:
+        orders.unsaid[said["id"]] = said
 
 
 def progress_of(progress: Any) -> dict[str, Any]:
     """StreamingQueryProgress → the fields of a ``progress`` report."""
     return {
         "query": progress.name or str(progress.id),
+        "id": str(progress.id),
         "batch_id": progress.batchId,
         "input_rows_per_s": finite(progress.inputRowsPerSecond),
         "processed_rows_per_s": finite(progress.processedRowsPerSecond),
@@ -245,6 +302,13 @@ def kind_of(text: str, error_class: str) -> str:
     return next((word for word in TELLING if word in text), error_class)
 
 
+def telling(text: str) -> str:
+    """``text`` cut to size, what went wrong first: Java wraps errors of Python, py4j those of Java, and each other."""
+    python, java, roots = PYTHON_ERROR.search(text), JAVA_ERROR.match(text), ROOT_CAUSE.findall(text)
+    core = [python[1]] if python else [*roots[-1:], *([java[1]] if java else [])]
+    return " | ".join((*core, text))[:MESSAGE_MAX_CHARS]
+
+
 def report_error(reports: Reports, error: BaseException) -> None:
     """Report an exception that the application did not catch."""
     name = type(error).__name__
@@ -256,7 +320,7 @@ def report_error(reports: Reports, error: BaseException) -> None:
         text, kind = "", name
     if isinstance(error, MemoryError):
         kind = "OutOfMemoryError"
-    reports.send_last("error", kind=kind, message=f"{name}: {text}"[:MESSAGE_MAX_CHARS])
+    reports.send_last("error", kind=kind, message=f"{name}: {telling(text)}"[:MESSAGE_MAX_CHARS])
 
 
 def without_us(error: BaseException) -> types.TracebackType | None:
@@ -300,12 +364,16 @@ def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
     main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None, __package__=None, __loader__=loader)
     sys.modules["spark_supervisor_bootstrap"] = sys.modules["__main__"]
     sys.modules["__main__"] = main  # for good: pickling and late threads look the application's names up there
-    sys.meta_path.insert(0, Watch(reports))
+    watch = Watch(reports)
+    sys.meta_path.insert(0, watch)
 
     def execute() -> None:
         code = compile(source, path, "exec", dont_inherit=True)
         reports.send("begun")
-        exec(code, main.__dict__)
+        try:
+            exec(code, main.__dict__)
+        finally:
+            end_session(watch)
 
     guarded(reports, execute)
 
@@ -328,11 +396,26 @@ def run_session(reports: Reports, entry: str, path: str, args: Sequence[str]) ->
         reports.send("begun")
         reports.send("session")
         call = functools.reduce(getattr, function.split("."), importlib.import_module(module))
-        call(spark)  # type: ignore[operator]
+        try:
+            call(spark)  # type: ignore[operator]
+        except BaseException:
+            end_session(watch)
+            raise
         await_queries([spark, *(session for session in watch.sessions if session is not spark)])
-        spark.stop()
+        spark.stop()  # waits, while the driver is being stopped
 
     guarded(reports, execute)
+
+
+def end_session(watch: Watch) -> None:
+    """A driver that was asked to stop ends in order: no batch is cut, the session is stopped before Python ends."""
+    if watch.orders is None or not watch.orders.stopping:
+        return
+    try:
+        for session in list(watch.sessions)[:1]:
+            session.stop()
+    except Exception:  # noqa: BLE001 - the JVM may be gone already
+        complain("the session was not stopped")
 
 
 def await_queries(sessions: Sequence[Any]) -> None:

@@ -68,7 +68,8 @@ def prepare(
     cwd = _make_directories(place.work_dir)
     files = _fetch_all(spec, place.work_dir, fetch_stored, store)
     argv = build_argv(spec, files, toolchain, properties_file)
-    _write_private(properties_file, render_properties(build_properties(spec, files, toolchain, store)))
+    properties = build_properties(spec, files, toolchain, store, assignment.driver_memory)
+    _write_private(properties_file, render_properties(properties))
     return Launch(
         cluster=settings.cluster,
         hosts=settings.zookeeper.hosts,

@@ -1,7 +1,8 @@
 """The answer of a host that will not start an attempt. Raised in ``spark``, recorded by the agent (DESIGN §5, refuse).
 
-What may be different in a minute (the store does not answer, credentials were just refused) is never a refusal: it
-stays ``Unreachable`` or ``AccessDenied``, and the agent tries again.
+What may be different in a minute (the store does not answer) is never a refusal: it stays ``Unreachable``, and the
+agent tries again. ``AccessDenied`` by the store stays so too; the agent makes it a refusal for now, so that everybody
+sees the reason and another host can try.
 """
 
 from __future__ import annotations

@@ -58,14 +58,14 @@ def find_toolchain(
 
     Raises ``Refused`` (no_spark).
     """
-    spark = _spark_home(home, job_env, environ)
+    spark = spark_home_of(home, job_env, environ)
     return Toolchain(
         home=spark,
-        python=_python(job_env, environ),
-        java_home=_java_home(java_home, job_env, environ),
+        python=python_of(job_env, environ),
+        java_home=java_home_of(java_home, job_env, environ),
         version=spark_version(spark),
-        s3a_jars=_s3a_jars(s3a_jars, spark, environ),
-        defaults=_defaults(spark, job_env, environ),
+        s3a_jars=s3a_jars_of(s3a_jars, spark, environ),
+        defaults=defaults_of(spark, job_env, environ),
     )
 
 
@@ -87,7 +87,8 @@ def spark_version(home: Path) -> str | None:
     return None
 
 
-def _spark_home(configured: Path | None, job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+def spark_home_of(configured: Path | None, job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+    """The Spark home that counts, with a spark-submit that can be executed. Raises ``Refused``."""
     told, by = _first((job_env, "SPARK_HOME of the job's env"), configured, "spark.home", environ, "SPARK_HOME")
     home = told or installed_spark_home()
     if home is None:
@@ -99,7 +100,8 @@ def _spark_home(configured: Path | None, job_env: Mapping[str, str], environ: Ma
     return home
 
 
-def _java_home(configured: Path | None, job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path | None:
+def java_home_of(configured: Path | None, job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path | None:
+    """None: the ``java`` of the PATH. Raises ``Refused`` where there is none, or one that is too old."""
     home, by = _first((job_env, "JAVA_HOME of the job's env"), configured, "spark.java_home", environ, "JAVA_HOME")
     path = job_env.get("PATH", environ.get("PATH", os.defpath))
     found = str(home / "bin" / "java") if home is not None else shutil.which("java", path=path)
@@ -123,7 +125,14 @@ def java_major(java: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _python(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+def java_of(home: Path | None, job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+    """The executable for what ``java_home_of`` gave."""
+    path = job_env.get("PATH", environ.get("PATH", os.defpath))
+    return home / "bin" / "java" if home is not None else Path(shutil.which("java", path=path) or "java")
+
+
+def python_of(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+    """The Python of drivers. Raises ``Refused``."""
     named = job_env.get("PYSPARK_PYTHON") or environ.get("PYSPARK_PYTHON") or sys.executable
     found = shutil.which(named, path=job_env.get("PATH", environ.get("PATH", os.defpath)))
     if found is None:
@@ -131,7 +140,8 @@ def _python(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
     return Path(found)
 
 
-def _s3a_jars(configured: Path | None, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+def s3a_jars_of(configured: Path | None, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The jars that are added for ``s3a://``; none if Spark has its own. Raises ``Refused`` for a directory without them."""
     if any(home.glob("jars/hadoop-aws-*.jar")):
         return ()
     told = configured or (Path(environ[S3A_JARS_VARIABLE]) if environ.get(S3A_JARS_VARIABLE) else None)
@@ -141,9 +151,10 @@ def _s3a_jars(configured: Path | None, home: Path, environ: Mapping[str, str]) -
     return tuple(sorted(told.glob("*.jar"))) if told is not None else ()
 
 
-def _defaults(
+def defaults_of(
     home: Path, job_env: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
+    """What ``spark-defaults.conf`` says. Raises ``Refused`` if it cannot be read."""
     directory = job_env.get("SPARK_CONF_DIR") or environ.get("SPARK_CONF_DIR") or str(home / "conf")
     file = Path(directory) / "spark-defaults.conf"
     try:

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from supervisor.clients.sessions import KeptSession, keep_session
-from supervisor.clients.store.open import open_store
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.observe.status import Place, is_ok, take_status, unreachable_status
-from supervisor.registry.blobs import Blobs
 from supervisor.registry.commands import Commands
 from supervisor.registry.founding import Identity, check_known, found_or_check
 from supervisor.registry.layout import Layout
@@ -21,6 +19,7 @@ from supervisor.registry.layout import Layout
 if TYPE_CHECKING:
     from supervisor.clients.store.base import Store
     from supervisor.model.records import Cluster
+    from supervisor.registry.blobs import Blobs
     from supervisor.settings.file import Settings
 
 COMMAND_STORE_DEADLINE_S = 6.0
@@ -38,6 +37,8 @@ def identity_of(settings: Settings) -> Identity:
 
 def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
     """The store of ``settings``; no I/O yet. ``deadline_s``: bound of each call, None for the daemon's."""
+    from supervisor.clients.store.open import open_store  # cancel, list and show need no store
+
     store = settings.store
     if deadline_s is None:
         return open_store(store.url, store.endpoint_url, store.region)
@@ -70,6 +71,8 @@ class Office:
         return found_or_check(self.zoo(), self.layout, blobs, identity_of(self.settings))
 
     def blobs(self) -> Blobs:
+        from supervisor.registry.blobs import Blobs
+
         return Blobs(self.store())
 
     def store(self) -> Store:

@@ -20,13 +20,16 @@ from supervisor.clients.store.base import Store
 from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.coord.contender import Contender, Duties, Registry, Sessions
-from supervisor.coord.election import Candidate, Paths
+from supervisor.coord.election import Candidate
+from supervisor.coord.start_doubt import StartDoubt
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.daemon.agent import Agent
 from supervisor.daemon.controller import Controller
+from supervisor.daemon.departing import stop_drivers
 from supervisor.daemon.guardian import Guardian
 from supervisor.daemon.hosting import Hosting
+from supervisor.daemon.housekeeping import ENDED, Housekeeper
 from supervisor.daemon.http import Answers, HttpServer
 from supervisor.daemon.leader import Leader
 from supervisor.daemon.record import Recorder
@@ -51,6 +54,7 @@ from supervisor.registry.sweep import BlobSweeper
 from supervisor.settings.file import Settings
 from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import parse_properties
+from supervisor.wiring.accepting import paths_of
 from supervisor.wiring.commands import store_of
 
 log = structlog.get_logger(__name__)
@@ -73,7 +77,7 @@ class Assembly:
         self._store = store
         self._layout = Layout(settings.zookeeper.root)
         self._blobs = Blobs(store)
-        self._metrics = Metrics(boottime_s)
+        self._metrics = Metrics(boottime_s, supervisor.__version__)
         self._watchdog = Watchdog()
         self._sentinel = Sentinel(settings.zookeeper.hosts)
         self._contender_loop: Loop | None = None
@@ -91,19 +95,32 @@ class Assembly:
         agent = self._agent(server.address, cgroup_parent)
         self._agent_ = agent
         leader = Leader(self._controller, self._sweeper, self._owner.failed)
-        guardian = Guardian(self._hosted.attempts_dir, settings.supervisor.id, self._layout, lambda: agent.client)
+        guardian = Guardian(
+            self._hosted.attempts_dir, settings.supervisor.id, self._layout, lambda: agent.client,
+            self._metrics.observe_kill,
+        )
+        contender = self._contender(server.address, leader)
+        housekeeper = Housekeeper(runtime_dir / ENDED, settings.supervisor.log_dir, self._store.check, self._metrics)
         hosting = Hosting(
             settings.supervisor.id, self._hosted, self._layout, lambda: agent.client, self._metrics, self._commits_of,
         )
         self._metrics.follow_zookeeper(
             lambda: agent.registered, lambda: agent.client.last_success_s if agent.client else 0.0,
         )
+        self._metrics.follow_leadership(
+            contender.leads, lambda: contender.report().epoch,
+            lambda: self._trust.reason is not None or contender.report().alarm is not None,
+        )
         return Parts(
             id=settings.supervisor.id, runtime_dir=runtime_dir, watchdog=self._watchdog, server=server,
             sentinel=self._sentinel, agent=agent, guardian=guardian, hosting=hosting,
-            contender=self._contender(server.address, leader),
+            contender=contender, housekeeper=housekeeper,
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
+            stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
+
+    def _stop_drivers(self, hurry: Callable[[], bool]) -> None:
+        stop_drivers(self._hosted.attempts_dir, hurry=hurry)
 
     # -- the cluster ----------------------------------------------------------------------------------------------
 
@@ -143,7 +160,7 @@ class Assembly:
 
     def _contender(self, address: str, leader: Leader) -> Contender[ZooClient]:
         layout, hosts = self._layout, self._settings.zookeeper.hosts
-        paths = Paths(layout.leader, layout.epoch, layout.cluster)
+        paths = paths_of(layout)
 
         def close(session: Session) -> None:
             close_session(hosts, session.id, session.password, min(CLOSE_S, session.timeout_s))
@@ -168,10 +185,13 @@ class Assembly:
     def _controller(self, term: Term[ZooClient]) -> Controller:
         loop = self._watchdog.register(f"controller-{term.epoch}", LOOP_LIMIT_S)
         policy = Policy(claim_timeout_s=self._settings.spark.submit_timeout_s)
-        return Controller(term, self._layout, policy, Recorder(self._metrics, term.began_s), loop)
+        return Controller(term, self._layout, policy, Recorder(self._metrics, term.vacant_s), loop)
 
     def _sweeper(self, term: Term[ZooClient], controller: Controller) -> Sweeper:
-        return Sweeper(term, self._layout, controller.crew, BlobSweeper(self._store), self._blobs)
+        def paused() -> bool:
+            return controller.view is not None and controller.view.paused
+
+        return Sweeper(term, self._layout, controller.crew, BlobSweeper(self._store), self._blobs, paused=paused)
 
     # -- this host ------------------------------------------------------------------------------------------------
 
@@ -180,18 +200,13 @@ class Assembly:
         me = Member(
             id=self._settings.supervisor.id, host=self._host, boot_id=processes.boot_id(), address=address,
             memory=capacity.memory_bytes, drivers=capacity.drivers, starting=capacity.starting,
-            software=supervisor.__version__, since=wall_iso(),
+            software=supervisor.__version__, since=wall_iso(), log_dir=str(self._settings.supervisor.log_dir.absolute()),
         )
+        doubt = StartDoubt(paths_of(self._layout), codec, self._trust, self._blobs)
         starter = Starter(self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent, self._metrics)
-        return Agent(me, self._layout, self._connect, starter, self._hosted, self._tell_agent_session, self._distrust)
-
-    def _distrust(self, client: ZooClient) -> str | None:
-        """What the contender knows, and what this session shows: the contender may not have looked since a restore."""
-        known = self._trust.zxid
-        client.sync()
-        if self._trust.reason is None and client.last_zxid < known:
-            return f"ZooKeeper is at zxid {client.last_zxid:#x} and was at {known:#x}: it was restored to an older state"
-        return self._trust.reason
+        return Agent(
+            me, self._layout, self._connect, starter, self._hosted, self._tell_agent_session, doubt.of, lambda: doubt.own,
+        )
 
     def _tell_agent_session(self, session: Session | None) -> None:
         self._sentinel.tell((session,) if session else (), of="agent")
@@ -221,6 +236,8 @@ class Assembly:
         return self._watchdog.stuck(boottime_s()) is None
 
     def _ready(self) -> tuple[bool, str]:
+        if self._agent_.registered and self._trust.reason is not None:
+            return False, f"registered, but nothing is started here: {self._trust.reason}"
         if self._agent_.registered:
             return True, "registered; drivers can be placed here"
         return False, "not registered in ZooKeeper: nothing can be placed here; drivers go on"

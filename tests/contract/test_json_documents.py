@@ -29,7 +29,7 @@ ROW_KEYS = [
     "name", "uid", "revision", "desired", "state", "reason", "attempt", "supervisor", "host", "driver_pid", "shim_pid",
     "started_at", "since", "restarts", "failures", "next_attempt_at", "checkpoint", "progress",
 ]
-STATUS_KEYS = ["cluster", "leader", "epoch", "supervisors", "zookeeper", "store", "jobs", "paused"]
+STATUS_KEYS = ["cluster", "leader", "epoch", "supervisors", "zookeeper", "store", "jobs", "paused", "pause", "distrust", "accepted"]
 
 
 @pytest.fixture

@@ -334,6 +334,18 @@ class TestAsync:
         sizes = sorted(len(result.nodes) for result in results if isinstance(result, Reads))
         assert sizes == [0, 2]
 
+    def test_many_reads_are_answered_in_their_order(self, client: Client, root: str) -> None:
+        """More than go into one request; the absent among the present, the empty, the ephemeral."""
+        for at in range(0, 200, 2):
+            commit(client, Create(f"{root}/{at}", str(at).encode() if at % 4 else b"", ephemeral=at % 3 == 0))
+        commit(client, SetData(f"{root}/2", b"again", 0))
+        paths = [f"{root}/{at}" for at in range(200)]
+        reads = client.read_many(paths)
+        assert reads.nodes == tuple(client.read(path) for path in paths)
+        assert [node is not None for node in reads.nodes] == [at % 2 == 0 for at in range(200)]
+        assert reads.nodes[2] is not None and (reads.nodes[2].data, reads.nodes[2].stat.version) == (b"again", 1)
+        assert reads.sent_at_s <= reads.received_at_s
+
     def test_more_requests_from_done(self, client: Client, root: str) -> None:
         results: list[object] = []
 

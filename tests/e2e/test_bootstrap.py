@@ -42,7 +42,7 @@ def sink(frame, batch_id):
     assert all(row.v >= OFFSET for row in rows)
     frame.foreach(lambda row: row.value + OFFSET)
 
-assert sys.argv[1:] == ["--topic", "a b", "ü\\r\\nline", ""], sys.argv
+assert sys.argv[1:] == ["--topic", "a b", "ü\\r\\nline", "it's \\"$HOME\\" `id` *\\\\", "\\U0001F600", ""], sys.argv
 spark = SparkSession.builder.appName("own name").getOrCreate()
 assert SparkSession.builder.getOrCreate() is spark
 other = spark.newSession()
@@ -102,7 +102,7 @@ def submit(tmp_path: Path, reports: ReportSocket, source: str, *args: str) -> su
 
 def test_an_application_reports_and_notices_nothing(tmp_path: Path, reports: ReportSocket) -> None:
     """UDF, foreachBatch and lambdas of ``__main__``, two sessions, odd arguments, an exit code of its own."""
-    done = submit(tmp_path, reports, QUERIES, "--topic", "a b", "ü\r\nline", "")
+    done = submit(tmp_path, reports, QUERIES, "--topic", "a b", "ü\r\nline", "it's \"$HOME\" `id` *\\", "\U0001F600", "")
     assert done.returncode == 7, done.stdout[-3000:]
     names = reports.names()
     assert names[:3] == ["begun", "session", "query"]

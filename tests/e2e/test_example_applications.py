@@ -85,12 +85,12 @@ def committed(checkpoint: Path) -> int:
 def test_rate_counts_goes_on_where_it_was_killed(start: Start, tmp_path: Path) -> None:
     argv, checkpoint = submit("rate-counts", tmp_path), tmp_path / "checkpoint"
     first = start(argv)
-    wait_until(lambda: committed(checkpoint) >= 2 or first.poll() is not None, 120, "two batches")
+    wait_until(lambda: committed(checkpoint) >= 2 or first.poll() is not None, 240, "two batches")
     kill(first)
     before = committed(checkpoint)
     assert before >= 2, (tmp_path / "0.log").read_text()[-3000:]
     second = start(argv)
-    wait_until(lambda: committed(checkpoint) >= before + 2 or second.poll() is not None, 120, "two batches more")
+    wait_until(lambda: committed(checkpoint) >= before + 2 or second.poll() is not None, 240, "two batches more")
     newest = committed(checkpoint)
     assert newest >= before + 2, (tmp_path / "1.log").read_text()[-3000:]
     written = {int(path.name.removeprefix("batch=")) for path in (tmp_path / "output").glob("batch=*")}
@@ -118,6 +118,6 @@ def test_session_counts_runs_with_a_session_of_ours(start: Start, tmp_path: Path
         PYSPARK_SUBMIT_ARGS=" ".join(["--master", spec.master, *conf, "pyspark-shell"]),
         SPARK_SUPERVISOR_CHECKPOINT=(tmp_path / "checkpoint").as_uri(),
     )
-    wait_until(lambda: committed(tmp_path / "checkpoint") >= 1 or process.poll() is not None, 120, "a batch")
+    wait_until(lambda: committed(tmp_path / "checkpoint") >= 1 or process.poll() is not None, 240, "a batch")
     assert committed(tmp_path / "checkpoint") >= 1, (tmp_path / "0.log").read_text()[-3000:]
     assert (tmp_path / "output" / "_spark_metadata").is_dir()

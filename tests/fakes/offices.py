@@ -124,12 +124,12 @@ class Bench:
         assert isinstance(found, Found)
         return found
 
-    def run(self, name: str, phase: Phase = Phase.RUNNING, progress: Progress | None = None) -> None:
-        """The registered uid is claimed and renewed."""
+    def run(self, name: str, phase: Phase = Phase.RUNNING, progress: Progress | None = None, **changes: Any) -> None:
+        """The registered uid is claimed and renewed. ``changes``: fields of Lease."""
         own = self.set_own(name, OwnState.CLAIMED, restart_nonce=self.ref(name).record.restart_nonce)
         driver = Driver("host-a.example", 100, 101, AT)
         lease = Lease(name, own.uid, own.attempt, own.claim, 30.0, 30.0, phase, driver, AT, progress)
-        self.put(self.layout.lease(name), lease)
+        self.put(self.layout.lease(name), replace(lease, **changes))
 
     def exit(self, name: str, cause: Cause = Cause.USER_ERROR, at: str = AT, **changes: Any) -> None:
         """The attempt of the registered uid has exited."""

@@ -46,6 +46,15 @@ class _Znode:
     cversion: int = 0
 
 
+@dataclass(frozen=True)
+class Saved:
+    """A snapshot of the data."""
+
+    nodes: dict[str, _Znode]
+    names: dict[str, set[str]]
+    zxid: int
+
+
 @dataclass
 class _Granted:
     session: Session
@@ -114,6 +123,18 @@ class MemoryZoo:
             ops: list[Op] = [Create(parent, b"") for parent in parents if parent not in self._nodes]
             ops.append(SetData(path, data, ANY_VERSION) if path in self._nodes else Create(path, data))
             self._apply(Transaction("put", "", tuple(ops)), 0)
+
+    def snapshot(self) -> Saved:
+        """What ``restore`` can bring back."""
+        with self._lock:
+            return Saved(dict(self._nodes), {path: set(names) for path, names in self._names.items()}, self.zxid)
+
+    def restore(self, saved: Saved, zxid: int | None = None) -> None:
+        """The servers come up with older data. ``zxid``: where they go on; a new ZooKeeper epoch may well be higher."""
+        with self._lock:
+            self._nodes = dict(saved.nodes)
+            self._names = {path: set(names) for path, names in saved.names.items()}
+            self.zxid = saved.zxid if zxid is None else zxid
 
     # -- for clients -----------------------------------------------------------------------------------------------
 

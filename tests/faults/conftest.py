@@ -23,7 +23,13 @@ from tests.waiting import wait_until
 MakeFleet = Callable[..., Fleet]
 
 on_embedded = pytest.mark.parametrize("shared_fleet", ["embedded"], indirect=True)
-"""For tests of the shared fleet in which the ensemble's side plays no part: once is enough."""
+"""For tests of the shared fleet in which the ensemble's side plays no part: once is enough. README.md's table
+says which line of the catalogue is tested where."""
+
+with_cuts = pytest.mark.parametrize(
+    "ensemble", ["embedded", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.netns])], indirect=True,
+)
+"""For tests that cut processes from their ensemble (``tests.testbed.cuts``): containers are cut in the network itself."""
 
 
 @pytest.fixture(scope="module", params=KINDS)

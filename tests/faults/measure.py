@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import signal
 import statistics
@@ -148,7 +149,7 @@ def takeover(fleet: Fleet, rounds: int) -> None:
         fleet.wait_state(name, "running", timeout_s=120)
     elected, acted = [], []
     for _ in range(rounds):
-        killed_s, led_s, first_s, _ = _kill_leader(fleet)
+        killed_s, led_s, first_s, _ = kill_leader(fleet)
         elected.append(led_s - killed_s)
         acted.append(first_s - killed_s)
         fleet.restart_all()
@@ -160,7 +161,7 @@ def takeover(fleet: Fleet, rounds: int) -> None:
         fleet.cancel(name)
 
 
-def _kill_leader(fleet: Fleet) -> tuple[float, float, float, dict[str, object]]:
+def kill_leader(fleet: Fleet) -> tuple[float, float, float, dict[str, object]]:
     """(killed, another elected, its first pass was recorded) in BOOTTIME, and what it said of that pass."""
     leader, epoch = fleet.leader(), fleet.epoch()
     other = fleet.standby()
@@ -184,30 +185,53 @@ def _first_pass(member: Member, after_epoch: int) -> dict[str, object] | None:
 # -- many jobs ---------------------------------------------------------------------------------------------------------
 
 
+IDLE_S = 20.0
+
+
 def many(fleet: Fleet, jobs: int) -> None:
-    """A takeover with so many claimed jobs in the registry; there are no drivers behind them, and none is missed yet."""
-    nodes = [node for number in range(jobs) for node in _claimed(fleet, f"job-{number:05}")]
-    _create(fleet, nodes)
-    before = _received(fleet)
-    killed_s, led_s, first_s, said = _kill_leader(fleet)
-    ops = (_received(fleet) - before) / jobs
+    """A takeover with so many claimed jobs in the registry; there are no drivers behind them, and none is missed yet.
+
+    Requests: what ZooKeeper has received on the connection of the new leader's session, pings and all, when it says that
+    its first pass is over.
+    """
+    nodes = [node for number in range(jobs) for node in claimed(fleet, f"job-{number:05}")]
+    create(fleet, nodes)
+    before, spent_s = dict(sessions(fleet)), _cpu_s(fleet.standby())
+    killed_s, led_s, first_s, said = kill_leader(fleet)
+    session, spent_s = fleet.leader_session(), _cpu_s(fleet.leader()) - spent_s
+    asked = dict(sessions(fleet))[session] - before.get(session, 0)
+    leader = fleet.leader()
     print(f"takeover with {jobs} jobs: elected after {led_s - killed_s:.3f} s, first pass after {first_s - killed_s:.3f} s "
-          f"(the pass itself {float(str(said['ms'])) / 1000:.3f} s), {ops:.2f} ZooKeeper requests per job, "
-          f"actions {said['actions']}", flush=True)
+          f"(the pass itself {float(str(said['ms'])) / 1000:.3f} s; {spent_s:.2f} s of CPU), {asked} requests = {asked / jobs:.3f} per job, "
+          f"actions {said['actions']}, load {os.getloadavg()[0]:.1f}", flush=True)
+    seen_s, asked = boottime_s(), dict(sessions(fleet))[session]
+    wait_until(lambda: boottime_s() > seen_s + IDLE_S, 2 * IDLE_S, "some idle passes")
+    asked = dict(sessions(fleet))[session] - asked
+    print(f"  then, idle: {asked / (boottime_s() - seen_s):.1f} requests/s, leader {pss_kb(leader.pid) / 1024:.0f} MiB "
+          f"(one that was just started: {_fresh_kb(fleet) / 1024:.0f})", flush=True)
     fleet.judged = False
 
 
-def _received(fleet: Fleet) -> int:
-    """Packets that the three servers have received from clients."""
-    total = 0
-    for node in range(3):
-        answer = ask(fleet.ensemble.address(node), "srvr")
-        match = re.search(r"^Received: (\d+)", answer, re.MULTILINE)
-        total += int(match[1]) if match else 0
-    return total
+def _cpu_s(member: Member) -> float:
+    """What the process has used so far, user and system: a figure that a busy machine leaves as it is."""
+    fields = Path(f"/proc/{member.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _claimed(fleet: Fleet, name: str) -> list[tuple[str, bytes]]:
+def _fresh_kb(fleet: Fleet) -> int:
+    """Memory of a supervisor that has just been started."""
+    member = fleet.add_member()
+    wait_until(lambda: member.id in (fleet.client.children(fleet.layout.supervisors) or ()), 60, "one more")
+    return pss_kb(member.pid)
+
+
+def sessions(fleet: Fleet) -> list[tuple[int, int]]:
+    """(session, packets received from it on its present connection), of all three servers."""
+    said = "".join(ask(fleet.ensemble.address(node), "cons") for node in range(3))
+    return [(int(sid, 16), int(count)) for count, sid in re.findall(r"recved=(\d+),.*?sid=0x([0-9a-f]+)", said)]
+
+
+def claimed(fleet: Fleet, name: str) -> list[tuple[str, bytes]]:
     layout, uid, at = fleet.layout, new_uid(name), wall_iso()
     terms = Terms(1 << 20, 0, True, 300.0, 30.0, 300.0, f"file:///checkpoints/{name}", RestartPolicy())
     blob = BlobRef(f"specs/{name}/{uid}/1-{'0' * 64}.json", "0" * 64, 2)
@@ -217,10 +241,11 @@ def _claimed(fleet: Fleet, name: str) -> list[tuple[str, bytes]]:
         memory=1 << 20, claims=1, restart_nonce="n", job_version=0,
     )
     lease = Lease(name, uid, 1, "c", 300.0, 30.0, Phase.RUNNING, Driver("h", 1, 2), at)
-    return [(layout.job(name), encode(ref)), (layout.own(name), encode(own)), (layout.lease(name), encode(lease))]
+    records = [(layout.job(name), encode(ref)), (layout.own(name), encode(own)), (layout.lease(name), encode(lease))]
+    return [*records, (layout.live(uid, 1), b"")]
 
 
-def _create(fleet: Fleet, nodes: list[tuple[str, bytes]]) -> None:
+def create(fleet: Fleet, nodes: list[tuple[str, bytes]]) -> None:
     for at in range(0, len(nodes), NODES_PER_WRITE):
         ops = tuple(Create(path, data) for path, data in nodes[at : at + NODES_PER_WRITE])
         fleet.client.commit(Transaction("many", new_op_id(), ops))

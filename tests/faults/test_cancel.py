@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import Conflict, GuardFailed
 from supervisor.model.records import Cleanliness, JobRef, Ownership, OwnState, Result
@@ -18,7 +17,9 @@ from supervisor.registry import user_writes
 from supervisor.registry.commands import Did
 from supervisor.registry.ids import new_op_id
 from supervisor.registry.reading import seen
-from tests.faults.conftest import on_embedded, set_traps, wait_sprung
+from tests.conftest import KINDS
+from tests.faults.conftest import set_traps, wait_sprung
+from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import SHIM, Fleet, eventually
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.waiting import wait_until
@@ -102,24 +103,23 @@ def held(fleet: Fleet, proxies: Proxies, job: str) -> str:
 Step = Callable[[Fleet, Proxies, str], str]
 
 
-@pytest.fixture(scope="module")
-def behind_proxies(
-    embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[EmbeddedEnsemble, Proxies, Fleet]]:
-    """Made once: two supervisors, and their shims, behind the same proxies."""
-    proxies = Proxies(embedded_ensemble.hosts)
+@pytest.fixture(scope="module", params=KINDS)
+def behind_proxies(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxies, Fleet]]:
+    """Made once for each kind of ensemble: two supervisors, and their shims, behind the same proxies."""
+    ensemble: Ensemble = request.getfixturevalue(f"{request.param}_ensemble")
+    proxies = Proxies(ensemble.hosts)
     hosts = proxies.hosts
-    fleet = Fleet(embedded_ensemble, "/behind-proxies", tmp_path_factory.mktemp("fleet"), through={0: hosts, 1: hosts})
+    fleet = Fleet(ensemble, "/behind-proxies", tmp_path_factory.mktemp("fleet"), through={0: hosts, 1: hosts})
     with proxies, fleet:
-        yield embedded_ensemble, proxies, fleet
+        yield proxies, fleet
 
 
 @pytest.mark.parametrize("step", [acknowledged, stopping, not_cleaned, cleaned_unheard, held], ids=lambda step: step.__name__)
 def test_flink_10011_cancel_then_suspended_and_failover(
-    behind_proxies: tuple[EmbeddedEnsemble, Proxies, Fleet], job: str, step: Step
+    behind_proxies: tuple[Proxies, Fleet], job: str, step: Step
 ) -> None:
     """At whatever step of the clean-up the leader changes: the job is cancelled, cleaned, and never started again."""
-    _, proxies, fleet = behind_proxies
+    proxies, fleet = behind_proxies
     proxies.each(Proxy.heal)
     fleet.restore()
     fleet.submit(job, knobs={"term_delay_s": 1.0, "child": True})
@@ -144,7 +144,6 @@ def test_flink_10011_cancel_then_suspended_and_failover(
 # -- without a leader --------------------------------------------------------------------------------------------------
 
 
-@on_embedded
 def test_f46_cancel_while_leaderless(fleet: Fleet, job: str) -> None:
     """Nobody but the shim is there, and it obeys; the leader that comes later finds it cancelled."""
     names = [job, f"{job}-crashing"]
@@ -168,7 +167,6 @@ def test_f46_cancel_while_leaderless(fleet: Fleet, job: str) -> None:
     fleet.judge()
 
 
-@on_embedded
 def test_cancel_wait_returns_when_the_driver_is_gone(fleet: Fleet, job: str) -> None:
     fleet.submit(job, knobs={"term_delay_s": 1.0, "child": True, "child_ignores_term": True})
     fleet.wait_state(job, "running")
@@ -182,7 +180,6 @@ def test_cancel_wait_returns_when_the_driver_is_gone(fleet: Fleet, job: str) -> 
 # -- late writes -------------------------------------------------------------------------------------------------------
 
 
-@on_embedded
 @pytest.mark.parametrize("event", ["restarted", "resumed", "upgraded"])
 def test_flink_39704_a_late_write_of_a_cancelled_uid(fleet: Fleet, job: str, event: str) -> None:
     """Built before the cancel, committed after the resubmit, when /jobs/J has the same version again: the fence holds."""
@@ -211,11 +208,9 @@ def test_flink_39704_a_late_write_of_a_cancelled_uid(fleet: Fleet, job: str, eve
     fleet.judge()
 
 
-def test_flink_39704_a_late_clean_up_of_a_cancelled_uid(
-    behind_proxies: tuple[EmbeddedEnsemble, Proxies, Fleet], job: str
-) -> None:
+def test_flink_39704_a_late_clean_up_of_a_cancelled_uid(behind_proxies: tuple[Proxies, Fleet], job: str) -> None:
     """The leader's clean-up of the old uid is held until the name is submitted anew: it takes nothing from the new uid."""
-    _, proxies, fleet = behind_proxies
+    proxies, fleet = behind_proxies
     proxies.each(Proxy.heal)
     fleet.restore()
     fleet.submit(job)
@@ -234,7 +229,6 @@ def test_flink_39704_a_late_clean_up_of_a_cancelled_uid(
     fleet.judge()
 
 
-@on_embedded
 def test_resubmit_while_the_old_driver_is_still_stopping(fleet: Fleet, job: str) -> None:
     """The new uid starts only after the old tree is gone, and goes on from its checkpoint."""
     first = fleet.submit(job, knobs={"term_delay_s": 2.0, "child": True, "child_ignores_term": True, "setsid_child": True})
@@ -252,7 +246,6 @@ def test_resubmit_while_the_old_driver_is_still_stopping(fleet: Fleet, job: str)
     fleet.judge()
 
 
-@on_embedded
 def test_resubmit_again_and_again(fleet: Fleet, job: str) -> None:
     """Cancel and submit of one name, in quick succession, with failovers: one driver at a time, batches go on."""
     uids = [fleet.submit(job)]
@@ -276,7 +269,6 @@ def test_resubmit_again_and_again(fleet: Fleet, job: str) -> None:
 # -- races -------------------------------------------------------------------------------------------------------------
 
 
-@on_embedded
 def test_f48_cancel_racing_exit_restart_assign_and_claim(fleet: Fleet, job: str) -> None:
     """48 crash-looping jobs, each cancelled at a moment of its own; the leader is killed twice meanwhile.
 
@@ -312,7 +304,6 @@ def test_f48_cancel_racing_exit_restart_assign_and_claim(fleet: Fleet, job: str)
     fleet.judge()
 
 
-@on_embedded
 def test_f48_cancel_against_restart_and_suspend(fleet: Fleet, job: str) -> None:
     """Two users at once: the cancel wins in every order, and nothing that was acknowledged before it brings it back."""
     commands, others = fleet.commands(), fleet.commands()
@@ -333,7 +324,6 @@ def test_f48_cancel_against_restart_and_suspend(fleet: Fleet, job: str) -> None:
     fleet.judge()
 
 
-@on_embedded
 def test_cancel_of_a_job_that_has_not_started(fleet: Fleet, job: str) -> None:
     """Vacant and assigned: no driver ever. Its host refuses nothing, because nobody asks it any more."""
     for member in fleet.members:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
-from tests.faults.conftest import MakeFleet, set_traps, wait_sprung
+from tests.faults.conftest import MakeFleet, set_traps, wait_sprung, with_cuts
+from tests.testbed.cuts import Cut, cut_from
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import DRIVER, SHIM, Fleet, eventually
 from tests.testbed.proxy import Action, Proxies, Proxy, Way, zookeeper_request
@@ -17,80 +19,86 @@ if TYPE_CHECKING:
     from tests.testbed.docker_ensemble import DockerEnsemble
 
 
-def with_shims_apart(fleet: Fleet, job: str, hosts_of_supervisor: str) -> str:
-    """A job on member 0 whose shim keeps the hosts that it was started with, while the supervisor now has others."""
-    fleet.submit(job, knobs={"child": True})
-    fleet.wait_state(job, "running")
+def with_shims_apart(fleet: Fleet, *jobs: str, cut: Cut | None = None) -> None:
+    """Jobs on member 0 whose shims stay on the side of a cut where they were started, while the supervisor changes over:
+    behind ``cut``, or (None) to the side of the ensemble."""
+    fleet.submit_many(jobs, knobs={"child": True})
+    for job in jobs:
+        fleet.wait_state(job, "running")
     member = fleet.members[0]
-    assert fleet.host_of(job) is member
+    assert all(fleet.host_of(job) is member for job in jobs)
     fleet.stop_member(member)
-    member.hosts = hosts_of_supervisor
+    member.hosts, member.wrapper = fleet.ensemble.hosts, ()
+    if cut is not None:
+        cut.apply(member)
     fleet.start_member(0)
-    return job
 
 
-@pytest.mark.parametrize("ways", [(), (Way.REQUESTS,), (Way.RESPONSES,)], ids=["both ways", "requests", "responses"])
-def test_f16_the_leader_is_cut_from_zookeeper(
-    embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str, ways: tuple[Way, ...]
-) -> None:
-    """Its shims are fine: another leads, 0 restarts; after the cut is healed the old one follows."""
-    with Proxies(embedded_ensemble.hosts) as proxies:
-        fleet = make_fleet(embedded_ensemble, supervisors=1)
-        with_shims_apart(fleet, job, proxies.hosts)
-        fleet.wait_complete()
-        fleet.add_member()
-        fleet.wait_complete()
-        assert fleet.leader() is fleet.members[0]
-        epoch = fleet.epoch()
-        proxies.each(lambda proxy: proxy.drop(*ways))
-        fleet.wait_new_leader(epoch)
-        fleet.submit(f"{job}-2")
-        fleet.wait_attempt(f"{job}-2", 1)
-        fleet.assert_undisturbed(job)
-        proxies.each(Proxy.heal)
-        fleet.wait_complete()
-        fleet.assert_undisturbed(job, f"{job}-2")
-        assert fleet.leader() is fleet.members[1]
+@with_cuts
+def test_f16_the_leader_is_cut_from_zookeeper(ensemble: Ensemble, make_fleet: MakeFleet, job: str) -> None:
+    """Its shims are fine: another leads, 0 restarts; after the cut is healed the old one follows.
+
+    Three fleets side by side: cut both ways, only what the leader says, only what it hears.
+    """
+    ways: tuple[tuple[Way, ...], ...] = ((), (Way.REQUESTS,), (Way.RESPONSES,))
+    with ExitStack() as stack:
+        cuts = [stack.enter_context(cut_from(ensemble)) for _ in ways]
+        fleets = [make_fleet(ensemble, supervisors=1) for _ in ways]
+        for fleet, cut in zip(fleets, cuts, strict=True):
+            with_shims_apart(fleet, job, cut=cut)
+        epochs = []
+        for fleet in fleets:
+            fleet.wait_complete()
+            fleet.add_member()
+        for fleet in fleets:
+            fleet.wait_complete()
+            assert fleet.leader() is fleet.members[0]
+            epochs.append(fleet.epoch())
+        for cut, way in zip(cuts, ways, strict=True):
+            cut.cut(*way)
+        for fleet, epoch in zip(fleets, epochs, strict=True):
+            fleet.wait_new_leader(epoch)
+            fleet.submit(f"{job}-2")
+            fleet.wait_attempt(f"{job}-2", 1)
+            fleet.assert_undisturbed(job)
+        for cut in cuts:
+            cut.heal()
+        for fleet in fleets:
+            fleet.wait_complete()
+            fleet.assert_undisturbed(job, f"{job}-2")
+            assert fleet.leader() is fleet.members[1]
 
 
-def test_f15_a_shim_is_cut_from_zookeeper(
-    ensemble: Ensemble, make_fleet: MakeFleet, job: str
-) -> None:
-    """Its supervisor is fine. The driver is dead by its deadline, and its host does not disturb: the shim cannot say so,
-    so the next attempt waits for the full time; nothing overlaps."""
-    with Proxies(ensemble.hosts) as proxies:
-        fleet = make_fleet(ensemble, supervisors=1, through={0: proxies.hosts})
-        with_shims_apart(fleet, job, ensemble.hosts)
+@with_cuts
+def test_f15_shims_are_cut_from_zookeeper(ensemble: Ensemble, make_fleet: MakeFleet, job: str) -> None:
+    """Their supervisor is fine. The drivers are dead by their deadlines, and the host does not disturb: the shims cannot
+    say so, so the next attempt waits for the full time; nothing overlaps.
+
+    The second job is cancelled and submitted anew while its shim is deaf: its new uid, too, starts only then.
+    """
+    other = f"{job}-2"
+    with cut_from(ensemble) as cut:
+        fleet = make_fleet(ensemble, supervisors=1, behind={0: cut.apply})
+        with_shims_apart(fleet, job, other)
         fleet.wait_complete()
-        shim, driver = fleet.process(job, SHIM), fleet.process(job, DRIVER)
-        proxies.each(Proxy.drop)
+        shims = [fleet.process(name, SHIM) for name in (job, other)]
+        driver = fleet.process(job, DRIVER)
+        cut.cut()
+        first = fleet.ok("cancel", other, "-o", "json").document["uid"]
+        fleet.note_cancelled(other, first, heard=False)
+        new = fleet.submit(other)
+        assert new != first
         fleet.wait_gone(driver)
         died_s = boottime_s()
         assert [note.attempt for note in fleet.starts(job)] == [1]
-        second = fleet.wait_attempt(job, 2)
-        assert second.at_s > died_s
+        assert fleet.wait_attempt(job, 2).at_s > died_s
         assert any(entry["event"] == "revoked" for entry in fleet.show(job)["history"])
-        proxies.each(Proxy.heal)
-        fleet.wait_gone(shim, timeout_s=90)       # it learns that it is not about it any more, and buries nobody
+        assert fleet.wait_attempt(other, 1, uid=new).at_s > max(note.at_s for note in fleet.notes(uid=first))
+        cut.heal()
+        fleet.wait_gone(*shims, timeout_s=90)       # they learn that it is not about them any more, and bury nobody
         fleet.wait_batches(job)
+        fleet.wait_batches(other)
         assert [note.attempt for note in fleet.starts(job)] == [1, 2]
-
-
-def test_f15_cancelled_while_its_shim_is_cut(embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str) -> None:
-    """A shim that cannot hear ends its driver at the deadline; a new uid of the name starts only then."""
-    with Proxies(embedded_ensemble.hosts) as proxies:
-        fleet = make_fleet(embedded_ensemble, supervisors=1, through={0: proxies.hosts})
-        with_shims_apart(fleet, job, embedded_ensemble.hosts)
-        fleet.wait_complete()
-        proxies.each(Proxy.drop)
-        first = fleet.ok("cancel", job, "-o", "json").document["uid"]
-        fleet.note_cancelled(job, first, heard=False)
-        second = fleet.submit(job)
-        assert second != first
-        fleet.wait_attempt(job, 1, uid=second)
-        last_of_first = max(note.at_s for note in fleet.notes(uid=first))
-        assert fleet.starts(job, second)[0].at_s > last_of_first
-        fleet.wait_batches(job)
 
 
 @pytest.mark.docker
@@ -98,7 +106,7 @@ def test_f14_the_server_of_a_shim_is_cut_from_its_peers(fresh_docker_ensemble: D
     """The shim's only server answers pings and reads (M1) but commits nothing: the deadline counts, not the connection."""
     ensemble = fresh_docker_ensemble
     fleet = make_fleet(ensemble, supervisors=1, through={0: ensemble.address(0)})
-    with_shims_apart(fleet, job, ensemble.hosts)
+    with_shims_apart(fleet, job)
     fleet.wait_complete()
     driver = fleet.process(job, DRIVER)
     ensemble.cut_quorum(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
 from supervisor.registry.ids import new_op_id
 from tests.faults import checker
-from tests.faults.conftest import on_embedded
+from tests.faults.conftest import MakeFleet, on_embedded
 from tests.testbed.fleet import DRIVER, Fleet, eventually
 from tests.waiting import wait_until
 
@@ -113,18 +114,40 @@ def test_f24_a_corrupt_lease_heals_with_the_next_renewal(fleet: Fleet, job: str)
     fleet.judge()
 
 
+def test_f24_a_corrupt_assignment(embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str) -> None:
+    """Its host cannot start it, and says so; it is taken back when nobody has claimed it, and started elsewhere."""
+    fleet = make_fleet(embedded_ensemble, session_s=15.0, spark={"submit_timeout": "4s"})
+    fleet.submit(f"{job}-other")
+    fleet.wait_state(f"{job}-other", "running")
+    host, names = fleet.standby(), [f"{job}-{i}" for i in range(3)]
+    fleet.signal_member(host, signal.SIGSTOP)
+    fleet.submit_many(names)            # at least one of them is given to the emptier host, or to both
+    entry = wait_until(lambda: fleet.client.children(fleet.layout.assigned_to(host.id)), 10, "the assignment")[0]
+    hit = next(name for name in names if entry.startswith(fleet.uid(name)))
+    set_data(fleet, f"{fleet.layout.assigned_to(host.id)}/{entry}", GARBAGE[1])
+    fleet.signal_member(host, signal.SIGCONT)
+    for name in names:
+        fleet.wait_state(name, "running")
+    assert fleet.host_of(hit) is not host
+    assert any(entry["event"] == "unassigned" for entry in fleet.show(hit)["history"])
+    assert "assignment_unreadable" in host.log
+    assert not fleet.client.children(fleet.layout.assigned_to(host.id)), "nothing is left behind"
+    assert [note.attempt for note in fleet.starts(hit)] == [2]
+    fleet.assert_undisturbed(f"{job}-other")
+    fleet.submit(f"{job}-more")
+    fleet.wait_state(f"{job}-more", "running")
+
+
 @on_embedded
 def test_f24_a_corrupt_result(fleet: Fleet, job: str) -> None:
-    """That name is quarantined and cannot be cleaned; the others go on. Put right, it is cancelled as before."""
+    """That name is quarantined and cannot be cleaned; the others go on. Cancelled once more, its result is written anew."""
     name, other = two_running(fleet, job)
     uid = fleet.cancel(name)
-    good = set_data(fleet, fleet.layout.result(uid), GARBAGE[1])
+    set_data(fleet, fleet.layout.result(uid), GARBAGE[1])
     wait_until(lambda: not fleet.alive_pids(name), 30, "its driver to stop")
     the_rest_goes_on(fleet, other)
     assert {row["name"]: row["state"] for row in fleet.rows()}[name] == "quarantined"
-    said = fleet.cli("cancel", name)
-    assert said.code == 1 and "unreadable" in said.err
-    set_data(fleet, fleet.layout.result(uid), good)
+    fleet.cancel(name)
     fleet.wait_state(name, "cancelled")
     eventually(lambda: name not in [row["name"] for row in fleet.rows()], 30, "it is not listed")
     assert len(fleet.starts(name)) == 1

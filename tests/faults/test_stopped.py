@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from supervisor.clients import processes
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
-from tests.faults.conftest import MakeFleet, on_embedded, set_traps, wait_sprung
+from tests.faults.conftest import MakeFleet, set_traps, wait_sprung
+from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, eventually
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.testbed.transactions import committed
@@ -37,7 +36,7 @@ def test_f2_sigstop_of_the_leader_past_its_deadline(fleet: Fleet, job: str) -> N
     fleet.wait_batches(names[0])
     fleet.assert_undisturbed(names[2])
     assert fleet.leader_id() != stopped.id
-    assert [note.attempt for note in fleet.starts(names[0])] == [1, 2]
+    assert len(fleet.starts(names[0])) == 2        # a number may be missing: given to the stopped host, and taken back
     assert [note.attempt for note in fleet.starts(names[1])] == [1]
     if isinstance(fleet.ensemble, EmbeddedEnsemble):
         its = [tx for tx in committed(fleet.ensemble) if tx.session == session]
@@ -46,12 +45,10 @@ def test_f2_sigstop_of_the_leader_past_its_deadline(fleet: Fleet, job: str) -> N
     fleet.judge()
 
 
-def test_f3_sigstop_of_the_leader_with_an_assignment_under_way(
-    embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str
-) -> None:
+def test_f3_sigstop_of_the_leader_with_an_assignment_under_way(ensemble: Ensemble, make_fleet: MakeFleet, job: str) -> None:
     """Its multi is held in the network, and arrives when another leader has assigned the job already (F3, F20)."""
-    with Proxies(embedded_ensemble.hosts) as proxies:
-        fleet = make_fleet(embedded_ensemble, supervisors=1, through={0: proxies.hosts})
+    with Proxies(ensemble.hosts) as proxies:
+        fleet = make_fleet(ensemble, supervisors=1, through={0: proxies.hosts})
         fleet.add_member()
         fleet.wait_complete()
         leader, epoch = fleet.leader(), fleet.epoch()
@@ -65,12 +62,12 @@ def test_f3_sigstop_of_the_leader_with_an_assignment_under_way(
         proxies.each(Proxy.heal)
         fleet.signal_member(leader, signal.SIGCONT)
         fleet.wait_complete()
-        fleet.assert_undisturbed(job)
+        fleet.wait_batches(job)
+        assert len(fleet.starts(job)) == 1, f"{fleet.starts(job)}"
         assert fleet.uid(job) == uid
         assert fleet.leader() is fleet.members[1]
 
 
-@on_embedded
 def test_f4_sigstop_of_an_agent_with_an_assignment(fleet: Fleet, job: str) -> None:
     """Its assignments are taken back when it is gone; what it starts on waking claims nothing."""
     standby = fleet.standby()
@@ -89,7 +86,6 @@ def test_f4_sigstop_of_an_agent_with_an_assignment(fleet: Fleet, job: str) -> No
     fleet.judge()
 
 
-@on_embedded
 def test_f5_sigstop_of_the_standby(fleet: Fleet, job: str) -> None:
     """No effect: its drivers renew by themselves."""
     names = [f"{job}-{i}" for i in range(2)]
@@ -107,30 +103,45 @@ def test_f5_sigstop_of_the_standby(fleet: Fleet, job: str) -> None:
     fleet.judge()
 
 
-@on_embedded
-@pytest.mark.parametrize("stopped", [(SHIM,), (SHIM, TWIN), (SHIM, TWIN, DRIVER)], ids=["shim", "shim and twin", "all three"])
-def test_f32_sigstop_of_the_shim_past_its_deadline(fleet: Fleet, job: str, stopped: tuple[str, ...]) -> None:
-    """The twin, else the guardian, kills the stopped shim and then the tree; the next attempt starts after it, once."""
-    fleet.submit(job, knobs={"child": True, "setsid_child": True})
-    fleet.wait_state(job, "running")
-    victims = [fleet.process(job, file) for file in (*stopped,)]
-    tree = [fleet.process(job, file) for file in (SHIM, DRIVER)]
-    for victim in victims:
+STOPPED = {"shim": (SHIM,), "twin": (SHIM, TWIN), "driver": (SHIM, TWIN, DRIVER)}
+
+
+def test_f32_sigstop_of_shims_past_their_deadlines(fleet: Fleet, job: str) -> None:
+    """The twin, else the guardian, kills the stopped shim and then the tree; the next attempt starts after it, once.
+
+    Three jobs side by side: stopped are the shim, shim and twin, shim and twin and driver. A fourth one's shim is woken
+    before its deadline: it renews, and nothing has happened when the others are through.
+    """
+    names, brief = {f"{job}-{last}": files for last, files in STOPPED.items()}, f"{job}-brief"
+    fleet.submit_many(list(names), knobs={"child": True, "setsid_child": True}, lease="6s")
+    fleet.submit(brief)
+    for name in (*names, brief):
+        fleet.wait_state(name, "running")
+    trees = {name: [fleet.process(name, file) for file in (SHIM, DRIVER)] for name in names}
+    victims = [fleet.process(name, file) for name, files in names.items() for file in files]
+    woken = fleet.process(brief, SHIM)
+    stopped_s = boottime_s()
+    for victim in (woken, *victims):
         fleet.signal(victim, signal.SIGSTOP)
-    fleet.wait_gone(*tree)
+    wait_until(lambda: boottime_s() > stopped_s + 0.5, 5, "half a second")
+    fleet.signal(woken, signal.SIGCONT)
+    fleet.wait_gone(*(process for tree in trees.values() for process in tree))
     for victim in victims:
         if processes.alive(victim):
             fleet.signal(victim, signal.SIGCONT)
-    fleet.wait_attempt(job, 2)
-    fleet.wait_batches(job)
-    assert not {n.pid for n in fleet.notes(job) if n.attempt == 1} & set(fleet.alive_pids(job))
-    assert [note.attempt for note in fleet.starts(job)] == [1, 2]
+    for name in names:
+        fleet.wait_attempt(name, 2)
+        fleet.wait_batches(name)
+        assert not {n.pid for n in fleet.notes(name) if n.attempt == 1} & set(fleet.alive_pids(name))
+        assert [note.attempt for note in fleet.starts(name)] == [1, 2]
+    wait_until(lambda: boottime_s() > stopped_s + fleet.lease_s, 2 * fleet.lease_s, "more than a lease")
+    fleet.assert_undisturbed(brief)
     fleet.judge()
 
 
 def test_f32_sigstop_of_the_shim_and_its_supervisor(fleet: Fleet, job: str) -> None:
     """Only the twin is left on that host. Both are woken when the next attempt runs elsewhere."""
-    fleet.submit(job, knobs={"child": True})
+    fleet.submit(job, knobs={"child": True}, lease="6s")
     fleet.wait_state(job, "running")
     host = fleet.host_of(job)
     shim, driver = fleet.process(job, SHIM), fleet.process(job, DRIVER)
@@ -143,20 +154,4 @@ def test_f32_sigstop_of_the_shim_and_its_supervisor(fleet: Fleet, job: str) -> N
     assert fleet.host_of(job) is not host
     fleet.wait_batches(job)
     assert [note.attempt for note in fleet.starts(job)] == [1, 2]
-    fleet.judge()
-
-
-@on_embedded
-def test_sigstop_of_the_shim_for_less_than_its_deadline(fleet: Fleet, job: str) -> None:
-    """It wakes, renews and nothing has happened."""
-    fleet.submit(job)
-    fleet.wait_state(job, "running")
-    shim = fleet.process(job, SHIM)
-    stopped_s = boottime_s()
-    fleet.signal(shim, signal.SIGSTOP)
-    wait_until(lambda: boottime_s() > stopped_s + 0.5, 5, "half a second")
-    fleet.signal(shim, signal.SIGCONT)
-    woken_s = boottime_s()
-    wait_until(lambda: boottime_s() > woken_s + fleet.lease_s, 2 * fleet.lease_s, "a lease")
-    fleet.assert_undisturbed(job)
     fleet.judge()

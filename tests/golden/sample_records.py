@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from supervisor.model.records import (
+    Acceptance,
     Assignment,
     BlobRef,
     Cause,
@@ -15,6 +16,7 @@ from supervisor.model.records import (
     Driver,
     Entry,
     EpochRecord,
+    Handover,
     JobRef,
     LeaderHint,
     Lease,
@@ -22,9 +24,14 @@ from supervisor.model.records import (
     Outcome,
     Ownership,
     OwnState,
+    Pause,
     Phase,
     Progress,
+    QueryProgress,
+    QueryState,
     Result,
+    StartTimes,
+    StopMode,
     Terms,
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
@@ -40,6 +47,8 @@ RESTART = RestartPolicy(
     reset_after_s=300.0,
     attempts=3,
     on_exhausted=OnExhausted.SUSPEND,
+    memory_step=1.5,
+    memory_max=8 << 30,
 )
 TERMS = Terms(
     memory=1 << 30,
@@ -50,6 +59,7 @@ TERMS = Terms(
     start_timeout_s=120.0,
     checkpoint="s3a://bucket/checkpoints/clicks",
     restart=RESTART,
+    driver_memory=700 << 20,
 )
 HISTORY = (
     Entry(at=AT, event="assigned", attempt=2, detail="to host-a"),
@@ -80,11 +90,14 @@ SAMPLES: tuple[Any, ...] = (
         supervisor="host-a",
         host="host-a.example",
         memory=1 << 30,
+        driver_memory=1536 << 20,
+        raised=2,
         claims=2,
         cause=Cause.USER_ERROR,
         reason="exit code 7",
         permanent=True,
         exit_code=7,
+        stop_mode=StopMode.SIGTERM,
         ran_s=12.5,
         failures=2,
         charged=1,
@@ -113,6 +126,24 @@ SAMPLES: tuple[Any, ...] = (
             lag=7.0,
         ),
         renewals=12,
+        queries=(
+            QueryProgress(
+                query="counts",
+                id="3f6d0d0e-8a52-4f0e-9a55-0d4e35f3a9b1",
+                state=QueryState.FAILED,
+                batch_id=41,
+                input_rows_per_s=10.5,
+                processed_rows_per_s=20.25,
+                batch_ms=300.0,
+                lag=7.0,
+                at=AT,
+                error="ValueError: größer",
+            ),
+        ),
+        more_queries=3,
+        ran_s=61.25,
+        start=StartTimes(spawn_s=0.75, session_s=4.5, first_batch_s=3.25),
+        silence_s=0.5,
     ),
     Assignment(
         name="clicks",
@@ -123,6 +154,7 @@ SAMPLES: tuple[Any, ...] = (
         own_version=9,
         spec=SPEC,
         memory=1 << 30,
+        driver_memory=1536 << 20,
     ),
     Result(
         name="clicks",
@@ -144,7 +176,7 @@ SAMPLES: tuple[Any, ...] = (
     ),
     CheckpointClaim(location="s3://bucket/checkpoints/clicks", name="clicks", uid=UID),
     EpochRecord(epoch=7, supervisor="host-a", op="op4"),
-    LeaderHint(supervisor="host-a", epoch=7, address="host-a.example:8780"),
+    LeaderHint(supervisor="host-a", epoch=7, address="host-a.example:8780", distrust="ZooKeeper was restored"),
     Member(
         id="host-a",
         host="host-a.example",
@@ -155,6 +187,11 @@ SAMPLES: tuple[Any, ...] = (
         starting=2,
         software="0.1.0",
         since=AT,
+        distrust="ZooKeeper was restored",
+        log_dir="/var/log/spark-supervisor",
     ),
+    Acceptance(id="a1", epoch=9, by="root@host-a", at=AT, wait_s=32.06, waited=True),
+    Pause(by="ops@host-a", at=AT, reason="moving the brokers", op="op5"),
+    Handover(epoch=7, leader="host-a", to="host-b", by="ops@host-a", at=AT, op="op6"),
     Cluster(id="c1", name="prod", store="s3://bucket/prefix"),
 )

@@ -13,7 +13,7 @@ from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper import Link, ZooClient, close_session
 from supervisor.clock import boottime_s
 from supervisor.coord.contender import Contender, Duties, Registry, Sessions
-from supervisor.coord.election import Candidate, Paths
+from supervisor.coord.election import Candidate
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
@@ -21,6 +21,7 @@ from supervisor.errors import GuardFailed, NotLeader
 from supervisor.model.transaction import ANY_VERSION, Check, Delete, Transaction
 from supervisor.registry import codec
 from supervisor.registry.blobs import Blobs
+from supervisor.wiring.accepting import paths_of
 from tests.testbed.contender_process import ContenderProcess
 from tests.testbed.election_world import CLUSTER, T, World
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
@@ -90,7 +91,8 @@ def test_f1_kill_9_of_leader_and_sentinel_is_the_loss_of_a_host(
 def test_planned_hand_over(world: World, record_property: Callable[[str, object], None]) -> None:
     leader, standby = world.leader_and_standby()
     asked_s = boottime_s()
-    leader.command("release 30")
+    world.ask_switchover(leader.name)
+    leader.command("nudge")
     told("switchover_s", standby.wait("term")["at"] - asked_s, record_property)
     assert leader.wait("stepped_down")["at"] < standby.all("term")[0]["at"]
     asked_s = boottime_s()
@@ -315,7 +317,7 @@ def test_graceful_stop_leaves_nothing_behind(world: World, tmp_path: Path) -> No
 
 
 def in_process(world: World, directory: Path, terms: list[Term[ZooClient]]) -> Contender[ZooClient]:
-    paths = Paths(world.layout.leader, world.layout.epoch, world.layout.cluster)
+    paths = paths_of(world.layout)
     return Contender(
         Candidate("here", "nowhere"),
         Registry(paths, codec, Blobs(FileStore(directory / "store")), Trust(directory / "zxid", CLUSTER)),

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
-IMAGE = "spark-supervisor-test/product"
-STAND_IN = "spark-supervisor-test/debian:bookworm-slim"
-BUILD_MAX_S = 1500
+from tests.testbed.product_image import BUILD_MAX_S, product_image
 
 CHECK = """
 set -e
@@ -36,26 +30,10 @@ END
 """
 
 
-def base_image() -> str:
-    """BASE_IMAGE if set; else the stand-in, built here where its tools are; else the public one."""
-    named = os.environ.get("BASE_IMAGE")
-    if named:
-        return named
-    known = subprocess.run(["docker", "image", "inspect", STAND_IN], capture_output=True, timeout=60, check=False)
-    if known.returncode and shutil.which("mmdebstrap"):
-        subprocess.run([ROOT / "tests" / "testbed" / "build_base_image.sh", STAND_IN], check=True, timeout=300)
-        return STAND_IN
-    return "debian:bookworm-slim" if known.returncode else STAND_IN
-
-
 @pytest.mark.docker
 @pytest.mark.timeout(BUILD_MAX_S + 120)
 def test_the_image_builds_and_runs_as_nobody_special() -> None:
-    build = ["docker", "build", "--network", "host", "--build-arg", f"BASE={base_image()}", "-t", IMAGE, str(ROOT)]
-    env = {**os.environ, "DOCKER_BUILDKIT": "0"}
-    built = subprocess.run(build, env=env, capture_output=True, text=True, timeout=BUILD_MAX_S, check=False)
-    assert built.returncode == 0, built.stdout[-4000:] + built.stderr[-2000:]
-    run = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "sh", IMAGE, "-c", CHECK]
+    run = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "sh", product_image(), "-c", CHECK]
     done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "submit" in done.stdout

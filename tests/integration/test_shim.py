@@ -7,6 +7,7 @@ the kernel says about their pids; order and outcome are asserted, never a durati
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -464,6 +465,44 @@ def test_a_full_run_directory_stops_no_renewal(attempts: Attempts, tmp_path: Pat
     finally:
         attempts.close()
         subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def leave_no_descriptor(pid: int) -> None:
+    """What the process has open it keeps; whatever it opens anew fails, until it closes something."""
+    numbers = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    limit = next(number for number in range(1 << 20) if number not in numbers)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
+
+
+@pytest.mark.parametrize("parent", ["cgroup"], indirect=True)
+def test_a_shim_without_a_descriptor_left_renews_and_stops(attempts: Attempts) -> None:
+    """Neither renewing nor the orderly stop opens anything; nor does the twin, whose shim is killed in the same need."""
+    orderly, killed = attempts.assign(lease_s=6.0), attempts.assign(lease_s=6.0)
+    for attempt in (orderly, killed):
+        attempts.wait_running(attempt)
+        for file in (run_dir.SHIM, run_dir.TWIN):
+            leave_no_descriptor(attempt.process(file).pid)
+    for attempt in (orderly, killed):
+        _, version = attempts.lease(attempt) or pytest.fail("no lease")
+        wait_until(lambda a=attempt, v=version: (attempts.lease(a) or (None, 0))[1] > v + 6, 30, "renewals for a whole lease")   # type: ignore[misc]
+        assert len(attempt.driver_pids()) == 1 and attempt.shim_alive()
+    attempts.move(orderly, OwnState.DRAINING)
+    attempts.wait_state(orderly, OwnState.EXITED)
+    assert orderly.living() == []
+    killed.send(signal.SIGKILL)
+    wait_until(lambda: not killed.living(), 20, "the twin to kill the tree")
+
+
+@pytest.mark.parametrize("parent", ["cgroup"], indirect=True)
+def test_a_shim_that_can_open_nothing_and_loses_its_connection(own_attempts: tuple[Attempts, EmbeddedEnsemble]) -> None:
+    """It cannot connect again: its driver is dead at its deadline."""
+    attempts, ensemble = own_attempts
+    attempt = attempts.assign(lease_s=6.0)
+    attempts.wait_running(attempt)
+    resource.prlimit(attempt.process(run_dir.SHIM).pid, resource.RLIMIT_NOFILE, (3, 3))
+    for node in range(3):
+        ensemble.restart(node)
+    wait_until(lambda: not attempt.living(), 40, "the driver to be dead")
 
 
 @pytest.mark.parametrize("parent", ["cgroup"], indirect=True)

@@ -23,7 +23,7 @@ from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper import Session, ZooClient, close_session
 from supervisor.clock import boottime_s
 from supervisor.coord.contender import Contender, Duties, Registry, Sessions
-from supervisor.coord.election import Candidate, Paths
+from supervisor.coord.election import Candidate
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.daemon.sentinel import Sentinel
@@ -32,6 +32,7 @@ from supervisor.model.transaction import ANY_VERSION, Check, SetData, Transactio
 from supervisor.registry import codec
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.layout import Layout
+from supervisor.wiring.accepting import paths_of
 from tests.waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -105,7 +106,7 @@ class _Program:
         self.fences: list[Term[ZooClient]] = []
         self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.refuse_to_end = False
-        paths = Paths(self.layout.leader, self.layout.epoch, self.layout.cluster)
+        paths = paths_of(self.layout)
         trust = Trust(Path(options["zxid"]), options["cluster"])
         self.contender: Contender[ZooClient] = Contender(
             Candidate(options["name"], "nowhere"),
@@ -190,8 +191,8 @@ class _Program:
             match line.split():
                 case ["stop"]:
                     break
-                case ["release", give_way_s]:
-                    self.contender.release(float(give_way_s))
+                case ["nudge"]:
+                    self.contender.nudge()
                 case ["zombie", number]:
                     self.write_as(int(number))
         self.say("stopped", in_time=self.contender.stop(20))

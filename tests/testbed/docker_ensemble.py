@@ -69,6 +69,11 @@ class DockerEnsemble:
         """Of the client network, in CIDR notation."""
         return str(self._client_subnet)
 
+    @property
+    def client_network_name(self) -> str:
+        """As the engine knows it: other containers may be started in it."""
+        return str(self._networks[1].name)
+
     def client_ip(self, i: int) -> str:
         return str(self._client_subnet[_FIRST_HOST + i])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.model.records import Cluster, EpochRecord
+from supervisor.model.records import Cluster, EpochRecord, Handover
 from supervisor.model.transaction import Create, Transaction
 from supervisor.registry import codec
 from supervisor.registry.layout import LAYOUT_VERSION, Layout
@@ -63,6 +63,11 @@ class World:
         node = self.zoo.read(self.layout.epoch)
         assert node is not None
         return codec.decode(EpochRecord, node.data, self.layout.epoch)
+
+    def ask_switchover(self, leader: str, to: str | None = None) -> None:
+        """Write down that the present term, which ``leader`` leads, is to end."""
+        wish = Handover(self.epoch().epoch, leader, to, "a test", "now", "op")
+        self.zoo.commit(Transaction("ask", "op", (Create(self.layout.switchover, codec.encode(wish)),)))
 
     def close(self) -> None:
         for contender in self.contenders:

@@ -3,20 +3,20 @@
 ``Fleet`` writes the configuration files, starts ``spark-supervisor run`` processes, uses the command line as a user does,
 and breaks what it is told to break. Processes are signalled by pid and start time only. What is true is in the witness:
 the drivers wrote it themselves; ``__exit__`` has it judged (``tests.faults.checker``), and then ends every process that
-carries this fleet's witness file in its environment, shims and drivers included.
+carries this fleet's witness file in its environment, shims and drivers included. What a user does to it is in
+``fleet_commands``, what the drivers wrote in ``fleet_witness``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,6 @@ from typing import Any
 
 import yaml
 
-from supervisor.cli.main import run_command
 from supervisor.clients import processes, run_dir
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.sessions import KeptSession, keep_session
@@ -38,70 +37,29 @@ from supervisor.registry.commands import Commands
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen
 from tests.faults import checker
-from tests.faults.checker import Acknowledged, Note
+from tests.faults.checker import Acknowledged
 from tests.testbed.ensembles import Ensemble
+from tests.testbed.fleet_commands import PATIENCE_S, FleetCommands, Said
+from tests.testbed.fleet_member import Member, hidden_cgroup, remove_group
+from tests.testbed.fleet_witness import FleetWitness
 from tests.waiting import wait_until
+
+__all__ = ["DRIVER", "FAKE_SPARK", "PATIENCE_S", "SHIM", "TWIN", "Fleet", "Member", "Said", "eventually"]
 
 FAKE_SPARK = Path(__file__).resolve().parents[1] / "fakes" / "spark"
 SHIM, TWIN, DRIVER = run_dir.SHIM, run_dir.TWIN, run_dir.DRIVER
 SESSION_S = 4.0
 LEASE_S = 8.0
 GRACE_S = 5.0
-PATIENCE_S = 40.0
-"""Generous: the machine may be busy, and nothing is asserted about time here."""
 
 
 @dataclass
-class Member:
-    """One supervisor of the fleet. ``hosts``: what its configuration names (a proxy's, to cut it)."""
-
-    id: str
-    directory: Path
-    hosts: str
-    process: subprocess.Popen[bytes] | None = None
-    down: bool = False
-
-    @property
-    def config(self) -> Path:
-        return self.directory / "supervisor.yaml"
-
-    @property
-    def attempts_dir(self) -> Path:
-        return self.directory / "run" / "attempts"
-
-    @property
-    def log(self) -> str:
-        return (self.directory / "supervisor.log").read_text(errors="replace")
-
-    @property
-    def running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command answered."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-
-@dataclass
-class Fleet:
+class Fleet(FleetCommands, FleetWitness):
     """``supervisors`` processes s0, s1 … on ``ensemble`` below ``root``; started by ``with``, or by ``start``.
 
-    ``lease_s``, ``grace_s``: of jobs that do not say. ``through``: member number → hosts it is told instead.
-    ``capacity``: of each member, as in supervisor.yaml. ``without_cgroup``: they see no cgroup v2 (root only).
+    ``lease_s``, ``grace_s``: of jobs that do not say. ``through``: member number → hosts it is told instead;
+    ``behind``: member number → what is done to it before its first start (``Cut.apply``).
+    ``capacity``, ``defaults``, ``spark``: of each member, as in supervisor.yaml. ``without_cgroup``: they see no cgroup v2 (root only).
     """
 
     ensemble: Ensemble
@@ -113,8 +71,10 @@ class Fleet:
     session_s: float = SESSION_S
     store: str | None = None
     through: dict[int, str] = field(default_factory=dict)
+    behind: dict[int, Callable[[Member], None]] = field(default_factory=dict)
     capacity: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
+    spark: dict[str, Any] = field(default_factory=dict)
     members: list[Member] = field(default_factory=list)
     acknowledged: list[Acknowledged] = field(default_factory=list)
     judged: bool = True
@@ -173,7 +133,7 @@ class Fleet:
         with (member.directory / "supervisor.log").open("ab") as log:
             argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", "run"]
             member.process = subprocess.Popen(
-                [*(hidden_cgroup() if self.without_cgroup else ()), *argv, "--config", str(member.config)],
+                [*member.wrapper, *(hidden_cgroup() if self.without_cgroup else ()), *argv, "--config", str(member.config)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._env(), start_new_session=True,
             )
         return member
@@ -317,86 +277,6 @@ class Fleet:
         wait_until(lambda: self.epoch() > old_epoch, timeout_s, f"a leader after epoch {old_epoch}")
         return self.leader()
 
-    # -- commands -------------------------------------------------------------------------------------------------------
-
-    def cli(self, *words: str, member: int = 0) -> Said:
-        """A command, in this process: what it printed and its exit code. Not from two threads at once."""
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = run_command([*words, "--config", str(self.user_config())])
-        return Said(code, out.getvalue(), err.getvalue())
-
-    def ok(self, *words: str) -> Said:
-        said = self.cli(*words)
-        assert said.code == 0, f"{' '.join(words)}: exit code {said.code}: {said.err}"
-        return said
-
-    def submit(self, name: str, *, suspended: bool = False, **spec: Any) -> str:
-        """Submit a job; returns its uid. ``spec``: keys of the spec; ``knobs`` are for the light driver."""
-        words = ("submit", str(self.spec_file(name, **spec)), *(("--suspended",) if suspended else ()))
-        self.ok(*words)
-        return self.uid(name)
-
-    def submit_many(self, names: Sequence[str], **spec: Any) -> None:
-        self.ok("submit", *(str(self.spec_file(name, **spec)) for name in names))
-
-    def spec_file(self, name: str, *, knobs: dict[str, Any] | None = None, **spec: Any) -> Path:
-        """Write the spec of ``name`` with an application of its own, as a user would."""
-        directory = self.directory / "specs"
-        directory.mkdir(parents=True, exist_ok=True)
-        application = directory / f"{name}.py"
-        application.write_text(f"# {json.dumps({'beat_s': 0.05, 'batch_s': 0.2, **(knobs or {})})}\n")
-        body = {
-            "name": name, "application": application.name, "checkpoint": f"file://{self.directory}/checkpoints/{name}",
-            "resources": {"memory": "64m"}, **spec,
-        }
-        path = directory / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(body))
-        return path
-
-    def cancel(self, name: str) -> str:
-        """Cancel, and note when it was acknowledged: from then on the uid must never start (I2). Returns the uid."""
-        done = self.ok("cancel", name, "-o", "json").document
-        self.note_cancelled(name, done["uid"])
-        return str(done["uid"])
-
-    def note_cancelled(self, name: str, uid: str, *, heard: bool = True) -> None:
-        """``heard`` False: its shim may be deaf just now, so only its deadline bounds the driver."""
-        self.acknowledged.append(Acknowledged(name, uid, boottime_s(), heard))
-
-    def rows(self, *words: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.ok("list", "-o", "json", *words).document
-        return rows
-
-    def show(self, name: str) -> dict[str, Any]:
-        document: dict[str, Any] = self.ok("show", name, "-o", "json").document
-        return document
-
-    def status(self) -> dict[str, Any]:
-        document: dict[str, Any] = self.ok("status", "-o", "json").document
-        return document
-
-    def uid(self, name: str) -> str:
-        return str(self.show(name)["uid"])
-
-    def wait_state(self, name: str, *states: str, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
-        """The document of ``show`` once the job is in one of ``states``."""
-        last: dict[str, Any] = {}
-
-        def reached() -> bool:
-            said = self.cli("show", name, "-o", "json")
-            if said.code == 0:
-                last.clear()
-                last.update(said.document)
-            return said.code == 0 and last["state"] in states
-
-        try:
-            wait_until(reached, timeout_s, f"{name} {'|'.join(states)}", period_s=0.15)
-        except AssertionError as error:
-            brief = {key: last.get(key) for key in ("state", "reason", "attempt", "supervisor", "failures")}
-            raise AssertionError(f"{error}; it is {brief}") from None
-        return last
-
     # -- attempts -------------------------------------------------------------------------------------------------------
 
     def run_dir(self, name: str, uid: str | None = None) -> Path:
@@ -432,51 +312,10 @@ class Fleet:
             lambda: not any(processes.alive(process) for process in gone), timeout_s, "processes to end", period_s=period_s
         )
 
-    # -- the witness ----------------------------------------------------------------------------------------------------
-
-    def notes(self, name: str | None = None, uid: str | None = None) -> list[Note]:
-        """What the drivers wrote down, of one job or of one uid."""
-        notes = checker.read(self.witness_file)
-        return [n for n in notes if (name is None or n.job == name) and (uid is None or n.uid == uid)]
-
-    def starts(self, name: str, uid: str | None = None) -> list[Note]:
-        """Starts of driver roots, in the order of their time."""
-        return [n for n in self.notes(name, uid) if n.event == "start" and n.role == "driver"]
-
-    def last_batch(self, name: str) -> int:
-        return max((n.batch_id for n in self.notes(name) if n.batch_id is not None), default=-1)
-
-    def wait_batches(self, name: str, more: int = 3, timeout_s: float = PATIENCE_S) -> int:
-        """Until the driver has committed ``more`` batches from now on; the newest batch id then."""
-        wanted = self.last_batch(name) + more
-        wait_until(lambda: self.last_batch(name) >= wanted, timeout_s, f"{more} more batches of {name}")
-        return self.last_batch(name)
-
-    def wait_attempt(self, name: str, attempt: int, timeout_s: float = PATIENCE_S, uid: str | None = None) -> Note:
-        """The start of that attempt's driver, or of a later one."""
-
-        def started() -> Note | None:
-            return next((n for n in self.starts(name, uid) if n.attempt >= attempt), None)
-
-        return wait_until(started, timeout_s, f"attempt {attempt} of {name}")
-
     def alive_pids(self, name: str, uid: str | None = None) -> list[int]:
         """Pids of the job's driver processes that live now (a stopped one does, a zombie does not)."""
         own = {process.pid for process in self.processes()}
         return sorted({n.pid for n in self.notes(name, uid)} & own)
-
-    def assert_undisturbed(self, *names: str) -> None:
-        """One start ever, and the driver goes on making batches."""
-        for name in names:
-            self.wait_batches(name, 2)
-            starts = self.starts(name)
-            assert [n.attempt for n in starts] == [1], f"{name} was restarted: {starts}"
-
-    def assert_undisturbed_uid(self, name: str, uid: str) -> None:
-        """As ``assert_undisturbed``, of one uid of a name that has had others."""
-        self.wait_batches(name, 2)
-        starts = self.starts(name, uid)
-        assert [n.attempt for n in starts] == [1], f"{name} {uid} was restarted: {starts}"
 
     # -- the rest -------------------------------------------------------------------------------------------------------
 
@@ -523,7 +362,10 @@ class Fleet:
         directory = self.directory / f"s{i}"
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "supervisor.log").touch()
-        return Member(f"s{i}", directory, self.through.get(i, self.ensemble.hosts))
+        member = Member(f"s{i}", directory, self.through.get(i, self.ensemble.hosts))
+        if i in self.behind:
+            self.behind[i](member)
+        return member
 
     def _write_config(self, member: Member) -> None:
         member.config.write_text(yaml.safe_dump(self._settings(member.hosts) | {
@@ -539,7 +381,7 @@ class Fleet:
             "cluster": "fleet",
             "zookeeper": {"hosts": hosts, "root": self.root, "session_timeout": _ms(self.session_s)},
             "store": {"url": self.store},
-            "spark": {"home": str(FAKE_SPARK)},
+            "spark": {"home": str(FAKE_SPARK), **self.spark},
             "defaults": {
                 "lease": _ms(self.lease_s), "stop_grace": _ms(self.grace_s),
                 "restart": {"strategy": "exponential", "initial": "200ms", "max": "2s", "jitter": 0.0},
@@ -567,26 +409,6 @@ class Fleet:
                     if group:
                         groups.append(Path(group))
         return groups
-
-
-def hidden_cgroup() -> tuple[str, ...]:
-    """A wrapper for argv: a mount namespace of its own, in which no cgroup v2 is mounted. The pid stays (all exec)."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    mounts = [line.split()[4] for line in lines if line.partition(" - ")[2].startswith("cgroup2 ")]
-    unmount = "".join(f"umount -l {mount} && " for mount in mounts)
-    return ("unshare", "--mount", "sh", "-c", f'{unmount}exec "$@"', "sh")
-
-
-def remove_group(group: Path) -> None:
-    """Dead processes leave a cgroup a moment after their end."""
-
-    def gone() -> bool:
-        with contextlib.suppress(OSError):
-            group.rmdir()
-        return not group.exists()
-
-    with contextlib.suppress(AssertionError):
-        wait_until(gone, 5, f"{group} to be empty")
 
 
 def _ms(seconds: float) -> str:

@@ -44,6 +44,13 @@ def missing_namespaces() -> str | None:
 
 
 @lru_cache(maxsize=1)
+def missing_compose() -> str | None:
+    from tests.testbed import compose
+
+    return None if compose.command() else "no docker-compose"
+
+
+@lru_cache(maxsize=1)
 def missing_cgroup() -> str | None:
     from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
 
@@ -52,6 +59,19 @@ def missing_cgroup() -> str | None:
         return "no writable cgroup v2: containment is tested by scan only"
     os.rmdir(parent)
     return None
+
+
+def missing_prometheus() -> str | None:
+    from tests.testbed import prometheus
+
+    return prometheus.missing()
+
+
+@lru_cache(maxsize=1)
+def missing_memory_limit() -> str | None:
+    from tests.testbed import memory_limits
+
+    return memory_limits.missing()
 
 
 REQUIREMENTS = (
@@ -81,10 +101,40 @@ REQUIREMENTS = (
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
     ),
     Requirement(
+        "cc",
+        lambda: None if shutil.which("cc") else "no C compiler to build what sets the wall clock of a process",
+        "install one (Debian: gcc, libc6-dev)",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "mount",
+        lambda: None if os.geteuid() == 0 and shutil.which("mount") else "not root: nothing can be mounted",
+        "run the tests as root",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "compose",
+        missing_compose,
+        "install docker-compose (Debian) or Docker's compose plugin",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "prometheus",
+        missing_prometheus,
+        "put prometheus and promtool on the PATH (both are in Debian's package prometheus)",
+        "SPARK_SUPERVISOR_REQUIRE_PROMETHEUS",
+    ),
+    Requirement(
         "cgroup",
         missing_cgroup,
         "run the tests as root, or with a delegated cgroup v2 (systemd-run --scope -p Delegate=yes)",
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "memory_limit",
+        missing_memory_limit,
+        "run the tests as root where cgroups have the memory controller",
+        "SPARK_SUPERVISOR_REQUIRE_MEMORY_LIMIT",
     ),
 )
 

@@ -123,6 +123,18 @@ def test_exceptions_are_fields_of_one_line() -> None:
     assert line["job"] == "a"
 
 
+def test_an_error_on_a_terminal_shows_no_variables() -> None:
+    """Credentials and session passwords are among them."""
+    stream = Screen()
+    configure_logs(stream=stream)
+    password = "".join(("hun", "ter2"))
+    try:
+        raise RuntimeError(f"refused after {len(password)} tries")
+    except RuntimeError:
+        get_logger("x").exception("loop_failed")
+    assert "refused after 7 tries" in stream.getvalue() and password not in stream.getvalue()
+
+
 def test_a_dying_thread_is_logged() -> None:
     stream = io.StringIO()
     configure_logs(stream=stream)

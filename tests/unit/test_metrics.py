@@ -7,7 +7,8 @@ import math
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from supervisor.metrics import JOB_STATES, Metrics
+from supervisor.metrics import JOB_STATES, OUTCOMES, Capacity, Metrics
+from supervisor.model.records import Outcome
 from supervisor.model.state import JobState
 
 CONTRACT = {
@@ -16,6 +17,7 @@ CONTRACT = {
     "zookeeper_connected": "gauge",
     "zookeeper_last_success_age_seconds": "gauge",
     "jobs": "gauge",
+    "paused": "gauge",
     "job_state": "gauge",
     "job_attempt": "gauge",
     "job_restarts": "counter",
@@ -29,6 +31,22 @@ CONTRACT = {
     "job_batch_seconds": "gauge",
     "job_progress_age_seconds": "gauge",
     "lease_remaining_seconds": "gauge",
+}
+BESIDE = {
+    "build_info": "gauge",
+    "distrust": "gauge",
+    "store_ok": "gauge",
+    "store_last_success_age_seconds": "gauge",
+    "kill_seconds": "histogram",
+    "starts_refused": "counter",
+    "jobs_ended": "counter",
+    "supervisors": "gauge",
+    "capacity_memory_bytes": "gauge",
+    "capacity_memory_used_bytes": "gauge",
+    "capacity_drivers": "gauge",
+    "capacity_drivers_used": "gauge",
+    "job_silence_seconds": "gauge",
+    "lease_seconds": "gauge",
 }
 
 
@@ -61,8 +79,9 @@ def series_of(metrics: Metrics, job: str) -> set[str]:
 def test_every_family_is_announced_from_the_start(metrics: Metrics) -> None:
     text = metrics.exposition().decode()
     families = {f.name.removeprefix("spark_supervisor_"): f.type for f in text_string_to_metric_families(text)}
-    assert families == CONTRACT
-    for name, kind in CONTRACT.items():
+    assert {name: kind for name, kind in families.items() if not name.startswith("process_")} == CONTRACT | BESIDE
+    assert "process_resident_memory_bytes" in families
+    for name, kind in (CONTRACT | BESIDE).items():
         total = "_total" if kind == "counter" else ""
         assert f"# TYPE spark_supervisor_{name}{total} {kind}" in text
     assert "_created" not in text
@@ -70,6 +89,7 @@ def test_every_family_is_announced_from_the_start(metrics: Metrics) -> None:
 
 def test_states_are_those_of_the_model() -> None:
     assert set(JOB_STATES) == {state.value for state in JobState}
+    assert set(OUTCOMES) == {outcome.value for outcome in Outcome}
 
 
 def test_two_in_one_process_do_not_share(clock: Clock) -> None:
@@ -113,7 +133,8 @@ def test_all_series_of_a_job_vanish_and_those_of_others_stay(metrics: Metrics) -
         metrics.job_restarted(job, "user_error")
         metrics.job_restarted(job, "lost")
         metrics.job_progress(job, at_s=1.0, batch_id=4, input_rows_per_s=1.5, processed_rows_per_s=2.5, batch_ms=250)
-        metrics.lease_deadline(job, 1010.0)
+        metrics.lease_deadline(job, 1010.0, 30.0)
+        metrics.job_silence(job, 1000.0)
     everything = series_of(metrics, "b")
     assert {
         f"spark_supervisor_{n}" for n in CONTRACT if n.startswith(("job_b", "job_p", "job_i", "lease"))
@@ -136,7 +157,7 @@ def test_progress_keeps_what_it_does_not_say(metrics: Metrics) -> None:
 
 def test_ages_are_those_of_the_scrape(metrics: Metrics, clock: Clock) -> None:
     metrics.job_progress("a", at_s=990.0)
-    metrics.lease_deadline("a", 1020.0)
+    metrics.lease_deadline("a", 1020.0, 30.0)
     assert value(metrics, "job_progress_age_seconds", job="a") == 10
     clock.now_s += 5
     assert value(metrics, "job_progress_age_seconds", job="a") == 15
@@ -154,7 +175,51 @@ def test_zookeeper_is_asked_at_the_scrape(metrics: Metrics, clock: Clock) -> Non
     assert value(metrics, "zookeeper_last_success_age_seconds") == 2
 
 
+def test_a_supervisor_that_left_has_no_capacity(metrics: Metrics) -> None:
+    metrics.set_capacity({"a": Capacity(8, 2, 4, 1), "b": Capacity(8, 0, 4, 0)})
+    assert value(metrics, "supervisors") == 2
+    assert value(metrics, "capacity_memory_used_bytes", supervisor="a") == 2
+    metrics.set_capacity({"b": Capacity(8, 0, 4, 0)})
+    assert value(metrics, "capacity_drivers", supervisor="a") is None
+    assert value(metrics, "capacity_drivers", supervisor="b") == 4
+    metrics.following()
+    assert value(metrics, "capacity_drivers", supervisor="b") is None
+    assert math.isnan(value(metrics, "supervisors") or 0)
+
+
+def test_leadership_is_asked_at_the_scrape(metrics: Metrics) -> None:
+    now = {"leads": True, "epoch": 7, "distrust": False}
+    metrics.follow_leadership(lambda: bool(now["leads"]), lambda: int(now["epoch"]), lambda: bool(now["distrust"]))
+    metrics.set_fleet({}, 7)
+    assert (value(metrics, "leader"), value(metrics, "epoch"), value(metrics, "distrust")) == (1, 7, 0)
+    now.update(leads=False, epoch=8, distrust=True)
+    assert (value(metrics, "leader"), value(metrics, "epoch"), value(metrics, "distrust")) == (0, 8, 1)
+
+
+def test_the_store_is_unknown_until_it_was_asked(metrics: Metrics, clock: Clock) -> None:
+    assert math.isnan(value(metrics, "store_ok") or 0)
+    metrics.store_checked(True)
+    clock.now_s += 40
+    metrics.store_checked(False)
+    assert (value(metrics, "store_ok"), value(metrics, "store_last_success_age_seconds")) == (0, 40)
+
+
+def test_silence_grows_until_the_next_sign_of_life(metrics: Metrics, clock: Clock) -> None:
+    metrics.job_silence("a", 990.0)
+    assert value(metrics, "job_silence_seconds", job="a") == 10
+    metrics.job_silence("a", 1000.0)
+    assert value(metrics, "job_silence_seconds", job="a") == 0
+
+
 def test_counts_and_durations(metrics: Metrics) -> None:
+    metrics.observe_kill("twin", 0.004)
+    metrics.observe_kill("made up by a torn file", 1.0)
+    metrics.job_ended("failed")
+    metrics.count_refusal("no_room")
+    assert value(metrics, "kill_seconds_count", killer="twin") == 1
+    assert value(metrics, "kill_seconds_count", killer="unknown") == 1
+    assert (value(metrics, "jobs_ended_total", outcome="failed"), value(metrics, "jobs_ended_total", outcome="finished")) == (1, 0)
+    assert value(metrics, "starts_refused_total", cause="no_room") == 1
     metrics.count_action("assign", "done")
     metrics.count_action("assign", "done")
     metrics.observe_pass(0.02)

@@ -38,7 +38,8 @@ def test_without_a_command_the_help_is_shown(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("command", [
-    "run", "submit", "list", "show", "cancel", "suspend", "resume", "restart", "logs", "status",
+    "run", "submit", "list", "show", "explain", "history", "cancel", "suspend", "resume", "restart", "logs", "status", "pause", "unpause",
+    "switchover",
 ])
 def test_every_command_has_its_help(terminal: Terminal, command: str) -> None:
     ran = terminal.run(command, "--help")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.cli import logs
-from supervisor.model.records import OwnState, noted
+from supervisor.model.records import Member, OwnState, noted
 from supervisor.shim.output import RotatedFile
 from tests.fakes.offices import AT
 from tests.unit.cli.conftest import Terminal
@@ -80,6 +80,17 @@ def test_another_host_is_named_with_the_path(terminal: Terminal, uid: str) -> No
     ran = terminal.run("logs", "a")
     assert (ran.code, ran.out) == (1, "")
     assert "ran on host-a.example" in ran.err and str(output_of(terminal, uid)) in ran.err
+
+
+def test_another_supervisor_of_this_host_says_where_its_logs_are(terminal: Terminal, uid: str) -> None:
+    there = terminal.home / "elsewhere" / "a" / f"{uid}.1.log"
+    member = Member("host-a", "host-a.example", "b", "", 1, 1, 1, "", AT, log_dir=str(terminal.home / "elsewhere"))
+    terminal.bench.put(terminal.bench.layout.supervisor("host-a"), member)
+    terminal.config.write_text(terminal.config.read_text().replace("id: host-a", "id: host-b"))
+    assert str(there) in terminal.run("logs", "a").err
+    there.parent.mkdir(parents=True)
+    there.write_text("hello\n")
+    assert terminal.run("logs", "a").out == "hello\n"
 
 
 def test_an_earlier_attempt_on_another_host_is_named_by_its_supervisor(terminal: Terminal, uid: str) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from supervisor.cli import output
-from supervisor.model.records import Cause, Progress
+from supervisor.model.records import Cause, Progress, QueryProgress
 from tests.fakes.offices import AT
 from tests.unit.cli.conftest import Terminal
 
@@ -29,7 +29,7 @@ def test_list_says_why_a_job_waits(terminal: Terminal) -> None:
 def test_list_says_that_the_cluster_is_paused(terminal: Terminal) -> None:
     terminal.submit("a")
     terminal.bench.zoo.put(terminal.bench.layout.pause, b"")
-    assert terminal.run("list", "-o", "json").json[0]["reason"] == "the cluster is paused"
+    assert terminal.run("list", "-o", "json").json[0]["reason"] == "the cluster is paused; besides, no supervisor is up"
     assert terminal.run("status", "-o", "json").json["paused"] is True
 
 
@@ -57,12 +57,42 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     shown = terminal.run("show", "a", "-o", "json").json
     listed = terminal.run("list", "-o", "json").json[0]
     assert {key: shown[key] for key in listed if key != "reason"} == {k: v for k, v in listed.items() if k != "reason"}
-    assert set(shown) - set(listed) == {"history", "spec", "spec_error"}
+    more = {"history", "spec", "spec_error", "queries", "more_queries", "stop_mode", "start"}
+    assert set(shown) - set(listed) - more == {"driver_memory", "last_exit"}
     assert [set(entry) for entry in shown["history"]] == [{"at", "event", "attempt", "detail"}] * len(shown["history"])
     assert {entry["event"] for entry in shown["history"]} == {"submitted", "user_error"}
     assert shown["spec"]["name"] == "a" and shown["uid"] == uid and shown["spec_error"] is None
     text = terminal.run("show", "a").out
     assert "user_error" in text and "checkpoint: s3://bucket/a" in text
+
+
+def test_show_is_the_same_document_in_yaml(terminal: Terminal) -> None:
+    import yaml
+
+    terminal.submit("a")
+    terminal.bench.run("a", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, None), queries=(QueryProgress("q", "i1"),))
+    ran = terminal.run("show", "a", "-o", "yaml")
+    assert ran.code == 0, ran.err
+    shown = yaml.safe_load(ran.out)
+    assert shown["queries"][0]["state"] == "active"
+    assert shown.keys() == terminal.run("show", "a", "-o", "json").json.keys()
+
+
+def test_show_covers_what_looks_like_a_secret(terminal: Terminal) -> None:
+    secrets = """
+conf: {spark.hadoop.fs.s3a.secret.key: hush1, spark.x.accessKey: hush2, spark.x.url: "jdbc:x?password=hush3", spark.y: plain}
+env: {DB_PASSWORD: "${env:DB}", API_TOKEN: hush4, PLACE: "/home"}
+args: [--token, hush5, --db-password=hush6, --topic, clicks]
+"""
+    assert terminal.run("submit", terminal.spec("a", secrets)).code == 0
+    for form in ("json", "yaml", "table"):
+        assert "hush" not in terminal.run("show", "a", "-o", form).out
+    spec = terminal.run("show", "a", "-o", "json").json["spec"]
+    assert spec["env"]["DB_PASSWORD"] == "${env:DB}" and spec["env"]["PLACE"] == "/home"
+    assert spec["conf"]["spark.y"] == "plain" and spec["conf"]["spark.x.accessKey"] == "*********(redacted)"
+    assert spec["args"] == [
+        "--token", "*********(redacted)", "--db-password=*********(redacted)", "--topic", "clicks",
+    ]
 
 
 def test_show_takes_the_live_uid_else_the_newest(terminal: Terminal) -> None:
@@ -115,19 +145,6 @@ def test_control_characters_of_an_application_never_reach_the_terminal(terminal:
     for arguments in (["list"], ["show", "a"]):
         text = terminal.run(*arguments).out
         assert "boom" in text and "\033" not in text and "\x07" not in text
-
-
-def test_watch_is_for_people(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert terminal.run("list", "--watch", "-o", "json").code == 2
-    rounds = iter([None])
-
-    def once(_seconds: float) -> None:
-        if next(rounds, "over") == "over":
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("supervisor.cli.listing.time.sleep", once)
-    ran = terminal.run("list", "--watch")
-    assert ran.code == 130 and ran.out.count("NAME") == 2
 
 
 @pytest.mark.parametrize(("passed_s", "shown"), [(0, "0s"), (119, "119s"), (121, "2m"), (7300, "2h"), (200_000, "2d")])

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.clock import wall_iso
 from supervisor.errors import Unreachable
-from supervisor.model.records import Desired, Phase
+from supervisor.model.records import Desired, Phase, Progress
 from supervisor.registry.blobs import Blobs
+from tests.fakes.offices import AT
 from tests.unit.cli.conftest import Terminal
 from tests.waiting import wait_until
 
@@ -162,6 +164,10 @@ def meanwhile(terminal: Terminal, act: str) -> threading.Thread:
             terminal.bench.run("a")
         elif act == "fail":
             terminal.bench.fail("a")
+        elif act == "no batch":
+            terminal.bench.run("a", since=wall_iso())
+        elif act == "batch":
+            terminal.bench.run("a", progress=Progress("q", 0, 1.0, 1.0, 1.0, AT, None), since=wall_iso())
         elif act == "cancel":
             terminal.bench.commands().cancel("a")
         else:
@@ -174,6 +180,7 @@ def meanwhile(terminal: Terminal, act: str) -> threading.Thread:
 
 @pytest.mark.parametrize(("act", "code", "why"), [
     ("run", 0, ""), ("fail", 1, "budget is spent"), ("cancel", 1, "cancelled"), ("start", 7, "starting on host-a.example"),
+    ("no batch", 7, "no query of it has reported a batch"), ("batch", 0, "its first batch is committed"),
 ])
 def test_wait_until_it_runs(terminal: Terminal, act: str, code: int, why: str) -> None:
     thread = meanwhile(terminal, act)

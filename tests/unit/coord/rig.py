@@ -14,12 +14,12 @@ from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.errors import Conflict, Unreachable
-from supervisor.model.records import Cluster, EpochRecord
+from supervisor.model.records import Cluster, EpochRecord, Handover
 from supervisor.registry import codec
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 from tests.waiting import wait_until
 
-PATHS = Paths("/t/leader", "/t/epoch", "/t/cluster")
+PATHS = Paths("/t/leader", "/t/epoch", "/t/cluster", "/t/switchover", "/t/accepted", "/t/doorbell")
 CLUSTER = Cluster("c1", "test", "file:///nowhere")
 T = 1.5
 
@@ -35,6 +35,10 @@ class MemoryEpochs:
         self._answer()
         if self.kept.setdefault(epoch, (supervisor, op)) != (supervisor, op):
             raise Conflict(f"epoch {epoch} is another's")
+
+    def read_epoch(self, epoch: int) -> EpochRecord | None:
+        self._answer()
+        return EpochRecord(epoch, *self.kept[epoch]) if epoch in self.kept else None
 
     def newest_epoch_above(self, epoch: int) -> int | None:
         self._answer()
@@ -56,7 +60,7 @@ class Rig:
     """One supervisor's contender. ``terms``: all that began; ``over``: those whose tasks are over."""
 
     def __init__(self, zoo: MemoryZoo, epochs: MemoryEpochs, zxid_path: Path, name: str = "a") -> None:
-        self.zoo, self.epochs = zoo, epochs
+        self.zoo, self.epochs, self.name = zoo, epochs, name
         self.clients: list[MemoryClient] = []
         self.terms: list[Term[MemoryClient]] = []
         self.over: list[Term[MemoryClient]] = []
@@ -95,6 +99,12 @@ class Rig:
 
     def _beat(self) -> None:
         self.beats += 1
+
+    def ask_switchover(self, to: str | None = None) -> None:
+        """As an operator does, while this one leads; the leader's loop tells the contender."""
+        wish = Handover(self.terms[-1].epoch, self.name, to, "somebody", "now", "op")
+        self.zoo.put(PATHS.switchover, codec.encode(wish))
+        self.contender.nudge()
 
     @property
     def client(self) -> MemoryClient:

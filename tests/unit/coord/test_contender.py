@@ -208,17 +208,49 @@ def test_planned_hand_over_goes_to_somebody_else(rig: Rig, other: Rig) -> None:
         rig.leads()
         with running(other):
             other.waits_in(State.FOLLOWING)
-            rig.contender.release(give_way_s=30)
+            rig.ask_switchover()
             assert other.leads().epoch == 2
             rig.waits_in(State.FOLLOWING)
             assert other.contender.stop(10)
-            assert rig.leads(2).epoch == 3
+            assert rig.leads(2).epoch == 3       # at once: the wish was about term 1
+
+
+def test_planned_hand_over_goes_to_the_one_that_is_named(zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path) -> None:
+    a, b, c = (Rig(zoo, epochs, tmp_path / name, name) for name in "abc")
+    with running(a):
+        a.leads()
+        with running(b, c):
+            b.waits_in(State.FOLLOWING)
+            c.waits_in(State.FOLLOWING)
+            a.ask_switchover(to="c")
+            assert c.leads().epoch == 2
+            assert (len(a.terms), b.terms) == (1, [])
+
+
+def test_a_hand_over_to_somebody_who_does_not_come_falls_to_anybody(rig: Rig, other: Rig) -> None:
+    with running(rig):
+        rig.leads()
+        with running(other):
+            other.waits_in(State.FOLLOWING)
+            rig.ask_switchover(to="gone")
+            wait_until(lambda: len(rig.terms) + len(other.terms) == 2, 10, "another term")
+            assert (rig.terms + other.terms)[-1].epoch == 2
+
+
+def test_a_wish_that_cannot_be_read_is_none(rig: Rig, zoo: MemoryZoo) -> None:
+    with running(rig):
+        term = rig.leads()
+        zoo.put(PATHS.switchover, b"{")
+        rig.contender.nudge()
+        beats = rig.beats
+        wait_until(lambda: rig.beats > beats + 2, 5)
+        term.check()
 
 
 def test_planned_hand_over_with_nobody_there_comes_back(rig: Rig) -> None:
     with running(rig):
         rig.leads()
-        rig.contender.release(give_way_s=0.3)
+        rig.ask_switchover()
         assert rig.leads(2).epoch == 2
 
 

@@ -21,7 +21,7 @@ SETTLING = replace(CONTENDING, state=State.SETTLING)
 STEPPING_DOWN = replace(LEADING, state=State.STEPPING_DOWN)
 
 SAMPLES: dict[type, m.Event] = {
-    m.Start: m.Start(), m.Stop: m.Stop(), m.Release: m.Release(99.0), m.Yield: m.Yield(99.0),
+    m.Start: m.Start(), m.Stop: m.Stop(), m.Nudged: m.Nudged(),
     m.Connected: m.Connected(OURS, T), m.Disconnected: m.Disconnected(), m.Lost: m.Lost(), m.Tick: m.Tick(50.0, 49.0),
     m.LeaderChanged: m.LeaderChanged(), m.Looked: m.Looked(50.0, THEIRS, 7, 7), m.LookFailed: m.LookFailed(50.0, "x"),
     m.Elected: m.Elected(7), m.Rejected: m.Rejected(50.0, "/leader"), m.NotStood: m.NotStood(50.0, "x"),
@@ -99,7 +99,7 @@ def test_flink_10011_suspended_is_not_loss() -> None:
 @pytest.mark.parametrize(
     "event",
     [m.Lost(), m.Connected(THEIRS, T), m.Tick(20.0, 10.0), m.Probed(8, OURS), m.Probed(7, None), m.Probed(7, THEIRS),
-     m.Probed(None, OURS), m.Deposed("the fence failed"), m.Release(30.0), m.Stop()],
+     m.Probed(None, OURS), m.Deposed("the fence failed"), m.Probed(7, OURS, give_way=True), m.Stop()],
     ids=repr,
 )
 def test_what_ends_a_term(standing: Standing, event: m.Event) -> None:
@@ -185,19 +185,48 @@ def test_an_epoch_that_went_back_is_stood_above() -> None:
     assert effects == [m.Stand(41, 3)]
 
 
+def free(now_s: float, epoch: int, *, give_way: bool = False) -> m.Looked:
+    """Nobody leads; ``give_way``: a planned hand-over of term ``epoch`` wants another one."""
+    return m.Looked(now_s, None, epoch, epoch, give_way=give_way)
+
+
+def test_a_leader_that_is_nudged_looks_at_once() -> None:
+    assert run(LEADING, m.Nudged()) == (LEADING, [m.Probe()])
+
+
 def test_planned_hand_over_lets_others_lead_first() -> None:
-    standing, effects = run(LEADING, m.Release(30.0), m.TermDrained(), m.Connected(303, T), m.Looked(20.0, None, 7, 7))
+    standing, effects = run(
+        LEADING, m.Probed(7, OURS, give_way=True), m.TermDrained(), m.Connected(303, T), free(20.0, 7, give_way=True),
+    )
     assert effects == [m.EndTerm("handing over as planned"), m.Disconnect(), m.Connect(), m.Look()]
     assert standing.state is State.FOLLOWING
     taken, _ = run(standing, m.LeaderChanged(), m.Looked(20.1, THEIRS, 8, 8))
-    assert run(taken, m.LeaderChanged(), m.Looked(20.2, None, 8, 8))[1][-1] == m.Stand(9, 8)
-    assert run(standing, m.Tick(30.0, 29.0), m.Looked(30.0, None, 7, 7))[1][-1] == m.Stand(8, 7)
+    assert run(taken, m.LeaderChanged(), free(20.2, 8))[1][-1] == m.Stand(9, 8)
+    assert run(standing, m.Tick(21.0, 20.0), free(21.0, 7, give_way=True))[1] == [m.Look()]
+    assert run(standing, m.Tick(30.0, 29.0), free(20.0 + T, 7, give_way=True))[1][-1] == m.Stand(8, 7)
 
 
-def test_whoever_is_not_preferred_waits_until_the_time_is_over() -> None:
-    standing, effects = run(FOLLOWING, m.Yield(30.0), m.Looked(10.0, THEIRS, 6, 6), m.Looked(11.0, None, 6, 6))
+def test_whoever_is_not_named_waits_for_the_session_time_from_when_nobody_leads() -> None:
+    standing, effects = run(FOLLOWING, m.Looked(10.0, THEIRS, 6, 6, give_way=True), free(100.0, 6, give_way=True))
     assert (standing.state, effects) == (State.FOLLOWING, [])
-    assert run(standing, m.Looked(30.0, None, 6, 6))[1] == [m.Stand(7, 6)]
+    assert run(standing, free(100.0 + T, 6, give_way=True))[1] == [m.Stand(7, 6)]
+    assert run(standing, free(101.0, 6))[1] == [m.Stand(7, 6)], "the wish was taken back"
+
+
+def test_whoever_is_named_stands_at_once() -> None:
+    assert run(FOLLOWING, free(10.0, 6))[1] == [m.Stand(7, 6)]
+
+
+def test_giving_way_in_one_epoch_is_no_wait_in_another() -> None:
+    waited, _ = run(FOLLOWING, free(10.0, 6, give_way=True))
+    assert run(waited, m.Looked(11.0, THEIRS, 7, 7), free(12.0, 7))[1] == [m.Stand(8, 7)]
+    again, effects = run(waited, free(19.0, 7, give_way=True), free(21.0, 7, give_way=True))
+    assert effects == [], "a wish about another epoch has a time of its own"
+    assert run(again, free(19.0 + T, 7, give_way=True))[1] == [m.Stand(8, 7)]
+
+
+def test_a_leader_that_lost_its_fence_says_so_rather_than_that_it_hands_over() -> None:
+    assert "another supervisor was elected" in run(LEADING, m.Probed(8, OURS, give_way=True))[0].why
 
 
 def test_graceful_stop_closes_the_session_only_after_the_tasks() -> None:

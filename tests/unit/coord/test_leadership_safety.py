@@ -26,6 +26,12 @@ class Zoo:
     sessions: set[int] = field(default_factory=set)
     granted: int = 0
     late: list[Callable[[], None]] = field(default_factory=list)
+    wish: tuple[int, int | None, int | None] = (-1, None, None)    # epoch, session that led, number that shall lead
+
+    def ask(self, to: int | None) -> None:
+        """A planned hand-over of the present term."""
+        if self.owner is not None:
+            self.wish = (self.epoch, self.owner, to)
 
     def grant(self) -> int:
         self.granted += 1
@@ -49,6 +55,7 @@ class Supervisor:
     """One machine with the least shell around it. The link is down while ``cut``."""
 
     zoo: Zoo
+    number: int = 0
     standing: Standing = field(default_factory=Standing)
     session: int | None = None
     cut: bool = False
@@ -57,6 +64,7 @@ class Supervisor:
     paused: bool = False
     draining: bool = False
     begun: list[int] = field(default_factory=list)
+    mine: set[int] = field(default_factory=set)      # all sessions it ever had
     lose_reply: bool = False
     apply_late: bool = False
 
@@ -72,6 +80,13 @@ class Supervisor:
                 outcome = self.carry_out(effect)
                 if outcome is not None:
                     pending.append(outcome)
+
+    @property
+    def gives_way(self) -> bool:
+        epoch, leader, to = self.zoo.wish
+        if epoch != self.zoo.epoch:
+            return False
+        return leader in self.mine if to is None else to != self.number
 
     @property
     def connected(self) -> bool:
@@ -92,7 +107,7 @@ class Supervisor:
                 return self.stand(epoch, version)
             case m.Probe() if self.connected:
                 self.answered_s = self.zoo.now_s
-                return m.Probed(self.zoo.version, self.zoo.owner)
+                return m.Probed(self.zoo.version, self.zoo.owner, self.gives_way)
             case _:
                 self.lead(effect)
         return None
@@ -122,7 +137,7 @@ class Supervisor:
         ours = zoo.op == (self.session, self.standing.epoch) and zoo.owner == self.session
         if isinstance(effect, m.Settle) and ours:
             return m.Elected(zoo.version)
-        return m.Looked(zoo.now_s, zoo.owner, zoo.epoch, zoo.version)
+        return m.Looked(zoo.now_s, zoo.owner, zoo.epoch, zoo.version, give_way=self.gives_way)
 
     def stand(self, epoch: int, version: int) -> m.Event:
         session = self.session
@@ -143,6 +158,7 @@ class Supervisor:
         self.cut = False
         if self.standing.state is State.CONNECTING and self.session is None:
             self.session = self.zoo.grant()
+            self.mine.add(self.session)
         if self.session is None:
             return
         self.answered_s = self.zoo.now_s
@@ -173,10 +189,10 @@ class Supervisor:
 
 EVENTS: dict[str, Callable[[Zoo], m.Event]] = {
     "start": lambda _: m.Start(), "stop": lambda _: m.Stop(), "changed": lambda _: m.LeaderChanged(),
-    "release": lambda zoo: m.Release(zoo.now_s + T),
+    "nudge": lambda _: m.Nudged(),
 }
 PAUSES_S = {"time": T / 3, "moment": T / 20}
-MOVES = ("start", "connect", "disconnect", "expire", "tick", "drain", "write", "changed", "release", "stop", "time",
+MOVES = ("start", "connect", "disconnect", "expire", "tick", "drain", "write", "changed", "nudge", "ask", "ask_for", "stop", "time",
          "lose_reply", "apply_late", "honest")
 MOVE = st.tuples(st.integers(0, 2), st.sampled_from(MOVES))
 
@@ -187,6 +203,8 @@ def play(zoo: Zoo, everyone: list[Supervisor], moves: list[tuple[int, str]]) -> 
         one = everyone[number]
         if move in EVENTS:
             one.feed(EVENTS[move](zoo))
+        elif move in ("ask", "ask_for"):
+            zoo.ask(number if move == "ask_for" else None)
         elif move in PAUSES_S:
             zoo.now_s += PAUSES_S[move]
         elif move in ("lose_reply", "apply_late", "honest"):
@@ -205,7 +223,7 @@ def play(zoo: Zoo, everyone: list[Supervisor], moves: list[tuple[int, str]]) -> 
 @given(st.lists(MOVE, max_size=150))
 def test_only_one_term_can_commit_and_terms_never_overlap_in_one_process(moves: list[tuple[int, str]]) -> None:
     zoo = Zoo()
-    everyone = [Supervisor(zoo) for _ in range(3)]
+    everyone = [Supervisor(zoo, n) for n in range(3)]
     play(zoo, everyone, [(n, "start") for n in range(3)] + moves)
 
 
@@ -213,7 +231,7 @@ def test_only_one_term_can_commit_and_terms_never_overlap_in_one_process(moves: 
 @given(st.lists(MOVE.filter(lambda move: move[1] != "stop"), max_size=120))
 def test_after_the_trouble_there_is_one_leader_with_the_highest_epoch(moves: list[tuple[int, str]]) -> None:
     zoo = Zoo()
-    everyone = [Supervisor(zoo) for _ in range(3)]
+    everyone = [Supervisor(zoo, n) for n in range(3)]
     calm = [(n, "honest") for n in range(3)]
     for _ in range(12):
         calm += [(n, move) for n in range(3) for move in ("moment", "drain", "connect", "tick", "changed")]
@@ -222,3 +240,37 @@ def test_after_the_trouble_there_is_one_leader_with_the_highest_epoch(moves: lis
     assert len(leaders) == 1
     assert leaders[0].begun[-1] == max(epoch for one in everyone for epoch in one.begun)
     assert leaders[0].write() is not None
+
+
+CALM = [(n, move) for _ in range(12) for n in range(3) for move in ("moment", "drain", "connect", "tick", "changed")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(MOVE.filter(lambda move: move[1] != "stop"), max_size=60), st.none() | st.integers(0, 2))
+def test_a_planned_hand_over_ends_with_the_one_that_is_named_and_is_done_once(
+    moves: list[tuple[int, str]], to: int | None,
+) -> None:
+    """Whatever was before: in calm weather the wish comes true, and the leader after it is not asked again."""
+    zoo = Zoo()
+    everyone = [Supervisor(zoo, n) for n in range(3)]
+    play(zoo, everyone, [(n, "start") for n in range(3)] + moves + [(n, "honest") for n in range(3)] + CALM)
+    (leader,) = (one for one in everyone if one.standing.state is State.LEADING)
+    epoch = zoo.epoch
+    zoo.ask(to)
+    play(zoo, everyone, [(leader.number, "nudge"), *CALM])
+    (after,) = (one for one in everyone if one.standing.state is State.LEADING)
+    assert after.number == to if to is not None else after is not leader
+    assert zoo.epoch == (epoch if after is leader else epoch + 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2), st.integers(1, 40))
+def test_whoever_is_named_and_does_not_come_is_not_waited_for(to: int, after_moves: int) -> None:
+    """It stops at some moment of the hand-over: another one leads."""
+    zoo = Zoo()
+    everyone = [Supervisor(zoo, n) for n in range(3)]
+    play(zoo, everyone, [(n, "start") for n in range(3)] + CALM)
+    zoo.ask(to)
+    play(zoo, everyone, [*CALM[:after_moves], (to, "stop"), *CALM, *CALM])
+    assert [one.number for one in everyone if one.standing.state is State.LEADING] != [to]
+    assert sum(one.standing.state is State.LEADING for one in everyone) == 1

@@ -16,8 +16,8 @@ from supervisor.coord.election import (
     sight,
     take_leadership,
 )
-from supervisor.coord.trust import Trust, record_epoch
-from supervisor.model.records import EpochRecord, LeaderHint
+from supervisor.coord.trust import Evidence, Trust, doubt_of_epochs, record_epoch
+from supervisor.model.records import Acceptance, EpochRecord, LeaderHint
 from supervisor.model.transaction import Create, Node, SetData, Stat
 from supervisor.registry import codec
 from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs
@@ -26,8 +26,23 @@ ME = Candidate("host-a", "10.0.0.1:8780")
 FOUNDED = Node(codec.encode(CLUSTER), Stat(0, 1))
 
 
-def judge(trust: Trust, zxid: int) -> str | None:
-    return trust.judge(codec, PATHS.cluster, FOUNDED, zxid)
+def judge(
+    trust: Trust, zxid: int, accepted: Acceptance | bytes | None = None, bell: tuple[int, int] | None = None,
+) -> str | None:
+    """``bell``: version and mzxid of /doorbell."""
+    return trust.judge(codec, PATHS, evidence(zxid, accepted, bell))
+
+
+def evidence(
+    zxid: int, accepted: Acceptance | bytes | None = None, bell: tuple[int, int] | None = None,
+) -> Evidence:
+    data = codec.encode(accepted) if isinstance(accepted, Acceptance) else accepted
+    node = None if data is None else Node(data, Stat(0, 1))
+    return Evidence(FOUNDED, node, None if bell is None else Node(b"", Stat(*bell)), zxid)
+
+
+def accepted(epoch: int, id: str = "") -> Acceptance:
+    return Acceptance(id or f"a{epoch}", epoch, "root@here", "t", 32.0)
 
 
 def test_the_highest_zxid_is_kept(tmp_path: Path) -> None:
@@ -125,6 +140,93 @@ def test_an_epoch_is_recorded_only_where_the_store_knows_this_registry(
 ) -> None:
     store = MemoryEpochs()
     store.kept = dict(stored)
+    store_says = doubt_of_epochs(store, 8, MINE)
+    assert (store_says is None) is trusted
     reason = record_epoch(store, 8, MINE)
     assert (reason is None) is trusted
     assert store.kept == ({**stored, 8: ("a", "op8")} if trusted else stored)
+
+
+class TestTheBell:
+    """The zxid may be higher than ever after a restore; the bell can't have rung otherwise than it did."""
+
+    @pytest.mark.parametrize(
+        ("bell", "trusted"),
+        [((7, 70), True), ((8, 81), True), ((6, 70), False), ((7, 71), False), ((8, 69), False), (None, False)],
+    )
+    def test_another_past_is_distrusted(self, tmp_path: Path, bell: tuple[int, int] | None, trusted: bool) -> None:
+        trust = Trust(tmp_path / "zxid", CLUSTER.id)
+        assert judge(trust, 100, bell=(7, 70)) is None
+        assert (judge(trust, 1 << 40, bell=bell) is None) is trusted
+
+    def test_it_is_remembered_over_restarts(self, tmp_path: Path) -> None:
+        trust = Trust(tmp_path / "zxid", CLUSTER.id)
+        judge(trust, 100, bell=(7, 70))
+        trust.remember(100)
+        assert "doorbell" in (judge(Trust(tmp_path / "zxid", CLUSTER.id), 200, bell=(6, 60)) or "")
+
+
+class TestAnAcceptance:
+    def test_it_ends_the_distrust_once(self, tmp_path: Path) -> None:
+        trust = Trust(tmp_path / "zxid", CLUSTER.id)
+        trust.remember(100)
+        assert judge(trust, 50)
+        assert judge(trust, 60, accepted(9)) is None
+        assert judge(trust, 70, accepted(9)) is None
+        trust.remember(70)
+        assert judge(trust, 65, accepted(9)), "restored to a state after the acceptance"
+
+    def test_it_is_taken_note_of_over_restarts(self, tmp_path: Path) -> None:
+        trust = Trust(tmp_path / "zxid", CLUSTER.id)
+        trust.remember(100)
+        judge(trust, 50)
+        for _ in range(2):
+            trust = Trust(tmp_path / "zxid", CLUSTER.id)
+            assert judge(trust, 60, accepted(9), (3, 30)) is None
+        trust = Trust(tmp_path / "zxid", CLUSTER.id)
+        assert judge(trust, 1 << 40, accepted(9), (2, 20))
+
+    def test_a_registry_that_does_not_know_it_was_restored_once_more(self, tmp_path: Path) -> None:
+        for later in (None, accepted(8), accepted(9, "another")):
+            path = tmp_path / f"zxid-{later and later.id}"
+            judge(Trust(path, CLUSTER.id), 60, accepted(9))
+            assert "once more" in (judge(Trust(path, CLUSTER.id), 1 << 40, later) or "")
+            assert judge(Trust(path, CLUSTER.id), 1 << 40, accepted(9)), "the older one is no excuse"
+            assert judge(Trust(path, CLUSTER.id), 1 << 40, accepted(10)) is None
+
+    def test_an_unreadable_one_is_none_and_a_reason(self, tmp_path: Path) -> None:
+        trust = Trust(tmp_path / "zxid", CLUSTER.id)
+        assert PATHS.accepted in (judge(trust, 1, b"{") or "")
+
+    def test_it_does_not_excuse_a_lost_cluster(self, tmp_path: Path) -> None:
+        trust = Trust(tmp_path / "zxid", CLUSTER.id)
+        gone = Evidence(None, Node(codec.encode(accepted(9)), Stat(0, 1)), None, 5)
+        assert "lost its data" in (trust.judge(codec, PATHS, gone) or "")
+        assert judge(trust, 6, accepted(9)) is None
+
+    def test_an_unreadable_memory_needs_a_newer_one(self, tmp_path: Path) -> None:
+        """Whether the present one was believed before can't be told."""
+        (tmp_path / "zxid").write_text("{")
+        assert judge(Trust(tmp_path / "zxid", CLUSTER.id), 5, accepted(9))
+        assert judge(Trust(tmp_path / "zxid", CLUSTER.id), 5, accepted(9))
+        assert judge(Trust(tmp_path / "zxid", CLUSTER.id), 5, accepted(10)) is None
+
+    def test_what_can_not_be_noted_is_not_believed(self, tmp_path: Path) -> None:
+        directory = tmp_path / "gone"
+        trust = Trust(directory / "zxid", CLUSTER.id)
+        with pytest.raises(OSError, match="gone"):
+            judge(trust, 5, accepted(9))
+        assert trust.reason and trust.doubt(codec, PATHS, evidence(5, accepted(9)))
+        directory.mkdir()
+        assert judge(trust, 5, accepted(9)) is None
+
+    def test_to_doubt_is_not_to_take_note(self, tmp_path: Path) -> None:
+        trust = Trust(tmp_path / "zxid", CLUSTER.id)
+        trust.remember(100)
+        assert "note" in (trust.doubt(codec, PATHS, evidence(150, accepted(9))) or "")
+        assert trust.doubt(codec, PATHS, evidence(50)) and trust.reason is None
+
+    def test_a_file_of_an_older_version_is_read(self, tmp_path: Path) -> None:
+        (tmp_path / "zxid").write_text(json.dumps({"v": 1, "cluster": CLUSTER.id, "zxid": 9, "distrust": None}))
+        trust = Trust(tmp_path / "zxid", CLUSTER.id)
+        assert (trust.zxid, judge(trust, 9, bell=(1, 2))) == (9, None)

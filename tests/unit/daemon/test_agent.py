@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
+
+import structlog
 
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.daemon.agent import Agent
-from supervisor.daemon.starting import Hosted, Starter
-from supervisor.model.records import Assignment, Member, OwnState
-from supervisor.registry.layout import Layout
+from supervisor.daemon.starting import Hosted, Refused, Starter
+from supervisor.errors import AccessDenied, SupervisorError, Unreachable
+from supervisor.model.records import UNCHARGED_CAUSES, Assignment, Cause, Member, OwnState
+from supervisor.model.seen import Found
+from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
+from supervisor.registry.codec import decode
+from supervisor.registry.layout import Layout, split_attempt
 from tests.fakes.offices import Bench
 from tests.fakes.zookeeper import MemoryClient
+from tests.waiting import wait_until
 
 ME = Member("host-a", "host-a.example", "b", "", 1 << 40, 10, 2, "", "")
 
@@ -22,9 +30,13 @@ class Started:
     """In the place of the starter."""
 
     keys: list[str] = field(default_factory=list)
+    refusals: list[Cause] = field(default_factory=list)
 
     def start(self, given: Assignment, ended_before: str | None = None) -> None:
         self.keys.append(f"{given.uid}.{given.attempt}")
+
+    def refused(self, why: Refused) -> None:
+        self.refusals.append(why.cause)
 
 
 def agent_of(bench: Bench, started: Started, directory: Path, doubt: str | None) -> Agent:
@@ -32,7 +44,7 @@ def agent_of(bench: Bench, started: Started, directory: Path, doubt: str | None)
         return cast(ZooClient, MemoryClient(bench.zoo, on_link=on_link))
 
     hosted = Hosted(directory, directory)
-    return Agent(ME, bench.layout, connect, cast(Starter, started), hosted, distrust=lambda client: doubt)
+    return Agent(ME, bench.layout, connect, cast(Starter, started), hosted, doubt=lambda client, zxid: doubt)
 
 
 def assigned(bench: Bench, layout: Layout) -> str:
@@ -58,9 +70,113 @@ def test_what_is_assigned_here_is_started(tmp_path: Path) -> None:
     assert started.keys == [key]
 
 
+def test_nothing_is_started_while_the_cluster_is_paused_and_then_it_is(tmp_path: Path) -> None:
+    bench, started = Bench(), Started()
+    key = assigned(bench, bench.layout)
+    bench.zoo.put(bench.layout.pause, b"")
+    agent = agent_of(bench, started, tmp_path, None)
+    agent._round()
+    wait_until(lambda: not agent._under_way, 20, "its end")
+    assert started.keys == []
+    bench.zoo.client().commit(Transaction("unpause", "u", (Delete(bench.layout.pause, ANY_VERSION),)))
+    one_round(agent)
+    assert started.keys == [key]
+
+
+class Refusing(Started):
+    """Raises instead of starting."""
+
+    def __init__(self, error: SupervisorError) -> None:
+        super().__init__()
+        self.error = error
+
+    def start(self, given: Assignment, ended_before: str | None = None) -> None:
+        raise self.error
+
+
+def test_a_refusal_names_the_host(tmp_path: Path) -> None:
+    bench = Bench()
+    assigned(bench, bench.layout)
+    one_round(agent_of(bench, Refusing(Refused(Cause.NO_SPARK, "no Java on this host; install it")), tmp_path, None))
+    own = bench.own("a")
+    assert (own.state, own.permanent) == (OwnState.EXITED, True)
+    assert own.reason == "host-a.example: no Java on this host; install it"
+
+
+def test_credentials_that_the_store_refuses_are_a_refusal_for_now_that_everybody_can_read(tmp_path: Path) -> None:
+    bench = Bench()
+    assigned(bench, bench.layout)
+    one_round(agent_of(bench, Refusing(AccessDenied("s3://bkt refused the credentials (403)")), tmp_path, None))
+    own = bench.own("a")
+    assert (own.state, own.cause, own.permanent) == (OwnState.EXITED, Cause.NO_ACCESS, False)
+    assert own.reason == "host-a.example: s3://bkt refused the credentials (403)"
+    assert Cause.NO_ACCESS in UNCHARGED_CAUSES
+
+
+def test_a_store_that_does_not_answer_is_no_refusal(tmp_path: Path) -> None:
+    bench = Bench()
+    assigned(bench, bench.layout)
+    one_round(agent_of(bench, Refusing(Unreachable("no answer")), tmp_path, None))
+    assert bench.own("a").state is OwnState.ASSIGNED
+
+
+def test_a_number_that_was_used_here_in_a_lost_state_is_refused(tmp_path: Path) -> None:
+    """Its run directory may stay for minutes: the shim looks for an ownership that is gone."""
+    bench, started = Bench(), Started()
+    key = assigned(bench, bench.layout)
+    agent = agent_of(bench, started, tmp_path, None)
+    (tmp_path / "attempts" / key).mkdir(parents=True)
+    node = bench.zoo.client().read(bench.layout.assignment("host-a", *split_attempt(key)))
+    assert node is not None
+    given = decode(Assignment, node.data, "")
+    known = [replace(given, own_version=given.own_version + 3), given]
+    agent._hosted.launches = lambda: {key: SimpleNamespace(assignment=known[-1])}  # type: ignore[method-assign,dict-item]
+    agent._round()
+    wait_until(lambda: not agent._under_way, 20, "its end")
+    assert bench.own("a").state is OwnState.ASSIGNED, "started by this very assignment"
+    known.pop()
+    one_round(agent)
+    own = bench.own("a")
+    assert (own.state, own.permanent, started.keys) == (OwnState.EXITED, False, [])
+    assert "was lost" in own.reason
+
+
+def test_what_a_host_remembers_against_the_registry_is_in_its_record(tmp_path: Path) -> None:
+    bench = Bench()
+    agent = agent_of(bench, Started(), tmp_path, None)
+    why: list[str | None] = [None, "restored", None]
+    agent._distrust = lambda: why[0]
+    for expected in (None, "restored", None):
+        agent._round()
+        found = bench.record(Member, bench.layout.supervisor("host-a"))
+        assert isinstance(found, Found) and found.record.distrust == expected
+        why.pop(0)
+        why.append(None)
+
+
 def test_nothing_is_started_from_a_registry_that_is_not_trusted(tmp_path: Path) -> None:
     bench, started = Bench(), Started()
     assigned(bench, bench.layout)
     one_round(agent_of(bench, started, tmp_path, "it was restored to an older state"))
     assert started.keys == []
     assert bench.own("a").state is OwnState.ASSIGNED
+
+
+def test_a_standing_doubt_is_said_once_and_again_when_it_comes_back(tmp_path: Path) -> None:
+    bench, doubt = Bench(), ["restored"]
+    assigned(bench, bench.layout)
+    agent = agent_of(bench, Started(), tmp_path, None)
+    agent._doubt = lambda client, zxid: doubt[0] or None
+
+    def rounds(number: int) -> list[str]:
+        with structlog.testing.capture_logs() as logs:
+            for _ in range(number):
+                agent._turn()
+                wait_until(lambda: not agent._under_way, 20, "the look at the entry")
+        return [str(line["why"]) for line in logs if line["event"] == "agent_waits"]
+
+    assert rounds(3) == ["nothing is started here: restored"]
+    doubt[0] = ""
+    assert rounds(2) == []
+    doubt[0] = "restored"
+    assert rounds(3) == ["nothing is started here: restored"]

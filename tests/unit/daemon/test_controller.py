@@ -16,9 +16,11 @@ from supervisor.daemon.record import Recorder
 from supervisor.daemon.watchdog import Watchdog
 from supervisor.errors import Unreachable
 from supervisor.metrics import Metrics
-from supervisor.model.records import EpochRecord, Member, OwnState
+from supervisor.model.lease_terms import full_wait_s
+from supervisor.model.records import Acceptance, EpochRecord, Handover, Member, OwnState
 from supervisor.model.restart import RestartPolicy
-from supervisor.model.transaction import Reads
+from supervisor.model.seen import Found
+from supervisor.model.transaction import ANY_VERSION, Delete, Reads, Transaction
 from supervisor.plan.make import Policy
 from tests.fakes.offices import Bench
 from tests.fakes.zookeeper import MemoryClient
@@ -45,11 +47,19 @@ class Rig:
         self.bench.zoo.put(layout.assigned_to("s1"), b"")
         self.client = Flaky(self.bench.zoo)
         self.client.start()
-        term: Term[Any] = Term(1, 0, self.client, 1000.0, depose=lambda why: None)
+        self.nudges = 0
+        term: Term[Any] = Term(1, 0, self.client, 1000.0, depose=lambda why: None, nudge=self._nudged)
         term.note_recorded()
         loop = Watchdog(end=lambda code: None).register("test", 60.0)
         recorder = Recorder(Metrics(boottime_s), boottime_s())
         self.controller = Controller(term, layout, Policy(), recorder, loop)
+
+    def _nudged(self) -> None:
+        self.nudges += 1
+
+    def run_once(self) -> None:
+        """As its loop does."""
+        self.controller._heed(self.controller.reconcile_once().view.wish)
 
     def done(self) -> list[str]:
         """One pass → what was carried out, and about whom."""
@@ -138,3 +148,60 @@ def test_a_reference_that_names_another_job_is_left_alone(rig: Rig) -> None:
     done = rig.controller.reconcile_once()
     assert [one.action.name for one in done.carried] == ["a"]
     assert any("is about 'a'" in alarm for alarm in done.plan.alarms)
+
+
+# -- what an operator asks of the cluster ---------------------------------------------------------------------------
+
+
+def test_a_paused_cluster_is_left_alone_and_what_is_due_is_done_after_it(rig: Rig) -> None:
+    rig.bench.zoo.put(rig.bench.layout.pause, b"")
+    rig.bench.submit("a")
+    uid = rig.bench.submit("b").uid
+    rig.bench.commands().cancel("b")
+    before = rig.bench.zoo.tree()
+    assert [rig.done() for _ in range(3)] == [[], [], []] and rig.bench.zoo.tree() == before
+    rig.bench.zoo.client().commit(Transaction("unpause", "u", (Delete(rig.bench.layout.pause, ANY_VERSION),)))
+    assert sorted(rig.done()) == ["Assign a", "CleanUp b"]
+    result = rig.bench.result(uid)
+    assert result is not None and result.state.value == "clean"
+
+
+def test_a_pause_that_comes_after_the_plan_was_made_still_holds_it_back(rig: Rig) -> None:
+    rig.bench.submit("a")
+    rig.client.before_next_commit(lambda: rig.bench.zoo.put(rig.bench.layout.pause, b""))
+    (carried,) = rig.controller.reconcile_once().carried
+    assert carried.came.value == "changed" and rig.bench.own("a").state is OwnState.VACANT
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize(("epoch", "nudges", "stays"), [(0, 0, False), (1, 1, True), (2, 0, True)])
+def test_a_wish_of_this_term_is_passed_on_and_one_of_an_earlier_term_is_done(
+    rig: Rig, epoch: int, nudges: int, stays: bool, paused: bool,
+) -> None:
+    if paused:
+        rig.bench.zoo.put(rig.bench.layout.pause, b"")
+    rig.bench.put(rig.bench.layout.switchover, Handover(epoch, "l1", None, "x@y", "now", "op"))
+    rig.run_once()
+    assert (rig.nudges, rig.bench.has(rig.bench.layout.switchover)) == (nudges, stays)
+
+
+def test_a_wish_stays_where_the_registry_is_not_trusted(rig: Rig) -> None:
+    rig.controller._term.note_distrust("restored")
+    rig.bench.put(rig.bench.layout.switchover, Handover(0, "l1", None, "x@y", "now", "op"))
+    rig.run_once()
+    assert rig.bench.has(rig.bench.layout.switchover)
+
+
+def test_the_end_of_the_wait_after_a_restore_is_written_down_once_and_jobs_start(rig: Rig) -> None:
+    layout = rig.bench.layout
+    rig.bench.put(layout.accepted, Acceptance("a1", 1, "me", "t", full_wait_s(5.0)))
+    rig.bench.submit("a")
+    rig.controller._full_at_s = float("-inf")
+    assert rig.done() == []
+    sight = rig.controller._observer._accepted
+    assert sight is not None
+    rig.controller._observer._accepted = replace(sight, first_seen_s=sight.first_seen_s - 100)
+    assert rig.done() == []
+    found = rig.bench.record(Acceptance, layout.accepted)
+    assert isinstance(found, Found) and found.record.waited
+    assert rig.done() == ["Assign a"]

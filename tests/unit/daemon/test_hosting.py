@@ -64,6 +64,11 @@ class Told:
             "s1", self._home, Layout("/c"), lambda: None, Metrics(boottime_s), lambda _launch: cast(CommitLog, self.log),
         )
 
+    def forget_looks(self) -> None:
+        """As if the attempt had only now appeared beside others that were looked at a moment ago."""
+        self._hosting._looks.clear()
+        self._hosting._looked_for.clear()
+
     def look(self, found: int | Exception | None, *, waits: bool = False) -> list[dict[str, Any]]:
         """One look; what the shim was told of it."""
         self.log.found, self.log.waits = found, waits
@@ -98,6 +103,15 @@ def test_what_can_not_be_read_is_no_look_at_all(told: Told) -> None:
     assert told.look(40) == [{"event": "looked", "batch_id": 40}]
     assert told.look(away) == []
     assert told.look(41) == [{"event": "progress", "batch_id": 41}]
+
+
+def test_a_fresh_attempt_is_looked_at_at_once(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first look is where progress begins: what it commits before that would be taken for its predecessor's."""
+    told.look(3)
+    monkeypatch.setattr(hosting, "LOOK_EVERY_S", 3600.0)
+    assert told.look(4) == []
+    told.forget_looks()
+    assert told.look(4) == [{"event": "looked", "batch_id": 4}]
 
 
 def test_a_supervisor_begins_with_a_look_and_says_what_it_found(told: Told) -> None:

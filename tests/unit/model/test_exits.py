@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from supervisor.model.exits import REASON_MAX_BYTES, Evidence, classify, how
+from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import Cause
 
 TRACEBACK = """\
@@ -20,6 +21,33 @@ Exception in thread "main" org.apache.spark.sql.streaming.StreamingQueryExceptio
 """
 CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 4."
 HEAP = "java.lang.OutOfMemoryError: Java heap space"
+WORKER_KILLED = """\
+STREAM_FAILED: StreamingQueryException: [STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage \
+failure: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider setting 'spark.python.worker'
+"""
+WORKER_MEMORY = """\
+pyspark.errors.exceptions.captured.StreamingQueryException: [STREAM_FAILED] Query terminated with exception: \
+[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "/x/app.py", line 6, in f
+    y = bytearray(900 << 20)
+        ^^^^^^^^^^^^^^^^^^^^
+MemoryError
+"""
+CRASH = """\
+#
+# A fatal error has been detected by the Java Runtime Environment:
+#
+#  SIGSEGV (0xb) at pc=0x00007f2b8c4a1234, pid=77, tid=78
+#
+# JRE version: OpenJDK Runtime Environment (17.0.15+6) (build 17.0.15+6-Debian-1deb12u1)
+# Problematic frame:
+# C  [libzstd-jni.so+0x1234]  ZSTD_decompress+0x12
+#
+# An error report file with more information is saved as:
+# /w/hs_err_pid77.log
+"""
+NO_CLASS = "Error: Failed to load class example.Missing.\n26/11/21 INFO ShutdownHookManager: Shutdown hook called\n"
+END = "26/11/21 05:30:44 INFO SparkContext: Successfully stopped SparkContext (Uptime: 56245 ms)\n"
 NO_S3A = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
 
 
@@ -46,16 +74,44 @@ NO_S3A = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFi
         # memory
         (Evidence(1, unbounded=True, tail=HEAP), Cause.OUT_OF_MEMORY, "Java heap space"),
         (Evidence(52, unbounded=True, error="OutOfMemoryError: heap"), Cause.OUT_OF_MEMORY, "heap"),
-        (Evidence(1, unbounded=True, tail="MemoryError"), Cause.OUT_OF_MEMORY, "MemoryError"),
-        (Evidence(-9, unbounded=True, oom_killed=True), Cause.OUT_OF_MEMORY, "by the kernel"),
-        (Evidence(137, unbounded=True, oom_killed=True), Cause.OUT_OF_MEMORY, "by the kernel"),
+        (Evidence(1, unbounded=True, tail="MemoryError"), Cause.OUT_OF_MEMORY, "Python got no memory (MemoryError): raise"),
+        (Evidence(1, unbounded=True, error="OutOfMemoryError: MemoryError: "), Cause.OUT_OF_MEMORY, "Python got no memory"),
+        (Evidence(1, unbounded=True, error="Py4JError: None.None", tail=f'Exception in thread "Thread-4" {HEAP}'),
+         Cause.OUT_OF_MEMORY, "raise spark.driver.memory"),
+        (Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: GC overhead limit exceeded"),
+         Cause.OUT_OF_MEMORY, "raise spark.driver.memory"),
+        (Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Metaspace"), Cause.OUT_OF_MEMORY, "MaxMetaspaceSize"),
+        (Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Compressed class space"),
+         Cause.OUT_OF_MEMORY, "CompressedClassSpaceSize"),
+        (Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory"),
+         Cause.OUT_OF_MEMORY, "raise the limit on processes"),
+        (Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Cannot reserve 9 bytes of direct buffer memory"),
+         Cause.OUT_OF_MEMORY, "MaxDirectMemorySize"),
+        (Evidence(1, unbounded=True, tail="# There is insufficient memory for the Java Runtime Environment to continue."),
+         Cause.OUT_OF_MEMORY, "raise resources.memory, or give the host"),
+        (Evidence(52, unbounded=True, error="ConnectionRefusedError: [Errno 111]"), Cause.OUT_OF_MEMORY, "Spark's own"),
+        (Evidence(0, unbounded=True, tail=HEAP), Cause.OUT_OF_MEMORY, "raise spark.driver.memory"),
+        (Evidence(1, unbounded=True, tail=WORKER_MEMORY), Cause.OUT_OF_MEMORY, "spark.executor.pyspark.memory"),
+        (Evidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.GROUP), Cause.OUT_OF_MEMORY, "killed a Python worker at"),
+        (Evidence(1, unbounded=True, tail=WORKER_KILLED, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "for the host was short"),
+        (Evidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.NOBODY), Cause.USER_ERROR, "Python worker exited"),
+        (Evidence(1, unbounded=True, tail=TRACEBACK, oom=Oom.TREE), Cause.OUT_OF_MEMORY, "a process of the driver"),
+        (Evidence(1, unbounded=True, tail=TRACEBACK, oom=Oom.GROUP), Cause.USER_ERROR, "bad row"),
+        (Evidence(1, unbounded=True, tail="MyMemoryErrorHandler was set up\nValueError: x"), Cause.USER_ERROR, "ValueError: x"),
+        (Evidence(-9, unbounded=True, killed_for=(Cause.STALLED, "no progress for 60 s"), tail=HEAP),
+         Cause.STALLED, "no progress for 60 s; Java heap is full"),
+        (Evidence(-9, unbounded=True, oom=Oom.TREE), Cause.OUT_OF_MEMORY, "at the limit of its cgroup"),
+        (Evidence(-9, unbounded=True, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "the kernel killed"),
+        (Evidence(137, unbounded=True, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "the kernel killed"),
         (Evidence(137, unbounded=True), Cause.OUT_OF_MEMORY, "unless somebody did it"),
         # signals
-        (Evidence(-9, unbounded=True, oom_killed=False), Cause.KILLED, "SIGKILL, not by the supervisor"),
-        (Evidence(137, unbounded=True, oom_killed=False), Cause.KILLED, "SIGKILL (exit code 137)"),
+        (Evidence(-9, unbounded=True, oom=Oom.NOBODY), Cause.KILLED, "SIGKILL, not by the supervisor"),
+        (Evidence(137, unbounded=True, oom=Oom.NOBODY), Cause.KILLED, "SIGKILL (exit code 137)"),
         (Evidence(143, unbounded=True), Cause.KILLED, "SIGTERM"),
         (Evidence(134, unbounded=True), Cause.KILLED, "SIGABRT"),
         (Evidence(-11, unbounded=False), Cause.KILLED, "SIGSEGV"),
+        (Evidence(-6, unbounded=True, tail=CRASH), Cause.KILLED, "the JVM crashed: SIGSEGV in libzstd-jni.so (killed by SIGABRT)"),
+        (Evidence(134, unbounded=True, begun=True, tail=CRASH), Cause.KILLED, "the JVM crashed: SIGSEGV"),
         # not executable
         (Evidence(127, unbounded=True, begun=False, tail="spark-class: line 71: java: command not found"),
          Cause.NOT_STARTED, "java: command not found"),
@@ -64,9 +120,12 @@ NO_S3A = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFi
         # the application's own failure
         (Evidence(1, unbounded=True, tail=TRACEBACK), Cause.USER_ERROR, "exit code 1: ValueError: bad row"),
         (Evidence(1, unbounded=True, error="ValueError: told", tail=TRACEBACK), Cause.USER_ERROR, "ValueError: told"),
-        (Evidence(7, unbounded=True, error="SystemExit: exit 7"), Cause.USER_ERROR, "exit code 7"),
+        (Evidence(7, unbounded=True, error="SystemExit: exit 7"), Cause.USER_ERROR, "exit code 7: the application called"),
+        (Evidence(1, unbounded=True, error="SystemExit: exit no topic", tail=END), Cause.USER_ERROR, "code 1: no topic"),
+        (Evidence(7, unbounded=True, error="SystemExit: exit 7", tail=TRACEBACK + END), Cause.USER_ERROR, "7: ValueError: bad"),
         (Evidence(1, unbounded=True, tail=JVM_TRACE), Cause.USER_ERROR, "STREAM_FAILED"),
         (Evidence(1, unbounded=True, tail=NO_S3A), Cause.USER_ERROR, "spark.s3a_jars"),
+        (Evidence(101, unbounded=True, tail=NO_CLASS), Cause.USER_ERROR, "correct class"),
         (Evidence(2, unbounded=True, tail="python3: can't open file 'x'\n\n"), Cause.USER_ERROR, "can't open file"),
         (Evidence(None, unbounded=True), Cause.USER_ERROR, "exit code unknown"),
         (Evidence(1, unbounded=True), Cause.USER_ERROR, "exit code 1"),
@@ -92,3 +151,29 @@ def test_the_sentence_is_bounded() -> None:
 )
 def test_how(status: int | None, text: str) -> None:
     assert how(status) == text
+
+
+def test_the_advice_comes_first_and_stays_however_long_the_error_is() -> None:
+    verdict = classify(Evidence(1, unbounded=True, error=f"Py4JJavaError: {NO_S3A} " + "at x.y.z " * 200))
+    assert verdict.reason.startswith("the jars for s3a:// are missing: set spark.s3a_jars; exit code 1: ")
+
+
+@pytest.mark.parametrize("evidence", [
+    Evidence(3, unbounded=True, error="SystemExit: exit 3", tail="WARN x\n" + END),
+    Evidence(0, unbounded=True, tail="26/11/21 05:30:40 WARN Utils: a\n" + END),
+])
+def test_sparks_talk_of_an_orderly_end_is_no_reason(evidence: Evidence) -> None:
+    assert "Successfully stopped" not in classify(evidence).reason
+
+
+def test_no_secret_of_an_error_is_kept_where_everybody_can_read_it() -> None:
+    said = "ValueError: no login with password=hunter2 at jdbc:postgresql://u:pw123@db/x, api_key: 'k1234'"
+    reason = classify(Evidence(1, unbounded=True, error=said)).reason
+    assert not any(secret in reason for secret in ("hunter2", "pw123", "k1234"))
+    assert "no login" in reason and "@db/x" in reason
+
+
+def test_last_words_without_end_are_searched_in_one_pass() -> None:
+    """The tombstone waits for the verdict; a search that goes back from every word would take minutes here."""
+    verdict = classify(Evidence(1, True, tail="PYTHON_ " * 60_000 + "MemoryErro"))
+    assert verdict.cause is Cause.USER_ERROR

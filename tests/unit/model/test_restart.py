@@ -89,9 +89,14 @@ def test_a_lost_attempt_counts_for_the_back_off_only() -> None:
     assert not after(replace(EXACT, strategy=Strategy.NONE), NEW, counts=False).exhausted
 
 
-def test_a_planned_exit_clears_the_account() -> None:
-    cleared = account(EXACT, failures=5, charged=5, recent_s=(1.0,), ran_s=0, failed=False, counts=True, seed="x")
-    assert cleared == NEW
+def test_a_planned_exit_is_no_failure_and_no_reset() -> None:
+    """A crash loop that is moved from host to host still spends its budget; only a long run clears it."""
+
+    def planned(ran_s: float) -> Account:
+        return account(RATE, failures=5, charged=4, recent_s=(1.0,), ran_s=ran_s, failed=False, counts=True, seed="x")
+
+    assert planned(20.0) == Account(5, 4, (31.0,), 0.0, exhausted=False)
+    assert planned(RATE.reset_after_s) == NEW
 
 
 def test_failure_rate_is_spent_by_one_failure_too_many_within_the_window() -> None:

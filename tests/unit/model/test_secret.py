@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from supervisor.errors import InvalidInput
-from supervisor.model.secret import SecretRef, SecretSource, secret_reference
+from supervisor.model.secret import REDACTED, SecretRef, SecretSource, covered, secret_reference
 
 
 def test_references() -> None:
@@ -40,3 +40,16 @@ def test_plain_text_is_no_reference(plain: str) -> None:
 def test_a_malformed_reference_is_refused(malformed: str) -> None:
     with pytest.raises(InvalidInput, match="secret reference"):
         secret_reference(malformed)
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("password=a1b2&x=1", f"password={REDACTED}&x=1"),
+    ("fs.s3a.secret.key: abc, then", f"fs.s3a.secret.key: {REDACTED}, then"),
+    ("{'token': 'abc'}", f"{{'token': '{REDACTED}'}}"),
+    ("s3a://key:se%2Fcret@bkt/x", f"s3a://key:{REDACTED}@bkt/x"),
+    ("connect to http://host:8080/path failed", "connect to http://host:8080/path failed"),
+    ("Syntax error at or near 'x': unexpected token", "Syntax error at or near 'x': unexpected token"),
+    ("file:///a/b: no such key", "file:///a/b: no such key"),
+])
+def test_what_looks_like_a_secret_in_a_text_is_covered(text: str, shown: str) -> None:
+    assert covered(text) == shown

@@ -125,6 +125,16 @@ def test_defaults_are_those_of_the_contract() -> None:
         ("restart: {attempts: -1}", "restart.attempts must be at least 0"),
         ("restart: {attempts: true}", "restart.attempts must be a whole number, not true or false"),
         ("restart: {initial: 0s}", "outside of what is allowed"),
+        ("restart: {memory_step: 1, memory_max: 8g}", "restart.memory_step must be more than 1"),
+        ("restart: {memory_step: big, memory_max: 8g}", "restart.memory_step must be a number, not text"),
+        ("restart: {memory_step: 1.5}", "memory_step needs memory_max"),
+        ("restart: {memory_max: 8g}", "memory_max is the bound of memory_step, which is missing"),
+        ("restart: {memory_step: 1.5, memory_max: 8}", "write 8m for MiB"),
+        ("restart: {memory_step: 1.5, memory_max: lots}", "restart.memory_max is not a size"),
+        ("restart: {memory_step: 1.5, memory_max: 1g}\nresources: {memory: 300m}", "begins with 300m (resources.memory), and Spark"),
+        ("restart: {memory_step: 1.5, memory_max: 1g}", "memory_max is not above the 1g that the driver begins with (resources"),
+        ("restart: {memory_step: 1.5, memory_max: 2g}\nconf: {spark.driver.memory: 4g}", "begins with (conf spark.driver.memory)"),
+        ("restart: {memory_step: 1.5, memory_max: 2g}\nconf: {spark.driver.memory: much}", "which is no size ('much')"),
         ("restart: {on_exhausted: stop}", "must be 'fail' or 'suspend'"),
         ("health: {stall_timeout: 0s}", "outside of what is allowed"),
         ("name: clicks", "given twice"),
@@ -247,9 +257,31 @@ def test_terms_and_restart_policy() -> None:
         "start_timeout_s": 90.0,
         "checkpoint": "s3a://bucket/ck",
         "restart": asdict(policy),
+        "driver_memory": 0,
         "extra": {},
     }
     assert parsed().restart_policy() == RestartPolicy()
+
+
+RAISED = "restart: {memory_step: 1.5, memory_max: 8g}"
+
+
+@pytest.mark.parametrize(
+    ("more", "begins_with"),
+    [("", 1 << 30), ("resources: {memory: 3g}", 3 << 30), ("conf: {spark.driver.memory: 700m}", 700 << 20),
+     ("conf: {spark.driver.memory: 2048}", 2 << 30)],
+)
+def test_memory_that_may_be_raised_begins_with_what_the_spec_says(more: str, begins_with: int) -> None:
+    spec = parsed(f"{RAISED}\n{more}")
+    assert (spec.restart_policy().memory_step, spec.restart_policy().memory_max) == (1.5, 8 << 30)
+    assert spec.terms().driver_memory == begins_with
+    assert from_canonical(canonical_json(spec), "key") == spec
+
+
+def test_a_spec_that_says_nothing_of_it_has_the_bytes_that_it_always_had() -> None:
+    """Agents of the version before refuse keys that they do not know; and the same spec must stay the same."""
+    assert b"memory_step" not in canonical_json(parsed()) and b"memory_max" not in canonical_json(parsed())
+    assert b'"memory_max":"8g","memory_step":1.5' in canonical_json(parsed(RAISED))
 
 
 def test_local_files_are_replaced_by_their_store_keys() -> None:

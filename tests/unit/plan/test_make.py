@@ -9,11 +9,12 @@ import pytest
 
 from supervisor.model.actions import Assign, Bury, CleanUp, Conclude, Drain, Revoke, SuspendExhausted, Unassign
 from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
-from supervisor.model.records import Cause, Desired, Outcome, OwnState, Phase
+from supervisor.model.records import Cause, Desired, Outcome, OwnState, Pause, Phase
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import LeaseSight, Row
 from supervisor.plan.check import violations
+from supervisor.plan.decide import FRESH
 from supervisor.plan.make import Policy, make_plan
 from tests.unit.plan.rows import (
     HOST,
@@ -108,6 +109,21 @@ def test_what_rests_on_the_full_wait_says_so() -> None:
     assert action.account.charged == 0, "but not for the budget"
 
 
+@pytest.mark.parametrize(("ran_s", "failures"), [(599.0, 5), (600.0, 1)])
+def test_a_lost_attempt_resets_as_any_other_if_its_last_renewal_says_that_it_ran_long_enough(
+    ran_s: float, failures: int,
+) -> None:
+    lost = own(S.REVOKED, failures=4, charged=4)
+    (action,) = planned(row(ref=job(), own=lost, lease=lease(WAIT_S, ran_s=ran_s)))
+    assert (action.account.failures, action.account.charged) == (failures, 0 if failures == 1 else 4)
+
+
+def test_a_lease_of_another_attempt_says_nothing_of_how_long_this_one_ran() -> None:
+    sight = LeaseSight(lease(ran_s=10_000.0, claim="older").seen, NOW_S - 303, NOW_S)
+    (action,) = planned(row(ref=job(), own=own(S.REVOKED, failures=4), lease=sight))
+    assert action.account.failures == 5
+
+
 def test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be() -> None:
     for seen in (None, lease(uid="u0").seen):
         assert kinds(row(ref=job(), own=own(S.REVOKED), lease=LeaseSight(seen, NOW_S - 200, NOW_S))) == []
@@ -125,9 +141,17 @@ class TestAfterAnExit:
         assert kinds(row(**parts, own_seen_s=NOW_S - 3.9)) == []
         assert kinds(row(**parts, own_seen_s=NOW_S - 4.0)) == [Assign]
 
-    def test_a_requested_stop_is_no_failure(self) -> None:
+    def test_a_requested_stop_is_no_failure_and_no_reset(self) -> None:
         (action,) = planned(row(ref=job(), own=exited(Cause.STOPPED)))
-        assert action.account.failures == 0
+        assert (action.account.failures, action.account.delay_s) == (0, 0.0)
+        (action,) = planned(row(ref=job(), own=exited(Cause.STOPPED, failures=3, charged=2)))
+        assert (action.account.failures, action.account.charged) == (3, 2), "moved in the middle of a crash loop"
+
+    @pytest.mark.parametrize("state", [S.VACANT, S.EXITED, S.DRAINING])
+    def test_a_new_revision_has_no_failures_of_the_old_one(self, state: OwnState) -> None:
+        before = own(state, cause=Cause.STOPPED if state is S.EXITED else None, failures=3, charged=3)
+        (action,) = planned(row(ref=job(revision=2), own=before, lease=lease(WAIT_S)))
+        assert isinstance(action, Assign) and action.account == FRESH
 
     def test_a_bounded_job_that_exits_zero_is_finished_also_while_suspended(self) -> None:
         for desired in Desired:
@@ -139,6 +163,11 @@ class TestAfterAnExit:
         for on_exhausted, kind in ((OnExhausted.FAIL, Conclude), (OnExhausted.SUSPEND, SuspendExhausted)):
             policy = RestartPolicy(attempts=3, on_exhausted=on_exhausted)
             assert kinds(row(ref=job(restart=policy), own=exited(failures=3, charged=3))) == [kind]
+
+    def test_a_job_that_failed_for_good_says_first_why(self) -> None:
+        own = exited(failures=3, charged=3)
+        (action,) = planned(row(ref=job(restart=RestartPolicy(attempts=3)), own=own))
+        assert action.why == "ended: user_error; restart budget (exponential, attempts 3) is spent"
 
     def test_no_restart_at_all(self) -> None:
         policy = RestartPolicy(Strategy.NONE)
@@ -175,6 +204,21 @@ class TestWhatStopsEverything:
 
     def test_pause(self) -> None:
         assert kinds(row(ref=job(), own=own(S.VACANT)), paused=True) == []
+
+    @pytest.mark.parametrize("paused", [
+        row(ref=job(), own=own(S.VACANT)), row(ref=job(revision=2), own=own(S.CLAIMED), lease=lease()),
+        row(ref=job(), own=own(S.CLAIMED), lease=lease(WAIT_S)), row(own=own(S.VACANT), lease=lease(), leftovers=(leftover(),)),
+        row(ref=job(), own=own(S.ASSIGNED, job_version=1)), row(own=own(S.REVOKED), lease=lease(WAIT_S)),
+    ], ids=["assign", "drain", "revoke", "clean", "unassign", "bury"])
+    def test_pause_holds_back_every_action_and_says_who_did_it(self, paused: Row) -> None:
+        record = Pause("ops@host-a", "2026-11-21T00:00:00Z", "moving the brokers", "op")
+        acting = make_plan(view(paused), Policy(), NOW_S)
+        held = make_plan(view(paused, paused=True, pause=record), Policy(), NOW_S)
+        assert len(acting.actions) == 1
+        (note,) = held.notes
+        assert (held.actions, held.alarms, note.name) == ((), acting.alarms, acting.actions[0].name)
+        assert note.pending and acting.actions[0].why in note.why
+        assert note.why.startswith("paused by ops@host-a since 2026-11-21T00:00:00Z (moving the brokers)")
 
     def test_an_epoch_not_recorded_drains_and_revokes_but_starts_and_cleans_nothing(self) -> None:
         rows = (

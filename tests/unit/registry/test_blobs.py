@@ -11,8 +11,9 @@ import pytest
 
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, Unreachable
-from supervisor.model.records import BlobRef
+from supervisor.model.records import BlobRef, EpochRecord
 from supervisor.registry.blobs import BlobKey, Blobs, ClusterMark, epoch_key, parse_key
+from supervisor.registry.codec import encode
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 NAME, UID = "clicks", "0123456789ab-89abcdef"
@@ -167,6 +168,18 @@ def test_keys_are_parsed_as_they_are_made(blobs: Blobs, application: Path) -> No
 
 
 # Epochs.
+
+
+def test_an_epoch_that_another_version_recorded_with_more_in_it_is_the_same_epoch(blobs: Blobs, root: Path) -> None:
+    """Else an older leader would distrust the registry in the middle of an upgrade."""
+    newer = encode(EpochRecord(7, "host-a", "op-0", {"software": "99.0.0"}))
+    FileStore(root).create(epoch_key(7), newer)
+    blobs.record_epoch(7, "host-a", "op-0")
+    with pytest.raises(Conflict):
+        blobs.record_epoch(7, "host-a", "op-1")
+    FileStore(root).create(epoch_key(8), b"{")
+    with pytest.raises(Conflict):
+        blobs.record_epoch(8, "host-a", "op-0")
 
 
 def test_an_epoch_is_recorded_once(blobs: Blobs, root: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.clock import boottime_s
 from supervisor.errors import Conflict, NotFound, OutcomeUnknown, TimedOut, Unreachable
-from supervisor.model.records import Cause, Desired, Outcome, OwnState
+from supervisor.model.records import Cause, Cleanliness, Desired, Outcome, OwnState
 from supervisor.model.transaction import Transaction
 from supervisor.registry import user_writes
 from supervisor.registry.commands import Commands, Did, Standing
@@ -317,6 +317,30 @@ def test_an_unreadable_ownership_without_a_reference_is_mended_by_a_cancel(bench
     bench.zoo.put(bench.layout.own("j"), b"garbage")
     assert bench.commands().cancel("j").did is Did.CANCELLED
     assert bench.submit("j").did is Did.SUBMITTED
+
+
+@pytest.mark.parametrize("state", [OwnState.VACANT, OwnState.DRAINING])
+def test_an_unreadable_result_is_mended_by_a_cancel(bench: Bench, state: OwnState) -> None:
+    """It can't be cleaned, and would hold back what its uid left behind for ever."""
+    uid = bench.submit("j").uid
+    bench.commands().cancel("j")
+    bench.set_own("j", state)
+    bench.zoo.put(bench.layout.result(uid), b"garbage")
+    done = bench.commands().cancel("j")
+    assert (done.did, done.uid) == (Did.CANCELLED, uid)
+    result = bench.result(uid)
+    assert result is not None and result.outcome is Outcome.CANCELLED and result.state is Cleanliness.DIRTY
+    assert bench.own("j").state is state
+    assert bench.commands().cancel("j").did is Did.ALREADY_CANCELLED
+
+
+def test_an_unreadable_result_of_an_older_uid_does_not_concern_a_cancel(bench: Bench) -> None:
+    old = bench.submit("j").uid
+    bench.commands().cancel("j")
+    new = bench.submit("j").uid
+    bench.zoo.put(bench.layout.result(old), b"garbage")
+    assert bench.commands().cancel("j").uid == new
+    assert bench.zoo.tree()[bench.layout.result(old)] == b"garbage"
 
 
 # -- a name that got another uid between look-up and look --------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from supervisor.act.transactions import BUILDERS, transaction_for
 from supervisor.model import actions
 from supervisor.model.actions import Waited
-from supervisor.model.records import CheckpointClaim, Outcome, Ownership, OwnState, Result
+from supervisor.model.records import Assignment, Cause, CheckpointClaim, Outcome, Ownership, OwnState, Result
+from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Create, Delete, SetData, Transaction
 from supervisor.model.view import Leftover
@@ -24,6 +26,7 @@ LAYOUT = Layout("/c")
 DESK = Desk(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
 S = OwnState
 SEEN = lease().seen
+NOT_PAUSED = (Create("/c/pause", b""), Delete("/c/pause", 0))
 CLAIM = ("/c/checkpoints/h", Found(CheckpointClaim("s3://b/j", "j", "u1"), 2))
 
 ALL: dict[type, Any] = {
@@ -47,6 +50,11 @@ def own_written(tx: Transaction) -> Ownership:
     return decode(Ownership, data, "/c/own/j")
 
 
+def created(tx: Transaction) -> list[Create]:
+    """Beside the guard of every multi."""
+    return [op for op in tx.ops if isinstance(op, Create) and op not in NOT_PAUSED]
+
+
 def test_every_action_has_a_builder_and_an_example_here() -> None:
     assert set(BUILDERS) == set(ALL)
 
@@ -55,6 +63,7 @@ def test_every_action_has_a_builder_and_an_example_here() -> None:
 def test_checks_the_epoch_moves_the_fence_and_rings(action: Any) -> None:
     tx = multi(action)
     assert tx.ops[0] == Check("/c/epoch", 11)
+    assert tx.ops[1:3] == NOT_PAUSED
     assert any(op.path == "/c/own/j" and op.version == 7 for op in tx.ops if isinstance(op, SetData | Check))
     assert tx.ops[-1] == SetData("/c/doorbell", b"j", -1)
     assert tx.id == "op-1"
@@ -62,17 +71,44 @@ def test_checks_the_epoch_moves_the_fence_and_rings(action: Any) -> None:
 
 def test_a_sweep_checks_them_too() -> None:
     ops = Deletion("lease", "j", "/c/lease/j", 5, own_version=7).transaction(DESK).ops
-    assert ops == (Check("/c/epoch", 11), Check("/c/own/j", 7), Delete("/c/lease/j", 5))
+    assert ops == (Check("/c/epoch", 11), *NOT_PAUSED, Check("/c/own/j", 7), Delete("/c/lease/j", 5))
 
 
 def test_assign_names_the_versions_that_the_claim_must_meet() -> None:
     tx = multi(ALL[actions.Assign])
     assert Check("/c/jobs/j", 3) in tx.ops
-    (entry,) = (op for op in tx.ops if isinstance(op, Create))
+    (entry,) = created(tx)
     assert entry.path == "/c/assigned/s1/u1.3"
     assert b'"job_version":3' in entry.data
     assert b'"own_version":8' in entry.data
     assert own_written(tx).state is S.ASSIGNED
+
+
+def test_memory_that_was_raised_is_given_to_host_and_record_and_told_in_the_history() -> None:
+    policy = RestartPolicy(memory_step=1.5, memory_max=8 << 30)
+    record = job(restart=policy, memory=2 << 30, driver_memory=1 << 30)
+    ended = exited(Cause.OUT_OF_MEMORY)
+    tx = multi(actions.Assign("j", "w", record, ended, HOST, FRESH))
+    written = own_written(tx)
+    assert (written.driver_memory, written.raised, written.memory) == (1536 << 20, 1, (2 << 30) + (512 << 20))
+    assert ("memory raised", 3, "driver memory 1g → 1536m after out_of_memory") in [
+        (entry.event, entry.attempt, entry.detail) for entry in written.history
+    ]
+    (entry,) = (decode(Assignment, op.data, "a") for op in tx.ops if isinstance(op, Create) and "/assigned/" in op.path)
+    assert (entry.driver_memory, entry.memory) == (written.driver_memory, written.memory)
+    again = own_written(multi(actions.Assign("j", "w", record, Found(replace(written, state=S.VACANT), 7), HOST, FRESH)))
+    assert again.raised == 1 and again.driver_memory == 1536 << 20, "once per exit"
+
+
+def test_an_attempt_that_was_waited_out_stands_in_the_history_as_lost() -> None:
+    """The count of restarts by cause is made from it."""
+    tx = multi(actions.Assign("j", "w", job(), own(S.REVOKED), HOST, FRESH, Waited(SEEN)))
+    assert [(e.event, e.attempt) for e in own_written(tx).history if e.event == "lost"] == [("lost", 2)]
+
+
+def test_a_buried_attempt_ran_as_long_as_its_last_renewal_said() -> None:
+    for sight, ran_s in ((lease(ran_s=700.0), 700.0), (lease(ran_s=700.0, claim="older"), 0.0)):
+        assert own_written(multi(actions.Bury("j", "w", own(S.REVOKED), Waited(sight.seen)))).ran_s == ran_s
 
 
 def test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen() -> None:
@@ -86,7 +122,7 @@ def test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen() -> None:
 
 def test_a_lease_that_was_absent_must_still_be_absent() -> None:
     ops = multi(actions.Bury("j", "w", own(S.REVOKED), Waited(None))).ops
-    assert ops[1:3] == (Create("/c/lease/j", b""), Delete("/c/lease/j", 0))
+    assert ops[3:5] == (Create("/c/lease/j", b""), Delete("/c/lease/j", 0))
 
 
 def test_revoke_loses_against_a_renewal() -> None:
@@ -96,7 +132,7 @@ def test_revoke_loses_against_a_renewal() -> None:
 def test_conclude_takes_the_reference_and_leaves_a_dirty_result_in_one_step() -> None:
     tx = multi(ALL[actions.Conclude])
     assert Delete("/c/jobs/j", 3) in tx.ops
-    (result,) = (op for op in tx.ops if isinstance(op, Create))
+    (result,) = created(tx)
     assert decode(Result, result.data, result.path).outcome is Outcome.FAILED
 
 

@@ -11,11 +11,14 @@ from supervisor.model.records import (
     CheckpointClaim,
     Cleanliness,
     Desired,
+    Driver,
     Entry,
     JobRef,
+    Lease,
     Outcome,
     Ownership,
     OwnState,
+    Phase,
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
@@ -23,6 +26,7 @@ from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Set
 from supervisor.registry import user_writes
 from supervisor.registry.codec import decode, encode
 from supervisor.registry.layout import Layout
+from supervisor.registry.leader_writes import next_attempt
 from supervisor.registry.user_writes import Desk, Place
 from tests.fakes.offices import AT, SHA, terms
 
@@ -126,6 +130,26 @@ def test_cancel_with_an_unreadable_ownership_revokes_for_the_uid() -> None:
     written = own_written(tx)
     assert (written.state, written.uid) == (OwnState.REVOKED, "u1")
     assert [op.version for op in tx.ops if isinstance(op, SetData) and op.path == "/r/own/j"] == [9]
+
+
+@pytest.mark.parametrize("unreadable", [None, Unreadable("x", 9)])
+def test_where_the_ownership_cannot_say_it_the_lease_does(unreadable: Seen[Ownership]) -> None:
+    """Attempts are never numbered anew, and whoever still runs is waited for."""
+    last = Lease("j", "u1", 7, "c7", 30.0, 30.0, Phase.RUNNING, Driver("host1", 1), AT)
+    for tx in (
+        user_writes.suspend(DESK, Found(JOB, 7), unreadable, Found(last, 4)),
+        user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", unreadable, Found(last, 4)),
+    ):
+        written = own_written(tx)
+        assert (written.state, written.uid, written.attempt, written.claim) == (OwnState.REVOKED, "u1", 7, "c7")
+        assert next_attempt(JOB, written) == 8
+    for other in (Found(replace(last, uid="u0"), 4), Unreadable("y", 4)):
+        written = own_written(user_writes.suspend(DESK, Found(JOB, 7), unreadable, other))
+        assert (written.state, written.uid, written.attempt, written.claim) == (OwnState.REVOKED, "u1", 0, "")
+
+
+def test_an_ownership_that_is_absent_and_was_never_claimed_has_nobody_to_wait_for() -> None:
+    assert own_written(user_writes.suspend(DESK, Found(JOB, 7), None, None)).state is OwnState.VACANT
 
 
 def test_cancel_of_an_unreadable_reference_needs_nothing_of_it() -> None:

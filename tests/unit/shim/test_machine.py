@@ -546,6 +546,17 @@ def test_sigterm_while_the_claim_is_under_way_executes_nothing_and_buries() -> N
     assert (world.own().state, world.own().cause) == (OwnState.EXITED, Cause.STOPPED)
 
 
+@pytest.mark.parametrize("outcome", ["not_sent", "lost"])
+def test_after_sigterm_a_claim_that_was_not_applied_is_not_tried_again(outcome: str) -> None:
+    world = World()
+    world.connect()
+    world.settle()
+    world.tell(shim.StopAsked())
+    world.settle(outcome)
+    world.run(5)
+    assert (world.finished, world.own().state, world.own().claims) == (True, OwnState.ASSIGNED, 0)
+
+
 # -- health ------------------------------------------------------------------------------------------------------------
 
 QUICK = replace(LAUNCH, start_timeout_s=60.0, stall_timeout_s=40.0)
@@ -556,7 +567,8 @@ QUICK = replace(LAUNCH, start_timeout_s=60.0, stall_timeout_s=40.0)
     ([], False, None),
     (["begun"], True, None),
     (["begun", "session"], True, Cause.START_TIMED_OUT),
-    (["begun", "session", "query"], True, Cause.STALLED),
+    (["begun", "session", "query"], True, Cause.START_TIMED_OUT),
+    (["begun", "session", "query", "progress"], True, Cause.STALLED),
     (["progress"], False, None),
 ])
 def test_the_two_time_outs(reports: list[str], kind: bool, cause: Cause | None) -> None:

@@ -10,6 +10,7 @@ from supervisor.shim import state as shim
 from tests.unit.shim.world import World, kill_tree
 
 OUTCOMES = ["done", "done", "done", "not_sent", "lost", "applied", "late"]
+REPORTS = ["begun", "progress", "stopping", "stopped", "terminated", "unheard"]
 
 
 def outside(world: World, what: str) -> None:
@@ -43,8 +44,10 @@ def driver(world: World, what: str) -> None:
         world.tell(shim.Exited(1))
     elif what == "executed" and world.driver:
         world.tell(shim.Executed())
+    elif what == "unheard":
+        world.tell(shim.Unheard(shim.Order("stop")))
     elif what not in ("exits", "executed"):
-        world.tell(shim.Reported(what))
+        world.tell(shim.Reported(what, query="q", queries=1))
 
 
 STEPS = st.one_of(
@@ -57,7 +60,7 @@ STEPS = st.one_of(
         st.sampled_from(["connect", "connect", "disconnect", "lose", "give up", "late", "watch", "stop"]),
     ),
     st.tuples(st.just("own"), st.sampled_from(["bump", "drain", "revoke", "unassign", "reassign", "wreck", "repair"])),
-    st.tuples(st.just("driver"), st.sampled_from(["executed", "exits", "kill works", "kill fails", "begun", "progress"])),
+    st.tuples(st.just("driver"), st.sampled_from(["executed", "exits", "kill works", "kill fails", *REPORTS])),
 )
 
 
@@ -101,15 +104,17 @@ def link(world: World, what: str) -> None:
 
 
 @settings(max_examples=600, deadline=None)
-@given(st.lists(STEPS, max_size=60))
-def test_no_sequence_of_events_breaks_the_lease(steps: list[tuple[str, object]]) -> None:
-    play(World(), steps)
+@given(st.lists(STEPS, max_size=60), st.booleans())
+def test_no_sequence_of_events_breaks_the_lease(steps: list[tuple[str, object]], takes_orders: bool) -> None:
+    play(World(takes_orders=takes_orders), steps)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(STEPS, max_size=60))
-def test_no_sequence_of_events_breaks_the_lease_of_a_running_driver(steps: list[tuple[str, object]]) -> None:
-    world = World()
+@given(st.lists(STEPS, max_size=60), st.booleans())
+def test_no_sequence_of_events_breaks_the_lease_of_a_running_driver(
+    steps: list[tuple[str, object]], takes_orders: bool,
+) -> None:
+    world = World(takes_orders=takes_orders)
     world.connect()
     world.run()
     world.tell(shim.Executed())
@@ -138,3 +143,39 @@ def test_it_comes_to_an_end_once_everything_works_again(steps: list[tuple[str, o
     own = world.own()
     ours = (own.uid, own.attempt, own.claim) == ("uid-1", 1, "c1a1")
     assert not ours or own.state in (OwnState.EXITED, OwnState.VACANT)
+
+
+LIES = st.builds(
+    shim.Reported,
+    st.sampled_from([
+        "begun", "session", "query", "progress", "idle", "working", "looked", "terminated", "error", "heard", "stopping",
+        "stopped", "ended", "nonsense",
+    ]),
+    query=st.sampled_from(["", "q", "r"]), id=st.sampled_from(["", "i", "j"]),
+    queries=st.sampled_from([None, 0, 1, -3, 10**9]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(STEPS, LIES), max_size=60), st.booleans(), st.booleans())
+def test_whatever_the_driver_says_its_grace_ends_when_it_was_to_end(
+    steps: list[tuple[str, object] | shim.Reported], takes_orders: bool, runs: bool,
+) -> None:
+    """However often it is asked to stop, and whatever it answers."""
+    world, until_s = World(takes_orders=takes_orders), None
+    if runs:
+        world.connect()
+        world.run()
+        world.tell(shim.Executed())
+    for step in steps:
+        if world.finished:
+            return
+        if isinstance(step, shim.Reported):
+            world.tell(step)
+        else:
+            play(world, [step])
+        ladder = world.state.ladder
+        if ladder is not None:
+            until_s = ladder.kill_at_s if until_s is None else until_s
+            assert ladder.kill_at_s == until_s == world.state.stop_until_s
+            assert world.now_s < until_s or world.stage() is not shim.Stage.STOPPING

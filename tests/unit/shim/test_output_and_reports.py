@@ -70,9 +70,21 @@ def test_numbers_that_json_does_not_know_are_dropped(number: str) -> None:
     assert report is not None and report.progress is not None and report.progress.lag is None
 
 
+@pytest.mark.parametrize(("batch_id", "kept"), [("9223372036854775807", 2**63 - 1), ("9" * 4000, None), ("-" + "9" * 20, None)])
+def test_a_batch_number_that_is_no_long_is_dropped(batch_id: str, kept: int | None) -> None:
+    """It would not fit into the lease record, and what can't be encoded ends the shim."""
+    report = parse(b'{"event": "progress", "batch_id": %s}' % batch_id.encode())
+    assert report is not None and report.progress is not None and report.progress.batch_id == kept
+
+
 def test_long_texts_are_cut() -> None:
     report = parse(json.dumps({"event": "error", "kind": "E", "message": "x" * 7000}).encode())
     assert report is not None and len(report.error.encode()) <= 1024
+
+
+def test_an_error_names_its_class_once() -> None:
+    told = [parse(json.dumps({"event": "error", "kind": "E", "message": said}).encode()) for said in ("E: x", "F: x")]
+    assert [report.error for report in told if report] == ["E: x", "E: F: x"]
 
 
 def test_a_run_directory_with_a_long_path_is_no_obstacle(tmp_path: Path) -> None:

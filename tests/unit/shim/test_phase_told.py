@@ -10,6 +10,22 @@ from supervisor.shim import state as shim
 from tests.unit.shim.world import LAUNCH, LEASE, World
 
 
+def test_since_counts_from_the_first_batch_not_from_the_claim() -> None:
+    world = World()
+    world.connect()
+    world.run()
+    world.tell(shim.Executed())
+    world.run(2)
+    claimed_at = decode(Lease, world.nodes[LEASE].data, LEASE).since
+    world.tell(shim.Reported("query"))
+    world.run(2)
+    assert decode(Lease, world.nodes[LEASE].data, LEASE).since == claimed_at
+    world.tell(shim.Reported("progress"))
+    world.run(2)
+    lease = decode(Lease, world.nodes[LEASE].data, LEASE)
+    assert lease.phase is Phase.RUNNING and lease.since > claimed_at
+
+
 @pytest.mark.parametrize("outcome", ["done", "not_sent", "lost", "applied"])
 def test_a_phase_during_a_renewal_that_rings_is_told_after_it(outcome: str) -> None:
     world = World()

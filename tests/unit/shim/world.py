@@ -65,6 +65,7 @@ class World:
     deadline_file_s: float | None = None
     resumable: bool = False  # the client can have its session back
     good: bytes | None = None  # what /own was before it was wrecked
+    takes_orders: bool = False  # the driver has a bootstrap that listens; what it answers is the test's
 
     def __post_init__(self) -> None:
         self.nodes = {
@@ -199,6 +200,9 @@ class World:
             case shim.WriteDeadline(deadline_s):
                 self._check_deadline(deadline_s)
                 self.deadline_file_s = deadline_s
+            case shim.Order():
+                if not self.takes_orders:
+                    self.tell(shim.Unheard(effect))
             case shim.Exec(before_s):
                 self._execute(before_s)
             case shim.Finish():

@@ -148,3 +148,34 @@ def test_lag(sources: list[SimpleNamespace], lag: int | None) -> None:
 @pytest.mark.parametrize(("given", "kept"), [(1.5, 1.5), (math.nan, None), (math.inf, None), (None, None), (0, 0)])
 def test_rates_are_numbers_or_null(given: float | None, kept: float | None) -> None:
     assert bootstrap.finite(given) == kept
+
+
+PROXY = """\
+py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "/x/py4j/clientserver.py", line 617, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+                   ^^^^^^^^^^^^^^^^^
+RuntimeError: boom
+
+\tat py4j.Protocol.getReturnValue(Protocol.java:476)
+"""
+JAVA = """\
+An error occurred while calling o40.start.
+: org.apache.spark.SparkException: [CANNOT_LOAD] Error loading for path=s3a://b/c
+\tat org.apache.spark.X.y(X.scala:74)
+Caused by: java.lang.RuntimeException: wrapped
+\t... 13 more
+Caused by: java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found
+\tat z
+"""
+
+
+@pytest.mark.parametrize(("text", "begin"), [
+    (PROXY, "RuntimeError: boom | py4j.Py4JException: An"),
+    (JAVA, "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found | "
+     "org.apache.spark.SparkException: [CANNOT_LOAD] Error loading for path=s3a://b/c | An error"),
+    ("a bad value", "a bad value"), ("", ""),
+])
+def test_what_went_wrong_comes_first(text: str, begin: str) -> None:
+    told = bootstrap.telling(text + "x" * 5000 if text else "")
+    assert told.startswith(begin) and len(told) <= bootstrap.MESSAGE_MAX_CHARS

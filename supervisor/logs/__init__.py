@@ -75,7 +75,8 @@ def log_context(**fields: Any) -> AbstractContextManager[None]:
 
 def _rendering(as_json: bool, colours: bool) -> list[Processor]:
     if not as_json:
-        return [structlog.dev.ConsoleRenderer(colors=colours)]
+        # The default shows the local variables of each frame: credentials and session passwords are among them.
+        return [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=structlog.dev.plain_traceback)]
     return [structlog.processors.format_exc_info, _event_first, structlog.processors.JSONRenderer()]
 
 

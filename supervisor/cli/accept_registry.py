@@ -1,0 +1,138 @@
+"""``accept-registry``: go on with a ZooKeeper that was restored to an older state, knowing what that means."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from supervisor.cli.options import Chosen, command
+from supervisor.cli.output import notice, say, say_table
+from supervisor.errors import Conflict, InvalidInput
+
+if TYPE_CHECKING:
+    from supervisor.model.records import Acceptance
+    from supervisor.wiring.accepting import Finding
+
+SHOWN_MAX = 50
+
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would mean, and accept nothing.")]
+NoDriverRuns = Annotated[bool, typer.Option(
+    "--no-driver-runs",
+    help="You have made sure that no driver of this cluster runs on any host: start jobs at once. If you err, two run.",
+)]
+
+
+@command
+def accept_registry(
+    chosen: Chosen, yes: Yes = False, dry_run: DryRun = False, no_driver_runs: NoDriverRuns = False,
+) -> int:
+    """Accept a ZooKeeper that was restored to an older state, so that supervisors act on it again.
+
+    Says why it is distrusted, what will run then, and what it may not know. Nothing is started before every driver of the
+    lost state is certainly dead.
+    """
+    settings = chosen.settings()
+    from supervisor.wiring import open_commands
+    from supervisor.wiring.accepting import accept_registry as accept
+    from supervisor.wiring.accepting import look_into
+
+    with open_commands(settings) as office:
+        finding = look_into(office)
+        if not chosen.document:
+            _tell(finding, no_driver_runs)
+        if not finding.distrust or dry_run:
+            return _answer(chosen, finding, None)
+        if not yes:
+            _confirm()
+        accepted = accept(office, finding.wait_s, no_driver_runs=no_driver_runs)
+    return _answer(chosen, finding, accepted)
+
+
+def _confirm() -> None:
+    """Raises InvalidInput where nobody can be asked, Conflict if the answer is no."""
+    if not sys.stdin.isatty():
+        raise InvalidInput("nobody can be asked here: look at --dry-run, then give --yes to accept the registry")
+    print("Accept this state of the registry? Type yes: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() != "yes":
+        raise Conflict("not accepted: nothing was changed")
+
+
+def _answer(chosen: Chosen, finding: Finding, accepted: Acceptance | None) -> int:
+    if chosen.document:
+        chosen.say(_document(finding, accepted))
+    elif accepted is not None:
+        print()
+        say(f"accepted as epoch {accepted.epoch}: the next leader goes on with this state; see spark-supervisor status")
+    elif not finding.distrust:
+        say("nobody distrusts this registry: there is nothing to accept, and nothing was changed")
+    else:
+        say("a dry run: nothing was changed")
+    return 0
+
+
+def _document(finding: Finding, accepted: Acceptance | None) -> dict[str, Any]:
+    return {
+        "distrust": list(finding.distrust),
+        "epoch": finding.epoch,
+        "store_epoch": finding.store_epoch,
+        "jobs": [asdict(job) for job in finding.jobs],
+        "lost": [asdict(spec) for spec in finding.lost],
+        "wait_s": round(accepted.wait_s if accepted is not None else finding.wait_s, 1),
+        "accepted": None if accepted is None else {
+            "id": accepted.id, "epoch": accepted.epoch, "by": accepted.by, "at": accepted.at,
+        },
+    }
+
+
+def _tell(finding: Finding, no_driver_runs: bool) -> None:
+    if not finding.distrust:
+        return
+    say("This registry is not trusted:")
+    for sentence in finding.distrust:
+        say(f"  {sentence}")
+    print()
+    _tell_jobs(finding)
+    _tell_lost(finding)
+    if no_driver_runs:
+        say("Jobs start at once: you state that no driver of this cluster runs on any host.")
+    else:
+        lease = "the longest lease there can be" if finding.lease_s is None else f"the longest lease, {finding.lease_s:g} s"
+        say(
+            f"Nothing is started for {finding.wait_s:.0f} s after a leader has seen it: drivers of the lost state end by "
+            f"then ({lease})."
+        )
+
+
+def _tell_jobs(finding: Finding) -> None:
+    running = [job for job in finding.jobs if job.will_run]
+    others = [job for job in finding.jobs if not job.will_run]
+    for title, jobs in ((f"Will run ({len(running)})", running), (f"Will not run ({len(others)})", others)):
+        say(f"{title}{':' if jobs else ''}")
+        if jobs:
+            head = ("  NAME", "UID", "REVISION", "ATTEMPT", "STATE", "CHECKPOINT")
+            say_table(head, [
+                (f"  {job.name}", job.uid, job.revision, job.attempt, job.state, job.checkpoint) for job in jobs
+            ])
+        print()
+    missing = [job.name for job in finding.jobs if job.spec_missing]
+    if missing:
+        say(f"Without their spec in the store, so they can't start; cancel and submit them: {', '.join(missing)}")
+        print()
+
+
+def _tell_lost(finding: Finding) -> None:
+    say("What was done after this state was saved is lost: a job cancelled since will run again, one suspended too.")
+    if finding.lost:
+        say(
+            f"Specs in the store that are unknown to it ({len(finding.lost)}), submitted since or never registered; submit "
+            "anew what you miss:"
+        )
+        head = ("  NAME", "UID", "REVISION", "STORED")
+        say_table(head, [(f"  {spec.name}", spec.uid, spec.revision, spec.at) for spec in finding.lost[:SHOWN_MAX]])
+        if len(finding.lost) > SHOWN_MAX:
+            notice(f"and {len(finding.lost) - SHOWN_MAX} more: see -o json")
+    print()

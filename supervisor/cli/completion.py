@@ -1,0 +1,61 @@
+"""What a shell completes: job names, from the registry. Called by typer when TAB is pressed.
+
+Nobody waits for a completion: whatever takes longer than a second, or fails, completes nothing and says nothing.
+Spec files are the shell's own business: completing nothing makes it complete file names.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+LIMIT_S = 0.8
+"""For asking ZooKeeper; starting Python and loading comes on top."""
+
+
+def job_names(ctx: Any, incomplete: str) -> list[str]:
+    """Of registered jobs; where none begins so, of every name that was ever submitted."""
+    from supervisor import settings, wiring  # noqa: F401 - loading is not the time of ZooKeeper
+
+    found: list[str] = []
+
+    def ask() -> None:
+        try:
+            _ask(_config_of(ctx), incomplete, found)
+        except Exception:  # noqa: BLE001 - the edge of a TAB: an error here has nobody to read it
+            return
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(LIMIT_S)
+    return sorted(found)
+
+
+def files() -> list[str]:
+    """The shell's own completion of file names."""
+    return []
+
+
+def _config_of(ctx: Any) -> Path | None:
+    """``--config``, before or after the command."""
+    given: Mapping[str, Any]
+    while ctx is not None:
+        given = ctx.params or {}
+        if given.get("config"):
+            return Path(given["config"])
+        ctx = ctx.parent
+    return None
+
+
+def _ask(config: Path | None, incomplete: str, found: list[str]) -> None:
+    from supervisor.settings.file import load_settings
+    from supervisor.wiring import open_commands
+
+    with open_commands(load_settings(config, os.environ)) as office:
+        for parent in (office.layout.jobs, office.layout.owns):
+            found.extend(name for name in office.zoo().children(parent) or () if name.startswith(incomplete))
+            if found:
+                return

@@ -1,0 +1,25 @@
+"""All checks of ``doctor``, as data and in the order in which they are shown. Documentation is generated from this.
+
+A new check: a fact in its area's collector, a pure judge beside it, a line in the area's ``checks``; its id is a name that
+scripts may use, and does not change.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from supervisor.cli.doctor.directories import DIRECTORIES
+from supervisor.cli.doctor.findings import AnyArea
+from supervisor.cli.doctor.host import HOST
+from supervisor.cli.doctor.java import JAVA
+from supervisor.cli.doctor.job import JOB, PACKAGES
+from supervisor.cli.doctor.spark import SPARK
+from supervisor.cli.doctor.stores import CHECKPOINT, STORE
+from supervisor.cli.doctor.zookeeper import ZOOKEEPER
+
+AREAS: Final[tuple[AnyArea, ...]] = (JAVA, SPARK, STORE, CHECKPOINT, ZOOKEEPER, HOST, DIRECTORIES, JOB, PACKAGES)
+
+
+def listed() -> tuple[tuple[str, str, str], ...]:
+    """(area, id, what it looks at) of every check."""
+    return tuple((area.id, check.id, check.about) for area in AREAS for check in area.checks)

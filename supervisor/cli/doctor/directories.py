@@ -1,0 +1,111 @@
+"""runtime_dir, log_dir and the drivers' scratch space: there, writable, local, with room, and not noexec where it counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from supervisor.cli.doctor.findings import Area, Check, Finding, Verdict, ok, problem, warning
+from supervisor.cli.doctor.java import driver_environment
+from supervisor.cli.doctor.subject import Subject
+from supervisor.clients.host_probe import Directory, look_at_directory
+
+NETWORK: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "fuse.glusterfs", "ceph", "9p", "afs", "lustre"}
+)
+MIB: Final = 1 << 20
+ROOM_LEAST: Final = {"supervisor.runtime_dir": 16 * MIB, "supervisor.log_dir": 200 * MIB, "scratch": 1024 * MIB}
+FILES_LEAST: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFacts:
+    """``scratch``: java.io.tmpdir and spark.local.dir of drivers that say nothing else."""
+
+    runtime: Directory
+    logs: Directory
+    scratch: Directory
+
+
+def collect(subject: Subject) -> DirectoryFacts:
+    settings = subject.settings.supervisor
+    env = driver_environment(subject)
+    scratch = env.get("SPARK_LOCAL_DIRS") or subject.conf.get("spark.local.dir") or "/tmp"
+    first = Path(scratch.split(",")[0])
+    return DirectoryFacts(
+        look_at_directory(settings.runtime_dir),
+        look_at_directory(settings.log_dir),
+        look_at_directory(first if first.is_absolute() else Path("/tmp")),
+    )
+
+
+# -- judges -------------------------------------------------------------------------------------------------------
+
+
+def judge_usable(key: str, directory: Directory) -> Finding:
+    """What all of them need."""
+    if directory.error:
+        return problem(
+            f"{key} {directory.path}: {directory.error}",
+            f"create it for the user that runs the supervisor, or correct {key} (doctor ran as this user)",
+        )
+    if directory.open_to_all:
+        return problem(f"{key} {directory.path} may be written to by everybody", f"chmod 0700 {directory.path}")
+    room, least = directory.free_bytes, ROOM_LEAST[key]
+    if room is not None and room < least:
+        return problem(f"{key} {directory.path} has {room // MIB} MiB left, {least // MIB} are needed", "make room there")
+    if directory.free_files is not None and directory.free_files < FILES_LEAST:
+        return problem(f"{key} {directory.path} has {directory.free_files} inodes left", "make room there")
+    state = "can be used" if directory.exists else f"will be made in {directory.place}"
+    left = f", {room / (1 << 30):.1f} GiB left" if room is not None else ""
+    return ok(f"{key} {directory.path} {state} ({directory.file_system or 'unknown file system'}{left})")
+
+
+def judge_runtime(facts: DirectoryFacts) -> Finding:
+    found = judge_usable("supervisor.runtime_dir", facts.runtime)
+    if found.verdict is not Verdict.OK:
+        return found
+    if facts.runtime.file_system in NETWORK:
+        return problem(
+            f"supervisor.runtime_dir {facts.runtime.path} is on {facts.runtime.file_system}, and holds drivers' deadlines",
+            "choose a local disk or tmpfs, like /run/spark-supervisor",
+        )
+    if facts.runtime.noexec:
+        return warning(
+            f"{found.found}; it is mounted noexec: drivers work there and cannot execute files that they unpack",
+            "choose another supervisor.runtime_dir, or remount it with exec, if jobs unpack executables or native libraries",
+        )
+    return found
+
+
+def judge_logs(facts: DirectoryFacts) -> Finding:
+    found = judge_usable("supervisor.log_dir", facts.logs)
+    if found.verdict is Verdict.OK and facts.logs.file_system in NETWORK:
+        return warning(
+            f"{found.found}: a hanging file server would hold up the drivers that write there", "choose a local disk"
+        )
+    return found
+
+
+def judge_scratch(facts: DirectoryFacts) -> Finding:
+    scratch = facts.scratch
+    if scratch.noexec:
+        return problem(
+            f"{scratch.path} is mounted noexec: drivers cannot load the native libraries of zstd, snappy and RocksDB there",
+            "remount it with exec, or point conf spark.driver.extraJavaOptions -Djava.io.tmpdir=… to another place",
+        )
+    found = judge_usable("scratch", replace(scratch, open_to_all=False))
+    return replace(found, verdict=Verdict.WARNING) if found.verdict is Verdict.PROBLEM else found
+
+
+DIRECTORIES = Area(
+    "directories",
+    collect,
+    (
+        Check("runtime-dir", "runtime_dir is writable, local, has room", judge_runtime),
+        Check("log-dir", "log_dir is writable and has room", judge_logs),
+        Check("scratch", "the drivers' temporary directory has room and is not noexec", judge_scratch),
+    ),
+    deadline_s=6.0,
+)

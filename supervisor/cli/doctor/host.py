@@ -1,0 +1,249 @@
+"""This host: clock, control groups, limits, memory, the service's unit, the port, and whether a supervisor runs here."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, skipped, warning
+from supervisor.cli.doctor.subject import Subject
+from supervisor.clients import host_probe
+from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
+from supervisor.clients.host_probe import UNLIMITED, Limits, Unit
+from supervisor.daemon.supervisor import LOCK
+from supervisor.model.lease_terms import full_wait_s
+from supervisor.settings.units import format_duration, format_size
+
+UNIT_NAME: Final = "spark-supervisor.service"
+FILES_PER_DRIVER: Final = 4096
+"""A driver alone opens some 300 jars; shuffles, sockets and state stores add thousands. Soft limits are inherited."""
+FILES_LEAST: Final = 1024
+THREADS_PER_DRIVER: Final = 300
+THREADS_LEAST: Final = 100
+PROBE_GROUP: Final = "spark-supervisor-doctor"
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Control groups: ``own``: directory of this process's v2 group, None without one. ``usable``: a group can be made
+    below it, entered and killed."""
+
+    own: str | None = None
+    usable: bool = False
+    kill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """``running``: pid of the supervisor that holds our runtime_dir; limits and memory are then its, else this process's.
+
+    ``unit``: None where no unit file is installed. ``unit_name``: the service that the running supervisor belongs to.
+    """
+
+    boottime: str = ""
+    running: int | None = None
+    groups: Groups = Groups()
+    limits: Limits = Limits(UNLIMITED, UNLIMITED)
+    limits_of: str = ""
+    drivers: int = 0
+    capacity_bytes: int = 0
+    memory_bytes: int | None = None
+    unit: Unit | None = None
+    unit_name: str | None = None
+    lease_s: float = 30.0
+    http: str = ""
+    http_error: str = ""
+
+
+def collect(subject: Subject) -> HostFacts:
+    settings = subject.settings.supervisor
+    running = host_probe.lock_holder(settings.runtime_dir / LOCK)
+    pid = running if running is not None and _may_look_at(running) else None
+    unit_name = host_probe.unit_of(running) if running is not None else None
+    unit_file = subject.unit or host_probe.find_unit(unit_name or UNIT_NAME)
+    return HostFacts(
+        boottime=host_probe.boottime_trouble(),
+        running=running,
+        groups=_groups(),
+        limits=host_probe.limits_of(pid),
+        limits_of=f"the running supervisor (pid {pid})" if pid else "this shell",
+        drivers=settings.capacity.drivers,
+        capacity_bytes=settings.capacity.memory_bytes,
+        memory_bytes=host_probe.memory_bytes(pid),
+        unit=host_probe.read_unit(unit_file) if unit_file is not None else None,
+        unit_name=unit_name,
+        lease_s=subject.settings.defaults.lease_s,
+        http=settings.http,
+        http_error="" if running is not None else _port_trouble(settings.http),
+    )
+
+
+def _may_look_at(pid: int) -> bool:
+    return os.access(f"/proc/{pid}/limits", os.R_OK)
+
+
+def _groups() -> Groups:
+    """Below a group of a name of its own, so that nothing of a running supervisor is touched."""
+    own = find_own_cgroup()
+    name = f"{PROBE_GROUP}-{os.getpid()}"
+    parent = find_cgroup_parent(own, name)
+    kill = parent is not None and Path(parent, "cgroup.kill").exists()
+    if own is not None:
+        with suppress(OSError):
+            Path(own, name).rmdir()
+    return Groups(own, parent is not None, kill)
+
+
+def _port_trouble(listen: str) -> str:
+    """Why the daemon could not listen there; it is tried."""
+    host, _, port = listen.rpartition(":")
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind(address)
+            server.listen(1)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+# -- judges -------------------------------------------------------------------------------------------------------
+
+
+def judge_clock(facts: HostFacts) -> Finding:
+    if facts.boottime:
+        return problem(
+            f"{facts.boottime}: deadlines of drivers could not be kept", "use Linux 2.6.39 or newer, outside of sandboxes"
+        )
+    return ok("CLOCK_BOOTTIME is there; no decision uses the wall clock")
+
+
+def judge_groups(facts: HostFacts) -> Finding:
+    wait = format_duration(round(full_wait_s(facts.lease_s)))
+    cost = f"driver trees are found by a scan for their marker, and a dead shim's attempt is restarted only after {wait}"
+    groups = facts.groups
+    if groups.own is None:
+        return warning(
+            f"this process is in no cgroup v2: {cost}",
+            "mount the v2 hierarchy (systemd does, at /sys/fs/cgroup), or give the container --cgroupns private",
+        )
+    if not groups.usable:
+        return warning(
+            f"no cgroup can be made, entered and killed in {groups.own}: {cost}",
+            "run as the systemd service with Delegate=yes (deploy/systemd); seen from a shell this says little about it",
+        )
+    if not groups.kill:
+        return warning(
+            f"cgroups of {groups.own} have no cgroup.kill (before Linux 5.14): trees are frozen and killed one by one",
+            "upgrade the kernel",
+        )
+    return ok(f"a cgroup can be made, entered and killed in {groups.own}")
+
+
+def judge_open_files(facts: HostFacts) -> Finding:
+    soft = facts.limits.open_files
+    told = f"soft limit of open files of {facts.limits_of}: {_shown(soft)}, inherited by every driver"
+    remedy = "set LimitNOFILE=1048576 in the unit (deploy/systemd has it), or ulimit -n before the start"
+    if soft != UNLIMITED and soft < FILES_LEAST:
+        return problem(told, remedy)
+    if soft != UNLIMITED and soft < FILES_PER_DRIVER:
+        return warning(told, remedy)
+    return ok(f"{told}; no inotify watches are used")
+
+
+def judge_processes(facts: HostFacts) -> Finding:
+    limits = {"RLIMIT_NPROC": facts.limits.processes, "pids.max": facts.limits.pids_max, "kernel": facts.limits.kernel_max}
+    bounded = {name: value for name, value in limits.items() if value != UNLIMITED}
+    if not bounded:
+        return ok("threads are not limited")
+    name = min(bounded, key=lambda key: bounded[key])
+    least = bounded[name]
+    told = f"{name} of {facts.limits_of} allows {least} threads, {facts.drivers} drivers (capacity.drivers) need about "
+    remedy = "set TasksMax=infinity and LimitNPROC=infinity in the unit, raise kernel.pid_max, or lower capacity.drivers"
+    if least < facts.drivers * THREADS_LEAST:
+        return problem(f"{told}{facts.drivers * THREADS_PER_DRIVER}", remedy)
+    if least < facts.drivers * THREADS_PER_DRIVER:
+        return warning(f"{told}{facts.drivers * THREADS_PER_DRIVER}", remedy)
+    return ok(f"{told}{facts.drivers * THREADS_PER_DRIVER}")
+
+
+def judge_memory(facts: HostFacts) -> Finding:
+    if facts.memory_bytes is None:
+        return skipped("the host's memory is not known")
+    capacity, there = format_size(facts.capacity_bytes), f"{facts.memory_bytes / (1 << 30):.1f} GiB"
+    remedy = "lower supervisor.capacity.memory; leave some for the system, ZooKeeper and page cache"
+    if facts.capacity_bytes > facts.memory_bytes:
+        return problem(f"capacity.memory is {capacity}, there are {there}: the kernel would kill drivers", remedy)
+    if facts.capacity_bytes > 0.9 * facts.memory_bytes:
+        return warning(f"capacity.memory is {capacity} of {there}", remedy)
+    return ok(f"capacity.memory is {capacity} of {there}")
+
+
+def judge_unit(facts: HostFacts) -> Finding:
+    unit = facts.unit
+    if unit is None:
+        if facts.unit_name is not None:
+            return warning(
+                f"the supervisor runs in {facts.unit_name}, whose unit file was not found", "name it with --unit FILE"
+            )
+        return skipped(f"{UNIT_NAME} is not installed here")
+    if unit.error:
+        return problem(unit.error, "make it readable, and correct it")
+    mode, delegate = unit.options.get("KillMode", "control-group"), unit.options.get("Delegate", "no")
+    default = "" if "KillMode" in unit.options else " (the default)"
+    if mode != "process":
+        what = "would kill every driver" if mode in ("control-group", "mixed") else "leaves the supervisor running"
+        return problem(
+            f"{unit.path} has KillMode={mode}{default}: stopping or restarting the service {what}",
+            "set KillMode=process there, then systemctl daemon-reload (deploy/systemd has the whole unit)",
+        )
+    if delegate.lower() in ("", "no", "false", "0", "off", "n", "f"):
+        return warning(
+            f"{unit.path} has no Delegate=yes: systemd may move or remove the cgroups of drivers",
+            "set Delegate=yes there, then systemctl daemon-reload",
+        )
+    if unit.options.get("OOMPolicy", "stop") != "continue":
+        return warning(
+            f"{unit.path} has no OOMPolicy=continue: a driver that is killed for memory stops the service",
+            "set OOMPolicy=continue there, then systemctl daemon-reload",
+        )
+    return ok(f"{unit.path}: KillMode=process, Delegate={delegate}: the service may be restarted, drivers go on")
+
+
+def judge_http(facts: HostFacts) -> Finding:
+    if facts.running is not None:
+        return ok(f"a supervisor runs here (pid {facts.running}) and listens itself")
+    if facts.http_error:
+        return problem(
+            f"supervisor.http {facts.http} cannot be listened on ({facts.http_error})",
+            "stop who listens there, or choose another address",
+        )
+    return ok(f"supervisor.http {facts.http} is free")
+
+
+def _shown(limit: int) -> str:
+    return "none" if limit == UNLIMITED else str(limit)
+
+
+HOST = Area(
+    "host",
+    collect,
+    (
+        Check("clock", "CLOCK_BOOTTIME, on which every deadline rests", judge_clock),
+        Check("cgroup", "a cgroup v2 for each driver tree can be made, entered and killed", judge_groups),
+        Check("open-files", "the limit of open files, which drivers inherit", judge_open_files),
+        Check("threads", "limits of processes and threads against capacity.drivers", judge_processes),
+        Check("memory", "supervisor.capacity.memory against the host's memory", judge_memory),
+        Check(
+            "service-unit",
+            "KillMode, Delegate and OOMPolicy of the systemd unit: a restart must leave drivers alone",
+            judge_unit,
+        ),
+        Check("http", "supervisor.http can be listened on", judge_http),
+    ),
+)

@@ -1,0 +1,202 @@
+"""The job whose spec was given: its files, its secrets on this host, its packages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, problem_said, skipped, warning
+from supervisor.cli.doctor.subject import Subject
+from supervisor.cli.doctor.words import NO_SPEC
+from supervisor.clients.maven import CENTRAL, missing_from
+from supervisor.clients.store.open import open_store
+from supervisor.errors import SupervisorError
+from supervisor.model.s3a import bucket_of, for_store
+from supervisor.model.spec import JobSpec
+from supervisor.registry.spec_files import local_files
+from supervisor.settings.units import format_size, parse_size_bytes
+from supervisor.spark.environment import resolved
+from supervisor.spark.refusal import Refused
+
+STEP_S: Final = 4.0
+DRIVER_MEMORY: Final = "spark.driver.memory"
+PACKAGES_MAX: Final = 8
+OWN_RESOLVERS: Final = ("spark.jars.ivySettings",)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """``given`` False: no spec. ``unreadable``: per file of the job, why not. ``unresolved``: per secret, why not."""
+
+    given: bool = False
+    files: int = 0
+    unreadable: tuple[str, ...] = ()
+    unresolved: tuple[str, ...] = ()
+    memory_bytes: int = 0
+    driver_memory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PackageFacts:
+    """``missing``: coordinates → why they were not found. ``why``: why nobody looked."""
+
+    why: str = ""
+    packages: tuple[str, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+def collect(subject: Subject) -> JobFacts:
+    spec = subject.spec
+    if spec is None:
+        return JobFacts()
+    files = (spec.application, *spec.py_files, *spec.jars)
+    return JobFacts(
+        True,
+        len(files),
+        tuple(filter(None, (_file_trouble(subject, spec, file) for file in dict.fromkeys(files)))),
+        tuple(filter(None, (_secret_trouble(subject, name, value) for name, value in spec.env.items()))),
+        spec.resources.memory_bytes,
+        spec.conf.get(DRIVER_MEMORY, ""),
+    )
+
+
+def _file_trouble(subject: Subject, spec: JobSpec, named: str) -> str:
+    bucket = bucket_of(named)
+    try:
+        if bucket is not None:
+            return _object_trouble(subject, bucket, named)
+        if named.startswith("local:"):
+            path = Path("/" + named.removeprefix("local:").lstrip("/"))
+            return "" if path.is_file() else f"{named} is no file on this host; put it on every host"
+        base = subject.spec_path.parent if subject.spec_path is not None else Path()
+        local_files(spec.model_copy(update={"application": named, "py_files": (), "jars": ()}), base)
+    except SupervisorError as error:
+        return str(error)
+    return ""
+
+
+def _object_trouble(subject: Subject, bucket: str, named: str) -> str:
+    access = subject.access_to(bucket)
+    key = for_store(named).removeprefix(f"s3://{bucket}/")
+    store = open_store(f"s3://{bucket}", access.endpoint_url, access.region, STEP_S * subject.patience)
+    found = next(iter(store.entries(key)), None)
+    return "" if found is not None and found.key == key else f"{named} is not in its bucket; put it there"
+
+
+def _secret_trouble(subject: Subject, name: str, value: str) -> str:
+    try:
+        resolved(name, value, subject.environ)
+    except Refused as error:
+        return str(error)
+    return ""
+
+
+def collect_packages(subject: Subject) -> PackageFacts:
+    spec = subject.spec
+    if spec is None:
+        return PackageFacts(NO_SPEC)
+    packages = tuple(dict.fromkeys((*spec.packages, *_listed(spec.conf.get("spark.jars.packages", "")))))
+    if not packages:
+        return PackageFacts("the job has no packages")
+    own = next((key for key in OWN_RESOLVERS if spec.conf.get(key)), None)
+    if own is not None:
+        return PackageFacts(f"{own} says where packages come from", packages)
+    repositories = (*_listed(spec.conf.get("spark.jars.repositories", "")), CENTRAL)
+    looked = [(name, missing_from(repositories, name)) for name in packages[:PACKAGES_MAX] if not _cached(name)]
+    return PackageFacts("", packages, tuple((name, why) for name, why in looked if why))
+
+
+def _cached(coordinates: str) -> bool:
+    """Ivy or Maven of this user has it already."""
+    group, artifact, version = coordinates.split(":")
+    home = Path.home()
+    names = [f"cache/{group}/{artifact}/jars/{artifact}-{version}.jar", f"jars/{group}_{artifact}-{version}.jar"]
+    in_ivy = any((ivy / name).exists() for ivy in home.glob(".ivy2*") for name in names)
+    return (
+        in_ivy
+        or (home / ".m2/repository" / group.replace(".", "/") / artifact / version / f"{artifact}-{version}.jar").exists()
+    )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(word for word in re.split(r"[,\s]+", text) if word)
+
+
+# -- judges -------------------------------------------------------------------------------------------------------
+
+
+def judge_files(facts: JobFacts) -> Finding:
+    if not facts.given:
+        return skipped(NO_SPEC)
+    if facts.unreadable:
+        more = f" (and {len(facts.unreadable) - 1} more)" if len(facts.unreadable) > 1 else ""
+        found = problem_said(facts.unreadable[0], "correct the path in the spec")
+        return problem(f"{found.found}{more}", found.remedy)
+    return ok(f"application and files ({facts.files}) can be read")
+
+
+def judge_secrets(facts: JobFacts) -> Finding:
+    if not facts.given:
+        return skipped(NO_SPEC)
+    if facts.unresolved:
+        found = problem_said(facts.unresolved[0])
+        return warning(
+            f"{found.found} (seen from this shell)", f"{found.remedy}; the service may have it by its EnvironmentFile"
+        )
+    return ok("every secret reference of env resolves here")
+
+
+def judge_memory(facts: JobFacts) -> Finding:
+    if not facts.given:
+        return skipped(NO_SPEC)
+    if not facts.driver_memory:
+        return ok(f"resources.memory {format_size(facts.memory_bytes)}, {DRIVER_MEMORY} is Spark's default")
+    try:
+        heap = parse_size_bytes(facts.driver_memory.lower())
+    except ValueError:
+        return skipped(f"{DRIVER_MEMORY} {facts.driver_memory} is not a size that is known here")
+    if heap > facts.memory_bytes:
+        return warning(
+            f"{DRIVER_MEMORY} {facts.driver_memory} is more than resources.memory {format_size(facts.memory_bytes)}, by "
+            "which drivers are placed",
+            "raise resources.memory to heap + 10 % + what Python takes",
+        )
+    return ok(f"{DRIVER_MEMORY} {facts.driver_memory} is within resources.memory {format_size(facts.memory_bytes)}")
+
+
+def judge_packages(facts: PackageFacts) -> Finding:
+    if facts.why:
+        return skipped(facts.why)
+    if facts.missing:
+        name, why = facts.missing[0]
+        more = f" (and {len(facts.missing) - 1} more)" if len(facts.missing) > 1 else ""
+        return warning(
+            f"package {name} was not found{more}: {why}",
+            "correct the coordinates, add its repository as conf spark.jars.repositories, or use jars instead",
+        )
+    return ok(f"{', '.join(facts.packages)}: found; fetched at each start, jars start faster")
+
+
+JOB = Area(
+    "job",
+    collect,
+    (
+        Check("job-files", "application, py_files and jars can be read", judge_files),
+        Check("job-secrets", "${env:…} and ${file:…} of env resolve on this host", judge_secrets),
+        Check("job-memory", "the heap of the driver against resources.memory", judge_memory),
+    ),
+)
+
+PACKAGES = Area(
+    "packages",
+    collect_packages,
+    (
+        Check(
+            "job-packages",
+            "packages are in Maven Central, a named repository, or the local cache (warned of only)",
+            judge_packages,
+        ),
+    ),
+)

@@ -1,0 +1,326 @@
+"""Spark: which one, does spark-submit run, do its Python and pyspark fit, and can it read ``s3a://``?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, problem_said, skipped, warning
+from supervisor.cli.doctor.java import driver_environment
+from supervisor.cli.doctor.subject import Subject
+from supervisor.cli.doctor.words import MORE_TIME
+from supervisor.clients.tools import Ran, run_tool
+from supervisor.model.s3a import bucket_of
+from supervisor.spark.refusal import Refused
+from supervisor.spark.toolchain import (
+    defaults_of,
+    java_home_of,
+    python_of,
+    s3a_jars_of,
+    spark_home_of,
+    spark_version,
+)
+
+SUBMIT_S: Final = 12.0
+PYTHON_S: Final = 6.0
+PYTHON_MIN: Final = {"4.0": (3, 9), "4.1": (3, 10), "4.2": (3, 10)}
+PYTHON_MIN_NEWEST: Final = (3, 11)
+
+SDK_OF_HADOOP: Final = {"3.4.1": "2.24.6", "3.4.2": "2.29.52", "3.5.0": "2.35.4"}
+"""The AWS SDK that each Hadoop was built with; deploy/s3a-jars/pom.xml says the same, and a test compares them."""
+SDK_PARTS: Final = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
+
+LOOK: Final = """
+import importlib.util, json, sys
+found = importlib.util.find_spec("pyspark")
+version = None
+if found is not None and found.origin:
+    names = {}
+    try:
+        exec(open(found.origin.rpartition("/")[0] + "/version.py").read(), names)
+    except OSError:
+        pass
+    version = str(names.get("__version__", "")) or None
+print(json.dumps({"python": list(sys.version_info[:3]), "pyspark": version, "at": found.origin if found else None}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFacts:
+    """``jars``: names in Spark's own directory; ``thin``: those of ``spark.s3a_jars``. ``brought``: by the job, in any way.
+
+    ``s3a``: who needs ``s3a://``, empty if nobody; ``s3a_sure``: False if only the store suggests it.
+    """
+
+    home: str = ""
+    refused: str = ""
+    version: str | None = None
+    submit: Ran | None = None
+    python: str = ""
+    python_refused: str = ""
+    python_version: tuple[int, ...] = ()
+    pyspark: str | None = None
+    python_error: str = ""
+    own_pyspark: bool = False
+    session: bool = False
+    is_python: bool = True
+    jars: frozenset[str] = frozenset()
+    thin: frozenset[str] = frozenset()
+    thin_refused: str = ""
+    brought: tuple[str, ...] = ()
+    s3a: str = ""
+    s3a_sure: bool = False
+
+    @property
+    def hadoop(self) -> str | None:
+        return next(iter(versions_of("hadoop-client-api", self.jars)), None)
+
+
+def versions_of(artifact: str, jars: frozenset[str] | Sequence[str]) -> tuple[str, ...]:
+    """``hadoop-aws`` in ``hadoop-aws-3.5.0.jar`` → ``3.5.0``."""
+    pattern = re.compile(rf"{re.escape(artifact)}-(\d[\w.+-]*)\.jar")
+    return tuple(sorted(match[1] for jar in jars if (match := pattern.fullmatch(jar))))
+
+
+def collect(subject: Subject) -> SparkFacts:
+    settings, spec = subject.settings.spark, subject.spec
+    s3a, sure = _who_needs_s3a(subject)
+    python, python_refused, look = _python(subject)
+    seen = _read(look)
+    known = SparkFacts(
+        python=python,
+        python_refused=python_refused,
+        python_error="" if seen else _python_error(look),
+        python_version=tuple(seen.get("python", ())),
+        pyspark=seen.get("pyspark"),
+        session=spec is not None and spec.launch == "session",
+        is_python=spec is None or spec.is_python,
+        s3a=s3a,
+        s3a_sure=sure,
+    )
+    try:
+        home = spark_home_of(settings.home, subject.job_env, subject.environ)
+        defaults = dict(defaults_of(home, subject.job_env, subject.environ))
+    except Refused as error:
+        return replace(known, refused=str(error))
+    thin, thin_refused = _thin(subject, home)
+    return replace(
+        known,
+        home=str(home),
+        version=spark_version(home),
+        submit=_submit(subject, home),
+        own_pyspark=(home / "python" / "pyspark" / "__init__.py").is_file(),
+        jars=frozenset(jar.name for jar in home.glob("jars/*.jar")),
+        thin=thin,
+        thin_refused=thin_refused,
+        brought=_brought(subject, defaults),
+    )
+
+
+def _who_needs_s3a(subject: Subject) -> tuple[str, bool]:
+    spec = subject.spec
+    if spec is not None:
+        needs = bucket_of(spec.checkpoint or "") is not None
+        return (f"the checkpoint of {spec.name}", True) if needs else ("", False)
+    return ("jobs with checkpoints on S3", False) if subject.settings.store.url.startswith("s3://") else ("", False)
+
+
+def _submit(subject: Subject, home: Path) -> Ran:
+    env = driver_environment(subject) | {"SPARK_HOME": str(home)}
+    try:
+        java = java_home_of(subject.settings.spark.java_home, subject.job_env, subject.environ)
+    except Refused:
+        java = None
+    if java is not None:
+        env["JAVA_HOME"] = str(java)
+    return run_tool((str(home / "bin" / "spark-submit"), "--version"), env, SUBMIT_S * subject.patience)
+
+
+def _python(subject: Subject) -> tuple[str, str, Ran | None]:
+    try:
+        python = python_of(subject.job_env, subject.environ)
+    except Refused as error:
+        return "", str(error), None
+    return str(python), "", run_tool((str(python), "-c", LOOK), driver_environment(subject), PYTHON_S * subject.patience)
+
+
+def _read(look: Ran | None) -> dict[str, Any]:
+    try:
+        found = json.loads(look.out.strip().splitlines()[-1]) if look is not None and look.code == 0 else {}
+    except (ValueError, IndexError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _python_error(look: Ran | None) -> str:
+    return "" if look is None else look.error or look.last_line
+
+
+def _thin(subject: Subject, home: Path) -> tuple[frozenset[str], str]:
+    try:
+        jars = s3a_jars_of(subject.settings.spark.s3a_jars, home, subject.environ)
+    except Refused as error:
+        return frozenset(), str(error)
+    return frozenset(jar.name for jar in jars), ""
+
+
+def _brought(subject: Subject, defaults: dict[str, str]) -> tuple[str, ...]:
+    """Jars and coordinates with S3A in them that the job, or the host's defaults, name."""
+    said = {**defaults, **subject.conf}
+    lists = [said.get(key, "") for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")]
+    spec = subject.spec
+    words = [word for text in lists for word in re.split(r"[,:](?=/)|,", text)]
+    words += [*spec.packages, *spec.jars] if spec is not None else []
+    return tuple(word.rpartition("/")[2] for word in words if "hadoop-aws" in word or "hadoop-cloud" in word)
+
+
+# -- judges -------------------------------------------------------------------------------------------------------
+
+
+def judge_spark(facts: SparkFacts) -> Finding:
+    if facts.refused:
+        return problem_said(facts.refused)
+    if facts.version is None:
+        return problem(
+            f"{facts.home} holds no spark-core jar in jars/", "set spark.home to a whole Spark, or install pyspark"
+        )
+    if not facts.version.startswith("4."):
+        return warning(
+            f"{facts.home} is Spark {facts.version}", "use Spark 4.1 or newer, which this software was tested with"
+        )
+    return ok(f"{facts.home} is Spark {facts.version} with Hadoop {facts.hadoop or 'of unknown version'}")
+
+
+def judge_submit(facts: SparkFacts) -> Finding:
+    if facts.refused or facts.submit is None:
+        return skipped("there is no Spark")
+    ran = facts.submit
+    if ran.late:
+        return warning(ran.error, MORE_TIME)
+    if ran.code is None:
+        return problem(ran.error, "see the line about Java; start spark-submit --version by hand")
+    told = re.search(r"version (\d[\w.-]+)", ran.text)
+    if ran.code != 0 or told is None:
+        return problem(
+            f"spark-submit --version failed with {ran.code}: {ran.last_line}", "see the lines about Java and Spark"
+        )
+    if facts.version is not None and told[1] != facts.version:
+        return problem(
+            f"spark-submit of {facts.home} says it is {told[1]}, its jars are {facts.version}: two Sparks are mixed",
+            "unset SPARK_HOME and SPARK_CONF_DIR of the environment, or install Spark anew",
+        )
+    return ok(f"spark-submit --version runs and says {told[1]}")
+
+
+def judge_python(facts: SparkFacts) -> Finding:
+    if facts.python_refused:
+        return problem_said(facts.python_refused)
+    if not facts.python_version:
+        return problem(f"{facts.python} does not run: {facts.python_error}", "set PYSPARK_PYTHON to a working Python")
+    shown = ".".join(map(str, facts.python_version))
+    needed = PYTHON_MIN.get((facts.version or "")[:3], PYTHON_MIN_NEWEST)
+    if facts.python_version[:2] < needed:
+        return problem(
+            f"{facts.python} is Python {shown}, and Spark {facts.version or '4'} needs {needed[0]}.{needed[1]}",
+            "set PYSPARK_PYTHON (in the supervisor's environment, or in the job's env) to a newer one",
+        )
+    return ok(f"drivers use {facts.python}, Python {shown}")
+
+
+def judge_pyspark(facts: SparkFacts) -> Finding:
+    """spark-submit puts Spark's own pyspark first, if the Spark has one; ``launch: session`` takes the interpreter's."""
+    if facts.refused or not facts.python_version or facts.version is None:
+        return skipped("Spark or Python is missing")
+    if not facts.is_python:
+        return skipped("the application is a .jar")
+    if facts.own_pyspark and not facts.session:
+        return ok("spark-submit brings Spark's own pyspark")
+    if facts.pyspark is None:
+        why = f"{facts.python} has no pyspark"
+        return problem(why, f"install it there: pip install pyspark=={facts.version}")
+    if facts.pyspark != facts.version:
+        return problem(
+            f"pyspark of {facts.python} is {facts.pyspark}, Spark in {facts.home} is {facts.version}",
+            f"pip install pyspark=={facts.version} there, or set spark.home (SPARK_HOME) to that of pyspark {facts.pyspark}",
+        )
+    return ok(f"pyspark {facts.pyspark} of {facts.python} is that of Spark")
+
+
+def judge_s3a(facts: SparkFacts) -> Finding:
+    if not facts.s3a:
+        return skipped("nothing that was looked at uses s3a://")
+    if facts.refused:
+        return skipped("there is no Spark")
+    if facts.thin_refused:
+        return problem_said(facts.thin_refused)
+    if facts.brought:
+        return _judge_brought(facts)
+    jars = facts.jars | facts.thin
+    found = versions_of("hadoop-aws", jars)
+    verdict = problem if facts.s3a_sure else warning
+    if not found:
+        return verdict(f"{facts.s3a}: Spark in {facts.home} has no hadoop-aws jar and cannot read s3a://", s3a_remedy(facts))
+    if len(found) > 1:
+        return problem(
+            f"hadoop-aws is there more than once: {', '.join(found)}", "keep the one that is Hadoop's own version"
+        )
+    if facts.hadoop is not None and found[0] != facts.hadoop:
+        return problem(f"hadoop-aws is {found[0]}, Hadoop of Spark is {facts.hadoop}: they must be equal", s3a_remedy(facts))
+    return _judge_sdk(facts, jars, found[0])
+
+
+def _judge_brought(facts: SparkFacts) -> Finding:
+    for word in facts.brought:
+        match = re.search(r"hadoop-aws[:-](\d[\w.]*?)(?:\.jar)?$", word)
+        if match and facts.hadoop is not None and match[1] != facts.hadoop:
+            return problem(
+                f"the job brings {word}, Hadoop of Spark is {facts.hadoop}: they must be equal", s3a_remedy(facts)
+            )
+    return ok(f"the job brings {', '.join(facts.brought)} itself")
+
+
+def _judge_sdk(facts: SparkFacts, jars: frozenset[str], hadoop_aws: str) -> Finding:
+    bundle = versions_of("bundle", jars)
+    if bundle:
+        return ok(f"hadoop-aws {hadoop_aws} with the AWS SDK bundle {bundle[0]} (the thin set starts 3 s faster)")
+    missing = [part for part in SDK_PARTS if not versions_of(part, jars)]
+    if missing:
+        return problem(
+            f"hadoop-aws {hadoop_aws} is there, but not all of the AWS SDK: no {', no '.join(missing)}",
+            s3a_remedy(facts),
+        )
+    sdk = {version for part in SDK_PARTS for version in versions_of(part, jars)}
+    if len(sdk) > 1:
+        return problem(f"the AWS SDK is there in several versions: {', '.join(sorted(sdk))}", s3a_remedy(facts))
+    return ok(f"hadoop-aws {hadoop_aws} with the AWS SDK {next(iter(sdk))}, the thin set")
+
+
+def s3a_remedy(facts: SparkFacts) -> str:
+    """The exact coordinates for this Hadoop."""
+    hadoop = facts.hadoop
+    if hadoop is None:
+        return "install a whole Spark first: its hadoop-client-api jar says which version of hadoop-aws to take"
+    sdk = SDK_OF_HADOOP.get(hadoop)
+    thin = f" with software.amazon.awssdk:{{{','.join(SDK_PARTS)}}}:{sdk}" if sdk else ""
+    return (
+        f"run deploy/s3a-jars/fetch DIR {facts.home} and set spark.s3a_jars: DIR (it holds org.apache.hadoop:hadoop-aws:"
+        f"{hadoop}{thin}); or, slower at each start, give the job packages: [org.apache.hadoop:hadoop-aws:{hadoop}]"
+    )
+
+
+SPARK = Area(
+    "spark",
+    collect,
+    (
+        Check("spark", "Spark: its home and version", judge_spark),
+        Check("spark-submit", "spark-submit --version runs, and is the Spark whose jars are used", judge_submit),
+        Check("python", "the Python of drivers, and whether this Spark takes it", judge_python),
+        Check("pyspark", "pyspark of that Python against the Spark home", judge_pyspark),
+        Check("s3a-jars", "hadoop-aws and AWS SDK jars for s3a://, and whether their versions fit this Spark", judge_s3a),
+    ),
+    deadline_s=14.0,
+)

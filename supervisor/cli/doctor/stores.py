@@ -1,0 +1,204 @@
+"""The store and the job's checkpoint: both are written to, listed, read, written to again under a condition, and cleaned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from supervisor.cli.doctor.findings import Area, Check, Finding, Verdict, ok, problem, problem_said, skipped, warning
+from supervisor.cli.doctor.subject import Subject
+from supervisor.cli.doctor.words import NO_SPEC
+from supervisor.clients.store.open import open_store
+from supervisor.clients.store.probe import Probe, probe_directory, probe_store
+from supervisor.errors import SupervisorError
+from supervisor.model.location import normalise
+from supervisor.model.s3a import PREFIX, bucket_of, for_store
+from supervisor.registry.blobs import Blobs
+
+STEP_S: Final = 5.0
+"""Of one step; the first that fails ends the trial, but for taking away what may have been written."""
+
+SLOW_MS: Final = 2000.0
+SKEW_WARNED_S: Final = 60.0
+SKEW_REFUSED_S: Final = 15 * 60.0
+"""S3 answers 403 RequestTimeTooSkewed to requests of a clock that is further away."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """``owner``: root and name of the cluster that has marked it, None if nobody. ``expected``: ours."""
+
+    url: str
+    probe: Probe
+    owner: tuple[str, str] | None = None
+    owner_error: str = ""
+    expected: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFacts:
+    """``probe`` None: not tried, because of ``why``. ``keys``: the job brings credentials that were not used here."""
+
+    location: str = ""
+    why: str = ""
+    probe: Probe | None = None
+    keys: bool = False
+    local: bool = False
+
+
+def collect_store(subject: Subject) -> StoreFacts:
+    settings = subject.settings
+    store = open_store(settings.store.url, settings.store.endpoint_url, settings.store.region, STEP_S * subject.patience)
+    probe = probe_store(store)
+    owner, owner_error = None, ""
+    if not probe.failed:
+        try:
+            mark = Blobs(store).read_cluster()
+            owner = None if mark is None else (mark.root, mark.name)
+        except SupervisorError as error:
+            owner_error = str(error)
+    return StoreFacts(store.url, probe, owner, owner_error, (settings.zookeeper.root, settings.cluster))
+
+
+def collect_checkpoint(subject: Subject) -> CheckpointFacts:
+    spec = subject.spec
+    if spec is None:
+        return CheckpointFacts(why=NO_SPEC)
+    if spec.checkpoint is None:
+        return CheckpointFacts(why="the job has no checkpoint")
+    location = normalise(spec.checkpoint)
+    bucket = bucket_of(location)
+    if bucket is not None:
+        access = subject.access_to(bucket)
+        probe = probe_store(open_store(for_store(location), access.endpoint_url, access.region, STEP_S * subject.patience))
+        keys = any(name.startswith(PREFIX) and "key" in name for name in spec.conf) or "AWS_ACCESS_KEY_ID" in spec.env
+        return CheckpointFacts(location, "", probe, keys)
+    parts = urlsplit(location)
+    if parts.scheme != "file":
+        return CheckpointFacts(location, f"there is no client for {parts.scheme}: here; try it with hdfs dfs or the like")
+    return CheckpointFacts(location, "", probe_directory(Path(unquote(location.removeprefix("file://")))), local=True)
+
+
+# -- judges -------------------------------------------------------------------------------------------------------
+
+
+def judge_probe(what: str, key: str, probe: Probe) -> Finding:
+    if probe.left:
+        return problem(
+            f"{what}: what was written cannot be deleted: {probe.error}", f"grant deleting, and remove {probe.left}"
+        )
+    if probe.failed:
+        said = problem_said(probe.error, "")
+        remedy = said.remedy if "; " in probe.error else f"see that this host reaches it and may use it ({key})"
+        return problem(f"{what}: {probe.failed} failed: {said.found}", remedy)
+    step, ms = probe.slowest
+    if ms > SLOW_MS:
+        return warning(
+            f"{what} {probe.where}: {step} took {ms:.0f} ms", "look at the network and the server: starts wait for it"
+        )
+    steps = ", ".join(f"{name} {took:.0f}" for name, took in probe.ms)
+    return ok(f"{probe.where}: {steps} ms, deleted again")
+
+
+def judge_store(facts: StoreFacts) -> Finding:
+    return judge_probe("store", "store.url, store.endpoint_url", facts.probe)
+
+
+def judge_exclusive(what: str, probe: Probe) -> Finding:
+    if probe.exclusive is None:
+        return skipped(f"{what} could not be written to")
+    if not probe.exclusive:
+        return problem(
+            f"{what} {probe.where} ignores If-None-Match: a second create of one key was accepted",
+            "use a server that honours it (AWS S3, MinIO, Ceph): without it two writers overwrite each other",
+        )
+    return ok(f"{what} refuses a second create of one key")
+
+
+def judge_store_exclusive(facts: StoreFacts) -> Finding:
+    return judge_exclusive("store", facts.probe)
+
+
+def judge_owner(facts: StoreFacts) -> Finding:
+    if facts.owner_error:
+        return problem_said(facts.owner_error)
+    if facts.probe.failed:
+        return skipped("the store could not be written to")
+    if facts.owner is None:
+        return ok("the store belongs to nobody yet: the first submit or supervisor founds the cluster")
+    root, name = facts.owner
+    if (root, name) != facts.expected:
+        return problem(
+            f"{facts.url} belongs to cluster {name} at ZooKeeper root {root}, configured are {facts.expected[1]} and "
+            f"{facts.expected[0]}",
+            "give this cluster a store.url of its own, or correct cluster and zookeeper.root",
+        )
+    return ok(f"the store belongs to cluster {name} at {root}, as configured")
+
+
+def judge_skew(what: str, skew_s: float | None, *, refused: bool) -> Finding:
+    """``refused``: requests with a wrong clock are answered 403 there."""
+    if skew_s is None:
+        return skipped(f"the clock of {what} is not known")
+    way = "ahead of" if skew_s > 0 else "behind"
+    said = f"the clock of {what} is {abs(skew_s):.0f} s {way} that of this host"
+    remedy = "synchronise the clocks (chrony or ntp)"
+    if abs(skew_s) > SKEW_REFUSED_S and refused:
+        return problem(f"{said}: S3 refuses requests above 15 min", remedy)
+    if abs(skew_s) > SKEW_WARNED_S:
+        return warning(f"{said}; no decision rests on it, but logs and S3 signatures do", remedy)
+    return ok(f"the clock of {what} agrees with that of this host ({skew_s:+.1f} s)")
+
+
+def judge_clock(facts: StoreFacts) -> Finding:
+    return judge_skew("the store", facts.probe.skew_s, refused=facts.url.startswith("s3://"))
+
+
+def judge_checkpoint(facts: CheckpointFacts) -> Finding:
+    if facts.probe is None:
+        return skipped(facts.why)
+    found = judge_probe("checkpoint", "conf spark.hadoop.fs.s3a.endpoint, or store.endpoint_url", facts.probe)
+    if found.verdict is Verdict.OK and facts.local:
+        return warning(
+            f"{facts.location} is a directory of this host ({found.found})",
+            "use a place that every host reaches, unless it is mounted on all of them",
+        )
+    if facts.keys:
+        note = "tried with the supervisor's credentials, not with those that the job brings"
+        return Finding(found.verdict, f"{found.found} ({note})", found.remedy)
+    return found
+
+
+def judge_checkpoint_exclusive(facts: CheckpointFacts) -> Finding:
+    return skipped(facts.why) if facts.probe is None else judge_exclusive("checkpoint", facts.probe)
+
+
+STORE = Area(
+    "store",
+    collect_store,
+    (
+        Check("store", "the store takes a write, a listing, a read and a delete", judge_store),
+        Check("store-conditional", "the store refuses a second create of one key (If-None-Match)", judge_store_exclusive),
+        Check("store-owner", "the store belongs to this cluster, or to nobody", judge_owner),
+        Check("store-clock", "the store's clock against this host's: S3 refuses more than 15 minutes", judge_clock),
+    ),
+)
+
+CHECKPOINT = Area(
+    "checkpoint",
+    collect_checkpoint,
+    (
+        Check(
+            "checkpoint",
+            "the job's checkpoint bucket or directory takes a write, a listing, a read and a delete",
+            judge_checkpoint,
+        ),
+        Check(
+            "checkpoint-conditional",
+            "the checkpoint's bucket refuses a second create of one key",
+            judge_checkpoint_exclusive,
+        ),
+    ),
+)

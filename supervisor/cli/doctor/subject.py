@@ -1,0 +1,49 @@
+"""What is examined: the configuration, perhaps a job's spec, and this process's surroundings. Given to every collector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.model.s3a import S3Access, access_of, bucket_of
+from supervisor.model.spec import JobSpec
+from supervisor.settings.file import Settings
+
+
+@dataclass(frozen=True)
+class Subject:
+    """``spec_path``: where the spec stands; its relative paths begin there. ``unit``: a unit file that was named.
+
+    ``patience``: factor for every time limit; 1 makes the whole examination end within 15 s.
+    """
+
+    settings: Settings
+    environ: Mapping[str, str]
+    spec: JobSpec | None = None
+    spec_path: Path | None = None
+    unit: Path | None = None
+    patience: float = 1.0
+
+    @property
+    def job_env(self) -> Mapping[str, str]:
+        return self.spec.env if self.spec is not None else {}
+
+    @property
+    def conf(self) -> Mapping[str, str]:
+        """Spark properties as far as they are known without a host's ``spark-defaults.conf``."""
+        return self.spec.conf if self.spec is not None else self.settings.defaults.conf
+
+    @property
+    def store_access(self) -> S3Access:
+        return S3Access(self.settings.store.endpoint_url, self.settings.store.region)
+
+    @property
+    def uses_s3(self) -> bool:
+        """Does the store or the job's checkpoint lie on S3?"""
+        checkpoint = (self.spec.checkpoint or "") if self.spec is not None else ""
+        return self.settings.store.url.startswith("s3://") or bucket_of(checkpoint) is not None
+
+    def access_to(self, bucket: str) -> S3Access:
+        """As the driver would reach it."""
+        return access_of(self.conf, bucket, self.store_access)

@@ -1,0 +1,8 @@
+"""Words that several parts of ``doctor`` say alike. Light: ``cli.main`` imports it at every start."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NO_SPEC: Final = "no spec was given"
+MORE_TIME: Final = "if the host is busy, give it more time: doctor --timeout 60s; else see what hangs"

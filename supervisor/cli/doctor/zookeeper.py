@@ -1,0 +1,351 @@
+"""ZooKeeper: every server, the quorum, a session of ours, and what the registry there says of this host and this job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, problem_said, skipped, warning
+from supervisor.cli.doctor.stores import judge_skew
+from supervisor.cli.doctor.subject import Subject
+from supervisor.cli.doctor.words import NO_SPEC
+from supervisor.clients.host_probe import lock_holder
+from supervisor.clients.processes import boot_id
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clients.zookeeper_probe import (
+    Latency,
+    ServerLook,
+    WriteTrial,
+    look_at_servers,
+    measure,
+    same_machine,
+    try_write,
+)
+from supervisor.daemon.supervisor import LOCK
+from supervisor.errors import AccessDenied, Conflict, Corrupt, SupervisorError
+from supervisor.model.records import Member
+from supervisor.model.seen import Found, Seen
+from supervisor.registry.founding import check_known
+from supervisor.registry.layout import Layout
+from supervisor.registry.places import Places
+from supervisor.registry.reading import seen_all
+from supervisor.settings.file import lease_warnings
+from supervisor.settings.units import format_duration, format_size
+from supervisor.wiring.commands import identity_of
+
+CONNECT_S: Final = 6.0
+REQUEST_S: Final = 3.0
+SLOW_MS: Final = 200.0
+MANY_CHILDREN: Final = 10_000
+FRAME_BYTES: Final = 1024 * 1024
+CHILD_BYTES: Final = 4 + 40
+"""Of a name in the answer to a listing: its length and, on average, a uid or a job's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooFacts:
+    """``error``: why there is no session; then everything below it is unknown.
+
+    ``children``: of the registry's parents, by path. ``members``: supervisors that are up. ``holder``: pid of the
+    supervisor that runs here with our runtime_dir. ``overlap``: why the job's checkpoint is not free.
+    """
+
+    asked_s: float
+    servers: tuple[ServerLook, ...] = ()
+    doubled: tuple[str, ...] = ()
+    error: str = ""
+    granted_s: float | None = None
+    latency: Latency | None = None
+    trial: WriteTrial | None = None
+    cluster: str = ""
+    cluster_error: str = ""
+    children: tuple[tuple[str, int], ...] = ()
+    members: tuple[Member, ...] = ()
+    id: str = ""
+    boot_id: str = ""
+    holder: int | None = None
+    leases: tuple[tuple[str, float], ...] = ()
+    job: str = ""
+    memory: int = 0
+    checkpoint: str | None = None
+    overlap: str = ""
+
+
+def collect(subject: Subject) -> ZooFacts:
+    settings, spec = subject.settings, subject.spec
+    zookeeper = settings.zookeeper
+    servers = look_at_servers(zookeeper.hosts)
+    leases = (("defaults.lease", settings.defaults.lease_s), *((("lease of the job", spec.lease_s),) if spec else ()))
+    known = ZooFacts(
+        asked_s=zookeeper.session_timeout_s,
+        servers=servers,
+        leases=leases,
+        doubled=same_machine([server.address for server in servers]),
+        id=settings.supervisor.id,
+        boot_id=boot_id(),
+        holder=lock_holder(settings.supervisor.runtime_dir / LOCK),
+        job=spec.name if spec else "",
+        memory=spec.resources.memory_bytes if spec else 0,
+        checkpoint=spec.checkpoint if spec else None,
+    )
+    client = ZooClient(zookeeper.hosts, zookeeper.session_timeout_s, request_timeout_s=REQUEST_S * subject.patience)
+    client.start()
+    try:
+        client.wait_connected(CONNECT_S * subject.patience)
+        return _by_session(subject, client, known)
+    except SupervisorError as error:
+        return replace(known, error=str(error))
+    finally:
+        client.close(1.0)
+
+
+def _by_session(subject: Subject, client: ZooClient, known: ZooFacts) -> ZooFacts:
+    """Raises SupervisorError when ZooKeeper stops to answer."""
+    settings = subject.settings
+    layout = Layout(settings.zookeeper.root)
+    granted = client.session
+    found = replace(
+        known,
+        granted_s=granted.timeout_s if granted is not None else None,
+        latency=measure(client, layout.version),
+        trial=try_write(client, layout.root),
+    )
+    try:
+        cluster = check_known(client, layout, identity_of(settings))
+    except (Conflict, Corrupt, AccessDenied) as error:
+        return replace(found, cluster_error=str(error))
+    if cluster is None:
+        return found
+    parents = layout.persistent_parents()
+    nodes = client.read_many(parents).nodes
+    return replace(
+        found,
+        cluster=cluster.name,
+        children=tuple((path, node.stat.children) for path, node in zip(parents, nodes, strict=True) if node is not None),
+        members=_members(client, layout),
+        overlap=_overlap(subject, client, layout),
+    )
+
+
+def _members(client: ZooClient, layout: Layout) -> tuple[Member, ...]:
+    paths = [layout.supervisor(name) for name in client.children(layout.supervisors) or ()]
+    found: tuple[Seen[Member], ...] = tuple(seen_all(Member, paths, client.read_many(paths).nodes))
+    return tuple(each.record for each in found if isinstance(each, Found))
+
+
+def _overlap(subject: Subject, client: ZooClient, layout: Layout) -> str:
+    spec = subject.spec
+    if spec is None or spec.checkpoint is None:
+        return ""
+    try:
+        Places.load(client, layout).place_for(spec.name, spec.checkpoint)
+    except Conflict as error:
+        return str(error)
+    return ""
+
+
+# -- judges -------------------------------------------------------------------------------------------------------
+
+
+def judge_servers(facts: ZooFacts) -> Finding:
+    silent = [f"{server.address}: {server.error or 'not serving'}" for server in facts.servers if not server.serving]
+    count = len(facts.servers)
+    if not silent:
+        leader = next((server.address for server in facts.servers if server.mode == "leader"), None)
+        return ok(f"{count} of {count} servers serve{f', {leader} leads' if leader else ''}")
+    told = "; ".join(silent).replace("; ", ", ")
+    if len(silent) == count:
+        return problem(
+            f"no server of zookeeper.hosts serves: {told}", "start ZooKeeper, or correct zookeeper.hosts and firewalls"
+        )
+    left = count - len(silent)
+    spare = left - (count // 2 + 1)
+    then = (
+        "the next loss stops everything"
+        if spare == 0
+        else f"{spare} more may be lost"
+        if spare > 0
+        else "there is no quorum"
+    )
+    return problem(f"{left} of {count} servers serve ({told}); {then}", "bring them back")
+
+
+def judge_ensemble(facts: ZooFacts) -> Finding:
+    count = len(facts.servers)
+    if all(server.error for server in facts.servers):
+        return skipped("no server serves")
+    versions = sorted({server.version for server in facts.servers if server.version})
+    old = [version for version in versions if tuple(map(int, version.split(".")[:2])) < (3, 5)]
+    if old:
+        return problem(f"ZooKeeper is {', '.join(old)}", "upgrade it to 3.5 or newer")
+    if any(server.mode == "read-only" for server in facts.servers):
+        return problem("a server is in read-only mode: it has lost its quorum", "bring the other servers back")
+    told = (
+        f"ZooKeeper {', '.join(versions)}" if versions else "versions are not told (srvr is not in 4lw.commands.whitelist)"
+    )
+    if facts.doubled:
+        return warning(
+            f"{', '.join(facts.doubled)} and another entry of zookeeper.hosts are one server", "name each server once"
+        )
+    standalone = any(server.mode == "standalone" for server in facts.servers)
+    if count == 1:
+        return warning(
+            f"an ensemble of one{' (standalone)' if standalone else ', or only one of it is named'}; {told}",
+            "run three or five servers and name all of them in zookeeper.hosts: the loss of one must stop nothing",
+        )
+    if count % 2 == 0:
+        return warning(
+            f"an ensemble of {count} survives no more losses than one of {count - 1}; {told}",
+            f"run {count + 1} servers, or {count - 1}; and name all of them in zookeeper.hosts",
+        )
+    return ok(f"{count} servers, {told}")
+
+
+def judge_session(facts: ZooFacts) -> Finding:
+    if facts.error:
+        return problem_said(facts.error, "see the line zookeeper-servers")
+    if facts.granted_s is None:
+        return skipped("the session time is not known")
+    asked, granted = format_duration(facts.asked_s), format_duration(facts.granted_s)
+    if abs(facts.granted_s - facts.asked_s) > 0.001:
+        return warning(
+            f"zookeeper.session_timeout is {asked}, ZooKeeper grants {granted}",
+            "set it to what is granted, or change minSessionTimeout and maxSessionTimeout of the servers (2 and 20 ticks)",
+        )
+    return ok(f"a session of {granted}, as asked for")
+
+
+def judge_latency(facts: ZooFacts) -> Finding:
+    latency = facts.latency
+    if latency is None:
+        return skipped("there is no session")
+    told = f"sync and read take {latency.min_ms:.1f} / {latency.median_ms:.1f} / {latency.max_ms:.1f} ms (min/median/max)"
+    limit_ms = (facts.granted_s or facts.asked_s) * 1000 / 3
+    remedy = "give ZooKeeper a disk of its own for dataLogDir, look at its garbage collector and at the network"
+    if latency.max_ms > limit_ms:
+        return problem(f"{told}: a third of the session time and more", remedy)
+    if latency.median_ms > SLOW_MS:
+        return warning(told, remedy)
+    return ok(told)
+
+
+def judge_permissions(facts: ZooFacts) -> Finding:
+    if facts.trial is None:
+        return skipped("there is no session")
+    if facts.trial.error:
+        return problem(
+            f"nothing can be created in {facts.trial.parent}: {facts.trial.error.partition('; ')[0]}",
+            "set its ACL to world:anyone:cdrwa (this software uses no authentication), or take another zookeeper.root",
+        )
+    return ok(f"znodes can be created, read and deleted in {facts.trial.parent}")
+
+
+def judge_root(facts: ZooFacts) -> Finding:
+    if facts.error:
+        return skipped("there is no session")
+    if facts.cluster_error:
+        return problem_said(facts.cluster_error)
+    if not facts.cluster:
+        return ok("zookeeper.root is empty: the first submit or supervisor founds the cluster")
+    return ok(f"zookeeper.root holds cluster {facts.cluster}, as configured")
+
+
+def judge_clock(facts: ZooFacts) -> Finding:
+    if facts.trial is None:
+        return skipped("there is no session")
+    return judge_skew("ZooKeeper", facts.trial.skew_s, refused=False)
+
+
+def judge_load(facts: ZooFacts) -> Finding:
+    if not facts.children:
+        return skipped("there is no cluster to look at")
+    path, count = max(facts.children, key=lambda entry: entry[1])
+    told = f"the largest listing is {path}: {count} names, {count * CHILD_BYTES // 1024} KiB of the 1024 of an answer"
+    if count > MANY_CHILDREN or count * CHILD_BYTES > FRAME_BYTES // 2:
+        return warning(told, "raise jute.maxbuffer on every server (same value), and split the jobs into two clusters")
+    return ok(told)
+
+
+def judge_leases(facts: ZooFacts) -> Finding:
+    session_s = facts.granted_s or facts.asked_s
+    warned = [f"{name}: {text}" for name, lease_s in facts.leases for text in lease_warnings(lease_s, session_s)]
+    if warned:
+        what, _, remedy = warned[0].partition("; ")
+        return warning(what, remedy)
+    told = ", ".join(f"{name} {format_duration(lease_s)}" for name, lease_s in facts.leases)
+    return ok(f"{told}: long enough for any outage that a session survives")
+
+
+def judge_id(facts: ZooFacts) -> Finding:
+    if facts.error:
+        return skipped("there is no session")
+    member = next((member for member in facts.members if member.id == facts.id), None)
+    if member is None and facts.holder is not None:
+        return problem(
+            f"a supervisor runs here (pid {facts.holder}), but is not registered as {facts.id}",
+            "see its log; its supervisor.id or zookeeper.root may be another one",
+        )
+    if member is None:
+        return ok(f"nobody uses supervisor.id {facts.id}; no supervisor runs here with this runtime_dir")
+    if member.boot_id != facts.boot_id:
+        return problem(
+            f"supervisor.id {facts.id} is used by host {member.host} ({member.address})",
+            "give this host another supervisor.id (the default is its host name)",
+        )
+    if facts.holder is None:
+        return warning(
+            f"supervisor.id {facts.id} is used by another process of this host, with another runtime_dir",
+            "stop it, or give this configuration another supervisor.id",
+        )
+    return ok(f"supervisor {facts.id} runs here (pid {facts.holder}), up since {member.since}")
+
+
+def judge_overlap(facts: ZooFacts) -> Finding:
+    if not facts.job:
+        return skipped(NO_SPEC)
+    if facts.checkpoint is None:
+        return skipped("the job has no checkpoint")
+    if facts.error:
+        return skipped("there is no session")
+    if facts.overlap:
+        return problem_said(facts.overlap)
+    return ok("no other job has this checkpoint, or one inside or around it")
+
+
+def judge_placement(facts: ZooFacts) -> Finding:
+    if not facts.job:
+        return skipped(NO_SPEC)
+    if not facts.members:
+        return skipped("no supervisor is up")
+    needed = format_size(facts.memory)
+    fits = [member.id for member in facts.members if member.memory >= facts.memory and member.drivers > 0]
+    if not fits:
+        most = format_size(max(member.memory for member in facts.members))
+        return problem(
+            f"resources.memory {needed} fits no supervisor, the largest offers {most}",
+            "lower it, or raise supervisor.capacity.memory somewhere",
+        )
+    return ok(f"resources.memory {needed} fits {len(fits)} of {len(facts.members)} supervisors")
+
+
+ZOOKEEPER = Area(
+    "zookeeper",
+    collect,
+    (
+        Check("zookeeper-servers", "each server of zookeeper.hosts serves, and how many more may be lost", judge_servers),
+        Check("zookeeper-ensemble", "version 3.5 or newer, an odd number of servers, none read-only", judge_ensemble),
+        Check("zookeeper-session", "a session can be had, and lasts as long as configured", judge_session),
+        Check("zookeeper-latency", "how long sync and read take", judge_latency),
+        Check("zookeeper-permissions", "znodes can be created at zookeeper.root", judge_permissions),
+        Check("zookeeper-root", "zookeeper.root belongs to this cluster, or to nobody", judge_root),
+        Check("zookeeper-clock", "ZooKeeper's clock against this host's", judge_clock),
+        Check("zookeeper-load", "size of the largest listing against jute.maxbuffer", judge_load),
+        Check(
+            "lease", "leases outlast what a session survives (lease − 3 s − lease/6 ≥ session time + 2 ticks)", judge_leases
+        ),
+        Check("supervisor-id", "nobody else uses supervisor.id", judge_id),
+        Check("job-checkpoint", "no other job has the checkpoint", judge_overlap),
+        Check("job-placement", "the job's memory fits some supervisor", judge_placement),
+    ),
+    deadline_s=14.5,
+)

@@ -1,0 +1,251 @@
+"""``explain [NAME]``: what the leader would do now and why, what a job waits for and until when, and what to do about it.
+
+Prints what ``plan.explain`` says; nothing is decided here. Works without any supervisor.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from supervisor.cli.completion import job_names
+from supervisor.cli.options import Chosen, command, known_name
+from supervisor.cli.output import Columns, age, notice, say, say_labelled, say_table
+from supervisor.errors import NotFound
+
+if TYPE_CHECKING:
+    from supervisor.cli.scene import Scene
+    from supervisor.plan.explain import Explanation
+
+MaybeName = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="Name of a job; else all.", autocompletion=job_names),
+]
+
+LABEL = 13
+HEAD = Columns(("NAME", "STATE", "NEXT", "IN", "WHY"), state=1, spare=("IN", "NEXT"))
+
+
+@command
+def explain(chosen: Chosen, name: MaybeName = None) -> int:
+    """Say what the leader would do now, and why: of one job in full, else of all that do not simply run.
+
+    For a job that waits: for what, and until when. For one that is stuck: the command that helps. The answer comes from
+    the leader's own plan, made here from what ZooKeeper holds now; nothing of it is carried out.
+
+    \b
+    Examples:
+      spark-supervisor explain               what needs a look, most urgent first
+      spark-supervisor explain clicks        why clicks does not run
+      spark-supervisor explain -o json | jq '.jobs[] | select(.state == "quarantined").remedies'
+    """
+    if name is not None:
+        known_name(name)
+    settings = chosen.settings()
+    from supervisor.wiring import open_commands
+
+    with open_commands(settings) as office:
+        if office.check() is None:
+            if name is not None:
+                raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")
+            notice(f"nothing was ever submitted at {settings.zookeeper.root}")
+        from supervisor.cli.scene import explain_all, explain_name, take_scene
+
+        scene = take_scene(office)
+        if name is not None:
+            _tell_one(chosen, scene, explain_name(office, scene, name))
+        else:
+            _tell_all(chosen, scene, explain_all(office, scene))
+    return 0
+
+
+# -- one job ------------------------------------------------------------------------------------------------------
+
+
+def _tell_one(chosen: Chosen, scene: Scene, explained: Explanation) -> None:
+    now_s = time.time()
+    if chosen.document:
+        chosen.say({**document_of(explained, now_s), **_cluster(scene)})
+        return
+    for label, text in (*lines_of(explained, now_s), ("leader", f"{scene.leader or 'nobody'} (epoch {scene.epoch})")):
+        say_labelled(f"  {label:<{LABEL}}" if label else "", text)
+    if scene.store_error is not None:
+        notice(f"the store could not be asked whether it knows younger epochs: {scene.store_error}")
+
+
+def lines_of(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
+    """(label, text); the first without a label. ``wall_now_s``: of the same instant as the explanation."""
+    from supervisor.model.state import JobState
+
+    yield "", f"{explained.name} is {explained.state.value}: {explained.reason}"
+    if explained.attempt:
+        where = f" on {explained.host}" if explained.host else ""
+        plural = "s" if explained.failures > 1 else ""
+        failures = f", {explained.failures} failure{plural} in a row" if explained.failures else ""
+        yield "attempt", f"{explained.attempt}{where}{failures}"
+    yield from _progress(explained, wall_now_s)
+    yield from _lease(explained, wall_now_s)
+    if explained.held_by:
+        yield "held", explained.held_by
+    if explained.waits_for:
+        yield "waits for", explained.waits_for + _until(explained.wait_s, wall_now_s)
+    if explained.action:
+        leader = "the leader would" if explained.held_by else "the leader will now"
+        yield "next", f"{leader} {explained.action}: {explained.why}"
+    elif explained.then and explained.waits_for:
+        yield "then", f"{explained.then}"
+    elif explained.is_fine:
+        yield "next", "nothing to do: it runs as wanted"
+    told = explained.action or explained.why in ("", explained.held_by)
+    if explained.state in (JobState.PENDING, JobState.STOPPING) and not told:
+        yield "why", explained.why
+    for host in explained.hosts:
+        room = f"{host.drivers} of {host.drivers_max} drivers, {host.free_memory // 2**20}m free, {host.starting} of "
+        room += f"{host.starting_max} starting"
+        yield "host", f"{host.lacking or f'{host.id} has room'} ({room})"
+    if explained.alarm:
+        yield "alarm", explained.alarm
+    for remedy in explained.remedies:
+        yield "you can", f"{remedy.command}   # {remedy.note}" if remedy.command else remedy.note
+    if explained.cell and explained.rule:
+        owned, wanted = explained.cell
+        yield "rule", f"ownership {owned.value} × wanted {wanted.value} → {explained.rule.value}"
+
+
+def _progress(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
+    ended = explained.last_exit
+    if ended is not None and explained.failures and explained.record is not None:
+        yield "last exit", f"{ended.event}, attempt {ended.attempt}, {age(ended.at, wall_now_s)} ago: {ended.detail}"
+    progress = explained.record.progress if explained.record else None
+    if progress is not None and progress.batch_id is not None:
+        query = f" of {progress.query}" if progress.query else ""
+        yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
+    elif explained.record is not None:
+        yield "phase", f"{explained.record.phase.value}, no batch yet"
+
+
+def _lease(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
+    lease = explained.lease
+    if lease is None:
+        return
+    length = f"{lease.lease_s:g}s" if lease.lease_s is not None else "unreadable"
+    if not lease.is_silent:
+        yield "lease", f"{length}, renewed {lease.silent_s:.0f}s ago"
+        return
+    since_s = wall_now_s - lease.silent_s
+    since, until = _clock(since_s, wall_now_s), _clock(since_s + lease.full_wait_s, wall_now_s)
+    yield "lease", (
+        f"{length}, silent since {since}: its shim or host may be gone; the full wait W = {lease.full_wait_s:.1f}s ends at "
+        f"{until}, later if the leader is younger than that"
+    )
+
+
+def _until(wait_s: float | None, wall_now_s: float) -> str:
+    return "" if wait_s is None else f", until {_clock(wall_now_s + wait_s, wall_now_s)} (in {max(0.0, wait_s):.0f}s)"
+
+
+def _clock(wall_s: float, now_s: float) -> str:
+    """UTC, as in history and logs; with the date if that is another one than now."""
+    moment, today = time.gmtime(wall_s), time.gmtime(now_s)
+    return time.strftime("%H:%M:%S UTC" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M:%S UTC", moment)
+
+
+# -- all jobs -----------------------------------------------------------------------------------------------------
+
+
+def _tell_all(chosen: Chosen, scene: Scene, everything: list[Explanation]) -> None:
+    now_s = time.time()
+    notable = [explained for explained in everything if not explained.is_fine]
+    if chosen.document:
+        jobs = [document_of(explained, now_s) for explained in notable]
+        chosen.say({**_cluster(scene), "running": len(everything) - len(notable), "jobs": jobs})
+        return
+    for label, text in _heads(scene):
+        say_labelled(f"{label:<9}", text)
+    count = f"{len(everything) - len(notable)} run as wanted, {len(notable)} do not" if everything else "none"
+    say(f"{'jobs:':<9}{count}")
+    if notable:
+        print()
+        sys.stdout.flush()
+        say_table(HEAD, [_brief(explained) for explained in notable])
+
+
+def _heads(scene: Scene) -> Iterator[tuple[str, str]]:
+    yield "leader:", f"{scene.leader or 'nobody'} (epoch {scene.epoch})"
+    if scene.leader is None:
+        yield "", "jobs run on, and stop when told to; nothing is started until somebody leads"
+    if scene.view.distrust:
+        remedy = "nothing is started, stopped or cleaned; see spark-supervisor accept-registry --help"
+        yield "DISTRUST:", f"{scene.view.distrust}: {remedy}"
+    if scene.view.paused:
+        yield "paused:", f"{scene.view.pause.sentence if scene.view.pause else 'yes'}; spark-supervisor unpause ends it"
+    for alarm in scene.explainer.alarms:
+        if alarm != scene.view.distrust:
+            yield "alarm:", alarm
+    if scene.store_error is not None:
+        yield "store:", scene.store_error
+
+
+def _brief(explained: Explanation) -> list[Any]:
+    wait = None if explained.wait_s is None else f"{max(0.0, explained.wait_s):.0f}s"
+    from supervisor.model.state import JobState
+
+    plain = explained.waits_for and explained.state is not JobState.PENDING or explained.is_half or explained.is_unproven
+    why = explained.reason if plain and not explained.action else explained.why
+    if explained.held_by and explained.action:
+        why = f"{explained.held_by}; {why}"
+    return [explained.name, explained.state.value, explained.action or explained.then, wait, why or explained.reason]
+
+
+# -- documents ----------------------------------------------------------------------------------------------------
+
+
+def _cluster(scene: Scene) -> dict[str, Any]:
+    return {
+        "leader": scene.leader, "epoch": scene.epoch, "paused": scene.view.paused, "distrust": scene.view.distrust,
+        "alarms": list(scene.explainer.alarms), "store_error": scene.store_error,
+    }
+
+
+def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
+    """Of one job. Times: ISO 8601, UTC; memory in bytes."""
+    from dataclasses import asdict
+
+    from supervisor.clock import wall_iso
+
+    progress = explained.record.progress if explained.record else None
+    lease = explained.lease
+    return {
+        "name": explained.name,
+        "uid": explained.uid or None,
+        "state": explained.state.value,
+        "reason": explained.reason,
+        "fine": explained.is_fine,
+        "attempt": explained.attempt or None,
+        "host": explained.host or None,
+        "failures": explained.failures,
+        "last_batch_at": progress.at if progress else None,
+        "lease": None if lease is None else {
+            "lease_s": lease.lease_s, "renewed_at": wall_iso(wall_now_s - lease.silent_s),
+            "silent": lease.is_silent, "full_wait_s": lease.full_wait_s,
+        },
+        "owned": explained.cell[0].value if explained.cell else None,
+        "wanted": explained.cell[1].value if explained.cell else None,
+        "rule": explained.rule.value if explained.rule else None,
+        "action": explained.action,
+        "why": explained.why or None,
+        "held_by": explained.held_by,
+        "waits_for": explained.waits_for,
+        "until": None if explained.wait_s is None else wall_iso(wall_now_s + explained.wait_s),
+        "then": explained.then,
+        "hosts": [asdict(host) for host in explained.hosts],
+        "alarm": explained.alarm,
+        "last_exit": None if explained.last_exit is None else {
+            "cause": explained.last_exit.event, "attempt": explained.last_exit.attempt,
+            "at": explained.last_exit.at, "why": explained.last_exit.detail,
+        },
+        "remedies": [asdict(remedy) for remedy in explained.remedies],
+    }

@@ -1,0 +1,67 @@
+"""Live progress of a wait, on stderr: one line that changes on a terminal, a plain line per change in a pipe.
+
+Called by ``cli.waiting``. Never touches stdout: there a script reads.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from supervisor.cli.output import clean, notice
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+SHOWN_MAX = 3
+
+
+class Narrator:
+    """``goal``: what the wait is for, in a word or two, like ``running``. A context manager."""
+
+    def __init__(self, names: int, goal: str) -> None:
+        self._names = names
+        self._goal = goal
+        self._said: dict[str, str] = {}
+        self._done: set[str] = set()
+        self._begun_s = time.monotonic()
+        self._status: Status | None = None
+
+    def __enter__(self) -> Narrator:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.status import Status
+
+            self._status = Status("", console=Console(stderr=True, highlight=False, markup=False))
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def tell(self, name: str, phase: str, *, done: bool = False) -> None:
+        """How far ``name`` is. The same again says nothing."""
+        if done:
+            self._done.add(name)
+        changed = self._said.get(name) != phase
+        self._said[name] = phase
+        if self._status is None and changed:
+            notice(f"{name}: {phase}")
+
+    def refresh(self) -> None:
+        """After each look: the line of a terminal, which also shows that time passes."""
+        if self._status is None:
+            return
+        from rich.text import Text
+
+        open_ones = [f"{name}: {phase}" for name, phase in self._said.items() if name not in self._done]
+        counted = f"{len(self._done)} of {self._names} {self._goal}; " if self._names > 1 else ""
+        more = f" and {len(open_ones) - SHOWN_MAX} more" if len(open_ones) > SHOWN_MAX else ""
+        passed_s = time.monotonic() - self._begun_s
+        line = f"{counted}{'; '.join(open_ones[:SHOWN_MAX])}{more} ({passed_s:.0f}s)"
+        self._status.update(Text(clean(line), no_wrap=True, overflow="ellipsis"))

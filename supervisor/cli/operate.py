@@ -1,0 +1,134 @@
+"""``pause``, ``unpause``, ``switchover``: what an operator does to the whole cluster. No job is touched by any of them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from supervisor.cli.options import Chosen, command, seconds
+from supervisor.cli.output import say
+from supervisor.errors import NotFound, SupervisorError
+
+if TYPE_CHECKING:
+    from supervisor.model.records import Pause
+    from supervisor.registry.operating import Asked, Operator, Paused
+    from supervisor.wiring import Office
+
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown by status, list and show.")]
+To = Annotated[str | None, typer.Option("--to", metavar="ID", help="Which supervisor shall lead next; else any other one.")]
+Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="Longest wait, like 90s or 10m; then exit code 7.")]
+
+
+@command
+def pause(chosen: Chosen, reason: Reason = "") -> int:
+    """Stop acting on any job: nothing is started, restarted, moved or cleaned until unpause.
+
+    Drivers run on. Submit, cancel and suspend stay possible; a driver that is cancelled or suspended still stops.
+    """
+    with _open(chosen) as (_, operator):
+        done = operator.pause(reason)
+    if chosen.document:
+        chosen.say(_document(done, paused=True))
+    elif done.changed:
+        say(f"{_sentence(done.record)}: nothing is started or cleaned; drivers run on; spark-supervisor unpause ends it")
+    else:
+        say(f"already {_sentence(done.record)}: left as it is")
+    return 0
+
+
+@command
+def unpause(chosen: Chosen) -> int:
+    """Let the leader act again. What is due is done at once."""
+    with _open(chosen) as (_, operator):
+        done = operator.unpause()
+    if chosen.document:
+        chosen.say(_document(done, paused=False))
+    elif done.changed:
+        say(f"unpaused; it was {_sentence(done.record)}")
+    else:
+        say("not paused: nothing to do")
+    return 0
+
+
+@command
+def switchover(chosen: Chosen, to: To = None, timeout: Timeout = "60s") -> int:
+    """Hand leadership over to another supervisor, and wait until that one leads and has acted. Drivers do not notice.
+
+    With --to the others give way to that one for the session time; if it does not come, any other leads.
+    """
+    from supervisor.clock import boottime_s
+
+    timeout_s = seconds("--timeout", timeout)
+    with _open(chosen) as (office, operator):
+        begun_s = boottime_s()
+        asked = operator.switchover(to)
+        if asked.wish is None:
+            return _led_already(chosen, asked)
+        from supervisor.cli.waiting import wait_switched_over
+
+        hint = wait_switched_over(office, asked, timeout_s)
+        took_s = boottime_s() - begun_s
+    leader, epoch = hint.supervisor, hint.epoch
+    if leader == asked.leader:
+        raise SupervisorError(f"nobody else took over within the session time: {leader} leads again (epoch {epoch})")
+    if to is not None and leader != to:
+        raise SupervisorError(f"{to} did not take over within the session time: {leader} leads now (epoch {epoch})")
+    if chosen.document:
+        chosen.say(_handed_over(leader, asked.leader, epoch, "handed over", round(took_s, 3)))
+    else:
+        say(f"{leader} leads (epoch {epoch}); {asked.leader} handed over; it took {took_s:.2f} s")
+    return 0
+
+
+def _led_already(chosen: Chosen, asked: Asked) -> int:
+    if chosen.document:
+        chosen.say(_handed_over(asked.leader, asked.leader, asked.epoch, "already leads", 0.0))
+    else:
+        say(f"{asked.leader} leads already (epoch {asked.epoch}): nothing to do")
+    return 0
+
+
+def _handed_over(leader: str, was: str, epoch: int, did: str, took_s: float) -> dict[str, Any]:
+    return {"leader": leader, "was": was, "epoch": epoch, "did": did, "took_s": took_s}
+
+
+# -- what they share ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _open(chosen: Chosen) -> Iterator[tuple[Office, Operator]]:
+    """The registry, with a cluster on it."""
+    settings = chosen.settings()
+    from supervisor.registry.operating import Operator
+    from supervisor.wiring import open_commands
+
+    with open_commands(settings) as office:
+        if office.check() is None:
+            root = settings.zookeeper.root
+            raise NotFound(f"there is no cluster at {root}: no supervisor ever ran there, and nothing was submitted")
+        yield office, Operator(office.sessions, office.layout, _who())
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):      # a container's user without a name
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
+
+
+def _sentence(record: Pause | None) -> str:
+    return record.sentence if record is not None else "paused (by a record that can't be read)"
+
+
+def _document(done: Paused, *, paused: bool) -> dict[str, Any]:
+    from supervisor.observe.status import pause_document
+
+    did = ("paused" if paused else "unpaused") if done.changed else ("already paused" if paused else "not paused")
+    return {"paused": paused, "did": did, "pause": pause_document(done.record)}

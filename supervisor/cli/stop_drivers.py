@@ -1,0 +1,41 @@
+"""``stop-drivers``: every driver of this host is stopped in order, because the host goes down."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from supervisor.cli.options import Chosen, command, seconds
+from supervisor.cli.output import notice, say
+
+Patience = Annotated[
+    str | None,
+    typer.Option("--timeout", metavar="TIME", help="Longest wait, then exit code 7; default: the longest stop_grace."),
+]
+
+
+@command
+def stop_drivers(chosen: Chosen, timeout: Patience = None) -> int:
+    """Stop all drivers of this host in order, before the host goes down; their jobs start elsewhere.
+
+    Asks the shims below supervisor.runtime_dir; needs no ZooKeeper. Stop the supervisor of this host first, or it
+    starts drivers again. Nothing is suspended: for that, see suspend.
+    """
+    timeout_s = None if timeout is None else seconds("--timeout", timeout)
+    settings = chosen.settings()
+    from supervisor.daemon.departing import stop_drivers
+    from supervisor.daemon.starting import Hosted
+    from supervisor.logs import configure_logs
+
+    configure_logs("DEBUG" if chosen.debug else "WARNING")
+    directory = Hosted(settings.supervisor.runtime_dir, settings.supervisor.log_dir).attempts_dir
+    departed = stop_drivers(directory, timeout_s)
+    if chosen.document:
+        chosen.say({"stopped": list(departed.stopped), "left": list(departed.left)})
+    else:
+        say(f"{len(departed.stopped)} drivers stopped" if departed.stopped else f"no driver runs below {directory}")
+    if departed.left:
+        notice(f"error: still stopping: {', '.join(departed.left)}; their shims kill at the end of stop_grace")
+        return 7
+    return 0

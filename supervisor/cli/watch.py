@@ -1,0 +1,118 @@
+"""``list --watch``: on a terminal a table that stays in place, in a pipe a line for each change. Ends with Ctrl-C only.
+
+Called by ``list``. A ZooKeeper that is away is said, and waited for: what was seen last stays on the screen.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from supervisor.cli.output import Columns, cells, clean, drawn, notice
+from supervisor.errors import Unreachable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from supervisor.observe.listing import JobRow
+
+PERIOD_S = 2.0
+MARKED_LOOKS = 3
+"""For so many looks a changed row is marked."""
+AROUND = 4
+"""Lines of the screen that are not rows: the head, the foot, the prompt."""
+
+Key = tuple[str | None, str | None]
+Take = Callable[[], "list[JobRow]"]
+
+
+def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], list[Any]]) -> None:
+    """Until KeyboardInterrupt. ``row_cells``: the cells of a row."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(highlight=False, markup=False)
+    rows, trouble, changes = take(), "", Changes()
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        while True:
+            marked = changes.seen(rows)
+            shown = rows[: max(1, console.size.height - AROUND)]
+            table = drawn(
+                columns, cells(row_cells(row) for row in shown), console.size.width,
+                frozenset(n for n, row in enumerate(shown) if _key(row) in marked),
+            )
+            live.update(_page(table, len(rows) - len(shown), trouble), refresh=True)
+            _pause()
+            try:
+                rows, trouble = take(), ""
+            except Unreachable as error:
+                trouble = trouble or f"since {time.strftime('%H:%M:%S')} {error}; trying again"
+
+
+def _page(table: RenderableType, more: int, trouble: str) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    hidden = f"… and {more} more (a taller window, or spark-supervisor list); " if more else ""
+    foot = Text(f"{hidden}{time.strftime('%H:%M:%S')}, every {PERIOD_S:g} s, Ctrl-C ends", "dim", no_wrap=True)
+    return Group(table, Text(clean(trouble), "bold red", no_wrap=True, overflow="ellipsis") if trouble else foot)
+
+
+class Changes:
+    """Which rows differ from what was seen before; the first look marks none."""
+
+    def __init__(self) -> None:
+        self._before: dict[Key, tuple[Any, ...]] | None = None
+        self._marks: dict[Key, int] = {}
+
+    def seen(self, rows: Sequence[JobRow]) -> frozenset[Key]:
+        now = {_key(row): (row.state, row.attempt, row.host) for row in rows}
+        before = self._before
+        self._marks = {key: left - 1 for key, left in self._marks.items() if left > 1 and key in now}
+        if before is not None:
+            self._marks |= {key: MARKED_LOOKS for key, what in now.items() if before.get(key) != what}
+        self._before = now
+        return frozenset(self._marks)
+
+
+def watch_lines(take: Take) -> None:
+    """Until KeyboardInterrupt: what there is, then a line for each change of state, attempt, host or reason."""
+    before: dict[Key, str] = {}
+    away = False
+    rows = take()
+    while True:
+        now = {_key(row): _line(row) for row in rows}
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        for key, line in now.items():
+            if before.get(key) != line:
+                print(f"{at} {line}")
+        for name, _ in before.keys() - now.keys():
+            print(f"{at} {name} is not listed any more; see spark-supervisor history {name}")
+        sys.stdout.flush()
+        before = now
+        _pause()
+        try:
+            rows = take()
+            if away:
+                notice("ZooKeeper answers again")
+            away = False
+        except Unreachable as error:
+            if not away:
+                notice(f"{error}; trying again")
+            away = True
+
+
+def _key(row: JobRow) -> Key:
+    return row.name, row.uid
+
+
+def _line(row: JobRow) -> str:
+    where = f" on {row.host}" if row.host else ""
+    attempt = f" attempt {row.attempt}{where}" if row.attempt else ""
+    return clean(f"{row.name} {row.state}{attempt}: {row.reason}")
+
+
+def _pause() -> None:
+    time.sleep(PERIOD_S)

@@ -1,0 +1,284 @@
+"""What this host is and allows: limits, mounts, memory, clocks, who holds a lock, what a unit file says. For ``doctor``.
+
+Reads /proc, /sys and small files; None or an empty value means unknown. The paths can be others in tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+UNIT_DIRECTORIES = (
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)
+"""In the order of precedence of systemd (man systemd.unit)."""
+
+UNLIMITED = -1
+
+
+# -- limits and memory --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Soft limits, UNLIMITED (-1) for none. ``pids_max``: of the control group. ``kernel_max``: threads of the host."""
+
+    open_files: int
+    processes: int
+    pids_max: int = UNLIMITED
+    kernel_max: int = UNLIMITED
+
+
+def limits_of(pid: int | None) -> Limits:
+    """Of process ``pid``, which a driver inherits; None: of this process. Raises OSError when it cannot be looked at."""
+    files, processes = _own_limits() if pid is None else _limits_in(Path(f"/proc/{pid}/limits").read_text())
+    return Limits(files, processes, _pids_max(pid), _kernel_max())
+
+
+def _own_limits() -> tuple[int, int]:
+    soft = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)]
+    return tuple(UNLIMITED if value == resource.RLIM_INFINITY else value for value in soft)  # type: ignore[return-value]
+
+
+def _limits_in(text: str) -> tuple[int, int]:
+    found = []
+    for name in ("Max open files", "Max processes"):
+        match = re.search(rf"^{name}\s+(\S+)", text, re.MULTILINE)
+        found.append(int(match[1]) if match and match[1].isdigit() else UNLIMITED)
+    return found[0], found[1]
+
+
+def _pids_max(pid: int | None) -> int:
+    """The smallest pids.max of the process's groups, v1 or v2."""
+    return _smallest(_group_files(pid, "pids", "pids.max"))
+
+
+def _kernel_max() -> int:
+    values = [_number("/proc/sys/kernel/pid_max"), _number("/proc/sys/kernel/threads-max")]
+    return min((value for value in values if value != UNLIMITED), default=UNLIMITED)
+
+
+def memory_bytes(pid: int | None) -> int | None:
+    """What the drivers can have at most: the host's memory, or less if the control group says so."""
+    match = re.search(r"^MemTotal:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
+    total = int(match[1]) * 1024 if match else None
+    limit = _smallest([*_group_files(pid, "memory", "memory.max"), *_group_files(pid, "memory", "memory.limit_in_bytes")])
+    if limit == UNLIMITED:
+        return total
+    return limit if total is None else min(total, limit)
+
+
+def _group_files(pid: int | None, controller: str, name: str) -> list[str]:
+    """``name`` in the process's groups, and in those above, in every hierarchy that may have it."""
+    files = []
+    mounts = _text("/proc/self/mountinfo")
+    for line in _text(f"/proc/{pid or 'self'}/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        for mount in mounts.splitlines():
+            before, _, after = mount.partition(" - ")
+            kind = after.split(" ")[0]
+            options = after.rsplit(" ", 1)[-1].split(",")
+            if (kind == "cgroup2" and not controllers) or (kind == "cgroup" and controllers and controller in options):
+                point = before.split(" ")[4]
+                for ancestor in (Path(path), *Path(path).parents):
+                    files.append(f"{point}{'' if str(ancestor) == '/' else ancestor}/{name}")
+    return files
+
+
+def _smallest(files: Iterable[str]) -> int:
+    values = [_number(file) for file in files]
+    return min((value for value in values if value != UNLIMITED), default=UNLIMITED)
+
+
+def _number(path: str) -> int:
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else UNLIMITED
+
+
+# -- clocks -------------------------------------------------------------------------------------------------------
+
+
+def boottime_trouble() -> str:
+    """Why CLOCK_BOOTTIME cannot be relied on, empty if it can."""
+    try:
+        boottime_s, monotonic_s = time.clock_gettime(time.CLOCK_BOOTTIME), time.clock_gettime(time.CLOCK_MONOTONIC)
+    except (OSError, AttributeError) as error:
+        return f"CLOCK_BOOTTIME cannot be read ({error})"
+    if boottime_s < monotonic_s - 1.0:
+        return f"CLOCK_BOOTTIME ({boottime_s:.0f} s) is behind CLOCK_MONOTONIC ({monotonic_s:.0f} s)"
+    return ""
+
+
+# -- directories --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """``exists``: False if it would have to be made below ``place``, the nearest directory that is there.
+
+    ``error``: why it cannot be used (not written to, not made, no directory). ``file_system``: like ``tmpfs``.
+    """
+
+    path: str
+    exists: bool
+    place: str
+    error: str = ""
+    file_system: str = ""
+    noexec: bool = False
+    free_bytes: int | None = None
+    free_files: int | None = None
+    open_to_all: bool = False
+
+
+def look_at_directory(path: Path) -> Directory:
+    """Tries to write a file there, and takes it away. Bounded by the file system only: call it with a deadline."""
+    place = path
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    kind, options = mount_of(place)
+    free_bytes, free_files = _room(place)
+    return Directory(
+        str(path),
+        place == path,
+        str(place),
+        _unusable(place),
+        kind,
+        "noexec" in options,
+        free_bytes,
+        free_files,
+        place == path and _open_to_all(place),
+    )
+
+
+def _room(place: Path) -> tuple[int | None, int | None]:
+    """Bytes and files that this user may add. Some file systems have no number of files."""
+    try:
+        space = os.statvfs(place)
+    except OSError:
+        return None, None
+    return space.f_bavail * space.f_frsize, space.f_favail if space.f_files else None
+
+
+def _unusable(place: Path) -> str:
+    if not place.is_dir():
+        return f"{place} is not a directory"
+    probe = place / f".spark-supervisor-doctor-{secrets.token_hex(8)}"
+    try:
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        return f"{place} cannot be written to ({error.strerror})"
+    with suppress(OSError):
+        probe.unlink()
+    return ""
+
+
+def _open_to_all(place: Path) -> bool:
+    """Others may replace what is in it: writable for all, without the sticky bit."""
+    try:
+        mode = place.stat().st_mode
+    except OSError:
+        return False
+    return bool(mode & 0o002) and not mode & 0o1000
+
+
+def mount_of(path: Path, mountinfo: str | None = None) -> tuple[str, frozenset[str]]:
+    """Type and options of the file system that ``path`` is on; empty if unknown."""
+    target = os.path.realpath(path)
+    found: tuple[str, frozenset[str]] = ("", frozenset())
+    best = -1
+    for line in (_text("/proc/self/mountinfo") if mountinfo is None else mountinfo).splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 6 or not after:
+            continue
+        point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
+        inside = target == point or target.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= best:  # of two on one point, the later one is on top
+            best, found = len(point), (after.split(" ")[0], frozenset(fields[5].split(",")))
+    return found
+
+
+# -- who runs here ------------------------------------------------------------------------------------------------
+
+
+def lock_holder(file: Path) -> int | None:
+    """The pid of the process that holds the flock on ``file``; None if nobody does, or it cannot be known."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    for line in _text("/proc/locks").splitlines():
+        fields = line.split()
+        if len(fields) >= 6 and fields[1] == "FLOCK" and fields[5] == wanted and fields[4].isdigit():
+            return int(fields[4]) or None
+    return None
+
+
+def unit_of(pid: int) -> str | None:
+    """The systemd service that ``pid`` belongs to, like ``spark-supervisor.service``; None outside of one."""
+    match = re.search(r"/([^/\n]+\.service)(?:/|$)", _text(f"/proc/{pid}/cgroup"), re.MULTILINE)
+    return match[1] if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit file with its drop-ins. ``options``: of [Service], as systemd would see them: the last word counts."""
+
+    path: str
+    options: Mapping[str, str]
+    error: str = ""
+
+
+def find_unit(name: str, directories: Iterable[str] = UNIT_DIRECTORIES) -> Path | None:
+    """The unit file that counts, None if none is installed."""
+    return next((path for directory in directories if (path := Path(directory) / name).is_file()), None)
+
+
+def read_unit(path: Path, directories: Iterable[str] = UNIT_DIRECTORIES) -> Unit:
+    """Never raises. Drop-ins: ``<name>.d/*.conf`` as systemd takes them; of a file that lies elsewhere, beside it."""
+    drop_ins: dict[str, Path] = {}
+    installed = str(path.parent) in (places := tuple(directories))
+    for directory in reversed(places if installed else (str(path.parent),)):
+        for file in sorted((Path(directory) / f"{path.name}.d").glob("*.conf")):
+            drop_ins[file.name] = file
+    options: dict[str, str] = {}
+    for file in (path, *(drop_ins[name] for name in sorted(drop_ins))):
+        try:
+            options |= _service_options(file.read_text(errors="replace"))
+        except OSError as error:
+            return Unit(str(path), {}, f"{file} cannot be read ({error.strerror})")
+    return Unit(str(path), options)
+
+
+def _service_options(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    section = ""
+    for line in text.replace("\\\n", " ").splitlines():
+        stripped = line.strip()
+        if stripped.startswith("["):
+            section = stripped
+        elif section == "[Service]" and "=" in stripped and not stripped.startswith(("#", ";")):
+            key, _, value = stripped.partition("=")
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

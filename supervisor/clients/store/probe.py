@@ -1,0 +1,148 @@
+"""Tries a store out: write, list, read, conditional create, delete, under a key that is removed again. For ``doctor``.
+
+The result says which step failed and how long each took; nothing is raised. A local directory that Spark uses itself
+(a ``file://`` checkpoint) is tried in the same way, but leaves no corner of the file store behind.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.clients.store.base import Store
+from supervisor.errors import Conflict, NotFound, SupervisorError
+
+PREFIX = "checks/"
+"""Where ``registry.blobs`` proves the store, too: no sweeper and no listing of the product looks there."""
+
+FIRST, SECOND = b"first, by spark-supervisor doctor", b"second, by spark-supervisor doctor"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """``failed``: the step that failed (``write list read create delete``) and the error, or both empty.
+
+    ``exclusive``: a second create of the key was refused; None if it did not come to that. ``skew_s``: how far the
+    store's clock is ahead of ours, None if unknown. ``ms``: step → milliseconds. ``left``: what could not be removed.
+    """
+
+    where: str
+    failed: str = ""
+    error: str = ""
+    exclusive: bool | None = None
+    skew_s: float | None = None
+    ms: tuple[tuple[str, float], ...] = ()
+    left: str = ""
+
+    @property
+    def slowest(self) -> tuple[str, float]:
+        return max(self.ms, key=lambda step: step[1], default=("", 0.0))
+
+
+class _Steps:
+    """Runs one step after another until one fails; ``exclusive`` and ``skew_s`` are what they found out."""
+
+    def __init__(self) -> None:
+        self.failed = self.error = ""
+        self.ms: list[tuple[str, float]] = []
+        self.exclusive: bool | None = None
+        self.skew_s: float | None = None
+
+    def run(self, name: str, step: Callable[[], None]) -> None:
+        if self.failed:
+            return
+        began_s = time.monotonic()
+        try:
+            step()
+        except (SupervisorError, OSError) as error:
+            self.failed, self.error = name, str(error)
+        else:
+            self.ms.append((name, (time.monotonic() - began_s) * 1000))
+
+    def result(self, where: str, left: str) -> Probe:
+        return Probe(where, self.failed, self.error, self.exclusive, self.skew_s, tuple(self.ms), left)
+
+
+def probe_store(store: Store) -> Probe:
+    """Each step ends within the store's own deadline."""
+    key = f"{PREFIX}{secrets.token_hex(16)}"
+    steps = _Steps()
+    written_s = 0.0
+
+    def write() -> None:
+        nonlocal written_s
+        before_s = time.time()
+        store.create(key, FIRST)
+        written_s = (before_s + time.time()) / 2
+
+    def listed() -> None:
+        entry = next((entry for entry in store.entries(PREFIX) if entry.key == key), None)
+        if entry is None:
+            raise NotFound(f"{store.url}/{key} was written, but is not in the listing; use a store that lists what it has")
+        steps.skew_s = entry.modified_s - written_s
+
+    def read() -> None:
+        if store.read(key, 100) != FIRST:
+            raise SupervisorError(f"{store.url}/{key} reads as something else than was written; do not use this store")
+
+    def create() -> None:
+        try:
+            store.create(key, SECOND)
+        except Conflict:
+            steps.exclusive = True
+        else:
+            steps.exclusive = False
+
+    for name, step in (("write", write), ("list", listed), ("read", read), ("create", create)):
+        steps.run(name, step)
+    left = ""
+    try:
+        store.delete(key)
+    except SupervisorError as error:
+        if steps.failed != "write":
+            left = f"{store.url}/{key}"
+            steps.failed, steps.error = steps.failed or "delete", steps.error or str(error)
+    return steps.result(store.url, left)
+
+
+def probe_directory(directory: Path) -> Probe:
+    """As ``probe_store``, in the nearest directory above (or at) ``directory`` that exists. Only its own file is made."""
+    place = directory
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    file = place / f".spark-supervisor-doctor-{secrets.token_hex(8)}"
+    steps = _Steps()
+
+    def write() -> None:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            stream.write(FIRST)
+            stream.flush()
+            os.fsync(stream.fileno())
+        steps.skew_s = file.stat().st_mtime - time.time()
+
+    def listed() -> None:
+        if file not in place.iterdir():
+            raise NotFound(f"{file} was written, but is not in the listing")
+
+    def read() -> None:
+        if file.read_bytes() != FIRST:
+            raise SupervisorError(f"{file} reads as something else than was written")
+
+    def create() -> None:
+        try:
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            steps.exclusive = True
+        else:
+            steps.exclusive = False
+
+    for name, step in (("write", write), ("list", listed), ("read", read), ("create", create)):
+        steps.run(name, step)
+    with suppress(OSError):
+        file.unlink()
+    return steps.result(str(place), str(file) if file.exists() else "")

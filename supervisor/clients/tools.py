@@ -1,0 +1,73 @@
+"""Runs a tool to its end and takes its output: ``java --list-modules``, ``spark-submit --version``. Called by ``doctor``.
+
+Bounded: at the deadline the tool is killed with everything that it started. It never raises for what the tool does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+OUTPUT_MAX_CHARS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """``code``: None when it could not be started or did not end in time; then ``error`` says why, else it is empty.
+
+    ``late``: it was killed at the deadline, and may be whole on a quieter host.
+    """
+
+    code: int | None
+    out: str
+    err: str
+    error: str = ""
+    late: bool = False
+
+    @property
+    def text(self) -> str:
+        return f"{self.out}\n{self.err}"
+
+    @property
+    def last_line(self) -> str:
+        """The last thing it said, for a message."""
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        return lines[-1][:200] if lines else "it said nothing"
+
+
+def run_tool(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> Ran:
+    """Run ``argv`` without a shell, in a session of its own, with an empty stdin."""
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            cwd="/",
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return Ran(None, "", "", f"{argv[0]} cannot be executed ({getattr(error, 'strerror', None) or error})")
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _kill_group(process)
+        return Ran(None, "", "", f"{argv[0]} did not end within {timeout_s:g} s", late=True)
+    return Ran(process.returncode, _text(out), _text(err))
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Not yet reaped, so its number is still that of its group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=2.0)
+
+
+def _text(data: bytes) -> str:
+    return data[:OUTPUT_MAX_CHARS].decode(errors="replace")

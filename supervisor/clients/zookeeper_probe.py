@@ -1,0 +1,166 @@
+"""Looks at each ZooKeeper server, and tries a session out. For ``doctor``; nothing that it makes stays.
+
+A server is asked with ``srvr``, the one four-letter word that is allowed by default since 3.5; one that refuses it is
+tried with a session of its own. Bounded; nothing is raised but what is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import socket
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from supervisor.clients.four_letter import ask
+from supervisor.clients.zookeeper import ZooClient, parse_hosts
+from supervisor.errors import AccessDenied, SupervisorError
+from supervisor.model.transaction import ANY_VERSION, Create, Delete, Transaction
+
+SERVER_S = 3.0
+ROUNDS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLook:
+    """One server. ``error``: why it cannot be reached; ``mode``: ``leader follower observer standalone read-only``, or
+    None: it has no quorum (``serving`` False), or does not tell. ``version``: like ``3.9.5``, None if it does not tell."""
+
+    address: str
+    serving: bool
+    mode: str | None = None
+    version: str | None = None
+    error: str = ""
+
+
+def look_at_servers(hosts: str) -> tuple[ServerLook, ...]:
+    """Every server of ``hosts``, side by side, in order."""
+    addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parse_hosts(hosts)]
+    with ThreadPoolExecutor(max(1, len(addresses)), thread_name_prefix="zookeeper-look") as pool:
+        return tuple(pool.map(look_at, addresses))
+
+
+def look_at(address: str) -> ServerLook:
+    """Never raises."""
+    host, _, port = address.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    try:
+        socket.getaddrinfo(bare, int(port), type=socket.SOCK_STREAM)
+    except OSError as error:
+        return ServerLook(address, False, error=f"its name does not resolve ({error.strerror or error})")
+    try:
+        answer = ask(f"{bare}:{port}", "srvr", SERVER_S)
+    except OSError as error:
+        return ServerLook(address, False, error=_why(error))
+    return read_srvr(address, answer) or _by_session(address)
+
+
+def read_srvr(address: str, answer: str) -> ServerLook | None:
+    """What the answer to ``srvr`` says; None if the word is not allowed there."""
+    version = re.search(r"version: (\d+\.\d+\.\d+)", answer)
+    mode = re.search(r"^Mode: (\S+)", answer, re.MULTILINE)
+    told = version[1] if version else None
+    if mode:
+        return ServerLook(address, mode[1] != "read-only", mode[1], told)
+    if "not currently serving" in answer:
+        return ServerLook(address, False, None, told, "it is up, but has no quorum")
+    return None
+
+
+def _by_session(address: str) -> ServerLook:
+    client = ZooClient(address, 10.0, request_timeout_s=SERVER_S)
+    client.start()
+    try:
+        client.wait_connected(SERVER_S)
+        client.sync()
+        return ServerLook(address, True)
+    except SupervisorError:
+        return ServerLook(address, False, error="it accepts connections, but no session (no quorum, TLS, no ZooKeeper)")
+    finally:
+        client.close(1.0)
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {SERVER_S:g} s"
+    return (error.strerror or str(error)).lower()
+
+
+# -- a session ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Of ``sync`` and a read after it, in milliseconds."""
+
+    min_ms: float
+    median_ms: float
+    max_ms: float
+
+
+def measure(client: ZooClient, path: str, rounds: int = ROUNDS) -> Latency:
+    """Raises Unreachable."""
+    times = []
+    for _ in range(rounds):
+        began_s = time.monotonic()
+        client.sync()
+        with contextlib.suppress(AccessDenied):  # an answer, too
+            client.read(path)
+        times.append((time.monotonic() - began_s) * 1000)
+    times.sort()
+    return Latency(times[0], times[len(times) // 2], times[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTrial:
+    """``parent``: where an ephemeral znode was tried. ``skew_s``: how far ZooKeeper's clock is ahead of ours."""
+
+    parent: str
+    error: str = ""
+    skew_s: float | None = None
+
+
+def try_write(client: ZooClient, root: str) -> WriteTrial:
+    """Create, read and delete an ephemeral znode at the nearest ancestor of ``root`` that exists (or there).
+
+    Raises Unreachable; what ZooKeeper refuses is in the answer.
+    """
+    parent = root
+    try:
+        while parent and client.read(parent) is None:
+            parent = parent.rpartition("/")[0]
+    except AccessDenied as error:
+        return WriteTrial(parent, str(error))
+    path = f"{parent}/spark-supervisor-doctor-{secrets.token_hex(8)}"
+    before_s = time.time()
+    try:
+        client.commit(Transaction("doctor", path, (Create(path, b"", ephemeral=True),)))
+    except SupervisorError as error:
+        return WriteTrial(parent or "/", str(error))
+    written_s = (before_s + time.time()) / 2
+    try:
+        node = client.read(path)
+        client.commit(Transaction("doctor", path, (Delete(path, ANY_VERSION),)))
+    except SupervisorError as error:
+        return WriteTrial(parent or "/", str(error))
+    modified_s = node.stat.modified_at_s if node is not None else 0.0
+    return WriteTrial(parent or "/", skew_s=modified_s - written_s if modified_s else None)
+
+
+def same_machine(addresses: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``addresses`` (host:port) that resolve to an address and port that another one has already."""
+    seen: set[tuple[str, int]] = set()
+    doubled = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            found = {(str(entry[4][0]), int(port)) for entry in socket.getaddrinfo(host.strip("[]"), int(port))}
+        except OSError:
+            continue
+        if found & seen:
+            doubled.append(address)
+        seen |= found
+    return tuple(doubled)

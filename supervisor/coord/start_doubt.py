@@ -1,0 +1,72 @@
+"""Why an agent must not start what is assigned to it, though no leader holds it back (I10).
+
+Made by ``wiring`` for ``daemon.agent``, asked before each start. An entry of a restored registry looks like any other, and
+the agent may see it before a leader has found out anything; so it judges for itself, by what this host remembers and by
+the epochs in the store. What the leader says of its own distrust is a hint that comes on top. Never writes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from supervisor.clients.zookeeper import Reads
+from supervisor.coord.election import Codec, Paths, recent_terms, sight
+from supervisor.coord.trust import EpochReader, Evidence, Trust, doubt_of_epochs
+from supervisor.model.transaction import Node
+
+
+class Zoo(Protocol):
+    """What is needed of the agent's client. All raise Unreachable."""
+
+    @property
+    def last_zxid(self) -> int: ...
+    def sync(self) -> None: ...
+    def read_many(self, paths: Sequence[str]) -> Reads: ...
+
+
+class StartDoubt:
+    """From any thread. ``own``: what this supervisor remembers speaks against the registry, or None."""
+
+    def __init__(self, paths: Paths, codec: Codec, trust: Trust, store: EpochReader) -> None:
+        self._paths = paths
+        self._codec = codec
+        self._trust = trust
+        self._store = store
+        self._cleared: tuple[int, int] | None = None
+
+    @property
+    def own(self) -> str | None:
+        return self._trust.reason
+
+    def of(self, zoo: Zoo, assigned_zxid: int) -> str | None:
+        """Why the entry that was created at ``assigned_zxid`` must not be started now, or None.
+
+        Raises Unreachable or AccessDenied (also when the store can't be asked: it could not give the spec either).
+        """
+        paths, before = self._paths, self._trust.memory      # taken first: the contender looks and remembers meanwhile
+        zoo.sync()
+        nodes = zoo.read_many((paths.leader, paths.epoch, paths.cluster, paths.accepted, paths.doorbell)).nodes
+        leader, epoch, cluster, accepted, doorbell = nodes
+        doubt = self._trust.doubt(self._codec, paths, Evidence(cluster, accepted, doorbell, zoo.last_zxid), before)
+        if doubt is not None:
+            return doubt
+        if accepted is not None and assigned_zxid < accepted.stat.czxid:
+            return "it was assigned before the restored registry was accepted; the leader takes it back"
+        seen = sight(paths, self._codec, leader, epoch)
+        if seen.hint is not None and seen.hint.distrust is not None:
+            return f"the leader {seen.hint.supervisor} does not trust the registry: {seen.hint.distrust}"
+        if seen.flaw is not None or epoch is None:
+            return seen.flaw
+        term = (epoch.stat.version, epoch.stat.mzxid)
+        if term != self._cleared:      # once per term: the store is not asked at each start
+            doubt = doubt_of_epochs(self._store, seen.epoch.epoch, recent_terms(seen.epoch))
+            self._cleared = term if doubt is None else None
+            if doubt is not None and self._has_moved(zoo, epoch):
+                return "somebody was just elected: this is looked at again"
+        return doubt
+
+    def _has_moved(self, zoo: Zoo, epoch: Node) -> bool:
+        """An election while the store was asked looks like a restore; it is judged anew in the next round."""
+        now = zoo.read_many((self._paths.epoch,)).nodes[0]
+        return now is not None and now.stat.mzxid != epoch.stat.mzxid

@@ -1,0 +1,127 @@
+"""Every event that is logged: its name, what it means, and its fields. The one place; a test compares it with the calls.
+
+For whoever searches logs, and for ``supervisor/REFERENCE.md``, which is generated from it. Names are fixed: alerts and
+searches rely on them. ``why`` is always one sentence for humans, ``next`` what happens now without anybody doing anything;
+an event of the level ``exception`` has the traceback in ``exception``. To follow one job, search for its uid: in the logs of
+the supervisors, in ``<uid>.<attempt>.shim.log`` and in ``<uid>.<attempt>.log`` (the driver's own output) under ``log_dir``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Event(NamedTuple):
+    """``fields``: names, separated by spaces; not every line has all of them."""
+
+    meaning: str
+    fields: str = ""
+
+
+_ATTEMPT: Final = "job uid attempt"
+
+EVENTS: Final[dict[str, Event]] = {
+    # The process
+    "supervisor_started": Event("The supervisor runs: its loops are up.", "supervisor pid runtime_dir"),
+    "supervisor_stopped": Event("It ended in order.", "supervisor handed_over s next"),
+    "supervisor_failed": Event("A loop ended by a defect; the process ends, to be started anew.", "loop why next"),
+    "loop_failed": Event("The defect that ended a loop.", "loop"),
+    "thread_died": Event("A thread ended by a defect.", "thread"),
+    "waiting": Event("Something that is needed at start is not there yet.", "what why next"),
+    "store_not_checked": Event("The store could not be checked at start; the cluster is known all the same.", "why next"),
+    "store_unusable": Event("The store, asked every 30 s, cannot be used.", "why next"),
+    "store_usable_again": Event("It can.", "was"),
+    "http_request_failed": Event("A client went away.", "client exc_info"),
+    "http_answer_failed": Event("A defect while answering a request.", "path"),
+    "zookeeper_callback_failed": Event("A defect in what is told of the ZooKeeper session."),
+    "sentinel_not_told": Event("The sentinel does not run: a crash now would be noticed only after the session time."),
+    # Leadership
+    "leadership": Event("This supervisor's standing changed, or the reason of it.", "state was epoch why"),
+    "term_over": Event("The leader found out that its term is over.", "epoch why next"),
+    "stepped_down": Event("Every task of a term has ended.", "epoch"),
+    "switched_over": Event("A planned hand-over is complete.", "epoch was by"),
+    "switchover_not_concluded": Event("The request for a hand-over could not be removed; tried again.", "why"),
+    "contender_failed": Event("A defect in the contender; the process is ended by the watchdog.", "state"),
+    "session_not_closed": Event("An abandoned session could not be closed; it expires by itself.", "why"),
+    "probe_failed": Event("A look at the leader's place failed; tried again.", "why"),
+    "epoch_not_recorded": Event("The term is not in the store yet: nothing is started or cleaned meanwhile.", "epoch why"),
+    "epoch_recorder_failed": Event("A defect while recording the term.", "epoch"),
+    "registry_not_trusted": Event("The registry was restored, emptied or exchanged: nothing is done to it.", "epoch why"),
+    "distrust_not_said": Event("The leader's distrust could not be written to /leader; tried again.", "why"),
+    "distrust_not_told": Event("This supervisor's distrust could not be written to its entry; tried again.", "why"),
+    "restore_waited_out": Event("The wait after an accepted restore is over: jobs start again.", "epoch acceptance by"),
+    "wait_not_ended": Event("The end of that wait could not be written down; tried again.", "why"),
+    "zxid_not_kept": Event("How far ZooKeeper was could not be written to disk.", "why"),
+    # The leader's passes
+    "pass": Event(
+        "One pass, canonical line: said when something was done or changed.",
+        "epoch jobs supervisors actions waiting alarms ms first starts_held",
+    ),
+    "action": Event("The leader carried out, or tried, one action.", f"action {_ATTEMPT} epoch why outcome detail"),
+    "action_failed": Event("A defect while carrying out an action; no other job is affected.", "action job epoch"),
+    "pass_skipped": Event("No view could be taken; tried again.", "epoch why next"),
+    "alarm": Event("Something that a person should look at.", "epoch why"),
+    "alarm_over": Event("It is over.", "epoch why"),
+    "paused": Event("An operator paused the cluster.", "epoch why next"),
+    "unpaused": Event("The leader acts again.", "epoch"),
+    "swept": Event("Records and blobs of uids that are gone were removed.", "epoch records blobs"),
+    "sweep_failed": Event("A sweep did not get through; tried again.", "epoch why next"),
+    # The host: agent and starting
+    "registered": Event("This host can be given drivers.", "supervisor session session_timeout_s"),
+    "agent_waits": Event("Nothing new is started here at the moment.", "supervisor why next"),
+    "assignment_unreadable": Event("An assignment to this host cannot be read.", "uid attempt why next"),
+    "start_delayed": Event("A start could not be prepared (store, ZooKeeper); tried again.", "uid attempt why next"),
+    "start_failed": Event("A defect while preparing a start.", "uid attempt"),
+    "start_held_back": Event("Assigned before a pause; started after it.", "uid attempt why next"),
+    "start_refused": Event("This host cannot start it, and says so to the leader.", f"{_ATTEMPT} cause why next"),
+    "refusal_not_recorded": Event("The refusal did not commit; the leader takes the assignment back.", f"{_ATTEMPT} why"),
+    "shim_started": Event("A shim was started; its log and the driver's are named.", f"{_ATTEMPT} shim_pid containment log"),
+    "hosting_not_told": Event("Metrics of this host's drivers could not be brought up to date.", "why next"),
+    "commits_not_read": Event("The commit log of a JVM application cannot be read.", f"{_ATTEMPT} why"),
+    "driver_stop_requested": Event(
+        "The host goes down: a shim was asked to stop its driver.", "uid attempt shim_pid stop_grace_s"
+    ),
+    "drivers_stopped": Event("All shims of the host have ended, or the time is over.", "stopped left s next"),
+    # The host: guardian
+    "run_dir_removed": Event("A run directory in which no shim was ever started.", f"{_ATTEMPT} why"),
+    "run_dir_of_earlier_boot": Event("A run directory from before the host was booted; only removed.", _ATTEMPT),
+    "launch_file_corrupt": Event("What to start cannot be read from a run directory.", f"{_ATTEMPT} why"),
+    "shim_let_deadline_come": Event(
+        "A shim lives but did not act: guardian kills it and its driver.", f"{_ATTEMPT} deadline_s"
+    ),
+    "kill_takes_too_long": Event("A tree is not dead after 2 s: the host is not sound.", f"{_ATTEMPT} seconds"),
+    "shim_gone": Event("A shim died, and its driver was killed.", f"{_ATTEMPT} tree cause killed_s next"),
+    "attempt_over": Event("A shim ended in order.", f"{_ATTEMPT} next"),
+    "tombstone_written": Event("The guardian recorded the exit in the shim's place.", f"{_ATTEMPT} cause"),
+    "no_tombstone": Event(
+        "Nothing was recorded: the registry does not show the claim. The leader waits in full.", f"{_ATTEMPT} why"
+    ),
+    "guardian_failed": Event("No descriptor, no memory; tried again.", f"{_ATTEMPT} stage why"),
+    "shim_log_lost": Event("The shim's log could not be put aside.", f"{_ATTEMPT} why"),
+    "shim_logs_not_kept": Event("Logs of shims wait to be moved to log_dir (no room?).", "why next"),
+    # The shim and its twin (in the shim's log)
+    "shim_not_begun": Event("It could not even begin, and has claimed nothing.", "uid attempt why"),
+    "shim_stage": Event(
+        "Where the attempt stands: connecting claiming settling starting running stopping killing burying done.",
+        f"{_ATTEMPT} stage was",
+    ),
+    "shim_phase": Event(
+        "How far the application is: claimed begun session query running stopping.", f"{_ATTEMPT} phase was"
+    ),
+    "shim_driver_exited": Event(
+        "The driver's root process ended. status: exit code, or minus the signal.", f"{_ATTEMPT} status driver_pid"
+    ),
+    "shim_terminates": Event("SIGTERM to the driver.", f"{_ATTEMPT} why"),
+    "shim_kills": Event("SIGKILL to the driver's tree.", f"{_ATTEMPT} why"),
+    "shim_tree_empty": Event("Proven: nothing of the driver lives.", f"{_ATTEMPT} why"),
+    "shim_fence_unknown": Event("/own cannot be believed: no renewal until it can.", f"{_ATTEMPT} why"),
+    "shim_clocks_jumped": Event("REALTIME moved against BOOTTIME: /own is read before anything else.", f"{_ATTEMPT} why"),
+    "shim_deadline_unwritable": Event("The second killers could not be told of the deadline.", f"{_ATTEMPT} why"),
+    "shim_request_failed": Event("A defect in a request to ZooKeeper.", f"{_ATTEMPT} why"),
+    "shim_lost_twin": Event("The twin ended before the shim.", f"{_ATTEMPT} next"),
+    "shim_done": Event("All is done, or nothing was to be done.", f"{_ATTEMPT} why"),
+    "twin_acts": Event("The shim lives but let the deadline come near: the twin kills.", "uid attempt why"),
+    "twin_killed": Event("The twin killed the driver's tree.", "uid attempt tree killed_s"),
+    "twin_kill_slow": Event("The tree is not dead after 2 s.", "uid attempt tree killed_s"),
+    "twin_failed": Event("A defect in the twin.", "uid attempt why"),
+}

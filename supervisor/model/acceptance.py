@@ -1,0 +1,24 @@
+"""How long an accepted restore holds every start back, and the sentence that says so. Pure; for ``plan`` and ``status``."""
+
+from __future__ import annotations
+
+from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
+from supervisor.model.records import Acceptance
+from supervisor.model.seen import Found, Unreadable
+
+
+def wait_of_s(acceptance: Acceptance) -> float:
+    """The full wait of the longest lease in the store. One that no spec can have was not written by us: the cap then."""
+    believable = full_wait_s(LEASE_MIN_S) <= acceptance.wait_s <= full_wait_s(LEASE_MAX_S)
+    return acceptance.wait_s if believable else full_wait_s(LEASE_MAX_S)
+
+
+def why_held(accepted: Found[Acceptance] | Unreadable) -> str:
+    """One sentence. No seconds that count down: it stands in an alarm."""
+    if isinstance(accepted, Unreadable):
+        return f"nothing is started, for it can't be told when a restored registry was accepted: {accepted.reason}"
+    record = accepted.record
+    return (
+        f"nothing is started for {wait_of_s(record):.0f} s after a leader has seen that {record.by} accepted the restored "
+        f"registry ({record.at}): drivers of the lost state may run until then"
+    )

@@ -1,0 +1,74 @@
+"""What supervisors carry: declared memory, drivers, starting slots. For placing, explaining and showing; pure.
+
+Counts every ownership in assigned, claimed, draining or revoked, names without a reference included: until its
+tombstone or the full wait, an attempt may still occupy its host (DESIGN §8).
+
+A starting slot keeps many JVMs from warming up on one host at once. It is not held by a start that is stuck: after a third
+of what its start may take, at most a minute (a quarter of that while unclaimed), the next one may begin beside it. Else as
+many stuck jobs as a host has slots would hold up every other start there for their whole ``start_timeout``, again and
+again. So a host begins at most ``starting`` drivers per minute beyond those that come up, and memory and driver places are
+counted all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from supervisor.model.records import OCCUPYING, OwnState, Phase
+from supervisor.model.seen import Found
+from supervisor.model.view import Row
+
+SLOT_MAX_S = 60.0
+"""Several times what a start takes (12-16 s for PySpark on two quiet cores): a busy host does not let go of its limit."""
+SLOT_SHARE = 1 / 3
+"""Of ``start_timeout``, for jobs that are given little time; the default of it is 5m."""
+UNCLAIMED_SHARE = 0.25
+"""Of that, for an assignment that no shim has claimed yet: nothing of Spark runs, and a new leader can't know its age."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a supervisor carries: bytes of declared memory, drivers, and how many of them are still starting."""
+
+    memory: int = 0
+    drivers: int = 0
+    starting: int = 0
+
+    def plus(self, memory: int, *, starting: bool) -> Load:
+        return Load(self.memory + memory, self.drivers + 1, self.starting + (1 if starting else 0))
+
+
+def loads_of(rows: Iterable[Row], now_s: float | None = None) -> dict[str, Load]:
+    """Load by supervisor id. ``now_s``: CLOCK_BOOTTIME of the observer; None: stuck starts count as starting, too."""
+    loads: dict[str, Load] = {}
+    for row in rows:
+        if isinstance(row.own, Found) and row.own.record.state in OCCUPYING:
+            own = row.own.record
+            loads[own.supervisor] = loads.get(own.supervisor, Load()).plus(own.memory, starting=_is_starting(row, now_s))
+    return loads
+
+
+def _is_starting(row: Row, now_s: float | None) -> bool:
+    """From the assignment to the first committed batch (or 10 s of running without a query), unless it is stuck.
+
+    For how long it has been starting: what this observer saw, or the shim's own count, which a takeover does not reset.
+    """
+    assert isinstance(row.own, Found)
+    state = row.own.record.state
+    ran_s = 0.0
+    if state is not OwnState.ASSIGNED:
+        if state is not OwnState.CLAIMED or row.lease is None or not isinstance(row.lease.seen, Found):
+            return False
+        lease = row.lease.seen.record
+        if lease.phase in (Phase.RUNNING, Phase.STOPPING):
+            return False
+        ran_s = lease.ran_s
+    return now_s is None or max(ran_s, now_s - row.own_seen_s) < _slot_s(row)
+
+
+def _slot_s(row: Row) -> float:
+    """For how long a start holds its slot."""
+    timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else SLOT_MAX_S / SLOT_SHARE
+    unclaimed = isinstance(row.own, Found) and row.own.record.state is OwnState.ASSIGNED
+    return min(SLOT_MAX_S, SLOT_SHARE * timeout_s) * (UNCLAIMED_SHARE if unclaimed else 1.0)

@@ -1,0 +1,71 @@
+"""How a driver shows that it ran out of memory, and which setting to raise then. Decided by table, first row that fits.
+
+Pure and of the standard library only; called by ``exits``. The words are those of the JVM, of CPython and of Spark, each
+seen in a real death. The advice comes first in the sentence: a history keeps little more than that.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final
+
+
+class Oom(StrEnum):
+    """Whom the kernel killed for lack of memory while the driver ran, as its counters tell; see ``shim.oom``."""
+
+    NOBODY = "nobody"
+    TREE = "tree"      # a process of this very driver tree: the counter of its own cgroup
+    GROUP = "group"    # a process of the cgroup that the driver shares with others
+    HOST = "host"      # a process somewhere on the host: nothing finer is known
+
+
+RAISE_BOTH: Final = "raise spark.driver.memory, and resources.memory with it"
+
+_SAID: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
+    (re.compile(words), sentence) for words, sentence in (
+        (r"unable to create (?:new )?native thread",
+         "the JVM got no more threads: raise the limit on processes (TasksMax, pids.max, ulimit -u)"),
+        (r"OutOfMemoryError: Metaspace",
+         "Java metaspace is full: raise -XX:MaxMetaspaceSize in spark.driver.extraJavaOptions"),
+        (r"OutOfMemoryError: Compressed class space",
+         "Java class space is full: raise -XX:CompressedClassSpaceSize in spark.driver.extraJavaOptions"),
+        (r"of direct buffer memory|OutOfMemoryError: Direct buffer memory",
+         "Java direct memory is full: raise -XX:MaxDirectMemorySize in spark.driver.extraJavaOptions, and resources.memory"),
+        (r"insufficient memory for the Java Runtime|Native memory allocation .{0,40}failed|Cannot allocate memory",
+         "the host had no memory left for the driver: raise resources.memory, or give the host (or its cgroup) more"),
+        (r"Requested array size exceeds VM limit",
+         "Java was asked for an array beyond its limit: more memory may not help; see the log"),
+        (r"Java heap space", f"Java heap is full: {RAISE_BOTH}"),
+        (r"GC overhead limit exceeded", f"Java heap is nearly full: {RAISE_BOTH}"),
+        (r"java\.lang\.OutOfMemoryError|\bOutOfMemoryError: (?!MemoryError)|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY",
+         f"Java is out of memory: {RAISE_BOTH}"),
+        # From the first such word on, once: a driver's last words may repeat it thousands of times.
+        (r"(?s)\A(?:(?!PythonException|pyspark/worker|PYTHON_).)*+(?:PythonException|pyspark/worker|PYTHON_).*\bMemoryError\b",
+         "a Python worker got no memory: raise spark.executor.pyspark.memory if it is set, and resources.memory"),
+        (r"(?m)^(?:[\w ]+: )?(?:OutOfMemoryError: )?MemoryError\b|\b_ArrayMemoryError\b",
+         "Python got no memory (MemoryError): raise resources.memory and its limit (ulimit -v), or hold less in the driver"),
+    )
+)
+
+SPARK_EXIT_OOM: Final = 52
+"""SparkExitCode.OOM: a thread of the JVM died of an OutOfMemoryError that nobody caught."""
+
+WORKER_DIED: Final = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect back")
+
+_KILLED: Final = {
+    Oom.TREE: "at the limit of its cgroup: raise that limit and resources.memory, or lower spark.driver.memory",
+    Oom.GROUP: "at the limit of the cgroup it is in: raise that limit or resources.memory, or lower spark.driver.memory",
+    Oom.HOST: "for the host was short: raise resources.memory, so that fewer drivers share it, or give it more",
+}
+
+
+def said(*texts: str) -> str | None:
+    """The advice for the first sign of a lack of memory in what driver or bootstrap said; None: there is none."""
+    return next((advice for words, advice in _SAID for text in texts if words.search(text)), None)
+
+
+def killed(oom: Oom | None, what: str) -> str | None:
+    """The sentence for a kill by the kernel. ``what``: the process that died. None: it killed nobody, or nobody knows."""
+    where = _KILLED.get(oom) if oom is not None else None
+    return None if where is None else f"the kernel killed {what} {where}"

@@ -1,0 +1,346 @@
+"""What the leader would do about a job, and why: the plan itself, asked now and asked again when its wait is over.
+
+Called by the command line (``explain``, and the waits that ran out of time) with a View of its own. Pure, like the rest
+of ``plan``: nothing here decides anything, so what it says is what the leader does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from supervisor.model.acceptance import why_held
+from supervisor.model.actions import (
+    Action,
+    Assign,
+    Bury,
+    CleanUp,
+    Conclude,
+    Drain,
+    Note,
+    Revoke,
+    SuspendExhausted,
+    Unassign,
+)
+from supervisor.model.driver_memory import next_memory
+from supervisor.model.load import Load, loads_of
+from supervisor.model.records import DEAD, LEASED, Cause, Entry, Lease, Ownership, OwnState, Result
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.state import (
+    JobState,
+    Shown,
+    account_of,
+    failed_query,
+    last_exit_of,
+    next_attempt,
+    state_of,
+    state_of_ended,
+)
+from supervisor.model.view import Row, View
+from supervisor.plan.after_restore import may_start
+from supervisor.plan.decide import Candidate, cell_of, decide, wait_of_s
+from supervisor.plan.make import Policy, make_plan
+from supervisor.plan.place import lacking
+from supervisor.plan.remedies import Remedy, remedies_of_ended, remedies_of_quarantined, remedies_of_state
+from supervisor.plan.table import TABLE, Do, Owned, Wanted
+
+PLACE = "a place"
+SILENT_AFTER = 1 / 3
+"""Of the lease length: two renewals are missing by then, and a person should know."""
+
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a supervisor has free (bytes), and what keeps it from taking the job; None: nothing does."""
+
+    id: str
+    drivers: int
+    drivers_max: int
+    free_memory: int
+    starting: int
+    starting_max: int
+    lacking: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLook:
+    """``silent_s``: since the last renewal. ``full_wait_s``: so long it must be silent until the attempt is dead."""
+
+    lease_s: float | None
+    silent_s: float
+    full_wait_s: float
+
+    @property
+    def is_silent(self) -> bool:
+        return self.lease_s is None or self.silent_s > self.lease_s * SILENT_AFTER
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One job. ``held_by``: what keeps the leader from acting at all, else None.
+
+    ``action``: what it does now; ``then``: what it does when ``wait_s`` (seconds from now) is over; None: nothing.
+    ``waits_for``: in words, None for a job of which nobody waits for anything.
+    """
+
+    name: str
+    uid: str
+    state: JobState
+    reason: str
+    cell: tuple[Owned, Wanted] | None = None
+    rule: Do | None = None
+    action: str | None = None
+    why: str = ""
+    waits_for: str | None = None
+    wait_s: float | None = None
+    then: str | None = None
+    held_by: str | None = None
+    attempt: int = 0
+    host: str = ""
+    failures: int = 0
+    lease: LeaseLook | None = None
+    record: Lease | None = None
+    hosts: tuple[Host, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    alarm: str | None = None
+    last_exit: Entry | None = None
+
+    @property
+    def is_fine(self) -> bool:
+        """Simply running: nothing to say about it in a list of what is not."""
+        quiet = self.alarm is None and self.action is None and self.waits_for is None
+        return self.state is JobState.RUNNING and quiet and not self.is_half and not self.is_unproven
+
+    @property
+    def is_half(self) -> bool:
+        """A query of it has failed, and its application lives on."""
+        return self.record is not None and failed_query(self.record) is not None
+
+    @property
+    def is_unproven(self) -> bool:
+        """It failed before, and this attempt has no batch to show."""
+        return self.failures > 0 and (self.record is None or self.record.progress is None)
+
+
+class Explainer:
+    """Of one View. ``leader``: id of the supervisor that leads, None: nobody does."""
+
+    def __init__(self, view: View, policy: Policy, now_s: float, leader: str | None) -> None:
+        self._view = view
+        self._policy = policy
+        self._now_s = now_s
+        self._leader = leader
+        free = make_plan(replace(view, paused=False, distrust=None, recorded=True), policy, now_s)
+        self._actions = {action.name: action for action in free.actions}
+        self._notes = {note.name: note for note in free.notes}
+        real = make_plan(view, policy, now_s)
+        self._real = {action.name for action in real.actions}
+        self.alarms = tuple(dict.fromkeys((*real.alarms, *free.alarms)))
+
+    def job(self, name: str) -> Explanation:
+        """Of a name with a row in the View that is registered, or whose records are unreadable."""
+        row = self._view.rows[name]
+        action, note = self._actions.get(name), self._notes.get(name)
+        cell = None if _is_left_alone(row) else cell_of(row)
+        shown = _shown(row, note)
+        own = row.own.record if isinstance(row.own, Found) else None
+        mine = own is not None and isinstance(row.ref, Found) and own.uid == row.ref.record.uid
+        lease = _lease_look(row)
+        timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
+        waits_for = _waits_for(own, shown, note, lease, timeout_s)
+        if waits_for == PLACE and not may_start(self._view):
+            waits_for = "the wait after an accepted restore"
+        wait_s = note.wait_s if note is not None and waits_for is not None else None
+        renewed = lease is not None and not lease.is_silent      # each renewal begins the full wait anew
+        return Explanation(
+            name=name, uid=row.ref.record.uid if isinstance(row.ref, Found) else own.uid if own else "",
+            state=shown.state, reason=shown.reason, cell=cell, rule=TABLE[cell] if cell else None,
+            action=said(action) if action is not None else None,
+            why=action.why if action is not None else note.why if note is not None else "",
+            waits_for=waits_for, wait_s=None if renewed else wait_s,
+            then=self._then(row, wait_s) if shown.state is not JobState.STARTING or not renewed else None,
+            held_by=self._held_by(name, action),
+            attempt=own.attempt if own is not None and mine else 0,
+            host=own.host if own is not None and mine and own.state not in DEAD else "",
+            failures=_failures(row, own) if own is not None and mine else 0,
+            lease=lease, record=row.lease_of_owner,
+            hosts=self._hosts(row) if self._looks_for_a_place(action, note) else (),
+            remedies=self._remedies(name, shown, own, note, row.lease_of_owner), alarm=self._alarm(name),
+            last_exit=last_exit_of(own.history) if own is not None and mine else None,
+        )
+
+    def everything(self) -> list[Explanation]:
+        """Every registered or unreadable name, most urgent first."""
+        names = [name for name, row in self._view.rows.items() if row.is_listed]
+        return sorted((self.job(name) for name in names), key=urgency)
+
+    # -- what keeps it ---------------------------------------------------------------------------------------------
+
+    def _held_by(self, name: str, action: Action | None) -> str | None:
+        if self._view.distrust is not None:
+            return f"the registry is not trusted: {self._view.distrust}"
+        if self._view.paused:
+            return self._view.pause.sentence if self._view.pause is not None else "the cluster is paused"
+        if self._leader is None:
+            return "no supervisor leads at the moment" if self._view.members else "no supervisor is up"
+        if not may_start(self._view) and self._view.accepted is not None and name in self._notes:
+            return why_held(self._view.accepted.seen) if self._notes[name].pending else None
+        if action is not None and name not in self._real:
+            return "this epoch is not yet recorded in the store: nothing is started or cleaned before"
+        return None
+
+    def _then(self, row: Row, wait_s: float | None) -> str | None:
+        """What the plan says of the same records when the wait is over."""
+        if wait_s is None:
+            return None
+        later_s = self._now_s + wait_s + 0.001
+        if row.lease is not None:
+            row = replace(row, lease=replace(row.lease, read_sent_s=later_s))
+        decision = decide(row, self._view.members, later_s, self._policy.claim_timeout_s, self._view.accepted_zxid)
+        step = decision.action or decision.candidate
+        return None if step is None else said(step)
+
+    # -- where it could run ----------------------------------------------------------------------------------------
+
+    def _looks_for_a_place(self, action: Action | None, note: Note | None) -> bool:
+        return isinstance(action, Assign) or (note is not None and note.pending)
+
+    def _hosts(self, row: Row) -> tuple[Host, ...]:
+        assert isinstance(row.ref, Found) and isinstance(row.own, Found)
+        memory, loads = next_memory(row.ref.record, row.own.record).whole, loads_of(self._view.rows.values(), self._now_s)
+        hosts = []
+        for member in sorted(self._view.members.values(), key=lambda member: member.id):
+            load = loads.get(member.id, Load())
+            hosts.append(Host(
+                member.id, load.drivers, member.drivers, max(0, member.memory - load.memory), load.starting,
+                member.starting, lacking(member, load, memory),
+            ))
+        return tuple(hosts)
+
+    def _remedies(
+        self, name: str, shown: Shown, own: Ownership | None, note: Note | None, lease: Lease | None,
+    ) -> tuple[Remedy, ...]:
+        if note is not None and note.quarantined:
+            return remedies_of_quarantined(name, own)
+        full = note is not None and note.pending and bool(self._view.members) and may_start(self._view)
+        half = lease is not None and failed_query(lease) is not None
+        return remedies_of_state(
+            name, shown.state, paused=self._view.paused, alone=not self._view.members, full=full, half=half,
+        )
+
+    def _alarm(self, name: str) -> str | None:
+        return next((alarm for alarm in self.alarms if alarm.startswith(f"{name}: ")), None)
+
+
+def explain_ended(name: str, uid: str, result: Seen[Result], row: Row | None) -> Explanation:
+    """Of a name without a reference: what became of its newest uid, and what it takes to run again."""
+    cell = cell_of(row) if row is not None else None
+    own = row.own.record if row is not None and isinstance(row.own, Found) else None
+    rule = TABLE[cell] if cell is not None else None
+    if not isinstance(result, Found):
+        why = result.reason if result is not None else "its result is gone"
+        shown = Shown(JobState.QUARANTINED, f"its result is unreadable: {why}")
+        return Explanation(name, uid, shown.state, shown.reason, cell, rule, remedies=remedies_of_quarantined(name, None))
+    shown = state_of_ended(result.record)
+    dead = own is None or own.state in DEAD or own.uid != uid
+    terms = result.record.terms
+    return Explanation(
+        name, uid, shown.state, shown.reason, cell, rule, attempt=result.record.attempt,
+        waits_for=None if dead or own is None else f"the exit of attempt {own.attempt}",
+        remedies=remedies_of_ended(name, shown.state, terms.checkpoint if terms else None),
+    )
+
+
+def urgency(explained: Explanation) -> tuple[int, str]:
+    """What a person should look at first comes first."""
+    rank = {
+        JobState.QUARANTINED: 0, JobState.FAILED: 1, JobState.BACKOFF: 4, JobState.PENDING: 5, JobState.STOPPING: 6,
+        JobState.STARTING: 7, JobState.SUSPENDED: 8, JobState.RUNNING: 9,
+    }.get(explained.state, 10)
+    if explained.alarm is not None:
+        rank = min(rank, 2)
+    if explained.lease is not None and explained.lease.is_silent and explained.state is JobState.RUNNING:
+        rank = min(rank, 3)
+    return rank, explained.name
+
+
+def said(step: Action | Candidate) -> str:
+    """A step of the leader as one phrase."""
+    match step:
+        case Assign():
+            return f"assign attempt {next_attempt(step.ref.record, step.own.record)} to {step.host.id}"
+        case Candidate():
+            return f"assign attempt {next_attempt(step.ref.record, step.own.record)}"
+        case Unassign():
+            return f"take attempt {step.own.record.attempt} back from {step.own.record.supervisor}"
+        case Drain():
+            return f"stop attempt {step.own.record.attempt} in order"
+        case Revoke():
+            return f"revoke attempt {step.own.record.attempt}"
+        case Bury():
+            return f"record attempt {step.own.record.attempt} as lost"
+        case Conclude():
+            return f"conclude it as {step.outcome.value}"
+        case SuspendExhausted():
+            return "suspend it"
+        case CleanUp():
+            return f"clean up what {step.leftover.result.record.uid} left behind"
+
+
+def _shown(row: Row, note: Note | None) -> Shown:
+    if row.flaws:
+        return Shown(JobState.QUARANTINED, "; ".join(row.flaws))
+    if note is not None and note.quarantined:
+        return Shown(JobState.QUARANTINED, note.why)
+    shown = state_of(row.ref, row.own, row.lease.seen if row.lease is not None else None)
+    waits = note is not None and note.wait_s is not None
+    if shown.state is JobState.BACKOFF and not waits:
+        own = row.own.record.reason if isinstance(row.own, Found) else ""
+        return Shown(JobState.PENDING, f"to be started again: {own}")
+    return shown
+
+
+def _waits_for(
+    own: Ownership | None, shown: Shown, note: Note | None, lease: LeaseLook | None, start_timeout_s: float,
+) -> str | None:
+    if note is None:
+        return None
+    if note.quarantined or shown.state is JobState.SUSPENDED:
+        return "you"
+    if note.pending:
+        return PLACE
+    if own is None:
+        return None
+    if own.state is OwnState.EXITED and note.wait_s is not None:
+        return "its back-off"
+    if own.state is OwnState.ASSIGNED:
+        return f"its shim on {own.host or own.supervisor} to claim it"
+    if own.state in (OwnState.DRAINING, OwnState.REVOKED):
+        return f"the exit of attempt {own.attempt}, or the full wait"
+    if own.state is OwnState.CLAIMED and lease is not None and lease.is_silent:
+        return "a renewal of its lease, or the full wait"
+    if own.state is OwnState.CLAIMED and shown.state is JobState.STARTING:
+        return f"its first batch (start_timeout: {start_timeout_s:g}s)"
+    return None
+
+
+def _is_left_alone(row: Row) -> bool:
+    """No cell of the table applies: ``decide`` leaves such a name alone before it looks one up."""
+    return bool(row.flaws) or isinstance(row.ref, Unreadable) or row.is_torn
+
+
+def _lease_look(row: Row) -> LeaseLook | None:
+    """Of an attempt that may be alive."""
+    if row.lease is None or not isinstance(row.own, Found):
+        return None
+    if row.own.record.state not in LEASED:
+        return None
+    record = row.lease_of_owner
+    return LeaseLook(record.lease_s if record else None, max(0.0, row.lease.silent_s), wait_of_s(row))
+
+
+def _failures(row: Row, own: Ownership) -> int:
+    if own.state is OwnState.EXITED and isinstance(row.ref, Found) and own.cause is not Cause.STOPPED:
+        return account_of(row.ref.record, own).failures
+    return own.failures
+

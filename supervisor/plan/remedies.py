@@ -1,0 +1,69 @@
+"""What a person can do about a job that does not run: the command to type, and what it does. Pure.
+
+Used by ``plan.explain``. A remedy is for a person: nothing of it is ever carried out by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from supervisor.model.records import Cause, Ownership, OwnState
+from supervisor.model.state import JobState
+
+PROGRAM = "spark-supervisor"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """``command``: to be typed as it stands, or None where there is none; ``note``: when, or what it does."""
+
+    command: str | None
+    note: str
+
+
+def remedies_of_quarantined(name: str, own: Ownership | None) -> tuple[Remedy, ...]:
+    """``own``: None if it can't be read."""
+    anew = Remedy(f"{PROGRAM} cancel {name}", "then submit its spec again; its checkpoint is kept")
+    if own is None or own.state is not OwnState.EXITED or not own.permanent:
+        return (anew,)
+    where = f" on {own.host}" if own.host and own.cause is not Cause.BAD_ARTIFACT else ""
+    resume = Remedy(f"{PROGRAM} resume {name}", f"after mending{where} what the reason names")
+    if own.cause is Cause.BAD_ARTIFACT:
+        return (resume, Remedy(anew.command, "if its spec or files are damaged in the store: then submit it again"))
+    return (resume,)
+
+
+def remedies_of_state(
+    name: str, state: JobState, *, paused: bool, alone: bool, full: bool, half: bool = False,
+) -> tuple[Remedy, ...]:
+    """``alone``: no supervisor is up. ``full``: none of them has room for it. ``half``: a query of it has failed."""
+    logs = Remedy(f"{PROGRAM} logs {name}", "shows what its driver wrote")
+    if state is JobState.SUSPENDED:
+        return (Remedy(f"{PROGRAM} resume {name}", "runs it again, from its checkpoint"),)
+    if state is JobState.RUNNING and half:
+        return (Remedy(f"{PROGRAM} restart {name}", "starts all its queries again, from their checkpoints"), logs)
+    if state in (JobState.RUNNING, JobState.STOPPING):
+        return ()
+    if paused:
+        return (Remedy(f"{PROGRAM} unpause", "lets the leader act again"),)
+    if alone:
+        return (Remedy(f"{PROGRAM} run", "on a host of this cluster: starts a supervisor"),)
+    if full:
+        return (Remedy(None, "make room: suspend or cancel another job, raise supervisor.capacity, or add a supervisor"),)
+    if state is JobState.BACKOFF:
+        return (Remedy(f"{PROGRAM} restart {name}", "starts it now, and forgets its failures"), logs)
+    if state is JobState.STARTING:
+        return (logs,)
+    return ()
+
+
+def remedies_of_ended(name: str, state: JobState, checkpoint: str | None) -> tuple[Remedy, ...]:
+    """What it takes to run again."""
+    place = f", and goes on from {checkpoint}" if checkpoint else ""
+    if state is JobState.FAILED:
+        return (
+            Remedy(f"{PROGRAM} resume {name}", f"registers it again without failures{place}"),
+            Remedy(f"{PROGRAM} logs {name}", "shows what its driver wrote"),
+        )
+    return (Remedy(f"{PROGRAM} submit SPEC.yaml", f"submits it anew{place}"),)
+

@@ -1,0 +1,47 @@
+"""The multis of an operator's commands about the whole cluster: pause, unpause, switchover. Pure builders.
+
+``registry.operating`` reads, builds with these, commits and settles. They need no leader. What they ring the doorbell
+with is no job's name (a name has no colon): whoever rereads it finds nothing, also a leader of an older version.
+"""
+
+from __future__ import annotations
+
+from supervisor.model.records import Handover, Pause
+from supervisor.model.seen import Found, Seen
+from supervisor.model.transaction import Check, Create, Delete, Op, SetData, Transaction
+from supervisor.registry.attempt_writes import ring
+from supervisor.registry.codec import encode
+from supervisor.registry.layout import Layout
+
+PAUSED_BELL, SWITCHOVER_BELL = ":pause", ":switchover"
+
+
+def pause(layout: Layout, record: Pause) -> Transaction:
+    """Fails on /pause if it is there already. From its commit on no write of a leader and no claim can commit."""
+    return Transaction("pause", record.op, (Create(layout.pause, encode(record)), ring(layout, PAUSED_BELL)))
+
+
+def unpause(layout: Layout, found: Seen[Pause], op_id: str) -> Transaction:
+    """Removes the very pause that was read, readable or not."""
+    assert found is not None
+    return Transaction("unpause", op_id, (Delete(layout.pause, found.version), ring(layout, PAUSED_BELL)))
+
+
+def switchover(layout: Layout, record: Handover, epoch_version: int, before: Seen[Handover]) -> Transaction:
+    """Ask for a hand-over of the term that /epoch names. Guarded by it: void if somebody was elected since.
+
+    ``before``: an older wish that nobody has taken away, to be written over.
+    """
+    data = encode(record)
+    path = layout.switchover
+    put: Op = Create(path, data) if before is None else SetData(path, data, before.version)
+    return Transaction(
+        "switchover", record.op, (Check(layout.epoch, epoch_version), put, ring(layout, SWITCHOVER_BELL)),
+    )
+
+
+def switched_over(layout: Layout, found: Found[Handover], fence_version: int, op_id: str) -> Transaction:
+    """By the leader of a later epoch, after its first pass: the hand-over is done. Also while the cluster is paused."""
+    return Transaction("switched_over", op_id, (
+        Check(layout.epoch, fence_version), Delete(layout.switchover, found.version),
+    ))

@@ -1,0 +1,31 @@
+"""The shim's log: one JSON object per line in shim.log, like those of the supervisor, so that a uid can be followed.
+
+Used by shim and twin. Not ``supervisor.logs``: structlog would cost every job some megabytes. What is said, and with which
+fields, stands in ``supervisor.logs.events``. A line that cannot be written (a full disk) is lost, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from supervisor.clock import wall_iso
+
+
+class ShimLog:
+    """``key``: ``<uid>.<attempt>``. ``job``: empty while it is not known (the twin is forked first)."""
+
+    def __init__(self, key: str, job: str = "") -> None:
+        uid, _, attempt = key.rpartition(".")
+        about = {"job": job} if job else {}
+        self._about = {**about, "uid": uid, "attempt": int(attempt) if attempt.isdigit() else attempt}
+
+    def say(self, event: str, level: str = "info", **fields: Any) -> None:
+        """One line. Never raises."""
+        head = {"timestamp": wall_iso(), "level": level, "event": event}
+        line = {**head, **self._about, **fields, "logger": "supervisor.shim"}
+        try:
+            os.write(2, f"{json.dumps(line, default=repr)}\n".encode())
+        except OSError:
+            pass

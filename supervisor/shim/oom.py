@@ -1,0 +1,73 @@
+"""Has the kernel killed for lack of memory while the driver ran? Read before exec, and again when the driver has ended.
+
+Three places tell it, the finest that is there decides: ``memory.events`` of the attempt's own cgroup v2 (or of the nearest
+group above that has the memory controller), ``memory.oom_control`` of the cgroup v1 that shim and driver are in, else
+/proc/vmstat for the whole host. The counters of a group count its members whoever was short, the group or the host.
+Called by ``runner``. Never decides what the death means: that is ``model.exits``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from supervisor.clients.containment import find_own_cgroup, find_own_memory_cgroup
+from supervisor.model.out_of_memory import Oom
+
+VMSTAT = "/proc/vmstat"
+
+
+class Counter(NamedTuple):
+    """``file`` has a line ``oom_kill N``. ``tells``: whom a higher N means."""
+
+    file: str
+    tells: Oom
+
+
+class OomWatch:
+    """``cgroup``: of the attempt (v2), or None. Counts from its making on."""
+
+    def __init__(self, cgroup: str | None, counters: tuple[Counter, ...] | None = None) -> None:
+        found = counters if counters is not None else find_counters(cgroup)
+        self._before = [(counter, before) for counter in found if (before := read(counter.file)) is not None][:1]
+
+    def seen(self) -> Oom | None:
+        """Whom the kernel has killed since; None: it does not say."""
+        for counter, before in self._before:
+            after = read(counter.file)
+            if after is not None:
+                return counter.tells if after > before else Oom.NOBODY
+        return None
+
+
+def find_counters(cgroup: str | None) -> tuple[Counter, ...]:
+    """The finest first."""
+    found: list[Counter] = []
+    if cgroup is not None and os.path.exists(f"{cgroup}/memory.events"):
+        found.append(Counter(f"{cgroup}/memory.events", Oom.TREE))
+    shared = _with_memory(cgroup or find_own_cgroup() or "")
+    if shared is not None:
+        found.append(Counter(shared, Oom.GROUP))
+    v1 = find_own_memory_cgroup()
+    if v1 is not None:
+        found.append(Counter(f"{v1}/memory.oom_control", Oom.GROUP))
+    return (*found, Counter(VMSTAT, Oom.HOST))
+
+
+def _with_memory(group: str) -> str | None:
+    """Events of the nearest group above that has the memory controller: to it the memory of its members is charged."""
+    while group and os.path.exists(f"{group}/cgroup.procs"):
+        for name in ("memory.events.local", "memory.events"):
+            if os.path.exists(f"{group}/{name}"):
+                return f"{group}/{name}"
+        group = os.path.dirname(group)
+    return None
+
+
+def read(file: str) -> int | None:
+    """The number of ``oom_kill`` in ``file``; None: there is no such file or line."""
+    try:
+        with open(file, "rb") as lines:
+            return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), None)
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,124 @@
+"""The queries of one application: what each has said last, and does one of them hang? Pure; for ``health`` and ``machine``.
+
+What proves that a query lives: its start, a committed batch, an idle event (it has caught up), and, since nothing is said
+during a batch, the answer to a look that the shim asks for when a query has been silent for a quarter of
+``stall_timeout``: it waits for its next trigger, or Spark runs tasks for it, or its jobs have moved since the last look.
+So a long batch is no stall while Spark works on it. Code of the application's own that runs on the driver between two
+Spark jobs (a ``foreachBatch`` that calls somebody else) looks like one that hangs: ``stall_timeout`` must be longer.
+
+A query that has ended is not judged, however it ended; when all have, the application counts as silent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.model.records import Progress, QueryProgress, QueryState, clip
+from supervisor.registry.codec import encode
+from supervisor.shim.state import Life, QueryLife, Reported
+
+TRACKED = 32
+SHOWN = 8
+SHOWN_MAX_BYTES = 2200
+"""Of the lease record: the rest of it stays below 1,800 bytes."""
+
+LOOK_AFTER = 1 / 4
+LOOK_EVERY = 1 / 6
+_NAME_MAX_BYTES = 64
+_ERROR_MAX_BYTES = 160
+
+SIGNS = frozenset({"query", "progress", "idle", "working", "terminated"})
+
+
+def after_report(life: Life, report: Reported, now_s: float) -> Life:
+    """``life`` with what the report says of its query. One that names none is about all that live, or about the only one."""
+    if report.event not in SIGNS:
+        return life
+    key = report.id or report.query
+    if not key and life.queries:
+        keys = {query.id for query in life.queries if not query.ended} or {life.queries[-1].id}
+    else:
+        keys = {key}
+        if key not in {query.id for query in life.queries}:
+            life = _with_room(life, report)
+            if len(life.queries) < TRACKED:
+                life = replace(life, queries=(*life.queries, QueryLife(key, report.query, now_s)))
+    changed = (_told(query, report, now_s) if query.id in keys else query for query in life.queries)
+    return replace(life, queries=tuple(changed))
+
+
+def _with_room(life: Life, report: Reported) -> Life:
+    """An application may start a query of a new id again and again: the oldest that has ended is forgotten, and counted.
+
+    While all that are tracked live, a further one is counted by its start, once, not by each of its words.
+    """
+    if len(life.queries) < TRACKED:
+        return life
+    ended = next((query for query in life.queries if query.ended), None)
+    if ended is None:
+        return replace(life, more_queries=life.more_queries + 1) if report.event == "query" else life
+    return replace(life, more_queries=life.more_queries + 1, queries=tuple(q for q in life.queries if q is not ended))
+
+
+def _told(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
+    query = replace(query, name=report.query or query.name, last_s=now_s, at=report.at or query.at)
+    match report.event:
+        case "query":  # it may be one that had ended: the same checkpoint, started again
+            return replace(query, ended=False, idle=False, error="")
+        case "progress":
+            return replace(query, ended=False, idle=False, progress=report.progress or query.progress)
+        case "terminated":
+            return replace(query, ended=True, idle=False, error=report.error)
+        case _:
+            return replace(query, ended=False, idle=report.event == "idle")
+
+
+def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
+    """Why the application counts as stalled, or None."""
+    for query in life.queries:
+        if not query.ended and now_s - query.last_s >= stall_timeout_s:
+            which = f"query {query.name or query.id}: " if query.name or query.id else ""
+            return f"{which}no progress, no idle event and no task of Spark's for {stall_timeout_s:g} s"
+    if life.queries and all(query.ended and now_s - query.last_s >= stall_timeout_s for query in life.queries):
+        return f"all its queries have ended, and it has started none for {stall_timeout_s:g} s"
+    return None
+
+
+def is_to_be_looked_at(life: Life, stall_timeout_s: float, now_s: float) -> bool:
+    """Has any query been silent for so long that somebody must look what it does?"""
+    return any(not query.ended and now_s - query.last_s >= stall_timeout_s * LOOK_AFTER for query in life.queries)
+
+
+def shown(life: Life, stall_timeout_s: float, now_s: float) -> tuple[tuple[QueryProgress, ...], int]:
+    """The queries for the lease record, and how many more there are. At most 8, and never too large for the record."""
+    def urgency(query: QueryLife) -> int:
+        return list(QueryState).index(_state(query, stall_timeout_s, now_s))
+
+    records: list[QueryProgress] = []
+    left_bytes = SHOWN_MAX_BYTES
+    for query in sorted(life.queries, key=urgency)[:SHOWN]:
+        record = _record(query, _state(query, stall_timeout_s, now_s))
+        left_bytes -= len(encode(record)) + 1
+        if left_bytes < 0:
+            break
+        records.append(record)
+    order = [query.id for query in life.queries]
+    records.sort(key=lambda record: order.index(record.id or ""))
+    return tuple(records), life.more_queries + len(life.queries) - len(records)
+
+
+def _state(query: QueryLife, stall_timeout_s: float, now_s: float) -> QueryState:
+    if query.ended:
+        return QueryState.FAILED if query.error else QueryState.TERMINATED
+    if now_s - query.last_s >= stall_timeout_s:
+        return QueryState.STALLED
+    return QueryState.IDLE if query.idle else QueryState.ACTIVE
+
+
+def _record(query: QueryLife, state: QueryState) -> QueryProgress:
+    progress = query.progress or Progress()
+    return QueryProgress(
+        clip(query.name, _NAME_MAX_BYTES) or None, query.id or None, state, progress.batch_id, progress.input_rows_per_s,
+        progress.processed_rows_per_s, progress.batch_ms, progress.lag, query.at or None,
+        clip(query.error, _ERROR_MAX_BYTES) or None,
+    )

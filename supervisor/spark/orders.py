@@ -1,0 +1,338 @@
+"""What the shim asks of a running PySpark driver: to stop at a batch boundary, and whether a silent query is at work.
+
+Loaded by ``bootstrap`` when the application has its first SparkSession, under whatever Python that runs (3.9 and later);
+standard library only. One thread waits on a datagram socket in the run directory: nothing is polled while nothing is
+asked. It is unknown to ``threading`` (an application may join all threads that it finds), forked children close the
+socket, and no error of ours reaches the application.
+
+How a query is stopped between two batches: Spark's own ``stop()`` interrupts the batch that runs, and between the event
+of one batch and the call the next one has begun. So the engine's state is set to what ``stop()`` sets it to, without the
+interrupt, at a moment when the engine looks at it only after the commit: while the batch is handed to the sink. The
+engine's progress lock, which it needs for each commit and each new batch, holds it there while we look; the lock is fair,
+so that we get it right before a batch goes to the sink, or right after. Where the
+engine is not as we know it (another Spark), the listener's next committed batch is followed by ``stop()``: then the batch
+that has begun meanwhile is replayed with the same offsets at the next start, as after SIGTERM.
+"""
+
+from __future__ import annotations
+
+import _thread
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ORDERS = "orders"
+ORDER_MAX_BYTES = 1024
+PAUSE_S = 0.02
+LOCK_WAIT_S = 1
+HOLD_S = 2.0
+HELD_PAUSE_S = 0.005
+NO_DATA = "Waiting for data to arrive"
+WAITING = ("Waiting for next trigger", NO_DATA)
+
+# Methods of the engine's thread, stable from Spark 3.0 to 4.3.
+_IN_TRIGGER = re.compile(
+    r"MicroBatchExecution\.(\$anonfun\$)?(executeOneBatch|runActivatedStream\$|constructNextBatch|runBatch)"
+)
+_IN_BATCH = re.compile(r"MicroBatchExecution\.(\$anonfun\$)?runBatch")
+_IN_SINK = "execution.SQLExecution$"
+
+
+class Orders:
+    """``sessions``: those that the application uses, as they become known. ``send``: one report, by name and values."""
+
+    def __init__(self, send: Callable[..., Any], sessions: Iterable[Any]) -> None:
+        self.stopping = False
+        self._send = send
+        self._sessions = sessions
+        self._socket: socket.socket | None = None
+        self._starting = 0
+        self._counting = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread = 0
+        self._seen: dict[str, Any] = {}  # run id → what Spark was doing for it at the last look
+        self.committed: dict[str, int] = {}  # run id → batches that the listener saw committed
+        self.unsaid: dict[str, dict[str, Any]] = {}  # query id → its end, which the shim had no room to hear of
+
+    def listen(self, report_path: str) -> None:
+        """Bind beside the socket for reports, through /proc: its address holds 108 bytes only. Raises OSError."""
+        directory = os.open(Path(report_path).parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._socket.bind(f"/proc/self/fd/{directory}/{ORDERS}")
+        finally:
+            os.close(directory)
+        os.register_at_fork(after_in_child=self._socket.close)
+        _thread.start_new_thread(self._listen, (self._socket,))
+
+    def _listen(self, orders: socket.socket) -> None:
+        self._thread = threading.get_ident()
+        while True:
+            try:
+                body = json.loads(orders.recv(ORDER_MAX_BYTES))
+                if body["order"] == "stop" and not self.stopping:
+                    self.stop(float(body["within_s"]))
+                elif body["order"] == "look" and not self.stopping:
+                    self.look()
+            except OSError:
+                return
+            except Exception:  # noqa: BLE001 - the edge: an application must not notice; the shim goes on with SIGTERM
+                complain("an order was not carried out")
+                if self.stopping:
+                    self._send("stopping", queries=0)  # none that could be waited for
+            finally:
+                if self.stopping:
+                    self._stopped.set()
+
+    # -- for the application's threads ------------------------------------------------------------------------------
+
+    def start(self, start: Callable[[], Any]) -> Any:
+        """Start a query, unless the driver is being stopped: then the thread that wants to has come to its end."""
+        with self._counting:
+            self._starting += 1
+        try:
+            if self.stopping:
+                sys.exit(0)
+            return start()
+        finally:
+            with self._counting:
+                self._starting -= 1
+
+    def wait_stopped(self) -> None:
+        """The application ends, or stops its session: other queries may still be on the way to their boundary."""
+        if self.stopping and threading.get_ident() != self._thread:
+            self._stopped.wait()
+
+    # -- orders -----------------------------------------------------------------------------------------------------
+
+    def active(self) -> list[Any]:
+        """The active queries of all sessions, each once."""
+        queries = (query for session in list(self._sessions) for query in session.streams.active)
+        return list({str(query.runId): query for query in queries}.values())
+
+    def look(self) -> None:
+        """Report each query that waits for its trigger, or for which Spark runs something.
+
+        And first those that ended unheard: they would be silent for ever, and cost the others their driver.
+        """
+        seen, queries = {}, self.active()
+        for query_id in list(self.unsaid):
+            ended = self.unsaid.pop(query_id)
+            if query_id not in {str(query.id) for query in queries}:  # else it was started again
+                self._send("terminated", **ended)
+        for query in queries:
+            run, status = str(query.runId), query.status
+            names = {"query": query.name or str(query.id), "id": str(query.id)}
+            if not status["isTriggerActive"]:
+                if status["message"] in WAITING:
+                    self._send("idle", **names)
+                continue
+            tasks, seen[run] = self._at_work(run)
+            if tasks or seen[run] != self._seen.get(run, seen[run]):
+                self._send("working", **names)
+        self._seen = seen
+
+    def _at_work(self, run: str) -> tuple[int, Any]:
+        """How many tasks run for the query, and what there is to compare with the next look."""
+        tracker = next(iter(self._sessions)).sparkContext.statusTracker()
+        jobs = sorted(tracker.getJobIdsForGroup(run))
+        active = sorted(set(jobs) & set(tracker.getActiveJobsIds()))
+        stages = {stage for job in active for stage in (tracker.getJobInfo(job) or _NO_JOB).stageIds}
+        infos = [tracker.getStageInfo(stage) for stage in sorted(stages & set(tracker.getActiveStageIds()))]
+        counts = [(i.stageId, i.numActiveTasks, i.numCompletedTasks, i.numFailedTasks) for i in infos if i is not None]
+        return sum(count[1] for count in counts), (jobs[-1:], active, counts)
+
+    def stop(self, within_s: float) -> None:
+        """Returns when no query is active any more, each at its batch boundary; the shim sees to it that this ends."""
+        self.stopping = True
+        self._send("heard")  # before anything is asked of a JVM that may be busy
+        before = dict(self.committed)
+        queries = self.active()
+        count = len(queries) + self._starting
+        self._send("stopping", queries=count)
+        if not count:
+            return
+        say(f"asked to stop within {within_s:g} s: {count} queries, each after the batch that it is in")
+        closing: dict[str, Closing] = {}
+        while queries or self._starting:
+            for query in queries:
+                run = str(query.runId)
+                if run not in closing:
+                    closing[run] = Closing(query, partial(self._has_committed, run, before.get(run, 0)))
+                    _thread.start_new_thread(closing[run].run, ())
+            time.sleep(PAUSE_S)
+            queries = self.active()
+        failed = [each.query for each in closing.values() if each.query.exception() is not None]
+        if failed:
+            say(f"{len(failed)} queries failed while they were to stop")
+        else:
+            self._send("stopped")
+            say("all queries have stopped at a batch boundary")
+
+    def _has_committed(self, run: str, before: int) -> bool:
+        return self.committed.get(run, 0) > before
+
+
+class Closing:
+    """One query on the way to its batch boundary, in a thread of its own.
+
+    ``committed``: did the listener see a batch since the request?
+    """
+
+    def __init__(self, query: Any, committed: Callable[[], bool]) -> None:
+        self.query = query
+        self._committed = committed
+        self._engine: Any = None
+
+    def run(self) -> None:
+        """Returns when the query has ended, or certainly will; on trouble the shim goes on with a signal."""
+        try:
+            self._engine = engine_of(self.query)
+        except Exception:  # noqa: BLE001 - another Spark than we know: the listener has to do
+            complain("the engine of a query is not known")
+        try:
+            while self.query.isActive and not self._step():
+                time.sleep(PAUSE_S)
+        except Exception:  # noqa: BLE001 - the edge: no error of ours reaches the application
+            if self.query.isActive:
+                complain("a query was not stopped")
+
+    def _step(self) -> bool:
+        if self._engine is not None:
+            return self._at_boundary()
+        if not self._committed() and self.query.status["isTriggerActive"]:
+            return False
+        self.query.stop()
+        return True
+
+    def _at_boundary(self) -> bool:
+        active = self._engine[2].get()
+        found = self._held(lambda: self._look(active))
+        if found == "asleep":  # between two batches, and it begins no other: this only wakes it
+            self.query.stop()
+        if found == "no data":
+            return self._held(lambda: self._look_again(active)) != "batch"
+        return found is not None
+
+    def _held(self, look: Callable[[], str | None]) -> str | None:
+        """What ``look`` finds within a second while the engine's lock is ours; None: nothing."""
+        lock, until = self._engine[1], time.monotonic() + HOLD_S
+        if not lock.tryLock(LOCK_WAIT_S, jvm().java.util.concurrent.TimeUnit.SECONDS):
+            return None
+        try:
+            found = look()
+            while found == "" and time.monotonic() < until:
+                time.sleep(HELD_PAUSE_S)
+                found = look()
+            return found or None
+        finally:
+            lock.unlock()
+
+    def _look(self, active: Any) -> str | None:
+        """Say "ended" where that cuts no batch. ``""``: not yet; None: not while we hold the lock."""
+        _, _, state, ended = self._engine
+        stack = self._stack()
+        if in_sink(stack):  # without our lock it can't commit, and it looks at the state only after that
+            state.set(ended)
+            return "sink"
+        if not in_trigger(stack):
+            state.set(ended)
+            if not in_trigger(self._stack()):
+                return "asleep"
+            state.set(active)  # it went on between the look and the word
+            return ""
+        if not waits_for_lock(stack):  # it is planning the batch, or has just committed one
+            return ""
+        if self.query.status["message"] != NO_DATA:
+            return None
+        state.set(ended)
+        return "no data"
+
+    def _look_again(self, active: Any) -> str | None:
+        """It was about to ask its sources when it was told to end, and they had nothing before: have they now?"""
+        stack = self._stack()
+        if in_sink(stack) or not in_trigger(stack) or not self.query.isActive:
+            return "none"
+        if not any(_IN_BATCH.search(method) for method in stack):
+            return ""
+        self._engine[2].set(active)  # at once: the batch would be given up before it goes to the sink
+        return "batch"
+
+    def _stack(self) -> list[str]:
+        """The methods that the engine's thread is in, the innermost first."""
+        java = jvm().java
+        holder, text = java.lang.Throwable(), java.io.StringWriter()
+        holder.setStackTrace(self._engine[0].queryExecutionThread().getStackTrace())
+        holder.printStackTrace(java.io.PrintWriter(text))
+        return re.findall(r"^\tat (?:[^(\n]*/)?([^/(\n]+)\(", str(text.toString()), re.MULTILINE)
+
+
+class _NoJob:
+    stageIds: tuple[int, ...] = ()
+
+
+_NO_JOB = _NoJob()
+
+
+def in_sink(stack: list[str]) -> bool:
+    """Is the batch being handed to the sink? ``stack``: methods, the innermost first."""
+    batch = next((n for n, method in enumerate(stack) if _IN_BATCH.search(method)), 0)
+    return any(_IN_SINK in method for method in stack[:batch])
+
+
+def in_trigger(stack: list[str]) -> bool:
+    """Is the thread in the middle of a trigger? Asleep for want of data it is not."""
+    if not any(_IN_TRIGGER.search(method) for method in stack):
+        return False
+    caller = next((method for method in stack if not method.startswith("java.lang.Thread.")), "")
+    return not (stack[0].startswith("java.lang.Thread.sleep") and "MicroBatchExecution" in caller)
+
+
+def waits_for_lock(stack: list[str]) -> bool:
+    """Is the thread about to begin the next batch, or to commit this one?"""
+    outer = next((n for n, method in enumerate(stack) if _IN_TRIGGER.search(method)), 0)
+    return any(".ReentrantLock" in method for method in stack[:outer])
+
+
+def engine_of(query: Any) -> tuple[Any, Any, Any, Any] | None:
+    """Execution, its progress lock, its state, and the state's value for "stopped"; None: only the listener will do.
+
+    A lock belongs to a thread of the JVM, so each thread here must have one of its own there (PySpark's default).
+    """
+    gateway = query._jsq._gateway_client
+    execution = query._jsq.streamingQuery()
+    if type(gateway).__name__ != "JavaClient" or "MicroBatch" not in execution.getClass().getName():
+        return None
+    lock, state = execution.awaitProgressLock(), execution.state()
+    now = state.get().getClass()
+    ended = now.getClassLoader().loadClass(re.sub(r"\w+\$$", "TERMINATED$", now.getName()))
+    return execution, lock, state, ended.getField("MODULE$").get(None)
+
+
+def jvm() -> Any:
+    from pyspark import SparkContext
+
+    context: Any = SparkContext._active_spark_context
+    return context._jvm
+
+
+def say(what: str) -> None:
+    """For the driver's log."""
+    try:
+        sys.stderr.write(f"spark-supervisor: {what}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+def complain(what: str) -> None:
+    say(f"{what}: " + traceback.format_exc(limit=-1).strip().replace("\n", " | "))

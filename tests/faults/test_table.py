@@ -1,0 +1,30 @@
+"""README.md's table says which test does what to which ensembles: it must be so."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import on_embedded
+
+ROW = re.compile(r"^\| (?P<what>.+?) \| `(?P<file>\w+)\.py::(?P<test>\w+)` \| (?P<where>.+?) \|$", re.MULTILINE)
+ROWS = [match.groupdict() for match in ROW.finditer((Path(__file__).with_name("README.md")).read_text())]
+ON_BOTH = {"ensemble", "fleet", "fragile", "behind_proxies", "stage"}
+"""Fixtures with both kinds of ensemble as parameters."""
+
+
+def test_the_table_is_there() -> None:
+    assert len(ROWS) > 35
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["test"])
+def test_a_line_is_true(row: dict[str, str]) -> None:
+    module = importlib.import_module(f"tests.faults.{row['file']}")
+    test = getattr(module, row["test"])
+    marks = [*getattr(test, "pytestmark", []), *getattr(module, "pytestmark", [])]
+    once = on_embedded.mark in marks or not ON_BOTH & set(inspect.signature(test).parameters)
+    assert row["where"].startswith("both") is not once

@@ -1,0 +1,272 @@
+"""What goes wrong around a command while it runs: ZooKeeper or the store down before, during and after the write, two at once,
+directories that cannot be used, a daemon that cannot start. Whatever it is: the exit code of CONTRACT, one sentence, and either
+exactly one job or none. What is wrong in a file or on the command line itself is in tests/unit/cli/test_bad_input.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.clients.sessions import KeptSession
+from supervisor.clients.zookeeper import Session, ZooClient, close_session
+from supervisor.wiring import commands
+from tests.faults.checker import Acknowledged
+from tests.testbed import requirements
+from tests.testbed.fleet_commands import FleetCommands, Said
+from tests.testbed.moto import MotoServer
+from tests.testbed.proxy import Action, Proxies, Proxy, http_request, zookeeper_request
+from tests.waiting import wait_until
+
+CALL = [sys.executable, "-c", "from supervisor.cli.main import main; main()"]
+
+
+class Desk(FleetCommands):
+    """A user's desk: a configuration, specs, and the command line in this process (``cli``) or as one of its own (``call``)."""
+
+    def __init__(self, directory: Path, hosts: str, root: str) -> None:
+        self.directory = directory
+        self.acknowledged: list[Acknowledged] = []
+        self.settings: dict[str, Any] = {
+            "cluster": "test", "zookeeper": {"hosts": hosts, "root": root, "session_timeout": "6s"},
+            "store": {"url": f"file://{directory}/store"},
+            "supervisor": {
+                "id": "host-a", "http": "127.0.0.1:0", "log_dir": f"{directory}/log", "runtime_dir": f"{directory}/run",
+            },
+        }
+
+    def user_config(self) -> Path:
+        path = self.directory / "supervisor.yaml"
+        path.write_text(yaml.safe_dump(self.settings))
+        return path
+
+    @contextmanager
+    def through(self, hosts: str) -> Iterator[None]:
+        """What is done inside goes by ``hosts``."""
+        before = self.settings["zookeeper"]["hosts"]
+        self.settings["zookeeper"]["hosts"] = hosts
+        try:
+            yield
+        finally:
+            self.settings["zookeeper"]["hosts"] = before
+
+    def call(self, *words: str, timeout_s: float = 90.0) -> Said:
+        environ = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_SUPERVISOR")}
+        ran = subprocess.run(
+            [*CALL, "--config", str(self.user_config()), *words], capture_output=True, text=True, check=False,
+            timeout=timeout_s, env=environ,
+        )
+        return Said(ran.returncode, ran.stdout, ran.stderr)
+
+    def put(self, name: str, **spec: Any) -> Said:
+        return self.cli("submit", str(self.spec_file(name, **spec)))
+
+    def jobs(self) -> list[str]:
+        return [row["name"] for row in self.rows()]
+
+
+def refused(said: Said, code: int, *says: str) -> None:
+    assert said.code == code and said.out == "", said
+    (line,) = said.err.strip().splitlines()
+    assert line.startswith("error: ") and "Traceback" not in line
+    for what in says:
+        assert what in line
+
+
+@pytest.fixture
+def desk(tmp_path: Path, embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> Desk:
+    return Desk(tmp_path, embedded_ensemble.hosts, zk_root)
+
+
+@pytest.fixture
+def proxies(embedded_ensemble: EmbeddedEnsemble) -> Iterator[Proxies]:
+    with Proxies(embedded_ensemble.hosts) as made:
+        yield made
+
+
+@pytest.fixture
+def s3(desk: Desk, moto_server: MotoServer, s3_bucket: str) -> Iterator[Proxy]:
+    """The desk's store is behind this."""
+    with Proxy(f"127.0.0.1:{moto_server.port}") as proxy:
+        desk.settings["store"] = {"url": f"s3://{s3_bucket}/p", "endpoint_url": f"http://{proxy.address}"}
+        yield proxy
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that give up sooner; how long they wait in truth is tested in test_commands.py."""
+
+    def keep(hosts: str, session_timeout_s: float) -> KeptSession[ZooClient]:
+        def end(old: Session) -> None:
+            close_session(hosts, old.id, old.password, 2.0)
+
+        return KeptSession(lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=2.0), end, connect_s=3.0, settle_s=3.0)
+
+    monkeypatch.setattr(commands, "keep_session", keep)
+    monkeypatch.setattr(commands, "COMMAND_STORE_DEADLINE_S", 3.0)
+
+
+@contextmanager
+def meanwhile(do: Callable[[], None]) -> Iterator[None]:
+    """``do`` on a thread of its own, beside a command that runs in this one."""
+    thread = threading.Thread(target=do)
+    thread.start()
+    yield
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+# -- two at once --------------------------------------------------------------------------------------------------
+
+
+def test_two_different_specs_of_one_name_at_once(desk: Desk) -> None:
+    """One is registered, the other is told so; what is registered is whole."""
+    one = desk.spec_file("a", args=["one"]).rename(desk.directory / "one.yaml")
+    (desk.directory / "a.py").write_bytes((desk.directory / "specs" / "a.py").read_bytes())
+    two = desk.directory / "two.yaml"
+    two.write_text(yaml.safe_dump({**yaml.safe_load(one.read_text()), "args": ["two"]}))
+    desk.user_config()
+    with ThreadPoolExecutor(2) as pool:
+        ran = list(pool.map(lambda spec: desk.call("submit", str(spec)), (one, two)))
+    assert sorted(said.code for said in ran) == [0, 4], ran
+    winner = next(word for word, said in zip(("one", "two"), ran, strict=True) if said.code == 0)
+    assert desk.jobs() == ["a"] and desk.show("a")["spec"]["args"] == [winner]
+
+
+# -- during the write: ZooKeeper ----------------------------------------------------------------------------------
+
+
+def test_an_unknown_outcome_is_6_and_says_how_to_find_out(desk: Desk, proxies: Proxies, impatient: None) -> None:
+    """The multi is on its way when all connections break for good: it may have been applied, and nobody can ask."""
+    assert desk.put("other").code == 0
+    traps = proxies.each(lambda p: p.on_request(zookeeper_request(f"{desk.settings['zookeeper']['root']}/doorbell"), Action.HOLD))
+
+    def break_off() -> None:
+        wait_until(lambda: any(trap.sprung for trap in traps), 60, "the multi on its way")
+        proxies.each(Proxy.refuse)
+
+    with desk.through(proxies.hosts), meanwhile(break_off):
+        said = desk.put("a")
+    refused(said, 6, "unknown", "show a")
+    assert desk.put("a").code == 0
+    assert sorted(desk.jobs()) == ["a", "other"]
+
+
+# -- during the write: the store ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", [Action.CUT_BEFORE, Action.CUT_AFTER])
+def test_a_put_whose_connection_breaks_is_one_blob_and_one_job(desk: Desk, s3: Proxy, moto_server: MotoServer, action: Action) -> None:
+    """botocore's own retry would take its own object for somebody else's."""
+    assert desk.put("other").code == 0
+    trap = s3.on_request(http_request("PUT", "/specs/a/"), action)
+    assert desk.put("a").code == 0
+    assert trap.sprung and sorted(desk.jobs()) == ["a", "other"]
+    bucket = desk.settings["store"]["url"].split("/")[2]
+    blobs = moto_server.client().list_objects_v2(Bucket=bucket, Prefix="p/specs/a/")["Contents"]
+    assert len(blobs) == 1
+
+
+def test_a_store_that_goes_away_at_the_put_leaves_no_job(desk: Desk, s3: Proxy, impatient: None) -> None:
+    assert desk.put("other").code == 0
+    trap = s3.on_request(http_request("PUT", "/specs/a/"), Action.CUT_BEFORE)
+
+    def go_away() -> None:
+        wait_until(lambda: trap.sprung, 60, "the put")
+        s3.refuse()
+
+    with meanwhile(go_away):
+        said = desk.put("a")
+    if said.code == 5:      # else the second attempt was quicker than we are, and it is a job like any other
+        refused(said, 5, "store")
+        assert desk.jobs() == ["other"]
+    s3.heal()
+    assert desk.put("a").code == 0
+    assert sorted(desk.jobs()) == ["a", "other"]
+
+
+# -- between store and ZooKeeper ----------------------------------------------------------------------------------
+
+
+def test_zookeeper_goes_away_after_the_blobs_were_stored(
+    desk: Desk, s3: Proxy, proxies: Proxies, impatient: None,
+) -> None:
+    """Blob before reference: what is left is an orphan that the sweeper takes, never a job without a spec."""
+    assert desk.put("other").code == 0
+    trap = s3.on_request(http_request("PUT", "/specs/a/"), Action.HOLD)
+
+    def go_away() -> None:
+        wait_until(lambda: trap.sprung, 60, "the put on its way")
+        proxies.each(Proxy.refuse)
+        s3.heal()
+
+    with desk.through(proxies.hosts), meanwhile(go_away):
+        said = desk.put("a")
+    refused(said, 5)
+    assert desk.jobs() == ["other"]
+    assert desk.put("a").code == 0
+    assert sorted(desk.jobs()) == ["a", "other"]
+
+
+# -- directories and files that cannot be used --------------------------------------------------------------------
+
+
+@contextmanager
+def read_only(place: Path) -> Iterator[None]:
+    """Root may write anywhere but here."""
+    place.mkdir(exist_ok=True)
+    requirements.need("mount")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=1m", "none", str(place)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.netns
+def test_a_read_only_store_and_read_only_directories_of_a_daemon(desk: Desk) -> None:
+    place = desk.directory / "mounted"
+    with read_only(place):
+        desk.settings["store"]["url"] = f"file://{place}/store"
+        refused(desk.put("a"), 5, str(place), "Read-only")
+        desk.settings["store"]["url"] = f"file://{desk.directory}/store"
+        for key in ("runtime_dir", "log_dir"):
+            before = desk.settings["supervisor"][key]
+            desk.settings["supervisor"][key] = f"{place}/below"
+            refused(desk.cli("run"), 2, f"supervisor.{key} {place}/below cannot be used (Read-only")
+            desk.settings["supervisor"][key] = before
+    assert desk.put("a").code == 0
+
+
+@pytest.mark.parametrize("key", ["runtime_dir", "log_dir"])
+@pytest.mark.parametrize("below", ["", "/below"])
+def test_a_file_where_a_directory_of_the_daemon_should_be(desk: Desk, key: str, below: str) -> None:
+    (desk.directory / "file").write_text("x")
+    desk.settings["supervisor"][key] = f"{desk.directory}/file{below}"
+    refused(desk.cli("run"), 2, f"supervisor.{key} {desk.directory}/file{below} cannot be used")
+
+
+def test_a_daemon_on_another_clusters_root_or_store_or_port(desk: Desk) -> None:
+    """It ends; it never waits for what will not come about by itself."""
+    assert desk.put("a").code == 0
+    desk.settings["cluster"] = "another"
+    said = desk.call("run")
+    assert said.code == 4 and "belongs to cluster test" in said.err.splitlines()[-1]
+    desk.settings["cluster"] = "test"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        desk.settings["supervisor"]["http"] = f"127.0.0.1:{server.getsockname()[1]}"
+        said = desk.call("run")
+    assert said.code == 1 and "supervisor.http" in said.err.splitlines()[-1]
+    assert json.loads(desk.ok("status", "-o", "json").out)["supervisors"] == []

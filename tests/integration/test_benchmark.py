@@ -1,0 +1,30 @@
+"""The benchmark command still runs, part by part, with numbers too small to mean anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supervisor.clients.ensemble import EmbeddedEnsemble
+from tests import benchmark
+from tests.testbed.fleet import Fleet
+
+FIGURES = [
+    "submit, beside the store's own", "cancel (median)", "submit of 30 specs in one call", "idle ZooKeeper operations, no job",
+    "idle ZooKeeper operations, 2 running jobs", "PSS of the leader", "PSS of shim + twin", "list of 30 jobs", "list of 300 jobs",
+    "successor has acted, 3 jobs", "successor has acted, 30 jobs", "jobs touched by it",
+]
+
+
+def test_every_figure_is_told(
+    embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On one fleet, in an order in which no part is in the way of the next."""
+    order = ["latency", "submit", "idle", "list", "takeover"]
+    assert sorted(order) == sorted(benchmark.PARTS)
+    with Fleet(embedded_ensemble, zk_root, tmp_path) as fleet:
+        for part in order:
+            benchmark.PARTS[part](fleet, benchmark.QUICK)
+    said = capsys.readouterr().out
+    assert [figure for figure in FIGURES if figure not in said] == []

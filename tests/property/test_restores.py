@@ -1,0 +1,206 @@
+"""Restores and acceptances in any order: what was lost is noticed, and an acceptance excuses nothing that came after it.
+
+The truth is a list of events that this test keeps; the judgement is that of the product: ``Trust`` with its file, the
+terms in the store, the election's and the acceptance's multis on an ensemble in memory that goes back to a snapshot.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from supervisor.coord.election import (
+    ACCEPTER,
+    Author,
+    Candidate,
+    Restored,
+    accept,
+    recent_terms,
+    sight,
+    take_leadership,
+)
+from supervisor.coord.trust import Evidence, Trust, doubt_of_epochs, record_epoch
+from supervisor.errors import Conflict
+from supervisor.model.records import Acceptance
+from supervisor.model.transaction import ANY_VERSION, Delete, SetData, Transaction
+from supervisor.registry import codec
+from tests.fakes.zookeeper import Saved
+from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs, founded
+
+SUPERVISORS = 2
+
+
+@dataclass(frozen=True)
+class Event:
+    """``kind``: change (of a job; it rings), term, acceptance. ``epoch``: of the latter two."""
+
+    number: int
+    kind: str
+    epoch: int = 0
+
+
+class World:
+    """One registry, its snapshots, the store, and supervisors that look now and then."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.zoo = founded()
+        self.zoo.put(PATHS.doorbell, b"")
+        self.store = MemoryEpochs()
+        self.history: tuple[Event, ...] = ()
+        self.saved: list[tuple[Saved, tuple[Event, ...]]] = [(self.zoo.snapshot(), ())]
+        self.recorded: set[Event] = set()
+        self.seen: list[tuple[Event, ...]] = [()] * SUPERVISORS
+        self.noted: list[set[Event]] = [set() for _ in range(SUPERVISORS)]
+        self.trusts = [self.trust(i) for i in range(SUPERVISORS)]
+        self.highest = 0
+        self.events = 0
+
+    def trust(self, i: int) -> Trust:
+        return Trust(self.directory / f"zxid{i}", CLUSTER.id)
+
+    def happens(self, kind: str, epoch: int = 0) -> Event:
+        self.events += 1
+        event = Event(self.events, kind, epoch)
+        self.history = (*self.history, event)
+        return event
+
+    # -- what may happen -------------------------------------------------------------------------------------------
+
+    def change(self, _: int) -> None:
+        self.zoo.client().commit(Transaction("change", "c", (SetData(PATHS.doorbell, b"job", ANY_VERSION),)))
+        self.happens("change")
+
+    def save(self, _: int) -> None:
+        self.saved.append((self.zoo.snapshot(), self.history))
+
+    def restore(self, n: int) -> None:
+        """``n``: which snapshot, and whether the zxid is lower or, with a new ZooKeeper epoch, higher than ever."""
+        saved, history = self.saved[n // 2 % len(self.saved)]
+        self.zoo.restore(saved, max(self.zoo.zxid, saved.zxid) + (1 << 32) if n % 2 else None)
+        self.history = history
+
+    def restart(self, n: int) -> None:
+        """What is on disk is what ``remember`` and a judgement put there; it is put there at least at a stop."""
+        i = n % SUPERVISORS
+        if self.trusts[i].reason is None:
+            self.trusts[i].remember(self.zoo.zxid if self.seen[i] == self.history else 0)
+        self.trusts[i] = self.trust(i)
+
+    def look(self, n: int) -> str | None:
+        """A supervisor looks, and is held to what it must find."""
+        i = n % SUPERVISORS
+        before = set(self.seen[i])
+        reason = self.trusts[i].judge(codec, PATHS, self.evidence())
+        acceptances = {event for event in self.history if event.kind == "acceptance"}
+        unnoted = {event for event in acceptances if event not in self.noted[i]}
+        lost = {event for event in before - set(self.history) if event.kind in ("change", "acceptance")}
+        newest = max((event.epoch for event in self.noted[i]), default=0)
+        if lost and not any(event.epoch > newest for event in unnoted):
+            assert reason, f"{i} had seen {lost}, which this registry has lost"
+        if reason is None:
+            self.seen[i] = self.history
+            self.noted[i] |= acceptances
+            self.trusts[i].remember(self.zoo.client().last_zxid or self.zoo.zxid)
+        return reason
+
+    def lead(self, n: int) -> None:
+        """A supervisor looks, is elected and records its term, as far as it may. ``n`` above 5: on a new host."""
+        i = n % SUPERVISORS
+        distrust = self.look(n) if n < 6 else None
+        client = self.zoo.client()
+        leader, epoch = client.read_many((PATHS.leader, PATHS.epoch)).nodes
+        assert epoch is not None
+        seen = sight(PATHS, codec, leader, epoch)
+        number = max(self.highest if n % 3 else 0, seen.epoch.epoch) + 1      # a process that was there remembers more
+        me = Candidate(f"s{i}", "a")
+        if leader is not None:
+            client.commit(Transaction("gone", "g", (Delete(PATHS.leader, ANY_VERSION),)))
+        self.zoo.client().commit(take_leadership(
+            PATHS, codec, me, epoch=number, op_id=f"op{self.events}", seen=seen.epoch, version=epoch.stat.version,
+            distrust=distrust,
+        ))
+        recent = {**recent_terms(seen.epoch), number: Author(me.supervisor, f"op{self.events}")}
+        event = self.happens("term", number)
+        self.highest = max(self.highest, number)
+        if distrust is not None:
+            return
+        lost = {term for term in self.recorded if term not in self.history}
+        newest = max((e.epoch for e in self.history if e.kind == "acceptance"), default=0)
+        reason = record_epoch(self.store, number, recent)
+        if any(term.epoch > newest for term in lost):
+            assert reason, f"term {number} leads although the registry has lost {lost}"
+        if reason is None:
+            self.recorded.add(event)
+
+    def accept(self, n: int) -> None:
+        """The command; ``n`` odd: it dies between the mark and the multi."""
+        client = self.zoo.client()
+        cluster, epoch, accepted, leader = client.read_many((PATHS.cluster, PATHS.epoch, PATHS.accepted, PATHS.leader)).nodes
+        assert cluster is not None and epoch is not None
+        seen = sight(PATHS, codec, leader, epoch)
+        number = max(seen.epoch.epoch, self.store.newest_epoch_above(0) or 0) + 1
+        acceptance = Acceptance(f"a{self.events}.{number}", number, "me", "t", 32.0)
+        try:
+            self.store.record_epoch(number, ACCEPTER, acceptance.id)
+        except Conflict as error:
+            raise AssertionError("nobody else writes marks here") from error
+        if n % 4 == 1:
+            return
+        client.commit(accept(PATHS, codec, Restored(cluster, seen.epoch, epoch.stat.version, accepted), acceptance))
+        self.happens("acceptance", number)
+        for i in range(SUPERVISORS):      # whatever was before, all trust it now, and a term can be recorded
+            assert self.trusts[i].doubt(codec, PATHS, self.evidence()) is None or self.trusts[i].judge(
+                codec, PATHS, self.evidence()
+            ) is None
+            assert self.look(i) is None
+        node = self.zoo.client().read(PATHS.epoch)
+        assert node is not None
+        now = sight(PATHS, codec, None, node)
+        assert doubt_of_epochs(self.store, now.epoch.epoch, recent_terms(now.epoch)) is None
+
+    def evidence(self) -> Evidence:
+        client = self.zoo.client()
+        cluster, accepted, doorbell = client.read_many((PATHS.cluster, PATHS.accepted, PATHS.doorbell)).nodes
+        return Evidence(cluster, accepted, doorbell, self.zoo.zxid)
+
+
+STEPS: tuple[Callable[[World, int], object], ...] = (
+    World.change, World.change, World.look, World.look, World.lead, World.save, World.restore, World.accept, World.restart,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 11)), max_size=25))
+@example([(World.lead, 1), (World.restore, 1), (World.lead, 7)])      # caught up with by number
+def test_what_was_lost_is_noticed_and_an_acceptance_counts_once(
+    steps: list[tuple[Callable[[World, int], object], int]],
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        world = World(Path(directory))
+        for step, n in steps:
+            step(world, n)
+
+
+def test_the_same_snapshot_restored_twice_is_accepted_twice(tmp_path: Path) -> None:
+    """To a state before the acceptance, and to one after it; each time by whoever was there and by a new host."""
+    world = World(tmp_path)
+    for step, n in ((World.lead, 1), (World.save, 0), (World.change, 0), (World.look, 0), (World.look, 1), (World.lead, 1)):
+        step(world, n)
+    for snapshot in (1, 1, 2):
+        world.restore(2 * snapshot + 1)
+        assert world.look(0) and world.look(1)
+        world.accept(0)
+        assert world.look(0) is None and world.look(1) is None
+        if snapshot == 1:
+            world.lead(1)
+            world.save(0)
+            world.change(0)
+            world.look(0)
+            world.look(1)
+            world.lead(1)

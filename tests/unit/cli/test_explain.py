@@ -1,0 +1,287 @@
+"""``explain``: what the plan says of a fixed view, as text (a golden file) and as a document; its exit codes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from supervisor.cli.explain import _brief, document_of, lines_of
+from supervisor.model.actions import Assign, Drain
+from supervisor.model.records import (
+    Acceptance,
+    Cause,
+    Cleanliness,
+    Desired,
+    LeaderHint,
+    Member,
+    Outcome,
+    OwnState,
+    Phase,
+    Progress,
+    QueryProgress,
+    QueryState,
+    Result,
+    noted,
+)
+from supervisor.model.restart import RestartPolicy
+from supervisor.model.seen import Found, Unreadable
+from supervisor.model.view import AcceptanceSight, View
+from supervisor.observe.listing import seconds_of
+from supervisor.plan.decide import cell_of
+from supervisor.plan.explain import Explainer, Explanation, explain_ended
+from supervisor.plan.make import Policy, make_plan
+from supervisor.plan.table import TABLE
+from tests.fakes.offices import AT, Bench
+from tests.unit.cli.conftest import Terminal
+from tests.unit.plan.rows import HOST, NOW_S, exited, job, lease, own, row, view
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "documents" / "explain.txt"
+WALL_S = (seconds_of(AT) or 0.0) + 5
+PROGRESS = Progress("counts", 41, 10.5, 20.25, 300.0, AT, 7.0)
+FULL = Member("s1", "host1", "boot", "", 100, 10, 2, "", "")
+ALL_TAKEN = row(name="other", ref=job("other"), own=own(OwnState.CLAIMED), lease=lease(1.0))
+KEYS = [
+    "name", "uid", "state", "reason", "fine", "attempt", "host", "failures", "last_batch_at", "lease", "owned", "wanted",
+    "rule", "action", "why", "held_by", "waits_for", "until", "then", "hosts", "alarm", "last_exit", "remedies",
+]
+CLUSTER_KEYS = ["leader", "epoch", "paused", "distrust", "alarms", "store_error"]
+"""Scripts rely on these: add keys freely, change none without saying so."""
+BACKOFF = RestartPolicy(jitter=0.0, initial_s=40.0)
+
+
+def of(one: View, leader: str | None = "s1") -> Explanation:
+    return Explainer(one, Policy(), NOW_S, leader).job("j")
+
+
+def silent(by_s: float, **parts: object) -> View:
+    return view(row(ref=job(), own=own(OwnState.CLAIMED), lease=lease(by_s), **parts))
+
+
+def ended(outcome: Outcome, checkpoint: str | None = "s3a://bkt/j") -> Found[Result]:
+    terms = job(checkpoint=checkpoint).record.terms
+    return Found(Result("j", "u1", outcome, Cleanliness.CLEAN, 1, None, terms, 2, 2, "why it ended", AT, AT, "op"), 0)
+
+
+ACCEPTED = AcceptanceSight(Found(Acceptance("a1", 9, "root@host1", AT, 32.06), 0), 100, NOW_S - 2)
+WAITING = row(ref=job(restart=BACKOFF), own=exited(), own_seen_s=NOW_S - 10)
+HALF = (QueryProgress("good", "i1", QueryState.ACTIVE), QueryProgress("bad", "i2", QueryState.FAILED, error="boom"))
+FAILED_BEFORE = row(
+    ref=job(), lease=lease(2.0),
+    own=own(OwnState.CLAIMED, failures=2, history=noted((), AT, "user_error", 1, "exit code 1: ValueError: x")),
+)
+PERMANENT = {"permanent": True, "host": "host1"}
+VIEWS: dict[str, View] = {
+    "healthy": view(row(ref=job(), own=own(OwnState.CLAIMED), lease=lease(2.0, progress=PROGRESS))),
+    "failed before, no batch yet": view(FAILED_BEFORE),
+    "half of it failed": view(row(ref=job(), own=own(OwnState.CLAIMED), lease=lease(2.0, progress=PROGRESS, queries=HALF))),
+    "starting": view(row(ref=job(), own=own(OwnState.CLAIMED), lease=lease(2.0, phase=Phase.SESSION))),
+    "silent": silent(20.0),
+    "silent for the full wait": silent(33.0),
+    "a new revision": view(row(ref=job(revision=2), own=own(OwnState.CLAIMED), lease=lease(2.0))),
+    "never placed": view(row(ref=job(), own=own(OwnState.VACANT))),
+    "no room": view(row(ref=job(), own=own(OwnState.VACANT)), ALL_TAKEN, members={"s1": FULL}),
+    "no starting slot": view(
+        row(ref=job(), own=own(OwnState.VACANT)), replace(ALL_TAKEN, lease=lease(1.0, phase=Phase.BEGUN)),
+        members={"s1": replace(HOST, starting=1)},
+    ),
+    "no supervisor": view(row(ref=job(), own=own(OwnState.VACANT)), members={}),
+    "paused": view(row(ref=job(), own=own(OwnState.VACANT)), paused=True),
+    "not trusted": view(row(ref=job(), own=own(OwnState.VACANT)), distrust="ZooKeeper was restored to an older state"),
+    "not recorded": view(row(ref=job(), own=own(OwnState.VACANT)), recorded=False),
+    "an accepted restore": view(row(ref=job(), own=own(OwnState.VACANT)), accepted=ACCEPTED),
+    "assigned": view(row(ref=job(), own=own(OwnState.ASSIGNED), own_seen_s=NOW_S - 20)),
+    "back-off": view(WAITING),
+    "back-off while paused": view(WAITING, paused=True),
+    "back-off over": view(replace(WAITING, own_seen_s=NOW_S - 41)),
+    "draining": view(row(ref=job(), own=own(OwnState.DRAINING), lease=lease(1.0))),
+    "suspended": view(row(ref=job(desired=Desired.SUSPENDED), own=own(OwnState.VACANT))),
+    "no Spark": view(row(ref=job(), own=exited(Cause.NO_SPARK, **PERMANENT))),
+    "damaged in the store": view(row(ref=job(), own=exited(Cause.BAD_ARTIFACT, **PERMANENT))),
+    "unreadable reference": view(row(ref=Unreadable("/jobs/j is no JSON", 1), own=own(OwnState.VACANT))),
+    "unreadable ownership": view(row(ref=job(), own=Unreadable("/own/j is no JSON", 1))),
+    "impossible": view(row(ref=job(), own=own(OwnState.CLAIMED, uid="u0"), lease=lease(2.0, uid="u0"))),
+}
+
+
+def test_the_text_is_the_golden_file() -> None:
+    """REGENERATE_GOLDEN=1 writes it anew; then read what changed."""
+    stories = {name: of(one) for name, one in VIEWS.items()}
+    stories["nobody leads"] = of(VIEWS["never placed"], leader=None)
+    for outcome in Outcome:
+        stories[outcome.value] = explain_ended("j", "u1", ended(outcome), None)
+    stories["unreadable result"] = explain_ended("j", "u1", Unreadable("/results/u1 is no JSON", 0), None)
+    draining = row(own=own(OwnState.DRAINING))
+    stories["cancelled, still stopping"] = explain_ended("j", "u1", ended(Outcome.CANCELLED), draining)
+    text = "\n".join(_told(name, explained) for name, explained in stories.items())
+    if os.environ.get("REGENERATE_GOLDEN"):
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text()
+
+
+def _told(name: str, explained: Explanation) -> str:
+    lines = (f"  {label:<13}{text}" if label else text for label, text in lines_of(explained, WALL_S))
+    return "\n".join([f"# {name}", *lines, ""])
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_it_says_what_the_plan_does(name: str) -> None:
+    """The action is the plan's own, and the rule is the cell of the table that decided it."""
+    one, explained = VIEWS[name], of(VIEWS[name])
+    planned = {action.name for action in make_plan(one, Policy(), NOW_S).actions}
+    assert (explained.action is not None and explained.held_by is None) == ("j" in planned)
+    if isinstance(one.rows["j"].ref, Unreadable):
+        assert explained.cell is explained.rule is None      # left alone before any cell is looked up
+    else:
+        assert explained.cell == cell_of(one.rows["j"]) and explained.rule is TABLE[cell_of(one.rows["j"])]
+    document = document_of(explained, WALL_S)
+    assert document["fine"] is (name == "healthy") and document["name"] == "j"
+
+
+def test_when_the_wait_is_over_the_plan_does_what_was_foretold() -> None:
+    explained = of(VIEWS["back-off"])
+    assert explained.wait_s == 30.0 and explained.then == "assign attempt 3"
+    later = make_plan(VIEWS["back-off"], Policy(), NOW_S + 30.0)
+    assert [type(action) for action in later.actions] == [Assign]
+    silence = of(VIEWS["silent"])
+    assert silence.lease is not None and silence.then == "revoke attempt 2"
+    assert silence.wait_s == pytest.approx(silence.lease.full_wait_s - 20.0)
+    assert [type(action) for action in make_plan(VIEWS["a new revision"], Policy(), NOW_S).actions] == [Drain]
+
+
+def test_the_most_urgent_comes_first() -> None:
+    def named(name: str, one: View) -> object:
+        return replace(one.rows["j"], name=name, ref=one.rows["j"].ref)
+
+    order = ["unreadable ownership", "impossible", "silent", "back-off", "never placed", "draining", "suspended", "healthy"]
+    rows = [named(f"{9 - n}", VIEWS[name]) for n, name in enumerate(order)]
+    found = Explainer(view(*rows), Policy(), NOW_S, "s1").everything()  # type: ignore[arg-type]
+    assert [one.name for one in found] == [f"{9 - n}" for n in range(len(order))]
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bench(terminal: Terminal) -> Iterator[Bench]:
+    terminal.submit("a")
+    terminal.bench.join("host-a")
+    terminal.bench.put(terminal.bench.layout.leader, LeaderHint("host-a", 7, "host-a:8780"))
+    yield terminal.bench
+
+
+def test_a_healthy_job_is_said_to_be(terminal: Terminal, bench: Bench) -> None:
+    bench.run("a", progress=PROGRESS)
+    ran = terminal.run("explain", "a")
+    assert ran.code == 0 and ran.out.startswith("a is running: running on host-a.example\n")
+    assert "last batch   41 of counts" in ran.out and "it runs as wanted" in ran.out and "host-a (epoch" in ran.out
+    assert "jobs:    1 run as wanted, 0 do not" in terminal.run("explain").out
+
+
+def test_what_only_seems_to_run_is_in_the_list_of_what_needs_a_look() -> None:
+    for seems in ("failed before, no batch yet", "half of it failed"):
+        explained = of(VIEWS[seems])
+        assert explained.state == "running" and not explained.is_fine
+        assert _brief(explained)[-1] == explained.reason
+    assert of(VIEWS["healthy"]).is_fine
+
+
+def test_the_table_says_why_there_is_no_place() -> None:
+    assert _brief(of(VIEWS["no room"]))[-1] == of(VIEWS["no room"]).why != of(VIEWS["no room"]).reason
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_documents(terminal: Terminal, bench: Bench, form: str) -> None:
+    import yaml
+
+    bench.exit("a", Cause.NO_SPARK, permanent=True)
+    one = yaml.safe_load(terminal.run("explain", "a", "-o", form).out)
+    assert (one["state"], one["waits_for"], one["leader"]) == ("quarantined", "you", "host-a")
+    assert one["remedies"][0]["command"] == "spark-supervisor resume a"
+    assert list(one)[: len(KEYS)] == KEYS
+    everything = yaml.safe_load(terminal.run("explain", "-o", form).out)
+    assert list(everything) == [*CLUSTER_KEYS, "running", "jobs"]
+    assert {key: value for key, value in one.items() if key in everything["jobs"][0]} == everything["jobs"][0]
+
+
+def test_a_back_off_counts_from_the_exit_not_from_the_look(terminal: Terminal, bench: Bench) -> None:
+    bench.exit("a")      # long ago
+    assert terminal.run("explain", "a", "-o", "json").json["waits_for"] is None
+    from supervisor.clock import wall_iso
+
+    bench.exit("a", at=wall_iso(), failures=8)
+    ran = terminal.run("explain", "a", "-o", "json").json
+    assert (ran["state"], ran["waits_for"], ran["then"]) == ("backoff", "its back-off", "assign attempt 2")
+
+
+def test_an_unknown_name_is_3(terminal: Terminal) -> None:
+    assert terminal.run("explain", "nobody").code == 3      # nothing was ever submitted
+    terminal.submit("a")
+    for name in ("nobody", "No_Name", "../cluster"):
+        ran = terminal.run("explain", name)
+        assert ran.code == 3 and name in ran.err and ran.out == ""
+
+
+def test_an_ended_job_says_what_it_takes(terminal: Terminal, bench: Bench) -> None:
+    bench.fail("a")
+    assert "spark-supervisor resume a" in terminal.run("explain", "a").out
+    assert [one["state"] for one in terminal.run("explain", "-o", "json").json["jobs"]] == ["failed"]
+    terminal.run("cancel", "a")
+    assert "spark-supervisor submit SPEC.yaml" in terminal.run("explain", "a").out
+    assert terminal.run("explain", "-o", "json").json["jobs"] == []
+
+
+def test_a_store_that_knows_younger_epochs_is_said(terminal: Terminal, bench: Bench) -> None:
+    from supervisor.model.records import EpochRecord
+    from supervisor.registry.blobs import epoch_key
+
+    bench.put(bench.layout.epoch, EpochRecord(7, "host-a", "op"))
+    epochs = terminal.home / "store" / "epochs"
+    epochs.mkdir(exist_ok=True)
+    assert "not yet recorded in the store" in terminal.run("explain", "a").out
+    (terminal.home / "store" / epoch_key(9)).write_text("{}")
+    ran = terminal.run("explain", "a", "-o", "json").json
+    assert ran["distrust"] and "epoch 9" in ran["held_by"]
+
+
+# -- history ----------------------------------------------------------------------------------------------------------
+
+
+def test_history_is_newest_last_from_the_submit_to_the_end(terminal: Terminal, bench: Bench) -> None:
+    history = noted(noted((), AT, "assigned", 1, "to host-a"), AT, "claimed", 1, "host-a")
+    bench.set_own("a", OwnState.CLAIMED, history=history)
+    terminal.run("cancel", "a")
+    story = terminal.run("history", "a", "-o", "json").json["uids"]
+    assert len(story) == 1 and story[0]["state"] == "cancelled"
+    entries = story[0]["history"]
+    assert {"submitted", "assigned", "claimed", "cancelled"} == {entry["event"] for entry in entries}
+    assert entries[-1]["event"] == "cancelled" and set(entries[0]) == {"at", "event", "attempt", "detail"}
+    assert "cancelled" in terminal.run("history", "a").out
+
+
+def test_history_of_older_uids(terminal: Terminal, bench: Bench) -> None:
+    first = bench.own("a").newest_uid
+    terminal.run("cancel", "a")
+    second = terminal.submit("a")
+    assert [one["uid"] for one in terminal.run("history", "a", "-o", "json").json["uids"]] == [second]
+    assert [one["uid"] for one in terminal.run("history", "a", "--all", "-o", "json").json["uids"]] == [first, second]
+    assert [one["uid"] for one in terminal.run("history", "a", "--uid", first, "-o", "json").json["uids"]] == [first]
+    assert terminal.run("history", "a", "--uid", "nonsense").code == 3
+    assert terminal.run("history", "a", "--uid", first, "--all").code == 2
+    assert terminal.run("history", "nobody").code == 3
+
+
+def test_clocks_that_differ_do_not_mix_up_what_happened_to_an_attempt() -> None:
+    from supervisor.model.records import Entry, JobRef, Ownership
+    from supervisor.model.state import history_of
+
+    ring = (Entry("10:02", "assigned", 1), Entry("10:01", "claimed", 1), Entry("10:05", "user_error", 1))
+    record: JobRef = replace(job().record, submitted_at="10:00", changed=Entry("10:04", "restarted"))
+    owner: Ownership = replace(own(OwnState.EXITED).record, history=ring)
+    events = [entry.event for entry in history_of(record, owner, None, "u1")]
+    assert events == ["submitted", "assigned", "claimed", "restarted", "user_error"]
+
+

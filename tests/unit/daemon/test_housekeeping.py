@@ -1,0 +1,99 @@
+"""Logs of shims end up beside those of their drivers, and the store's state in the metrics; neither can stop the thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from supervisor.daemon.housekeeping import ATTEMPTS_KEPT, ENDED, Housekeeper, prune, put_aside
+from supervisor.errors import Unreachable
+from supervisor.metrics import Metrics
+from tests.waiting import wait_until
+
+
+class Home:
+    def __init__(self, directory: Path) -> None:
+        self.ended, self.log_dir = directory / "run" / ENDED, directory / "log"
+        self.ended.parent.mkdir()
+        self.metrics = Metrics(lambda: 100.0)
+        self.down = False
+        self.keeper = Housekeeper(self.ended, self.log_dir, self.check, self.metrics)
+
+    def check(self) -> None:
+        if self.down:
+            raise Unreachable("the store does not answer")
+
+    def store_ok(self) -> float | None:
+        return self.metrics.registry.get_sample_value("spark_supervisor_store_ok")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_a_log_is_kept_beside_the_drivers_output(home: Home) -> None:
+    home.keeper.keep_logs()      # nothing was put aside yet
+    log = home.ended.parent / "shim.log"
+    log.write_text("{}\n")
+    put_aside(log, home.ended, "clicks", "01abc-12.3")
+    assert not log.exists()
+    home.keeper.keep_logs()
+    assert (home.log_dir / "clicks" / "01abc-12.3.shim.log").read_text() == "{}\n"
+    assert list(home.ended.iterdir()) == []
+
+
+def test_what_cannot_be_moved_stays_for_later(home: Home) -> None:
+    log = home.ended.parent / "shim.log"
+    log.write_text("{}\n")
+    put_aside(log, home.ended, "clicks", "01abc-12.3")
+    home.log_dir.write_text("a file where a directory should be")
+    home.keeper.keep_logs()
+    assert len(list(home.ended.iterdir())) == 1
+    home.log_dir.unlink()
+    home.keeper.keep_logs()
+    assert (home.log_dir / "clicks" / "01abc-12.3.shim.log").exists()
+
+
+def test_the_store_is_asked(home: Home) -> None:
+    home.keeper.ask_store()
+    assert home.store_ok() == 1
+    home.down = True
+    home.keeper.ask_store()
+    assert home.store_ok() == 0
+    home.down = False
+    home.keeper.ask_store()
+    assert home.store_ok() == 1
+
+
+def test_what_nobody_foresaw_does_not_end_the_thread(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("supervisor.daemon.housekeeping.PERIOD_S", 0.01)
+    kept = threading.Event()
+
+    def check() -> None:
+        if not kept.is_set():
+            kept.set()
+            raise ZeroDivisionError("a defect in a library")
+
+    home.keeper._check_store = check
+    monkeypatch.setattr("supervisor.daemon.housekeeping.STORE_EVERY_S", 0.0)
+    home.keeper.start()
+    wait_until(lambda: home.store_ok() == 1, 20, "the next question")
+    home.keeper.stop()
+
+
+def test_a_crash_loop_does_not_fill_the_disk(home: Home) -> None:
+    """Of each job the newest attempts' logs are kept, all files of an attempt or none."""
+    directory = home.log_dir / "clicks"
+    directory.mkdir(parents=True)
+    for attempt in range(1, ATTEMPTS_KEPT + 11):
+        for name in (f"01abc-12.{attempt}.log", f"01abc-12.{attempt}.log.1"):
+            (directory / name).write_text("output")
+            os.utime(directory / name, (attempt, attempt))
+    prune(directory)
+    kept = {int(path.name.split(".")[1]) for path in directory.iterdir()}
+    assert kept == set(range(11, ATTEMPTS_KEPT + 11))
+    assert len(list(directory.iterdir())) == 2 * ATTEMPTS_KEPT

@@ -1,0 +1,75 @@
+"""What a pass leaves in the metrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from supervisor.act.carry_out import Came, Carried
+from supervisor.daemon.record import Pass, Recorder
+from supervisor.metrics import Metrics
+from supervisor.model.actions import Assign, Note, Plan
+from supervisor.model.records import OwnState
+from supervisor.model.restart import Account
+from supervisor.model.view import Row, View
+from tests.unit.plan.rows import HOST, job, own
+
+ASSIGN = Assign("j", "it shall run", job(), own(OwnState.VACANT), HOST, Account(0, 0, (), 0.0, exhausted=False))
+VIEW = View(MappingProxyType({"j": Row("j", job(), own(OwnState.VACANT))}), MappingProxyType({HOST.id: HOST}), 7)
+
+
+class Told:
+    def __init__(self) -> None:
+        self.metrics = Metrics(lambda: 0.0)
+        self.recorder = Recorder(self.metrics, 99.0)
+
+    def a_pass(self, begun_s: float, plan: Plan, *carried: Carried) -> None:
+        self.recorder.record(Pass(VIEW, plan, (), carried, begun_s, begun_s + 0.5))
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"spark_supervisor_{name}", labels)
+
+
+def done(assign: Assign = ASSIGN) -> Carried:
+    return Carried(assign, Came.DONE)
+
+
+def test_a_job_that_is_placed_at_once_was_queued_for_one_pass() -> None:
+    told = Told()
+    told.a_pass(100.0, Plan((ASSIGN,)), done())
+    assert told.value("job_start_seconds_sum", phase="queued") == 0.5
+
+
+def test_time_without_a_place_counts_time_in_back_off_does_not() -> None:
+    told = Told()
+    told.a_pass(100.0, Plan((), (Note("j", "no room", pending=True),)))
+    told.a_pass(110.0, Plan((ASSIGN,)), done())
+    assert told.value("job_start_seconds_sum", phase="queued") == 10.5
+    told.a_pass(200.0, Plan((), (Note("j", "back-off", wait_s=60.0),)))
+    told.a_pass(260.0, Plan((ASSIGN,)), done())
+    assert told.value("job_start_seconds_sum", phase="queued") == 11.0
+
+
+def test_an_assignment_that_is_known_only_in_a_later_pass_counts_from_the_first() -> None:
+    told = Told()
+    told.a_pass(100.0, Plan((ASSIGN,)))
+    told.a_pass(101.0, Plan(()))
+    told.a_pass(102.0, Plan(()), done())
+    assert told.value("job_start_seconds_sum", phase="queued") == 2.5
+
+
+def test_the_takeover_counts_from_the_end_of_the_last_leader() -> None:
+    told = Told()
+    told.a_pass(100.0, Plan(()))
+    told.a_pass(105.0, Plan(()))
+    assert (told.value("takeover_seconds_sum"), told.value("takeover_seconds_count")) == (1.5, 1)
+
+
+def test_capacity_is_that_of_the_supervisors_that_are_up() -> None:
+    told = Told()
+    told.a_pass(100.0, Plan(()))
+    assert told.value("capacity_drivers", supervisor=HOST.id) == HOST.drivers
+    assert told.value("capacity_memory_used_bytes", supervisor=HOST.id) == 0
+    told.recorder.record(Pass(replace(VIEW, members=MappingProxyType({})), Plan(()), (), (), 101.0, 101.1))
+    assert told.value("capacity_drivers", supervisor=HOST.id) is None
+    assert told.value("supervisors") == 0

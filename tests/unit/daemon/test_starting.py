@@ -1,0 +1,107 @@
+"""The room of a host, when several threads start attempts at once."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from supervisor.clients import run_dir
+from supervisor.clock import boottime_s
+from supervisor.daemon import starting
+from supervisor.daemon.starting import Hosted, Starter
+from supervisor.metrics import Metrics
+from supervisor.model.launch import Launch
+from supervisor.model.records import Assignment, BlobRef
+from supervisor.registry.codec import encode
+from supervisor.settings.file import Settings
+from supervisor.spark.refusal import Refused
+
+
+def given(name: str) -> Assignment:
+    return Assignment(name, f"uid-{name}", 1, 1, 0, 0, BlobRef("specs/x.json", "0" * 64, 1), 1)
+
+
+class Slow(Starter):
+    """Preparing ends when ``together`` threads are at it, or when no more can come."""
+
+    def __init__(self, directory: Path, together: int, **capacity: int) -> None:
+        settings = SimpleNamespace(supervisor=SimpleNamespace(capacity=SimpleNamespace(**capacity)))
+        self.hosted = Hosted(directory / "run", directory / "log")
+        self.directory = directory
+        self.gate = threading.Barrier(together)
+        super().__init__(cast(Settings, settings), "h", lambda: cast(Any, None), self.hosted, None, Metrics(boottime_s))
+
+    def _launch(self, given: Assignment, key: str) -> Launch:
+        try:
+            self.gate.wait(0.5)
+        except threading.BrokenBarrierError:
+            pass
+        argv = ("true",)
+        return Launch(
+            "test", "h:1", "/r", 6.0, "s", "h", given, 12.0, 5.0, 60.0, 60.0, True, True, argv, {}, str(self.directory),
+            str(self.directory / "log" / f"{key}.log"),
+        )
+
+    def try_start(self, name: str) -> str:
+        try:
+            self.start(given(name))
+        except Refused as refused:
+            return str(refused)
+        return "started"
+
+
+@pytest.fixture(autouse=True)
+def no_shims(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "spawn_shim", lambda directory, cgroup: SimpleNamespace(pid=1))
+
+
+@pytest.mark.parametrize(
+    ("capacity", "why"),
+    [({"drivers": 1, "memory_bytes": 100}, "has all its 1 drivers"), ({"drivers": 9, "memory_bytes": 1}, "are needed")],
+    ids=["drivers", "memory"],
+)
+def test_the_last_place_is_given_once(tmp_path: Path, capacity: dict[str, int], why: str) -> None:
+    starter = Slow(tmp_path, 2, **capacity)
+    with ThreadPoolExecutor(2) as pool:
+        came = sorted(pool.map(starter.try_start, ["a", "b"]), key=len)
+    assert came[0] == "started" and why in came[1]
+    assert len(starter.hosted.keys()) == 1
+
+
+def test_a_start_that_failed_gives_its_place_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starter = Slow(tmp_path, 1, drivers=1, memory_bytes=100)
+    make = starter._launch
+    monkeypatch.setattr(starter, "_launch", lambda given, key: (_ for _ in ()).throw(Refused(starting.Cause.NO_ROOM, "no")))
+    assert starter.try_start("a") == "no"
+    monkeypatch.setattr(starter, "_launch", make)
+    assert starter.try_start("b") == "started"
+
+
+def test_launches_are_listed_by_many_threads_at_once(tmp_path: Path) -> None:
+    """While run directories come and go: nobody sees a dictionary change under its eyes."""
+    hosted = Hosted(tmp_path / "run", tmp_path / "log")
+    launch = Slow(tmp_path, 1, drivers=1, memory_bytes=1)._launch(given("a"), "k")
+    done = threading.Event()
+
+    def come_and_go() -> None:
+        for number in range(150):
+            key = f"uid-{number}.1"
+            run_dir.create(str(hosted.attempts_dir), key, encode(launch, 1 << 20))
+            if number % 3 == 0:
+                run_dir.remove(str(hosted.attempts_dir / key))
+        done.set()
+
+    def look() -> int:
+        while not done.is_set():
+            hosted.launches()
+        return len(hosted.launches())
+
+    with ThreadPoolExecutor(4) as pool:
+        looks = [pool.submit(look) for _ in range(3)]
+        pool.submit(come_and_go).result()
+        assert {each.result() for each in looks} == {100}

@@ -1,0 +1,158 @@
+"""Several queries in one application: each is told of and judged for itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.model.records import Cause, Lease, Progress, QueryState
+from supervisor.registry.codec import MAX_RECORD_BYTES, decode, encode
+from supervisor.shim import queries
+from supervisor.shim import state as shim
+from supervisor.shim.reports import parse
+from supervisor.shim.state import Life, Reported, Stage
+from tests.unit.shim.world import LAUNCH, LEASE, World
+
+STALL_S = 40.0
+
+
+def said(event: str, query: str, batch_id: int | None = None, error: str = "") -> Reported:
+    return Reported(event, Progress(query, batch_id, at="t") if batch_id is not None else None, error, query, f"id-{query}")
+
+
+def started(*names: str) -> World:
+    world = World(replace(LAUNCH, stall_timeout_s=STALL_S))
+    world.takes_orders = True
+    world.connect()
+    world.run()
+    world.tell(shim.Executed())
+    for name in names:
+        world.tell(said("query", name))
+        world.tell(said("progress", name, 0))
+    return world
+
+
+def go_on(world: World, seconds: float, *events: tuple[str, str]) -> None:
+    """Time passes, and these queries say these events every five seconds."""
+    for n in range(int(seconds // 5)):
+        world.run(5)
+        for name, event in events:
+            world.tell(said(event, name, n + 1 if event == "progress" else None))
+
+
+def states(world: World) -> dict[str, str]:
+    world.run(LAUNCH.lease_s / 6 + 1)
+    lease = decode(Lease, world.nodes[LEASE].data, LEASE)
+    return {query.query or "": query.state.value for query in lease.queries}
+
+
+def test_one_that_hangs_is_stalled_while_the_other_goes_on() -> None:
+    world = started("good", "bad")
+    go_on(world, STALL_S + 5, ("good", "progress"))
+    assert world.state.cause is Cause.STALLED
+    assert "query bad" in world.state.reason
+
+
+@pytest.mark.parametrize("event", ["idle", "working", "progress"])
+def test_idle_and_at_work_are_life(event: str) -> None:
+    world = started("good", "other")
+    go_on(world, STALL_S * 3, ("good", "progress"), ("other", event))
+    assert world.stage() is Stage.RUNNING
+
+
+@pytest.mark.parametrize(("error", "state"), [("", "terminated"), ("ValueError: no", "failed")])
+def test_one_that_has_ended_is_not_stalled_and_is_shown(error: str, state: str) -> None:
+    world = started("good", "done")
+    world.tell(said("terminated", "done", error=error))
+    go_on(world, STALL_S * 3, ("good", "progress"))
+    assert world.stage() is Stage.RUNNING
+    assert states(world) == {"good": "active", "done": state}
+
+
+def test_an_application_without_an_active_query_is_silent() -> None:
+    world = started("done")
+    world.tell(said("terminated", "done"))
+    world.run(STALL_S + 1)
+    assert world.state.cause is Cause.STALLED
+    assert "ended" in world.state.reason
+
+
+def test_one_that_is_started_again_lives_again() -> None:
+    world = started("good", "again")
+    world.tell(said("terminated", "again", error="ValueError: no"))
+    world.tell(said("query", "again"))
+    assert states(world) == {"good": "active", "again": "active"}
+    go_on(world, STALL_S + 5, ("good", "progress"))
+    assert world.state.cause is Cause.STALLED
+
+
+def test_a_silent_query_is_looked_at_before_it_counts_as_stalled() -> None:
+    world = started("good", "long")
+
+    def looks() -> int:
+        return sum(isinstance(effect, shim.Order) and effect.order == "look" for effect in world.effects)
+
+    go_on(world, STALL_S * queries.LOOK_AFTER - 5, ("good", "progress"))
+    assert looks() == 0
+    go_on(world, STALL_S / 2, ("good", "progress"))
+    assert 2 <= looks() <= STALL_S / 2 / (STALL_S * queries.LOOK_EVERY) + 1
+    assert world.stage() is Stage.RUNNING
+
+
+def test_the_main_progress_is_the_newest_events() -> None:
+    world = started("a", "b")
+    world.tell(said("progress", "a", 7))
+    world.run(LAUNCH.lease_s)
+    progress = decode(Lease, world.nodes[LEASE].data, LEASE).progress
+    assert progress is not None and (progress.query, progress.batch_id) == ("a", 7)
+
+
+def test_the_most_urgent_are_shown_and_the_rest_is_counted() -> None:
+    life = Life()
+    for n in range(40):
+        life = queries.after_report(life, said("query", f"q{n}"), float(n))
+        if n < 20:
+            life = queries.after_report(life, said("terminated", f"q{n}", error="E: no" if n == 19 else ""), float(n))
+    shown, more = queries.shown(life, 1000.0, 50.0)
+    assert (len(shown), len(shown) + more) == (queries.SHOWN, 40)
+    assert shown[0].state is QueryState.FAILED
+    assert {query.state for query in shown[1:]} == {QueryState.ACTIVE}
+
+
+def test_one_that_is_not_tracked_is_counted_once_however_much_it_says() -> None:
+    life = Life()
+    for n in range(queries.TRACKED + 2):
+        life = queries.after_report(life, said("query", f"q{n}"), float(n))
+    for n in range(100):
+        life = queries.after_report(life, said("progress", f"q{queries.TRACKED}", n), 50.0 + n)
+    assert (len(life.queries), life.more_queries) == (queries.TRACKED, 2)
+
+
+TEXT = st.text(max_size=200)
+EVENTS = st.builds(
+    lambda event, query, error: parse(json.dumps(
+        {"event": event, "query": query, "id": query and query[:3], "batch_id": 10**18, "error": error,
+         "input_rows_per_s": 1.23456789e14, "processed_rows_per_s": 1e-300, "batch_ms": -1.7e14, "lag": 9.99e14}).encode()),
+    st.sampled_from(["query", "progress", "idle", "terminated", "working"]), TEXT, TEXT,
+)
+
+
+@given(st.lists(EVENTS, max_size=60))
+def test_whatever_is_reported_the_lease_can_be_written(events: list[Reported | None]) -> None:
+    life = Life()
+    for now_s, event in enumerate(events):
+        if event is not None:
+            life = queries.after_report(life, event, float(now_s))
+    shown, more = queries.shown(life, 10.0, 100.0)
+    world = World()
+    world.connect()
+    world.run()
+    lease = decode(Lease, world.nodes[LEASE].data, LEASE)
+    fullest = replace(lease, name="n" * 63, progress=Progress('"' * 120, 1, 1e14, 1e14, 1e14, "t" * 30, 1e14),
+                      driver=replace(lease.driver, host="h" * 253), queries=shown, more_queries=more)
+    assert len(encode(fullest)) <= MAX_RECORD_BYTES
+    assert len(life.queries) <= queries.TRACKED

@@ -1,0 +1,186 @@
+"""The driver's half of the orders, with queries that are made up: real ones are in tests/e2e/test_batch_boundary.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from supervisor.spark import bootstrap, orders
+from tests.waiting import wait_until
+
+LOOP = ["o.a.s.sql.execution.streaming.runtime.ProcessingTimeExecutor.execute", "java.lang.Thread.run"]
+ENGINE = "o.a.s.sql.execution.streaming.runtime.MicroBatchExecution."
+LOCK = ["java.util.concurrent.locks.LockSupport.park", "java.util.concurrent.locks.ReentrantLock.lock"]
+STACKS = {
+    "sink": ["java.lang.Object.wait", "o.a.s.sql.execution.SQLExecution$.withNewExecutionId", ENGINE + "runBatch"],
+    "planning": ["o.a.s.sql.catalyst.trees.TreeNode.transform", ENGINE + "runBatch", ENGINE + "executeOneBatch"],
+    "an older Spark plans": [ENGINE + "$anonfun$runBatch$9", ENGINE + "$anonfun$runActivatedStream$1"],
+    "commits": [*LOCK, ENGINE + "runBatch", ENGINE + "executeOneBatch"],
+    "lists files": ["o.a.s.sql.execution.SQLExecution$.withSQLConfPropagated", ENGINE + "constructNextBatch"],
+    "begins the next": [*LOCK, ENGINE + "constructNextBatch", ENGINE + "executeOneBatch"],
+    "no data": ["java.lang.Thread.sleep0", "java.lang.Thread.sleep", ENGINE + "executeOneBatch"],
+    "a sink that sleeps": ["java.lang.Thread.sleep", "app.Sink.addBatch", ENGINE + "runBatch"],
+    "waits for its trigger": ["java.lang.Object.wait", "o.a.s.util.ManualClock.waitTillTime"],
+}
+
+
+@pytest.mark.parametrize(("stack", "found"), [
+    ("sink", "sink"), ("planning", "trigger"), ("an older Spark plans", "trigger"), ("commits", "lock"),
+    ("lists files", "trigger"), ("begins the next", "lock"), ("no data", "between"), ("a sink that sleeps", "trigger"),
+    ("waits for its trigger", "between"),
+])
+def test_where_the_engine_is(stack: str, found: str) -> None:
+    methods = [*STACKS[stack], *LOOP]
+    known = (
+        "sink" if orders.in_sink(methods) else "between" if not orders.in_trigger(methods)
+        else "lock" if orders.waits_for_lock(methods) else "trigger"
+    )
+    assert known == found
+
+
+class Query:
+    """A query whose engine is not known: the listener and Spark's public calls have to do."""
+
+    def __init__(self, run: str, *, in_batch: bool) -> None:
+        self.runId, self.id, self.name = run, f"id-{run}", f"name-{run}"
+        self.isActive = True
+        self.status = {"isTriggerActive": in_batch, "message": "Processing new data" if in_batch else orders.NO_DATA}
+
+    def stop(self) -> None:
+        self.isActive = False
+
+    def exception(self) -> None:
+        return None
+
+
+class Bench:
+    """Orders over made-up queries, and what was reported."""
+
+    def __init__(self, *queries: Query) -> None:
+        self.queries = queries
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.tasks = self.done = 0
+        tracker = SimpleNamespace(
+            getJobIdsForGroup=lambda run: [1], getActiveJobsIds=lambda: [1], getActiveStageIds=lambda: [2],
+            getJobInfo=lambda job: SimpleNamespace(stageIds=(2,)),
+            getStageInfo=lambda stage: SimpleNamespace(
+                stageId=2, numActiveTasks=self.tasks, numCompletedTasks=self.done, numFailedTasks=0),
+        )
+        session = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker), streams=self)
+        self.orders = orders.Orders(lambda event, **more: self.sent.append((event, more)), [session])
+
+    @property
+    def active(self) -> list[Query]:
+        return [query for query in self.queries if query.isActive]
+
+    def events(self) -> list[str]:
+        return [event for event, _ in self.sent]
+
+
+def test_without_a_query_nothing_is_waited_for() -> None:
+    bench = Bench()
+    bench.orders.stop(1.0)
+    assert bench.sent == [("heard", {}), ("stopping", {"queries": 0})]
+
+
+def test_an_unknown_engine_is_stopped_after_the_next_commit_and_an_idle_one_at_once() -> None:
+    idle, busy = Query("idle", in_batch=False), Query("busy", in_batch=True)
+    bench = Bench(idle, busy)
+    bench.orders.committed["busy"] = 5
+    thread = threading.Thread(target=bench.orders.stop, args=(60.0,), daemon=True)
+    thread.start()
+    wait_until(lambda: not idle.isActive, 30, "the idle one to stop")
+    assert busy.isActive
+    bench.orders.committed["busy"] += 1
+    thread.join(30)
+    assert not busy.isActive and bench.events() == ["heard", "stopping", "stopped"]
+
+
+def test_no_query_is_started_any_more() -> None:
+    bench = Bench()
+    assert bench.orders.start(lambda: 5) == 5
+    bench.orders.stop(1.0)
+    with pytest.raises(SystemExit):
+        bench.orders.start(lambda: 5)
+
+
+def test_a_look_tells_work_from_silence() -> None:
+    bench = Bench(Query("idle", in_batch=False), Query("busy", in_batch=True))
+
+    def look() -> list[str]:
+        bench.sent.clear()
+        bench.orders.look()
+        return [f"{event} {more['query']}" for event, more in bench.sent]
+
+    assert look() == ["idle name-idle"], "nothing to compare with, no task"
+    assert look() == ["idle name-idle"], "nothing has moved"
+    bench.done = 1
+    assert look() == ["idle name-idle", "working name-busy"]
+    assert look() == ["idle name-idle"]
+    bench.tasks = 1
+    assert look() == look() == ["idle name-idle", "working name-busy"], "tasks run"
+
+
+@pytest.mark.parametrize("error", [None, "no"])
+def test_the_end_of_a_query_that_the_shim_could_not_hear_of_is_said_at_the_next_look(error: str | None) -> None:
+    """Else it counts as a query that hangs, and its driver is restarted though all the others are well."""
+    bench = Bench(Query("good", in_batch=False))
+    reports = SimpleNamespace(send=lambda event, **more: False)
+    listener = bootstrap.listener(reports, bench.orders)
+    ended = SimpleNamespace(id="id-x", runId="x", exception=error, errorClassOnException="E" if error else None)
+    listener.onQueryTerminated(ended)
+    bench.orders.look()
+    assert bench.events() == ["terminated", "idle"]
+    assert bench.sent[0][1]["id"] == "id-x" and bench.sent[0][1]["error"] == error
+    bench.orders.look()
+    assert bench.events() == ["terminated", "idle", "idle"], "once"
+    listener.onQueryTerminated(ended)
+    bench.queries = (Query("x", in_batch=False),)
+    bench.orders.look()
+    assert bench.events()[3:] == ["idle"], "it was started again"
+
+
+def test_an_order_that_fails_is_no_error_of_the_application(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nonsense is passed over; where nothing can be asked of Spark the shim hears that nothing is waited for."""
+    sent: list[tuple[str, dict[str, Any]]] = []
+    broken = orders.Orders(lambda event, **more: sent.append((event, more)), [SimpleNamespace()])
+    broken.listen(str(tmp_path / "report"))
+    threads = threading.active_count()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        for data in (b"\xff", b"{}", b'{"order": "look"}', json.dumps({"order": "stop", "within_s": 1}).encode()):
+            sender.sendto(data, str(tmp_path / "orders"))
+        wait_until(lambda: len(sent) == 2, 30, "the answer")
+    assert sent == [("heard", {}), ("stopping", {"queries": 0})]
+    assert threading.active_count() == threads
+    assert "was not carried out" in capfd.readouterr().err
+
+
+def test_children_of_the_application_do_not_hold_the_socket(tmp_path: Path) -> None:
+    code = f"""
+import os, sys
+sys.path.insert(0, {str(Path(orders.__file__).parent)!r})
+import orders
+orders.Orders(print, []).listen({str(tmp_path / "report")!r})
+def count():
+    found = 0
+    for fd in os.listdir('/proc/self/fd'):
+        try: found += 'socket' in os.readlink('/proc/self/fd/' + fd)
+        except OSError: pass
+    return found
+assert count() == 1
+pid = os.fork()
+if pid == 0:
+    os._exit(count())
+assert os.waitpid(pid, 0)[1] == 0
+"""
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=bare, stdin=subprocess.DEVNULL)
