@@ -23,6 +23,9 @@ STOPPED_S = 2.0
 LATE_S = 2.0
 """What a busy machine may add before a driver gets to notice anything; no safety rule uses it."""
 
+BEAT_S = 0.5
+"""A driver that lives writes a line much more often. Its death lies between its last line and this much later."""
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -36,6 +39,8 @@ class Note:
     at_s: float
     role: str = "driver"
     batch_id: int | None = None
+    host: str = ""
+    """Of a start, where the test names its hosts (WITNESS_HOST)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,51 @@ class Acknowledged:
     at_s: float
     heard: bool = True
     """False: the shim may have been deaf at that time, so only the deadline bounds its driver."""
+    lease_s: float | None = None
+    """Of the job, to judge a deaf shim by its deadline. None: that is not judged."""
+
+    @property
+    def starts_until_s(self) -> float:
+        """A driver claimed before the cancel may note its start until then. A deaf shim executes it until its deadline."""
+        return self.at_s + (STARTING_S if self.heard or self.lease_s is None else self.lease_s)
+
+    def ends_until_s(self, grace_s: float) -> float | None:
+        """A driver claimed before the cancel is gone by then; None: no bound is known. A shim that hears of the cancel at
+        the last moment before its deadline has the whole grace from there."""
+        allowed_s = grace_s + STOPPED_S + LATE_S
+        if self.heard:
+            return self.at_s + allowed_s
+        return None if self.lease_s is None else self.at_s + self.lease_s + allowed_s
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """Something that the test did, and that may end attempts: those of ``jobs`` (None: of all) on ``host`` ("": on any).
+
+    ``from_s`` … ``to_s``: when such an end may come, aftermath included. BOOTTIME.
+    """
+
+    kind: str
+    from_s: float
+    to_s: float
+    jobs: frozenset[str] | None = None
+    host: str = ""
+
+    def explains(self, span: Span) -> bool:
+        """The end of ``span``."""
+        return (
+            (self.jobs is None or span.job in self.jobs) and self.host in ("", span.host)
+            and self.from_s <= span.last_s + BEAT_S and span.last_s - BEAT_S <= self.to_s
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """``uid`` was acknowledged as to run, and nothing has been in its way since ``since_s``."""
+
+    job: str
+    uid: str
+    since_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +108,7 @@ class Span:
     attempt: int
     first_s: float
     last_s: float
+    host: str = ""
 
     @property
     def title(self) -> str:
@@ -77,7 +128,7 @@ def _note(line: bytes) -> Note:
     body = json.loads(line)
     return Note(
         body["event"], body["job"], body["uid"], body["attempt"], body["pid"], body["boottime"],
-        body.get("role", "driver"), body.get("batch_id"),
+        body.get("role", "driver"), body.get("batch_id"), body.get("host", ""),
     )
 
 
@@ -89,7 +140,7 @@ def spans(notes: Iterable[Note]) -> list[Span]:
         old = found.get(key)
         first_s = note.at_s if old is None else min(old.first_s, note.at_s)
         last_s = note.at_s if old is None else max(old.last_s, note.at_s)
-        found[key] = Span(*key, first_s, last_s)
+        found[key] = Span(*key, first_s, last_s, note.host or (old.host if old else ""))
     return sorted(found.values(), key=lambda span: span.first_s)
 
 
@@ -115,23 +166,64 @@ def overlaps(notes: Iterable[Note]) -> list[str]:
 
 
 def revived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged]) -> list[str]:
-    """I2: no attempt of a uid starts after its cancel was acknowledged."""
+    """I2: no attempt of a uid starts after its cancel was acknowledged, but for the one that was claimed before; there is
+    none of that kind where another attempt was alive at that time."""
     cancelled = {ack.uid: ack for ack in acknowledged}
-    return [
-        f"I2: {span.title} started {span.first_s - cancelled[span.uid].at_s:.3f} s after its cancel was acknowledged"
-        for span in spans(notes)
-        if span.uid in cancelled and span.first_s > cancelled[span.uid].at_s + STARTING_S
-    ]
+    wrong, alive = [], set()
+    for span in spans(notes):
+        ack = cancelled.get(span.uid)
+        if ack is None:
+            continue
+        if span.first_s > ack.starts_until_s or (span.uid in alive and span.first_s > ack.at_s):
+            wrong.append(f"I2: {span.title} started {span.first_s - ack.at_s:.3f} s after its cancel was acknowledged")
+        if span.first_s <= ack.at_s < span.last_s or span.first_s > ack.at_s:
+            alive.add(span.uid)
+    return wrong
 
 
 def outlived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged], grace_s: float) -> list[str]:
     """I2: an attempt claimed before is gone within its stop grace."""
-    cancelled = {ack.uid: ack for ack in acknowledged if ack.heard}
-    allowed_s = grace_s + STOPPED_S + LATE_S
+    until_s = {ack.uid: (ack.at_s, ack.ends_until_s(grace_s)) for ack in acknowledged}
+    wrong = []
+    for span in spans(notes):
+        at_s, end_s = until_s.get(span.uid, (0.0, None))
+        if end_s is not None and span.last_s > end_s:
+            wrong.append(f"I2: {span.title} was still alive {span.last_s - at_s:.3f} s after its cancel")
+    return wrong
+
+
+def disturbed(notes: Iterable[Note], harms: Sequence[Harm], alive_s: float) -> list[str]:
+    """I6: an attempt ends only if something was done that may end it. Faults of supervisors and of single servers are no
+    harm, so an attempt that ends with nothing else around it was disturbed by them. ``alive_s``: who spoke after that had
+    not ended when the record did."""
     return [
-        f"I2: {span.title} was still alive {span.last_s - cancelled[span.uid].at_s:.3f} s after its cancel"
+        f"I6: {span.title} on {span.host or 'its host'} ended at {span.last_s:.3f}, and nothing was done to it"
         for span in spans(notes)
-        if span.uid in cancelled and span.last_s > cancelled[span.uid].at_s + allowed_s
+        if span.last_s < alive_s and not any(harm.explains(span) for harm in harms)
+    ]
+
+
+def lost(notes: Iterable[Note], wanted: Iterable[Wanted]) -> list[str]:
+    """I3: what was acknowledged as to run has spoken since then."""
+    last_s: dict[str, float] = {}
+    for note in notes:
+        last_s[note.uid] = max(note.at_s, last_s.get(note.uid, 0.0))
+    return [
+        f"I3: {each.job} {each.uid} does not run ({_since(last_s.get(each.uid), each.since_s)})"
+        for each in wanted if last_s.get(each.uid, 0.0) < each.since_s
+    ]
+
+
+def _since(last_s: float | None, since_s: float) -> str:
+    return "it never did" if last_s is None else f"last heard of {since_s - last_s:.1f} s before it was due"
+
+
+def unwanted(notes: Iterable[Note], wanted: Iterable[Wanted], since_s: float) -> list[str]:
+    """Left behind: drivers that spoke after ``since_s`` though nobody wants their uid."""
+    uids = {each.uid for each in wanted}
+    return [
+        f"left behind: {span.title} was alive {span.last_s - since_s:.3f} s after everything had settled"
+        for span in spans(notes) if span.last_s > since_s and span.uid not in uids
     ]
 
 

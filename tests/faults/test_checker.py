@@ -14,7 +14,7 @@ import pytest
 
 from supervisor.clock import boottime_s
 from tests.faults import checker
-from tests.faults.checker import Acknowledged, Note
+from tests.faults.checker import Acknowledged, Harm, Note, Wanted
 from tests.testbed.fleet import FAKE_SPARK
 from tests.waiting import wait_until
 
@@ -65,6 +65,51 @@ def test_a_driver_that_outlives_its_cancel_is_found() -> None:
     found = judge(attempt(1, 10.0, 22.0), acknowledged=(Acknowledged("job", "u1", 12.0),))
     assert "I2" in found[0] and "alive" in found[0]
     assert judge(attempt(1, 10.0, 22.0), acknowledged=(Acknowledged("job", "u1", 12.0, heard=False),)) == []
+
+
+def deaf(at_s: float) -> Acknowledged:
+    return Acknowledged("job", "u1", at_s, heard=False, lease_s=8.0)
+
+
+def test_a_deaf_shim_is_judged_by_its_deadline_where_its_lease_is_known() -> None:
+    assert judge(attempt(1, 10.0, 28.0), acknowledged=(deaf(12.0),)) == []      # 12 + 8 + grace 5 + 4
+    assert "alive" in judge(attempt(1, 10.0, 30.0), acknowledged=(deaf(12.0),))[0]
+    assert judge(attempt(1, 19.0, 20.0), acknowledged=(deaf(12.0),)) == []
+    assert "started" in judge(attempt(1, 20.5, 21.0), acknowledged=(deaf(12.0),))[0]
+
+
+def test_a_second_attempt_after_a_cancel_is_found_however_soon_it_comes() -> None:
+    alive = judge(attempt(1, 10.0, 12.5), attempt(2, 13.0, 14.0), acknowledged=(deaf(12.0),))
+    assert "I2: job u1.2 started" in alive[0]
+    born_late = judge(attempt(1, 12.5, 13.0), attempt(2, 13.5, 14.0), acknowledged=(deaf(12.0),))
+    assert "I2: job u1.2 started" in born_late[0]
+
+
+HARM = Harm("kill", 12.0, 13.0, frozenset({"job"}))
+
+
+@pytest.mark.parametrize(
+    "harms", [(), (Harm("kill", 12.0, 13.0, frozenset({"other"})),), (Harm("kill", 12.0, 13.0, host="s1"),),
+              (Harm("kill", 13.5, 20.0),), (Harm("kill", 5.0, 11.0),)],
+    ids=["nothing", "another job", "another host", "later", "earlier"],
+)
+def test_an_attempt_that_ends_with_nothing_done_to_it_is_found(harms: tuple[Harm, ...]) -> None:
+    notes = [*attempt(1, 10.0, 12.0), *attempt(2, 12.2, 15.0)]
+    assert "I6: job u1.1" in checker.disturbed(notes, harms, 15.0)[0]
+    assert checker.disturbed(notes, (*harms, HARM), 15.0) == []
+
+
+def test_a_job_that_does_not_come_back_is_found() -> None:
+    notes = attempt(1, 10.0, 12.0)
+    assert checker.lost(notes, [Wanted("job", "u1", 11.5)]) == []
+    assert "I3: job u1" in checker.lost(notes, [Wanted("job", "u1", 12.5)])[0]
+    assert "never" in checker.lost(notes, [Wanted("job", "u2", 11.0)])[0]
+
+
+def test_a_driver_that_is_left_behind_is_found() -> None:
+    notes = [*attempt(1, 10.0, 12.0), *attempt(1, 12.5, 15.0, uid="u2")]
+    assert checker.unwanted(notes, [Wanted("job", "u2", 12.0)], 13.0) == []
+    assert "u2.1" in checker.unwanted(notes, [], 13.0)[0]
 
 
 def test_a_number_used_twice_or_backwards_is_found() -> None:
