@@ -19,10 +19,14 @@ Client = ZooClient | MemoryClient
 
 
 class Zoo(Protocol):
-    """Where clients come from. ``connect`` gives a connected one, closed at the end of the test."""
+    """Where clients come from. ``connect`` gives a connected one, closed at the end of the test.
+
+    ``sever``: once its connection is gone, the client never comes back, as one whose process has died.
+    """
 
     def connect(self, **arguments: Any) -> Client: ...
     def close_session(self, session_id: int, password: bytes) -> None: ...
+    def sever(self, client: Any) -> None: ...
     def close(self) -> None: ...
 
 
@@ -41,6 +45,9 @@ class RealZoo:
     def close_session(self, session_id: int, password: bytes) -> None:
         close_session(self._hosts, session_id, password, 10)
 
+    def sever(self, client: Any) -> None:
+        client._session.hosts = [("127.0.0.1", 1)]  # nobody listens there
+
     def close(self) -> None:
         for client in self._clients:
             client.close()
@@ -55,6 +62,9 @@ class FakeZoo:
         client = self._zoo.client(**arguments)
         client.wait_connected(1)
         return client
+
+    def sever(self, client: Any) -> None:
+        self._zoo.disconnect(client)
 
     def close(self) -> None:
         """Nothing outlives the test."""
@@ -412,6 +422,7 @@ class TestSession:
         first = zoo.connect()
         assert first.session is not None
         commit(first, Create(f"{root}/mortal", b"", ephemeral=True))
+        zoo.sever(first)  # or the two would take the session from each other for ever: the server keeps the newest connection
         second = zoo.connect(resume=(first.session.id, first.session.password))
         assert second.session is not None and second.session.id == first.session.id
         assert second.session.password == first.session.password

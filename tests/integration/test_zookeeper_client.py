@@ -211,7 +211,7 @@ class TestRefusal:
         stop.set()
         for thread in threads:
             thread.join(30)
-        connected(client)
+        wait_until(partial(committed, client), 30, "the client to be over the last cut")
         client.sync()
         found = set(client.children(root) or ())
         assert set(outcomes.values()) <= {bool, NotSent, OutcomeUnknown}
@@ -387,7 +387,9 @@ class TestNodes:
         session = client.session
         for _ in range(3):
             create(client, path())
+        links.clear()
         proxies.each(Proxy.cut)
+        wait_until(lambda: Link.SUSPENDED in links, 30, "the cut to be noticed")
         connected(client)
         assert client.session == session
         links.clear()
