@@ -10,49 +10,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from supervisor.clients.zookeeper import Committed, Link, Reads, Session
 from supervisor.clock import boottime_s
-from supervisor.errors import GuardFailed, InvalidInput, NotSent, OutcomeUnknown, SupervisorError, Unreachable
-from supervisor.model.transaction import (
-    ANY_VERSION,
-    Check,
-    Create,
-    Delete,
-    Node,
-    Op,
-    SetData,
-    Stat,
-    Transaction,
-)
+from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Node, Op, SetData, Transaction
+from tests.fakes.zookeeper_tree import Tree
+from tests.fakes.zookeeper_tree import Tree as Saved
 
 T = TypeVar("T")
 Watch = Callable[[], None]
 
 FRAME_MAX_BYTES = 0xFFFFF - 1024
 _OP_BYTES = 45
-
-
-@dataclass(frozen=True)
-class _Znode:
-    data: bytes
-    version: int
-    czxid: int
-    mzxid: int
-    owner: int = 0
-    cversion: int = 0
-
-
-@dataclass(frozen=True)
-class Saved:
-    """A snapshot of the data."""
-
-    nodes: dict[str, _Znode]
-    names: dict[str, set[str]]
-    zxid: int
 
 
 @dataclass
@@ -69,15 +42,21 @@ class MemoryZoo:
 
     def __init__(self) -> None:
         self.log: list[tuple[int, Transaction]] = []
-        self.zxid = 0
         self._lock = threading.RLock()
-        self._nodes: dict[str, _Znode] = {"/": _Znode(b"", 0, 0, 0)}
-        self._names: dict[str, set[str]] = {"/": set()}
+        self._tree = Tree()
         self._sessions: dict[int, _Granted] = {}
         self._sessions_made = 0
         self._data_watches: dict[str, dict[tuple[MemoryClient, Watch], None]] = {}
         self._child_watches: dict[str, dict[tuple[MemoryClient, Watch], None]] = {}
         self._callbacks = _Callbacks()
+
+    @property
+    def zxid(self) -> int:
+        return self._tree.zxid
+
+    @zxid.setter
+    def zxid(self, value: int) -> None:
+        self._tree.zxid = value
 
     # -- for tests -------------------------------------------------------------------------------------------------
 
@@ -113,28 +92,33 @@ class MemoryZoo:
     def tree(self) -> dict[str, bytes]:
         """Every znode but the root."""
         with self._lock:
-            return {path: node.data for path, node in sorted(self._nodes.items()) if path != "/"}
+            return {path: node.data for path, node in sorted(self._tree.nodes.items()) if path != "/"}
 
     def put(self, path: str, data: bytes) -> None:
         """Create or overwrite a persistent node, with its parents, behind everybody's back (leftovers, corruption)."""
         with self._lock:
             parts = path.strip("/").split("/")
             parents = ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts))]
-            ops: list[Op] = [Create(parent, b"") for parent in parents if parent not in self._nodes]
-            ops.append(SetData(path, data, ANY_VERSION) if path in self._nodes else Create(path, data))
+            ops: list[Op] = [Create(parent, b"") for parent in parents if parent not in self._tree.nodes]
+            ops.append(SetData(path, data, ANY_VERSION) if path in self._tree.nodes else Create(path, data))
             self._apply(Transaction("put", "", tuple(ops)), 0)
+
+    def remove(self, path: str) -> None:
+        """Delete a node behind everybody's back."""
+        with self._lock:
+            self._apply(Transaction("remove", "", (Delete(path, ANY_VERSION),)), 0)
 
     def snapshot(self) -> Saved:
         """What ``restore`` can bring back."""
         with self._lock:
-            return Saved(dict(self._nodes), {path: set(names) for path, names in self._names.items()}, self.zxid)
+            return self._tree.copy()
 
     def restore(self, saved: Saved, zxid: int | None = None) -> None:
         """The servers come up with older data. ``zxid``: where they go on; a new ZooKeeper epoch may well be higher."""
         with self._lock:
-            self._nodes = dict(saved.nodes)
-            self._names = {path: set(names) for path, names in saved.names.items()}
-            self.zxid = saved.zxid if zxid is None else zxid
+            self._tree = saved.copy()
+            if zxid is not None:
+                self._tree.zxid = zxid
 
     # -- for clients -----------------------------------------------------------------------------------------------
 
@@ -160,90 +144,21 @@ class MemoryZoo:
             granted = self._sessions.pop(session_id, None)
             if granted is None:
                 return
-            owned = sorted((path for path, node in self._nodes.items() if node.owner == session_id), reverse=True)
+            owned = self._tree.ephemerals(session_id)
             if owned:
                 self._apply(Transaction("end of session", "", tuple(Delete(path, ANY_VERSION) for path in owned)), 0)
             if granted.client is not None and granted.client._reachable:
                 self._callbacks.run(granted.client._lose())
 
-    def _read(self, path: str) -> Node | None:
-        node = self._nodes.get(path)
-        if node is None:
-            return None
-        stat = Stat(node.version, node.mzxid, node.czxid, node.owner, len(self._names.get(path, ())))
-        return Node(node.data, stat)
-
     def _apply(self, tx: Transaction, session_id: int) -> tuple[int | None, ...]:
-        """All operations or none. Raises GuardFailed for the first that fails, as the real one reports it."""
-        undo: list[tuple[str, _Znode | None]] = []
-        fired: dict[tuple[MemoryClient, Watch], None] = {}
-        zxid = self.zxid + 1
-        try:
-            versions = tuple(self._apply_one(op, index, session_id, zxid, undo) for index, op in enumerate(tx.ops))
-        except SupervisorError:
-            for path, node in reversed(undo):
-                self._put(path, node)
-            raise
-        self.zxid = zxid
+        """``Tree.apply``, and what follows from it: the log, the watches."""
+        versions = self._tree.apply(tx, session_id)
         self.log.append((session_id, tx))
+        fired: dict[tuple[MemoryClient, Watch], None] = {}
         for op in tx.ops:
             fired.update(self._take_watches(op))
         self._callbacks.run([watch for _, watch in fired])
         return versions
-
-    def _apply_one(
-        self, op: Op, index: int, session_id: int, zxid: int, undo: list[tuple[str, _Znode | None]]
-    ) -> int | None:
-        if not op.path.startswith("/") or op.path == "/" or op.path.endswith("/"):
-            raise InvalidInput(f"{op.path!r} is not a path")
-        node = self._nodes.get(op.path)
-        parent = op.path.rpartition("/")[0] or "/"
-        self._check(op, node, parent, index)
-        match op:
-            case Create(path, data, ephemeral):
-                new: _Znode | None = _Znode(data, 0, zxid, zxid, session_id if ephemeral else 0)
-            case SetData(path, data, _):
-                assert node is not None
-                new = replace(node, data=data, version=node.version + 1, mzxid=zxid)
-            case Delete(path, _):
-                new = None
-            case Check():
-                return None
-        undo.append((path, node))
-        self._put(path, new)
-        if not isinstance(op, SetData):
-            undo.append((parent, self._nodes[parent]))
-            self._put(parent, replace(self._nodes[parent], cversion=self._nodes[parent].cversion + 1))
-        return None if new is None else new.version
-
-    def _check(self, op: Op, node: _Znode | None, parent: str, index: int) -> None:
-        match op:
-            case Create():
-                if parent not in self._nodes:
-                    raise GuardFailed(op.path, "no_node", index)
-                if node is not None:
-                    raise GuardFailed(op.path, "node_exists", index)
-                if self._nodes[parent].owner:
-                    raise InvalidInput(f"{parent} is ephemeral and can't have children")
-            case SetData() | Check() | Delete():
-                if node is None:
-                    raise GuardFailed(op.path, "no_node", index)
-                if op.version not in (ANY_VERSION, node.version):
-                    raise GuardFailed(op.path, "bad_version", index)
-                if isinstance(op, Delete) and self._names.get(op.path):
-                    raise GuardFailed(op.path, "not_empty", index)
-
-    def _put(self, path: str, node: _Znode | None) -> None:
-        parent, _, name = path.rpartition("/")
-        if node is None:
-            self._nodes.pop(path, None)
-            self._names.pop(path, None)
-            self._names[parent or "/"].discard(name)
-        else:
-            self._nodes[path] = node
-            self._names.setdefault(path, set())
-            if path != "/":
-                self._names[parent or "/"].add(name)
 
     def _take_watches(self, op: Op) -> dict[tuple[MemoryClient, Watch], None]:
         taken: dict[tuple[MemoryClient, Watch], None] = {}
@@ -386,7 +301,7 @@ class MemoryClient:
 
     def read(self, path: str, watch: Watch | None = None) -> Node | None:
         def read() -> Node | None:
-            node = self._zoo._read(path)
+            node = self._zoo._tree.read(path)
             if node is not None and watch is not None:
                 self._zoo._data_watches.setdefault(path, {})[(self, watch)] = None
             return node
@@ -396,17 +311,16 @@ class MemoryClient:
     def watch_exists(self, path: str, watch: Watch) -> Node | None:
         def read() -> Node | None:
             self._zoo._data_watches.setdefault(path, {})[(self, watch)] = None
-            return self._zoo._read(path)
+            return self._zoo._tree.read(path)
 
         return self._ask_and_wait(read, path, Unreachable)
 
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...] | None:
         def read() -> tuple[str, ...] | None:
-            if path not in self._zoo._nodes:
-                return None
-            if watch is not None:
+            names = self._zoo._tree.children(path)
+            if names is not None and watch is not None:
                 self._zoo._child_watches.setdefault(path, {})[(self, watch)] = None
-            return tuple(sorted(self._zoo._names[path]))
+            return names
 
         return self._ask_and_wait(read, path, Unreachable)
 
@@ -425,7 +339,7 @@ class MemoryClient:
     # -- plumbing --------------------------------------------------------------------------------------------------
 
     def _read_all(self, paths: tuple[str, ...], sent_s: float) -> Reads:
-        return Reads(tuple(map(self._zoo._read, paths)), sent_s, boottime_s())
+        return Reads(tuple(map(self._zoo._tree.read, paths)), sent_s, boottime_s())
 
     def _commit(self, tx: Transaction, sent_s: float) -> Committed:
         action, self._before_commit = self._before_commit, None
