@@ -15,24 +15,16 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Protocol
 
 from supervisor.clients import processes
 from supervisor.clients.processes import ProcessId, ProcessStat
+from supervisor.model.emptiness import Emptiness
 
 CLAIM_MARKER = "SPARK_SUPERVISOR_CLAIM"
 """Environment variable of every driver, beside those of CONTRACT; the starter sets it."""
 
 _STEP_S = 0.01
-
-
-class Emptiness(StrEnum):
-    """``UNPROVABLE``: nothing was seen, or nothing can be known; whoever waits for the tree has to wait the full time."""
-
-    EMPTY = "empty"
-    POPULATED = "populated"
-    UNPROVABLE = "unprovable"
 
 
 class Containment(Protocol):

@@ -1,16 +1,12 @@
 """The third killer (DESIGN §7.4): the supervisor as guardian of the attempts of its host, and the one who buries them.
 
-It looks at ``<runtime_dir>/attempts``, holds a pidfd per shim, and acts at once when a shim is dead, else at
-deadline − p: SIGKILL to the shim, wait for its death, kill the tree, prove it empty. If the shim is dead and the tree
-*proven* empty (a cgroup), it writes the tombstone, so that nobody has to wait; without proof it writes nothing and the
-leader waits the full time. Then it removes the run directory. Adoption is nothing special: a supervisor that starts
-finds the shims of its predecessor here (I6).
+It looks at ``<runtime_dir>/attempts``, holds a pidfd per shim, and does for each what ``ward.step`` decides: kill at once
+when a shim is dead, else at deadline − p; write the tombstone of what is proven dead; remove the run directory. Adoption
+is nothing special: a supervisor that starts finds the shims of its predecessor here (I6).
 
 Driven by a loop of the daemon: ``tick`` whenever one of ``fds`` is readable, and after the seconds that it returned.
-It never starts anything, never renews, never blocks on ZooKeeper (one asynchronous request per attempt), and touches no
-run directory of another supervisor. Run files of an earlier boot are removed and nothing else (F58): that the host was
-booted would prove its tree gone, but that the files are of this very host is only what they say, and a tombstone on the
-strength of a copied or shared directory would start a second driver. The leader's full wait is mostly over by then.
+It decides nothing, never starts anything, never renews, never blocks on ZooKeeper (one asynchronous request per attempt),
+and touches no run directory of another supervisor.
 """
 
 from __future__ import annotations
@@ -18,8 +14,7 @@ from __future__ import annotations
 import os
 import queue
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,35 +22,45 @@ from typing import Any, Protocol
 import structlog
 
 from supervisor.clients import processes, run_dir
-from supervisor.clients.containment import CgroupContainment, Containment, Emptiness, ScanContainment
+from supervisor.clients.containment import CgroupContainment, Containment, ScanContainment
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import ShimRecord
-from supervisor.clients.second_killer import kill_attempt
+from supervisor.clients.second_killer import strike
 from supervisor.clients.spawn import reap_finished
 from supervisor.clients.zookeeper import Committed, Reads
 from supervisor.clock import wall_iso
 from supervisor.daemon.housekeeping import ENDED, put_aside
-from supervisor.errors import Corrupt, SupervisorError
+from supervisor.daemon.ward import (
+    Buried,
+    Commit,
+    DirectoryRead,
+    Effect,
+    Event,
+    OwnRead,
+    ReadOwn,
+    Remove,
+    Say,
+    Strike,
+    Tick,
+    Unanswered,
+    Ward,
+    WardStage,
+    next_wake_s,
+    step,
+)
+from supervisor.errors import Corrupt, NotSent, SupervisorError
 from supervisor.model.launch import Launch
-from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S, second_killer_acts_s
-from supervisor.model.records import Cause, Ownership, OwnState
-from supervisor.model.seen import Found
+from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
+from supervisor.model.records import Ownership
+from supervisor.model.second_killer import Looked
 from supervisor.model.transaction import Transaction
-from supervisor.registry.attempt_writes import Exit, Identity, tombstone
 from supervisor.registry.codec import decode
 from supervisor.registry.layout import Layout, about_key
+from supervisor.registry.reading import seen
 
 log = structlog.get_logger(__name__)
 
-UNBORN_S = 15.0
-"""A run directory without a shim for so long was left by an agent that crashed before it started one."""
-
-CLAIM_UNDER_WAY_S = 20.0
-"""A claim that a dead shim has sent may still commit: the longest session time-out in use, and some."""
-
-DOUBT_S = 600.0
 _SLICE_S = 0.05
-_RETRY_S = 1.0
 
 
 class Registry(Protocol):
@@ -65,42 +70,20 @@ class Registry(Protocol):
     def commit_async(self, tx: Transaction, done: Callable[[Committed | SupervisorError], None]) -> None: ...
 
 
-class WardStage(StrEnum):
-    """``watched`` → ``killing`` → ``burying`` → ``removing``; ``unborn`` before there is a shim."""
-
-    UNBORN = "unborn"
-    WATCHED = "watched"
-    KILLING = "killing"
-    BURYING = "burying"
-    REMOVING = "removing"
-
-
 @dataclass
-class Ward:
-    """One attempt of this host. Times in BOOTTIME seconds."""
+class Post:
+    """A ward, and what is held open for it. ``tree`` None: there was no shim so far, or it could not be watched yet."""
 
-    key: str
     directory: str
-    seen_s: float
-    stage: WardStage = WardStage.UNBORN
-    launch: Launch | None = None
-    shim: ShimRecord | None = None
+    ward: Ward
     pidfd: int | None = None
     tree: Containment | None = None
-    deadline_s: float | None = None
-    cause: Cause = Cause.SHIM_DIED
-    died_s: float = 0.0
-    killed_s: float = 0.0
-    asking: bool = False
-    retry_s: float = 0.0
-    doubt_s: float | None = None
-    answers: list[Reads | Committed | SupervisorError] = field(default_factory=list)
 
     @property
     def about(self) -> dict[str, Any]:
         """Whom a line of the log is about. The job is not known before its launch file was read."""
-        job = {} if self.launch is None else {"job": self.launch.assignment.name}
-        return {**job, **about_key(self.key)}
+        job = {} if self.ward.launch is None else {"job": self.ward.launch.assignment.name}
+        return {**job, **about_key(self.ward.key)}
 
 
 class Guardian:
@@ -118,7 +101,7 @@ class Guardian:
         self._supervisor = supervisor
         self._layout = layout
         self._client = client
-        self._wards: dict[str, Ward] = {}
+        self._posts: dict[str, Post] = {}
         self._boot_id = processes.boot_id()
         self._answers: queue.SimpleQueue[tuple[str, Reads | Committed | SupervisorError]] = queue.SimpleQueue()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -127,201 +110,136 @@ class Guardian:
 
     def fds(self) -> list[int]:
         """Descriptors that become readable when there is something to do: shims that ended, answers of ZooKeeper."""
-        return [self._wake, *(ward.pidfd for ward in self._wards.values()
-                              if ward.pidfd is not None and ward.stage is WardStage.WATCHED)]
+        return [self._wake, *(post.pidfd for post in self._posts.values()
+                              if post.pidfd is not None and post.ward.stage is WardStage.WATCHED)]
 
     def keys(self) -> frozenset[str]:
         """``<uid>.<attempt>`` of all run directories as of the last tick."""
-        return frozenset(self._wards)
+        return frozenset(self._posts)
 
     def wards(self) -> tuple[Ward, ...]:
         """For display."""
-        return tuple(self._wards.values())
+        return tuple(post.ward for post in self._posts.values())
 
     def tick(self, now_s: float) -> float:
         """Do what is due. Returns the seconds after which it wants to be called again (at most p)."""
-        self._take_answers()
-        self._list_wards(now_s)
+        self._take_answers(now_s)
+        self._list_posts(now_s)
         reap_finished()
-        for ward in list(self._wards.values()):
+        for post in list(self._posts.values()):
             try:
-                self._attend(ward, now_s)
+                self._attend(post, now_s)
             except OSError as error:  # no descriptor, no memory: this one again at the next tick, the others now
-                log.warning("guardian_failed", **ward.about, stage=ward.stage.value, why=str(error))
-        killing = any(ward.stage is WardStage.KILLING for ward in self._wards.values())
-        return min([SECOND_KILLER_PERIOD_S, *([_SLICE_S / 5] if killing else []), *self._deadlines(now_s)])
+                log.warning("guardian_failed", **post.about, stage=post.ward.stage.value, why=str(error))
+        killing = any(ward.stage is WardStage.KILLING for ward in self.wards())
+        wakes = [max(0.0, at_s - now_s) for at_s in map(next_wake_s, self.wards()) if at_s is not None]
+        return min([SECOND_KILLER_PERIOD_S, *([_SLICE_S / 5] if killing else []), *wakes])
 
     def close(self) -> None:
         """Let go of everything; the shims go on."""
-        for ward in self._wards.values():
-            self._forget(ward)
-        self._wards.clear()
+        for post in self._posts.values():
+            self._forget(post)
+        self._posts.clear()
         os.close(self._wake)
 
-    # -- the wards -----------------------------------------------------------------------------------------------------
+    # -- the posts -----------------------------------------------------------------------------------------------------
 
-    def _list_wards(self, now_s: float) -> None:
+    def _list_posts(self, now_s: float) -> None:
         try:
             names = {name for name in os.listdir(self._attempts_dir) if name[0] != "."}  # noqa: PTH208 - names only
         except FileNotFoundError:
             names = set()
-        for name in names - self._wards.keys():
-            self._wards[name] = Ward(name, f"{self._attempts_dir}/{name}", now_s)
-        for name in self._wards.keys() - names:
-            self._forget(self._wards.pop(name))
+        for name in names - self._posts.keys():
+            ward = Ward(name, self._supervisor, self._boot_id, self._layout, now_s)
+            self._posts[name] = Post(f"{self._attempts_dir}/{name}", ward)
+        for name in self._posts.keys() - names:
+            self._forget(self._posts.pop(name))
 
-    def _forget(self, ward: Ward) -> None:
-        if ward.pidfd is not None:
-            os.close(ward.pidfd)
-            ward.pidfd = None
+    def _forget(self, post: Post) -> None:
+        if post.pidfd is not None:
+            os.close(post.pidfd)
+            post.pidfd = None
 
-    def _deadlines(self, now_s: float) -> list[float]:
-        return [max(0.0, second_killer_acts_s(ward.deadline_s) - now_s) for ward in self._wards.values()
-                if ward.stage is WardStage.WATCHED and ward.deadline_s is not None]
+    def _attend(self, post: Post, now_s: float) -> None:
+        """On to the next stage, as far as it goes now."""
+        stage = None
+        while stage is not post.ward.stage:
+            stage = post.ward.stage
+            self._feed(post, self._perceive(post), now_s)
 
-    def _attend(self, ward: Ward, now_s: float) -> None:
-        if ward.stage is WardStage.UNBORN:
-            self._meet(ward, now_s)
-        if ward.stage is WardStage.WATCHED:
-            self._watch(ward, now_s)
-        if ward.stage is WardStage.KILLING:
-            self._kill(ward, now_s)
-        if ward.stage is WardStage.BURYING:
-            self._bury(ward, now_s)
-        if ward.stage is WardStage.REMOVING:
-            self._remove(ward)
+    def _feed(self, post: Post, event: Event, now_s: float) -> None:
+        post.ward, effects = step(post.ward, event, now_s)
+        if post.ward.stage in (WardStage.BURYING, WardStage.REMOVING):
+            self._forget(post)
+        for effect in effects:
+            self._carry_out(post, effect, now_s)
 
-    def _meet(self, ward: Ward, now_s: float) -> None:
-        """Find out what is in the run directory."""
-        if ward.launch is None:
-            ward.launch = self._read_launch(ward)
-        if ward.launch is not None and ward.launch.supervisor != self._supervisor:
-            return  # somebody else's: leave it alone
-        ward.shim = run_dir.read_process(f"{ward.directory}/{run_dir.SHIM}")
-        if ward.shim is None:
-            if now_s - ward.seen_s >= UNBORN_S and run_dir.remove(ward.directory):
-                log.info("run_dir_removed", **ward.about, why="no shim was ever started")
-            return
-        ward.tree = self._tree(ward, ward.shim)
-        if ward.shim.process.boot_id != self._boot_id:
-            log.info("run_dir_of_earlier_boot", **ward.about)
-            ward.stage = WardStage.REMOVING
-            return
-        ward.pidfd = processes.open_pidfd(ward.shim.process)
-        ward.stage = WardStage.WATCHED
+    # -- what is there -------------------------------------------------------------------------------------------------
 
-    def _read_launch(self, ward: Ward) -> Launch | None:
-        path = Path(ward.directory) / run_dir.LAUNCH
+    def _perceive(self, post: Post) -> Event:
+        match post.ward.stage:
+            case WardStage.UNBORN:
+                launch = post.ward.launch or self._read_launch(post)
+                return DirectoryRead(launch, run_dir.read_process(f"{post.directory}/{run_dir.SHIM}"))
+            case WardStage.WATCHED:
+                return self._look(post)
+            case _:
+                return Tick(self._client() is not None)
+
+    def _read_launch(self, post: Post) -> Launch | None:
+        path = Path(post.directory) / run_dir.LAUNCH
         try:
             return decode(Launch, path.read_bytes(), str(path))
         except FileNotFoundError:
             return None
         except Corrupt as error:
-            log.error("launch_file_corrupt", **ward.about, why=str(error))
+            log.error("launch_file_corrupt", **post.about, why=str(error))
             return None
 
-    def _tree(self, ward: Ward, shim: ShimRecord) -> Containment:
-        if ward.launch is not None and ward.launch.cgroup is not None:
-            return CgroupContainment(ward.launch.cgroup)
+    def _tree(self, post: Post, shim: ShimRecord) -> Containment:
+        launch = post.ward.launch
+        if launch is not None and launch.cgroup is not None:
+            return CgroupContainment(launch.cgroup)
 
         def root() -> ProcessId | None:
-            record = run_dir.read_process(f"{ward.directory}/{run_dir.DRIVER}")
+            record = run_dir.read_process(f"{post.directory}/{run_dir.DRIVER}")
             return None if record is None else record.process
 
         return ScanContainment(shim.claim, root)
 
-    # -- killing -------------------------------------------------------------------------------------------------------
-
-    def _watch(self, ward: Ward, now_s: float) -> None:
+    def _look(self, post: Post) -> Looked:
+        if post.tree is None:
+            assert post.ward.shim is not None
+            post.pidfd = processes.open_pidfd(post.ward.shim.process)  # no descriptor left is no proof that it is dead
+            post.tree = self._tree(post, post.ward.shim)
+        dead = post.pidfd is None or processes.wait_dead(post.pidfd, 0.0)
         try:
-            ward.deadline_s = run_dir.read_deadline(ward.directory)
-        except (OSError, ValueError):  # torn, or no descriptor: what is known stays
-            pass
-        due = ward.deadline_s is not None and now_s >= second_killer_acts_s(ward.deadline_s)
-        dead = ward.pidfd is None or processes.wait_dead(ward.pidfd, 0.0)
-        if not dead and not due:
-            return
-        ward.cause = Cause.LEASE_EXPIRED if due else Cause.SHIM_DIED
-        ward.died_s = now_s
-        ward.stage = WardStage.KILLING
-        if not dead:
-            log.error("shim_let_deadline_come", **ward.about, deadline_s=ward.deadline_s)
+            return Looked(dead, run_dir.read_deadline(post.directory))
+        except (OSError, ValueError):
+            return Looked(dead, None, readable=False)
 
-    def _kill(self, ward: Ward, now_s: float) -> None:
-        assert ward.tree is not None
-        killed = kill_attempt(ward.pidfd, ward.tree, _SLICE_S)
-        ward.killed_s += killed.took_s
-        if not killed.done:
-            if now_s - ward.died_s > KILL_TIME_S:
-                log.error("kill_takes_too_long", **ward.about, seconds=round(now_s - ward.died_s, 1))
-            return
-        if killed.tree is Emptiness.EMPTY or ward.killed_s > 0.001:
-            log.warning("shim_gone", **ward.about, tree=killed.tree.value, cause=ward.cause.value,
-                        killed_s=round(ward.killed_s, 3), next="a tombstone if the tree is proven empty, else the full wait")
-        else:      # a shim that has ended in order takes its cgroup with it
-            log.info("attempt_over", **ward.about, next="its run directory is removed")
-        self._forget(ward)
-        proven = killed.tree is Emptiness.EMPTY and ward.launch is not None
-        ward.stage = WardStage.BURYING if proven else WardStage.REMOVING
+    # -- what is done --------------------------------------------------------------------------------------------------
 
-    # -- burying -------------------------------------------------------------------------------------------------------
+    def _carry_out(self, post: Post, effect: Effect, now_s: float) -> None:
+        match effect:
+            case Strike(act):
+                assert post.tree is not None
+                self._feed(post, strike(act, post.pidfd, post.tree, _SLICE_S), now_s)
+            case ReadOwn() | Commit():
+                self._ask(post, effect)
+            case Remove():
+                self._remove(post)
+            case Say(event, level, fields):
+                getattr(log, level)(event, **post.about, **dict(fields))
 
-    def _bury(self, ward: Ward, now_s: float) -> None:
-        """Read /own, write the tombstone if it is still about this claim, until that is settled."""
-        client = self._client()
-        if ward.answers:
-            self._heed(ward, ward.answers.pop(), client, now_s)
-        elif not ward.asking and client is not None and now_s >= ward.retry_s:
-            assert ward.launch is not None
-            ward.asking = True
-            client.read_many_async((self._layout.own(ward.launch.assignment.name),), partial(self._answered, ward.key))
-
-    def _heed(
-        self, ward: Ward, answer: Reads | Committed | SupervisorError, client: Registry | None, now_s: float
-    ) -> None:
-        ward.retry_s = now_s + _RETRY_S
-        if isinstance(answer, Committed):
-            log.info("tombstone_written", **ward.about, cause=ward.cause.value)
-            ward.stage = WardStage.REMOVING
-        elif isinstance(answer, Reads):
-            self._decide(ward, answer, client, now_s)
-
-    def _decide(self, ward: Ward, answer: Reads, client: Registry | None, now_s: float) -> None:
-        assert ward.launch is not None and ward.shim is not None
-        entry, node = ward.launch.assignment, answer.nodes[0]
-        path = self._layout.own(entry.name)
-        try:
-            own = None if node is None else Found(decode(Ownership, node.data, path), node.stat.version)
-        except Corrupt:
-            own = None
-        if own is None or own.version < entry.own_version:  # absent, unreadable, older than seen: unknown
-            self._doubt(ward, now_s, DOUBT_S)
-        elif own.version == entry.own_version and own.record.state is OwnState.ASSIGNED:
-            self._doubt(ward, now_s, CLAIM_UNDER_WAY_S)
+    def _ask(self, post: Post, request: ReadOwn | Commit) -> None:
+        client, key = self._client(), post.ward.key
+        if client is None:
+            self._answered(key, NotSent("no client"))
+        elif isinstance(request, Commit):
+            client.commit_async(request.transaction, partial(self._answered, key))
         else:
-            mine = Identity(entry.name, entry.uid, entry.attempt, ward.shim.claim)
-            op = f"guardian.{ward.shim.claim}"
-            transaction = tombstone(self._layout, own, mine, self._exit(ward, own.record), op, wall_iso())
-            if transaction is None or client is None:
-                ward.stage = WardStage.REMOVING if transaction is None else ward.stage
-            else:
-                ward.asking = True
-                client.commit_async(transaction, partial(self._answered, ward.key))
-
-    def _doubt(self, ward: Ward, now_s: float, patience_s: float) -> None:
-        ward.doubt_s = now_s if ward.doubt_s is None else ward.doubt_s
-        if now_s - ward.doubt_s >= patience_s:
-            log.warning("no_tombstone", **ward.about, why="/own does not show the claim")
-            ward.stage = WardStage.REMOVING
-
-    def _exit(self, ward: Ward, own: Ownership) -> Exit:
-        """A stop that was requested before is a stop, whatever killed the driver in the end."""
-        driver = run_dir.read_process(f"{ward.directory}/{run_dir.DRIVER}")
-        ran_s = 0.0 if driver is None else max(0.0, ward.died_s - processes.started_s(driver.process))
-        if own.state is OwnState.DRAINING:
-            return Exit(Cause.STOPPED, "stopped on request; its shim died meanwhile", None, round(ran_s, 3))
-        why = "its lease ran out" if ward.cause is Cause.LEASE_EXPIRED else "its shim died"
-        return Exit(ward.cause, f"{why}, and the driver with it", None, round(ran_s, 3))
+            client.read_many_async((self._own_path(post.ward),), partial(self._answered, key))
 
     def _answered(self, key: str, answer: Reads | Committed | SupervisorError) -> None:
         """In the connection thread of the client."""
@@ -331,34 +249,52 @@ class Guardian:
         except OSError:  # closed meanwhile, or full
             pass
 
-    def _take_answers(self) -> None:
+    def _take_answers(self, now_s: float) -> None:
         try:
             os.eventfd_read(self._wake)
         except BlockingIOError:
             pass
         while not self._answers.empty():
             key, answer = self._answers.get()
-            ward = self._wards.get(key)
-            if ward is not None:
-                ward.asking = False
-                ward.answers.append(answer)
+            post = self._posts.get(key)
+            if post is not None and post.ward.asking:
+                self._feed(post, self._event(post, answer), now_s)
 
-    def _remove(self, ward: Ward) -> None:
+    def _event(self, post: Post, answer: Reads | Committed | SupervisorError) -> Event:
+        if isinstance(answer, Committed):
+            return Buried()
+        if not isinstance(answer, Reads):
+            return Unanswered()
+        driver = run_dir.read_process(f"{post.directory}/{run_dir.DRIVER}")
+        began_s = None if driver is None else processes.started_s(driver.process)
+        return OwnRead(seen(Ownership, answer.nodes[0], self._own_path(post.ward)), began_s, wall_iso())
+
+    def _own_path(self, ward: Ward) -> str:
+        assert ward.launch is not None
+        return self._layout.own(ward.launch.assignment.name)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _remove(self, post: Post) -> None:
         """Tried again at each tick: the twin may still live there for a moment, and must see its files."""
-        if ward.tree is not None:
-            ward.tree.remove()
-        run_dir.remove(ward.directory, partial(self._last_look, ward))
+        shim = post.ward.shim
+        if shim is None:
+            if run_dir.remove(post.directory):
+                log.info("run_dir_removed", **post.about, why="no shim was ever started")
+            return
+        (post.tree or self._tree(post, shim)).remove()
+        run_dir.remove(post.directory, partial(self._last_look, post))
 
-    def _last_look(self, ward: Ward) -> None:
+    def _last_look(self, post: Post) -> None:
         """Nobody lives there any more: its log is kept, its kills are counted. Neither keeps it from being removed."""
-        kills = run_dir.read_kills(ward.directory)
-        if ward.deadline_s is not None and not any(killer == "twin" for killer, _ in kills):
-            kills.append(("guardian", ward.killed_s))      # a driver was to be killed, and no twin was left to do it
-        for killer, seconds in kills:
-            self._on_kill(killer, seconds)
-        shim_log = Path(ward.directory) / run_dir.SHIM_LOG
+        kills, killer = run_dir.read_kills(post.directory), post.ward.killer
+        if killer.deadline_s is not None and not any(by == "twin" for by, _ in kills):
+            kills.append(("guardian", killer.took_s))      # a driver was to be killed, and no twin was left to do it
+        for by, seconds in kills:
+            self._on_kill(by, seconds)
+        shim_log, launch = Path(post.directory) / run_dir.SHIM_LOG, post.ward.launch
         try:
-            if ward.launch is not None and shim_log.stat().st_size:
-                put_aside(shim_log, Path(self._attempts_dir).parent / ENDED, ward.launch.assignment.name, ward.key)
+            if launch is not None and shim_log.stat().st_size:
+                put_aside(shim_log, Path(self._attempts_dir).parent / ENDED, launch.assignment.name, post.ward.key)
         except OSError as error:
-            log.info("shim_log_lost", **ward.about, why=str(error))
+            log.info("shim_log_lost", **post.about, why=str(error))

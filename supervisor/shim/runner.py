@@ -14,9 +14,10 @@ from collections import deque
 from typing import NamedTuple
 
 from supervisor.clients import processes, run_dir
-from supervisor.clients.containment import Containment, Emptiness
+from supervisor.clients.containment import Containment
 from supervisor.clients.run_dir import DeadlineFile
 from supervisor.clock import boottime_s, wall_s
+from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.registry.layout import Layout

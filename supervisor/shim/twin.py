@@ -1,8 +1,8 @@
 """The second killer: a process forked by the shim before it loads anything, that needs neither ZooKeeper nor supervisor.
 
-It watches the shim's pidfd and the deadline file. When the shim is dead it acts at once; when the deadline comes near
-(− p) although the shim lives, the shim has let it come: then the shim dies first, and the tree after it. It ends when
-the shim is dead and nothing of the tree is seen. It renews nothing, writes nothing and never waits for anybody.
+It watches the shim's pidfd and the deadline file, and does what ``model.second_killer`` decides: it acts at once when the
+shim is dead, and when the deadline comes near (− p) although the shim lives, the shim dies first and the tree after it.
+It ends when the shim is dead and nothing of the tree is seen. It renews nothing, writes nothing and never waits for anybody.
 Called by ``__main__``. Standard library only.
 """
 
@@ -15,9 +15,10 @@ import signal
 from supervisor.clients import processes, run_dir
 from supervisor.clients.containment import Containment
 from supervisor.clients.run_dir import DeadlineFile
-from supervisor.clients.second_killer import kill_attempt
+from supervisor.clients.second_killer import strike
 from supervisor.clock import boottime_s
-from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S, second_killer_acts_s
+from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
+from supervisor.model.second_killer import Act, Looked, SecondKiller, looks_again_s, step
 from supervisor.shim.log import ShimLog
 
 
@@ -70,32 +71,30 @@ def _be_twin(shim: int, tree: Containment, deadline: DeadlineFile, directory: st
 
 def watch(shim: int, tree: Containment, deadline: DeadlineFile, log: ShimLog, directory: str) -> None:
     """Returns when the shim (its pidfd) is dead and nothing of the tree is seen any more."""
-    known_s: float | None = None
-    while True:
-        dead = processes.wait_dead(shim, _pause_s(known_s))
-        try:
-            known_s = deadline.read()
-        except (OSError, ValueError):  # torn, or no descriptor: what is known stays, and ends it
-            pass
-        if dead or (known_s is not None and boottime_s() >= second_killer_acts_s(known_s)):
-            break
-    if not dead:
+    killer = SecondKiller()
+    while killer.act is Act.LOOK:
+        dead = processes.wait_dead(shim, _pause_s(killer))
+        killer = step(killer, _look(dead, deadline), boottime_s())
+    if not killer.shim_dead:
         log.say("twin_acts", "error", why="the deadline is near and the shim has not acted")
-    took_s = 0.0
-    while True:
-        killed = kill_attempt(shim, tree)
-        took_s += killed.took_s
-        if killed.took_s > KILL_TIME_S:
-            log.say("twin_kill_slow", "error", tree=killed.tree.value, killed_s=round(took_s, 3))
-        if killed.done:
-            break
-    if known_s is not None:      # else the shim had seen to it, and only ended
-        log.say("twin_killed", "warning", tree=killed.tree.value, killed_s=round(took_s, 3))
-        run_dir.note_kill(directory, "twin", took_s)
+    while killer.act is not Act.OVER:
+        before_s = killer.took_s
+        killer = step(killer, strike(killer.act, shim, tree, KILL_TIME_S), boottime_s())
+        if killer.took_s - before_s > KILL_TIME_S:
+            log.say("twin_kill_slow", "error", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
+    if killer.deadline_s is not None:      # else the shim had seen to it, and only ended
+        log.say("twin_killed", "warning", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
+        run_dir.note_kill(directory, "twin", killer.took_s)
 
 
-def _pause_s(known_s: float | None) -> float:
+def _look(dead: bool, deadline: DeadlineFile) -> Looked:
+    try:
+        return Looked(dead, deadline.read())
+    except (OSError, ValueError):
+        return Looked(dead, None, readable=False)
+
+
+def _pause_s(killer: SecondKiller) -> float:
     """At most p: a wait is measured on a clock that stands still while the host sleeps."""
-    if known_s is None:
-        return SECOND_KILLER_PERIOD_S
-    return min(SECOND_KILLER_PERIOD_S, max(0.0, second_killer_acts_s(known_s) - boottime_s()))
+    at_s = looks_again_s(killer)
+    return SECOND_KILLER_PERIOD_S if at_s is None else min(SECOND_KILLER_PERIOD_S, max(0.0, at_s - boottime_s()))

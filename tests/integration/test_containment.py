@@ -17,12 +17,12 @@ from supervisor.clients.containment import (
     CLAIM_MARKER,
     CgroupContainment,
     Containment,
-    Emptiness,
     ScanContainment,
     find_cgroup_parent,
     find_own_cgroup,
 )
 from supervisor.clients.processes import ProcessId
+from supervisor.model.emptiness import Emptiness
 from tests.testbed import requirements
 from tests.waiting import wait_until
 

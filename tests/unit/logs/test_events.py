@@ -13,6 +13,8 @@ PACKAGE = Path(__file__).resolve().parents[3] / "supervisor"
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}
 BOUND = {"job", "uid", "attempt"}
 """``ShimLog`` binds them; ``**about`` of the guardian and of the agent holds them."""
+MACHINES = ("shim/", "daemon/ward.py")
+"""They say what is logged in their place, about the attempt that is theirs."""
 
 
 class Call(NamedTuple):
@@ -27,7 +29,7 @@ def calls() -> Iterator[Call]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and is_log_call(node.func, name):
                 fields = {keyword.arg for keyword in node.keywords if keyword.arg}
-                if any(keyword.arg is None for keyword in node.keywords) or name.startswith("shim/"):
+                if any(keyword.arg is None for keyword in node.keywords) or name.startswith(MACHINES):
                     fields |= BOUND
                 if isinstance(node.func, ast.Name) and node.func.id == "Say":
                     fields.add("why")
@@ -36,14 +38,14 @@ def calls() -> Iterator[Call]:
 
 def is_log_call(called: ast.expr, file: str) -> bool:
     if isinstance(called, ast.Name):
-        return called.id == "Say" or (called.id == "say" and file == "daemon/record.py")
+        return (called.id == "Say" and file != "daemon/ward.py") or (called.id == "say" and file == "daemon/record.py")
     if not isinstance(called, ast.Attribute):
         return False
     of = called.value
     if called.attr in LEVELS:
         named = isinstance(of, ast.Name) and of.id == "log"
         return named or (isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == "get_logger")
-    return called.attr in ("say", "_say") and file.startswith("shim/")
+    return called.attr in ("say", "_say") and file.startswith(MACHINES)
 
 
 def test_each_call_names_an_event_of_the_table_and_its_fields() -> None:

@@ -1,0 +1,13 @@
+"""What is known about a driver tree after a kill. "Dead" means ``EMPTY`` (DESIGN §7.4), and only that is a proof."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Emptiness(StrEnum):
+    """``UNPROVABLE``: nothing was seen, or nothing can be known; whoever waits for the tree has to wait the full time."""
+
+    EMPTY = "empty"
+    POPULATED = "populated"
+    UNPROVABLE = "unprovable"

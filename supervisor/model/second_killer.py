@@ -1,0 +1,97 @@
+"""When twin and guardian kill, and in what order (DESIGN §7.4), sans I/O: ``step(killer, event, now)``.
+
+=========  ==================================================  =====================================================
+act        what the caller does                                what ends it
+=========  ==================================================  =====================================================
+look       looks at the shim and at the deadline file          shim dead, or deadline − p has come → kill shim
+kill shim  SIGKILL to the shim, waits for its death            → kill tree
+kill tree  SIGKILL to the tree, looks whether it is empty      shim dead and nothing of the tree seen → over;
+                                                               else → kill shim, again
+over       nothing more
+=========  ==================================================  =====================================================
+
+The shim first, because a stopped shim is not a dead one: it may go on between its last check and exec, and a tree that
+was killed before it could grow again. A shim that does not die at once (uninterruptible in the kernel) runs no further
+line of code with SIGKILL pending, so the tree is killed even then; but it is over only when the shim is gone.
+
+Run by ``shim.twin`` and, as a part of ``daemon.ward``, by the guardian. Named tuples, not dataclasses: the twin carries
+what is imported here for as long as the job lives.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from supervisor.model.emptiness import Emptiness
+from supervisor.model.lease_terms import second_killer_acts_s
+
+
+class Act(StrEnum):
+    """What is to be done next; the table is above."""
+
+    LOOK = "look"
+    KILL_SHIM = "kill shim"
+    KILL_TREE = "kill tree"
+    OVER = "over"
+
+
+class Looked(NamedTuple):
+    """``deadline_s``: as the file says, None: no driver is to be killed. Not ``readable``: torn, or no descriptor."""
+
+    shim_dead: bool
+    deadline_s: float | None
+    readable: bool = True
+
+
+class ShimStruck(NamedTuple):
+    dead: bool
+
+
+class TreeStruck(NamedTuple):
+    """``took_s``: the seconds from the first signal on."""
+
+    took_s: float
+    tree: Emptiness
+
+
+Event: TypeAlias = Looked | ShimStruck | TreeStruck
+
+
+class SecondKiller(NamedTuple):
+    """``due``: the deadline had come near at the last look. ``took_s``: of all the kills of the tree so far.
+
+    ``shim_dead`` false at the end of looking: a living shim has let its deadline come.
+    """
+
+    act: Act = Act.LOOK
+    deadline_s: float | None = None
+    shim_dead: bool = False
+    due: bool = False
+    took_s: float = 0.0
+    tree: Emptiness = Emptiness.UNPROVABLE
+
+
+def step(killer: SecondKiller, event: Event, now_s: float) -> SecondKiller:
+    """The state after ``event``; its ``act`` says what to do. ``now_s``: BOOTTIME. An event out of turn changes nothing."""
+    match event:
+        case Looked() if killer.act is Act.LOOK:
+            return _looked(killer, event, now_s)
+        case ShimStruck(dead) if killer.act is Act.KILL_SHIM:
+            return killer._replace(shim_dead=dead, act=Act.KILL_TREE)
+        case TreeStruck(took_s, tree) if killer.act is Act.KILL_TREE:
+            over = killer.shim_dead and tree is not Emptiness.POPULATED
+            return killer._replace(took_s=killer.took_s + took_s, tree=tree, act=Act.OVER if over else Act.KILL_SHIM)
+    return killer
+
+
+def _looked(killer: SecondKiller, look: Looked, now_s: float) -> SecondKiller:
+    deadline_s = look.deadline_s if look.readable else killer.deadline_s  # what is known stays
+    due = deadline_s is not None and now_s >= second_killer_acts_s(deadline_s)
+    act = Act.KILL_SHIM if due or look.shim_dead else Act.LOOK
+    return killer._replace(deadline_s=deadline_s, shim_dead=look.shim_dead, due=due, act=act)
+
+
+def looks_again_s(killer: SecondKiller) -> float | None:
+    """When to look at the latest (BOOTTIME), by the deadline that is known; None: none is, every p will do."""
+    return None if killer.deadline_s is None else second_killer_acts_s(killer.deadline_s)

@@ -1,0 +1,87 @@
+"""The guardian on run directories and processes of this host; its decisions are tested in ``test_ward``."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor.clients import processes, run_dir
+from supervisor.clients.processes import ProcessId
+from supervisor.clients.run_dir import DeadlineFile
+from supervisor.daemon.guardian import Guardian
+from supervisor.daemon.ward import UNBORN_S, WardStage
+from supervisor.registry.codec import encode
+from tests.unit.daemon.test_ward import LAUNCH, LAYOUT
+
+KEY = "uid-1.1"
+
+
+@pytest.fixture
+def shim() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def guardian(tmp_path: Path) -> Iterator[Guardian]:
+    guardian = Guardian(tmp_path, "host-a", LAYOUT, lambda: None)
+    yield guardian
+    guardian.close()
+
+
+def move_in(directory: Path, shim: subprocess.Popen[bytes]) -> None:
+    made = run_dir.create(str(directory), KEY, encode(LAUNCH))
+    assert made is not None
+    stat = processes.stat(shim.pid)
+    assert stat is not None
+    run_dir.write_process(f"{made}/{run_dir.SHIM}", ProcessId(shim.pid, stat.start_ticks, processes.boot_id()), "c1a1")
+    DeadlineFile.create(made)
+
+
+def test_want_of_descriptors_is_no_proof_that_a_shim_is_dead(
+    tmp_path: Path, guardian: Guardian, shim: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    move_in(tmp_path, shim)
+
+    def none_left(_pid: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(os, "pidfd_open", none_left)
+        for now_s in (1.0, 2.0):
+            guardian.tick(now_s)
+    assert shim.poll() is None
+    guardian.tick(3.0)
+    assert [ward.stage for ward in guardian.wards()] == [WardStage.WATCHED]
+    assert len(guardian.fds()) == 2
+
+
+def test_a_shim_whose_deadline_comes_near_is_killed_and_its_directory_removed(
+    tmp_path: Path, guardian: Guardian, shim: subprocess.Popen[bytes],
+) -> None:
+    move_in(tmp_path, shim)
+    deadline = DeadlineFile.create(str(tmp_path / KEY))
+    deadline.write(100.0)
+    guardian.tick(99.0)
+    assert shim.poll() is None
+    assert guardian.tick(99.4) == pytest.approx(0.1), "in time for the deadline"
+    guardian.tick(99.5)
+    assert shim.wait(10) < 0
+    for _ in range(3):
+        guardian.tick(99.6)
+    assert guardian.keys() == frozenset() and not (tmp_path / KEY).exists()
+
+
+def test_a_directory_without_a_shim_is_removed_in_the_end(tmp_path: Path, guardian: Guardian) -> None:
+    run_dir.create(str(tmp_path), KEY, encode(LAUNCH))
+    guardian.tick(0.0)
+    assert (tmp_path / KEY).exists()
+    guardian.tick(UNBORN_S)
+    guardian.tick(UNBORN_S)
+    assert guardian.keys() == frozenset() and not (tmp_path / KEY).exists()

@@ -1,0 +1,234 @@
+"""What the guardian decides about one attempt: whom it kills, when, and over what it writes a tombstone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from supervisor.clients.processes import ProcessId
+from supervisor.clients.run_dir import ShimRecord
+from supervisor.daemon import ward as wards
+from supervisor.daemon.ward import (
+    CLAIM_UNDER_WAY_S,
+    DOUBT_S,
+    UNBORN_S,
+    Buried,
+    Commit,
+    DirectoryRead,
+    Effect,
+    Event,
+    OwnRead,
+    ReadOwn,
+    Remove,
+    Say,
+    Strike,
+    Tick,
+    Unanswered,
+    Ward,
+    WardStage,
+    next_wake_s,
+    step,
+)
+from supervisor.model.emptiness import Emptiness
+from supervisor.model.launch import Launch
+from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
+from supervisor.model.records import Assignment, BlobRef, Cause, Ownership, OwnState
+from supervisor.model.second_killer import Act, Looked, ShimStruck, TreeStruck
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.transaction import SetData
+from supervisor.registry.codec import decode
+from supervisor.registry.layout import Layout
+
+LAYOUT, BOOT, CLAIM, BORN_S, DEADLINE_S = Layout("/c"), "boot-1", "c1a1", 100.0, 128.0
+ENTRY = Assignment("job", "uid-1", 1, 1, 3, 7, BlobRef("k", "0" * 64, 1), 1)
+LAUNCH = Launch(
+    "c", "zk:2181", "/c", 10.0, "host-a", "here", ENTRY, 30.0, 20.0, 300.0, 600.0, True, True, ("driver",), {}, "/",
+    "/log",
+)
+SHIM = ShimRecord(ProcessId(4711, 99, BOOT), CLAIM)
+CLAIMED = Ownership(OwnState.CLAIMED, "op", "uid-1", "uid-1", 1, claim=CLAIM, supervisor="host-a", host="here")
+CONNECTED, AWAY = Tick(True), Tick(False)
+
+
+def unborn(supervisor: str = "host-a") -> Ward:
+    return Ward("uid-1.1", supervisor, BOOT, LAYOUT, BORN_S)
+
+
+def feed(ward: Ward, *events: Event, at_s: float = BORN_S) -> tuple[Ward, tuple[Effect, ...]]:
+    """The ward after ``events``, all at one time, and what the last of them called for, words for the log left out."""
+    effects: tuple[Effect, ...] = ()
+    for event in events:
+        ward, effects = step(ward, event, at_s)
+    return ward, tuple(effect for effect in effects if not isinstance(effect, Say))
+
+
+def watched() -> Ward:
+    return feed(unborn(), DirectoryRead(LAUNCH, SHIM), Looked(False, DEADLINE_S))[0]
+
+
+def burying(look: Looked = Looked(True, DEADLINE_S), at_s: float = 110.0) -> Ward:
+    """Asked for /own, after a kill that was proven."""
+    struck = (look, CONNECTED, ShimStruck(True), TreeStruck(0.1, Emptiness.EMPTY))
+    ward, effects = feed(watched(), *struck, CONNECTED, at_s=at_s)
+    assert effects == (ReadOwn(),)
+    return ward
+
+
+def read(own: Seen[Ownership], began_s: float | None = None) -> OwnRead:
+    return OwnRead(own, began_s, "2026-11-21T00:00:00.000Z")
+
+
+# -- meeting -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_directory_with_a_shim_is_watched() -> None:
+    ward = watched()
+    assert ward.stage is WardStage.WATCHED
+    assert next_wake_s(ward) == DEADLINE_S - SECOND_KILLER_PERIOD_S
+
+
+def test_another_supervisors_attempt_is_left_alone_for_ever() -> None:
+    ward, effects = feed(unborn("host-b"), DirectoryRead(LAUNCH, SHIM), Looked(True, DEADLINE_S), CONNECTED, at_s=1e6)
+    assert (ward.stage, effects) == (WardStage.UNBORN, ())
+
+
+def test_a_directory_without_a_shim_is_removed_after_a_while_only() -> None:
+    empty = DirectoryRead(LAUNCH, None)
+    assert feed(unborn(), empty, at_s=BORN_S + UNBORN_S - 0.1)[1] == ()
+    assert feed(unborn(), empty, at_s=BORN_S + UNBORN_S)[1] == (Remove(),)
+
+
+def test_run_files_of_an_earlier_boot_are_removed_and_nothing_else() -> None:
+    earlier = replace_boot(SHIM, "boot-0")
+    ward, _ = feed(unborn(), DirectoryRead(LAUNCH, earlier))
+    assert ward.stage is WardStage.REMOVING, "nobody is killed, and nothing is written"
+    assert feed(ward, CONNECTED)[1] == (Remove(),)
+
+
+def replace_boot(shim: ShimRecord, boot_id: str) -> ShimRecord:
+    return shim._replace(process=shim.process._replace(boot_id=boot_id))
+
+
+# -- killing -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_living_shim_far_from_its_deadline_is_not_touched() -> None:
+    ward, effects = feed(watched(), Looked(False, DEADLINE_S), CONNECTED, at_s=DEADLINE_S - 1)
+    assert (ward.stage, effects) == (WardStage.WATCHED, ())
+
+
+@pytest.mark.parametrize("look", [Looked(True, DEADLINE_S), Looked(False, BORN_S)])
+def test_the_shim_is_killed_before_its_tree(look: Looked) -> None:
+    ward, effects = feed(watched(), look, AWAY)
+    assert effects == (Strike(Act.KILL_SHIM),)
+    ward, effects = feed(ward, ShimStruck(True))
+    assert effects == (Strike(Act.KILL_TREE),)
+
+
+def test_what_is_not_dead_is_struck_again_at_the_next_tick() -> None:
+    ward, effects = feed(watched(), Looked(True, None), AWAY, ShimStruck(True), TreeStruck(0.05, Emptiness.POPULATED))
+    assert (ward.stage, effects) == (WardStage.KILLING, ())
+    assert feed(ward, AWAY)[1] == (Strike(Act.KILL_SHIM),)
+
+
+def test_a_kill_that_takes_longer_than_the_kill_time_is_told() -> None:
+    ward, _ = feed(watched(), Looked(True, None), AWAY, ShimStruck(True))
+    _, effects = step(ward, TreeStruck(0.05, Emptiness.POPULATED), BORN_S + KILL_TIME_S + 0.1)
+    assert [effect.event for effect in effects if isinstance(effect, Say)] == ["kill_takes_too_long"]
+
+
+def test_without_proof_that_the_tree_is_empty_nothing_is_written() -> None:
+    ward, _ = feed(watched(), Looked(True, None), AWAY, ShimStruck(True), TreeStruck(0.1, Emptiness.UNPROVABLE))
+    assert ward.stage is WardStage.REMOVING
+
+
+def test_without_the_launch_file_nobody_knows_what_to_write() -> None:
+    ward, _ = feed(unborn(), DirectoryRead(None, SHIM), Looked(True, None), AWAY, ShimStruck(True),
+                   TreeStruck(0.1, Emptiness.EMPTY))
+    assert ward.stage is WardStage.REMOVING
+
+
+# -- burying -----------------------------------------------------------------------------------------------------------
+
+
+def buried(effects: tuple[Effect, ...]) -> Ownership:
+    (commit,) = effects
+    assert isinstance(commit, Commit)
+    written = commit.transaction.ops[0]
+    assert isinstance(written, SetData) and (written.path, written.version) == (LAYOUT.own("job"), 9)
+    return decode(Ownership, written.data, written.path)
+
+
+@pytest.mark.parametrize(("look", "at_s", "cause"), [
+    (Looked(True, DEADLINE_S), 110.0, Cause.SHIM_DIED), (Looked(False, DEADLINE_S), DEADLINE_S, Cause.LEASE_EXPIRED),
+])
+def test_the_tombstone_is_written_at_the_version_just_read_and_says_why(look: Looked, at_s: float, cause: Cause) -> None:
+    ward, effects = feed(burying(look, at_s), read(Found(CLAIMED, 9), at_s - 4.0), at_s=at_s)
+    own = buried(effects)
+    assert (own.state, own.cause, own.ran_s) == (OwnState.EXITED, cause, 4.0)
+    assert feed(ward, Buried())[0].stage is WardStage.REMOVING
+
+
+def test_a_stop_that_was_requested_before_is_a_stop_whatever_killed_the_driver() -> None:
+    _, effects = feed(burying(), read(Found(replace(CLAIMED, state=OwnState.DRAINING), 9)))
+    assert buried(effects).cause is Cause.STOPPED
+
+
+@pytest.mark.parametrize("own", [
+    replace(CLAIMED, claim="another"), replace(CLAIMED, attempt=2), replace(CLAIMED, uid="uid-2"),
+    replace(CLAIMED, state=OwnState.EXITED), replace(CLAIMED, state=OwnState.VACANT),
+])
+def test_over_anything_but_this_very_claim_nothing_is_written(own: Ownership) -> None:
+    ward, effects = feed(burying(), read(Found(own, 9)))
+    assert (ward.stage, effects) == (WardStage.REMOVING, ())
+
+
+@pytest.mark.parametrize("own", [None, Unreadable("not JSON", 9), Found(CLAIMED, ENTRY.own_version - 1)])
+def test_unknown_is_not_absent_and_is_asked_again_for_long(own: Seen[Ownership]) -> None:
+    ward, effects = feed(burying(), read(own), at_s=110.0)
+    assert (ward.stage, effects) == (WardStage.BURYING, ())
+    ward, _ = feed(ward, CONNECTED, read(own), at_s=110.0 + DOUBT_S - 1)
+    assert ward.stage is WardStage.BURYING
+    assert feed(ward, CONNECTED, at_s=110.0 + DOUBT_S - 0.5)[1] == (), "not again at once"
+    ward, effects = feed(ward, CONNECTED, read(own), at_s=110.0 + DOUBT_S)
+    assert (ward.stage, effects) == (WardStage.REMOVING, ())
+
+
+def test_a_claim_that_the_dead_shim_had_sent_is_waited_for() -> None:
+    assigned = Found(replace(CLAIMED, state=OwnState.ASSIGNED, claim=""), ENTRY.own_version)
+    ward, effects = feed(burying(), read(assigned), at_s=110.0)
+    assert (ward.stage, effects) == (WardStage.BURYING, ())
+    ward, effects = feed(ward, CONNECTED, read(Found(CLAIMED, 9)), at_s=111.0)
+    assert buried(effects).state is OwnState.EXITED
+    ward, _ = feed(burying(), read(assigned), at_s=110.0)
+    ward, _ = feed(ward, CONNECTED, read(assigned), at_s=110.0 + CLAIM_UNDER_WAY_S)
+    assert ward.stage is WardStage.REMOVING
+
+
+def test_a_write_whose_outcome_is_unknown_is_settled_by_reading_again() -> None:
+    ward, _ = feed(burying(), read(Found(CLAIMED, 9)), Unanswered(), at_s=110.0)
+    assert (ward.stage, ward.asking) == (WardStage.BURYING, False)
+    assert feed(ward, CONNECTED, at_s=110.5)[1] == ()
+    ward, effects = feed(ward, CONNECTED, at_s=111.0)
+    assert effects == (ReadOwn(),)
+    exited = Found(replace(CLAIMED, state=OwnState.EXITED), 10)
+    assert feed(ward, read(exited), at_s=111.0)[0].stage is WardStage.REMOVING
+
+
+def test_without_a_connection_nothing_is_asked() -> None:
+    struck = (Looked(True, DEADLINE_S), CONNECTED, ShimStruck(True), TreeStruck(0.1, Emptiness.EMPTY))
+    ward, effects = feed(watched(), *struck, AWAY, AWAY)
+    assert (ward.stage, effects) == (WardStage.BURYING, ())
+    assert feed(ward, CONNECTED)[1] == (ReadOwn(),)
+
+
+def test_an_event_out_of_turn_changes_nothing() -> None:
+    for ward in (unborn(), watched(), replace(burying(), asking=False)):
+        for event in (read(Found(CLAIMED, 9)), Buried(), Unanswered(), ShimStruck(True)):
+            assert step(ward, event, 120.0) == (ward, ())
+
+
+def test_each_stage_stands_in_the_table() -> None:
+    table = (wards.__doc__ or "").partition("What is never bent")[0]
+    assert [stage for stage in WardStage if f"\n{stage.value} " not in table] == []
