@@ -49,6 +49,7 @@ LAUNCH = Launch(
 SHIM = ShimRecord(ProcessId(4711, 99, BOOT), CLAIM)
 CLAIMED = Ownership(OwnState.CLAIMED, "op", "uid-1", "uid-1", 1, claim=CLAIM, supervisor="host-a", host="here")
 CONNECTED, AWAY = Tick(True), Tick(False)
+DIED = Looked(True, DEADLINE_S)
 
 
 def unborn(supervisor: str = "host-a") -> Ward:
@@ -67,7 +68,7 @@ def watched() -> Ward:
     return feed(unborn(), DirectoryRead(LAUNCH, SHIM), Looked(False, DEADLINE_S))[0]
 
 
-def burying(look: Looked = Looked(True, DEADLINE_S), at_s: float = 110.0) -> Ward:
+def burying(look: Looked = DIED, at_s: float = 110.0) -> Ward:
     """Asked for /own, after a kill that was proven."""
     struck = (look, CONNECTED, ShimStruck(True), TreeStruck(0.1, Emptiness.EMPTY))
     ward, effects = feed(watched(), *struck, CONNECTED, at_s=at_s)
