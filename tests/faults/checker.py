@@ -73,7 +73,8 @@ class Acknowledged:
 class Harm:
     """Something that the test did, and that may end attempts: those of ``jobs`` (None: of all) on ``host`` ("": on any).
 
-    ``from_s`` … ``to_s``: when such an end may come, aftermath included. BOOTTIME.
+    ``from_s`` … ``to_s``: when such an end may come, aftermath included. BOOTTIME. ``kind`` "": it ends nothing, but a driver
+    may be silent meanwhile, so that its last line tells less about when it died.
     """
 
     kind: str
@@ -82,11 +83,11 @@ class Harm:
     jobs: frozenset[str] | None = None
     host: str = ""
 
-    def explains(self, span: Span) -> bool:
-        """The end of ``span``."""
+    def meets(self, span: Span, until_s: float) -> bool:
+        """Whether it came upon ``span`` between its last line and ``until_s``."""
         return (
             (self.jobs is None or span.job in self.jobs) and self.host in ("", span.host)
-            and self.from_s <= span.last_s + BEAT_S and span.last_s - BEAT_S <= self.to_s
+            and self.from_s <= until_s and span.last_s - BEAT_S <= self.to_s
         )
 
 
@@ -115,13 +116,20 @@ class Span:
         return f"{self.job} {self.uid}.{self.attempt}"
 
 
-def read(path: Path) -> list[Note]:
-    """The notes in the order of their time. A last line that is not whole yet is left out."""
+def read(path: Path, newest_bytes: int | None = None) -> list[Note]:
+    """The notes in the order of their time. A last line that is not whole yet is left out.
+
+    ``newest_bytes``: only the end of the record, for a look while it is being written.
+    """
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            start = 0 if newest_bytes is None else max(0, size - newest_bytes)
+            file.seek(start)
+            lines = file.read().split(b"\n")[:-1]
     except FileNotFoundError:
         return []
-    return sorted(map(_note, lines), key=lambda note: note.at_s)
+    return sorted(map(_note, lines[1:] if start else lines), key=lambda note: note.at_s)
 
 
 def _note(line: bytes) -> Note:
@@ -198,9 +206,15 @@ def disturbed(notes: Iterable[Note], harms: Sequence[Harm], alive_s: float) -> l
     not ended when the record did."""
     return [
         f"I6: {span.title} on {span.host or 'its host'} ended at {span.last_s:.3f}, and nothing was done to it"
-        for span in spans(notes)
-        if span.last_s < alive_s and not any(harm.explains(span) for harm in harms)
+        for span in spans(notes) if span.last_s < alive_s and not causes(span, harms)
     ]
+
+
+def causes(span: Span, harms: Sequence[Harm]) -> list[Harm]:
+    """What may have ended ``span``."""
+    silent = [harm.to_s for harm in harms if not harm.kind and harm.meets(span, span.last_s + BEAT_S)]
+    until_s = max(silent, default=span.last_s) + BEAT_S
+    return [harm for harm in harms if harm.kind and harm.meets(span, until_s)]
 
 
 def lost(notes: Iterable[Note], wanted: Iterable[Wanted]) -> list[str]:

@@ -99,6 +99,13 @@ def test_an_attempt_that_ends_with_nothing_done_to_it_is_found(harms: tuple[Harm
     assert checker.disturbed(notes, (*harms, HARM), 15.0) == []
 
 
+def test_a_driver_that_stood_still_may_have_been_ended_later() -> None:
+    notes = [*attempt(1, 10.0, 12.0), *attempt(2, 18.2, 20.0)]
+    harm, still = Harm("kill", 14.0, 15.0), Harm("", 11.9, 14.5)
+    assert checker.disturbed(notes, [still], 20.0) and checker.disturbed(notes, [harm], 20.0)
+    assert checker.disturbed(notes, [harm, still], 20.0) == []
+
+
 def test_a_job_that_does_not_come_back_is_found() -> None:
     notes = attempt(1, 10.0, 12.0)
     assert checker.lost(notes, [Wanted("job", "u1", 11.5)]) == []

@@ -309,7 +309,8 @@ class _Link:
                 with contextlib.suppress(OSError):
                     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
-        self.task.cancel()
+        if self.task is not asyncio.current_task():     # which is ending by itself
+            self.task.cancel()
 
 
 class Proxies:

@@ -1,0 +1,36 @@
+"""``python -m tests.chaos --seconds N --seed S``: see README.md beside this file. Exit code 1: something is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.chaos.run import run
+from tests.chaos.world import Options
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ensemble", choices=["docker", "embedded"], default="docker")
+    parser.add_argument("--jobs", type=int, default=10)
+    parser.add_argument("--supervisors", type=int, default=3)
+    parser.add_argument("--restores", type=int, default=0, help="how often old ZooKeeper data is put back")
+    parser.add_argument("--directory", type=Path, help="where to keep everything; else a temporary one, removed if all is well")
+    chosen = parser.parse_args()
+    logging.getLogger().addHandler(logging.NullHandler())      # lost connections are no news here
+    directory = chosen.directory or Path(tempfile.mkdtemp(prefix="chaos-"))
+    options = Options(chosen.seconds, chosen.seed, chosen.ensemble, chosen.jobs, chosen.supervisors, chosen.restores)
+    print(f"everything is in {directory}", flush=True)
+    outcome = run(options, directory, lambda line: print(line, flush=True))
+    print(outcome.text, flush=True)
+    (directory / "report.txt").write_text(outcome.text + "\n")
+    return 1 if outcome.verdict.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

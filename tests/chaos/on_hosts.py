@@ -1,0 +1,66 @@
+"""Faults of a member's host: its disk is full, its wall clock jumps. Neither may end an attempt."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.chaos.fleet import disks_of
+from tests.chaos.nemesis import Fault, Skipped
+from tests.chaos.world import World
+
+BALLAST = "ballast"
+HOUR_S = 3600
+JUMPS_S = (HOUR_S, -HOUR_S, 24 * HOUR_S, -24 * HOUR_S, 10 * 365 * 24 * HOUR_S, -10 * 365 * 24 * HOUR_S)
+
+
+def fill_disk(world: World, choice: random.Random) -> None:
+    """Run directory, log directory or both."""
+    if not world.fleet.has_disks:
+        raise Skipped
+    member = choice.choice(world.fleet.members)
+    disks = choice.choice([disks_of(member), *((disk,) for disk in disks_of(member))])
+    title = f"{member.id} {' and '.join(disk.name for disk in disks)}"
+    with world.diary.lasting("disk full", title), filled(disks):
+        world.wait(choice.uniform(0.5, 6.0))
+
+
+@contextmanager
+def filled(disks: tuple[Path, ...]) -> Iterator[None]:
+    try:
+        for disk in disks:
+            fill(disk)
+        yield
+    finally:
+        for disk in disks:
+            (disk / BALLAST).unlink(missing_ok=True)
+
+
+def fill(disk: Path) -> None:
+    """To the last byte."""
+    state = os.statvfs(disk)
+    with suppress(OSError), (disk / BALLAST).open("wb", buffering=0) as file:
+        os.posix_fallocate(file.fileno(), 0, max(1, state.f_bavail * state.f_frsize))
+    with suppress(OSError), (disk / BALLAST).open("ab", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def move_clock(world: World, choice: random.Random) -> None:
+    if not world.fleet.clocks:
+        raise Skipped
+    i = choice.randrange(len(world.fleet.clocks))
+    offset_s = choice.choice(JUMPS_S)
+    with world.diary.lasting("wall clock moved", world.fleet.members[i].id, offset_s=offset_s):
+        world.fleet.clocks[i].set_off(offset_s)
+        try:
+            world.wait(choice.uniform(0.5, 8.0))
+        finally:
+            world.fleet.clocks[i].set_off(0)
+
+
+def all_faults() -> list[tuple[float, Fault]]:
+    return [(1, fill_disk), (1, move_clock)]

@@ -1,0 +1,195 @@
+"""Faults of servers: ZooKeeper's (one after the other, so that a minority stays one) and the S3 API's.
+
+What containers allow beyond processes: cuts between servers, and "the leader cut from its peers while its clients reach it".
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.chaos.nemesis import Fault
+from tests.chaos.world import NODES, World
+from tests.fakes import faulty_s3
+from tests.fakes.faulty_s3 import Handler
+
+SERVE_S = 60.0
+ELECTION_S = 4.5
+"""For ZooKeeper to replace a leader that is cut or stands still (measured: 3.0 to 3.4 s)."""
+
+
+@contextmanager
+def outage(world: World, kind: str, node: int | str, lasts_s: float) -> Iterator[None]:
+    """For some clients nothing is committed for up to ``lasts_s``."""
+    with world.diary.harm(kind, world.frail(lasts_s)), world.diary.lasting(kind, f"node {node}", for_s=round(lasts_s, 2)):
+        yield
+        world.ensemble.wait_serving(SERVE_S)
+
+
+def follower(world: World, choice: random.Random) -> int:
+    leads = world.ensemble.leader()
+    return choice.choice([i for i in range(NODES) if i != leads])
+
+
+def kill_follower(world: World, choice: random.Random) -> None:
+    node = follower(world, choice)
+    with outage(world, "ZooKeeper follower killed", node, 1.0):
+        _down(world, choice, node)
+
+
+def kill_zookeeper_leader(world: World, choice: random.Random) -> None:
+    node = world.ensemble.leader()
+    with outage(world, "ZooKeeper leader killed", node, ELECTION_S):
+        _down(world, choice, node)
+
+
+def _down(world: World, choice: random.Random, node: int) -> None:
+    world.ensemble.kill(node)
+    try:
+        world.wait(choice.uniform(0.2, 4.0))
+    finally:
+        world.ensemble.restart(node)
+
+
+def pause_follower(world: World, choice: random.Random) -> None:
+    node = follower(world, choice)
+    with outage(world, "ZooKeeper follower stopped", node, 1.0):
+        _paused(world, choice.uniform(0.5, 5.0), node)
+
+
+def pause_zookeeper_leader(world: World, choice: random.Random) -> None:
+    node = world.ensemble.leader()
+    with outage(world, "ZooKeeper leader stopped", node, ELECTION_S):
+        _paused(world, choice.uniform(0.5, 5.0), node)
+
+
+def pause_quorum_briefly(world: World, choice: random.Random) -> None:
+    lasts_s = choice.uniform(0.3, 2.0)
+    with outage(world, "quorum lost briefly", "0, 1", lasts_s):
+        _paused(world, lasts_s, 0, 1)
+
+
+def pause_quorum(world: World, choice: random.Random) -> None:
+    """Longer than most leases: drivers are stopped by their deadlines."""
+    lasts_s = choice.uniform(6.0, 16.0)
+    with outage(world, "quorum lost", "0, 1", lasts_s + ELECTION_S):
+        _paused(world, lasts_s, 0, 1)
+
+
+def _paused(world: World, lasts_s: float, *nodes: int) -> None:
+    for node in nodes:
+        world.ensemble.pause(node)
+    try:
+        world.wait(lasts_s)
+    finally:
+        for node in nodes:
+            world.ensemble.resume(node)
+
+
+# -- only containers ------------------------------------------------------------------------------------------------------
+
+
+def cut_leader_from_peers(world: World, choice: random.Random) -> None:
+    """Its clients still reach it: it answers pings and reads for a while, and commits nothing."""
+    node = world.ensemble.leader()
+    _cut(world, choice, "ZooKeeper leader cut from its peers only", node, ELECTION_S, lambda e: e.cut_quorum(node))
+
+
+def cut_follower_from_peers(world: World, choice: random.Random) -> None:
+    node = follower(world, choice)
+    _cut(world, choice, "ZooKeeper follower cut from its peers only", node, ELECTION_S, lambda e: e.cut_quorum(node))
+
+
+def cut_between(world: World, choice: random.Random) -> None:
+    first, second = choice.sample(range(NODES), 2)
+    _cut(
+        world, choice, "two ZooKeeper servers cut from each other", f"{first}, {second}", ELECTION_S,
+        lambda e: e.cut_between(first, second),
+    )
+
+
+def cut_one_way(world: World, choice: random.Random) -> None:
+    """May keep the ensemble without a leader for as long as it lasts."""
+    node = choice.randrange(NODES)
+    _cut(world, choice, "ZooKeeper server heard by no peer", node, 16.0, lambda e: e.cut_one_way(node))
+
+
+def cut_clients(world: World, choice: random.Random) -> None:
+    node = choice.randrange(NODES)
+    _cut(world, choice, "ZooKeeper server cut from its clients only", node, 1.0, lambda e: e.cut_clients(node))
+
+
+def isolate(world: World, choice: random.Random) -> None:
+    node = choice.randrange(NODES)
+    _cut(world, choice, "ZooKeeper server isolated", node, ELECTION_S, lambda e: e.isolate(node))
+
+
+def _cut(
+    world: World, choice: random.Random, kind: str, node: int | str, lasts_s: float, do: Callable[[object], None],
+) -> None:
+    from tests.testbed.docker_ensemble import DockerEnsemble
+
+    ensemble = world.ensemble
+    assert isinstance(ensemble, DockerEnsemble)
+    with outage(world, kind, node, lasts_s):
+        do(ensemble)
+        try:
+            world.wait(choice.uniform(0.5, 6.0))
+        finally:
+            ensemble.heal()
+
+
+def of_zookeeper(kind: str) -> list[tuple[float, Fault]]:
+    everywhere: list[tuple[float, Fault]] = [
+        (10, kill_follower), (8, kill_zookeeper_leader), (14, pause_follower), (10, pause_zookeeper_leader),
+        (12, pause_quorum_briefly), (2, pause_quorum),
+    ]
+    if kind == "embedded":
+        return everywhere
+    return [
+        *everywhere, (10, cut_leader_from_peers), (8, cut_follower_from_peers), (8, cut_between), (3, cut_one_way),
+        (10, cut_clients), (6, isolate),
+    ]
+
+
+# -- the store ------------------------------------------------------------------------------------------------------------
+
+
+def late(handler: Handler) -> None:
+    """The answer takes its time."""
+    handler.owner.released.wait(0.5)
+    faulty_s3.relay(handler)
+
+
+STORE_FAULTS: tuple[tuple[str, faulty_s3.Fault], ...] = (
+    ("S3 says SlowDown", faulty_s3.refuse(503, "SlowDown")),
+    ("S3 says InternalError", faulty_s3.refuse(500, "InternalError")),
+    ("S3 hangs", faulty_s3.hang),
+    ("S3 resets", faulty_s3.reset_before),
+    ("S3 resets instead of the answer", faulty_s3.lose_reply),
+    ("S3 breaks off in the body", faulty_s3.reset_in_body),
+    ("S3 truncates", faulty_s3.truncate_body),
+    ("S3 is slow", late),
+)
+
+
+def break_store(world: World, choice: random.Random) -> None:
+    """For a while every request meets the fault; what hangs then is let go."""
+    kind, fault = choice.choice(STORE_FAULTS)
+    with world.diary.lasting(kind):
+        world.s3.always = fault
+        try:
+            world.wait(choice.uniform(0.3, 5.0))
+        finally:
+            mend_store(world)
+
+
+def mend_store(world: World) -> None:
+    released = world.s3.released
+    world.s3.reset()
+    released.set()
+
+
+def of_store() -> list[tuple[float, Fault]]:
+    return [(1, break_store)]

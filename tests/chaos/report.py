@@ -1,0 +1,128 @@
+"""What a run found, in words and numbers. Says nothing about what should have been: that is ``verdict``'s."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from tests.chaos.users import RUNNING, Job, User
+from tests.chaos.verdict import Verdict
+from tests.chaos.world import World
+from tests.faults import checker
+from tests.faults.checker import Span
+
+UNKNOWN_CAUSE = "nothing known"
+
+
+def tell(world: World, users: Sequence[User], verdict: Verdict, lasted_s: float) -> str:
+    return "\n".join([
+        *_head(world, lasted_s), *_faults(world, lasted_s), *_commands(users), *_attempts(verdict),
+        *_unavailability(users, verdict), *_judgement(verdict),
+    ])
+
+
+def changes_of_leader(world: World) -> int:
+    """Terms that began after the first one. Each term has one epoch, so terms too short to be seen are counted, too; an
+    accepted restore takes one epoch without being a term."""
+    found = world.terms.found
+    return max(0, found[-1].epoch - found[0].epoch - world.diary.faults["old ZooKeeper data restored"]) if found else 0
+
+
+def _head(world: World, lasted_s: float) -> Iterator[str]:
+    options = world.options
+    changes = changes_of_leader(world)
+    yield (
+        f"chaos: {lasted_s:.0f} s, seed {options.seed}, {options.kind} ensemble, {options.supervisors} supervisors, "
+        f"{options.jobs} jobs"
+    )
+    yield f"leader changes: {changes} ({changes / lasted_s * 60:.1f} per minute); seen: {len(world.terms.found)} terms"
+
+
+def _faults(world: World, lasted_s: float) -> Iterator[str]:
+    diary = world.diary
+    total = sum(diary.faults.values())
+    yield f"faults: {total} ({total / lasted_s * 60:.1f} per minute)"
+    yield from (f"  {count:6}  {kind}" for kind, count in sorted(diary.faults.items(), key=lambda item: -item[1]))
+    if diary.failed:
+        yield f"faults that could not be done (not counted, or in part): {dict(diary.failed)}"
+    yield f"longest time this machine let nobody run: {world.stalls.longest_s:.2f} s"
+
+
+def _commands(users: Sequence[User]) -> Iterator[str]:
+    told = sum((user.told for user in users), Counter())
+    yield f"commands: {sum(told.values()) - told['by the command line']}, of these {told['by the command line']} by the command line"
+    yield from (f"  {count:6}  {what}" for what, count in sorted(told.items()) if what != "by the command line")
+
+
+def _attempts(verdict: Verdict) -> Iterator[str]:
+    spans = checker.spans(verdict.notes)
+    ended = [span for span in spans if span.last_s < verdict.until_s]
+    causes = Counter(cause_of(span, verdict) for span in ended)
+    yield f"attempts: {len(spans)} of {len({span.uid for span in spans})} uids; ended before the end, by the likeliest cause:"
+    yield from (f"  {count:6}  {cause}" for cause, count in causes.most_common())
+
+
+def cause_of(span: Span, verdict: Verdict) -> str:
+    """Of several: what is closest to this very attempt, then what came last."""
+    found = checker.causes(span, verdict.harms)
+    if not found:
+        return UNKNOWN_CAUSE
+    return max(found, key=lambda harm: (harm.jobs is not None and len(harm.jobs) == 1, harm.from_s)).kind
+
+
+def _unavailability(users: Sequence[User], verdict: Verdict) -> Iterator[str]:
+    spans: dict[str, list[Span]] = defaultdict(list)
+    for span in checker.spans(verdict.notes):
+        spans[span.uid].append(span)
+    starts, gaps, by_cause, wanted_s = [], [], defaultdict(list), 0.0
+    for job in (job for user in users for job in user.jobs):
+        for from_s, to_s, uid in wanted_times(job, verdict.until_s):
+            wanted_s += to_s - from_s
+            mine = [span for span in spans[uid] if span.first_s < to_s and span.last_s > from_s]
+            if mine and mine[0].first_s > from_s:
+                starts.append(mine[0].first_s - from_s)
+            for old, new in zip(mine, mine[1:], strict=False):
+                gap_s = new.first_s - old.last_s
+                gaps.append(gap_s)
+                by_cause[cause_of(old, verdict)].append(gap_s)
+    away_s = sum(gaps) + sum(starts)
+    yield f"time in which a job was acknowledged as to run: {wanted_s:.0f} job-seconds; of these without a driver: {away_s:.0f} ({_percent(away_s, wanted_s)})"
+    yield f"  acknowledged -> its driver runs:      {distribution(starts)}"
+    yield f"  interrupted -> the next driver runs:  {distribution(gaps)}"
+    for cause, values in sorted(by_cause.items(), key=lambda item: -len(item[1])):
+        yield f"    after {cause + ':':48} {distribution(values)}"
+
+
+def wanted_times(job: Job, until_s: float) -> Iterator[tuple[float, float, str]]:
+    """(from, to, uid): when it was acknowledged as to run, with no command under way."""
+    begun: tuple[float, str] | None = None
+    for stage in job.stages:
+        if stage.state == RUNNING and stage.uid is not None:
+            begun = begun or (stage.at_s, stage.uid)
+        elif begun is not None:
+            yield begun[0], stage.at_s, begun[1]
+            begun = None
+    if begun is not None:
+        yield begun[0], until_s, begun[1]
+
+
+def distribution(values: Sequence[float]) -> str:
+    if not values:
+        return "n=0"
+    found = sorted(values)
+
+    def at(share: float) -> float:
+        return found[min(len(found) - 1, int(share * len(found)))]
+
+    return f"n={len(found)} p50 {at(0.5):.2f} p90 {at(0.9):.2f} p99 {at(0.99):.2f} max {found[-1]:.2f} s"
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.2f} %" if whole else "-"
+
+
+def _judgement(verdict: Verdict) -> Iterator[str]:
+    settled = "never" if verdict.settled_s is None else f"{verdict.settled_s:.1f} s after the last fault was mended"
+    yield f"all jobs ran again: {settled}"
+    yield f"VIOLATIONS: {len(verdict.violations)}"
+    yield from (f"  {each}" for each in verdict.violations[:50])

@@ -1,0 +1,111 @@
+"""One run: a world, users and a nemesis for so many seconds; then the verdict."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.clock import boottime_s
+from tests.chaos import on_attempts, on_hosts, on_links, on_servers, on_supervisors
+from tests.chaos.nemesis import Lane
+from tests.chaos.report import changes_of_leader, tell
+from tests.chaos.restore import restore_old_data
+from tests.chaos.users import User, make_users
+from tests.chaos.verdict import Verdict, judge, mend
+from tests.chaos.world import GRACE_S, NODES, Options, World, open_world
+from tests.faults import checker
+
+USERS = 3
+USER_PAUSE_S = 8.0
+LOOK_S = 30.0
+"""How often the witness is judged while the run goes on: a violation ends it at once."""
+
+
+@dataclass
+class Outcome:
+    """``text``: the report."""
+
+    verdict: Verdict
+    text: str
+    faults: int
+    leader_changes: int
+
+
+def run(options: Options, directory: Path, say: Callable[[str], None] = print) -> Outcome:
+    """Raises nothing for what the product did wrong: that is in the verdict."""
+    with open_world(options, directory) as world:
+        users = make_users(world, USERS, USER_PAUSE_S)
+        began_s = boottime_s()
+        threads: list[threading.Thread] = [*users, *lanes(world)]
+        for thread in threads:
+            thread.start()
+        _watch(world, users, began_s, say)
+        world.done.set()
+        for thread in threads:
+            thread.join(180)
+        lasted_s = boottime_s() - began_s
+        mend(world)
+        verdict = judge(world, users)
+        for user in users:
+            user.close()
+        text = tell(world, users, verdict, lasted_s)
+        if verdict.violations:
+            world.fleet.tell_logs()
+        return Outcome(verdict, text, sum(world.diary.faults.values()), changes_of_leader(world))
+
+
+def lanes(world: World) -> list[Lane]:
+    return [
+        Lane(world, "leader", 1.0, on_supervisors.change_leader_often()),
+        Lane(world, "supervisors", 5.0, on_supervisors.others()),
+        Lane(world, "attempts 1", 5.0, on_attempts.all_faults()),
+        Lane(world, "attempts 2", 5.0, on_attempts.all_faults()),
+        Lane(world, "links 1", 1.5, on_links.all_faults()),
+        Lane(world, "links 2", 1.5, on_links.all_faults()),
+        Lane(world, "zookeeper", 5.0, on_servers.of_zookeeper(world.options.kind)),
+        Lane(world, "store", 5.0, on_servers.of_store()),
+        Lane(world, "hosts", 5.0, on_hosts.all_faults()),
+    ]
+
+
+def _watch(world: World, users: list[User], began_s: float, say: Callable[[str], None]) -> None:
+    """Until the time is up, or something is wrong already."""
+    options, choice = world.options, world.random("restore")
+    due = [options.seconds * (number + 1) / (options.restores + 1) for number in range(options.restores)]
+    while boottime_s() - began_s < options.seconds:
+        world.done.wait(min(LOOK_S, max(0.1, options.seconds - (boottime_s() - began_s))))
+        if due and boottime_s() - began_s > due[0]:
+            due.pop(0)
+            _restore(world, choice)
+        wrong = look(world, users)
+        say(
+            f"{boottime_s() - began_s:6.0f} s  faults {sum(world.diary.faults.values())}  leader changes "
+            f"{changes_of_leader(world)}  failed {sum(world.diary.failed.values())}  alive {len(world.fleet.attempts())}"
+        )
+        if wrong:
+            say("\n".join(wrong))
+            return
+
+
+def _restore(world: World, choice: random.Random) -> None:
+    try:
+        restore_old_data(world, choice)
+    except AssertionError as error:
+        world.diary.failed["restore_old_data"] += 1
+        world.diary.write("fault_failed", fault="restore_old_data", error=str(error))
+
+
+def look(world: World, users: list[User]) -> list[str]:
+    """What is wrong in the record so far."""
+    notes = checker.read(world.fleet.witness_file)
+    acknowledged = [ack for user in users for ack in user.acknowledged]
+    return [
+        *checker.violations(notes, acknowledged, grace_s=GRACE_S),
+        *checker.disturbed(notes, world.diary.harms, boottime_s() - 10.0),
+    ]
+
+
+__all__ = ["NODES", "Outcome", "run"]

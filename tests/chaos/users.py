@@ -1,0 +1,207 @@
+"""Users who submit, cancel, suspend, resume, restart and submit again all the while, and write down what they were told.
+
+Each name belongs to one user, so what it should be doing is known from the answers alone: an acknowledged command decides;
+after an unknown outcome either is right until the same command, given again, is acknowledged. Most commands are given in
+this process, through what the command line itself calls; a share by the real command line.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from supervisor.clients.sessions import keep_session
+from supervisor.clock import boottime_s
+from supervisor.errors import Conflict, SupervisorError
+from supervisor.model.records import Desired
+from supervisor.registry.commands import Commands
+from supervisor.registry.ids import new_uid
+from supervisor.registry.submitting import prepare, store_prepared
+from supervisor.settings.file import load_settings
+from supervisor.wiring.commands import Office, layout_of
+from tests.chaos.world import GRACE_S, SESSION_S, World
+from tests.faults.checker import Acknowledged
+
+CLI_SHARE = 0.06
+CLI_TIMEOUT_S = 90.0
+OBEYED_S = 90.0
+"""A restart is carried out by the leader, who may be away or paused for a while."""
+
+RUNNING, SUSPENDED, GONE, UNKNOWN = "running", "suspended", "gone", "unknown"
+AFTER = {"submit": RUNNING, "resume": RUNNING, "restart": RUNNING, "suspend": SUSPENDED, "cancel": GONE}
+STOPPING = {"cancel", "suspend", "restart"}
+
+CHOICES: dict[str, tuple[tuple[int, str], ...]] = {
+    GONE: ((1, "submit"),),
+    RUNNING: ((28, "cancel"), (22, "suspend"), (28, "restart"), (14, "submit"), (8, "resume")),
+    SUSPENDED: ((70, "resume"), (20, "cancel"), (10, "suspend")),
+}
+
+KNOBS: tuple[dict[str, Any], ...] = (
+    {}, {"child": True}, {"child": True, "setsid_child": True}, {"orders": "obey"}, {"ignore_term": True, "child": True},
+    {"term_delay_s": 0.5},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a name should be doing from ``at_s`` on. ``uid``: None before the first submit."""
+
+    at_s: float
+    state: str
+    uid: str | None
+
+
+@dataclass
+class Job:
+    """One name. ``stages``: what it should be doing, in order; the last one counts now. ``pending``: the command whose outcome
+    is unknown."""
+
+    name: str
+    spec: Path
+    stages: list[Stage] = field(default_factory=lambda: [Stage(0.0, GONE, None)])
+    pending: str | None = None
+
+    @property
+    def now(self) -> Stage:
+        return self.stages[-1]
+
+    def becomes(self, state: str, uid: str | None) -> None:
+        self.stages.append(Stage(boottime_s(), state, uid))
+
+
+class User(threading.Thread):
+    """``acknowledged``: cancels, for the judge. ``told``: how often each command got which answer."""
+
+    def __init__(self, world: World, number: int, names: list[str], pause_s: float) -> None:
+        super().__init__(name=f"user {number}", daemon=True)
+        self._world = world
+        self._pause_s = pause_s
+        self._choice = world.random(self.name)
+        self._config = world.fleet.user_config()
+        settings = load_settings(self._config, {})
+        sessions = keep_session(world.user_links.hosts, SESSION_S)
+        layout = layout_of(settings)
+        self._office = Office(settings, sessions, layout, Commands(sessions, layout))
+        self._blobs = self._office.blobs()
+        self.jobs = [Job(name, self._write_spec(name)) for name in names]
+        self.acknowledged: list[Acknowledged] = []
+        self.told: Counter[str] = Counter()
+
+    def _write_spec(self, name: str) -> Path:
+        world = self._world
+        number = list(world.leases_s).index(name)
+        knobs = {"beat_s": 0.05, "batch_s": 0.5, **KNOBS[number % len(KNOBS)]}
+        return world.fleet.spec_file(name, knobs=knobs, lease=f"{world.leases_s[name]:g}s", stop_grace=f"{GRACE_S:g}s")
+
+    def run(self) -> None:
+        for job in self.jobs:
+            with self._world.gate.shared():
+                self._give(job, "submit")
+        while not self._world.done.wait(self._choice.expovariate(1 / self._pause_s)):
+            job = self._choice.choice(self.jobs)
+            with self._world.gate.shared():
+                self._give(job, job.pending or self._next(job))
+
+    def finish(self) -> None:
+        """After the faults: give what is unknown again until it is answered. Raises SupervisorError, AssertionError."""
+        for job in self.jobs:
+            for _ in range(10):
+                if job.pending is None:
+                    break
+                self._give(job, job.pending)
+            assert job.pending is None, f"{job.name}: {job.pending} is never answered"
+
+    def cancel_all(self) -> None:
+        for job in self.jobs:
+            if job.now.state != GONE:
+                self._give(job, "cancel")
+        assert all(job.now.state == GONE for job in self.jobs), [job.now for job in self.jobs]
+
+    def close(self) -> None:
+        self._office.sessions.close()
+
+    def _next(self, job: Job) -> str:
+        weights, commands = zip(*CHOICES[job.now.state], strict=True)
+        chosen: str = self._choice.choices(commands, weights)[0]
+        return chosen
+
+    def _give(self, job: Job, command: str) -> None:
+        by_cli = self._choice.random() < CLI_SHARE
+        stops = [job.name] if command in STOPPING else []
+        aftermath_s = OBEYED_S if command == "restart" else self._world.leases_s[job.name] + GRACE_S + 6.0
+        with self._world.diary.harm(f"user: {command}", stops, aftermath_s=aftermath_s):
+            before = job.now
+            job.becomes(UNKNOWN, before.uid)
+            try:
+                uid = self._by_command_line(job, command) if by_cli else self._here(job, command)
+            except Refused as refused:
+                # It was not done, for a reason that the registry gives: look what is there.
+                self._answered(job, command, "refused", str(refused))
+                job.becomes(before.state, before.uid)
+                return
+            except Exception as error:
+                self._answered(job, command, "unknown", f"{type(error).__name__}: {error}")
+                job.pending = command
+                return
+            job.pending = None
+            job.becomes(AFTER[command], uid)
+            if command == "cancel":
+                lease_s = self._world.leases_s[job.name]
+                self.acknowledged.append(Acknowledged(job.name, uid, boottime_s(), heard=False, lease_s=lease_s))
+            self._answered(job, command, "acknowledged", uid)
+
+    def _answered(self, job: Job, command: str, answer: str, what: str) -> None:
+        self.told[f"{command} {answer}"] += 1
+        self._world.diary.write("command", by=self.name, name=job.name, command=command, answer=answer, what=what[:200])
+
+    def _here(self, job: Job, command: str) -> str:
+        commands = self._office.commands
+        try:
+            if command == "submit":
+                return self._submit(job)
+            return str(getattr(commands, command)(job.name).uid)
+        except Conflict as error:
+            raise Refused(str(error)) from error
+
+    def _submit(self, job: Job) -> str:
+        office = self._office
+        prepared = prepare(job.spec, office.settings.defaults)
+        office.found(self._blobs)
+        done = office.commands.check_submit(job.name, prepared.sha256, prepared.spec.checkpoint)
+        if done is None:
+            done = office.commands.submit(store_prepared(self._blobs, prepared, new_uid(job.name), Desired.RUNNING))
+        return done.uid
+
+    def _by_command_line(self, job: Job, command: str) -> str:
+        what = str(job.spec) if command == "submit" else job.name
+        argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", command, what, "-o", "json"]
+        done = subprocess.run(
+            [*argv, "--config", str(self._config)], capture_output=True, text=True, timeout=CLI_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+        )
+        self.told["by the command line"] += 1
+        if done.returncode == Conflict.exit_code:
+            raise Refused(done.stderr)
+        if done.returncode != 0:
+            raise SupervisorError(f"exit code {done.returncode}: {done.stderr}")
+        document = json.loads(done.stdout)
+        found = document[0] if isinstance(document, list) else document
+        return str(found["uid"])
+
+
+class Refused(Exception):
+    """Answered with a reason why not (exit code 4): nothing was done."""
+
+
+def make_users(world: World, count: int, pause_s: float) -> list[User]:
+    names = list(world.leases_s)
+    return [User(world, number, names[number::count], pause_s) for number in range(count)]
+
+
