@@ -1,0 +1,8 @@
+"""All the switchable defects of the mutation gate, in the order of DESIGN: the guards of §5, the rules of §6, §7 and §8."""
+
+from __future__ import annotations
+
+from tests.explore import defects_of_guards, defects_of_lease, defects_of_rule
+from tests.explore.defect import Defect
+
+DEFECTS: tuple[Defect, ...] = (*defects_of_guards.DEFECTS, *defects_of_lease.DEFECTS, *defects_of_rule.DEFECTS)

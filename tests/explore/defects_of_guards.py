@@ -1,0 +1,86 @@
+"""Each guard of DESIGN §5 dropped, one at a time, and each write that is a guard for others left out."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from supervisor.coord import election
+from supervisor.registry import attempt_writes, leader_writes, operator_writes, user_writes
+from supervisor.registry.record_sweep import Deletion
+from tests.explore.defect import Defect
+from tests.explore.guards import dropped, unwritten
+
+GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (election.take_leadership, ("epoch",)),
+    (election.say_distrust, ("epoch",)),
+    (election.accept, ("cluster", "epoch", "accepted")),
+    (user_writes.submit, ("own", "result", "claim", "checkpoints")),
+    (user_writes.register_again, ("result", "own", "claim", "checkpoints")),
+    (user_writes.cancel, ("job", "own", "result")),
+    (user_writes.cancel_failed, ("result", "own")),
+    (user_writes.suspend, ("job", "own")),
+    (user_writes.run_again, ("job", "own")),
+    (leader_writes.assign, ("epoch", "pause", "job", "own", "lease")),
+    (leader_writes.unassign, ("epoch", "pause", "own")),
+    (leader_writes.drain, ("epoch", "pause", "job", "own")),
+    (leader_writes.suspend_exhausted, ("epoch", "pause", "job", "own")),
+    (leader_writes.revoke, ("epoch", "pause", "lease", "own")),
+    (leader_writes.bury, ("epoch", "pause", "lease", "own")),
+    (leader_writes.conclude, ("epoch", "pause", "job", "own")),
+    (leader_writes.clean_up, ("epoch", "pause", "own", "lease", "claim", "result")),
+    (leader_writes.end_wait, ("epoch", "pause", "accepted")),
+    (attempt_writes.claim, ("job", "own", "lease", "pause")),
+    (attempt_writes.renew, ("own",)),
+    (attempt_writes.announce, ("own",)),
+    (attempt_writes.tombstone, ("own",)),
+    (attempt_writes.refuse, ("own",)),
+    (Deletion.transaction, ("epoch", "pause", "own", "entry", "lease", "claim", "result")),
+    (operator_writes.unpause, ("pause",)),
+    (operator_writes.switchover, ("epoch", "switchover")),
+    (operator_writes.switched_over, ("epoch", "switchover")),
+)
+"""Every multi, and what it asks of which znodes. A test compares this with the multis themselves."""
+
+UNWRITTEN: tuple[tuple[Any, str, str], ...] = (
+    (user_writes.submit, "own", "§5 submit: else set it unchanged at the version read (a bump)"),
+    (user_writes.cancel, "own", "§4: submit, cancel and conclude always bump it, whatever uid it carries"),
+    (user_writes.cancel, "result", "§5 cancel: create /results/uid (dirty, cancelled)"),
+    (user_writes.cancel_failed, "own", "§5 cancel: of a failed uid: its result becomes cancelled, always a bump"),
+    (user_writes.suspend, "own", "§5 suspend: /own/J set as cancel does, so that shims obey without a supervisor"),
+    (user_writes.register_again, "own", "§5 re-register: set /own/J at version (failures 0, attempt kept)"),
+    (leader_writes.conclude, "own", "§5 conclude: set /own/J at version (a bump)"),
+    (leader_writes.conclude, "result", "§5 conclude: create /results/uid"),
+    (leader_writes.clean_up, "lease", "§5 clean up: delete /lease/J"),
+    (leader_writes.unassign, "entry", "§5 un-assign: delete the entry"),
+    (attempt_writes.claim, "lease", "§5 claim: create or set /lease/J (the first renewal)"),
+    (attempt_writes.claim, "own", "§5 claim: set /own/J to claimed at the assignment's version"),
+)
+
+REDUNDANT: dict[str, str] = {}
+"""By name: why nothing can show it. Filled from what the gate found, each with the guard that covers it."""
+
+SCENARIOS: dict[str, tuple[str, ...]] = {}
+"""By name: what catches it, the fastest first."""
+
+
+def named(builder: Any) -> str:
+    """``clean_up`` → ``clean-up``; a deletion of the broom is a ``sweep``."""
+    return "sweep" if builder is Deletion.transaction else builder.__name__.replace("_", "-")
+
+
+def _dropped(builder: Any, kind: str) -> Defect:
+    name = f"{named(builder)}-unguarded-by-{kind}"
+    of = f"§5: every multi is guarded; {named(builder)} checks or sets the version of {kind} that was read"
+    return Defect(name, of, partial(dropped, builder, kind), SCENARIOS.get(name, ()), REDUNDANT.get(name))
+
+
+def _unwritten(builder: Any, kind: str, of: str) -> Defect:
+    name = f"{named(builder)}-does-not-write-{kind}"
+    return Defect(name, of, partial(unwritten, builder, kind), SCENARIOS.get(name, ()), REDUNDANT.get(name))
+
+
+DEFECTS = (
+    *(_dropped(builder, kind) for builder, kinds in GUARDED for kind in kinds),
+    *(_unwritten(*one) for one in UNWRITTEN),
+)

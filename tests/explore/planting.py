@@ -1,0 +1,86 @@
+"""How a defect is planted into production code and taken out again: by its text, or around its result.
+
+Both change the function itself, not a name that is bound to it: whoever holds it already (a table, another module) gets
+the defect as well. A text that is not there exactly once, because the code has moved on, is an error and no silent no-op.
+"""
+
+from __future__ import annotations
+import __future__
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FunctionType
+from typing import Any, NamedTuple
+
+
+class Edit(NamedTuple):
+    """``old`` stands exactly once in the text of ``function``; ``new`` comes in its place."""
+
+    function: Any
+    old: str
+    new: str
+
+
+@contextmanager
+def edited(*edits: Edit) -> Iterator[None]:
+    """Within it, each of the functions is what its text says after all the edits of it."""
+    with ExitStack() as stack:
+        for function in dict.fromkeys(plain(edit.function) for edit in edits):
+            ours = [edit for edit in edits if plain(edit.function) is function]
+            stack.enter_context(_with_code(function, _compiled(function, ours)))
+        yield
+
+
+@contextmanager
+def around(function: Any, change: Callable[..., Any]) -> Iterator[None]:
+    """Within it, ``function`` is ``change(real, *arguments)``, where ``real`` is what it was."""
+    function = plain(function)
+    real = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__,
+    )
+    real.__kwdefaults__ = function.__kwdefaults__
+    hook = f"_planted_{function.__qualname__.replace('.', '_')}"
+    if function.__closure__ is not None:
+        raise ValueError(f"{function.__qualname__} is a closure")
+    function.__globals__[hook] = lambda *args, **kwargs: change(real, *args, **kwargs)
+    code = compile(f"def planted(*args, **kwargs): return {hook}(*args, **kwargs)", "<defect>", "exec").co_consts[0]
+    try:
+        with _with_code(function, code, bare=True):
+            yield
+    finally:
+        del function.__globals__[hook]
+
+
+def plain(function: Any) -> FunctionType:
+    """The function behind a property, a class method or a static method."""
+    found = getattr(function, "fget", None) or getattr(function, "__func__", None) or function
+    if not isinstance(found, FunctionType):
+        raise TypeError(f"{function!r} is no function")
+    return found
+
+
+@contextmanager
+def _with_code(function: FunctionType, code: Any, *, bare: bool = False) -> Iterator[None]:
+    before, defaults, named = function.__code__, function.__defaults__, function.__kwdefaults__
+    function.__code__ = code
+    if bare:
+        function.__defaults__ = function.__kwdefaults__ = None
+    try:
+        yield
+    finally:
+        function.__code__, function.__defaults__, function.__kwdefaults__ = before, defaults, named
+
+
+def _compiled(function: FunctionType, edits: list[Edit]) -> Any:
+    text = textwrap.dedent(inspect.getsource(function))
+    for edit in edits:
+        if text.count(edit.old) != 1:
+            raise ValueError(f"{function.__qualname__} has {text.count(edit.old)} times, not once: {edit.old}")
+        text = text.replace(edit.old, edit.new)
+    text = text[text.index("def "):]      # without its decorators
+    module = compile(text, f"<defect in {function.__qualname__}>", "exec", __future__.annotations.compiler_flag, True)
+    made: dict[str, Any] = {}
+    exec(module, function.__globals__, made)
+    return made[function.__name__].__code__
