@@ -26,7 +26,7 @@ from supervisor.model.records import (
     Pause,
     Result,
 )
-from supervisor.model.seen import Found
+from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Node, Stat, Transaction
 from supervisor.plan.decide import FRESH
 from supervisor.registry import attempt_writes, codec, leader_writes, operator_writes, user_writes
@@ -72,7 +72,7 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     user_writes.register_again: (lambda: user_writes.register_again(USER, job().record, own(S.EXITED), FAILED, TAKEN),),
     user_writes.cancel: (
         lambda: user_writes.cancel(USER, job(), "j", "u1", own(S.CLAIMED)),
-        lambda: user_writes.cancel(USER, job(), "j", "u1", own(S.CLAIMED), ended=user_writes.Unreadable("torn", 3))),
+        lambda: user_writes.cancel(USER, job(), "j", "u1", own(S.CLAIMED), ended=Unreadable("torn", 3))),
     user_writes.cancel_failed: (lambda: user_writes.cancel_failed(USER, FAILED, own(S.EXITED)),),
     user_writes.suspend: (lambda: user_writes.suspend(USER, job(), own(S.CLAIMED)),),
     user_writes.run_again: (lambda: user_writes.run_again(USER, job(), own(S.CLAIMED), "n2", "restarted"),),
@@ -181,5 +181,5 @@ def test_a_text_that_is_not_there_is_an_error() -> None:
 def test_what_stands_around_a_function_is_seen_by_all_who_hold_it() -> None:
     held = election.hint_of
     with around(election.hint_of, lambda real, *args: f"planted: {real(*args).supervisor}"):
-        assert held(ME, 1, None) == "planted: s1"
+        assert str(held(ME, 1, None)) == "planted: s1"
     assert held(ME, 1, None).supervisor == "s1"
