@@ -14,6 +14,7 @@ from supervisor.cli.output import Columns, age, notice, say_table
 from supervisor.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from supervisor.model.seen import Seen
     from supervisor.observe.listing import JobRow
     from supervisor.wiring import Office
 
@@ -88,7 +89,7 @@ def _rows(office: Office, every_uid: bool) -> list[JobRow]:
     from supervisor.cli.reasons import reasons_of
     from supervisor.clock import boottime_s, wall_s
     from supervisor.model.records import LeaderHint
-    from supervisor.observe.listing import take_rows
+    from supervisor.observe.listing import take_rows, with_reasons
     from supervisor.observe.observer import Observer
     from supervisor.registry.reading import seen
 
@@ -96,8 +97,9 @@ def _rows(office: Office, every_uid: bool) -> list[JobRow]:
         return []
     zoo = office.zoo()
     view = Observer(zoo, office.layout, boottime_s, epoch=0).take_view(None)
-    reasons = reasons_of(view, seen(LeaderHint, zoo.read(office.layout.leader), office.layout.leader))
-    return take_rows(zoo, office.layout, view, wall_s(), every_uid=every_uid, reasons=reasons)
+    leader: Seen[LeaderHint] = seen(LeaderHint, zoo.read(office.layout.leader), office.layout.leader)
+    rows = take_rows(zoo, office.layout, view, wall_s(), every_uid=every_uid)
+    return with_reasons(rows, lambda: reasons_of(view, leader))
 
 
 def _narrow(row: JobRow) -> list[Any]:

@@ -132,6 +132,8 @@ def _fitting(columns: Columns, sizes: Sequence[int], width: int) -> list[int]:
 
 def clean(text: str) -> str:
     """``text`` without control characters."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else " " for char in text)
 
 

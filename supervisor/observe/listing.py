@@ -8,7 +8,7 @@ record that cannot be read is a row of its own, ``quarantined`` with the reason,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -68,22 +68,30 @@ class JobRow:
 # -- all jobs -----------------------------------------------------------------------------------------------------
 
 
-def take_rows(
-    zoo: Zoo, layout: Layout, view: View, wall_now_s: float, *, every_uid: bool = False,
-    reasons: Mapping[str, str] = MappingProxyType({}),
-) -> list[JobRow]:
+def take_rows(zoo: Zoo, layout: Layout, view: View, wall_now_s: float, *, every_uid: bool = False) -> list[JobRow]:
     """The rows of ``list``, by name: of each name the live uid, else the newest if it failed.
 
-    ``every_uid``: all that is kept, cancelled and finished ones included. ``reasons``: name → why it is pending.
+    ``every_uid``: all that is kept, cancelled and finished ones included.
     """
-    rows = [row_of(row, wall_now_s, reasons.get(name)) for name, row in view.rows.items() if row.is_listed]
+    rows = [row_of(row, wall_now_s) for row in view.rows.values() if row.is_listed]
     live = {row.uid for row in rows}
     results = _all_results(zoo, layout) if every_uid else _newest_results(zoo, layout, view)
     names = {name_suffix(name): name for name in view.rows}
     for uid, result in results.items():
         if uid not in live and (every_uid or not _is_hidden(result)):
             rows.append(row_of_result(uid, result, names.get(uid.rpartition("-")[2])))
-    return sorted(rows, key=lambda row: (row.name or "", row.uid not in live, _newest_first(row.uid)))
+    rows.sort(key=lambda row: row.uid or "", reverse=True)  # a uid begins with its time: the newest first
+    return sorted(rows, key=lambda row: (row.name or "", row.uid not in live))
+
+
+def with_reasons(rows: list[JobRow], reasons: Callable[[], Mapping[str, str]]) -> list[JobRow]:
+    """``rows`` with why the pending ones are: by name, from ``reasons``, which is asked only if there is a pending one."""
+    if all(row.state != JobState.PENDING for row in rows):
+        return rows
+    why = reasons()
+    return [
+        replace(row, reason=why.get(row.name or "", row.reason)) if row.state == JobState.PENDING else row for row in rows
+    ]
 
 
 def _is_hidden(result: Seen[Result]) -> bool:
@@ -113,10 +121,6 @@ def _results(zoo: Zoo, layout: Layout, uids: Sequence[str]) -> dict[str, Seen[Re
     paths = [layout.result(uid) for uid in uids]
     found: list[Seen[Result]] = seen_all(Result, paths, zoo.read_many(paths).nodes)
     return {uid: result for uid, result in zip(uids, found, strict=True) if result is not None}
-
-
-def _newest_first(uid: str | None) -> tuple[int, ...]:
-    return tuple(-ord(char) for char in uid or "")
 
 
 # -- one job ------------------------------------------------------------------------------------------------------

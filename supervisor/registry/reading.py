@@ -5,7 +5,7 @@ Called by commands, observe and the agent. Reads are pipelined: never one round 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from supervisor.errors import Corrupt
@@ -32,6 +32,22 @@ def seen(cls: type[T], node: Node | None, path: str) -> Seen[T]:
         return Unreadable(str(error), node.stat.version, node.stat.mzxid)
 
 
-def seen_all(cls: type[T], paths: Iterable[str], nodes: Iterable[Node | None]) -> list[Seen[T]]:
+LONG = 500
+"""Records in one answer from which on loading a faster decoder pays."""
+
+
+def seen_all(cls: type[T], paths: Sequence[str], nodes: Sequence[Node | None]) -> list[Seen[T]]:
     """``seen`` for the answer of one pipelined read, in its order."""
-    return [seen(cls, node, path) for path, node in zip(paths, nodes, strict=True)]
+    if len(nodes) < LONG:
+        return [seen(cls, node, path) for path, node in zip(paths, nodes, strict=True)]
+    from supervisor.registry.bulk import bulk_decoder
+
+    decoded: Callable[[bytes], T | None] = bulk_decoder(cls)  # type: ignore[arg-type]  # mypy: cls is not Hashable
+    found: list[Seen[T]] = []
+    for path, node in zip(paths, nodes, strict=True):
+        record = None if node is None else decoded(node.data)
+        if node is None or record is None:
+            found.append(seen(cls, node, path))
+        else:
+            found.append(Found(record, node.stat.version, node.stat.mzxid))
+    return found

@@ -224,7 +224,7 @@ def test_as_a_process_of_its_own(tmp_path: Path) -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    heavy = ["pydantic", "boto3", "kazoo", "structlog", "rich", "yaml", "prometheus_client"]
+    heavy = ["pydantic", "boto3", "kazoo", "structlog", "rich", "yaml", "prometheus_client", "msgspec"]
     code = "import sys; from supervisor.cli import main; import json; print(json.dumps(sorted(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(heavy) & set(json.loads(ran.stdout))

@@ -11,7 +11,7 @@ from supervisor.model.records import Cause, Phase, Progress
 from supervisor.model.state import history_of
 from supervisor.model.transaction import Delete, Transaction
 from supervisor.model.view import View
-from supervisor.observe.listing import JobRow, aged, exited_at_s, job_row, read_job, seconds_of, take_rows
+from supervisor.observe.listing import JobRow, aged, exited_at_s, job_row, read_job, seconds_of, take_rows, with_reasons
 from supervisor.observe.observer import Observer
 from tests.fakes.offices import AT, Bench
 
@@ -29,7 +29,7 @@ def view_of(bench: Bench) -> View:
 
 def rows(bench: Bench, now_s: float = NOW_S, *, every_uid: bool = False, **reasons: str) -> list[JobRow]:
     client = bench.zoo.client()
-    return take_rows(client, bench.layout, view_of(bench), now_s, every_uid=every_uid, reasons=reasons)
+    return with_reasons(take_rows(client, bench.layout, view_of(bench), now_s, every_uid=every_uid), lambda: reasons)
 
 
 def only(bench: Bench, now_s: float = NOW_S, **reasons: str) -> JobRow:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 HEAVY = {
-    "pydantic", "structlog", "boto3", "botocore", "tenacity", "typer", "yaml", "psutil", "prometheus_client", "pyspark",
+    "pydantic", "msgspec", "structlog", "boto3", "botocore", "tenacity", "typer", "yaml", "psutil", "prometheus_client", "pyspark",
     "asyncio", "subprocess", "pathlib", "shutil", "datetime", "ssl", "hashlib", "ctypes", "concurrent", "multiprocessing",
     "urllib", "email", "http", "xml", "unittest",
 }
