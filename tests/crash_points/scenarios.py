@@ -1,0 +1,210 @@
+"""What is done while a failpoint waits: short stories of one job, each ends with the job gone. Called by ``run``.
+
+Each takes a ``Story``: its commands are repeated until they are heard, as a user would. ``DRIVERS``: how many drivers start
+in a story when none is disturbed, which a fault of a supervisor or of a command must not change (I6).
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from supervisor.clients import processes, run_dir
+from supervisor.clients.processes import ProcessId
+from tests.crash_points.crash_fleet import CrashFleet
+from tests.faults.checker import Note
+from tests.testbed.fleet import Member
+from tests.waiting import wait_until
+
+LIMIT_S = 90.0
+"""Generous: W is 8 s, a run directory without a shim is left alone for 15 s, and the machine may be busy."""
+
+
+class Story(Protocol):
+    """One run, as a scenario sees it."""
+
+    fleet: CrashFleet
+    name: str
+
+    def submit(self, **spec: Any) -> None: ...
+    def command(self, *words: str, config: Path | None = None, also: tuple[int, ...] = ()) -> None: ...
+    def cancel(self) -> None: ...
+
+
+def _starts(story: Story) -> list[Note]:
+    return story.fleet.starts(story.name)
+
+
+def running(story: Story, attempts: int = 1) -> None:
+    """The newest driver makes batches, and it is the ``attempts``-th at least."""
+    began = len(story.fleet.notes(story.name))
+
+    def works() -> bool:
+        notes = story.fleet.notes(story.name)
+        return len(_starts(story)) >= attempts and sum(n.batch_id is not None for n in notes[began:]) >= 2
+
+    wait_until(works, LIMIT_S, f"attempt {attempts} of {story.name} to make batches", period_s=0.1)
+
+
+def silent(story: Story) -> None:
+    """No driver of the job lives."""
+    wait_until(lambda: not story.fleet.alive_pids(story.name), LIMIT_S, f"{story.name} to stop", period_s=0.1)
+
+
+def _in_state(story: Story, *states: str) -> None:
+    story.fleet.wait_state(story.name, *states, timeout_s=LIMIT_S)
+
+
+def launch(story: Story) -> None:
+    story.submit()
+    running(story)
+    story.cancel()
+
+
+def crash(story: Story) -> None:
+    story.submit(knobs={"fail_attempts": 1})
+    running(story, 2)
+    story.cancel()
+
+
+def suspend(story: Story) -> None:
+    story.submit()
+    running(story)
+    story.command("suspend", story.name)
+    silent(story)
+    story.command("resume", story.name)
+    running(story, 2)
+    story.cancel()
+
+
+def restart(story: Story) -> None:
+    story.submit()
+    running(story)
+    story.command("restart", story.name)
+    running(story, 2)
+    story.cancel()
+
+
+def finished(story: Story) -> None:
+    story.submit(knobs={"exit_after_batches": 2}, unbounded=False)
+    _in_state(story, "finished")
+
+
+def failed(story: Story) -> None:
+    story.submit(knobs={"fail_attempts": 1}, restart={"strategy": "fixed", "initial": "100ms", "attempts": 0})
+    _in_state(story, "failed")
+    story.command("resume", story.name)
+    running(story, 2)
+    story.cancel()
+
+
+def refused(story: Story) -> None:
+    story.submit(env={"GREETING": "${env:NOBODY_HAS_THIS}"})
+    _in_state(story, "quarantined")
+    story.cancel()
+
+
+def ask(story: Story) -> None:
+    story.submit()
+    running(story)
+    for words in (("list",), ("status",), ("show", story.name), ("history", story.name), ("explain", story.name)):
+        story.command(*words)
+    story.cancel()
+
+
+def _shim(story: Story) -> ProcessId:
+    """Of the newest attempt; it has a driver."""
+
+    def found() -> ProcessId | None:
+        paths = [
+            path for member in story.fleet.members
+            for path in member.attempts_dir.glob(f"{_starts(story)[-1].uid}.{_starts(story)[-1].attempt}")
+        ]
+        record = run_dir.read_process(str(paths[0] / run_dir.SHIM)) if paths else None
+        return record.process if record else None
+
+    return wait_until(found, LIMIT_S, "the shim's record")
+
+
+def shim_killed(story: Story) -> None:
+    story.submit()
+    running(story)
+    processes.kill(_shim(story))
+    running(story, 2)
+    story.cancel()
+
+
+def deadline(story: Story) -> None:
+    """The shim is stopped for good: twin and guardian act when its deadline comes."""
+    story.submit()
+    running(story)
+    pidfd = processes.open_pidfd(_shim(story))
+    if pidfd is not None:
+        processes.send_signal(pidfd, signal.SIGSTOP)
+    running(story, 2)
+    story.cancel()
+
+
+def _end_leader(story: Story, number: int) -> None:
+    fleet = story.fleet
+    epoch = fleet.epoch()
+    leader: Member = fleet.leader()
+    process = processes.identify(leader.pid)
+    pidfd = processes.open_pidfd(process) if process else None
+    if pidfd is not None:
+        processes.send_signal(pidfd, number)
+    fleet.wait_new_leader(epoch, LIMIT_S)
+    fleet.wait_complete(LIMIT_S)
+    running(story)
+
+
+def takeover(story: Story) -> None:
+    story.submit()
+    running(story)
+    _end_leader(story, signal.SIGKILL)
+    story.cancel()
+
+
+def handover(story: Story) -> None:
+    story.submit()
+    running(story)
+    _end_leader(story, signal.SIGTERM)
+    story.cancel()
+
+
+def operate(story: Story) -> None:
+    story.submit()
+    running(story)
+    story.command("pause", also=(4,))
+    story.command("unpause", also=(4,))
+    story.command("switchover", also=(4,))
+    running(story)
+    story.cancel()
+
+
+def depart(story: Story) -> None:
+    """Both hosts are asked to stop their drivers, whoever has it; the job goes on with another attempt."""
+    story.submit()
+    running(story)
+    for member in story.fleet.members:
+        story.command("stop-drivers", config=member.config)
+    running(story, 2)
+    story.cancel()
+
+
+SCENARIOS: dict[str, Callable[[Story], None]] = {
+    "launch": launch, "crash": crash, "suspend": suspend, "restart": restart, "finished": finished, "failed": failed,
+    "refused": refused, "ask": ask, "shim_killed": shim_killed, "deadline": deadline, "depart": depart,
+    "takeover": takeover, "handover": handover, "operate": operate,
+}
+"""In this order a point is looked for; so the quick ones come first."""
+
+ALONE = frozenset({"takeover", "handover", "operate", "depart"})
+"""They touch more than their own job: nothing else runs on the fleet meanwhile."""
+
+DRIVERS = {
+    "launch": 1, "crash": 2, "suspend": 2, "restart": 2, "finished": 1, "failed": 2, "refused": 0, "ask": 1, "shim_killed": 2,
+    "deadline": 2, "takeover": 1, "handover": 1, "operate": 1,
+}
