@@ -67,7 +67,8 @@ class Diary:
             yield
         finally:
             with self._lock:
-                self._harms[number] = replace(harm, to_s=boottime_s() + aftermath_s)
+                over_s = boottime_s()
+                self._harms[number] = replace(harm, to_s=over_s + aftermath_s, over_s=over_s)
 
     @contextmanager
     def still(self, jobs: Iterable[str]) -> Iterator[None]:

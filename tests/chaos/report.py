@@ -74,19 +74,22 @@ def _unavailability(users: Sequence[User], verdict: Verdict) -> Iterator[str]:
     spans: dict[str, list[Span]] = defaultdict(list)
     for span in checker.spans(verdict.notes):
         spans[span.uid].append(span)
-    starts, gaps, by_cause, wanted_s = [], [], defaultdict(list), 0.0
+    starts, gaps, by_cause, wanted_s, away_s = [], [], defaultdict(list), 0.0, 0.0
     for job in (job for user in users for job in user.jobs):
         for from_s, to_s, uid in wanted_times(job, verdict.until_s):
             wanted_s += to_s - from_s
             mine = [span for span in spans[uid] if span.first_s < to_s and span.last_s > from_s]
+            away_s += to_s - from_s - sum(min(span.last_s, to_s) - max(span.first_s, from_s) for span in mine)
             if mine and mine[0].first_s > from_s:
                 starts.append(mine[0].first_s - from_s)
             for old, new in zip(mine, mine[1:], strict=False):
                 gap_s = new.first_s - old.last_s
                 gaps.append(gap_s)
                 by_cause[cause_of(old, verdict)].append(gap_s)
-    away_s = sum(gaps) + sum(starts)
-    yield f"time in which a job was acknowledged as to run: {wanted_s:.0f} job-seconds; of these without a driver: {away_s:.0f} ({_percent(away_s, wanted_s)})"
+    yield (
+        f"time in which a job was acknowledged as to run: {wanted_s:.0f} job-seconds; of these without a driver: {away_s:.0f} "
+        f"({_percent(away_s, wanted_s)})"
+    )
     yield f"  acknowledged -> its driver runs:      {distribution(starts)}"
     yield f"  interrupted -> the next driver runs:  {distribution(gaps)}"
     for cause, values in sorted(by_cause.items(), key=lambda item: -len(item[1])):

@@ -13,13 +13,17 @@ from tests.chaos import on_attempts, on_hosts, on_links, on_servers, on_supervis
 from tests.chaos.nemesis import Lane
 from tests.chaos.report import changes_of_leader, tell
 from tests.chaos.restore import restore_old_data
+from tests.chaos.tail import Tail
 from tests.chaos.users import User, make_users
 from tests.chaos.verdict import Verdict, judge, mend
-from tests.chaos.world import GRACE_S, NODES, Options, World, open_world
+from tests.chaos.world import GRACE_S, Options, World, open_world
 from tests.faults import checker
 
 USERS = 3
 USER_PAUSE_S = 8.0
+BURST_S, LULL_S = 40.0, 20.0
+"""Each leader counts the full wait of a silent attempt from its own first sight: with leaders of two seconds only, nobody
+would ever wait long enough."""
 LOOK_S = 30.0
 """How often the witness is judged while the run goes on: a violation ends it at once."""
 
@@ -59,7 +63,7 @@ def run(options: Options, directory: Path, say: Callable[[str], None] = print) -
 
 def lanes(world: World) -> list[Lane]:
     return [
-        Lane(world, "leader", 1.0, on_supervisors.change_leader_often()),
+        Lane(world, "leader", 0.8, on_supervisors.change_leader_often(), BURST_S, LULL_S),
         Lane(world, "supervisors", 5.0, on_supervisors.others()),
         Lane(world, "attempts 1", 5.0, on_attempts.all_faults()),
         Lane(world, "attempts 2", 5.0, on_attempts.all_faults()),
@@ -73,14 +77,14 @@ def lanes(world: World) -> list[Lane]:
 
 def _watch(world: World, users: list[User], began_s: float, say: Callable[[str], None]) -> None:
     """Until the time is up, or something is wrong already."""
-    options, choice = world.options, world.random("restore")
+    options, choice, tail = world.options, world.random("restore"), Tail(world.fleet.witness_file)
     due = [options.seconds * (number + 1) / (options.restores + 1) for number in range(options.restores)]
     while boottime_s() - began_s < options.seconds:
         world.done.wait(min(LOOK_S, max(0.1, options.seconds - (boottime_s() - began_s))))
         if due and boottime_s() - began_s > due[0]:
             due.pop(0)
             _restore(world, choice)
-        wrong = look(world, users)
+        wrong = look(world, users, tail)
         say(
             f"{boottime_s() - began_s:6.0f} s  faults {sum(world.diary.faults.values())}  leader changes "
             f"{changes_of_leader(world)}  failed {sum(world.diary.failed.values())}  alive {len(world.fleet.attempts())}"
@@ -98,14 +102,11 @@ def _restore(world: World, choice: random.Random) -> None:
         world.diary.write("fault_failed", fault="restore_old_data", error=str(error))
 
 
-def look(world: World, users: list[User]) -> list[str]:
+def look(world: World, users: list[User], tail: Tail) -> list[str]:
     """What is wrong in the record so far."""
-    notes = checker.read(world.fleet.witness_file)
+    notes = tail.notes()
     acknowledged = [ack for user in users for ack in user.acknowledged]
     return [
         *checker.violations(notes, acknowledged, grace_s=GRACE_S),
         *checker.disturbed(notes, world.diary.harms, boottime_s() - 10.0),
     ]
-
-
-__all__ = ["NODES", "Outcome", "run"]

@@ -97,7 +97,7 @@ class User(threading.Thread):
     def _write_spec(self, name: str) -> Path:
         world = self._world
         number = list(world.leases_s).index(name)
-        knobs = {"beat_s": 0.05, "batch_s": 0.5, **KNOBS[number % len(KNOBS)]}
+        knobs = {"beat_s": 0.05, "batch_s": 1.0, **KNOBS[number % len(KNOBS)]}
         return world.fleet.spec_file(name, knobs=knobs, lease=f"{world.leases_s[name]:g}s", stop_grace=f"{GRACE_S:g}s")
 
     def run(self) -> None:

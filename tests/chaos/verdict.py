@@ -87,7 +87,7 @@ def judge(world: World, users: Sequence[User]) -> Verdict:
     violations += _disagreements(world, users)
     since_s = boottime_s()
     time.sleep(QUIET_S)     # the span that is looked at
-    notes = checker.read(world.fleet.witness_file)
+    notes = checker.read(world.fleet.witness_file, TAIL_BYTES)
     violations += checker.lost(notes, [Wanted(w.job, w.uid, since_s) for w in wanted])
     violations += checker.unwanted(notes, wanted, since_s)
     until_s = since_s

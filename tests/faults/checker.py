@@ -73,8 +73,9 @@ class Acknowledged:
 class Harm:
     """Something that the test did, and that may end attempts: those of ``jobs`` (None: of all) on ``host`` ("": on any).
 
-    ``from_s`` … ``to_s``: when such an end may come, aftermath included. BOOTTIME. ``kind`` "": it ends nothing, but a driver
-    may be silent meanwhile, so that its last line tells less about when it died.
+    ``from_s`` … ``to_s``: when such an end may come, aftermath included. BOOTTIME. ``over_s``: what began clearly after that
+    was never hit. ``kind`` "": it ends nothing, but a driver may be silent meanwhile, so that its last line tells less about
+    when it died.
     """
 
     kind: str
@@ -82,12 +83,13 @@ class Harm:
     to_s: float
     jobs: frozenset[str] | None = None
     host: str = ""
+    over_s: float = float("inf")
 
     def meets(self, span: Span, until_s: float) -> bool:
         """Whether it came upon ``span`` between its last line and ``until_s``."""
         return (
             (self.jobs is None or span.job in self.jobs) and self.host in ("", span.host)
-            and self.from_s <= until_s and span.last_s - BEAT_S <= self.to_s
+            and span.first_s <= self.over_s + STARTING_S and self.from_s <= until_s and span.last_s - BEAT_S <= self.to_s
         )
 
 
@@ -129,10 +131,11 @@ def read(path: Path, newest_bytes: int | None = None) -> list[Note]:
             lines = file.read().split(b"\n")[:-1]
     except FileNotFoundError:
         return []
-    return sorted(map(_note, lines[1:] if start else lines), key=lambda note: note.at_s)
+    return sorted(map(parse, lines[1:] if start else lines), key=lambda note: note.at_s)
 
 
-def _note(line: bytes) -> Note:
+def parse(line: bytes) -> Note:
+    """One line of the witness."""
     body = json.loads(line)
     return Note(
         body["event"], body["job"], body["uid"], body["attempt"], body["pid"], body["boottime"],

@@ -90,8 +90,8 @@ HARM = Harm("kill", 12.0, 13.0, frozenset({"job"}))
 
 @pytest.mark.parametrize(
     "harms", [(), (Harm("kill", 12.0, 13.0, frozenset({"other"})),), (Harm("kill", 12.0, 13.0, host="s1"),),
-              (Harm("kill", 13.5, 20.0),), (Harm("kill", 5.0, 11.0),)],
-    ids=["nothing", "another job", "another host", "later", "earlier"],
+              (Harm("kill", 13.5, 20.0),), (Harm("kill", 5.0, 11.0),), (Harm("kill", 5.0, 13.0, over_s=7.5),)],
+    ids=["nothing", "another job", "another host", "later", "earlier", "over before it began"],
 )
 def test_an_attempt_that_ends_with_nothing_done_to_it_is_found(harms: tuple[Harm, ...]) -> None:
     notes = [*attempt(1, 10.0, 12.0), *attempt(2, 12.2, 15.0)]

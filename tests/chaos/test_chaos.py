@@ -1,0 +1,86 @@
+"""A short run of everything, and the parts of the nemesis that must be right for a run to mean anything."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.clients.zookeeper import Link, ZooClient
+from tests.chaos.diary import Diary
+from tests.chaos.gate import Gate
+from tests.chaos.report import distribution
+from tests.chaos.run import run
+from tests.chaos.sessions import expel, password_of
+from tests.chaos.users import GONE, RUNNING, Job, Stage
+from tests.chaos.world import Options
+from tests.faults import checker
+from tests.faults.checker import Note
+from tests.waiting import wait_until
+
+SECONDS = 20.0
+
+
+def test_a_short_run_breaks_no_promise(tmp_path: Path) -> None:
+    """Few faults, and what they are differs with what is up at the moment; the long runs are a command (README.md)."""
+    said: list[str] = []
+    outcome = run(Options(SECONDS, seed=1, kind="embedded", jobs=6), tmp_path / "chaos", said.append)
+    print("\n".join([*said, outcome.text]))
+    assert outcome.verdict.violations == []
+    assert outcome.faults and outcome.leader_changes
+    assert len(checker.spans(outcome.verdict.notes)) >= 6
+
+
+def test_any_session_can_be_closed_by_its_id(embedded_ensemble: EmbeddedEnsemble) -> None:
+    client = ZooClient(embedded_ensemble.hosts, 10.0)
+    client.start()
+    try:
+        client.wait_connected(20)
+        session = client.session
+        assert session is not None and password_of(session.id) == session.password
+        expel(embedded_ensemble.hosts, session.id)
+        wait_until(lambda: client.link is Link.LOST, 20, "the session to be lost")
+    finally:
+        client.close()
+
+
+def test_the_diary_knows_what_may_have_ended_an_attempt(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "diary")
+    with diary.harm("cut", ["one"], "s1", aftermath_s=1.0):
+        diary.fault("cut", "s1")
+    diary.close()
+    (harm,) = diary.harms
+    died = [Note("start", "one", "u", 1, 7, harm.from_s - 5, host="s1"), Note("beat", "one", "u", 1, 7, harm.from_s + 0.5)]
+    assert checker.disturbed(died, diary.harms, harm.to_s + 10) == []
+    elsewhere = [Note("start", "one", "u", 1, 7, harm.from_s - 5, host="s2"), died[1]]
+    assert checker.disturbed(elsewhere, diary.harms, harm.to_s + 10)
+    assert (diary.faults["cut"], diary.faults["other"]) == (1, 0)
+
+
+def test_one_alone_waits_for_all_others_and_keeps_them_out() -> None:
+    gate, inside, order = Gate(), threading.Event(), []
+
+    def shared() -> None:
+        with gate.shared():
+            inside.set()
+            order.append("shared")
+
+    with gate.alone():
+        thread = threading.Thread(target=shared)
+        thread.start()
+        assert not inside.wait(0.1)
+        order.append("alone")
+    thread.join(10)
+    assert order == ["alone", "shared"]
+
+
+def test_the_times_at_which_a_job_is_wanted() -> None:
+    from tests.chaos.report import wanted_times
+
+    job = Job("a", Path("a"), [Stage(0, GONE, None), Stage(2, RUNNING, "u"), Stage(5, "unknown", "u"), Stage(6, GONE, "u"), Stage(8, RUNNING, "v")])
+    assert list(wanted_times(job, 10.0)) == [(2, 5, "u"), (8, 10.0, "v")]
+
+
+def test_a_distribution_says_how_many_and_how_long() -> None:
+    assert distribution([]) == "n=0"
+    assert distribution([1.0, 2.0, 3.0]) == "n=3 p50 2.00 p90 3.00 p99 3.00 max 3.00 s"
