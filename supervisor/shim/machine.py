@@ -94,6 +94,7 @@ CLAIM_PATIENCE_S = 120.0
 CLAIM_TRIES = 5
 CLOCK_JUMP_S = 0.5
 RETRY_S = 0.5
+PAUSED_S = 2.0
 SLOW_RETRY_S = 5.0
 SLOWEST_RETRY_S = 30.0
 DOUBT_S = 600.0
@@ -274,6 +275,8 @@ class _Turn:
                 self.claimed(own_version, OwnState.CLAIMED)
             case Committed() | OutcomeUnknown():
                 self.set(stage=Stage.SETTLING, read_at_s=self.now_s)
+            case Rejected(_, path, _) if path == self.state.layout.pause:   # no fault of the claim's
+                self.set(stage=Stage.CONNECTING, claim_tries=self.state.claim_tries - 1, read_at_s=self.now_s + PAUSED_S)
             case _:
                 self.set(stage=Stage.CONNECTING, read_at_s=self.now_s + (RETRY_S if isinstance(event, NotSent) else 0))
 

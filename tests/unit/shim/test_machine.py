@@ -11,7 +11,7 @@ from supervisor.model.records import Cause, OwnState, Phase
 from supervisor.registry.codec import encode
 from supervisor.shim import state as shim
 from supervisor.shim.state import Stage
-from tests.unit.shim.world import ENTRY, LAUNCH, LEASE, LIVE, OWN, World, Znode, kill_tree, running
+from tests.unit.shim.world import ENTRY, LAUNCH, LAYOUT, LEASE, LIVE, OWN, World, Znode, kill_tree, running
 
 
 def committed(world: World, what: str) -> int:
@@ -105,6 +105,19 @@ def test_a_lease_that_changed_between_read_and_claim_is_read_again() -> None:
     world.nodes[LEASE] = Znode(b"an older attempt's")
     world.run(2)
     assert world.executed() == 1 and committed(world, "claim") == 2
+
+
+def test_a_shim_that_a_pause_overtook_claims_once_the_pause_is_over() -> None:
+    """It was started just before: its refused claims are not held against it."""
+    world = World()
+    world.nodes[LAYOUT.pause] = Znode(b"{}")
+    world.connect()
+    world.run(30)
+    assert not world.finished and not world.executed()
+    assert world.count(shim.Commit) < 30, "it asks now and then, not as fast as it can"
+    del world.nodes[LAYOUT.pause]
+    world.run(5)
+    assert world.executed() == 1
 
 
 def test_without_zookeeper_it_gives_up_before_the_claim() -> None:
