@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -23,6 +24,8 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, help="where to keep everything; else a temporary one, removed if all is well")
     chosen = parser.parse_args()
     logging.getLogger().addHandler(logging.NullHandler())      # lost connections are no news here
+    for number in (signal.SIGINT, signal.SIGTERM):      # a shell's background job is started deaf to the first
+        signal.signal(number, signal.default_int_handler)
     directory = chosen.directory or Path(tempfile.mkdtemp(prefix="chaos-"))
     options = Options(chosen.seconds, chosen.seed, chosen.ensemble, chosen.jobs, chosen.supervisors, chosen.restores)
     print(f"everything is in {directory}", flush=True)

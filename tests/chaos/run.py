@@ -18,10 +18,12 @@ from tests.chaos.users import User, make_users
 from tests.chaos.verdict import Verdict, judge, mend
 from tests.chaos.world import GRACE_S, Options, World, open_world
 from tests.faults import checker
+from tests.waiting import wait_until
 
 USERS = 3
 USER_PAUSE_S = 8.0
-BURST_S, LULL_S = 40.0, 20.0
+BEGIN_S = 180.0
+BURST_S, LULL_S = 45.0, 18.0
 """Each leader counts the full wait of a silent attempt from its own first sight: with leaders of two seconds only, nobody
 would ever wait long enough."""
 LOOK_S = 30.0
@@ -42,10 +44,13 @@ def run(options: Options, directory: Path, say: Callable[[str], None] = print) -
     """Raises nothing for what the product did wrong: that is in the verdict."""
     with open_world(options, directory) as world:
         users = make_users(world, USERS, USER_PAUSE_S)
-        began_s = boottime_s()
         threads: list[threading.Thread] = [*users, *lanes(world)]
-        for thread in threads:
-            thread.start()
+        for user in users:
+            user.start()
+        _wait_begun(world)
+        began_s = boottime_s()
+        for lane in threads[len(users):]:
+            lane.start()
         _watch(world, users, began_s, say)
         world.done.set()
         for thread in threads:
@@ -61,9 +66,15 @@ def run(options: Options, directory: Path, say: Callable[[str], None] = print) -
         return Outcome(verdict, text, sum(world.diary.faults.values()), changes_of_leader(world))
 
 
+def _wait_begun(world: World) -> None:
+    """Until every job has run: the nemesis shall have something to break."""
+    tail = Tail(world.fleet.witness_file)
+    wait_until(lambda: len({note.job for note in tail.notes()}) == len(world.leases_s), BEGIN_S, "all jobs to run once")
+
+
 def lanes(world: World) -> list[Lane]:
     return [
-        Lane(world, "leader", 0.8, on_supervisors.change_leader_often(), BURST_S, LULL_S),
+        Lane(world, "leader", 0.4, on_supervisors.change_leader_often(), BURST_S, LULL_S),
         Lane(world, "supervisors", 5.0, on_supervisors.others()),
         Lane(world, "attempts 1", 5.0, on_attempts.all_faults()),
         Lane(world, "attempts 2", 5.0, on_attempts.all_faults()),
