@@ -1,0 +1,37 @@
+"""``python -m tests.simulation [--seeds N] [--from S] [--seconds N] [--replay SEED] [--shrink]``: see README.md beside it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.simulation.timed import runs
+from tests.simulation.timed.scenario import plan_of
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=300, metavar="N", help="how many (300)")
+    parser.add_argument("--from", type=int, default=0, dest="first", metavar="S", help="the first one (0)")
+    parser.add_argument("--seconds", type=float, metavar="N", help="begin no new one after N seconds")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="run this one and tell its story")
+    parser.add_argument("--shrink", action="store_true", help="make a failing story as short as can be")
+    given = parser.parse_args()
+    runs.prepare()
+    if given.replay is not None:
+        plan = plan_of(given.replay)
+        say(runs.story_of(runs.shrink(plan, say) if given.shrink else plan))
+        return 0
+    figures = runs.run_many(range(given.first, given.first + given.seeds), given.seconds, say)
+    say(figures.told())
+    if figures.failed and given.shrink:
+        say(runs.story_of(runs.shrink(plan_of(min(figures.failed)), say)))
+    return 1 if figures.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The product under simulated time: see ``tests/simulation/README.md``."""

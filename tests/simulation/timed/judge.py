@@ -1,0 +1,277 @@
+"""The judge: what really happened, in true time, against what must hold. It never asks the registry what to think of it.
+
+It is told by the world of drivers (from exec to the empty tree), by users of what they were acknowledged, by the ensemble of
+each write that was applied, and by the nemesis of whom it has harmed. ``broken`` has a sentence for each violation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from supervisor.act.carry_out import Came, Carried
+from supervisor.model.lease_terms import CLOCK_RATE_ERROR, KILL_TIME_S
+from supervisor.model.records import Cleanliness, Desired, JobRef, Ownership, OwnState, Result
+from supervisor.model.transaction import Check, Node, SetData, Transaction
+from tests.simulation.timed.client import Conn
+from tests.simulation.timed.loop import Process
+from tests.simulation.timed.patches import decode
+
+if TYPE_CHECKING:
+    from supervisor.daemon.record import Pass
+    from tests.simulation.timed.attempts import Driver
+    from tests.simulation.timed.world import World
+
+BY_LEADER = frozenset((
+    "assign", "unassign", "drain", "revoke", "bury", "conclude", "clean_up", "suspend_exhausted",
+))
+SLACK_S = 0.6
+RESTARTS_MAX, WITHIN_S = 12, 10.0
+
+
+@dataclass
+class Life:
+    """A driver. ``heard_s``: true time of the latest claim or renewal of its attempt that was applied."""
+
+    name: str
+    uid: str
+    number: int
+    place: str
+    host: str
+    lease_s: float
+    exec_s: float
+    empty_s: float | None = None
+    ended: str = ""
+
+
+class Judge:
+    """``kept``: by uid, true time when its cancel was acknowledged."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.broken: list[str] = []
+        self.lives: list[Life] = []
+        self.passes = 0
+        self.last_pass: Pass | None = None
+        self.stuck = 0
+        self.terms = 0
+        self.faults: Counter[str] = Counter()
+        self.writes: Counter[str] = Counter()
+        self.answers: Counter[str] = Counter()
+        self.cancelled: dict[str, float] = {}
+        self.submitted: dict[str, str] = {}
+        self.touched: dict[str, float] = {}            # by name: when a user last touched it
+        self.heard: dict[tuple[str, int], float] = {}
+        self.claims: dict[tuple[str, int], float] = {}
+        self.no_quorum: list[list[float]] = []
+        self.trouble: dict[str, list[tuple[float, float]]] = {}
+        self.restored_s: float | None = None           # an unaccepted restore that lost something
+        self.knew: frozenset[str] = frozenset()        # hosts that had seen, before it, what it lost
+        self._bell: dict[str, int] = {}                # by host: the newest ring that its contender has seen
+        self.restores = 0
+        self._alive: dict[Driver, Life] = {}
+
+    def broke(self, what: str) -> None:
+        self.broken.append(f"{self.world.loop.now_s:.3f}: {what}")
+        self.world.loop.note(f"BROKEN {what}")
+
+    def defect(self, what: str) -> None:
+        self.broke(f"defect: {what}")
+
+    # -- drivers ---------------------------------------------------------------------------------------------------
+
+    def executed(self, driver: Driver) -> None:
+        now_s, attempt = self.world.loop.now_s, driver.attempt
+        job = self.world.job_of(driver.name)
+        life = Life(driver.name, driver.uid, driver.number, job.place, attempt.host.name, job.lease_s, now_s)
+        self.world.loop.note(f"exec {driver.name} {driver.uid}.{driver.number} on {attempt.host.name}")
+        for other in self._alive.values():
+            if other.name == life.name or other.place == life.place:
+                self.broke(f"I1: {life.name} {life.uid}.{life.number} starts on {life.host} while {other.uid}.{other.number} "
+                           f"is alive on {other.host}")
+        if (life.uid, life.number) not in self.claims:
+            self.broke(f"I5: {life.name} {life.uid}.{life.number} is executed without a committed claim")
+        if any((one.uid, one.number) == (life.uid, life.number) for one in self.lives) and not self.restores:
+            self.broke(f"I5: {life.name} {life.uid}.{life.number} is executed a second time")
+        recent = [one for one in self.lives if one.name == life.name and one.exec_s > now_s - WITHIN_S]
+        if len(recent) >= RESTARTS_MAX:
+            self.broke(f"I11: {life.name} was started {len(recent) + 1} times within {WITHIN_S:g} s")
+        claimed_s = self.claims.get((life.uid, life.number), 0.0)
+        if self.restored_s is not None and claimed_s > self.restored_s and life.host in self.knew:
+            self.broke(f"I10: {life.name} {life.uid}.{life.number} is started in a restored registry that nobody accepted")
+        self._alive[driver] = life
+        self.lives.append(life)
+
+    def tree_empty(self, driver: Driver) -> None:
+        now_s = self.world.loop.now_s
+        life = self._alive.pop(driver)
+        life.empty_s, life.ended = now_s, driver.ended
+        self.world.loop.note(f"empty {driver.name} {driver.uid}.{driver.number}: {driver.ended}")
+        self._check_deadline(life, now_s)
+        if not self.world.over:
+            self._check_adoption(driver, life)
+
+    def _check_deadline(self, life: Life, now_s: float) -> None:
+        """Dead at the sending of the last committed renewal + D; when it was applied is a later moment."""
+        heard_s = self.heard.get((life.uid, life.number))
+        if heard_s is not None and now_s > heard_s + life.lease_s * (1 + CLOCK_RATE_ERROR) + 0.01:
+            self.broke(f"§7.1: {life.name} {life.uid}.{life.number} lived {now_s - heard_s:.2f} s after its last renewal, D = "
+                       f"{life.lease_s:g}")
+
+    def _check_adoption(self, driver: Driver, life: Life) -> None:
+        """I6: who could renew is stopped by nobody but its user."""
+        ended, now_s = driver.ended, self.world.loop.now_s
+        if not ended.startswith(("shim: lease_expired", "shim: lost", "shim: stopped", "twin", "guardian", "stopped at", "SIGTERM")):
+            return
+        since_s = now_s - 3 * life.lease_s - self.world.job_of(life.name).grace_s - 5.0
+        if self.touched.get(life.name, -1e9) > since_s or self.restores:
+            return
+        for victim in (life.host, driver.attempt.key, "all"):
+            for from_s, to_s in self.trouble.get(victim, ()):
+                if from_s <= now_s and to_s >= since_s:
+                    return
+        silent_s = sum(min(to_s, now_s) - max(from_s, since_s) for from_s, to_s in self.no_quorum if to_s > since_s)
+        if silent_s > (life.lease_s * 5 / 6 - 3.0) / 3 or not self.world.plan.survives_minority:
+            return
+        self.broke(f"I6: {life.name} {life.uid}.{life.number} was stopped ({ended}) though it could renew")
+
+    # -- users -----------------------------------------------------------------------------------------------------
+
+    def cancel_acknowledged(self, uid: str, name: str) -> None:
+        loop, job = self.world.loop, self.world.job_of(name)
+        if uid in self.cancelled:
+            return
+        self.cancelled[uid] = loop.now_s
+        bound_s = (job.lease_s + job.grace_s) * (1 + 2 * CLOCK_RATE_ERROR) + KILL_TIME_S + SLACK_S + job.lease_s
+        restores = self.restores
+
+        def look() -> None:
+            if restores == self.restores and any(life.uid == uid for life in self._alive.values()):
+                self.broke(f"I2: {name} {uid} is alive {bound_s:.1f} s after its cancel was acknowledged")
+
+        loop.after(bound_s, look)
+
+    def looked(self, process: Process, paths: Sequence[str], nodes: Sequence[Node | None]) -> None:
+        """A contender has looked at the registry: what it saw then it has to remember (I10)."""
+        if process.name.startswith("supervisor") and paths[0] == self.world.layout.leader:
+            node = dict(zip(paths, nodes, strict=True)).get(self.world.layout.doorbell)
+            host = self.world.net.hosts[process]
+            if node is not None:
+                self._bell[host] = max(self._bell.get(host, 0), node.stat.version)
+
+    def restored(self, to_s: float, rings: int, lost: bool) -> None:
+        """ZooKeeper comes up with the state of ``to_s``. What was acknowledged since is forgotten, as it must be.
+
+        A supervisor that had not yet seen any of what was lost can't know of the loss, unless by the store.
+        """
+        self.restores += 1
+        self.cancelled = {uid: at_s for uid, at_s in self.cancelled.items() if at_s <= to_s}
+        self.knew = frozenset(host for host, seen in self._bell.items() if seen > rings)
+        self._bell.clear()
+        if lost:
+            self.restored_s = self.world.loop.now_s
+
+    # -- the registry's writes -------------------------------------------------------------------------------------
+
+    def committed(self, session: int, tx: Transaction) -> None:
+        world = self.world
+        what, now_s = tx.what, world.loop.now_s
+        self.writes[what] += 1
+        if what == "renew":
+            lease = tx.ops[1].path.rpartition("/")[2]
+            own = self._own_of(lease)
+            if own is not None:
+                self.heard[own.uid, own.attempt] = now_s
+            return
+        world.loop.note(f"{what} {tx.ops[-1].path.rpartition('/')[2] if tx.ops else ''} {tx.id[:12]}")
+        if what == "claim":
+            self._claimed(tx)
+        elif what == "take_leadership":
+            self.terms += 1
+        elif what in BY_LEADER or what.startswith("sweep_"):
+            first = tx.ops[0]
+            if not isinstance(first, Check) or first.path != world.layout.epoch:
+                self.broke(f"I4: {what} does not check the epoch")
+            if self.restored_s is not None and self._author(session) in self.knew:
+                self.broke(f"I10: {what} in a restored registry that nobody accepted")
+
+    def _author(self, session: int) -> str:
+        connection = self.world.ensemble.sessions[session].connection
+        return self.world.net.hosts[connection.client.process] if isinstance(connection, Conn) else ""
+
+    def _claimed(self, tx: Transaction) -> None:
+        path = next(op.path for op in tx.ops if isinstance(op, SetData) and "/own/" in op.path)
+        data = next(op.data for op in tx.ops if isinstance(op, SetData) and op.path == path)
+        own = decode(Ownership, data, path)
+        self.claims[own.uid, own.attempt] = self.heard[own.uid, own.attempt] = self.world.loop.now_s
+        if own.uid in self.cancelled:
+            self.broke(f"I2: {own.uid}.{own.attempt} is claimed after its cancel was acknowledged")
+
+    def _own_of(self, name: str) -> Ownership | None:
+        node = self.world.ensemble.tree.read(self.world.layout.own(name))
+        own: Ownership | None = decode(Ownership, node.data, name) if node is not None else None
+        return own
+
+    def carried(self, carried: Carried) -> None:
+        self.answers[carried.came.value] += 1
+        if carried.came is Came.FAILED:
+            self.defect(f"{type(carried.action).__name__} {carried.action.name}: {carried.why}")
+
+    def led(self, _host: str, _epoch: int) -> None: ...
+
+    # -- rest ------------------------------------------------------------------------------------------------------
+
+    def at_rest(self) -> list[str]:
+        """I3, I7: what is not as it was declared, or left over; empty when all has come to rest."""
+        world = self.world
+        tree, layout = world.ensemble.tree.nodes, world.layout
+        alive: dict[str, list[Life]] = {}
+        for life in self._alive.values():
+            alive.setdefault(life.name, []).append(life)
+        left: list[str] = []
+        refs = self._records(JobRef, layout.jobs)
+        owns = self._records(Ownership, layout.owns)
+        results = self._records(Result, layout.results)
+        for name, ref in refs.items():
+            wanted = ref.desired is Desired.RUNNING
+            lives = alive.pop(name, [])
+            if [life.uid for life in lives] != ([ref.uid] if wanted else []):
+                left.append(f"I3: {name} is to be {ref.desired.value}, alive are {[f'{one.uid}.{one.number}' for one in lives]}, "
+                            f"/own is {owns[name].state.value if name in owns else None}")
+            if ref.uid in self.cancelled and not self.restores:
+                left.append(f"I2: {name} {ref.uid} was cancelled and is registered")
+            if ref.uid in results:
+                left.append(f"I7: {name} {ref.uid} has a reference and a result")
+        left += [f"I7: {name} has no reference and a driver" for name in alive]
+        left += [f"I7: the result of {uid} is dirty" for uid, result in results.items() if result.state is Cleanliness.DIRTY]
+        known = {ref.uid for ref in refs.values()} | set(results)
+        if not self.restores:
+            left += [f"I8: {name} {uid} was acknowledged and is nowhere" for uid, name in self.submitted.items()
+                     if uid not in known and not world.results_pruned(name)]
+        for path in tree:
+            parts = path.removeprefix(layout.root + "/").split("/")
+            if parts[0] == "assigned" and len(parts) == 3:
+                left.append(f"I7: {path} is left over")
+            elif parts[0] == "lease" and len(parts) == 2 and parts[1] not in refs:
+                left.append(f"I7: {path} is left over")
+            elif parts[0] == "live" and len(parts) == 2 and not any(f"{one.uid}.{one.number}" == parts[1] for one in self._alive.values()):
+                left.append(f"I7: {path} is left over")
+        left += [f"I7: /own/{name} is {own.state.value} without a reference" for name, own in owns.items()
+                 if name not in refs and own.state not in (OwnState.VACANT, OwnState.EXITED)]
+        for host in world.hosts:
+            over = [attempt.key for attempt in host.attempts.values() if attempt.nobody_lives]
+            left += [f"I7: the run directory of {key} is left over" for key in over]
+        return left
+
+    def _records(self, cls: type, parent: str) -> dict[str, object]:
+        tree = self.world.ensemble.tree
+        names = tree.children(parent) or ()
+        return {name: decode(cls, tree.nodes[f"{parent}/{name}"].data, name) for name in names}
+
+    def summary(self) -> Counter[str]:
+        return Counter({"passes": self.passes, "terms": self.terms, "drivers": len(self.lives), **self.writes})
+
+
+__all__ = ["Judge", "Life"]
