@@ -89,17 +89,17 @@ class Observer:
 
     def _read_everything(self) -> None:
         layout = self._layout
-        names = set(self._children(layout.jobs)) | set(self._children(layout.owns))
-        uids = self._children(layout.results)
-        for gone in self._rows.keys() - names:
+        names = sorted(set(self._children(layout.jobs)) | set(self._children(layout.owns)))
+        for gone in self._rows.keys() - set(names):
             self._drop(gone)
         self._errors.clear()
-        paths = [layout.result(uid) for uid in uids]
-        results = self._decode_results(paths, self._zoo.read_many(paths).nodes)
+        owns, refs = self._own_and_ref(names)
+        # The results last: who sees what a cancel did to the ownership must see the result of that cancel, too.
+        paths = [layout.result(uid) for uid in self._children(layout.results)]
         dirty: dict[str, list[Found[Result]]] = {}
-        for result in results:
+        for result in self._decode_results(paths, self._zoo.read_many(paths).nodes):
             dirty.setdefault(result.record.name, []).append(result)
-        self._read_rows(sorted(names), dirty)
+        self._set_rows(names, owns, refs, dirty)
 
     def _read_names(self, names: list[str]) -> None:
         """Reread some names. Their results: of the uids that the old and the new records speak of."""
@@ -115,10 +115,6 @@ class Observer:
         dirty: dict[str, list[Found[Result]]] = {}
         for result in self._decode_results(paths, self._zoo.read_many(paths).nodes):
             dirty.setdefault(result.record.name, []).append(result)
-        self._set_rows(names, owns, refs, dirty)
-
-    def _read_rows(self, names: list[str], dirty: dict[str, list[Found[Result]]]) -> None:
-        owns, refs = self._own_and_ref(names)
         self._set_rows(names, owns, refs, dirty)
 
     def _own_and_ref(self, names: list[str]) -> tuple[tuple[list[Seen[Ownership]], float], list[Seen[JobRef]]]:
