@@ -7,7 +7,7 @@ and an explorer that keeps hundreds of thousands of states (``tests.explore``). 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from supervisor.errors import GuardFailed, InvalidInput, SupervisorError
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Node, Op, SetData, Stat, Transaction
@@ -34,8 +34,8 @@ class Tree:
         self.names: dict[str, set[str]] = {}
         self.zxid = 0
 
-    def copy(self) -> Tree:
-        other = Tree.__new__(Tree)
+    def copy(self) -> Self:
+        other = type(self).__new__(type(self))
         other.nodes = self.nodes.copy()
         other.names = {path: names.copy() for path, names in self.names.items()}
         other.zxid = self.zxid

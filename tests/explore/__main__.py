@@ -1,0 +1,42 @@
+"""``python -m tests.explore [--scenario NAME] [--wide] [--list]``: explore, and print states, transitions, depth, seconds.
+
+Exits 1 when a scenario shows a violation, and tells it as a story. ``--wide``: without the bound that CI has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.explore.scenarios import BY_NAME, SCENARIOS
+from tests.explore.search import explore
+from tests.explore.setting import abstracted
+
+WIDE_MAX_STATES = 3_000_000
+REST_EVERY = 50
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.explore", description=__doc__)
+    parser.add_argument("--scenario", action="append", choices=sorted(BY_NAME))
+    parser.add_argument("--wide", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--rest-every", type=int, default=REST_EVERY)
+    asked = parser.parse_args()
+    if asked.list:
+        for one in SCENARIOS:
+            print(f"{one.name:34} {one.about}")
+        return 0
+    failed = False
+    for one in SCENARIOS if asked.scenario is None else [BY_NAME[name] for name in asked.scenario]:
+        with abstracted():
+            found = explore(one, WIDE_MAX_STATES if asked.wide else one.max_states, asked.rest_every)
+        print(found.line, flush=True)
+        if found.broken is not None:
+            failed = True
+            print("\n".join(["", *found.trace, "", f"VIOLATION: {found.broken}", ""]))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+"""When are two states one? The key of a state: what can still matter of it, with times counted from now.
+
+Left out, because no later step can depend on it:
+
+* absolute time; of an instant that is due, how long it has been due; of a first sight, more than the longest wait;
+* zxids: the code compares them only with those that a leader remembers, so the key says whether a sight is of what is
+  there now. The version of /lease moves at every renewal and is compared only with one that was read: the key has the
+  difference, and all that is four and more behind is one (a lease that is deleted, made anew and renewed up to the very
+  number that somebody read long before is therefore out of bounds);
+* the doorbell, ids and counters of requests, what a driver reported, attempts that are over.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from supervisor.model.transaction import Create, Delete, SetData, Transaction
+from supervisor.shim.state import ShimState, Stage
+from tests.explore.judge import OBEYED_TICKS
+from tests.explore.setting import LAYOUT, TICK_S
+from tests.explore.world import Sent, Shim, Sights, Snapshot, Supervisor, User, World
+
+STATIC = frozenset({
+    "/", LAYOUT.root, LAYOUT.version, LAYOUT.cluster, LAYOUT.doorbell, *LAYOUT.persistent_parents(),
+}) - {LAYOUT.checkpoints}
+LEASES = f"{LAYOUT.leases}/"
+OLDEST_S = 5 * TICK_S
+BEHIND_MAX = 4
+
+
+def key_of(world: World) -> tuple[Any, ...]:
+    now = world.now_s
+    return (
+        tree_key(world.tree), world.sessions, tuple([supervisor_key(one, world) for one in world.supervisors]),
+        tuple([shim_key(shim, world) for shim in world.shims]), tuple([user_key(user, world) for user in world.users]),
+        world.hosts_down, world.faults,
+        tuple([(uid, min(world.tick - tick, OBEYED_TICKS + 1) if lives(world, uid) else -1)
+               for uid, tick in world.judge.cancelled]),
+        world.judge.registered, world.broken, now < 0,
+    )
+
+
+def lives(world: World, uid: str) -> bool:
+    """A driver of this uid: only then it matters how long ago it was cancelled."""
+    return any([shim.uid == uid and shim.tree in ("alive", "dying") for shim in world.shims])
+
+
+def tree_key(tree: Snapshot) -> frozenset[Any]:
+    found = tree.memo.get("key")
+    if found is None:
+        found = tree.memo["key"] = frozenset([
+            (path, node.data, -1 if path.startswith(LEASES) else node.version, node.owner)
+            for path, node in tree.nodes.items() if path not in STATIC
+        ])
+    return found  # type: ignore[no-any-return]
+
+
+# -- transactions ------------------------------------------------------------------------------------------------------
+
+
+def tx_key(tx: Transaction, tree: Snapshot) -> tuple[Any, ...]:
+    return tuple([_op_key(op, tree) for op in tx.ops if op.path != LAYOUT.doorbell])
+
+
+def _op_key(op: Any, tree: Snapshot) -> tuple[Any, ...]:
+    version = None if isinstance(op, Create) else op.version
+    if version is not None and version >= 0 and op.path.startswith(LEASES):
+        node = tree.nodes.get(op.path)
+        version = ("was", version) if node is None else ("behind", min(node.version - version, BEHIND_MAX))
+    data = None if isinstance(op, Delete) or not isinstance(op, SetData | Create) else op.data
+    return type(op).__name__, op.path, version, data
+
+
+# -- supervisors -------------------------------------------------------------------------------------------------------
+
+
+def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
+    now, standing = world.now_s, one.standing
+    return (
+        one.alive, one.paused, one.paused_ticks, one.connected, one.sid, one.agent_sid, one.sessions, one.todo,
+        _age(one.answered_s, now), one.tick_due, sight_key(one), one.term,
+        standing.state, standing.session, standing.epoch, standing.fence, standing.highest, standing.owner,
+        _due(standing.look_at_s, now), standing.rejections, standing.stopping,
+        sights_key(one.sights, world, one), tuple([sent_key(sent, world) for sent in one.queue]),
+        None if one.reading is None else (_tree_now(one.reading[0], world), _age(one.reading[1], now)),
+        None if one.lag is None else _tree_now(one.lag, world),
+    )
+
+
+def sight_key(one: Supervisor) -> Any:
+    """What it read before it stands."""
+    return (one.sight.owner, one.sight.epoch.epoch, one.sight.version) if one.todo and one.sight is not None else None
+
+
+def sent_key(sent: Sent, world: World) -> tuple[Any, ...]:
+    return sent.tx.what, sent.sid, sent.epoch, tx_key(sent.tx, world.tree)
+
+
+def sights_key(sights: Sights, world: World, one: Supervisor) -> tuple[Any, ...]:
+    trees = [world.tree, *([one.lag] if one.lag is not None else []), *([one.reading[0]] if one.reading else [])]
+    return (
+        tuple([(name, _sight(trees, LAYOUT.own(name), sight, world.now_s)) for name, sight in sights.owns]),
+        tuple([(name, _sight(trees, LAYOUT.lease(name), sight, world.now_s)) for name, sight in sights.leases]),
+    )
+
+
+def _sight(trees: list[Snapshot], path: str, sight: tuple[int, float], now_s: float) -> Any:
+    """Which of the visible states it is of, and since when; one of none of them is as good as no sight."""
+    matches = tuple([_mzxid(tree, path) == sight[0] for tree in trees])
+    return (matches, _age(sight[1], now_s)) if any(matches) else None
+
+
+def _mzxid(tree: Snapshot, path: str) -> int:
+    node = tree.nodes.get(path)
+    return -1 if node is None else node.mzxid
+
+
+def _tree_now(tree: Snapshot, world: World) -> tuple[Any, ...]:
+    """Another state of the registry that somebody still sees: what it shows, and what of that is the present one."""
+    same = [path for path, node in tree.nodes.items() if _mzxid(world.tree, path) == node.mzxid and path not in STATIC]
+    leases = [
+        (path, min(world.tree.nodes[path].version - node.version, BEHIND_MAX))
+        for path, node in tree.nodes.items() if path.startswith(LEASES) and path in world.tree.nodes
+    ]
+    return tree_key(tree), frozenset(same), frozenset(leases)
+
+
+# -- shims -------------------------------------------------------------------------------------------------------------
+
+DUE = ("read_at_s", "renew_at_s", "deadline_s", "stop_until_s", "kill_at_s")
+PLAIN = (
+    "stage", "session", "last_session", "lost", "reading", "what", "closing", "claim_session", "claim_tries", "fence",
+    "held", "blind", "live", "lease_exists", "ring", "rings", "phase", "executed", "stop_asked", "status", "cause",
+    "permanent",
+)
+ENDING = (
+    "stage", "session", "last_session", "lost", "reading", "what", "closing", "fence", "blind", "live", "executed", "stop_asked",
+    "status", "cause", "permanent",
+)
+
+
+def shim_key(shim: Shim, world: World) -> tuple[Any, ...]:
+    if shim.over and shim.orphan is None:
+        return shim.claim, shim.tree
+    now = world.now_s
+    living = shim.tree in ("alive", "dying")
+    return (
+        shim.claim, shim.host, shim.sid, shim.sessions, shim.connected, shim.paused, shim.paused_ticks, shim.tree,
+        world.tick - shim.dying_tick if shim.tree == "dying" else 0,
+        shim.terminated and living, shim.status if living else None, shim.over, shim.disturbed, shim.tick_due,
+        shim.tree != "unborn" or shim.claim in world.judge.claimed,
+        None if shim.state is None else state_key(shim.state, now),
+        None if shim.sent is None else request_key(shim.sent, world),
+        None if shim.orphan is None else (tx_key(shim.orphan[0], world.tree), shim.orphan[1]),
+        tuple([type(event).__name__ if not hasattr(event, "sent_s") else (type(event), _age(event.sent_s, now))
+               for event in shim.inbox]),
+        None if shim.exec_before_s is None else _due(shim.exec_before_s, now),
+        None if shim.file_s is None else _until(shim.file_s, now),
+        None if shim.twin is None else (shim.twin.act, shim.twin.shim_dead, shim.twin.due),
+        None if shim.ward is None else ward_key(shim, now), None if shim.ward_asks is None else tx_key(shim.ward_asks, world.tree),
+    )
+
+
+def state_key(state: ShimState, now_s: float) -> tuple[Any, ...]:
+    if state.stage in (Stage.BURYING, Stage.DONE):      # the driver is gone, nothing is renewed
+        return (
+            *[getattr(state, name) for name in ENDING], bool(state.op), min(state.bury_tries, 5),
+            _until(state.read_at_s, now_s), None if state.doubt_s is None else _age(state.doubt_s, now_s),
+        )
+    ladder = state.ladder
+    return (
+        *[getattr(state, name) for name in PLAIN], bool(state.op),
+        *[_until(getattr(state, name), now_s) for name in DUE],
+        _age(state.claim_sent_s, now_s) if state.stage in (Stage.CLAIMING, Stage.SETTLING) else None,
+        state.exec_s is None, None if ladder is None else (_until(ladder.kill_at_s, now_s), ladder.terminated),
+        _age(state.born_s, now_s) if state.stage is Stage.CONNECTING else None,
+        None if state.doubt_s is None else _age(state.doubt_s, now_s), state.empty_s is None,
+    )
+
+
+def request_key(sent: tuple[Any, int], world: World) -> tuple[Any, ...]:
+    effect, tick = sent
+    tx = getattr(effect, "transaction", None)
+    return type(effect).__name__, None if tx is None else tx_key(tx, world.tree), min(world.tick - tick, 5), getattr(effect, "session", 0)
+
+
+def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
+    ward = shim.ward
+    assert ward is not None
+    killer = ward.killer
+    return (
+        ward.stage, ward.asking, _due(ward.retry_s, now_s), None if ward.doubt_s is None else _age(ward.doubt_s, now_s),
+        killer.act, killer.shim_dead, killer.due, killer.tree,
+    )
+
+
+# -- users -------------------------------------------------------------------------------------------------------------
+
+
+def user_key(user: User, world: World) -> tuple[Any, ...]:
+    return user.number, user.done, user.begun, user.unknown, user.replies, None if user.sent is None else tx_key(user.sent, world.tree)
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+def _due(at_s: float, now_s: float) -> float:
+    """An instant to wait for; all that are past are one."""
+    return at_s - now_s if at_s > now_s else 0.0
+
+
+def _until(at_s: float | None, now_s: float) -> float | None:
+    """As ``_due``, but past by up to a lease is told apart (a deadline in the past is compared with others)."""
+    return None if at_s is None else max(at_s - now_s, -TICK_S)
+
+
+@cache
+def _age(since_s: float, now_s: float) -> float:
+    return min(now_s - since_s, OLDEST_S)

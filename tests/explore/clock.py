@@ -1,0 +1,57 @@
+"""Time goes on by a tick: only when everybody who runs has done what was to be done at once.
+
+Deadlines are met as late as they may be: a tree that was killed is empty within K, which is less than a tick. A session
+ends when nothing was heard of it for its time-out; whoever runs and is connected pings.
+
+A shim that runs sees the new time at once. That takes nothing away: nothing of it is under way when time goes on, every
+step of the machine looks at the clock after its event, and a shim that is to be stopped before it sees the time may as
+well be stopped before the time comes. One that was stopped sees the clock and what it was told in either order.
+"""
+
+from __future__ import annotations
+
+from supervisor.shim import state as said
+from tests.explore import judge
+from tests.explore.setting import SESSION_TICKS
+from tests.explore.shims import DYING, due, empty, tell
+from tests.explore.supervisors import clock_matters, follows_quietly, is_quiet, poll
+from tests.explore.world import World, end_session
+
+
+def advance(world: World) -> World:
+    heard = pinging(world)
+    world = world._replace(tick=world.tick + 1)
+    for index, shim in enumerate(world.shims):
+        if shim.tree == DYING:      # killed at an earlier tick: K is over
+            world = empty(world, index)
+    sessions = tuple((sid, 0 if sid in heard else silent + 1) for sid, silent in world.sessions)
+    world = world._replace(sessions=sessions)
+    for sid, silent in sessions:
+        if silent >= SESSION_TICKS:
+            world = end_session(world, sid)
+    for index, shim in enumerate(world.shims):
+        if shim.paused:
+            world = world.with_shim(index, world.shims[index]._replace(paused_ticks=shim.paused_ticks + 1))
+        elif due(world, world.shims[index]):
+            world = tell(world, index, said.Tick())
+    for index, one in enumerate(world.supervisors):
+        if one.paused:
+            world = world.with_supervisor(index, one._replace(paused_ticks=one.paused_ticks + 1))
+        elif is_quiet(world, one):
+            world = world.with_supervisor(index, one._replace(answered_s=world.now_s))
+        elif follows_quietly(world, one):
+            world = poll(world, index)
+        elif clock_matters(world, one):
+            world = world.with_supervisor(index, one._replace(tick_due=True))
+    return judge.time_passes(world)
+
+
+def pinging(world: World) -> set[int]:
+    heard: set[int] = set()
+    for shim in world.shims:
+        if shim.state is not None and not shim.paused and shim.connected:
+            heard.add(shim.sid)
+    for one in world.supervisors:
+        if one.alive and not one.paused and one.connected:
+            heard |= {one.sid, one.agent_sid}
+    return heard

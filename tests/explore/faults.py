@@ -1,0 +1,283 @@
+"""What can go wrong: each kind of fault by name, with the moves that do it. And how what was stopped or cut comes back.
+
+To come back is free, to go wrong costs one of the scenario's faults. Kinds are named in a scenario's ``kinds``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from supervisor.coord import leadership as lead
+from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
+from supervisor.shim import state as said
+from tests.explore import users
+from tests.explore.setting import LAYOUT, SESSION_S
+from tests.explore.shims import ALIVE, DYING, EMPTY, Move, crash, due, exit_root, flush, new_session, tell, unanswered
+from tests.explore.supervisors import apply, clock_matters, election_of
+from tests.explore.supervisors import tell as tell_contender
+from tests.explore.world import Shim, Sights, Supervisor, World, end_session
+
+PAUSED_MAX_TICKS = 6
+"""Nobody is stopped for longer than that; by then every wait is over, and nothing new can come of it."""
+
+Kind = Callable[[World], Iterator[Move]]
+
+
+def recoveries(world: World) -> Iterator[Move]:
+    """Whatever is stopped, cut or behind may come back at any time, and comes back in the end."""
+    for index, shim in enumerate(world.shims):
+        if shim.paused:
+            yield Move(f"shim {shim.title} runs again", wake_shim(world, index), urgent=shim.paused_ticks >= PAUSED_MAX_TICKS)
+        if shim.state is not None and not shim.connected:
+            yield Move(f"shim {shim.title} is connected again", heal_shim(world, index), urgent=False)
+    for index, one in enumerate(world.supervisors):
+        if one.paused:
+            yield Move(f"{one.id} runs again", wake_supervisor(world, index), urgent=one.paused_ticks >= PAUSED_MAX_TICKS)
+        if one.alive and not one.connected:
+            yield Move(f"{one.id} is connected again", heal_supervisor(world, index), urgent=False)
+        if not one.alive and index not in world.hosts_down:
+            yield Move(f"{one.id} is started again", start(world, index), urgent=False)
+            if one.sid and world.has_session(one.sid):
+                yield Move(f"{one.id}'s sentinel closes its sessions", sentinel(world, index), urgent=False)
+        if one.lag is not None:
+            yield Move(f"{one.id}'s follower catches up", world.with_supervisor(index, one._replace(lag=None)), urgent=False)
+
+
+# -- shims and drivers -------------------------------------------------------------------------------------------------
+
+
+def living(world: World) -> Iterator[tuple[int, Shim]]:
+    for index, shim in enumerate(world.shims):
+        if shim.state is not None:
+            yield index, shim
+
+
+def hit(world: World, index: int, **changes: object) -> World:
+    return world.with_shim(index, world.shims[index]._replace(disturbed=True, **changes))
+
+
+def pause_shim(world: World) -> Iterator[Move]:
+    for index, shim in living(world):
+        if not shim.paused:
+            yield Move(f"shim {shim.title} is stopped (SIGSTOP)", hit(world, index, paused=True, paused_ticks=0))
+
+
+def wake_shim(world: World, index: int) -> World:
+    world = world.with_shim(index, world.shims[index]._replace(paused=False, paused_ticks=0))
+    if due(world, world.shims[index]):
+        world = world.with_shim(index, world.shims[index]._replace(tick_due=True))
+    return world
+
+
+def kill_shim(world: World) -> Iterator[Move]:
+    for index, shim in living(world):
+        yield Move(f"shim {shim.title} is killed", crash(hit(world, index), index))
+
+
+def kill_twin(world: World) -> Iterator[Move]:
+    for index, shim in living(world):
+        if shim.twin is not None:
+            yield Move(f"the twin of {shim.title} is killed", hit(world, index, twin=None))
+
+
+def cut_shim(world: World) -> Iterator[Move]:
+    """The connection is gone; what was sent may still reach the server, until the session is used elsewhere."""
+    for index, shim in living(world):
+        if shim.connected and not shim.paused:
+            yield Move(f"shim {shim.title} is cut off", cut(hit(world, index), index))
+
+
+def cut(world: World, index: int) -> World:
+    shim = world.shims[index]
+    events: tuple[said.Event, ...] = (said.Disconnected(),)
+    orphan = None
+    if shim.sent is not None:
+        events = (unanswered(shim.sent[0]), *events)
+        if isinstance(shim.sent[0], said.Commit):
+            orphan = (shim.sent[0].transaction, shim.sid, shim.sent[1])
+    world = world.with_shim(index, shim._replace(connected=False, sent=None, orphan=orphan))
+    return tell(world, index, *events)
+
+
+def heal_shim(world: World, index: int) -> World:
+    """On the same session, and what the old connection still held is void (first in, first out); or on none."""
+    shim = world.shims[index]
+    if world.has_session(shim.sid):
+        world = world.with_shim(index, shim._replace(connected=True, orphan=None))
+        return tell(world, index, said.Connected(shim.sid))
+    if shim.sid == 0:      # its new client had found nobody yet
+        world, shim = new_session(world, shim)
+        return tell(world.with_shim(index, shim._replace(connected=True)), index, said.Connected(shim.sid))
+    world = world.with_shim(index, shim._replace(connected=True))
+    return tell(world, index, said.SessionLost())
+
+
+def lose_reply(world: World) -> Iterator[Move]:
+    """The connection goes and is back at once: the request was carried out, and the answer is lost."""
+    for index, shim in living(world):
+        if shim.sent is not None and shim.connected and not shim.paused and isinstance(shim.sent[0], said.Commit):
+            after = cut(world, index)
+            orphan = after.shims[index].orphan
+            assert orphan is not None
+            after = heal_shim(flush(after, index, after.shims[index], orphan[0], orphan[1]), index)
+            yield Move(f"the answer to the {shim.sent[0].transaction.what} of {shim.title} is lost", after)
+    for index, user in enumerate(world.users):
+        if user.sent is not None:
+            yield Move(f"the answer to the user's {user.sent.what} is lost", users.lose(world, index, after_commit=True))
+
+
+def lose_request(world: World) -> Iterator[Move]:
+    """The connection goes and is back at once: the request never came to the server."""
+    for index, shim in living(world):
+        if shim.sent is not None and shim.connected and not shim.paused:
+            yield Move(f"a request of shim {shim.title} is lost", heal_shim(cut(world, index), index))
+    for index, user in enumerate(world.users):
+        if user.sent is not None:
+            yield Move(f"the user's {user.sent.what} is lost", users.lose(world, index, after_commit=False))
+
+
+def lose_election(world: World) -> Iterator[Move]:
+    """The answer to an election is lost, whether or not it was applied."""
+    for index, one in enumerate(world.supervisors):
+        if one.alive and not one.paused and one.connected and one.todo and isinstance(one.todo[0], lead.Stand):
+            effect = one.todo[0]
+            without = world.with_supervisor(index, one._replace(todo=one.todo[1:]))
+            yield Move(f"{one.id}'s election is lost", tell_contender(without, index, lead.StoodUnknown("")))
+            after, came = apply(without, election_of(one, effect.epoch, effect.version), one.sid)
+            if isinstance(came, tuple):
+                after = tell_contender(after, index, lead.StoodUnknown(""))
+                yield Move(f"the answer to {one.id}'s election is lost", after)
+
+
+def expire_shim(world: World) -> Iterator[Move]:
+    """The server ends a shim's session. No reason to disturb its driver: ``disturbed`` stays as it is."""
+    for _, shim in living(world):
+        if world.has_session(shim.sid):
+            yield Move(f"the session of shim {shim.title} ends", end_session(world, shim.sid))
+
+
+def fail_driver(world: World) -> Iterator[Move]:
+    for index, shim in enumerate(world.shims):
+        if shim.tree == ALIVE and shim.status is None:
+            yield Move(f"driver {shim.title} fails", exit_root(hit(world, index), index, 1))
+
+
+# -- supervisors -------------------------------------------------------------------------------------------------------
+
+
+def running(world: World) -> Iterator[tuple[int, Supervisor]]:
+    for index, one in enumerate(world.supervisors):
+        if one.alive:
+            yield index, one
+
+
+def pause_supervisor(world: World) -> Iterator[Move]:
+    for index, one in running(world):
+        if not one.paused:
+            yield Move(f"{one.id} is stopped (SIGSTOP)", world.with_supervisor(index, one._replace(paused=True, paused_ticks=0)))
+
+
+def wake_supervisor(world: World, index: int) -> World:
+    world = world.with_supervisor(index, world.supervisors[index]._replace(paused=False, paused_ticks=0))
+    if clock_matters(world, world.supervisors[index]):
+        world = world.with_supervisor(index, world.supervisors[index]._replace(tick_due=True))
+    return world
+
+
+def kill_supervisor(world: World) -> Iterator[Move]:
+    for index, one in running(world):
+        yield Move(f"{one.id} is killed", stop(world, index))
+
+
+def stop(world: World, index: int) -> World:
+    one = world.supervisors[index]
+    shims = tuple(
+        shim._replace(ward=None, ward_asks=None) if shim.host == index and shim.ward is not None else shim
+        for shim in world.shims
+    )
+    return world._replace(shims=shims).with_supervisor(index, one._replace(
+        alive=False, paused=False, standing=lead.Standing(highest=0), todo=(), term=None, sights=Sights(), reading=None,
+        tick_due=False, lag=None, sight=None,
+    ))
+
+
+def start(world: World, index: int) -> World:
+    one = world.supervisors[index]
+    world = world.with_supervisor(index, one._replace(alive=True, connected=True, queue=()))
+    return tell_contender(world, index, lead.Start())
+
+
+def sentinel(world: World, index: int) -> World:
+    one = world.supervisors[index]
+    return end_session(end_session(world, one.sid), one.agent_sid)
+
+
+def cut_supervisor(world: World) -> Iterator[Move]:
+    for index, one in running(world):
+        if one.connected and not one.paused and one.sid:
+            cut_off = world.with_supervisor(index, one._replace(connected=False))
+            yield Move(f"{one.id} is cut off", tell_contender(cut_off, index, lead.Disconnected()))
+
+
+def heal_supervisor(world: World, index: int) -> World:
+    one = world.supervisors[index]
+    queue = tuple(sent for sent in one.queue if sent.sid != one.sid)      # first in, first out: the old connection is void
+    world = world.with_supervisor(index, one._replace(connected=True, queue=queue))
+    if not world.has_session(one.sid):
+        return tell_contender(world, index, lead.Lost()) if one.standing.session == one.sid else world
+    return tell_contender(world, index, lead.Connected(one.sid, SESSION_S))
+
+
+def lose_action(world: World) -> Iterator[Move]:
+    """A leader's write is lost on its way; it looks again."""
+    for index, one in running(world):
+        for number, sent in enumerate(one.queue):
+            queue = (*one.queue[:number], *one.queue[number + 1 :])
+            yield Move(f"{one.id}'s {sent.tx.what} {sent.name} is lost", world.with_supervisor(index, one._replace(queue=queue)))
+
+
+def lag(world: World) -> Iterator[Move]:
+    """The follower that a leader reads from falls behind: it shows what is now, until it catches up."""
+    for index, one in running(world):
+        if one.term is not None and one.lag is None:
+            yield Move(f"{one.id}'s follower falls behind", world.with_supervisor(index, one._replace(lag=world.tree)))
+
+
+def remove_leader(world: World) -> Iterator[Move]:
+    """/leader is deleted by hand: two may lead with living sessions, and only the epoch tells them apart."""
+    if LAYOUT.leader in world.tree.nodes:
+        tree = world.tree.copy()
+        tree.apply(Transaction("by hand", "", (Delete(LAYOUT.leader, ANY_VERSION),)), 0)
+        yield Move("/leader is removed by hand", world._replace(tree=tree))
+
+
+# -- hosts -------------------------------------------------------------------------------------------------------------
+
+
+def lose_host(world: World) -> Iterator[Move]:
+    """Power off: all that runs there is gone at once, and nothing comes back."""
+    for index, one in running(world):
+        after = stop(world, index)
+        for number, shim in enumerate(after.shims):
+            if shim.host == index and not (shim.over and shim.tree in ("unborn", EMPTY)):
+                tree = EMPTY if shim.tree in (ALIVE, DYING) else shim.tree
+                after = crash(after.with_shim(number, shim._replace(disturbed=True, twin=None, ward=None, tree=tree)), number)
+                after = after.with_shim(number, after.shims[number]._replace(over=True))
+        yield Move(f"the host of {one.id} is lost", after._replace(hosts_down=after.hosts_down | {index}))
+
+
+KINDS: dict[str, Kind] = {
+    "pause shim": pause_shim, "kill shim": kill_shim, "kill twin": kill_twin, "cut shim": cut_shim,
+    "lose reply": lose_reply, "lose request": lose_request, "lose election": lose_election, "expire shim": expire_shim,
+    "fail driver": fail_driver, "pause supervisor": pause_supervisor, "kill supervisor": kill_supervisor,
+    "cut supervisor": cut_supervisor, "lose action": lose_action, "lag": lag, "remove leader": remove_leader,
+    "lose host": lose_host,
+}
+
+
+def moves(world: World, kinds: tuple[str, ...]) -> Iterator[Move]:
+    if world.faults > 0:
+        for kind in kinds:
+            for move in KINDS[kind](world):
+                after = move.world._replace(faults=world.faults - 1)
+                yield Move(move.label, after, urgent=False, fault=True)

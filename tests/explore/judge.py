@@ -1,0 +1,144 @@
+"""The invariants of DESIGN §10 that are properties of a step, each as a small function; ``rest.py`` has those of rest.
+
+The judge looks at what drivers and users see: execs, empty trees, acknowledgements; and at the multis that pass by. It
+never asks the registry who may do what.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from supervisor.errors import GuardFailed
+from supervisor.model.records import JobRef, Ownership
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.transaction import Check, Transaction
+from supervisor.registry.reading import seen
+from tests.explore.setting import GRACE_S, LAYOUT, LEASE_S, TICK_S
+
+if TYPE_CHECKING:
+    from tests.explore.world import Answer, Sent, Shim, World
+
+LIVING = ("alive", "dying")
+OBEYED_TICKS = int((GRACE_S + LEASE_S) / TICK_S) + 2
+"""A cancelled attempt may stop in order for its grace while it renews, and if it then falls silent, it is dead by D."""
+
+
+def shown_own(own: Seen[Ownership]) -> str:
+    if isinstance(own, Found):
+        record = own.record
+        return f"/own {record.state.value} {record.uid}.{record.attempt} at version {own.version}"
+    return "an unreadable /own" if isinstance(own, Unreadable) else "that there is no /own"
+
+
+# -- I1, I5: at exec ---------------------------------------------------------------------------------------------------
+
+
+def execute(world: World, shim: Shim) -> World:
+    """A driver of this name begins to live."""
+    for other in world.shims:
+        if other.name == shim.name and other.tree in LIVING:
+            return world.breaks(f"I1: driver {shim.title} is executed while driver {other.title} is alive")
+    if shim.claim not in world.judge.claimed:
+        return world.breaks(f"I5: driver {shim.title} is executed, and its claim has not committed")
+    if (shim.uid, shim.attempt) in world.judge.executed:
+        return world.breaks(f"I1: attempt {shim.uid}.{shim.attempt} is executed a second time")
+    executed = world.judge.executed | {(shim.uid, shim.attempt)}
+    return world._replace(judge=world.judge._replace(executed=executed))
+
+
+# -- I6: at kill -------------------------------------------------------------------------------------------------------
+
+
+def kill(world: World, shim: Shim) -> World:
+    """Somebody kills a driver that lives. Only faults of its own, a user, or its own end are a reason."""
+    if shim.disturbed or shim.status is not None:
+        return world
+    return world.breaks(f"I6: driver {shim.title} is killed, and neither a user nor a fault of its own was the reason")
+
+
+# -- I2, I4, I5, I7: at commit -----------------------------------------------------------------------------------------
+
+
+def commit(before: World, after: World, shim: Shim, tx: Transaction, came: Answer) -> World:
+    """A multi of a shim was answered."""
+    if came is None or isinstance(came, GuardFailed):
+        return after
+    if tx.what == "claim":
+        if shim.uid in dict(after.judge.cancelled):
+            after = after.breaks(f"I2: a claim for {shim.uid} commits after its cancel was acknowledged")
+        after = after._replace(judge=after.judge._replace(claimed=after.judge.claimed | {shim.claim}))
+    if tx.what == "exit":
+        after = buried(after, shim)
+    return registry_holds(before, after)
+
+
+def buried(world: World, shim: Shim) -> World:
+    """§7: a tombstone only after the tree is empty, for nobody waits any more."""
+    if shim.tree in LIVING or shim.exec_before_s is not None:
+        return world.breaks(f"a tombstone for {shim.title} commits while its driver is alive")
+    return world
+
+
+def leader_commit(before: World, after: World, sent: Sent, came: Answer) -> World:
+    """A multi of a leader was answered."""
+    if not any(isinstance(op, Check) and op == Check(LAYOUT.epoch, sent.epoch) for op in sent.tx.ops):
+        return after.breaks(f"I4: {sent.tx.what} of {sent.name} does not check the persistent epoch")
+    if came is None or isinstance(came, GuardFailed):
+        return after
+    if before.tree.nodes[LAYOUT.epoch].version != sent.epoch:
+        after = after.breaks(f"I4: {sent.tx.what} of {sent.name} commits under an epoch that is over")
+    if sent.tx.what in ("assign", "bury") or (sent.tx.what == "clean_up" and frees_name(sent)):
+        for shim in after.shims:
+            if shim.name == sent.name and shim.tree in LIVING:
+                after = after.breaks(f"I5: {sent.tx.what} of {sent.name} commits while driver {shim.title} is alive")
+    return registry_holds(before, after)
+
+
+def frees_name(sent: Sent) -> bool:
+    """A clean-up that also declares the ownership vacant."""
+    return not any(isinstance(op, Check) and op.path == LAYOUT.own(sent.name) for op in sent.tx.ops)
+
+
+def registry_holds(before: World, after: World) -> World:
+    """I7 after every commit: a reference or a result for every acknowledged uid, never both, and a fence for each name."""
+    nodes, old = after.tree.nodes, before.tree.nodes
+    for path, node in nodes.items():
+        if path.startswith(JOBS) and node is not old.get(path):
+            ref = seen(JobRef, after.tree.read(path), path)
+            if isinstance(ref, Found):
+                if LAYOUT.result(ref.record.uid) in nodes:
+                    return after.breaks(f"I7: {ref.record.uid} is registered and has a result")
+                if ref.record.uid in dict(after.judge.cancelled):
+                    return after.breaks(f"I2: {ref.record.uid} is registered again after its cancel was acknowledged")
+                if LAYOUT.own(ref.record.name) not in nodes:
+                    return after.breaks(f"I7: {ref.record.name} is registered without an ownership")
+    for uid in after.judge.registered:
+        name = uid.partition("-")[2]
+        if LAYOUT.result(uid) not in nodes and not refers(after, name, uid):
+            return after.breaks(f"I3: {uid} was acknowledged, and is neither registered nor has it a result")
+    for path, node in old.items():
+        if path.startswith(OWNS) and (path not in nodes or nodes[path].version < node.version):
+            return after.breaks(f"§4: the version of {path} went back")
+    return after
+
+
+def refers(world: World, name: str, uid: str) -> bool:
+    ref = seen(JobRef, world.tree.read(LAYOUT.job(name)), LAYOUT.job(name))
+    return isinstance(ref, Unreadable) or (isinstance(ref, Found) and ref.record.uid == uid)
+
+
+JOBS, OWNS = f"{LAYOUT.jobs}/", f"{LAYOUT.owns}/"
+
+
+# -- I2: with time -----------------------------------------------------------------------------------------------------
+
+
+def time_passes(world: World) -> World:
+    """An attempt of a cancelled uid is gone within its stop grace, or at its deadline if it cannot hear."""
+    for uid, tick in world.judge.cancelled:
+        for shim in world.shims:
+            if shim.uid == uid and shim.tree in LIVING and world.tick - tick > OBEYED_TICKS:
+                return world.breaks(f"I2: driver {shim.title} still lives {world.tick - tick} ticks after its cancel")
+    return world
+
+

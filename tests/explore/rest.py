@@ -1,0 +1,126 @@
+"""Liveness: with faults stopped, does the fleet come to rest as declared, and is nothing left over?
+
+From a state everything that is stopped, cut or behind comes back, users finish what they began and begin nothing new,
+and all go on in one fixed order. Within ``TICKS`` ticks the world must be at rest. States from which it was seen to come
+to rest are remembered: later ones that pass through them are at rest too.
+"""
+
+from __future__ import annotations
+
+from supervisor.model.records import Cleanliness, Desired, JobRef, Ownership, OwnState, Result
+from supervisor.model.seen import Found
+from supervisor.registry.reading import seen
+from tests.explore.canon import key_of
+from tests.explore.setting import LAYOUT
+from tests.explore.world import World
+
+TICKS = 40
+MOVES_MAX = 3_000
+CALM_TICKS = 6
+
+
+class Calm:
+    """``trace``: of the last way that did not come to rest."""
+
+    def __init__(self) -> None:
+        self._good: set[tuple[object, ...]] = set()
+        self.trace: list[str] = []
+
+    def wrong(self, world: World) -> str | None:
+        """Why this world does not come to rest as declared, or None."""
+        world = quieted(world)
+        way: set[tuple[object, ...]] = set()
+        self.trace = ["-- faults stop, everybody comes back, users finish --"]
+        end_tick, fit_since = world.tick + TICKS, None
+        for _ in range(MOVES_MAX):
+            key = key_of(world)
+            if key in self._good:
+                break
+            why = not_at_rest(world)
+            fit_since = (world.tick if fit_since is None else fit_since) if why is None else None
+            if fit_since is not None and world.tick - fit_since >= CALM_TICKS:
+                break
+            if key in way and why is not None:
+                return f"liveness: {why}, and so for ever"
+            way.add(key)
+            if world.tick > end_tick:
+                return f"liveness: {why}, {TICKS} ticks after the last fault"
+            label, world = next_move(world)
+            self.trace.append(f"tick {world.tick:3}  {label}")
+            if world.broken is not None:
+                return world.broken
+        else:
+            return "liveness: no rest, and time does not go on"
+        self._good.update(way)
+        return None
+
+
+def quieted(world: World) -> World:
+    users = tuple(user if user.begun else user._replace(wishes=user.wishes[: user.done]) for user in world.users)
+    users = tuple(user._replace(wishes=user.wishes[: user.done + 1]) if user.begun else user for user in users)
+    return world._replace(users=users, faults=0)
+
+
+def next_move(world: World) -> tuple[str, World]:
+    """The first of: a recovery, an urgent move, whatever else can be done, time."""
+    from tests.explore import clock, faults, search
+
+    for move in faults.recoveries(world):
+        return move.label, move.world
+    other = None
+    for move in search.ordinary(world):
+        if move.urgent:
+            return move.label, move.world
+        other = other or move
+    if other is not None:
+        return other.label, other.world
+    return "time goes on", clock.advance(world)
+
+
+def not_at_rest(world: World) -> str | None:
+    """I3, I7: what is registered to run runs, exactly once; all else is dead; nothing of a uid that is gone is left."""
+    tree = world.tree
+    for name in tree.children(LAYOUT.owns) or ():
+        ref = seen(JobRef, tree.read(LAYOUT.job(name)), LAYOUT.job(name))
+        alive = [shim for shim in world.shims if shim.name == name and shim.tree in ("alive", "dying")]
+        hosts = len(world.hosts_down) < len(world.supervisors)
+        job = ref.record if isinstance(ref, Found) else None
+        wanted = job is not None and job.desired is Desired.RUNNING and hosts
+        if len(alive) != (1 if wanted else 0):
+            return f"{len(alive)} drivers of {name} are alive, wanted {'running' if wanted else 'stopped'}"
+        if job is not None and any(shim.uid != job.uid for shim in alive):
+            return f"the driver of another uid of {name} is alive"
+        own = seen(Ownership, tree.read(LAYOUT.own(name)), LAYOUT.own(name))
+        if not isinstance(own, Found):
+            return f"/own/{name} can't be read"
+        state, record = own.record.state, own.record
+        if wanted and job is not None and (state is not OwnState.CLAIMED or record.revision != job.revision
+                                           or record.restart_nonce != job.restart_nonce):
+            return f"/own/{name} is {state.value}, revision {record.revision}, not as the job wants it"
+        if not wanted and hosts and state not in (OwnState.VACANT, OwnState.EXITED):
+            return f"/own/{name} is {state.value}"
+        if job is None and hosts and LAYOUT.lease(name) in tree.nodes:
+            return f"/lease/{name} is left of a job that is gone"
+    return leftovers(world)
+
+
+def leftovers(world: World) -> str | None:
+    tree = world.tree
+    if len(world.hosts_down) == len(world.supervisors):
+        return None
+    for uid in tree.children(LAYOUT.results) or ():
+        result = seen(Result, tree.read(LAYOUT.result(uid)), LAYOUT.result(uid))
+        if isinstance(result, Found) and result.record.state is Cleanliness.DIRTY:
+            return f"the result of {uid} stays dirty"
+    for one in world.supervisors:
+        if tree.children(LAYOUT.assigned_to(one.id)):
+            return f"an assignment to {one.id} is left"
+    for place in tree.children(LAYOUT.checkpoints) or ():
+        from supervisor.model.records import CheckpointClaim
+
+        claim = seen(CheckpointClaim, tree.read(f"{LAYOUT.checkpoints}/{place}"), place)
+        if isinstance(claim, Found):
+            job = seen(JobRef, tree.read(LAYOUT.job(claim.record.name)), "")
+            if not isinstance(job, Found) or job.record.uid != claim.record.uid:
+                return f"the claim of {claim.record.uid} on its checkpoint is left"
+    return None

@@ -1,0 +1,92 @@
+"""A scenario as data: how it begins, what users want, what may go wrong and how often.
+
+``begin`` founds the registry and goes on without faults, in one fixed order, until the jobs of ``running`` run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from supervisor.coord import leadership as lead
+from supervisor.model.records import Cluster, EpochRecord
+from supervisor.model.transaction import Create, Transaction
+from supervisor.registry.layout import LAYOUT_VERSION
+from tests.explore.rest import CALM_TICKS, next_move, not_at_rest
+from tests.explore.setting import LAYOUT, encode
+from tests.explore.supervisors import tell
+from tests.explore.world import Judge, Snapshot, Supervisor, User, Wish, World
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """``wishes``: one list of commands per user, each ``(what, name[, uid])``. ``running``: jobs that run at the beginning.
+
+    ``kinds``: of ``faults.KINDS``; at most ``faults`` of them happen. ``settled``: begin when all is at rest; else right
+    after the submits. ``split``: a leader reads leases and names at different moments.
+    ``slow_users``: a user's multi may be under way for any time; else it arrives within the tick.
+    """
+
+    name: str
+    about: str
+    wishes: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    running: tuple[str, ...] = ("a",)
+    supervisors: int = 2
+    kinds: tuple[str, ...] = ()
+    faults: int = 0
+    settled: bool = True
+    split: bool = False
+    slow_users: bool = False
+    max_states: int = 200_000
+
+    def begin(self) -> tuple[World, list[str]]:
+        """The first state, and how it came to be. It may be broken, where a defect was planted."""
+        trace: list[str] = []
+        world = founded(self.supervisors)
+        submits = User(9, tuple(Wish("submit", name, f"u0-{name}") for name in self.running))
+        world = world._replace(users=(submits,))
+        world = settled(world, trace) if self.settled else submitted(world)
+        users = tuple(
+            User(number, tuple(Wish(*wish) for wish in wishes)) for number, wishes in enumerate(self.wishes)
+        )
+        world = world._replace(users=users, faults=self.faults, split=self.split, slow_users=self.slow_users)
+        return world, trace
+
+
+def founded(supervisors: int) -> World:
+    tree = Snapshot()
+    tree.memo = {}
+    ids = [f"s{number + 1}" for number in range(supervisors)]
+    tree.apply(Transaction("found", "", (
+        Create(LAYOUT.root, b""), Create(LAYOUT.version, str(LAYOUT_VERSION).encode()),
+        Create(LAYOUT.cluster, encode(Cluster("c", "c", "s"))), Create(LAYOUT.epoch, encode(EpochRecord(0, "", ""))),
+        Create(LAYOUT.doorbell, b""), *(Create(path, b"") for path in LAYOUT.persistent_parents()),
+        *(Create(LAYOUT.assigned_to(one), b"") for one in ids),
+    )), 0)
+    processes = tuple(Supervisor(one, number) for number, one in enumerate(ids))
+    world = World(0, tree, (), processes, (), (), frozenset(), 0, Judge())
+    for number in range(supervisors):
+        world = tell(world, number, lead.Start())
+        while world.supervisors[number].todo:      # s1 leads
+            _, world = next_move(world)
+    return world
+
+
+def submitted(world: World) -> World:
+    while world.users[0].done < len(world.users[0].wishes):
+        from tests.explore import users
+
+        world = next(iter(users.moves(world, 0))).world
+    return world
+
+
+def settled(world: World, trace: list[str]) -> World:
+    since = None
+    for _ in range(2_000):
+        since = (world.tick if since is None else since) if not_at_rest(world) is None else None
+        if since is not None and world.tick - since >= CALM_TICKS and world.users[0].done == len(world.users[0].wishes):
+            return world
+        label, world = next_move(world)
+        trace.append(f"tick {world.tick:3}  {label}")
+        if world.broken is not None:
+            return world
+    return world.breaks(f"liveness: {not_at_rest(world)}, at the beginning already")

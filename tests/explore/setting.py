@@ -1,0 +1,149 @@
+"""The setting of every exploration: the units of time, the layout, the jobs, and what is abstracted from.
+
+Time goes in ticks. With a lease D of 6 s and a tick of 2.0625 s (exact in binary) the numbers of DESIGN §7 fall so:
+a renewal is due at every tick; a shim that could not renew kills at 2 ticks after the send of its last renewal
+(D − K − 2p = 3 s), twin and guardian act at 2 ticks as well (3.5 s), a tree is dead at 3 (D = 6 s), and the full wait
+W = 8.012 s is over at 4. No constant of production is changed for that.
+
+Abstracted from, so that states that differ in nothing but their past are one: the wall clock, histories, reasons and
+other fields that are only displayed (``shown_only``), and ids of multis where nothing reads them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields, replace
+from typing import Any
+from unittest import mock
+
+from supervisor.coord import election
+from supervisor.model.records import BlobRef, Driver, Entry, JobRef, Lease, LeaderHint, Member, Ownership, Result, Terms
+from supervisor.model.restart import RestartPolicy, Strategy
+from supervisor.model.second_killer import SecondKiller
+from supervisor.plan.make import Policy
+from supervisor.registry import attempt_writes, codec, commands, leader_writes, reading, user_writes
+from supervisor.registry.layout import Layout
+from supervisor.shim import machine
+
+TICK_S = 2.0625
+LEASE_S = 6.0
+GRACE_S = 2.0
+SESSION_TICKS = 2
+SESSION_S = SESSION_TICKS * TICK_S
+CLAIM_TIMEOUT_S = 2 * TICK_S
+NEVER_S = 1e9
+
+LAYOUT = Layout("/c")
+POLICY = Policy(claim_timeout_s=CLAIM_TIMEOUT_S)
+TERMS = Terms(100, 0, True, LEASE_S, GRACE_S, NEVER_S, None, RestartPolicy(Strategy.FIXED, 1.0, 1.0, 0.0, 60.0, None))
+NO_KILLER = SecondKiller()
+
+
+def now_s(tick: int) -> float:
+    """BOOTTIME of every host at this tick: one clock, for the clock-rate error is within W's margin."""
+    return tick * TICK_S
+
+
+def spec(uid: str) -> BlobRef:
+    return BlobRef(f"specs/{uid}", f"{uid:0<64.64}", 1)
+
+
+def member(name: str) -> Member:
+    return Member(name, f"host of {name}", "boot", "", 10_000, 10, 10, "", "")
+
+
+def shown_only(record: Any) -> Any:
+    """The record without what no decision reads."""
+    match record:
+        case Ownership():
+            return replace(record, op="", reason="", ran_s=0.0, history=())
+        case Lease():
+            plain = Driver(record.driver.host, 0)
+            return replace(record, renewals=0, ran_s=0.0, since="", start=None, silence_s=None, driver=plain, progress=None)
+        case Result():
+            return replace(record, reason="", history=())
+        case JobRef():
+            return replace(record, changed=Entry("", ""))
+        case LeaderHint():
+            return replace(record, address="")
+    return record
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+_ENCODED: dict[tuple[Any, ...], bytes] = {}
+_DECODED: dict[tuple[type, bytes], Any] = {}
+_encode, _decode = codec.encode, codec.decode
+
+
+def encode(record: Any, max_bytes: int = codec.MAX_RECORD_BYTES) -> bytes:
+    """``codec.encode`` of what matters, remembered."""
+    kind = type(record)
+    names = _FIELDS.get(kind)
+    if names is None:
+        names = _FIELDS[kind] = tuple(f.name for f in fields(kind) if f.name != "extra")
+    plain = shown_only(record)
+    if plain.extra:
+        return _encode(plain, max_bytes)
+    key = (kind, *(getattr(plain, name) for name in names))
+    data = _ENCODED.get(key)
+    if data is None:
+        data = _ENCODED[key] = _encode(plain, max_bytes)
+    return data
+
+
+def decode(cls: type[Any], data: bytes, path: str) -> Any:
+    """``codec.decode``, remembered. Failures are not: their message names the path."""
+    found = _DECODED.get((cls, data))
+    if found is None:
+        found = _DECODED[cls, data] = _decode(cls, data, path)
+    return found
+
+
+class PlainCodec:
+    """``coord.election.Codec``. The terms that /epoch remembers are for restores only, which are not explored."""
+
+    @staticmethod
+    def encode(record: Any) -> bytes:
+        return encode(replace(record, extra={}))
+
+    decode = staticmethod(decode)
+
+
+class Ids:
+    """Stands for ``new_op_id`` of commands: the same ids whenever the same command is replayed."""
+
+    prefix = ""
+    count = 0
+
+    @classmethod
+    def begin(cls, prefix: str) -> None:
+        cls.prefix, cls.count = prefix, 0
+
+    @classmethod
+    def new(cls) -> str:
+        cls.count += 1
+        return f"{cls.prefix}.{cls.count}"
+
+
+@contextmanager
+def abstracted() -> Iterator[None]:
+    """Within it production code runs as explored: no wall clock, no random ids, records without display."""
+    with ExitStack() as stack:
+        def put(module: Any, **changes: Any) -> None:
+            for name, value in changes.items():
+                stack.enter_context(mock.patch.object(module, name, value))
+
+        for module in (attempt_writes, leader_writes, user_writes):
+            put(module, encode=encode)
+        for module in (attempt_writes, leader_writes, user_writes):
+            put(module, noted=lambda history, *_: ())
+        put(reading, decode=decode)
+        put(commands, new_op_id=Ids.new, wall_iso=lambda: "", boottime_s=lambda: 0.0)
+        put(machine, wall_iso=lambda _: "", CLAIM_PATIENCE_S=6 * TICK_S)
+        put(election, _next_term=_next_term)
+        yield
+
+
+def _next_term(seen: Any, epoch: int, author: Any) -> Any:
+    return replace(seen, epoch=epoch, supervisor=author.supervisor, op=author.op)

@@ -1,0 +1,301 @@
+"""What a shim, its twin and its driver do next: the real ``shim.machine.step`` and ``model.second_killer.step``.
+
+Twin and guardian run the same ``second_killer.step`` on the same sights, and their blows can be repeated without effect:
+the guardian acts only where there is no twin any more, and nothing is lost by that.
+
+A request is carried out by the server at a moment of the explorer's choosing. Its answer is heard at once, unless the
+shim is stopped: hearing is local, and whatever could come in between (a fault, a stop) may as well come before the
+server carries the request out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from supervisor.errors import GuardFailed
+from supervisor.model.emptiness import Emptiness
+from supervisor.model.launch import Launch
+from supervisor.model.records import Assignment, Ownership
+from supervisor.model.second_killer import Act, Looked, SecondKiller, ShimStruck, TreeStruck
+from supervisor.model.second_killer import step as strike
+from supervisor.model.transaction import SetData, Transaction
+from supervisor.registry.reading import seen
+from supervisor.shim import machine
+from supervisor.shim import state as said
+from supervisor.shim.state import Effect, Event, Now, ShimState
+from tests.explore import judge
+from tests.explore.setting import GRACE_S, LAYOUT, LEASE_S, NEVER_S, NO_KILLER, SESSION_S, now_s
+from tests.explore.world import Shim, World, apply, described, end_session, open_session, sid_of
+
+ALIVE, DYING, EMPTY, UNBORN = "alive", "dying", "empty", "unborn"
+
+
+class Move(NamedTuple):
+    """``urgent``: time does not go on before it was made. ``fault``: it costs one of the scenario's faults."""
+
+    label: str
+    world: World
+    urgent: bool = True
+    fault: bool = False
+
+
+def launch_of(entry: Assignment, supervisor: str) -> Launch:
+    return Launch(
+        "c", "", LAYOUT.root, SESSION_S, supervisor, f"host of {supervisor}", entry, LEASE_S, GRACE_S, NEVER_S, NEVER_S,
+        True, False, (), {}, "/", "", cgroup="/cgroup",
+    )
+
+
+def spawn(world: World, host: int, supervisor: str, entry: Assignment) -> World:
+    """The agent starts a shim: it forks its twin, and gets a session."""
+    number = 1 + sum(1 for shim in world.shims if (shim.uid, shim.attempt) == (entry.uid, entry.attempt))
+    claim = f"{entry.uid}.{entry.attempt}/{number}"
+    sid = sid_of(f"shim {claim} #1")
+    state = ShimState(launch_of(entry, supervisor), LAYOUT, claim, 1, 2, born_s=world.now_s)
+    shim = Shim(entry.name, entry.uid, entry.attempt, number, host, claim, entry.own_version, state, sid, twin=NO_KILLER)
+    world = open_session(world._replace(shims=(*world.shims, shim)), sid)
+    return tell(world, len(world.shims) - 1, said.Connected(sid))
+
+
+def tell(world: World, index: int, *events: Event) -> World:
+    """The shim hears the events, one after the other; its effects are performed. A stopped one hears them later."""
+    shim = world.shims[index]
+    if shim.state is None:
+        return world
+    if shim.paused:
+        return world.with_shim(index, shim._replace(inbox=(*shim.inbox, *events)))
+    queue = list(events)
+    while queue:
+        shim = world.shims[index]
+        if shim.state is None:
+            break
+        now = world.now_s
+        state, effects = machine.step(shim.state, queue.pop(0), Now(now, now))
+        world = world.with_shim(index, shim._replace(state=state))
+        for effect in effects:
+            world, more = perform(world, index, effect)
+            queue.extend(more)
+    return world
+
+
+def perform(world: World, index: int, effect: Effect) -> tuple[World, tuple[Event, ...]]:
+    shim = world.shims[index]
+    more: tuple[Event, ...] = ()
+    match effect:
+        case said.Read() | said.Commit() | said.CloseSession():
+            shim = shim._replace(sent=(effect, world.tick))
+        case said.NewClient():
+            shim = shim._replace(sid=0)
+            if shim.connected:
+                world, shim = new_session(world, shim)
+                more = (said.Connected(shim.sid),)
+        case said.WriteDeadline(deadline_s):
+            shim = shim._replace(file_s=deadline_s)
+        case said.Exec(before_s):
+            shim = shim._replace(exec_before_s=before_s)
+        case said.Order():
+            more = (said.Unheard(effect),)
+        case said.Terminate():
+            shim = shim._replace(terminated=True)
+        case said.Kill():
+            world, shim = kill_tree(world, shim)
+            more = (said.TreeSeen(True),) if shim.tree in (UNBORN, EMPTY) else ()
+        case said.Finish():
+            shim = shim._replace(state=None, over=True, exec_before_s=None, sent=None, twin=None, ward=None)
+            if shim.tree in (ALIVE, DYING):
+                world = world.breaks(f"the shim of {shim.title} ends while its driver lives")
+            world = end_session(world, shim.sid)
+    return world.with_shim(index, shim), more
+
+
+def new_session(world: World, shim: Shim) -> tuple[World, Shim]:
+    sid = sid_of(f"shim {shim.claim} #{shim.sessions + 1}")
+    return open_session(world, sid), shim._replace(sid=sid, sessions=shim.sessions + 1)
+
+
+def kill_tree(world: World, shim: Shim) -> tuple[World, Shim]:
+    """SIGKILL to the tree, the starter included. It is empty when the kernel has done it: within K."""
+    shim = shim._replace(exec_before_s=None)
+    if shim.tree != ALIVE:
+        return world, shim
+    world = judge.kill(world, shim)
+    return world, shim._replace(tree=DYING, dying_tick=world.tick)
+
+
+def moves(world: World, index: int) -> Iterator[Move]:
+    """Everything that this shim, its driver and its twin can do now."""
+    shim = world.shims[index]
+    if shim.over and shim.tree in (UNBORN, EMPTY) and shim.orphan is None:
+        return
+    if shim.state is not None:
+        yield from own_moves(world, index, shim)
+    yield from driver_moves(world, index, shim)
+    if shim.orphan is not None:
+        tx, sid, _ = shim.orphan
+        yield Move(f"a late request of {shim.title} reaches the server", flush(world, index, shim, tx, sid), urgent=False)
+    if shim.twin is not None and not shim.over:
+        yield from twin_moves(world, index, shim)
+
+
+def own_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
+    who = f"shim {shim.title}"
+    if shim.exec_before_s is not None:
+        label, after = execute(world, index, shim)
+        yield Move(f"{who}: {label}", after, urgent=not shim.paused)
+    if shim.sent is not None and shim.connected:
+        label, after = carry_out(world, index, shim)
+        yield Move(f"{who}: {label}", after, urgent=not shim.paused)
+    if shim.paused:
+        return
+    if shim.inbox:
+        first, rest = shim.inbox[0], shim.inbox[1:]
+        after = tell(world.with_shim(index, shim._replace(inbox=rest)), index, first)
+        yield Move(f"{who} hears {type(first).__name__}", after)
+    if shim.tick_due:
+        yield Move(f"{who} looks at the clock", tell(world.with_shim(index, shim._replace(tick_due=False)), index, said.Tick()))
+    if shim.connected and shim.state is not None and shim.state.session == shim.sid != 0 and not world.has_session(shim.sid):
+        yield Move(f"{who} hears that its session is gone", lose_session(world, index, shim))
+
+
+def due(world: World, shim: Shim) -> bool:
+    """Would a look at the clock change anything?"""
+    if shim.state is None or shim.paused:
+        return False
+    now = world.now_s
+    state, effects = machine.step(shim.state, said.Tick(), Now(now, now))
+    return bool(effects) or state != shim.state
+
+
+def lose_session(world: World, index: int, shim: Shim) -> World:
+    events: tuple[Event, ...] = (said.SessionLost(),)
+    if shim.sent is not None:
+        events = (unanswered(shim.sent[0]), *events)
+    return tell(world.with_shim(index, shim._replace(sent=None)), index, *events)
+
+
+def unanswered(effect: Effect) -> Event:
+    """What the shim hears when the answer to its request was lost."""
+    match effect:
+        case said.Read(token):
+            return said.ReadFailed(token)
+        case said.Commit(tx):
+            return said.OutcomeUnknown(tx.id)
+    return said.CloseFailed()
+
+
+def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
+    """The server carries the request out; the shim hears the answer."""
+    assert shim.sent is not None
+    effect, sent_tick = shim.sent
+    after = world.with_shim(index, shim._replace(sent=None))
+    match effect:
+        case said.Read(token):
+            if not world.has_session(shim.sid):
+                return "its read fails", tell(after, index, said.ReadFailed(token))
+            own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
+            lease, live = world.tree.read(LAYOUT.lease(shim.name)), world.tree.read(LAYOUT.live(shim.uid, shim.attempt))
+            answer = said.OwnRead(
+                token, own, lease.stat.version if lease else None, live.stat.ephemeral_owner if live else None,
+            )
+            return f"reads {judge.shown_own(own)}", tell(after, index, answer)
+        case said.CloseSession(session):
+            return "has its old session closed", tell(end_session(after, session), index, said.SessionClosed())
+    assert isinstance(effect, said.Commit)
+    tx = effect.transaction
+    after, came = apply(after, tx, shim.sid)
+    after = judge.commit(world, after, shim, tx, came)
+    if came is None:
+        events: tuple[Event, ...] = (said.OutcomeUnknown(tx.id),)
+    elif isinstance(came, GuardFailed):
+        events = (said.Rejected(tx.id, came.path, came.kind),)
+    else:
+        own_path = LAYOUT.own(shim.name)
+        version = next((v for op, v in zip(tx.ops, came, strict=True) if isinstance(op, SetData) and op.path == own_path), None)
+        events = (said.Committed(tx.id, now_s(sent_tick), version),)
+    return f"{tx.what}: {described(came)}", tell(after, index, *events)
+
+
+def flush(world: World, index: int, shim: Shim, tx: Transaction, sid: int) -> World:
+    after, came = apply(world.with_shim(index, shim._replace(orphan=None)), tx, sid)
+    return judge.commit(world, after, shim, tx, came)
+
+
+def execute(world: World, index: int, shim: Shim) -> tuple[str, World]:
+    """The starter, let go, looks at the clock once more, and becomes the driver."""
+    assert shim.exec_before_s is not None
+    late = world.now_s >= shim.exec_before_s
+    if late:
+        return "its starter is too late", tell(world.with_shim(index, shim._replace(exec_before_s=None)), index, said.ExecLate())
+    after = judge.execute(world, shim)
+    after = after.with_shim(index, shim._replace(exec_before_s=None, tree=ALIVE))
+    return "executes its driver", tell(after, index, said.Executed(), said.Reported("idle"))
+
+
+def driver_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
+    if shim.tree == ALIVE and shim.terminated and shim.status is None:
+        yield Move(f"driver {shim.title} ends on SIGTERM", exit_root(world, index, 143), urgent=False)
+    if shim.tree == DYING:
+        yield Move(f"driver {shim.title} is dead, its tree empty", empty(world, index), urgent=False)
+
+
+def exit_root(world: World, index: int, status: int) -> World:
+    """The driver's root process ends; its children may live on, so the tree is not empty."""
+    shim = world.shims[index]
+    return tell(world.with_shim(index, shim._replace(status=status)), index, said.Exited(status))
+
+
+def empty(world: World, index: int) -> World:
+    shim = world.shims[index]
+    events: tuple[Event, ...] = (said.TreeSeen(True),)
+    if shim.status is None:
+        events = (said.Exited(-9), *events)
+    world = world.with_shim(index, shim._replace(tree=EMPTY, status=-9 if shim.status is None else shim.status))
+    return tell(world, index, *events)
+
+
+# -- the twin ----------------------------------------------------------------------------------------------------------
+
+
+def twin_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
+    twin = shim.twin
+    assert twin is not None
+    dead = shim.state is None
+    if twin.act is Act.LOOK:
+        twin = strike(twin, Looked(dead, shim.file_s), world.now_s)
+        if twin.act is Act.LOOK:
+            return
+    if twin.act is Act.KILL_TREE and shim.tree == DYING:
+        return      # its kill is under way; ``empty`` comes within K
+    struck, after = blow(world, index, twin)
+    label = "kills its shim" if twin.act is Act.KILL_SHIM else "kills its driver"
+    while struck.act is Act.KILL_SHIM and after.shims[index].state is None:      # dead already: nobody notices
+        struck, after = blow(after, index, struck)
+    gone = struck if struck.act is not Act.OVER else None
+    yield Move(f"the twin of {shim.title} {label}", after.with_shim(index, after.shims[index]._replace(twin=gone)))
+
+
+def blow(world: World, index: int, killer: SecondKiller) -> tuple[SecondKiller, World]:
+    """One act of a second killer, carried out."""
+    if killer.act is Act.KILL_SHIM:
+        return strike(killer, ShimStruck(True), world.now_s), crash(world, index)
+    shim = world.shims[index]
+    world, shim = kill_tree(world, shim)
+    world = world.with_shim(index, shim)
+    seen_tree = Emptiness.POPULATED if shim.tree == DYING else Emptiness.EMPTY
+    if shim.tree == DYING:      # struck again until it is empty
+        return killer, world
+    return strike(killer, TreeStruck(0.0, seen_tree), world.now_s), world
+
+
+def crash(world: World, index: int) -> World:
+    """The shim is dead. What it had sent may still reach the server while its session lives."""
+    shim = world.shims[index]
+    if shim.state is None:
+        return world
+    orphan = shim.orphan
+    if shim.sent is not None and isinstance(shim.sent[0], said.Commit):
+        orphan = (shim.sent[0].transaction, shim.sid, shim.sent[1])
+    return world.with_shim(index, shim._replace(
+        state=None, sent=None, orphan=orphan, inbox=(), exec_before_s=None, paused=False, tick_due=False, terminated=False,
+    ))

@@ -1,0 +1,442 @@
+"""What a supervisor does next: contender, leader's pass and actions, agent and guardian, each by the code of production.
+
+A pass reads the registry in one piece unless the scenario says ``split``; then the leases are read at another moment than
+the names. Its actions become multis under way at once, and the server carries each out at a moment of the explorer's
+choosing, also while the supervisor is stopped: as requests do that were sent before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from supervisor.act.transactions import transaction_for
+from supervisor.clients.processes import ProcessId
+from supervisor.clients.run_dir import ShimRecord
+from supervisor.coord import leadership as lead
+from supervisor.coord.election import Candidate, Paths, Sight, is_ours, sight, take_leadership
+from supervisor.coord.leadership import State
+from supervisor.daemon import ward as guard
+from supervisor.errors import GuardFailed
+from supervisor.model.actions import Action, Unassign
+from supervisor.model.emptiness import Emptiness
+from supervisor.model.records import Assignment, Ownership
+from supervisor.model.second_killer import Act, Looked, ShimStruck, TreeStruck
+from supervisor.model.seen import Found
+from supervisor.model.transaction import ANY_VERSION, Create, Delete, Node, Reads, Transaction
+from supervisor.observe.observer import Observer
+from supervisor.plan.check import violations
+from supervisor.plan.make import make_plan
+from supervisor.registry.leader_writes import Desk, unassign
+from supervisor.registry.reading import seen
+from tests.explore import judge
+from tests.explore.setting import LAYOUT, POLICY, SESSION_S, PlainCodec, encode, member
+from tests.explore.shims import DYING, Move, crash, kill_tree, launch_of, spawn
+from tests.explore.world import (
+    Sent,
+    Shim,
+    Sights,
+    Snapshot,
+    Supervisor,
+    World,
+    apply,
+    described,
+    end_session,
+    open_session,
+    sid_of,
+)
+
+PATHS = Paths(LAYOUT.leader, LAYOUT.epoch, LAYOUT.cluster, LAYOUT.switchover, LAYOUT.accepted, LAYOUT.doorbell)
+
+
+def moves(world: World, index: int) -> Iterator[Move]:
+    """Everything that this supervisor can do now."""
+    me = world.supervisors[index]
+    for number, sent in enumerate(me.queue):
+        label, after = carry_out(world, index, number)
+        yield Move(f"{me.id} (epoch {sent.epoch}): {label}", after, urgent=me.alive and not me.paused and me.connected)
+    if not me.alive or me.paused:
+        return
+    yield from contend(world, index, me)
+    if me.term is not None and me.connected and not me.queue:
+        yield from lead_on(world, index, me)
+    yield from host(world, index, me)
+
+
+LOCAL = (lead.Connect, lead.BeginTerm, lead.PauseTerm, lead.ResumeTerm)
+"""Effects of the leadership machine that nobody else can notice: done together with the one before."""
+
+
+# -- the contender -----------------------------------------------------------------------------------------------------
+
+
+def tell(world: World, index: int, event: lead.Event) -> World:
+    """The machine hears an event. What it wants done is done next, in its thread."""
+    me = world.supervisors[index]
+    standing, effects = lead.step(me.standing, event)
+    return world.with_supervisor(index, me._replace(standing=standing, todo=(*me.todo, *effects)))
+
+
+def contend(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+    if me.todo:
+        done = perform(world, index, me)
+        if done is not None:
+            label, after = done
+            while after.supervisors[index].todo and isinstance(after.supervisors[index].todo[0], LOCAL):
+                done = perform(after, index, after.supervisors[index])
+                assert done is not None
+                label, after = f"{label}, {done[0]}", done[1]
+            yield Move(f"{me.id} {label}", after)
+        return
+    if me.sid and not world.has_session(me.sid) and me.connected and me.standing.session == me.sid:
+        yield Move(f"{me.id} hears that its session is gone", tell(world, index, lead.Lost()))
+    if me.tick_due:
+        after = world.with_supervisor(index, me._replace(tick_due=False))
+        yield Move(f"{me.id}'s contender looks at the clock", tell(after, index, lead.Tick(world.now_s, me.answered_s)))
+    if me.standing.state is State.FOLLOWING and me.connected and leader_owner(world) != (me.standing.owner or 0):
+        yield Move(f"{me.id} hears that /leader has changed", tell(world, index, lead.LeaderChanged()))
+
+
+def leader_owner(world: World) -> int:
+    node = world.tree.nodes.get(LAYOUT.leader)
+    return 0 if node is None else node.owner
+
+
+def clock_matters(world: World, me: Supervisor) -> bool:
+    """Would a tick lead to more than a proof of life that says nothing new?"""
+    if not me.alive or me.paused or me.todo:
+        return False
+    standing, effects = lead.step(me.standing, lead.Tick(world.now_s, me.answered_s))
+    return standing != me.standing or bool(effects)
+
+
+def is_quiet(world: World, me: Supervisor) -> bool:
+    """A leader whose probe would find all as it was: then the probe only moves its own deadline."""
+    node = world.tree.nodes.get(LAYOUT.epoch)
+    return (
+        me.standing.state is State.LEADING and me.connected and world.has_session(me.sid) and not me.todo
+        and node is not None and node.version == me.standing.fence and leader_owner(world) == me.sid
+    )
+
+
+Done = tuple[str, World]
+
+
+def follows_quietly(world: World, me: Supervisor) -> bool:
+    """A follower whose look would find the leader that it knows: a change of that it hears by its watch."""
+    same = me.standing.owner is not None and me.standing.owner == leader_owner(world) != me.sid
+    return me.standing.state is State.FOLLOWING and same and can_ask(world, me) and me.alive and not me.paused and not me.todo
+
+
+def poll(world: World, index: int) -> World:
+    """The look of a quiet follower, if it is time for one."""
+    world = tell(world, index, lead.Tick(world.now_s, world.supervisors[index].answered_s))
+    while world.supervisors[index].todo:
+        done = perform(world, index, world.supervisors[index])
+        assert done is not None
+        world = done[1]
+    return world
+
+
+def perform(world: World, index: int, me: Supervisor) -> Done | None:
+    """The first thing that the machine wants done; None: something else comes first."""
+    effect, rest = me.todo[0], me.todo[1:]
+    me = me._replace(todo=rest)
+    after = world.with_supervisor(index, me)
+    match effect:
+        case lead.Connect():
+            return "connects", connect(after, index)
+        case lead.Disconnect():
+            after = end_session(after, me.sid) if me.connected else after
+            return "closes its session", after.with_supervisor(index, me._replace(sid=0))
+        case lead.Look():
+            if not can_ask(world, me):
+                return "cannot look", tell(after, index, lead.LookFailed(world.now_s, ""))
+            found = look(world)
+            after = after.with_supervisor(index, me._replace(sight=found, answered_s=world.now_s))
+            return "looks who leads", tell(after, index, looked(world, found))
+        case lead.Stand(epoch, version):
+            return stand(after, index, me, epoch, version)
+        case lead.Settle():
+            if not can_ask(world, me):
+                return "cannot read back", tell(after, index, lead.SettleFailed(world.now_s))
+            found = look(world)
+            after = after.with_supervisor(index, me._replace(sight=found, answered_s=world.now_s))
+            if is_ours(found, me.op_id, me.sid):
+                return "finds that it was elected", tell(after, index, lead.Elected(found.version))
+            return "finds that it was not elected", tell(after, index, looked(world, found))
+        case lead.Probe():
+            if not can_ask(world, me):
+                return "cannot probe", after
+            found = look(world)
+            after = after.with_supervisor(index, me._replace(answered_s=world.now_s))
+            return "probes", tell(after, index, lead.Probed(None if found.flaw else found.version, found.owner))
+        case lead.BeginTerm(epoch, fence):
+            term = me._replace(term=(epoch, fence), sights=Sights(), reading=None)
+            return f"leads with epoch {epoch}", after.with_supervisor(index, term)
+        case lead.EndTerm(why):
+            return end_term(world, after, index, me, why)
+    return "goes on", after      # PauseTerm, ResumeTerm: ``connected`` says it
+
+
+def end_term(world: World, after: World, index: int, me: Supervisor, why: str) -> Done | None:
+    """The term's tasks are awaited: the machine goes on when nothing of them is under way."""
+    if me.queue:
+        gone = me._replace(term=None, reading=None, todo=(lead.EndTerm(why), *me.todo))
+        if any(world.has_session(sent.sid) for sent in me.queue) and me.connected:
+            return None
+        return "gives up what was under way", after.with_supervisor(index, gone._replace(queue=()))
+    after = after.with_supervisor(index, me._replace(term=None, reading=None))
+    return f"ends its term: {why}", tell(after, index, lead.TermDrained())
+
+
+def can_ask(world: World, me: Supervisor) -> bool:
+    return me.connected and world.has_session(me.sid)
+
+
+def connect(world: World, index: int) -> World:
+    me = world.supervisors[index]
+    number = me.sessions + 1
+    sid = sid_of(f"{me.id} #{number}")
+    world = open_session(world, sid)
+    world = world.with_supervisor(index, me._replace(sid=sid, sessions=number, answered_s=world.now_s, op_id=f"{me.id}.{number}"))
+    return tell(world, index, lead.Connected(sid, SESSION_S))
+
+
+def look(world: World) -> Sight:
+    tree = world.tree
+    return sight(PATHS, PlainCodec, tree.read(LAYOUT.leader), tree.read(LAYOUT.epoch))
+
+
+def looked(world: World, found: Sight) -> lead.Looked:
+    return lead.Looked(world.now_s, found.owner, found.epoch.epoch, found.version, found.flaw)
+
+
+def stand(world: World, index: int, me: Supervisor, epoch: int, version: int) -> tuple[str, World]:
+    tx = election_of(me, epoch, version)
+    after, came = apply(world, tx, me.sid) if me.connected else (world, None)
+    if came is None:
+        return "stands, and hears nothing", tell(after, index, lead.StoodUnknown(""))
+    if isinstance(came, GuardFailed):
+        return f"stands for epoch {epoch}: {described(came)}", tell(after, index, lead.Rejected(world.now_s, came.path))
+    assert came[1] is not None
+    return f"is elected, epoch {epoch}", tell(after, index, lead.Elected(came[1]))
+
+
+def election_of(me: Supervisor, epoch: int, version: int) -> Transaction:
+    assert me.sight is not None
+    return take_leadership(
+        PATHS, PlainCodec, Candidate(me.id, ""), epoch=epoch, op_id=f"{me.op_id}.{epoch}", seen=me.sight.epoch,
+        version=version,
+    )
+
+
+# -- the leader's loop -------------------------------------------------------------------------------------------------
+
+
+class Still:
+    """What the observer reads from: one tree, at one moment, or at two."""
+
+    def __init__(self, tree: Snapshot, now_s: float, sent_s: float | None = None) -> None:
+        self.tree = tree
+        self.now_s = now_s
+        self.sent_s = now_s if sent_s is None else sent_s
+
+    def read(self, path: str) -> Node | None:
+        return self.tree.read(path)
+
+    def children(self, path: str) -> tuple[str, ...] | None:
+        return self.tree.children(path)
+
+    def read_many(self, paths: Sequence[str]) -> Reads:
+        return Reads(tuple(map(self.tree.read, paths)), self.sent_s, self.now_s)
+
+
+class Split(Still):
+    """Names are read from ``first``, at the time of sending; what follows the listing of /live from ``tree``, now."""
+
+    def __init__(self, first: Snapshot, first_s: float, tree: Snapshot, now_s: float) -> None:
+        super().__init__(first, first_s)
+        self._then = (tree, now_s)
+
+    def children(self, path: str) -> tuple[str, ...] | None:
+        if path == LAYOUT.lives:
+            self.sent_s = self.now_s
+            self.tree, self.now_s = self._then
+        return super().children(path)
+
+
+def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+    tree = world.tree if me.lag is None else me.lag
+    if me.reading is not None:
+        first, first_s = me.reading
+        outcome = take_pass(me, Split(first, first_s, tree, world.now_s), world.now_s)
+        after = after_pass(world, index, me._replace(reading=None), outcome)
+        yield Move(f"{me.id} (epoch {me.term[0] if me.term else 0}) reads the leases and plans{decided(outcome)}", after)
+        return
+    assert me.term is not None
+    key = (me.term, me.sights, world.tick)
+    outcome = tree.memo.get(key)
+    if outcome is None:
+        outcome = tree.memo[key] = take_pass(me, Still(tree, world.now_s), world.now_s)
+    sights, sents, broken = outcome
+    if not sents and not broken and sights == me.sights:
+        return
+    if world.split:
+        reading = me._replace(reading=(tree, world.now_s))
+        yield Move(f"{me.id} (epoch {me.term[0]}) reads the names", world.with_supervisor(index, reading))
+        return
+    after = after_pass(world, index, me, outcome)
+    yield Move(f"{me.id} (epoch {me.term[0]}) reads and plans{decided(outcome)}", after)
+
+
+Outcome = tuple[Sights, tuple[Sent, ...], tuple[str, ...]]
+
+
+def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
+    """Observe, plan, check. What a leader remembers between passes are its first sights; it reads all the rest anew."""
+    assert me.term is not None
+    epoch, fence = me.term
+    observer = Observer(zoo, LAYOUT, lambda: zoo.now_s, epoch)
+    observer._sights._owns.update(me.sights.owns)
+    observer._sights._leases.update(me.sights.leases)
+    view = observer.take_view(None)
+    plan = make_plan(view, POLICY, now_s)
+    broken = violations(view, plan)
+    sights = Sights(tuple(sorted(observer._sights._owns.items())), tuple(sorted(observer._sights._leases.items())))
+    desk = Desk(LAYOUT, epoch, fence, f"e{epoch}", "")
+    sents = tuple(Sent(a.name, transaction_for(a, desk), me.sid, fence, a.why, without_entry(a, desk)) for a in plan.actions)
+    return sights, sents if not broken else (), broken
+
+
+def without_entry(action: Action, desk: Desk) -> Transaction | None:
+    """An un-assignment whose entry is gone: the ownership alone is put right."""
+    return unassign(desk, action.name, action.own, action.why, entry_exists=False) if isinstance(action, Unassign) else None
+
+
+def decided(outcome: Outcome) -> str:
+    return "".join(f"; {sent.tx.what} {sent.name}: {sent.why}" for sent in outcome[1])
+
+
+def after_pass(world: World, index: int, me: Supervisor, outcome: Outcome) -> World:
+    sights, sents, broken = outcome
+    after = world.with_supervisor(index, me._replace(sights=sights, queue=sents))
+    return after.breaks(f"the check stopped a plan: {broken[0]}") if broken else after
+
+
+def carry_out(world: World, index: int, number: int) -> tuple[str, World]:
+    """The server carries out one action's multi."""
+    me = world.supervisors[index]
+    sent = me.queue[number]
+    queue = (*me.queue[:number], *me.queue[number + 1 :])
+    before = world.with_supervisor(index, me._replace(queue=queue))
+    after, came = apply(before, sent.tx, sent.sid)
+    if isinstance(came, GuardFailed) and sent.alone is not None and came.path.startswith(f"{LAYOUT.assigned}/"):
+        sent = sent._replace(tx=sent.alone)      # as ``act.carry_out`` does
+        after, came = apply(before, sent.tx, sent.sid)
+    after = judge.leader_commit(before, after, sent, came)
+    if isinstance(came, GuardFailed) and came.path == LAYOUT.epoch and me.alive and not me.paused:
+        after = tell(after, index, lead.Deposed("a write failed on the epoch"))
+    return f"{sent.tx.what} {sent.name}: {described(came)}", after
+
+
+# -- agent and guardian ------------------------------------------------------------------------------------------------
+
+
+def host(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+    if not me.connected:
+        yield from guardian(world, index, me)
+        return
+    if not world.has_session(me.agent_sid):
+        yield Move(f"{me.id} registers as a supervisor", register(world, index))
+    else:
+        for entry in world.tree.children(LAYOUT.assigned_to(me.id)) or ():
+            if not any(shim.key == entry and shim.host == index and not shim.over for shim in world.shims):
+                path = f"{LAYOUT.assigned_to(me.id)}/{entry}"
+                given = seen(Assignment, world.tree.read(path), path)
+                if isinstance(given, Found):
+                    yield Move(f"{me.id} starts a shim for {entry}", spawn(world, index, me.id, given.record))
+    yield from guardian(world, index, me)
+
+
+def register(world: World, index: int) -> World:
+    me = world.supervisors[index]
+    number = me.sessions + 1
+    sid = sid_of(f"{me.id} #{number}")
+    world = open_session(world, sid)
+    path = LAYOUT.supervisor(me.id)
+    tree = world.tree.copy()
+    if path in tree.nodes:
+        tree.apply(Transaction("gone", "", (Delete(path, ANY_VERSION),)), 0)
+    tree.apply(Transaction("register", "", (Create(path, encode(member(me.id)), ephemeral=True),)), sid)
+    return world._replace(tree=tree).with_supervisor(index, me._replace(agent_sid=sid, sessions=number))
+
+
+def guardian(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+    for number, shim in enumerate(world.shims):
+        if shim.host == index and not shim.over and shim.twin is None:
+            yield from ward_moves(world, number, shim, me)
+
+
+def ward_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
+    """The guardian's ward of this shim. While it only looks it remembers nothing, and is made anew at each look."""
+    dead = shim.state is None
+    ward = shim.ward
+    who = f"{me.id}'s guardian"
+    if ward is None:
+        ward, _ = guard.step(new_ward(shim, me), Looked(dead, shim.file_s), world.now_s)
+        if ward.stage is guard.WardStage.WATCHED:
+            return
+    if ward.stage is guard.WardStage.KILLING:
+        yield from ward_kills(world, number, shim, ward, who)
+    elif ward.stage is guard.WardStage.BURYING:
+        yield from ward_buries(world, number, shim, ward, who, me)
+    elif ward.stage is guard.WardStage.REMOVING:
+        yield Move(f"{who} has done with {shim.title}", world.with_shim(number, shim._replace(over=True, ward=None, twin=None)))
+
+
+def new_ward(shim: Shim, me: Supervisor) -> guard.Ward:
+    entry = Assignment(shim.name, shim.uid, shim.attempt, 0, 0, shim.own_version, None, 0)  # type: ignore[arg-type]
+    record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
+    return guard.Ward(
+        shim.key, me.id, "boot", LAYOUT, 0.0, guard.WardStage.WATCHED, launch_of(entry, me.id), record,
+    )
+
+
+def ward_kills(world: World, number: int, shim: Shim, ward: guard.Ward, who: str) -> Iterator[Move]:
+    act = ward.killer.act
+    if act is Act.KILL_SHIM:
+        after = crash(world, number)
+        label, event = "kills the shim", ShimStruck(True)
+    else:
+        if shim.tree == DYING:
+            return
+        after, struck = kill_tree(world, shim)
+        after = after.with_shim(number, struck)
+        label, event = "kills the driver", TreeStruck(0.0, Emptiness.POPULATED if struck.tree == DYING else Emptiness.EMPTY)
+        if struck.tree == DYING:
+            yield Move(f"{who} {label} of {shim.title}", after)
+            return
+    ward, _ = guard.step(ward, event, world.now_s)
+    after = after.with_shim(number, after.shims[number]._replace(ward=ward))
+    if ward.stage is guard.WardStage.KILLING and after.shims[number].state is None:      # dead already: nobody notices
+        more = next(ward_kills(after, number, after.shims[number], ward, who), None)
+        after = after if more is None else more.world
+    yield Move(f"{who} {label} of {shim.title}", after)
+
+
+def ward_buries(world: World, number: int, shim: Shim, ward: guard.Ward, who: str, me: Supervisor) -> Iterator[Move]:
+    if shim.ward_asks is not None:
+        after, came = apply(world.with_shim(number, shim._replace(ward_asks=None)), shim.ward_asks, me.agent_sid)
+        after = judge.commit(world, after, shim, shim.ward_asks, came)
+        done = isinstance(came, tuple)
+        ward, _ = guard.step(ward, guard.Buried() if done else guard.Unanswered(), world.now_s)
+        yield Move(f"{who} writes the tombstone of {shim.title}: {described(came)}",
+                   after.with_shim(number, after.shims[number]._replace(ward=ward)))
+        return
+    ward, effects = guard.step(ward, guard.Tick(world.has_session(me.agent_sid) and me.connected), world.now_s)
+    if not any(isinstance(effect, guard.ReadOwn) for effect in effects):
+        return
+    own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
+    ward, effects = guard.step(ward, guard.OwnRead(own, None, ""), world.now_s)
+    asks = next((effect.transaction for effect in effects if isinstance(effect, guard.Commit)), None)
+    yield Move(f"{who} reads {judge.shown_own(own)}", world.with_shim(number, shim._replace(ward=ward, ward_asks=asks)))

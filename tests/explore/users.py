@@ -1,0 +1,206 @@
+"""What a user's command does next: the real ``registry.commands.Commands``, made explorable by *replay*.
+
+Commands block; the explorer must not. So a command is the list of the answers that it got so far: it runs from its
+beginning on a client that answers from that list, and is interrupted (``Pending``) where the list ends. The explorer
+carries the request out at a moment of its choosing, appends the answer, and runs it again. The state stays a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown, SupervisorError
+from supervisor.model.records import JobRef, Ownership
+from supervisor.model.seen import Found
+from supervisor.model.transaction import Check, Committed, Node, Reads, SetData, Stat, Transaction
+from supervisor.registry.attempt_writes import ring
+from supervisor.registry.commands import Commands, Did, Done, Submission
+from supervisor.registry.reading import seen
+from tests.explore import judge
+from tests.explore.setting import LAYOUT, TERMS, Ids, encode, spec
+from tests.explore.shims import Move
+from tests.explore.world import User, Wish, World, apply, described
+
+
+class Pending(BaseException):
+    """The command waits for the answer to this request."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+
+
+class Replay:
+    """A client, and the ``Sessions`` over it, that answers from ``replies``."""
+
+    def __init__(self, replies: tuple[Any, ...]) -> None:
+        self._replies = iter(replies)
+
+    def _answer(self, *request: Any) -> Any:
+        for reply in self._replies:
+            if isinstance(reply, SupervisorError):
+                raise reply
+            return reply
+        raise Pending(request)
+
+    def sync(self) -> None:
+        """The explorer's users read from the leader: what they read is the newest state anyway."""
+
+    def read(self, path: str) -> Node | None:
+        return self._answer("read", path)
+
+    def children(self, path: str) -> tuple[str, ...] | None:
+        return self._answer("children", path)
+
+    def read_many(self, paths: Sequence[str]) -> Reads:
+        return Reads(self._answer("read_many", tuple(paths)), 0.0, 0.0)
+
+    def commit(self, tx: Transaction) -> Committed:
+        return Committed(0.0, self._answer("commit", tx))
+
+    def zoo(self) -> Replay:
+        return self
+
+    def settle(self) -> Replay:
+        self._answer("settle")
+        return self
+
+
+def run(user: User, wish: Wish, replies: tuple[Any, ...]) -> Done | Exception | tuple[Any, ...]:
+    """What came of the command, or the request that it waits for."""
+    Ids.begin(f"user{user.number}.{user.done}")
+    replay = Replay(replies)
+    commands = Commands(replay, LAYOUT)
+    try:
+        match wish.what:
+            case "submit":
+                return commands.submit(Submission(wish.name, wish.uid, spec(wish.uid), terms_of(wish.name), stored_from_s=0.0))
+            case "revise":
+                return revise(replay, wish.name)
+        return getattr(commands, wish.what)(wish.name)  # type: ignore[no-any-return]
+    except (Conflict, NotFound, Corrupt, OutcomeUnknown) as error:
+        return error
+    except Pending as pending:
+        return pending.request
+
+
+def terms_of(name: str) -> Any:
+    return replace(TERMS, checkpoint=f"s3://bucket/{name}")
+
+
+def revise(zoo: Replay, name: str) -> Done:
+    """A new revision, as DESIGN §5 guards it: version of /jobs, and /own checked at the version read."""
+    nodes = zoo.read_many((LAYOUT.job(name), LAYOUT.own(name))).nodes
+    ref, own = seen(JobRef, nodes[0], LAYOUT.job(name)), seen(Ownership, nodes[1], LAYOUT.own(name))
+    if not isinstance(ref, Found) or not isinstance(own, Found):
+        raise NotFound(name)
+    changed = replace(ref.record, revision=ref.record.revision + 1, op=Ids.new())
+    try:
+        zoo.commit(Transaction("revise", changed.op, (
+            SetData(LAYOUT.job(name), encode(changed), ref.version), Check(LAYOUT.own(name), own.version),
+            ring(LAYOUT, name),
+        )))
+    except GuardFailed as failed:
+        raise Conflict(str(failed)) from None
+    return Done(name, ref.record.uid, Did.RESTARTED)
+
+
+def moves(world: World, index: int) -> Iterator[Move]:
+    """A user may begin at any time, and stop at any time between two requests."""
+    user = world.users[index]
+    if user.done >= len(user.wishes):
+        return
+    wish = user.wishes[user.done]
+    who = f"user {wish.what} {wish.name}"
+    if user.sent is not None:
+        after, came = apply(world, user.sent, 0)
+        label = f"{who}: {user.sent.what} {described(came)}"
+        if isinstance(came, tuple):
+            after = committed(world, after, user.sent, wish)
+        yield Move(label, go_on(after, index, came), urgent=not world.slow_users)
+        return
+    yield Move(who if not user.begun else f"{who}: goes on", go_on(world, index, None), urgent=False)
+
+
+def committed(before: World, after: World, tx: Transaction, wish: Wish) -> World:
+    """A user's multi has committed: whatever it stops from now on was asked for."""
+    after = judge.registry_holds(before, after)
+    shims = tuple(s._replace(disturbed=True) if s.name == wish.name and not s.disturbed else s for s in after.shims)
+    return after._replace(shims=shims) if tx.what != "submit" else after
+
+
+def go_on(world: World, index: int, answer: Any) -> World:
+    """Run the command with one more answer, up to its next multi, a settling, or its end. Its reads are of one moment."""
+    user = world.users[index]
+    wish = user.wishes[user.done]
+    replies = user.replies if answer is None else (*user.replies, answer)
+    if isinstance(answer, GuardFailed) and wish.what != "revise":
+        replies = replies[: 0 if wish.what == "submit" else 1]      # it reads again: as if this had been the first time
+    if user.unknown:
+        replies = (*replies, None)      # settled: the old session is closed for certain
+    while True:
+        came = run(user, wish, replies)
+        if isinstance(came, Done):
+            return acknowledge(world.with_user(index, over(user)), wish, came)
+        if isinstance(came, Exception):
+            return world.with_user(index, over(user))
+        kind, *arguments = came
+        if kind == "commit":
+            return world.with_user(index, user._replace(begun=True, replies=replies, sent=arguments[0], unknown=False))
+        if kind == "settle":
+            return world.with_user(index, user._replace(begun=True, replies=replies, sent=None, unknown=True))
+        replies = (*replies, read(world, kind, arguments[0]))
+
+
+def over(user: User) -> User:
+    return user._replace(done=user.done + 1, begun=False, replies=(), sent=None, unknown=False)
+
+
+def read(world: World, kind: str, what: Any) -> Any:
+    if kind == "children":
+        return world.tree.children(what)
+    if kind == "read":
+        return timeless(world.tree.read(what))
+    return tuple(timeless(world.tree.read(path)) for path in what)
+
+
+def timeless(node: Node | None) -> Node | None:
+    """No command looks at a zxid."""
+    return None if node is None else Node(node.data, Stat(node.stat.version, 0, 0, node.stat.ephemeral_owner, node.stat.children))
+
+
+def acknowledge(world: World, wish: Wish, done: Done) -> World:
+    """The user was told that it is done."""
+    known = world.judge
+    if done.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
+        cancelled = dict(known.cancelled)
+        cancelled.setdefault(done.uid, world.tick)
+        known = known._replace(cancelled=tuple(sorted(cancelled.items())))
+        world = judge_cancel(world, done.uid)
+    if done.did in (Did.SUBMITTED, Did.UNCHANGED, Did.REGISTERED_AGAIN):
+        known = known._replace(registered=known.registered | {done.uid})
+    world = world._replace(judge=known)
+    return judge.registry_holds(world, world)
+
+
+def judge_cancel(world: World, uid: str) -> World:
+    """I2 at the acknowledgement: the uid is not registered, and its result says cancelled, durably."""
+    name = uid.partition("-")[2]
+    if judge.refers(world, name, uid):
+        ref = seen(JobRef, world.tree.read(LAYOUT.job(name)), LAYOUT.job(name))
+        if isinstance(ref, Found):
+            return world.breaks(f"I2: the cancel of {uid} is acknowledged, and {name} is still registered with it")
+    return world
+
+
+def lose(world: World, index: int, *, after_commit: bool) -> World:
+    """The connection goes while the multi is under way, before or after it commits."""
+    user = world.users[index]
+    assert user.sent is not None
+    if after_commit:
+        before = world
+        world, came = apply(world, user.sent, 0)
+        if isinstance(came, tuple):
+            world = committed(before, world, user.sent, user.wishes[user.done])
+    return go_on(world, index, OutcomeUnknown("the connection was lost"))

@@ -1,0 +1,242 @@
+"""One state of the world as a value: the registry, the sessions, the processes, the drivers, and what the judge knows.
+
+Nothing in here is changed in place. A *move* is a label and the world after it; ``moves.py`` says which there are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from supervisor.coord.leadership import Standing
+from supervisor.daemon.ward import Ward
+from supervisor.errors import GuardFailed
+from supervisor.model.second_killer import SecondKiller
+from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
+from supervisor.shim.state import Effect, Event, ShimState
+from tests.explore.setting import now_s
+from tests.fakes.zookeeper_tree import Tree
+
+
+class Snapshot(Tree):
+    """The registry of one state: never changed once it stands in a World. ``memo``: what was worked out from it."""
+
+    __slots__ = ("memo",)
+
+    def copy(self) -> Snapshot:
+        other = super().copy()
+        other.memo = {}
+        return other
+
+
+class Shim(NamedTuple):
+    """A shim, its twin, its driver tree, and what the guardian of its host knows of it.
+
+    ``state`` None: the process is over. ``sent``: the request under way and the tick of its sending. ``orphan``: a request
+    in the pipe of a lost connection, which may still reach the server. ``inbox``: what it will hear once it runs again.
+    ``exec_before_s``: it is about to let the starter go. ``tree``: unborn, alive, dying (killed, not yet empty) or empty.
+    ``disturbed``: a fault hit it or its driver, or a user asked for its end (for I6). ``twin`` None: it is gone as well.
+    """
+
+    name: str
+    uid: str
+    attempt: int
+    number: int
+    host: int
+    claim: str
+    own_version: int
+    state: ShimState | None
+    sid: int
+    sessions: int = 1
+    connected: bool = True
+    paused: bool = False
+    paused_ticks: int = 0
+    sent: tuple[Effect, int] | None = None
+    orphan: tuple[Transaction, int, int] | None = None
+    inbox: tuple[Event, ...] = ()
+    exec_before_s: float | None = None
+    tree: str = "unborn"
+    dying_tick: int = 0
+    terminated: bool = False
+    status: int | None = None
+    file_s: float | None = None
+    twin: SecondKiller | None = None
+    ward: Ward | None = None
+    ward_asks: Any = None
+    over: bool = False
+    disturbed: bool = False
+    tick_due: bool = False
+
+    @property
+    def title(self) -> str:
+        more = f" ({self.number})" if self.number > 1 else ""
+        return f"{self.uid}.{self.attempt}{more}"
+
+    @property
+    def key(self) -> str:
+        return f"{self.uid}.{self.attempt}"
+
+
+class Sights(NamedTuple):
+    """What a leader remembers from pass to pass: per name (mzxid, first seen)."""
+
+    owns: tuple[tuple[str, tuple[int, float]], ...] = ()
+    leases: tuple[tuple[str, tuple[int, float]], ...] = ()
+
+
+class Sent(NamedTuple):
+    """An action of a leader under way: its multi, under the session and the epoch of its term. ``alone``: what is sent
+    instead when the entry is gone."""
+
+    name: str
+    tx: Transaction
+    sid: int
+    epoch: int
+    why: str
+    alone: Transaction | None = None
+
+
+class Supervisor(NamedTuple):
+    """A supervisor process: contender, leader's loop, agent and guardian live and stop together.
+
+    ``todo``: effects of the leadership machine that its thread has yet to carry out. ``lag``: the follower that this
+    leader reads from stands still here. ``term``: (epoch, fence) while it leads.
+    """
+
+    id: str
+    number: int
+    alive: bool = True
+    paused: bool = False
+    paused_ticks: int = 0
+    connected: bool = True
+    standing: Standing = Standing()
+    todo: tuple[Any, ...] = ()
+    sid: int = 0
+    agent_sid: int = 0
+    sessions: int = 0
+    answered_s: float = 0.0
+    tick_due: bool = False
+    sight: Any = None
+    op_id: str = ""
+    term: tuple[int, int] | None = None
+    sights: Sights = Sights()
+    reading: Any = None
+    queue: tuple[Sent, ...] = ()
+    lag: Snapshot | None = None
+
+
+class Wish(NamedTuple):
+    """A command of a user: ``submit``, ``cancel`` … ``uid``: of a submission."""
+
+    what: str
+    name: str
+    uid: str = ""
+
+
+class User(NamedTuple):
+    """Commands given one after the other, each at any time. ``replies``: what the present one was answered so far.
+
+    ``sent``: its multi under way. ``said``: what the earlier ones came to, for the story.
+    """
+
+    number: int
+    wishes: tuple[Wish, ...]
+    done: int = 0
+    begun: bool = False
+    replies: tuple[Any, ...] = ()
+    sent: Transaction | None = None
+    unknown: bool = False
+
+
+class Judge(NamedTuple):
+    """What an outsider knows: commands acknowledged, claims committed, drivers executed. Never asks the registry.
+
+    ``cancelled``: uid → tick of the acknowledgement. ``wanted``: name → (uid, "running"/"suspended") as acknowledged last;
+    a name under an unfinished command is in ``unsure``.
+    """
+
+    cancelled: tuple[tuple[str, int], ...] = ()
+    claimed: frozenset[str] = frozenset()
+    executed: frozenset[tuple[str, int]] = frozenset()
+    registered: frozenset[str] = frozenset()
+
+
+class World(NamedTuple):
+    tick: int
+    tree: Snapshot
+    sessions: tuple[tuple[int, int], ...]
+    supervisors: tuple[Supervisor, ...]
+    shims: tuple[Shim, ...]
+    users: tuple[User, ...]
+    hosts_down: frozenset[int]
+    faults: int
+    judge: Judge
+    split: bool = False
+    slow_users: bool = False
+    broken: str | None = None
+
+    @property
+    def now_s(self) -> float:
+        return now_s(self.tick)
+
+    def with_shim(self, index: int, shim: Shim) -> World:
+        return self._replace(shims=(*self.shims[:index], shim, *self.shims[index + 1 :]))
+
+    def with_supervisor(self, index: int, supervisor: Supervisor) -> World:
+        return self._replace(supervisors=(*self.supervisors[:index], supervisor, *self.supervisors[index + 1 :]))
+
+    def with_user(self, index: int, user: User) -> World:
+        return self._replace(users=(*self.users[:index], user, *self.users[index + 1 :]))
+
+    def breaks(self, why: str) -> World:
+        return self if self.broken else self._replace(broken=why)
+
+    def has_session(self, sid: int) -> bool:
+        return any(one == sid for one, _ in self.sessions)
+
+
+_SIDS: dict[str, int] = {}
+
+
+def sid_of(name: str) -> int:
+    """A session's number, the same for the same name in every state."""
+    return _SIDS.setdefault(name, len(_SIDS) + 1)
+
+
+def open_session(world: World, sid: int) -> World:
+    return world._replace(sessions=tuple(sorted((*world.sessions, (sid, 0)))))
+
+
+def end_session(world: World, sid: int) -> World:
+    """The server ends it: its ephemerals go, and nothing that was sent in it can be applied any more."""
+    if not world.has_session(sid):
+        return world
+    tree = world.tree
+    owned = tree.ephemerals(sid)
+    if owned:
+        tree = tree.copy()
+        tree.apply(Transaction("end of session", "", tuple(Delete(path, ANY_VERSION) for path in owned)), 0)
+    return world._replace(tree=tree, sessions=tuple(one for one in world.sessions if one[0] != sid))
+
+
+Answer = tuple[int | None, ...] | GuardFailed | None
+
+
+def apply(world: World, tx: Transaction, sid: int) -> tuple[World, Answer]:
+    """The server carries a multi out. None: the session is gone, and with it the multi."""
+    if sid and not world.has_session(sid):
+        return world, None
+    tree = world.tree.copy()
+    try:
+        versions = tree.apply(tx, sid)
+    except GuardFailed as failed:
+        return world, failed
+    return world._replace(tree=tree), versions
+
+
+def described(answer: Answer) -> str:
+    """For the story."""
+    if answer is None:
+        return "its session is gone"
+    if isinstance(answer, GuardFailed):
+        return f"rejected at {answer.path} ({answer.kind})"
+    return "committed"
