@@ -394,7 +394,7 @@ class Ensemble:
             self._keep(self._names, path, self.tree.children(path))
         self.electing = True
         self._vote()
-        for number in snapshot.sessions:
+        for number in sorted({node.owner for node in self.tree.nodes.values() if node.owner}):
             if self.sessions[number].over:
                 timeout_s = self.sessions[number].session.timeout_s
                 self.loop.after(timeout_s, lambda number=number: self._forget(number))  # type: ignore[misc]

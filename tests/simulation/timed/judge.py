@@ -28,6 +28,8 @@ BY_LEADER = frozenset((
     "assign", "unassign", "drain", "revoke", "bury", "conclude", "clean_up", "suspend_exhausted",
 ))
 SLACK_S = 0.6
+LOOKED_AT = 6
+"""Records that a contender looks at: /leader first. (An agent looks at fewer, and remembers nothing.)"""
 RESTARTS_MAX, WITHIN_S = 12, 10.0
 
 
@@ -155,7 +157,7 @@ class Judge:
 
     def looked(self, process: Process, paths: Sequence[str], nodes: Sequence[Node | None]) -> None:
         """A contender has looked at the registry: what it saw then it has to remember (I10)."""
-        if process.name.startswith("supervisor") and paths[0] == self.world.layout.leader:
+        if len(paths) == LOOKED_AT and paths[0] == self.world.layout.leader:
             node = dict(zip(paths, nodes, strict=True)).get(self.world.layout.doorbell)
             host = self.world.net.hosts[process]
             if node is not None:
@@ -260,7 +262,7 @@ class Judge:
                 left.append(f"I7: {path} is left over")
         left += [f"I7: /own/{name} is {own.state.value} without a reference" for name, own in owns.items()
                  if name not in refs and own.state not in (OwnState.VACANT, OwnState.EXITED)]
-        for host in world.hosts:
+        for host in world.hosts if not self.restores else ():      # whose ownership can't be believed waits ten minutes
             over = [attempt.key for attempt in host.attempts.values() if attempt.nobody_lives]
             left += [f"I7: the run directory of {key} is left over" for key in over]
         return left
