@@ -111,6 +111,10 @@ class EmbeddedEnsemble:
                 self.stop()
                 raise
 
+    def runs(self, i: int) -> bool:
+        """Whether its process lives; one may also have ended by itself."""
+        return self.node(i).pid is not None
+
     def kill(self, i: int) -> None:
         """SIGKILL node ``i`` and wait for its death. A node that is down already is fine."""
         self._end(i, signal.SIGKILL)

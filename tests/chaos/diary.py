@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -57,18 +57,24 @@ class Diary:
     @contextmanager
     def harm(
         self, kind: str, jobs: Iterable[str] | None = None, host: str = "", aftermath_s: float = AFTERMATH_S,
-    ) -> Iterator[None]:
-        """Attempts of ``jobs`` (None: of all) on ``host`` ("": on any) may end while the context lasts, and a while after."""
+    ) -> Iterator[Callable[[], None]]:
+        """Attempts of ``jobs`` (None: of all) on ``host`` ("": on any) may end while the context lasts, and a while after.
+        Gives a function that says: of all, anywhere."""
         harm = Harm(kind, boottime_s(), float("inf"), None if jobs is None else frozenset(jobs), host)
         with self._lock:
             number = len(self._harms)
             self._harms.append(harm)
+
+        def widen() -> None:
+            with self._lock:
+                self._harms[number] = replace(self._harms[number], jobs=None, host="")
+
         try:
-            yield
+            yield widen
         finally:
             with self._lock:
                 over_s = boottime_s()
-                self._harms[number] = replace(harm, to_s=over_s + aftermath_s, over_s=over_s)
+                self._harms[number] = replace(self._harms[number], to_s=over_s + aftermath_s, over_s=over_s)
 
     @contextmanager
     def still(self, jobs: Iterable[str]) -> Iterator[None]:

@@ -6,9 +6,12 @@ What containers allow beyond processes: cuts between servers, and "the leader cu
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 
+from supervisor.clock import boottime_s
 from tests.chaos.nemesis import Fault
 from tests.chaos.world import NODES, World
 from tests.fakes import faulty_s3
@@ -21,10 +24,32 @@ ELECTION_S = 4.5
 
 @contextmanager
 def outage(world: World, kind: str, node: int | str, lasts_s: float) -> Iterator[None]:
-    """For some clients nothing is committed for up to ``lasts_s``."""
-    with world.diary.harm(kind, world.frail(lasts_s)), world.diary.lasting(kind, f"node {node}", for_s=round(lasts_s, 2)):
-        yield
-        world.ensemble.wait_serving(SERVE_S)
+    """For some clients nothing is committed for up to ``lasts_s``. In the end all servers serve."""
+    with (
+        world.diary.harm(kind, world.frail(lasts_s)) as widen,
+        world.diary.lasting(kind, f"node {node}", for_s=round(lasts_s, 2)),
+    ):
+        if revive(world):
+            widen()
+        try:
+            yield
+        finally:
+            late_s = boottime_s() + lasts_s
+            deadline_s = boottime_s() + SERVE_S
+            while None in world.ensemble.modes() and boottime_s() < deadline_s:
+                if revive(world) or boottime_s() > late_s:
+                    widen()
+                time.sleep(0.2)
+
+
+def revive(world: World) -> bool:
+    """Servers that ended by themselves, as ZooKeeper's do now and then, are started again, as an operator's systemd would."""
+    ended = [node for node in range(NODES) if not world.ensemble.runs(node)]
+    for node in ended:
+        world.diary.write("server_ended", node=node)
+        world.ended_servers += 1
+        world.ensemble.restart(node)
+    return bool(ended)
 
 
 def follower(world: World, choice: random.Random) -> int:
@@ -84,7 +109,8 @@ def _paused(world: World, lasts_s: float, *nodes: int) -> None:
         world.wait(lasts_s)
     finally:
         for node in nodes:
-            world.ensemble.resume(node)
+            if world.ensemble.runs(node):
+                world.ensemble.resume(node)
 
 
 # -- only containers ------------------------------------------------------------------------------------------------------
@@ -145,12 +171,26 @@ def of_zookeeper(kind: str) -> list[tuple[float, Fault]]:
         (10, kill_follower), (8, kill_zookeeper_leader), (14, pause_follower), (10, pause_zookeeper_leader),
         (12, pause_quorum_briefly), (2, pause_quorum),
     ]
-    if kind == "embedded":
-        return everywhere
-    return [
-        *everywhere, (10, cut_leader_from_peers), (8, cut_follower_from_peers), (8, cut_between), (3, cut_one_way),
-        (10, cut_clients), (6, isolate),
+    only_containers: list[tuple[float, Fault]] = [
+        (10, cut_leader_from_peers), (8, cut_follower_from_peers), (8, cut_between), (3, cut_one_way), (10, cut_clients),
+        (6, isolate),
     ]
+    chosen = everywhere if kind == "embedded" else [*everywhere, *only_containers]
+    return [(weight, _of_all_servers(fault)) for weight, fault in chosen]
+
+
+def _of_all_servers(fault: Fault) -> Fault:
+    """``fault``, once all servers serve."""
+
+    @wraps(fault)
+    def done(world: World, choice: random.Random) -> None:
+        if not all(world.ensemble.runs(node) for node in range(NODES)):
+            with world.diary.harm("ZooKeeper server ended by itself"):
+                revive(world)
+                world.ensemble.wait_serving(SERVE_S)
+        fault(world, choice)
+
+    return done
 
 
 # -- the store ------------------------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ def _faults(world: World, lasted_s: float) -> Iterator[str]:
     yield from (f"  {count:6}  {kind}" for kind, count in sorted(diary.faults.items(), key=lambda item: -item[1]))
     if diary.failed:
         yield f"faults that could not be done (not counted, or in part): {dict(diary.failed)}"
+    if world.ended_servers:
+        yield f"ZooKeeper servers that ended by themselves, and were started again: {world.ended_servers}"
     yield f"longest time this machine let nobody run: {world.stalls.longest_s:.2f} s"
 
 

@@ -14,7 +14,7 @@ from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError
 from supervisor.registry.operating import Operator
 from tests.chaos.on_attempts import send
-from tests.chaos.on_servers import mend_store
+from tests.chaos.on_servers import mend_store, revive
 from tests.chaos.users import GONE, RUNNING, User
 from tests.chaos.world import GRACE_S, NODES, SESSION_S, World
 from tests.faults import checker
@@ -59,6 +59,7 @@ def mend(world: World) -> None:
         if world.ensemble.modes()[node] is None:
             with contextlib.suppress(Exception):
                 world.ensemble.resume(node)
+    revive(world)
     world.ensemble.wait_serving(60)
     eventually(lambda: _unpaused(world), 60, "the end of the pause")
     world.fleet.restart_all()

@@ -97,6 +97,7 @@ class World:
     leases_s: dict[str, float] = field(default_factory=dict)
     harmed: set[str] = field(default_factory=set)
     stopped: set[ProcessId] = field(default_factory=set)
+    ended_servers: int = 0
     link_locks: dict[int, threading.Lock] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

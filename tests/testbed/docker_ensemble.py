@@ -99,12 +99,16 @@ class DockerEnsemble:
         """Of the server process, as this machine sees it."""
         return int(self._reloaded(i).attrs["State"]["Pid"])
 
+    def runs(self, i: int) -> bool:
+        """Whether its server lives; one may also have ended by itself."""
+        return self.pid(i) != 0
+
     def logs(self, i: int) -> str:
         return str(self._container(i).logs().decode(errors="replace"))
 
     def kill(self, i: int) -> None:
         """SIGKILL; back when the container is dead."""
-        if i in self._paused:
+        if i in self._paused and self.runs(i):
             # An engine refuses to kill a frozen container; with the signal pending, a thaw lets it do nothing more.
             os.kill(self.pid(i), 9)
             self.resume(i)
@@ -112,6 +116,7 @@ class DockerEnsemble:
             with contextlib.suppress(docker.errors.APIError):  # it exited by itself meanwhile
                 self._container(i).kill()
         self._container(i).wait(timeout=20)
+        self._paused.discard(i)
         self._down.add(i)
 
     def stop(self, i: int | None = None) -> None:
@@ -192,7 +197,7 @@ class DockerEnsemble:
     def heal(self, i: int | None = None) -> None:
         """Take back every cut made at node ``i``, or all of them."""
         for node in range(self._count) if i is None else [i]:
-            if node not in self._down:
+            if node not in self._down and self.runs(node):
                 self._iptables(node, "-F")
 
     def _drop(self, i: int, chain: str, *match: str) -> None:
