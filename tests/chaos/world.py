@@ -138,7 +138,7 @@ def open_world(options: Options, directory: Path) -> Iterator[World]:
         ensemble = _open_ensemble(options, directory, stack)
         moto = MotoServer(directory)
         stack.callback(moto.stop)
-        stack.enter_context(_environment(AWS_ENV))
+        stack.enter_context(aws_environment(AWS_ENV))
         s3 = FaultyS3(moto.port)
         stack.callback(s3.stop)
         diary = Diary(directory / "diary.jsonl")
@@ -167,7 +167,7 @@ def _open_ensemble(options: Options, directory: Path, stack: ExitStack) -> Ensem
 
 
 @contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
+def aws_environment(values: dict[str, str]) -> Iterator[None]:
     """For the users, who work in this process: these AWS settings and no others."""
     before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     for name in before:
