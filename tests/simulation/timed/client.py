@@ -521,7 +521,7 @@ class SimClient:
         if conn is not self._conn or self.session is None:
             return
         now_s, third_s = self.boot_s(), self.session.timeout_s / 3
-        if now_s - self.heard_s >= 2 * third_s:
+        if now_s - self.heard_s >= 2 * third_s - 1e-6:
             self._drop()
             return
         if now_s - self._sent_s >= third_s - 1e-6:
@@ -534,7 +534,8 @@ class SimClient:
                     conn.down(lambda: None)
 
             conn.up(ping)
-        self.loop.after(max(0.01, self._sent_s + third_s - now_s), lambda: self._look_after(conn), self.process)
+        due_s = min(self._sent_s + third_s, self.heard_s + 2 * third_s)
+        self.loop.after(max(0.01, due_s - now_s), lambda: self._look_after(conn), self.process)
 
     def dropped(self, conn: Conn) -> None:
         """The server has closed the connection."""

@@ -324,9 +324,7 @@ class Ensemble:
     def _catch_up(self, server: Server) -> None:
         server.applies = [(self.loop.now_s + 0.001, self.number)]
         server.last_apply_s = self.loop.now_s + 0.001
-        if not self.serves(self.leader):
-            self._reelect(self.leader)
-        elif server is not self.leader and not self.leader.up:
+        if not self.serves(self.leader) or server is not self.leader and not self.leader.up:
             self._reelect(self.leader)
 
     def _drop_connections(self, server: Server) -> None:

@@ -342,7 +342,7 @@ class SimSupervisor:
     def _guarded(self, name: str, run: Callable[[], None]) -> None:
         try:
             run()
-        except Exception as error:  # noqa: BLE001 - a defect of the product
+        except Exception as error:
             self._failed(name, error)
 
     # -- its parts -------------------------------------------------------------------------------------------------

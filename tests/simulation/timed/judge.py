@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from supervisor.act.carry_out import Came, Carried
 from supervisor.model.lease_terms import CLOCK_RATE_ERROR, KILL_TIME_S
@@ -31,6 +31,13 @@ SLACK_S = 0.6
 LOOKED_AT = 6
 """Records that a contender looks at: /leader first. (An agent looks at fewer, and remembers nothing.)"""
 RESTARTS_MAX, WITHIN_S = 12, 10.0
+
+
+class Bell(NamedTuple):
+    """The doorbell as a contender saw it last: its version and its mzxid."""
+
+    rings: int
+    rung: int
 
 
 @dataclass
@@ -70,8 +77,9 @@ class Judge:
         self.no_quorum: list[list[float]] = []
         self.trouble: dict[str, list[tuple[float, float]]] = {}
         self.restored_s: float | None = None           # an unaccepted restore that lost something
-        self.knew: frozenset[str] = frozenset()        # hosts that had seen, before it, what it lost
-        self._bell: dict[str, int] = {}                # by host: the newest ring that its contender has seen
+        self.knew: dict[str, Bell] = {}                # hosts that had seen, before it, what it lost, until they look again …
+        self.knows: set[str] = set()                   # … and then saw that it is lost
+        self._bell: dict[str, Bell] = {}
         self.restores = 0
         self._alive: dict[Driver, Life] = {}
 
@@ -101,7 +109,7 @@ class Judge:
         if len(recent) >= RESTARTS_MAX:
             self.broke(f"I11: {life.name} was started {len(recent) + 1} times within {WITHIN_S:g} s")
         claimed_s = self.claims.get((life.uid, life.number), 0.0)
-        if self.restored_s is not None and claimed_s > self.restored_s and life.host in self.knew:
+        if self.restored_s is not None and claimed_s > self.restored_s and life.host in self.knows:
             self.broke(f"I10: {life.name} {life.uid}.{life.number} is started in a restored registry that nobody accepted")
         self._alive[driver] = life
         self.lives.append(life)
@@ -160,17 +168,24 @@ class Judge:
         if len(paths) == LOOKED_AT and paths[0] == self.world.layout.leader:
             node = dict(zip(paths, nodes, strict=True)).get(self.world.layout.doorbell)
             host = self.world.net.hosts[process]
-            if node is not None:
-                self._bell[host] = max(self._bell.get(host, 0), node.stat.version)
+            if node is None:
+                return
+            now = Bell(node.stat.version, node.stat.mzxid)
+            before = self.knew.pop(host, None)
+            if before is not None and now != before and not (now.rings > before.rings and now.rung > before.rung):
+                self.knows.add(host)
+            self._bell[host] = now
 
     def restored(self, to_s: float, rings: int, lost: bool) -> None:
         """ZooKeeper comes up with the state of ``to_s``. What was acknowledged since is forgotten, as it must be.
 
-        A supervisor that had not yet seen any of what was lost can't know of the loss, unless by the store.
+        A supervisor that had not yet seen any of what was lost can't know of the loss, unless by the store; nor can one
+        that looks again only after as much was written anew (``coord.trust``: what nobody can tell).
         """
         self.restores += 1
         self.cancelled = {uid: at_s for uid, at_s in self.cancelled.items() if at_s <= to_s}
-        self.knew = frozenset(host for host, seen in self._bell.items() if seen > rings)
+        self.knew = {host: seen for host, seen in self._bell.items() if seen.rings > rings}
+        self.knows.clear()
         self._bell.clear()
         if lost:
             self.restored_s = self.world.loop.now_s
@@ -196,7 +211,7 @@ class Judge:
             first = tx.ops[0]
             if not isinstance(first, Check) or first.path != world.layout.epoch:
                 self.broke(f"I4: {what} does not check the epoch")
-            if self.restored_s is not None and self._author(session) in self.knew:
+            if self.restored_s is not None and self._author(session) in self.knows:
                 self.broke(f"I10: {what} in a restored registry that nobody accepted")
 
     def _author(self, session: int) -> str:
@@ -254,11 +269,7 @@ class Judge:
                      if uid not in known and not world.results_pruned(name)]
         for path in tree:
             parts = path.removeprefix(layout.root + "/").split("/")
-            if parts[0] == "assigned" and len(parts) == 3:
-                left.append(f"I7: {path} is left over")
-            elif parts[0] == "lease" and len(parts) == 2 and parts[1] not in refs:
-                left.append(f"I7: {path} is left over")
-            elif parts[0] == "live" and len(parts) == 2 and not any(f"{one.uid}.{one.number}" == parts[1] for one in self._alive.values()):
+            if parts[0] == "assigned" and len(parts) == 3 or parts[0] == "lease" and len(parts) == 2 and parts[1] not in refs or parts[0] == "live" and len(parts) == 2 and not any(f"{one.uid}.{one.number}" == parts[1] for one in self._alive.values()):
                 left.append(f"I7: {path} is left over")
         left += [f"I7: /own/{name} is {own.state.value} without a reference" for name, own in owns.items()
                  if name not in refs and own.state not in (OwnState.VACANT, OwnState.EXITED)]

@@ -89,7 +89,7 @@ class _Worker:
                 target()
             except Killed:
                 pass
-            except BaseException as error:  # noqa: BLE001 - a defect of product or simulator: the run ends with it
+            except BaseException as error:
                 loop.failed = loop.failed or error
             fiber.process.fibers.remove(fiber)
             self.job = None
@@ -278,7 +278,7 @@ class Loop:
                 if self.failed is not None:
                     raise self.failed
                 self._one()
-            except BaseException as error:  # noqa: BLE001 - whose thread this happens to be on has nothing to do with it
+            except BaseException as error:
                 self.failed = self.failed or error
                 self._next = self._main
                 if me is self._main:

@@ -152,7 +152,7 @@ class Future:
     def run(self, target: Callable[[], Any]) -> None:
         try:
             self._value = target()
-        except Exception as error:  # noqa: BLE001 - as an executor does
+        except Exception as error:
             self._error = error
         self._over.set()
 

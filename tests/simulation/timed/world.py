@@ -111,7 +111,7 @@ class World:
                 self._until(self.plan.until_s)
                 if not self.judge.broken:
                     self._rest()
-            except Exception as error:  # noqa: BLE001 - of product or simulator: either is to be looked at
+            except Exception as error:
                 where = "".join(traceback.format_exception(error)[-6:])
                 self.judge.broke(f"defect: {error!r}\n{where}")
             finally:
