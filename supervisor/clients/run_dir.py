@@ -112,6 +112,20 @@ def create(attempts_dir: str, key: str, launch: bytes) -> str | None:
     return final
 
 
+def remove_drafts(attempts_dir: str, under_way: frozenset[str]) -> None:
+    """Remove what processes that died in ``create`` left: it may hold secrets, and nobody else would ever look at it.
+
+    ``under_way``: keys that this process may be creating just now. One supervisor uses the directory. Never raises.
+    """
+    try:
+        drafts = [name for name in os.listdir(attempts_dir) if name[0] == "."]
+    except OSError:
+        return
+    for draft in drafts:
+        if draft[1:].rpartition(".")[0] not in under_way:
+            _remove_tree(f"{attempts_dir}/{draft}")
+
+
 def write_atomically(path: str, data: bytes) -> None:
     """The new content or the old one, never a part; mode 0600. Raises OSError."""
     temporary = f"{path}.new"

@@ -81,7 +81,9 @@ class Hosted:
         return self.log_dir / given.name / f"{given.uid}.{given.attempt}.log"
 
     def tidy(self, under_way: frozenset[str]) -> None:
-        """Remove the working directories of attempts that are over, and files that no hosted uid needs."""
+        """Remove the working directories of attempts that are over, files that no hosted uid needs, and what an agent
+        that was killed left half made. ``under_way``: keys that may be starting just now."""
+        run_dir.remove_drafts(str(self.attempts_dir), under_way)
         keys = self.keys() | under_way
         _remove_others(self.work_dir, keys)
         _remove_others(self.artifacts_dir, frozenset(key.rpartition(".")[0] for key in keys))

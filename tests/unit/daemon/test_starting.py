@@ -105,3 +105,25 @@ def test_launches_are_listed_by_many_threads_at_once(tmp_path: Path) -> None:
         looks = [pool.submit(look) for _ in range(3)]
         pool.submit(come_and_go).result()
         assert {each.result() for each in looks} == {100}
+
+
+def test_what_a_killed_agent_left_of_a_run_directory_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed while making it: its launch.json may hold secrets, and the next agent has another pid. What is being made stays."""
+    hosted = Hosted(tmp_path / "run", tmp_path / "log")
+    attempts = hosted.attempts_dir
+    assert run_dir.create(str(attempts), "whole-1.1", b"{}") is not None
+
+    class Death(BaseException):
+        pass
+
+    def die(*_: object) -> None:
+        raise Death
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_dir.os, "rename", die)
+        for key in ("killed-1.1", "made-now-1.1"):
+            with pytest.raises(Death):
+                run_dir.create(str(attempts), key, b"{}")
+    hosted.tidy(frozenset({"made-now-1.1"}))
+    assert {entry.name.split(".")[-3] for entry in attempts.iterdir() if entry.name.startswith(".")} == {"made-now-1"}
+    assert hosted.keys() == {"whole-1.1"}
