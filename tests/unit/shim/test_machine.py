@@ -220,6 +220,19 @@ def test_it_renews_every_sixth_of_the_lease() -> None:
     assert world.deadline_file_s == world.state.deadline_s == world.true_deadline_s()
 
 
+def test_the_deadline_counts_from_sending_the_renewal() -> None:
+    world = running()
+    world.run(4)
+    renewals = committed(world, "renew")
+    while not world.sent:
+        world.wait(0.5)
+    sent_s = world.now_s
+    world.wait(2.5)
+    world.settle()
+    assert committed(world, "renew") == renewals + 1
+    assert world.state.deadline_s == lease_terms.deadline_s(sent_s, 30.0) == world.deadline_file_s
+
+
 def test_an_unknown_renewal_moves_no_deadline() -> None:
     world = running()
     world.run(4)
