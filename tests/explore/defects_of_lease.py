@@ -217,7 +217,11 @@ KILLERS = (
 MINE = "§5 exit: only if uid, attempt and claim id are mine, and the state is claimed, draining or revoked"
 
 TOMBSTONES = (
-    text("tombstone-before-the-tree-is-empty", EMPTY, (Turn.tree_seen, "if empty:", "if True:")),
+    text("tombstone-before-the-tree-is-empty", EMPTY,
+         (Turn.begin_kill, "stage=Stage.KILLING, cause=cause,",
+          "stage=Stage.BURYING, empty_s=self.now_s, read_at_s=self.now_s, cause=cause,"),
+         (Turn.begin_kill, "if reason:", "self.do(Kill())\n        if reason:")),
+    text("kill-that-left-something-is-believed", EMPTY, (Turn.tree_seen, "if empty:", "if True:")),
     text("tombstone-when-the-root-has-exited", EMPTY,
          (Turn.exited, "self.begin_kill(None, \"\")",
           "self.set(stage=Stage.BURYING, empty_s=self.now_s, read_at_s=self.now_s)")),
