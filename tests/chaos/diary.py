@@ -74,7 +74,10 @@ class Diary:
         finally:
             with self._lock:
                 over_s = boottime_s()
-                self._harms[number] = replace(self._harms[number], to_s=over_s + aftermath_s, over_s=over_s)
+                done = self._harms[number] = replace(self._harms[number], to_s=over_s + aftermath_s, over_s=over_s)
+            jobs = None if done.jobs is None else sorted(done.jobs)
+            if jobs != []:
+                self.write("harm", kind=done.kind, since=round(done.from_s, 3), until=round(done.to_s, 3), jobs=jobs, host=done.host)
 
     @contextmanager
     def still(self, jobs: Iterable[str]) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tests.chaos.users import RUNNING, Job, User
 from tests.chaos.verdict import Verdict
@@ -17,6 +18,7 @@ UNKNOWN_CAUSE = "nothing known"
 def tell(world: World, users: Sequence[User], verdict: Verdict, lasted_s: float) -> str:
     return "\n".join([
         *_head(world, lasted_s), *_faults(world, lasted_s), *_commands(users), *_attempts(verdict),
+        *_seen_by_attempts(world, verdict),
         *_unavailability(users, verdict), *_judgement(verdict),
     ])
 
@@ -48,6 +50,23 @@ def _faults(world: World, lasted_s: float) -> Iterator[str]:
     if world.ended_servers:
         yield f"ZooKeeper servers that ended by themselves, and were started again: {world.ended_servers}"
     yield f"longest time this machine let nobody run: {world.stalls.longest_s:.2f} s"
+
+
+def _seen_by_attempts(world: World, verdict: Verdict) -> Iterator[str]:
+    """How much the rule I6 had to look at: attempts that lived through a change of leader, and those of them at a moment at
+    which nothing else could have excused their end."""
+    spans = checker.spans(verdict.notes)
+    through = clean = 0
+    for term in world.terms.found[1:]:
+        for span in spans:
+            if span.first_s < term.seen_s < span.last_s:
+                through += 1
+                here = replace(span, last_s=term.seen_s)
+                clean += not any(harm.kind and harm.meets(here, term.seen_s) for harm in verdict.harms)
+    yield (
+        f"attempts that ran through a change of leader (each change counts): {through}; of these with nothing else around that "
+        f"could excuse an end: {clean}"
+    )
 
 
 def _commands(users: Sequence[User]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from tests.faults import checker
 from tests.faults.checker import Note
 from tests.waiting import wait_until
 
-SECONDS = 15.0
+SECONDS = 12.0
 
 
 def test_a_short_run_breaks_no_promise(tmp_path: Path) -> None:
