@@ -23,6 +23,9 @@ from tests.testbed.moto import AWS_ENV, MotoServer
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import SparkFleet
 
+Fault = Callable[[SparkFleet, str], str]
+"""Given a fleet and a job; returns what was done."""
+
 MORE_BATCHES = 2
 SUPERVISORS = 2
 
@@ -51,9 +54,10 @@ def _chaos(fleet: SparkFleet, choice: random.Random, seconds: float, names: list
     for name in names:
         fleet.wait_batch_of(name, 1)
     began_s, faults, epoch = boottime_s(), Counter[str](), fleet.epoch()
+    round_: list[Fault] = []
     while boottime_s() - began_s < seconds:
-        fault = choice.choice(FAULTS)
-        what = fault(fleet, choice.choice(names))
+        round_ = round_ or choice.sample(FAULTS, len(FAULTS))      # each of them before any comes again
+        what = round_.pop()(fleet, choice.choice(names))
         faults[what] += 1
         for name in names:
             fleet.wait_batches(name, MORE_BATCHES)
@@ -94,4 +98,4 @@ def expel_leader(fleet: SparkFleet, name: str) -> str:
     return "leader's session closed"
 
 
-FAULTS: tuple[Callable[[SparkFleet, str], str], ...] = (kill_driver, kill_shim, kill_leader, expel_leader)
+FAULTS: tuple[Fault, ...] = (kill_driver, kill_shim, kill_leader, expel_leader)
