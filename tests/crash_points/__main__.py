@@ -28,7 +28,7 @@ from tests.crash_points.run import OF_ONE_JOB, Task
 from tests.crash_points.scenarios import ALONE, SCENARIOS
 from tests.crash_points.workers import run_all
 
-BATCH = 12
+BATCH = 8
 
 
 def arguments() -> argparse.Namespace:
@@ -45,7 +45,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--fleets", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="record, print the points, and end")
     parser.add_argument("--points", type=Path, metavar="FILE", help="where the recording is kept: used if it is there")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="a line per run; what is in there already is not run again")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="a line per run; what went well in there is not run again")
     return parser.parse_args()
 
 
@@ -119,7 +119,7 @@ def already(results: Path | None) -> set[str]:
     if results is None or not results.exists():
         return set()
     lines = [json.loads(line) for line in results.read_text().splitlines()]
-    return {_title(line) for line in lines if line["hit"]}
+    return {_title(line) for line in lines if line["hit"] and not line["wrong"]}
 
 
 def _title(line: dict[str, Any]) -> str:

@@ -28,9 +28,12 @@ from tests.testbed.fleet import Fleet
 from tests.testbed.fleet_commands import PATIENCE_S, Said
 from tests.waiting import wait_until
 
-SESSION_S, LEASE_S, GRACE_S = 4.0, 6.0, 3.0
+SESSION_S, LEASE_S, GRACE_S = 6.0, 15.0, 5.0
+"""A busy machine keeps them. W is 17 s then."""
+
+PAUSED_SESSION_S, PAUSED_LEASE_S = 4.0, 6.0
 PAUSE_S = 9.0
-"""Longer than the session, and than the full wait of a lease of 6 s (8.02 s)."""
+"""Of runs that pause: longer than the session, and than the full wait of 8 s."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,13 @@ class Servers:
 class CrashFleet(Fleet):
     """Many runs use it side by side, each with a job of its own: ``cli`` may be called from any thread."""
 
-    def __init__(self, hosts: str, root: str, directory: Path, supervisors: int = 2) -> None:
+    def __init__(self, hosts: str, root: str, directory: Path, supervisors: int = 2, *, brief: bool = False) -> None:
+        """``brief``: lease and session are short enough to be outlasted by a pause."""
         directory.mkdir(parents=True, exist_ok=True)
         self.control = Control(directory / "control")
         super().__init__(
-            Servers(hosts), root, directory, supervisors, lease_s=LEASE_S, grace_s=GRACE_S, session_s=SESSION_S,  # type: ignore[arg-type]
+            Servers(hosts), root, directory, supervisors, grace_s=GRACE_S,  # type: ignore[arg-type]
+            lease_s=PAUSED_LEASE_S if brief else LEASE_S, session_s=PAUSED_SESSION_S if brief else SESSION_S,
             capacity={"memory": "16g", "drivers": 60, "starting": 30}, judged=False,
         )
         self._cli = threading.Lock()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -18,20 +20,21 @@ from tests.crash_points.run import Outcome, Task, run_batch
 class Fleets:
     """Fleets one after the other for one worker: a new one when something went wrong on the last."""
 
-    def __init__(self, hosts: str, directory: Path, mark: str) -> None:
+    def __init__(self, hosts: str, directory: Path, mark: str, mode: str) -> None:
+        self._brief = mode == "pause"
         self._hosts, self._directory, self._mark = hosts, directory, mark
         self._made = self._names = 0
         self._fleet: CrashFleet | None = None
 
     def name(self) -> str:
         self._names += 1
-        return f"{self._mark}-{self._names}"
+        return f"{self._mark}-{os.getpid()}-{self._names}"
 
     def fleet(self) -> CrashFleet:
         if self._fleet is None:
             self._made += 1
             mark = f"{self._mark}-{self._made}"
-            self._fleet = CrashFleet(self._hosts, f"/crash-{os.getpid()}-{mark}", self._directory / mark)
+            self._fleet = CrashFleet(self._hosts, f"/crash-{os.getpid()}-{mark}", self._directory / mark, brief=self._brief)
             self._fleet.__enter__()
         return self._fleet
 
@@ -45,9 +48,10 @@ class Fleets:
         return found
 
 
-def work(hosts: str, directory: Path, mark: str, tasks: Any, results: Any) -> None:
-    """A worker process."""
-    fleets = Fleets(hosts, directory, mark)
+def work(hosts: str, directory: Path, mark: str, mode: str, tasks: Any, results: Any) -> None:
+    """A worker process. Told to end, it ends its fleet first."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(1))
+    fleets = Fleets(hosts, directory, mark, mode)
     try:
         while (batch := tasks.get()) is not None:
             try:
@@ -67,7 +71,7 @@ def run_all(hosts: str, directory: Path, todo: list[list[Task]], fleets: int, se
     context = multiprocessing.get_context("spawn")
     tasks, results = context.Queue(), context.Queue()
     workers = [
-        context.Process(target=work, args=(hosts, directory, f"w{i}", tasks, results), daemon=True) for i in range(fleets)
+        context.Process(target=work, args=(hosts, directory, f"w{i}", todo[0][0].mode if todo else "", tasks, results), daemon=True) for i in range(fleets)
     ]
     for worker in workers:
         worker.start()

@@ -219,6 +219,10 @@ def _around(point, op, real, failing, arguments, named_arguments):
         _local.inside = True
     try:
         result = real(*arguments, **named_arguments)
+    except Exception:
+        _local.inside = False
+        _pass(point, "after", op, failing)
+        raise
     finally:
         if hides:
             _local.inside = False

@@ -1,0 +1,139 @@
+"""Short stories for ``memory_world``; each ends with the job gone. Together they pass every point of leader and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from supervisor.model.records import Cause
+from supervisor.model.restart import OnExhausted
+from tests.crash_points.memory_world import HOSTS, MemoryWorld
+
+
+def launch(world: MemoryWorld) -> None:
+    world.user("submit")
+    world.settle()
+    _gone(world)
+
+
+def again(world: MemoryWorld) -> None:
+    world.user("submit")
+    world.settle()
+    _exit(world, Cause.USER_ERROR, 1)
+    for what in ("restart", "suspend", "resume"):
+        world.settle()
+        world.user(what)
+    world.settle()
+    _gone(world)
+
+
+def finished(world: MemoryWorld) -> None:
+    world.user("submit", unbounded=False)
+    world.settle()
+    world.wanted = "gone"
+    _exit(world, Cause.FINISHED, 0)
+    world.settle()
+
+
+def failed(world: MemoryWorld) -> None:
+    world.user("submit", attempts=0)
+    world.settle()
+    world.wanted = "failed"
+    _exit(world, Cause.USER_ERROR, 1)
+    world.settle()
+    world.user("resume")
+    world.settle()
+    world.wanted = "failed"
+    _exit(world, Cause.USER_ERROR, 1)
+    world.settle()
+    _gone(world)
+
+
+def exhausted(world: MemoryWorld) -> None:
+    world.user("submit", attempts=0, then=OnExhausted.SUSPEND)
+    world.settle()
+    world.wanted = "suspended"
+    _exit(world, Cause.USER_ERROR, 1)
+    world.settle()
+    _gone(world)
+
+
+def lost(world: MemoryWorld) -> None:
+    """The shim's host vanishes: the full wait, the revocation, and the next attempt."""
+    world.user("submit")
+    world.settle()
+    world.vanish()
+    for _ in range(10):
+        world.round()
+    world.settle()
+    _gone(world)
+
+
+def lost_and_suspended(world: MemoryWorld) -> None:
+    """Nobody writes a tombstone for a job that shall not run: it is buried after the full wait."""
+    world.user("submit")
+    world.settle()
+    world.vanish()
+    world.user("suspend")
+    for _ in range(20):
+        world.round()
+    world.settle()
+    _gone(world)
+
+
+def unassigned(world: MemoryWorld) -> None:
+    """The chosen host is gone before a shim was started; so are all, for a while."""
+    world.starting = False
+    world.user("submit")
+    for _ in range(3):
+        world.round()
+    for host in HOSTS:
+        world.lose_host(host)
+    for _ in range(3):
+        world.round()
+    for host in HOSTS:
+        world.bring_host(host)
+    world.starting = True
+    world.settle()
+    _gone(world)
+
+
+def swept(world: MemoryWorld) -> None:
+    """Blobs of nobody, and results of older uids."""
+    for _ in range(2):
+        world.user("submit")
+        world.settle()
+        _gone(world)
+    world.store.objects["specs/a/000000000000-a/1-" + "0" * 64 + ".json"] = b"nobody's"
+    world.sweep()
+    world.user("submit")
+    world.settle()
+    _gone(world)
+
+
+def operated(world: MemoryWorld) -> None:
+    world.user("submit")
+    world.settle()
+    world.user("pause")
+    world.round()
+    world.user("unpause")
+    world.settle()
+    _gone(world)
+
+
+STORIES: dict[str, Callable[[MemoryWorld], None]] = {
+    "launch": launch, "again": again, "finished": finished, "failed": failed, "exhausted": exhausted, "lost": lost,
+    "lost_and_suspended": lost_and_suspended, "unassigned": unassigned, "swept": swept, "operated": operated,
+}
+
+
+def _exit(world: MemoryWorld, cause: Cause, code: int) -> None:
+    """The driver ends by itself."""
+    world.exit = (cause, code)
+    world.round()
+    world.exit = None
+
+
+def _gone(world: MemoryWorld) -> None:
+    world.user("cancel")
+    world.wanted = "gone"
+    world.settle()

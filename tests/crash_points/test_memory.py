@@ -1,0 +1,118 @@
+"""Every point of leader and commands, at both moments, in each mode, in memory; and defects that this must find."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from supervisor.errors import OutcomeUnknown
+from supervisor.model.transaction import Delete
+from supervisor.plan import check, decide
+from supervisor.registry import commands, leader_writes
+from tests.crash_points import memory_runs
+from tests.crash_points.memory_world import Fault
+from tests.crash_points.points import Point
+
+
+@pytest.fixture(scope="module")
+def passed() -> Iterator[dict[str, set[Point]]]:
+    with memory_runs.quiet():
+        yield memory_runs.record()
+
+
+@pytest.mark.parametrize("mode", memory_runs.MEMORY_MODES)
+@pytest.mark.parametrize("role", ["leader", "cli"])
+def test_every_point_of(role: str, mode: str, passed: dict[str, set[Point]]) -> None:
+    """The job comes to where its user was told it is, one driver at a time, and nothing is left."""
+    todo = [(story, fault) for story, fault in memory_runs.faults(passed) if fault.mode == mode and fault.point.startswith(role)]
+    struck, wrong = memory_runs.run(todo)
+    assert not wrong, "\n".join(wrong)
+    assert struck > 0.95 * len(todo), "there is no moment after a call that fails by itself: few do"
+
+
+def test_the_stories_pass_every_multi_of_the_leader(passed: dict[str, set[Point]]) -> None:
+    """Listed from the code: a new multi is to have a story."""
+    named = {point.op.rpartition(" ")[2] for points in passed.values() for point in points if point.op.startswith("zookeeper.commit ")}
+    assert leader_multis() <= named | set(NOT_TOLD), leader_multis() - named
+
+
+NOT_TOLD = {"end_wait": "after an accepted restore: tests/property/test_restores.py"}
+
+
+def leader_multis() -> set[str]:
+    """The names of the transactions that ``leader_writes`` builds."""
+    calls = (node for node in ast.walk(ast.parse(inspect.getsource(leader_writes))) if isinstance(node, ast.Call))
+    built = (call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "transaction")
+    return {call.args[0].value for call in built if isinstance(call.args[0], ast.Constant)}
+
+
+# -- defects ------------------------------------------------------------------------------------------------------------
+
+
+def the_wait_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "wait_of_s", lambda row: 0.0)
+    monkeypatch.setattr(check, "wait_of_s", lambda row: 0.0)
+
+
+def a_command_acknowledges_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = commands.commit_settled
+
+    def blind(sessions, zoo, tx, *rest):  # type: ignore[no-untyped-def]
+        class Blind:
+            def commit(self, tx):  # type: ignore[no-untyped-def]
+                with contextlib.suppress(OutcomeUnknown):
+                    zoo.commit(tx)
+
+        return real(sessions, Blind(), tx, *rest)
+
+    monkeypatch.setattr(commands, "commit_settled", blind)
+
+
+def a_refused_request_counts_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = commands.commit_settled
+
+    def hopeful(sessions, zoo, tx, *rest):  # type: ignore[no-untyped-def]
+        try:
+            return real(sessions, zoo, tx, *rest)
+        except commands.Conflict:
+            raise
+        except Exception:
+            return True
+
+    monkeypatch.setattr(commands, "commit_settled", hopeful)
+
+
+def clean_up_forgets_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = leader_writes.clean_up
+
+    def forgetful(*given, **more):  # type: ignore[no-untyped-def]
+        tx = real(*given, **more)
+        return replace(tx, ops=tuple(op for op in tx.ops if not (isinstance(op, Delete) and "/lease/" in op.path)))
+
+    monkeypatch.setattr(leader_writes, "clean_up", forgetful)
+
+
+DEFECTS = [
+    the_wait_is_skipped, a_command_acknowledges_what_it_does_not_know, a_refused_request_counts_as_done,
+    clean_up_forgets_the_lease,
+]
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_seeded_defect_is_found(
+    defect: Callable[[pytest.MonkeyPatch], None], passed: dict[str, set[Point]], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    defect(monkeypatch)
+    writes = [
+        (story, fault) for story, fault in memory_runs.faults(passed, everywhere=True) if "zookeeper.commit" in fault.point
+    ]
+    assert any(memory_runs.run([each])[1] for each in writes), "it went unnoticed"
+
+
+def test_a_fault_that_never_strikes_is_not_counted(passed: dict[str, set[Point]]) -> None:
+    assert memory_runs.run([("launch", Fault("leader|nowhere:f:1||zookeeper.sync", "before", "kill"))]) == (0, [])
