@@ -10,12 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from typing import TYPE_CHECKING, cast
 
 from supervisor.clock import boottime_s
 from tests.chaos.nemesis import Fault
 from tests.chaos.world import NODES, World
 from tests.fakes import faulty_s3
 from tests.fakes.faulty_s3 import Handler
+
+if TYPE_CHECKING:
+    from tests.testbed.docker_ensemble import DockerEnsemble
 
 SERVE_S = 60.0
 ELECTION_S = 4.5
@@ -152,12 +156,9 @@ def isolate(world: World, choice: random.Random) -> None:
 
 
 def _cut(
-    world: World, choice: random.Random, kind: str, node: int | str, lasts_s: float, do: Callable[[object], None],
+    world: World, choice: random.Random, kind: str, node: int | str, lasts_s: float, do: Callable[[DockerEnsemble], None],
 ) -> None:
-    from tests.testbed.docker_ensemble import DockerEnsemble
-
-    ensemble = world.ensemble
-    assert isinstance(ensemble, DockerEnsemble)
+    ensemble = cast("DockerEnsemble", world.ensemble)
     with outage(world, kind, node, lasts_s):
         do(ensemble)
         try:

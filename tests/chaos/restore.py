@@ -10,15 +10,18 @@ import contextlib
 import random
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
-from supervisor.errors import SupervisorError
 from tests.chaos import on_attempts
 from tests.chaos.nemesis import Skipped
+from tests.chaos.on_servers import revive
 from tests.chaos.world import NODES, World
-from tests.testbed.docker_ensemble import DockerEnsemble
 from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.testbed.docker_ensemble import DockerEnsemble
 
 RESTORED_S = 120.0
 
@@ -27,8 +30,7 @@ def data_of(world: World, node: int) -> Path:
     ensemble = world.ensemble
     if isinstance(ensemble, EmbeddedEnsemble):
         return ensemble.directory / f"node{node}" / "data"
-    assert isinstance(ensemble, DockerEnsemble)
-    return Path(f"/proc/{ensemble.pid(node)}/root/data")
+    return Path(f"/proc/{cast('DockerEnsemble', ensemble).pid(node)}/root/data")
 
 
 def restore_old_data(world: World, choice: random.Random) -> None:
@@ -36,6 +38,7 @@ def restore_old_data(world: World, choice: random.Random) -> None:
     saved = world.directory / f"saved-{boottime_s():.0f}"
     with world.gate.alone(), world.diary.harm("old ZooKeeper data restored", aftermath_s=30.0):
         world.diary.fault("old ZooKeeper data restored")
+        revive(world)
         world.ensemble.wait_serving(60)
         for node in range(NODES):
             shutil.copytree(data_of(world, node), saved / str(node))
@@ -68,21 +71,18 @@ def put_back(world: World, saved: Path) -> None:
 
 def accept(world: World) -> None:
     """As soon as a leader says that it does not trust the registry."""
-    fleet = world.fleet
-
-    def distrust() -> object:
-        said = fleet.cli("status", "-o", "json")
-        if said.code != 0 or not said.document["leader"]:
-            return None
-        return said.document
-
-    wait_until(lambda: (distrust() or {}).get("distrust"), RESTORED_S, "the distrust of a leader", period_s=0.5)  # type: ignore[attr-defined]
+    wait_until(lambda: _status(world).get("distrust"), RESTORED_S, "the distrust of a leader", period_s=0.5)
 
     def accepted() -> bool:
-        with contextlib.suppress(SupervisorError):
-            fleet.cli("accept-registry", "--yes", "-o", "json")
-        found = distrust()
-        return found is not None and found["distrust"] is None  # type: ignore[index]
+        world.fleet.cli("accept-registry", "--yes", "-o", "json")
+        found = _status(world)
+        return bool(found) and found["distrust"] is None
 
     wait_until(accepted, RESTORED_S, "that all trust again", period_s=1.0)
     world.diary.write("accepted")
+
+
+def _status(world: World) -> dict[str, Any]:
+    """What ``status`` says; empty while nobody leads."""
+    said = world.fleet.cli("status", "-o", "json")
+    return dict(said.document) if said.code == 0 and said.document["leader"] else {}

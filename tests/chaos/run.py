@@ -108,9 +108,9 @@ def _watch(world: World, users: list[User], began_s: float, say: Callable[[str],
 def _restore(world: World, choice: random.Random) -> None:
     try:
         restore_old_data(world, choice)
-    except AssertionError as error:
+    except Exception as error:      # as in a lane: what can't be done is told, and the run goes on
         world.diary.failed["restore_old_data"] += 1
-        world.diary.write("fault_failed", fault="restore_old_data", error=str(error))
+        world.diary.write("fault_failed", fault="restore_old_data", error=f"{type(error).__name__}: {error}"[:300])
 
 
 def look(world: World, users: list[User], tail: Tail) -> list[str]:
