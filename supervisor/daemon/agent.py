@@ -58,7 +58,7 @@ class Agent:
         self._tell = tell
         self._doubt = doubt
         self._distrust = distrust
-        self._told_distrust: str | None = None
+        self._told = b""
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(max(STARTERS, me.drivers), thread_name_prefix="start")
         self._under_way: set[str] = set()
@@ -158,14 +158,13 @@ class Agent:
             return
         if client.read(self._layout.assigned_to(self._me.id)) is None:
             self._create(client, Create(self._layout.assigned_to(self._me.id), b""))
-        distrust = self._distrust()
-        me = encode(self._described(distrust))
+        me = encode(self._described(self._distrust()))
         self._create(client, Create(self._layout.supervisor(self._me.id), me, ephemeral=True))
         node = client.read(self._layout.supervisor(self._me.id))
         if node is None or node.stat.ephemeral_owner != session.id:
             raise Conflict(f"supervisor id {self._me.id} is still held by another session: waiting for it to end")
         self._registered = session.id
-        self._told_distrust = distrust
+        self._told = node.data      # of an earlier round, maybe, whose reply was lost
         self._tell(session)
         log.info("registered", supervisor=self._me.id, session=f"{session.id:x}", session_timeout_s=session.timeout_s)
 
@@ -174,16 +173,16 @@ class Agent:
 
     def _tell_distrust(self, client: ZooClient) -> None:
         """When it has changed. Our node goes with our session, so it can only be ours, or gone."""
-        distrust = self._distrust()
-        if distrust == self._told_distrust:
+        path, data = self._layout.supervisor(self._me.id), encode(self._described(self._distrust()))
+        if data == self._told:
             return
-        path, data = self._layout.supervisor(self._me.id), encode(self._described(distrust))
+        self._told = b""      # until the outcome is known: what was told before may be there, or this
         try:
             client.commit(Transaction("register", new_op_id(), (SetData(path, data, ANY_VERSION),)))
         except (GuardFailed, OutcomeUnknown) as error:
             log.warning("distrust_not_told", why=str(error))      # again in the next round
         else:
-            self._told_distrust = distrust
+            self._told = data
 
     def _create(self, client: ZooClient, create: Create) -> None:
         try:

@@ -154,6 +154,43 @@ def test_what_a_host_remembers_against_the_registry_is_in_its_record(tmp_path: P
         why.append(None)
 
 
+def told_distrust(bench: Bench) -> str | None:
+    found = bench.record(Member, bench.layout.supervisor("host-a"))
+    assert isinstance(found, Found)
+    distrust: str | None = found.record.distrust
+    return distrust
+
+
+def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_the_registration_was_lost(tmp_path: Path) -> None:
+    """Else no job is ever placed here again, and every acceptance of the registry seems to be in vain."""
+    bench = Bench()
+    agent = agent_of(bench, Started(), tmp_path, None)
+    agent._round()                                            # /assigned/host-a is there
+    why: list[str | None] = ["restored"]
+    agent._distrust = lambda: why[0]
+    bench.zoo.expire(cast(MemoryClient, agent.client))
+    cast(MemoryClient, agent._open()).lose_next_reply()
+    agent._turn()
+    assert told_distrust(bench) == "restored"
+    why[0] = None
+    agent._round()
+    assert told_distrust(bench) is None
+
+
+def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_telling_it_was_lost(tmp_path: Path) -> None:
+    bench = Bench()
+    agent = agent_of(bench, Started(), tmp_path, None)
+    agent._round()
+    why: list[str | None] = ["restored"]
+    agent._distrust = lambda: why[0]
+    cast(MemoryClient, agent.client).lose_next_reply()
+    agent._turn()
+    assert told_distrust(bench) == "restored"
+    why[0] = None
+    agent._round()
+    assert told_distrust(bench) is None
+
+
 def test_nothing_is_started_from_a_registry_that_is_not_trusted(tmp_path: Path) -> None:
     bench, started = Bench(), Started()
     assigned(bench, bench.layout)
