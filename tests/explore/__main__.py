@@ -20,6 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.explore", description=__doc__)
     parser.add_argument("--scenario", action="append", choices=sorted(BY_NAME))
     parser.add_argument("--wide", action="store_true")
+    parser.add_argument("--max-states", type=int)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--rest-every", type=int, default=REST_EVERY)
     asked = parser.parse_args()
@@ -30,7 +31,8 @@ def main() -> int:
     failed = False
     for one in SCENARIOS if asked.scenario is None else [BY_NAME[name] for name in asked.scenario]:
         with abstracted():
-            found = explore(one, WIDE_MAX_STATES if asked.wide else one.max_states, asked.rest_every)
+            most = asked.max_states or (WIDE_MAX_STATES if asked.wide else one.max_states)
+            found = explore(one, most, asked.rest_every, wide=asked.wide)
         print(found.line, flush=True)
         if found.broken is not None:
             failed = True

@@ -29,21 +29,29 @@ def advance(world: World) -> World:
     for sid, silent in sessions:
         if silent >= SESSION_TICKS:
             world = end_session(world, sid)
-    for index, shim in enumerate(world.shims):
-        if shim.paused:
-            world = world.with_shim(index, world.shims[index]._replace(paused_ticks=shim.paused_ticks + 1))
-        elif due(world, world.shims[index]):
-            world = tell(world, index, said.Tick())
-    for index, one in enumerate(world.supervisors):
-        if one.paused:
-            world = world.with_supervisor(index, one._replace(paused_ticks=one.paused_ticks + 1))
-        elif is_quiet(world, one):
-            world = world.with_supervisor(index, one._replace(answered_s=world.now_s))
-        elif follows_quietly(world, one):
-            world = poll(world, index)
-        elif clock_matters(world, one):
-            world = world.with_supervisor(index, one._replace(tick_due=True))
+    for index in range(len(world.shims)):
+        world = shim_ages(world, index)
+    for index in range(len(world.supervisors)):
+        world = supervisor_ages(world, index)
     return judge.time_passes(world)
+
+
+def shim_ages(world: World, index: int) -> World:
+    shim = world.shims[index]
+    if shim.paused:
+        return world.with_shim(index, shim._replace(paused_ticks=shim.paused_ticks + 1))
+    return tell(world, index, said.Tick()) if due(world, shim) else world
+
+
+def supervisor_ages(world: World, index: int) -> World:
+    one = world.supervisors[index]
+    if one.paused:
+        return world.with_supervisor(index, one._replace(paused_ticks=one.paused_ticks + 1))
+    if is_quiet(world, one):
+        return world.with_supervisor(index, one._replace(answered_s=world.now_s))
+    if follows_quietly(world, one):
+        return poll(world, index)
+    return world.with_supervisor(index, one._replace(tick_due=True)) if clock_matters(world, one) else world
 
 
 def pinging(world: World) -> set[int]:

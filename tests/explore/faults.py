@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from supervisor.coord import leadership as lead
+from supervisor.model.records import Assignment
+from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
+from supervisor.registry.reading import seen
 from supervisor.shim import state as said
 from tests.explore import users
 from tests.explore.setting import LAYOUT, SESSION_S
-from tests.explore.shims import ALIVE, DYING, EMPTY, Move, crash, due, exit_root, flush, new_session, tell, unanswered
+from tests.explore.shims import ALIVE, DYING, EMPTY, Move, crash, due, exit_root, flush, new_session, spawn, tell, unanswered
 from tests.explore.supervisors import apply, clock_matters, election_of
 from tests.explore.supervisors import tell as tell_contender
 from tests.explore.world import Shim, Sights, Supervisor, World, end_session
 
-PAUSED_MAX_TICKS = 6
+PAUSED_MAX_TICKS = 5
 """Nobody is stopped for longer than that; by then every wait is over, and nothing new can come of it."""
 
 Kind = Callable[[World], Iterator[Move]]
@@ -162,6 +165,25 @@ def fail_driver(world: World) -> Iterator[Move]:
             yield Move(f"driver {shim.title} fails", exit_root(hit(world, index), index, 1))
 
 
+def end_driver(world: World) -> Iterator[Move]:
+    """The application ends by itself, with 0."""
+    for index, shim in enumerate(world.shims):
+        if shim.tree == ALIVE and shim.status is None:
+            yield Move(f"driver {shim.title} ends with 0", exit_root(hit(world, index), index, 0))
+
+
+def second_shim(world: World) -> Iterator[Move]:
+    """An agent that was started again starts a second shim for an entry."""
+    for one in world.supervisors:
+        if not one.alive or one.paused or not one.connected:
+            continue
+        for entry in world.tree.children(LAYOUT.assigned_to(one.id)) or ():
+            path = f"{LAYOUT.assigned_to(one.id)}/{entry}"
+            given = seen(Assignment, world.tree.read(path), path)
+            if isinstance(given, Found) and any(shim.key == entry for shim in world.shims):
+                yield Move(f"{one.id} starts a second shim for {entry}", spawn(world, one.number, one.id, given.record))
+
+
 # -- supervisors -------------------------------------------------------------------------------------------------------
 
 
@@ -271,7 +293,7 @@ KINDS: dict[str, Kind] = {
     "lose reply": lose_reply, "lose request": lose_request, "lose election": lose_election, "expire shim": expire_shim,
     "fail driver": fail_driver, "pause supervisor": pause_supervisor, "kill supervisor": kill_supervisor,
     "cut supervisor": cut_supervisor, "lose action": lose_action, "lag": lag, "remove leader": remove_leader,
-    "lose host": lose_host,
+    "lose host": lose_host, "end driver": end_driver, "second shim": second_shim,
 }
 
 

@@ -53,7 +53,7 @@ def judge(defect: Defect, *, wide: bool = False, others: bool = True) -> Verdict
     begun_s = time.process_time()
     for name in names:
         with abstracted(), defect.patch():
-            found = explore(BY_NAME[name], WIDE_MAX_STATES if wide else MAX_STATES, REST_EVERY)
+            found = explore(BY_NAME[name], WIDE_MAX_STATES if wide else MAX_STATES, REST_EVERY, wide=wide)
         tried.append(found)
         if found.broken is not None:
             return Verdict(defect, found, tuple(tried), time.process_time() - begun_s)

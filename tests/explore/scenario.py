@@ -21,9 +21,10 @@ from tests.explore.world import Judge, Snapshot, Supervisor, User, Wish, World
 class Scenario:
     """``wishes``: one list of commands per user, each ``(what, name[, uid])``. ``running``: jobs that run at the beginning.
 
-    ``kinds``: of ``faults.KINDS``; at most ``faults`` of them happen. ``settled``: begin when all is at rest; else right
+    ``kinds``: of ``faults.KINDS``; at most ``faults`` of them happen, with wide bounds ``wide``. ``settled``: begin when all is at rest; else right
     after the submits. ``split``: a leader reads leases and names at different moments.
     ``slow_users``: a user's multi may be under way for any time; else it arrives within the tick.
+    ``max_states``: where the quick bounds end.
     """
 
     name: str
@@ -32,13 +33,14 @@ class Scenario:
     running: tuple[str, ...] = ("a",)
     supervisors: int = 2
     kinds: tuple[str, ...] = ()
-    faults: int = 0
+    faults: int = 1
+    wide: int = 2
     settled: bool = True
     split: bool = False
     slow_users: bool = False
-    max_states: int = 200_000
+    max_states: int = 4_000
 
-    def begin(self) -> tuple[World, list[str]]:
+    def begin(self, *, wide: bool = False) -> tuple[World, list[str]]:
         """The first state, and how it came to be. It may be broken, where a defect was planted."""
         trace: list[str] = []
         world = founded(self.supervisors)
@@ -48,7 +50,7 @@ class Scenario:
         users = tuple(
             User(number, tuple(Wish(*wish) for wish in wishes)) for number, wishes in enumerate(self.wishes)
         )
-        world = world._replace(users=users, faults=self.faults, split=self.split, slow_users=self.slow_users)
+        world = world._replace(users=users, faults=self.wide if wide else self.faults, split=self.split, slow_users=self.slow_users)
         return world, trace
 
 
@@ -66,8 +68,8 @@ def founded(supervisors: int) -> World:
     world = World(0, tree, (), processes, (), (), frozenset(), 0, Judge())
     for number in range(supervisors):
         world = tell(world, number, lead.Start())
-        while world.supervisors[number].todo:      # s1 leads
-            _, world = next_move(world)
+        while world.supervisors[number].todo or not world.has_session(world.supervisors[number].agent_sid):
+            _, world = next_move(world)      # s1 leads
     return world
 
 

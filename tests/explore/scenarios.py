@@ -1,22 +1,92 @@
-"""The family of scenarios: each a small declaration, as data."""
+"""The family of scenarios: each a small declaration, as data. Jobs run on s1 at the beginning, and s1 leads."""
 
 from __future__ import annotations
 
 from tests.explore.scenario import Scenario
 
+SUBMIT, CANCEL, SUSPEND, RESUME = ("submit", "a", "u1-a"), ("cancel", "a"), ("suspend", "a"), ("resume", "a")
+RESTART, REVISE = ("restart", "a"), ("revise", "a")
+LOST = ("lose reply", "lose request")
+
 SCENARIOS: tuple[Scenario, ...] = (
-    Scenario("submit", "A job is submitted while two supervisors run; nothing goes wrong.",
-             ((("submit", "a", "u1-a"),),), running=()),
-    Scenario("cancel", "A running job is cancelled.", ((("cancel", "a"),),)),
-    Scenario("paused shim", "A shim is stopped for any time; its job starts elsewhere or goes on.", kinds=("pause shim",), faults=1),
-    Scenario("paused leader", "The leader is stopped, another one is elected, the first one wakes up.",
-             kinds=("pause supervisor",), faults=1),
-    Scenario("cancel, shim stopped or killed", "A cancel while the shim is stopped, killed or cut off.",
-             ((("cancel", "a"),),), kinds=("pause shim", "kill shim", "cut shim"), faults=1),
-    Scenario("starting, shim paused", "The shim is stopped at any moment of its start: before the claim, before exec, after it.",
-             kinds=("pause shim",), faults=1, settled=False),
+    # -- one user, and what the network does to his commands
+    Scenario("submit", "A job is submitted; an answer or a request is lost.", ((SUBMIT,),), running=(), kinds=LOST),
+    Scenario("submit twice", "Two users submit the same spec at once; answers and requests are lost.",
+             ((SUBMIT,), (("submit", "a", "u2-a"),)), running=(), kinds=LOST),
+    Scenario("submit and cancel", "One submits, another one cancels, at any moment of the start.",
+             ((SUBMIT,), (CANCEL,)), running=(), faults=0, wide=1, kinds=LOST),
+    Scenario("cancel", "A running job is cancelled; answers and requests are lost.", ((CANCEL,),), kinds=LOST),
+    Scenario("cancel twice", "Two users cancel at once, slowly.", ((CANCEL,), (CANCEL,)), kinds=LOST, slow_users=True, faults=0),
+    Scenario("slow cancel", "The cancel is under way for any time, while the driver fails and is started again.",
+             ((CANCEL,),), kinds=("fail driver",), slow_users=True),
+
+    # -- cancel, and what the host does
+    Scenario("cancel, shim stopped", "A cancel while the shim is stopped.", ((CANCEL,),), kinds=("pause shim",)),
+    Scenario("cancel, shim killed", "A cancel while the shim, and maybe its twin, is killed.",
+             ((CANCEL,),), kinds=("kill shim", "kill twin"), faults=2, wide=3),
+    Scenario("cancel, shim cut off", "A cancel while the shim cannot hear; late requests arrive.", ((CANCEL,),), kinds=("cut shim",)),
+    Scenario("cancel, leader stopped", "A cancel during a failover.", ((CANCEL,),), kinds=("pause supervisor",)),
+    Scenario("cancel, leader killed", "A cancel while the leader is killed and started again.", ((CANCEL,),), kinds=("kill supervisor",)),
+    Scenario("cancel without a supervisor", "The only supervisor is killed; shims obey a cancel all the same.",
+             ((CANCEL,),), supervisors=1, kinds=("kill supervisor",)),
+    Scenario("cancel at the start", "A cancel at any moment of the start, the shim stopped.",
+             ((CANCEL,),), kinds=("pause shim",), settled=False),
+
+    # -- the same name again
     Scenario("submitted anew", "Cancelled, and the name submitted again at once.",
-             ((("cancel", "a"), ("submit", "a", "u1-a")),)),
+             ((CANCEL, SUBMIT),), kinds=LOST),
+    Scenario("submitted anew, shim stopped", "The old shim is stopped meanwhile.", ((CANCEL, SUBMIT),), kinds=("pause shim",)),
+    Scenario("submitted anew, shim killed", "The old shim is killed meanwhile.", ((CANCEL, SUBMIT),), kinds=("kill shim", "kill twin")),
+    Scenario("submitted anew, leader stopped", "A stale leader still has plans for the old one.",
+             ((CANCEL, SUBMIT),), kinds=("pause supervisor",)),
+    Scenario("submitted anew, two leaders", "/leader is removed by hand: two lead with living sessions.",
+             ((CANCEL, SUBMIT),), kinds=("remove leader", "lose action")),
+
+    # -- suspend, resume, restart, new revision
+    Scenario("suspend and resume", "Stopped and started by a user; the shim is stopped meanwhile.",
+             ((SUSPEND, RESUME),), kinds=("pause shim",)),
+    Scenario("suspend without a supervisor", "The only supervisor is killed; the shim obeys.",
+             ((SUSPEND,),), supervisors=1, kinds=("kill supervisor",)),
+    Scenario("suspend at the start", "At any moment of the start, and resumed.", ((SUSPEND, RESUME),), settled=False, faults=0,
+             kinds=("pause shim",), wide=1),
+    Scenario("restart", "A restart while the shim is stopped.", ((RESTART,),), kinds=("pause shim",)),
+    Scenario("restart, leader stopped", "A restart during a failover.", ((RESTART,),), kinds=("pause supervisor",)),
+    Scenario("new revision", "A new revision, and a cancel by another user.", ((REVISE,), (CANCEL,)), kinds=("lose action",)),
+
+    # -- shims and drivers
+    Scenario("shim stopped", "A shim is stopped for any time; its job starts elsewhere or goes on.", kinds=("pause shim",), faults=2),
+    Scenario("starting, shim stopped", "The shim is stopped at any moment of its start: before the claim, before exec, after it.",
+             kinds=("pause shim",), settled=False),
+    Scenario("starting, two shims", "Two shims for one entry.", kinds=("second shim", "pause shim"), settled=False, faults=1),
+    Scenario("starting, requests lost", "Requests and answers of the shim are lost during its start.", kinds=LOST, settled=False),
+    Scenario("starting, shim cut off", "The shim is cut off during its start.", kinds=("cut shim",), settled=False),
+    Scenario("shim killed", "The shim, its twin or both are killed.", kinds=("kill shim", "kill twin"), faults=2),
+    Scenario("shim stopped, no guardian", "Its supervisor is killed: the twin is the one that remains.",
+             kinds=("pause shim", "kill supervisor"), faults=2, supervisors=2),
+    Scenario("twin killed, shim stopped", "The guardian is the one that remains.", kinds=("pause shim", "kill twin"), faults=2),
+    Scenario("shim cut off", "No renewal gets through; late ones do.", kinds=("cut shim",)),
+    Scenario("session of the shim", "Its session ends, once or twice: no reason to disturb the driver.", kinds=("expire shim",), faults=2),
+    Scenario("driver fails", "The driver fails, and answers of the shim are lost.", kinds=("fail driver", *LOST), faults=1),
+    Scenario("finished", "A bounded job ends by itself while leaders change (FLINK-2354).",
+             running=("once",), kinds=("end driver", "pause supervisor"), faults=2, wide=3),
+    Scenario("failed for good", "The budget is spent; the job is resumed and cancelled.",
+             ((("resume", "brittle"),), (("cancel", "brittle"),)), running=("brittle",), kinds=("fail driver",), faults=2),
+
+    # -- leaders and hosts
+    Scenario("leader stopped", "Stopped, deposed, and awake again: no driver is disturbed.", kinds=("pause supervisor",), faults=1),
+    Scenario("leader killed", "Killed and started again: no driver is disturbed.", kinds=("kill supervisor",)),
+    Scenario("leader cut off", "Cut off and connected again: no driver is disturbed.", kinds=("cut supervisor",)),
+    Scenario("elections lost", "Answers to elections are lost.", kinds=("remove leader", "lose election"), faults=2),
+    Scenario("three supervisors", "Two changes of leader among three.", supervisors=3, kinds=("remove leader",), faults=2),
+    Scenario("late plans", "The leader's reads are of different moments, and it is stopped in between, while the shim is cut off.",
+             kinds=("pause supervisor", "cut shim"), faults=2, split=True),
+    Scenario("stale readings", "The leader reads from a follower that stands still, while the shim is stopped.",
+             kinds=("lag", "pause shim"), faults=2),
+    Scenario("host lost", "The leader's host loses power.", kinds=("lose host",)),
+    Scenario("host lost at the start", "A host loses power at any moment of a start.", kinds=("lose host",), settled=False),
+
+    # -- two jobs
+    Scenario("two jobs", "One is cancelled, the other one's shim is stopped.", ((CANCEL,),), running=("a", "b"), kinds=("fail driver",)),
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}

@@ -69,14 +69,16 @@ class Seen:
     tick: int
 
 
-def explore(scenario: Scenario, max_states: int, rest_every: int = 0) -> Found:
-    """All states of a scenario, at most ``max_states``. ``rest_every``: from each n-th state, and from each where nothing
-    more can happen, it is also asked whether all comes to rest as declared (``rest``); 0: never."""
+def explore(scenario: Scenario, max_states: int, rest_every: int = 0, *, wide: bool = False) -> Found:
+    """All states of a scenario, at most ``max_states``. ``rest_every``: from each n-th state, and from
+    those at the edge of what was explored, it is also asked whether all comes to rest as declared (``rest``); 0: never. ``wide``: with the wider
+    number of faults."""
     from tests.explore import rest
 
     begun_s = time.process_time()
     found = Found(scenario.name)
-    start, beginning = scenario.begin()
+    shims.STEPS.clear()
+    start, beginning = scenario.begin(wide=wide)
     if start.broken is not None:
         return Found(scenario.name, 1, broken=start.broken, trace=beginning)
     seen: dict[tuple[object, ...], int] = {key_of(start): 0}

@@ -18,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 from supervisor.coord import election
-from supervisor.model.records import BlobRef, Driver, Entry, JobRef, Lease, LeaderHint, Member, Ownership, Result, Terms
+from supervisor.model.records import BlobRef, Driver, Entry, JobRef, LeaderHint, Lease, Member, Ownership, Result, Terms
 from supervisor.model.restart import RestartPolicy, Strategy
 from supervisor.model.second_killer import SecondKiller
 from supervisor.plan.make import Policy
@@ -45,8 +45,18 @@ def now_s(tick: int) -> float:
     return tick * TICK_S
 
 
-def spec(uid: str) -> BlobRef:
-    return BlobRef(f"specs/{uid}", f"{uid:0<64.64}", 1)
+BOUNDED = replace(TERMS, unbounded=False)
+BRITTLE = replace(TERMS, restart=replace(TERMS.restart, attempts=1))
+
+
+def terms_of(name: str) -> Terms:
+    """Of a job: ``once…`` is bounded, ``brittle…`` may fail once only, all others run for ever."""
+    terms = BOUNDED if name.startswith("once") else BRITTLE if name.startswith("brittle") else TERMS
+    return replace(terms, checkpoint=f"s3://bucket/{name}")
+
+
+def spec(name: str) -> BlobRef:
+    return BlobRef(f"specs/{name}", f"{name:0<64.64}", 1)
 
 
 def member(name: str) -> Member:

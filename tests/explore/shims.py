@@ -11,21 +11,23 @@ server carries the request out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from supervisor.errors import GuardFailed
+from supervisor.model import launch as model
 from supervisor.model.emptiness import Emptiness
-from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Ownership
 from supervisor.model.second_killer import Act, Looked, SecondKiller, ShimStruck, TreeStruck
 from supervisor.model.second_killer import step as strike
+from supervisor.model.seen import Found
 from supervisor.model.transaction import SetData, Transaction
 from supervisor.registry.reading import seen
 from supervisor.shim import machine
 from supervisor.shim import state as said
 from supervisor.shim.state import Effect, Event, Now, ShimState
 from tests.explore import judge
-from tests.explore.setting import GRACE_S, LAYOUT, LEASE_S, NEVER_S, NO_KILLER, SESSION_S, now_s
+from tests.explore.setting import GRACE_S, LAYOUT, LEASE_S, NEVER_S, NO_KILLER, SESSION_S, now_s, spec, terms_of
 from tests.explore.world import Shim, World, apply, described, end_session, open_session, sid_of
 
 ALIVE, DYING, EMPTY, UNBORN = "alive", "dying", "empty", "unborn"
@@ -40,19 +42,58 @@ class Move(NamedTuple):
     fault: bool = False
 
 
-def launch_of(entry: Assignment, supervisor: str) -> Launch:
+class Empty(dict[str, Any]):
+    """An empty dictionary that can be hashed, and with it the state of a shim."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 0
+
+
+EMPTY_DICT = Empty()
+
+
+class Launch(model.Launch):
+    """A launch file, hashed by what tells one from another here."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash((self.assignment.uid, self.assignment.attempt, self.assignment.own_version, self.supervisor))
+
+
+@cache
+def launch_of(name: str, uid: str, attempt: int, job_version: int, own_version: int, supervisor: str) -> Launch:
+    entry = Assignment(name, uid, attempt, 0, job_version, own_version, spec(name), 0, extra=EMPTY_DICT)
     return Launch(
         "c", "", LAYOUT.root, SESSION_S, supervisor, f"host of {supervisor}", entry, LEASE_S, GRACE_S, NEVER_S, NEVER_S,
-        True, False, (), {}, "/", "", cgroup="/cgroup",
+        terms_of(name).unbounded, False, (), EMPTY_DICT, "/", "", cgroup="/cgroup", extra=EMPTY_DICT,
     )
+
+
+STEPS: dict[Any, tuple[ShimState, tuple[Effect, ...]]] = {}
+"""``machine.step`` is pure: what it answered is remembered, for the time of one exploration."""
+
+
+def step(state: ShimState, event: Event, now_s: float) -> tuple[ShimState, tuple[Effect, ...]]:
+    heard: Any = event
+    if isinstance(event, said.OwnRead):      # a record is decoded once, so its identity will do
+        own = event.own
+        record = (id(own.record), own.version) if isinstance(own, Found) else type(own)
+        heard = (event.token, record, event.lease_version, event.live)
+    key = (state, heard, now_s)
+    stepped = STEPS.get(key)
+    if stepped is None:
+        stepped = STEPS[key] = machine.step(state, event, Now(now_s, now_s))
+    return stepped
 
 
 def spawn(world: World, host: int, supervisor: str, entry: Assignment) -> World:
     """The agent starts a shim: it forks its twin, and gets a session."""
     number = 1 + sum(1 for shim in world.shims if (shim.uid, shim.attempt) == (entry.uid, entry.attempt))
     claim = f"{entry.uid}.{entry.attempt}/{number}"
+    launch = launch_of(entry.name, entry.uid, entry.attempt, entry.job_version, entry.own_version, supervisor)
     sid = sid_of(f"shim {claim} #1")
-    state = ShimState(launch_of(entry, supervisor), LAYOUT, claim, 1, 2, born_s=world.now_s)
+    state = ShimState(launch, LAYOUT, claim, 1, 2, born_s=world.now_s)
     shim = Shim(entry.name, entry.uid, entry.attempt, number, host, claim, entry.own_version, state, sid, twin=NO_KILLER)
     world = open_session(world._replace(shims=(*world.shims, shim)), sid)
     return tell(world, len(world.shims) - 1, said.Connected(sid))
@@ -70,8 +111,7 @@ def tell(world: World, index: int, *events: Event) -> World:
         shim = world.shims[index]
         if shim.state is None:
             break
-        now = world.now_s
-        state, effects = machine.step(shim.state, queue.pop(0), Now(now, now))
+        state, effects = step(shim.state, queue.pop(0), world.now_s)
         world = world.with_shim(index, shim._replace(state=state))
         for effect in effects:
             world, more = perform(world, index, effect)
@@ -162,8 +202,7 @@ def due(world: World, shim: Shim) -> bool:
     """Would a look at the clock change anything?"""
     if shim.state is None or shim.paused:
         return False
-    now = world.now_s
-    state, effects = machine.step(shim.state, said.Tick(), Now(now, now))
+    state, effects = step(shim.state, said.Tick(), world.now_s)
     return bool(effects) or state != shim.state
 
 

@@ -148,34 +148,30 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
         case lead.Disconnect():
             after = end_session(after, me.sid) if me.connected else after
             return "closes its session", after.with_supervisor(index, me._replace(sid=0))
-        case lead.Look():
-            if not can_ask(world, me):
-                return "cannot look", tell(after, index, lead.LookFailed(world.now_s, ""))
-            found = look(world)
-            after = after.with_supervisor(index, me._replace(sight=found, answered_s=world.now_s))
-            return "looks who leads", tell(after, index, looked(world, found))
+        case lead.Look() | lead.Settle() | lead.Probe():
+            return ask(world, after, index, me, effect)
         case lead.Stand(epoch, version):
             return stand(after, index, me, epoch, version)
-        case lead.Settle():
-            if not can_ask(world, me):
-                return "cannot read back", tell(after, index, lead.SettleFailed(world.now_s))
-            found = look(world)
-            after = after.with_supervisor(index, me._replace(sight=found, answered_s=world.now_s))
-            if is_ours(found, me.op_id, me.sid):
-                return "finds that it was elected", tell(after, index, lead.Elected(found.version))
-            return "finds that it was not elected", tell(after, index, looked(world, found))
-        case lead.Probe():
-            if not can_ask(world, me):
-                return "cannot probe", after
-            found = look(world)
-            after = after.with_supervisor(index, me._replace(answered_s=world.now_s))
-            return "probes", tell(after, index, lead.Probed(None if found.flaw else found.version, found.owner))
         case lead.BeginTerm(epoch, fence):
             term = me._replace(term=(epoch, fence), sights=Sights(), reading=None)
             return f"leads with epoch {epoch}", after.with_supervisor(index, term)
         case lead.EndTerm(why):
             return end_term(world, after, index, me, why)
     return "goes on", after      # PauseTerm, ResumeTerm: ``connected`` says it
+
+
+def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Effect) -> Done:
+    """``sync``, and read who leads."""
+    if not can_ask(world, me):
+        failed = {lead.Look: lead.LookFailed(world.now_s, ""), lead.Settle: lead.SettleFailed(world.now_s)}.get(type(effect))
+        return "hears nothing", after if failed is None else tell(after, index, failed)
+    found = look(world)
+    after = after.with_supervisor(index, me._replace(sight=found, answered_s=world.now_s))
+    if isinstance(effect, lead.Probe):
+        return "probes", tell(after, index, lead.Probed(None if found.flaw else found.version, found.owner))
+    if isinstance(effect, lead.Settle) and is_ours(found, f"{me.op_id}.{me.standing.epoch}", me.sid):
+        return "finds that it was elected", tell(after, index, lead.Elected(found.version))
+    return "looks who leads", tell(after, index, looked(world, found))
 
 
 def end_term(world: World, after: World, index: int, me: Supervisor, why: str) -> Done | None:
@@ -395,10 +391,9 @@ def ward_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterato
 
 
 def new_ward(shim: Shim, me: Supervisor) -> guard.Ward:
-    entry = Assignment(shim.name, shim.uid, shim.attempt, 0, 0, shim.own_version, None, 0)  # type: ignore[arg-type]
     record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
     return guard.Ward(
-        shim.key, me.id, "boot", LAYOUT, 0.0, guard.WardStage.WATCHED, launch_of(entry, me.id), record,
+        shim.key, me.id, "boot", LAYOUT, 0.0, guard.WardStage.WATCHED, launch_of(shim.name, shim.uid, shim.attempt, 0, shim.own_version, me.id), record,
     )
 
 

@@ -19,7 +19,7 @@ from supervisor.registry.attempt_writes import ring
 from supervisor.registry.commands import Commands, Did, Done, Submission
 from supervisor.registry.reading import seen
 from tests.explore import judge
-from tests.explore.setting import LAYOUT, TERMS, Ids, encode, spec
+from tests.explore.setting import LAYOUT, Ids, encode, spec, terms_of
 from tests.explore.shims import Move
 from tests.explore.world import User, Wish, World, apply, described
 
@@ -75,7 +75,7 @@ def run(user: User, wish: Wish, replies: tuple[Any, ...]) -> Done | Exception | 
     try:
         match wish.what:
             case "submit":
-                return commands.submit(Submission(wish.name, wish.uid, spec(wish.uid), terms_of(wish.name), stored_from_s=0.0))
+                return commands.submit(Submission(wish.name, wish.uid, spec(wish.name), terms_of(wish.name), stored_from_s=0.0))
             case "revise":
                 return revise(replay, wish.name)
         return getattr(commands, wish.what)(wish.name)  # type: ignore[no-any-return]
@@ -83,10 +83,6 @@ def run(user: User, wish: Wish, replies: tuple[Any, ...]) -> Done | Exception | 
         return error
     except Pending as pending:
         return pending.request
-
-
-def terms_of(name: str) -> Any:
-    return replace(TERMS, checkpoint=f"s3://bucket/{name}")
 
 
 def revise(zoo: Replay, name: str) -> Done:
