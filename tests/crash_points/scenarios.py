@@ -179,7 +179,7 @@ def operate(story: Story) -> None:
     running(story)
     story.command("pause", also=(4,))
     story.command("unpause", also=(4,))
-    story.command("switchover", also=(4,))
+    story.command("switchover", also=(1, 4))      # 1: nobody else was there to take over
     running(story)
     story.cancel()
 

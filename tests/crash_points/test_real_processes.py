@@ -1,0 +1,69 @@
+"""A few points on real processes, one of each kind; ``python -m tests.crash_points`` does them all."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from supervisor.clients.ensemble import EmbeddedEnsemble
+from tests.crash_points.crash_fleet import CrashFleet
+from tests.crash_points.points import Point
+from tests.crash_points.record import record
+from tests.crash_points.run import OneRun, Task, run_batch
+from tests.waiting import wait_until
+
+SIDE_BY_SIDE = (
+    ("shim", "zookeeper.commit claim", "after"),
+    ("shim", "zookeeper.commit exit", "before"),
+    ("starter", "os.execve", "before"),
+    ("cli", "zookeeper.commit submit", "after"),
+    ("cli", "zookeeper.commit cancel", "before"),
+)
+ALONE = (("leader", "zookeeper.commit assign", "after"), ("agent", "subprocess.fork_exec", "before"))
+
+
+@pytest.fixture(scope="module")
+def name() -> Callable[[], str]:
+    numbers = itertools.count()
+    return lambda: f"crash-{os.getpid()}-{next(numbers)}"
+
+
+@pytest.fixture(scope="module")
+def fleet(embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrashFleet]:
+    directory = tmp_path_factory.mktemp("crash")
+    with CrashFleet(embedded_ensemble.hosts, f"/crash-{os.getpid()}", directory) as fleet:
+        yield fleet
+        wait_until(lambda: not fleet.strangers(), 60, "shims, twins and drivers to be gone")
+
+
+@pytest.fixture(scope="module")
+def points(fleet: CrashFleet, name: Callable[[], str]) -> set[Point]:
+    return set(record(fleet, ["launch"], name)["launch"])
+
+
+def task(points: set[Point], role: str, op: str, moment: str) -> Task:
+    (point,) = [point for point in points if (point.role, point.op) == (role, op)]
+    return Task("launch", "kill", ((str(point), moment, 1),))
+
+
+def test_killed_at_its_points(fleet: CrashFleet, points: set[Point], name: Callable[[], str]) -> None:
+    outcomes = run_batch(fleet, [task(points, *each) for each in SIDE_BY_SIDE], name)
+    outcomes += [OneRun(fleet, name(), task(points, *each)).run() for each in ALONE]
+    assert not [f"{each.task.title}: {each.wrong}\n{each.story}" for each in outcomes if each.wrong]
+    assert all(each.hit for each in outcomes), [each.task.title for each in outcomes if not each.hit]
+
+
+def test_what_a_run_leaves_is_found(fleet: CrashFleet, name: Callable[[], str]) -> None:
+    """The judge of leftovers: a job that nobody cancels, and a directory that nobody removes."""
+    run = OneRun(fleet, name(), Task("launch", "kill", ()))
+    run.submit()
+    uid = fleet.uid(run.name)
+    assert f"{fleet.layout.job(run.name)} is there" in fleet.leftovers(run.name)
+    run.cancel()
+    wait_until(lambda: not fleet.leftovers(run.name), 60, "nothing to be left")
+    stray = fleet.members[0].directory / "run" / "work" / uid
+    stray.mkdir(parents=True)
+    assert fleet.leftovers(run.name) == [f"s0/run/work/{uid}"]
