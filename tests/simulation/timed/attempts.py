@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +40,17 @@ GUARDIAN_SLICE_S = 0.05
 
 @dataclass(eq=False)
 class Attempt:
-    """A run directory and who lives there. ``deadline_s``: what the deadline file says, by the host's clock."""
+    """A run directory and who lives there. ``deadline_s``: what the deadline file says, by the host's clock.
+
+    ``decided_s``: true time when the agent had found nothing against starting it.
+    """
 
     world: World
     host: Host
     key: str
     launch: Launch
     boot_id: str
+    decided_s: float
     claim: str = ""
     record: ShimRecord | None = None
     shim: Process | None = None
@@ -55,7 +59,6 @@ class Attempt:
     starter_alive: bool = False
     driver: Driver | None = None
     deadline_s: float | None = None
-    trouble: list[tuple[float, float]] = field(default_factory=list)
 
     def start_shim(self) -> None:
         """Fork and exec of the shim; then its twin, its starter, and only then the rest of it."""

@@ -173,7 +173,7 @@ class SimStarter:
         others = [a for other, a in host.attempts.items() if other != key and not a.shim_dead]
         if len(others) >= host.drivers:
             raise Refused(Cause.NO_ROOM, f"{host.name} has all its {host.drivers} drivers")
-        begun_s = host.clock.boottime_s(world.loop.now_s)
+        begun_s, decided_s = host.clock.boottime_s(world.loop.now_s), world.loop.now_s
         try:
             spec = json.loads(self._blobs.read_spec(given.spec))
         except (NotFound, Corrupt) as error:
@@ -187,7 +187,7 @@ class SimStarter:
             job.start_timeout_s, 600.0, bool(spec["unbounded"]), job.reports, ("driver",), {}, "/", "/log",
             cgroup="/cgroup" if host.cgroups else None, begun_s=begun_s,
         )
-        attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id)
+        attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_s)
         attempt.start_shim()
 
     def refused(self, _why: Refused) -> None: ...

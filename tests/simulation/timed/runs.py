@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from tests.simulation.timed.scenario import Plan, Step, Trouble, plan_of, without
+from tests.simulation.timed.scenario import Fault, Plan, Step, Trouble, plan_of, without
 from tests.simulation.timed.world import World
 
 SHRINK_MAX = 300
@@ -67,14 +67,16 @@ def run_one(plan: Plan, story: list[str] | None = None) -> World:
     return World(plan, story).run()
 
 
-def run_many(seeds: Iterable[int], seconds: float | None, say: Callable[[str], None] = lambda _text: None) -> Figures:
-    """``seconds``: begin no new seed after so long. A collection in the middle of a run would only cost time."""
+def run_many(
+    seeds: Iterable[int], seconds: float | None, say: Callable[[str], None] = lambda _text: None, also: Fault | None = None,
+) -> Figures:
+    """``seconds``: begin no new seed after so long. ``also``: as for ``plan_of``. A collection in the middle of a run would only cost time."""
     figures = Figures()
     told_s = figures.began_s
     for seed in seeds:
         if seconds is not None and time.monotonic() - figures.began_s >= seconds:
             break
-        plan, began_s = plan_of(seed), time.monotonic()
+        plan, began_s = plan_of(seed, also), time.monotonic()
         world = run_one(plan)
         figures.add(plan, world, time.monotonic() - began_s)
         if figures.seeds % 20 == 0:

@@ -128,7 +128,9 @@ class Plan:
         return "\n".join(lines)
 
 
-CALM = {
+ALSO = 3
+
+OFTEN = {
     Fault.PAUSE_SUPERVISOR: 6, Fault.CRASH_SUPERVISOR: 5, Fault.RESTART_SUPERVISOR: 2, Fault.PAUSE_SHIM: 4,
     Fault.CRASH_SHIM: 3, Fault.PAUSE_TWIN: 1, Fault.CRASH_TWIN: 1, Fault.CRASH_HOST: 2, Fault.CUT_SUPERVISOR: 5,
     Fault.CUT_SHIM: 4, Fault.CUT_HOST: 2, Fault.LATE: 3, Fault.SPOIL: 4, Fault.SERVER_DOWN: 3, Fault.LEADER_DOWN: 3,
@@ -144,8 +146,8 @@ LENGTHS = {
 }
 
 
-def plan_of(seed: int) -> Plan:
-    """The run that ``seed`` stands for. Nearly all are small, one in a thousand is large, one in a thousand lasts for hours."""
+def plan_of(seed: int, also: Fault | None = None) -> Plan:
+    """The run that ``seed`` stands for. ``also``: with a few more of this fault, for whoever looks at it alone. Nearly all are small, one in a thousand is large, one in a thousand lasts for hours."""
     lots = random.Random(seed)
     size = lots.random()
     if size < 0.96:
@@ -162,6 +164,11 @@ def plan_of(seed: int) -> Plan:
     calm = lots.random() < 0.1
     steps = tuple(_steps(lots, jobs, until_s))
     troubles = () if calm else tuple(_troubles(lots, until_s, names))
+    if also is not None:
+        more = random.Random(f"{seed} {also}")
+        extra = (Trouble(also, more.uniform(4.0, until_s), more.uniform(1.0, 30.0), more.randrange(1000), more.randrange(1000))
+                 for _ in range(ALSO))
+        troubles = tuple(sorted((*troubles, *extra), key=lambda trouble: trouble.at_s))
     return Plan(
         seed=seed, hosts=hosts, servers=lots.choice([3, 3, 3, 5]), session_s=session_s, chunk=lots.choice([64, 64, 3, 1]),
         cgroups=lots.random() < 0.7, drivers=max(2, -(-2 * names // hosts)), starting=lots.choice([2, 10]),
@@ -208,7 +215,7 @@ def _steps(lots: random.Random, jobs: tuple[Job, ...], until_s: float) -> list[S
 
 def _troubles(lots: random.Random, until_s: float, names: int) -> list[Trouble]:
     mean = until_s / lots.choice([4.0, 8.0, 20.0])
-    kinds, weights = list(CALM), [float(weight) for weight in CALM.values()]
+    kinds, weights = list(OFTEN), [float(weight) for weight in OFTEN.values()]
     for index in range(len(kinds)):        # a run has its own character: some faults often, some never
         weights[index] *= lots.choice([0.0, 1.0, 1.0, 4.0])
     if not any(weights):
