@@ -210,7 +210,7 @@ def pause_cluster(world: World, choice: random.Random) -> None:
 
 def change_leader_often() -> list[tuple[float, Fault]]:
     return _weighted(
-        (62, expel_leader), (20, hand_over), (9, kill_leader), (3, leave), (4, stop_leader), (4, stop_leader_briefly),
+        (68, expel_leader), (20, hand_over), (7, kill_leader), (2, leave), (3, stop_leader), (3, stop_leader_briefly),
     )
 
 

@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 USERS = 3
 USER_PAUSE_S = 8.0
 BEGIN_S = 180.0
-BURST_S, LULL_S = 45.0, 18.0
+BURST_S, LULL_S = 70.0, 16.0
 """Each leader counts the full wait of a silent attempt from its own first sight: with leaders of two seconds only, nobody
 would ever wait long enough."""
 LOOK_S = 30.0
@@ -74,13 +74,14 @@ def _wait_begun(world: World) -> None:
 
 def lanes(world: World) -> list[Lane]:
     return [
-        Lane(world, "leader", 0.4, on_supervisors.change_leader_often(), BURST_S, LULL_S),
+        Lane(world, "leader", 0.3, on_supervisors.change_leader_often(), BURST_S, LULL_S),
         Lane(world, "supervisors", 5.0, on_supervisors.others()),
         Lane(world, "attempts 1", 5.0, on_attempts.all_faults()),
         Lane(world, "attempts 2", 5.0, on_attempts.all_faults()),
         Lane(world, "links 1", 1.5, on_links.all_faults()),
         Lane(world, "links 2", 1.5, on_links.all_faults()),
-        Lane(world, "zookeeper", 5.0, on_servers.of_zookeeper(world.options.kind)),
+        Lane(world, "links 3", 1.5, on_links.all_faults()),
+        Lane(world, "zookeeper", 7.0, on_servers.of_zookeeper(world.options.kind)),
         Lane(world, "store", 5.0, on_servers.of_store()),
         Lane(world, "hosts", 5.0, on_hosts.all_faults()),
     ]

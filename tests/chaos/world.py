@@ -27,7 +27,7 @@ from tests.testbed.proxy import Proxies
 NODES = 3
 SESSION_S = 4.0
 GRACE_S = 3.0
-LEASES_S = (8.0, 8.0, 12.0, 20.0)
+LEASES_S = (8.0, 8.0, 12.0, 15.0)
 """Short ones, which an unlucky ZooKeeper outage may end, and long ones, which it must not."""
 
 RECONNECT_S = 3.5
