@@ -1,0 +1,121 @@
+"""The second judge: an ordinary test that fails while a defect is planted, for each defect that the explorer cannot see.
+
+It cannot see what only shows in parts of a tick (of K, ρ, of an answer that comes late), in what it models thinly (a kill
+that leaves something), or in what it leaves out (a pause, a budget, two terms of lease, the broom). And what another
+guard covers has no trace to be found; that the guard is there all the same is what a test of it says.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.fakes.offices import Bench
+
+MACHINE, WARD, KILLER = "unit.shim.test_machine", "unit.daemon.test_ward", "unit.model.test_second_killer"
+PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.registry.test_commands"
+SIGHTS, TRUST, USERS = "unit.observe.test_sights", "unit.coord.test_trust", "unit.registry.test_user_writes"
+
+CAUGHT_BY: dict[str, tuple[str, str]] = {
+    "renewal-counts-from-its-answer": (MACHINE, "test_the_deadline_counts_from_sending_the_renewal"),
+    "claim-counts-from-its-answer": (MACHINE, "test_the_deadline_counts_from_sending_the_claim"),
+    "settled-claim-counts-from-the-reading": (MACHINE, "test_an_unknown_claim_is_read_back_in_its_session_before_exec"),
+    "unanswered-renewal-counts": (MACHINE, "test_an_unknown_renewal_moves_no_deadline"),
+    "deadline-without-the-kill-time": (MACHINE, "test_a_claim_confirmed_too_late_executes_nothing_and_says_so"),
+    "shim-ignores-its-deadline": (MACHINE, "test_without_renewals_the_tree_is_killed_before_the_second_killers_act"),
+    "unanswered-claim-taken-as-failed": (MACHINE, "test_an_unknown_claim_is_read_back_in_its_session_before_exec"),
+    "claim-settled-on-another-session": (MACHINE, "test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed"),
+    "late-claim-is-executed": (MACHINE, "test_a_claim_confirmed_too_late_executes_nothing_and_says_so"),
+    "starter-does-not-look-at-the-clock": (MACHINE, "test_nothing_is_executed_before_the_claim_has_committed"),
+    "nobody-looks-at-the-clock-before-exec": (MACHINE, "test_nothing_is_executed_before_the_claim_has_committed"),
+    "draining-claim-is-executed": (MACHINE, "test_an_unknown_claim_that_was_drained_meanwhile_is_buried_without_exec"),
+    "draining-does-not-renew": (MACHINE, "test_draining_is_taken_over_and_renewed_while_the_driver_stops"),
+    "revoked-goes-on": (MACHINE, "test_anything_else_kills_at_once"),
+    "revoked-goes-on-renewing": (MACHINE, "test_anything_else_kills_at_once"),
+    "another-attempt-is-not-noticed": (MACHINE, "test_anything_else_kills_at_once"),
+    "renews-on-an-unknown-fence": (MACHINE, "test_what_cannot_be_believed_stops_renewals_and_the_deadline_decides"),
+    "older-fence-is-believed": (MACHINE, "test_what_cannot_be_believed_stops_renewals_and_the_deadline_decides"),
+    "new-session-does-not-read-first": (MACHINE, "test_a_new_session_reads_before_anything_else_and_announces_itself"),
+    "kill-that-left-something-is-believed": (MACHINE, "test_no_renewal_after_the_grace_even_if_the_tree_does_not_die"),
+    "wait-without-the-kill-time": ("unit.model.test_lease_terms", "test_the_full_wait_outlasts_any_deadline_by_clocks_that_differ"),
+    "wait-without-the-clocks-error": ("unit.model.test_lease_terms", "test_the_full_wait_outlasts_any_deadline_by_clocks_that_differ"),
+    "wait-by-the-terms-of-the-new-spec": (PLAN, "test_the_wait_goes_by_the_terms_of_the_old_attempt_not_of_the_new_spec"),
+    "wait-of-an-unreadable-lease-is-short": (PLAN, "test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be"),
+    "lease-of-another-claim-is-believed": (PLAN, "test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be"),
+    "first-sight-before-the-response": (SIGHTS, "test_a_lease_was_first_seen_when_the_answer_that_showed_it_had_arrived"),
+    "wait-counts-up-to-the-answer": (SIGHTS, "test_its_silence_counts_up_to_the_sending_of_the_latest_read"),
+    "absence-of-a-lease-outlives-its-attempt": (
+        SIGHTS, "test_the_absence_of_a_lease_is_not_waited_out_on_behalf_of_a_later_attempt"),
+    "plans-are-not-checked": (PLAN, "test_the_check_stops_what_the_table_would_never_say"),
+    "draining-is-never-overdue": (PLAN, "test_cell"),
+    "second-killers-do-not-act-on-the-death-of-the-shim": (KILLER, "test_the_death_of_the_shim_is_acted_on_at_once"),
+    "tree-killed-before-the-shim": (KILLER, "test_a_deadline_that_comes_near_kills_the_shim_before_its_tree"),
+    "stopped-shim-is-left-alive": (KILLER, "test_a_deadline_that_comes_near_kills_the_shim_before_its_tree"),
+    "kill-is-over-while-the-shim-lives": (KILLER, "test_it_is_not_over_while_the_shim_or_anything_of_the_tree_lives"),
+    "kill-is-over-while-the-tree-lives": (KILLER, "test_it_is_not_over_while_the_shim_or_anything_of_the_tree_lives"),
+    "tombstone-over-any-state": (WARD, "test_over_anything_but_this_very_claim_nothing_is_written"),
+    "guardian-buries-without-proof": (WARD, "test_without_proof_that_the_tree_is_empty_nothing_is_written"),
+    "guardian-believes-an-older-reading": (WARD, "test_unknown_is_not_absent_and_is_asked_again_for_long"),
+    "guardian-does-not-wait-for-a-claim-under-way": (WARD, "test_a_claim_that_the_dead_shim_had_sent_is_waited_for"),
+    "suspended-taken-as-lost": (LEADS, "test_flink_10011_suspended_is_not_loss"),
+    "term-is-not-drained": (LEADS, "test_what_ends_a_term"),
+    "new-session-keeps-the-epoch": (LEADS, "test_what_ends_a_term"),
+    "lost-session-keeps-the-term": (LEADS, "test_what_ends_a_term"),
+    "leader-without-a-deadline": (LEADS, "test_what_ends_a_term"),
+    "leads-before-the-election-has-committed": (LEADS, "test_first_candidacy"),
+    "unanswered-election-taken-as-won": (LEADS, "test_lost_reply_of_the_election_is_read_back_on_the_same_session"),
+    "election-of-another-taken-as-ours": (TRUST, "test_own_election_is_known_by_op_and_owner"),
+    "election-without-its-leader-node-taken-as-won": (TRUST, "test_own_election_is_known_by_op_and_owner"),
+    "deposed-leader-takes-the-new-fence": (LEADS, "test_what_ends_a_term"),
+    "leader-does-not-notice-a-moved-epoch": (LEADS, "test_what_ends_a_term"),
+    "stands-while-somebody-leads": (LEADS, "test_follows_whoever_leads_and_stands_when_they_go"),
+    "epoch-does-not-grow": (LEADS, "test_first_candidacy"),
+    "acknowledged-before-the-commit": (COMMANDS, "test_the_same_spec_again_is_the_same_job"),
+    "unknown-outcome-acknowledged": (COMMANDS, "test_a_write_that_never_arrived_is_sent_again"),
+    "unknown-outcome-tried-again-blindly": (COMMANDS, "test_a_lost_reply_is_settled_as_done_once"),
+    "cancelled-uid-registered-again": (COMMANDS, "test_cancel_is_final_and_may_be_said_twice"),
+    "older-uid-registered-again": (COMMANDS, "test_only_the_newest_uid_is_registered_again"),
+    "cancel-leaves-the-attempt-claimed": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
+    "cancel-leaves-the-attempt-assigned": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
+    "cancel-frees-the-name-at-once": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
+    "cancel-turns-revoked-into-exited": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
+}
+"""By the name of the defect: module below ``tests`` and the test. That each fails while it is planted is a test itself."""
+
+FIXTURES: dict[str, Callable[[], Any]] = {"bench": Bench, "monkeypatch": pytest.MonkeyPatch}
+
+
+def fails(module: str, name: str) -> bool:
+    """Does the test fail, with any of its parameters?"""
+    test = getattr(importlib.import_module(f"tests.{module}"), name)
+    for arguments in parameters(test):
+        try:
+            test(**arguments)
+        except (Exception, pytest.fail.Exception):      # an assertion, or whatever the defect led to
+            return True
+        finally:
+            for fixture in arguments.values():
+                if isinstance(fixture, pytest.MonkeyPatch):
+                    fixture.undo()
+    return False
+
+
+def parameters(test: Callable[..., Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of what the test is parametrised with; plain fixtures are made anew for each."""
+    marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
+    choices = [[_named(mark.args[0], value) for value in mark.args[1]] for mark in marks]
+    wanted = inspect.signature(test).parameters
+    for combination in itertools.product(*choices):
+        given = {name: value for part in combination for name, value in part.items()}
+        yield {**{name: FIXTURES[name]() for name in wanted if name not in given}, **given}
+
+
+def _named(names: str | tuple[str, ...] | list[str], value: Any) -> dict[str, Any]:
+    listed = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    values = getattr(value, "values", value) if not isinstance(value, dict) else value
+    return dict(zip(listed, values if len(listed) > 1 else [value], strict=True))
