@@ -26,6 +26,7 @@ from tests.crash_points.points import MODES, Point, moments
 from tests.crash_points.record import Passed, record, where
 from tests.crash_points.run import OF_ONE_JOB, Task
 from tests.crash_points.scenarios import ALONE, SCENARIOS
+from tests.crash_points.unreached import unreached
 from tests.crash_points.workers import run_all
 
 BATCH = 8
@@ -44,6 +45,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run after so long")
     parser.add_argument("--fleets", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="record, print the points, and end")
+    parser.add_argument("--unreached", action="store_true", help="print the functions with I/O that no scenario passes, and end")
     parser.add_argument("--points", type=Path, metavar="FILE", help="where the recording is kept: used if it is there")
     parser.add_argument("--results", type=Path, metavar="FILE", help="a line per run; what went well in there is not run again")
     return parser.parse_args()
@@ -139,6 +141,9 @@ def main() -> int:
         if options.list:
             for point, (scenario, nth) in chosen.items():
                 print(f"{point}  ({scenario}, pass {nth})")
+            return 0
+        if options.unreached:
+            print("\n".join(unreached(chosen)))
             return 0
         tasks = pairs(passed, options.mode, options.pairs, options.seed) if options.pairs else singles(
             passed, options.mode, every=options.every)

@@ -31,9 +31,9 @@ from tests.waiting import wait_until
 SESSION_S, LEASE_S, GRACE_S = 6.0, 15.0, 5.0
 """A busy machine keeps them. W is 17 s then."""
 
-PAUSED_SESSION_S, PAUSED_LEASE_S = 4.0, 6.0
-PAUSE_S = 9.0
-"""Of runs that pause: longer than the session, and than the full wait of 8 s."""
+PAUSED_SESSION_S, PAUSED_LEASE_S = 4.0, 10.0
+PAUSE_S = 13.5
+"""Of runs that pause: longer than the session, and than the full wait of 12.02 s."""
 
 
 @dataclass(frozen=True)

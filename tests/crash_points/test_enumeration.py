@@ -16,6 +16,7 @@ import supervisor
 from supervisor.clients.store.base import Store
 from supervisor.clients.zookeeper import ZooClient
 from tests.crash_points.points import Control, failpoints
+from tests.crash_points.unreached import functions_with_io
 
 PACKAGE = Path(supervisor.__file__).parent
 NOT_A_PROCESS_OF_OURS = ("spark/bootstrap.py", "spark/orders.py")
@@ -125,3 +126,11 @@ def test_a_process_that_is_not_told_of_points_has_none() -> None:
     env["PYTHONPATH"] = str(Path(failpoints.__file__).parent)
     program = "import os; print(hasattr(os.rename, 'crash_point'))"
     assert subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_functions_that_the_readme_excuses_are_there() -> None:
+    """Recording takes minutes, so the excuses are compared with the code: none outlives its function."""
+    text = (Path(__file__).parent / "README.md").read_text().partition("## What no scenario passes")[2]
+    told = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
+    there = {name for each in functions_with_io() for name in (each, each.partition(":")[0], each.partition(":")[0].rpartition(".")[0])}
+    assert told and told <= there, f"gone from the code: {told - there}"
