@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.explore.scenario import Scenario
+from tests.explore.scenarios_more import MORE
 
 SUBMIT, CANCEL, SUSPEND, RESUME = ("submit", "a", "u1-a"), ("cancel", "a"), ("suspend", "a"), ("resume", "a")
 RESTART, REVISE = ("restart", "a"), ("revise", "a")
@@ -87,6 +88,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 
     # -- two jobs
     Scenario("two jobs", "One is cancelled, the other one's shim is stopped.", ((CANCEL,),), running=("a", "b"), kinds=("fail driver",)),
+    *MORE,
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}
