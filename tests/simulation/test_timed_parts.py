@@ -10,9 +10,10 @@ import pytest
 from supervisor.clients.zookeeper import Link
 from supervisor.errors import GuardFailed, NotSent, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.transaction import Create, SetData, Transaction
-from tests.simulation.timed.client import DOWN, UP, Network, SimClient
+from tests.simulation.timed.client import SimClient
 from tests.simulation.timed.ensemble import Ensemble
 from tests.simulation.timed.loop import Clock, Loop, Process
+from tests.simulation.timed.network import DOWN, UP, Network
 from tests.simulation.timed.primitives import Namespaces
 
 T = 4.0

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from supervisor.act.carry_out import Came, Carried
 from supervisor.model.lease_terms import CLOCK_RATE_ERROR, KILL_TIME_S
 from supervisor.model.records import Cleanliness, Desired, JobRef, Ownership, OwnState, Result
 from supervisor.model.transaction import Check, Node, SetData, Transaction
-from tests.simulation.timed.client import Conn
 from tests.simulation.timed.loop import Process
+from tests.simulation.timed.network import Conn
 from tests.simulation.timed.patches import decode
 
 if TYPE_CHECKING:
     from supervisor.daemon.record import Pass
-    from tests.simulation.timed.attempts import Driver
+    from tests.simulation.timed.drivers import Driver
     from tests.simulation.timed.world import World
 
 BY_LEADER = frozenset((
@@ -31,6 +31,9 @@ SLACK_S = 0.6
 LOOKED_AT = 6
 """Records that a contender looks at: /leader first. (An agent looks at fewer, and remembers nothing.)"""
 RESTARTS_MAX, WITHIN_S = 12, 10.0
+
+
+Record = TypeVar("Record")
 
 
 class Bell(NamedTuple):
@@ -281,7 +284,7 @@ class Judge:
             left += [f"I7: the run directory of {key} is left over" for key in over]
         return left
 
-    def _records(self, cls: type, parent: str) -> dict[str, object]:
+    def _records(self, cls: type[Record], parent: str) -> dict[str, Record]:
         tree = self.world.ensemble.tree
         names = tree.children(parent) or ()
         return {name: decode(cls, tree.nodes[f"{parent}/{name}"].data, name) for name in names}

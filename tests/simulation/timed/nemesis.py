@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.simulation.timed.attempts import Attempt
-from tests.simulation.timed.client import DOWN, UP
 from tests.simulation.timed.ensemble import Snapshot
 from tests.simulation.timed.hosts import Host
+from tests.simulation.timed.network import DOWN, UP
 from tests.simulation.timed.scenario import Fault, Trouble
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from supervisor.registry.blobs import CLUSTER_KEY, ClusterMark
 from supervisor.registry.codec import encode
 from supervisor.registry.founding import Identity
 from supervisor.registry.layout import LAYOUT_VERSION, Layout
-from tests.simulation.timed.client import Network
 from tests.simulation.timed.ensemble import Ensemble
 from tests.simulation.timed.hosts import Host
 from tests.simulation.timed.judge import Judge
 from tests.simulation.timed.loop import Clock, Loop, Process
 from tests.simulation.timed.nemesis import Nemesis
+from tests.simulation.timed.network import Network
 from tests.simulation.timed.patches import installed
 from tests.simulation.timed.primitives import Namespaces
 from tests.simulation.timed.scenario import Behaviour, Job, Plan

@@ -1,0 +1,203 @@
+"""The second and the third killer of an attempt: its twin, and the guardian of its host.
+
+Real are ``model.second_killer`` and ``daemon.ward``: what they decide is carried out here, with delays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from supervisor.clients.zookeeper import Committed, Reads
+from supervisor.daemon import ward as warding
+from supervisor.daemon.ward import Ward, WardStage
+from supervisor.model import second_killer
+from supervisor.model.emptiness import Emptiness
+from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
+from supervisor.model.records import Ownership
+from supervisor.model.second_killer import Act, Looked, SecondKiller, ShimStruck, TreeStruck
+from supervisor.registry.reading import seen
+from tests.simulation.timed.loop import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.timed.attempts import Attempt
+    from tests.simulation.timed.hosts import Host
+    from tests.simulation.timed.world import World
+
+GUARDIAN_SLICE_S = 0.05
+
+
+class Twin:
+    """What ``shim.twin: watch`` is. A process of its own; it is woken by the shim's death and by the deadline."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._world = attempt.world
+        self.process = self._world.process(f"twin {attempt.key}", attempt.host)
+        self._killer = SecondKiller()
+        self._planned_s = 0.0
+
+    def look_soon(self) -> None:
+        self._world.loop.after(0.001 + 0.01 * self._world.random.random(), self._look, self.process)
+
+    def look_later(self) -> None:
+        """In time for the deadline that was written, unless a look before it is planned: that one sees the new deadline."""
+        deadline_s, loop = self._attempt.deadline_s, self._world.loop
+        if deadline_s is None or self._planned_s > loop.now_s:
+            return
+        clock = self.process.clock
+        at_s = deadline_s - SECOND_KILLER_PERIOD_S - clock.boottime_s(loop.now_s)
+        wait_s = max(0.0, at_s / clock.rate) + 0.05 * self._world.random.random()
+        self._planned_s = loop.now_s + wait_s
+        loop.after(wait_s, self._look, self.process)
+
+    def _look(self) -> None:
+        attempt, now_s = self._attempt, self.process.clock.boottime_s(self._world.loop.now_s)
+        if self._killer.act is not Act.LOOK:
+            return
+        self._killer = second_killer.step(self._killer, Looked(attempt.shim_dead, attempt.deadline_s), now_s)
+        if self._killer.act is Act.LOOK:
+            self._planned_s = 0.0
+            self.look_later()
+        else:
+            self._strike()
+
+    def _strike(self) -> None:
+        attempt, loop = self._attempt, self._world.loop
+        if self._killer.act is Act.KILL_SHIM:
+            if not attempt.shim_dead:
+                loop.note(f"{self.process.name} kills the shim")
+                assert attempt.shim is not None
+                loop.kill(attempt.shim)
+            loop.after(0.002, lambda: self._struck(ShimStruck(True)), self.process)
+        elif self._killer.act is Act.KILL_TREE:
+            left_s = attempt.kill_tree("twin")
+            took_s = min(left_s, KILL_TIME_S)
+            loop.after(took_s + 0.001, lambda: self._struck(TreeStruck(took_s, attempt.emptiness(by_shim=False))), self.process)
+        else:
+            loop.kill(self.process)
+
+    def _struck(self, blow: ShimStruck | TreeStruck) -> None:
+        self._killer = second_killer.step(self._killer, blow, self.process.clock.boottime_s(self._world.loop.now_s))
+        self._strike()
+
+
+@dataclass
+class Post:
+    attempt: Attempt
+    ward: Ward
+    striking: bool = False
+    planned_s: float = 0.0
+
+
+class Guardian:
+    """What ``daemon.guardian`` is, in the process of a supervisor: every attempt of the host is its ward."""
+
+    def __init__(self, world: World, host: Host, process: Process, client: Callable[[], Any]) -> None:
+        self._world = world
+        self._host = host
+        self._process = process
+        self._client = client
+        self._posts: dict[str, Post] = {}
+        self._tick()
+
+    def _tick(self) -> None:
+        """Every p, for all but the plainly watched, who are looked at when their time comes or their shim dies."""
+        attempts = self._host.attempts
+        for key in [key for key, post in self._posts.items() if attempts.get(key) is not post.attempt]:
+            del self._posts[key]
+        for key, attempt in list(attempts.items()):
+            if key not in self._posts:
+                ward = Ward(key, self._host.name, self._host.boot_id, self._world.layout, self._now_s())
+                self._posts[key] = Post(attempt, ward)
+        for post in list(self._posts.values()):
+            if post.ward.stage is not WardStage.WATCHED or post.attempt.shim_dead:
+                self._attend(post)
+            else:
+                self.deadline_written(post.attempt)
+        self._world.loop.after(SECOND_KILLER_PERIOD_S, self._tick, self._process)
+
+    def _now_s(self) -> float:
+        return self._process.clock.boottime_s(self._world.loop.now_s)
+
+    def shim_died(self, attempt: Attempt) -> None:
+        post = self._posts.get(attempt.key)
+        if post is not None and post.attempt is attempt:
+            self._world.loop.after(0.005, lambda: self._attend(post), self._process)
+
+    def deadline_written(self, attempt: Attempt) -> None:
+        post, loop = self._posts.get(attempt.key), self._world.loop
+        if post is None or attempt.deadline_s is None or post.planned_s > loop.now_s or post.attempt is not attempt:
+            return
+        wait_s = max(0.0, attempt.deadline_s - SECOND_KILLER_PERIOD_S - self._now_s()) / self._process.clock.rate
+        wait_s += 0.05 * self._world.random.random()
+        post.planned_s = loop.now_s + wait_s
+        loop.after(wait_s, lambda: self._attend(post), self._process)
+
+    def _attend(self, post: Post) -> None:
+        stage = None
+        while stage is not post.ward.stage and not post.striking:
+            stage = post.ward.stage
+            self._feed(post, self._perceive(post))
+
+    def _perceive(self, post: Post) -> warding.Event:
+        attempt = post.attempt
+        if post.ward.stage is WardStage.UNBORN:
+            return warding.DirectoryRead(attempt.launch, attempt.record)
+        if post.ward.stage is WardStage.WATCHED:
+            return Looked(attempt.shim_dead, attempt.deadline_s)
+        return warding.Tick(self._client() is not None)
+
+    def _feed(self, post: Post, event: warding.Event) -> None:
+        before = post.ward.stage
+        post.ward, effects = warding.step(post.ward, event, self._now_s())
+        if post.ward.stage is not before:
+            self._world.loop.note(f"guardian of {self._host.name}: {post.ward.key} {post.ward.stage.value}")
+        for effect in effects:
+            self._carry_out(post, effect)
+
+    def _carry_out(self, post: Post, effect: warding.Effect) -> None:
+        match effect:
+            case warding.Strike(act):
+                self._strike(post, act)
+            case warding.ReadOwn():
+                path = self._world.layout.own(post.attempt.launch.assignment.name)
+                self._client().read_many_async((path,), partial(self._answered, post))
+            case warding.Commit(transaction):
+                self._client().commit_async(transaction, partial(self._answered, post))
+            case warding.Remove():
+                if post.attempt.nobody_lives:
+                    self._host.attempts.pop(post.attempt.key, None)
+
+    def _strike(self, post: Post, act: Act) -> None:
+        attempt, loop = post.attempt, self._world.loop
+        post.striking = True
+        if act is Act.KILL_SHIM:
+            if attempt.shim is not None and not attempt.shim.dead:
+                loop.note(f"guardian of {self._host.name} kills {attempt.shim.name}")
+                loop.kill(attempt.shim)
+            blow: ShimStruck | TreeStruck = ShimStruck(True)
+            took_s = 0.002
+        else:
+            took_s = min(attempt.kill_tree("guardian"), GUARDIAN_SLICE_S)
+            blow = TreeStruck(took_s, Emptiness.POPULATED)
+
+        def struck() -> None:
+            post.striking = False
+            told = blow if isinstance(blow, ShimStruck) else TreeStruck(took_s, attempt.emptiness(by_shim=False))
+            self._feed(post, told)
+
+        loop.after(took_s + 0.001, struck, self._process)
+
+    def _answered(self, post: Post, answer: Any) -> None:
+        if not post.ward.asking:
+            return
+        if isinstance(answer, Committed):
+            self._feed(post, warding.Buried())
+        elif isinstance(answer, Reads):
+            path = self._world.layout.own(post.attempt.launch.assignment.name)
+            self._feed(post, warding.OwnRead(seen(Ownership, answer.nodes[0], path), None, "t"))
+        else:
+            self._feed(post, warding.Unanswered())

@@ -1,0 +1,359 @@
+"""Supervisors: the daemon's own parts, put together as ``wiring.daemon`` does, on simulated time.
+
+Real are contender, leader, controller, crew, sweeper and agent, trust and start doubt, with their threads. Replaced are what
+touches files and processes: run directories, the starting of a shim, the sentinel's process, metrics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from supervisor.clients import zookeeper
+from supervisor.clients.zookeeper import Link, Session
+from supervisor.coord.contender import Contender, Duties, Registry, Sessions
+from supervisor.coord.election import Candidate
+from supervisor.coord.start_doubt import StartDoubt
+from supervisor.coord.term import Term
+from supervisor.coord.trust import Trust
+from supervisor.daemon.agent import Agent
+from supervisor.daemon.controller import Controller
+from supervisor.daemon.leader import Leader
+from supervisor.daemon.record import Pass
+from supervisor.daemon.starting import Refused
+from supervisor.daemon.supervisor import LOOP_LIMIT_S, wait_for
+from supervisor.daemon.sweeper import Sweeper
+from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
+from supervisor.model.launch import Launch
+from supervisor.model.records import Assignment, Cause, Cluster, Member
+from supervisor.plan.make import Policy
+from supervisor.registry import codec
+from supervisor.registry.blobs import Blobs
+from supervisor.registry.founding import check_known, found_or_check
+from supervisor.registry.sweep import BlobSweeper
+from supervisor.wiring.accepting import paths_of
+from tests.simulation.timed.attempts import Attempt
+from tests.simulation.timed.client import SimClient
+from tests.simulation.timed.killers import Guardian
+from tests.simulation.timed.loop import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.timed.hosts import Host
+    from tests.simulation.timed.world import World
+
+STOPPED_MAX_S = 60.0
+"""``daemon.watchdog``: a SIGSTOP that lasts longer ends the supervisor when it is continued."""
+
+
+class MemoryPath:
+    """A file on a simulated disk, as ``coord.trust`` uses one."""
+
+    def __init__(self, disk: dict[str, str], name: str) -> None:
+        self._disk = disk
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def with_name(self, name: str) -> MemoryPath:
+        return MemoryPath(self._disk, name)
+
+    def read_text(self) -> str:
+        if self.name not in self._disk:
+            raise FileNotFoundError(self.name)
+        return self._disk[self.name]
+
+    def open(self, _mode: str) -> MemoryPath:
+        self._disk[self.name] = ""
+        return self
+
+    def write(self, text: str) -> None:
+        self._disk[self.name] += text
+
+    def flush(self) -> None: ...
+
+    def fileno(self) -> int:
+        return 0
+
+    def replace(self, target: MemoryPath) -> None:
+        self._disk[target.name] = self._disk.pop(self.name)
+
+    def __enter__(self) -> MemoryPath:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class SimHosted:
+    """``daemon.starting.Hosted`` on a simulated host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def has(self, key: str) -> bool:
+        return key in self._host.attempts
+
+    def launches(self) -> dict[str, Launch]:
+        return {key: attempt.launch for key, attempt in self._host.attempts.items()}
+
+    def tidy(self, _under_way: frozenset[str]) -> None: ...
+
+
+class SimStarter:
+    """``daemon.starting.Starter``: spec from the store, room, run directory, shim."""
+
+    def __init__(self, world: World, host: Host, blobs: Blobs) -> None:
+        self._world = world
+        self._host = host
+        self._blobs = blobs
+
+    def start(self, given: Assignment, _ended_before: str | None = None) -> None:
+        world, host = self._world, self._host
+        key = f"{given.uid}.{given.attempt}"
+        if key in host.attempts:
+            return
+        others = [a for other, a in host.attempts.items() if other != key and not a.shim_dead]
+        if len(others) >= host.drivers:
+            raise Refused(Cause.NO_ROOM, f"{host.name} has all its {host.drivers} drivers")
+        begun_s, decided_s = host.clock.boottime_s(world.loop.now_s), world.loop.now_s
+        try:
+            spec = json.loads(self._blobs.read_spec(given.spec))
+        except (NotFound, Corrupt) as error:
+            raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
+        world.loop.sleep(0.01 + 0.2 * world.random.random())
+        if key in host.attempts:
+            return
+        job = world.job_of(given.name)
+        launch = Launch(
+            "sim", "sim:2181", world.layout.root, world.plan.session_s, host.name, host.name, given, job.lease_s, job.grace_s,
+            job.start_timeout_s, 600.0, bool(spec["unbounded"]), job.reports, ("driver",), {}, "/", "/log",
+            cgroup="/cgroup" if host.cgroups else None, begun_s=begun_s,
+        )
+        attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_s)
+        attempt.start_shim()
+
+    def refused(self, _why: Refused) -> None: ...
+
+
+class SimRecorder:
+    """In the place of metrics and log: what matters goes to the judge."""
+
+    def __init__(self, world: World, epoch: int) -> None:
+        self._world = world
+
+    def record(self, done: Pass) -> None:
+        self._world.judge.passes += 1
+        self._world.judge.last_pass = done
+        for why in done.broken:
+            self._world.judge.broke(f"check stopped the plan: {why}")
+        for note in done.plan.notes:
+            if "could not be judged" in note.why:
+                self._world.judge.defect(note.why)
+        for carried in done.carried:
+            self._world.judge.carried(carried)
+
+    def skipped(self, _epoch: int, _error: SupervisorError) -> None: ...
+
+    def deposed(self, _epoch: int, _error: SupervisorError) -> None: ...
+
+
+class SimLoop:
+    """``daemon.watchdog.Loop``."""
+
+    def __init__(self, owner: SimSupervisor, name: str) -> None:
+        self._owner = owner
+        self.name = name
+        self.beaten_s = owner.world.loop.now_s
+        owner.loops[self] = None
+
+    def beat(self) -> None:
+        self.beaten_s = self._owner.world.loop.now_s
+
+    def done(self) -> None:
+        self._owner.loops.pop(self, None)
+
+
+class SimSupervisor:
+    """One daemon process, from its start to its end."""
+
+    def __init__(self, world: World, host: Host) -> None:
+        self.world = world
+        self.host = host
+        self.process: Process = world.process(f"supervisor {host.name}", host)
+        self.loops: dict[SimLoop, None] = {}
+        self.charges: dict[str, tuple[Session, ...]] = {}
+        self.agent: Agent | None = None
+        self.contender: Contender[Any] | None = None
+        self.guardian: Guardian
+        self._in_order = False
+        self.process.on_death.append(self._died)
+        world.loop.after(0.2 + 0.3 * world.random.random(), lambda: world.loop.spawn(self._main, self.process, "main"), self.process)
+        before, world.loop.process = world.loop.process, self.process
+        self.guardian = Guardian(world, host, self.process, lambda: self.agent.client if self.agent is not None else None)
+        world.loop.process = before
+
+    # -- its life --------------------------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        world, host = self.world, self.host
+        self._blobs = Blobs(world.store)
+        cluster = self._found()
+        self._trust = Trust(cast(Any, MemoryPath(host.disk, "zxid")), cluster.id)
+        hosted = SimHosted(host)
+        member = Member(host.name, host.name, host.boot_id, "", 1 << 50, host.drivers, world.plan.starting, "0", "t")
+        doubt = StartDoubt(paths_of(world.layout), codec, self._trust, self._blobs)
+        self.agent = Agent(
+            member, world.layout, cast(Any, self._connect), cast(Any, SimStarter(world, host, self._blobs)), cast(Any, hosted),
+            self._tell_agent_session, cast(Any, doubt.of), lambda: doubt.own,
+        )
+        leader = Leader(cast(Any, self._controller), cast(Any, self._sweeper), self._failed)
+        self.contender = self._contender(leader)
+        try:
+            self.agent.check_alone(2 * world.plan.session_s + 5.0)
+        except SupervisorError as error:
+            world.loop.note(f"{self.process.name} gives up: {error}")
+            world.loop.kill(self.process)
+            return
+        world.loop.spawn(lambda: self._guarded("agent", self._agent), self.process, "agent")
+        self.contender.start()
+        world.loop.note(f"{self.process.name} is up")
+        self._watch()
+
+    def _agent(self) -> None:
+        assert self.agent is not None
+        self.agent.run(SimLoop(self, "agent").beat)
+
+    def _watch(self) -> None:
+        """The watchdog."""
+        now_s = self.world.loop.now_s
+        for loop in self.loops:
+            if now_s - loop.beaten_s > LOOP_LIMIT_S and not self._in_order:
+                self.world.judge.stuck += 1
+                self.world.loop.note(f"{self.process.name}: {loop.name} is stuck, the process ends")
+                self.world.loop.kill(self.process)
+                return
+        self.world.loop.after(5.0, self._watch, self.process)
+
+    def cont(self) -> None:
+        """SIGCONT. The watchdog sees the gap in its own rounds, and gives every loop the time that nobody had."""
+        process, loop = self.process, self.world.loop
+        if loop.now_s - process.stopped_at_s > STOPPED_MAX_S:
+            loop.kill(process)
+            return
+        for each in self.loops:
+            each.beaten_s = loop.now_s
+        loop.cont(process)
+
+    def stop(self) -> None:
+        """SIGTERM: leadership first, then the agent; shims go on."""
+        self._in_order = True
+
+        def in_order() -> None:
+            if self.contender is not None:
+                self.contender.stop(20.0)
+            if self.agent is not None:
+                self.agent.stop()
+            self.world.loop.sleep(1.0)
+            self.world.loop.kill(self.process)
+
+        self.world.loop.spawn(in_order, self.process, "stop")
+
+    def _died(self) -> None:
+        """Systemd starts it again; the sentinel closes its sessions."""
+        world = self.world
+        self.host.supervisor_ended(self)
+        charges = [session for sessions in self.charges.values() for session in sessions]
+        if not charges or self._in_order or not self.host.up:
+            return
+        sentinel = world.process(f"sentinel {self.host.name}", self.host)
+
+        def close(session: Session) -> None:
+            try:
+                zookeeper.close_session("sim", session.id, session.password, 10.0)
+            except SupervisorError:
+                pass
+
+        for session in charges:
+            world.loop.spawn(lambda session=session: close(session), sentinel, "sentinel")  # type: ignore[misc]
+        world.loop.after(30.0, lambda: world.loop.kill(sentinel))
+
+    def _failed(self, what: str, error: BaseException) -> None:
+        if isinstance(error, Exception):
+            self.world.judge.defect(f"loop {what}: {error!r}")
+
+    def _guarded(self, name: str, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except Exception as error:
+            self._failed(name, error)
+
+    # -- its parts -------------------------------------------------------------------------------------------------
+
+    def _connect(self, on_link: Callable[[Link], None]) -> SimClient:
+        timeout_s = self.world.plan.session_s
+        return SimClient(self.world.net, "sim", timeout_s, on_link=on_link, request_timeout_s=min(5.0, timeout_s / 2))
+
+    def _found(self) -> Cluster:
+        found: list[Cluster] = []
+
+        def attempt() -> None:
+            client = self._connect(lambda _link: None)
+            client.start()
+            try:
+                client.wait_connected(10.0)
+                try:
+                    found.append(found_or_check(client, self.world.layout, self._blobs, self.world.identity))
+                except (Unreachable, AccessDenied):
+                    known = check_known(client, self.world.layout, self.world.identity)
+                    if known is None:
+                        raise
+                    found.append(known)
+            finally:
+                client.close()
+
+        stopping = self.world.namespaces.threading.Event()
+        wait_for("the cluster", attempt, stopping)
+        return found[0]
+
+    def _contender(self, leader: Leader) -> Contender[Any]:
+        world = self.world
+
+        def close(session: Session) -> None:
+            zookeeper.close_session("sim", session.id, session.password, min(3.0, session.timeout_s))
+
+        def tell(sessions: tuple[Session, ...]) -> None:
+            self.charges["term"] = sessions
+
+        beats: list[SimLoop] = []
+
+        def beat() -> None:
+            if not beats:
+                beats.append(SimLoop(self, "contender"))
+            beats[0].beat()
+
+        return Contender(
+            Candidate(self.host.name, ""), Registry(paths_of(world.layout), codec, self._blobs, self._trust),
+            Sessions(cast(Any, self._connect), close, tell),
+            Duties(cast(Any, leader.begin), cast(Any, leader.step_down), lambda _term: leader.wake(), beat),
+        )
+
+    def _tell_agent_session(self, session: Session | None) -> None:
+        self.charges["agent"] = (session,) if session is not None else ()
+
+    def _controller(self, term: Term[Any]) -> Controller:
+        self.world.judge.led(self.host.name, term.epoch)
+        recorder = SimRecorder(self.world, term.epoch)
+        policy = Policy(claim_timeout_s=self.world.plan.claim_timeout_s)
+        loop = SimLoop(self, f"controller-{term.epoch}")
+        return Controller(term, self.world.layout, policy, cast(Any, recorder), cast(Any, loop))
+
+    def _sweeper(self, term: Term[Any], controller: Controller) -> Sweeper:
+        def paused() -> bool:
+            return controller.view is not None and controller.view.paused
+
+        store = self.world.store
+        return Sweeper(
+            term, self.world.layout, controller.crew, BlobSweeper(store, clock=self.world.boottime_s), Blobs(store), paused=paused,
+            first_after_s=self.world.plan.sweep_s, every_s=self.world.plan.sweep_s,
+        )
