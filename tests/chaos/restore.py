@@ -47,6 +47,7 @@ def restore_old_data(world: World, choice: random.Random) -> None:
                 on_attempts.kill_driver(world, choice)
             world.wait(1.0)
         put_back(world, saved)
+        world.restored_s.append(boottime_s())
         shutil.rmtree(saved)
         accept(world)
         wait_until(lambda: world.done.is_set() or world.fleet.attempts(), RESTORED_S, "a job to run again", period_s=0.5)

@@ -95,7 +95,7 @@ def judge(world: World, users: Sequence[User]) -> Verdict:
     violations += leftovers(world, users)
     notes = checker.read(world.fleet.witness_file)
     acknowledged = [ack for user in users for ack in user.acknowledged]
-    violations += checker.violations(notes, acknowledged, grace_s=GRACE_S)
+    violations += checker.violations(notes, acknowledged, grace_s=GRACE_S, restored_s=world.restored_s)
     harms = world.diary.harms
     violations += checker.disturbed(notes, harms, until_s)
     return Verdict(violations, notes, harms, acknowledged, settled_s, until_s)

@@ -144,22 +144,32 @@ def parse(line: bytes) -> Note:
 
 
 def spans(notes: Iterable[Note]) -> list[Span]:
-    """By the time of their first line."""
-    found: dict[tuple[str, str, int], Span] = {}
+    """By the time of their first line. A number that is used again (which is wrong in itself) is another span: a process
+    belongs to the newest driver of its number at the time of its first line."""
+    found: dict[tuple[str, str, int, int], Span] = {}
+    drivers: dict[tuple[str, int], int] = defaultdict(int)
+    belongs: dict[tuple[str, int, int], int] = {}
     for note in notes:
-        key = (note.job, note.uid, note.attempt)
+        number, process = (note.uid, note.attempt), (note.uid, note.attempt, note.pid)
+        if note.event == "start" and note.role == "driver":
+            drivers[number] += 1
+            belongs[process] = drivers[number]
+        turn = belongs.setdefault(process, max(1, drivers[number]))
+        key = (note.job, note.uid, note.attempt, turn)
         old = found.get(key)
         first_s = note.at_s if old is None else min(old.first_s, note.at_s)
         last_s = note.at_s if old is None else max(old.last_s, note.at_s)
-        found[key] = Span(*key, first_s, last_s, note.host or (old.host if old else ""))
+        found[key] = Span(note.job, note.uid, note.attempt, first_s, last_s, note.host or (old.host if old else ""))
     return sorted(found.values(), key=lambda span: span.first_s)
 
 
-def violations(notes: Sequence[Note], acknowledged: Sequence[Acknowledged], *, grace_s: float) -> list[str]:
-    """Everything that is wrong, one sentence each; empty: nothing."""
+def violations(
+    notes: Sequence[Note], acknowledged: Sequence[Acknowledged], *, grace_s: float, restored_s: Sequence[float] = (),
+) -> list[str]:
+    """Everything that is wrong, one sentence each; empty: nothing. ``restored_s``: when ZooKeeper got older data back."""
     return [
-        *overlaps(notes), *revived(notes, acknowledged), *outlived(notes, acknowledged, grace_s), *misnumbered(notes),
-        *batch_faults(notes),
+        *overlaps(notes), *revived(notes, acknowledged), *outlived(notes, acknowledged, grace_s),
+        *misnumbered(notes, restored_s), *batch_faults(notes),
     ]
 
 
@@ -244,15 +254,17 @@ def unwanted(notes: Iterable[Note], wanted: Iterable[Wanted], since_s: float) ->
     ]
 
 
-def misnumbered(notes: Iterable[Note]) -> list[str]:
-    """Attempts of a uid are numbered upwards, and no number is used for two drivers."""
+def misnumbered(notes: Iterable[Note], restored_s: Sequence[float] = ()) -> list[str]:
+    """Attempts of a uid are numbered upwards, and no number is used for two drivers; but an older registry that was restored
+    in between does not know the numbers that were used since."""
     wrong = []
     last: dict[str, Note] = {}
     for note in notes:
         if note.event != "start" or note.role != "driver":
             continue
         old = last.get(note.uid)
-        if old is not None and note.attempt <= old.attempt:
+        lost = old is not None and any(old.at_s < at_s < note.at_s for at_s in restored_s)
+        if old is not None and note.attempt <= old.attempt and not lost:
             wrong.append(f"{note.job} {note.uid}: attempt {note.attempt} (pid {note.pid}) after {old.attempt} (pid {old.pid})")
         last[note.uid] = note
     return wrong

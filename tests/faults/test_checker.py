@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,16 @@ def test_a_driver_that_is_left_behind_is_found() -> None:
 def test_a_number_used_twice_or_backwards_is_found() -> None:
     assert judge(attempt(1, 10.0, 11.0), attempt(1, 12.0, 13.0))
     assert judge(attempt(2, 10.0, 11.0), attempt(1, 12.0, 13.0))
+
+
+def test_a_restored_registry_may_use_a_number_again_but_not_at_the_same_time() -> None:
+    first, again, beside = attempt(2, 10.0, 11.0), attempt(2, 12.0, 13.0), attempt(2, 10.5, 13.0)
+    for note_list in (again, beside):
+        note_list[:] = [replace(note, pid=note.pid + 50) for note in note_list]
+    assert checker.violations([*first, *again], (), grace_s=5.0, restored_s=[11.5]) == []
+    assert checker.violations([*first, *again], (), grace_s=5.0, restored_s=[9.5])
+    together = sorted([*first, *beside], key=lambda note: note.at_s)
+    assert "I1" in checker.violations(together, (), grace_s=5.0, restored_s=[10.4])[0]
 
 
 @pytest.mark.parametrize("second", [range(3, 6), range(6, 8), range(0, 2)], ids=["repeat", "hole", "from the start"])
