@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from supervisor.act.carry_out import Came, Carried
 from supervisor.model.lease_terms import CLOCK_RATE_ERROR, KILL_TIME_S
-from supervisor.model.records import Cleanliness, Desired, JobRef, Ownership, OwnState, Result
+from supervisor.model.records import CheckpointClaim, Cleanliness, Desired, JobRef, Ownership, OwnState, Result
 from supervisor.model.transaction import Check, Node, SetData, Transaction
 from tests.simulation.timed.loop import Process
 from tests.simulation.timed.network import Conn
@@ -30,6 +30,9 @@ BY_LEADER = frozenset((
 SLACK_S = 0.6
 LOOKED_AT = 6
 """Records that a contender looks at: /leader first. (An agent looks at fewer, and remembers nothing.)"""
+FOLLOWER_CUT_S = 8.0
+"""For how long a server that is cut off from its peers may cost a client its renewals, until that is with another one."""
+
 RESTARTS_MAX, WITHIN_S = 12, 10.0
 
 
@@ -45,7 +48,7 @@ class Bell(NamedTuple):
 
 @dataclass
 class Life:
-    """A driver. ``heard_s``: true time of the latest claim or renewal of its attempt that was applied."""
+    """A driver, from exec to its empty tree, in true time."""
 
     name: str
     uid: str
@@ -59,7 +62,7 @@ class Life:
 
 
 class Judge:
-    """``kept``: by uid, true time when its cancel was acknowledged."""
+    """``cancelled``: by uid, true time when that was acknowledged. ``submitted``: uid → name, likewise."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -144,7 +147,8 @@ class Judge:
         since_s = now_s - 3 * life.lease_s - self.world.job_of(life.name).grace_s - 5.0
         if self.touched.get(life.name, -1e9) > since_s or self.restores:
             return
-        for victim in (life.host, driver.attempt.key, "all"):
+        brief = ("follower cut",) if life.lease_s * 5 / 6 - 3.0 < FOLLOWER_CUT_S else ()
+        for victim in (life.host, driver.attempt.key, "all", *brief):
             for from_s, to_s in self.trouble.get(victim, ()):
                 if from_s <= now_s and to_s >= since_s:
                     return
@@ -242,8 +246,6 @@ class Judge:
         if carried.came is Came.FAILED:
             self.defect(f"{type(carried.action).__name__} {carried.action.name}: {carried.why}")
 
-    def led(self, _host: str, _epoch: int) -> None: ...
-
     # -- rest ------------------------------------------------------------------------------------------------------
 
     def at_rest(self) -> list[str]:
@@ -277,6 +279,9 @@ class Judge:
             parts = path.removeprefix(layout.root + "/").split("/")
             if parts[0] == "assigned" and len(parts) == 3 or parts[0] == "lease" and len(parts) == 2 and parts[1] not in refs or parts[0] == "live" and len(parts) == 2 and not any(f"{one.uid}.{one.number}" == parts[1] for one in self._alive.values()):
                 left.append(f"I7: {path} is left over")
+        for digest, claim in self._records(CheckpointClaim, layout.checkpoints).items():
+            if claim.name not in refs or refs[claim.name].uid != claim.uid:
+                left.append(f"I7: the claim {digest} of {claim.uid} is left over")
         left += [f"I7: /own/{name} is {own.state.value} without a reference" for name, own in owns.items()
                  if name not in refs and own.state not in (OwnState.VACANT, OwnState.EXITED)]
         for host in world.hosts if not self.restores else ():      # whose ownership can't be believed waits ten minutes
@@ -290,7 +295,7 @@ class Judge:
         return {name: decode(cls, tree.nodes[f"{parent}/{name}"].data, name) for name in names}
 
     def summary(self) -> Counter[str]:
-        return Counter({"passes": self.passes, "terms": self.terms, "drivers": len(self.lives), **self.writes})
+        return Counter({"passes": self.passes, "stuck": self.stuck, "terms": self.terms, "drivers": len(self.lives), **self.writes})
 
 
 __all__ = ["Judge", "Life"]

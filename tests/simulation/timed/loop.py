@@ -50,7 +50,7 @@ class Process:
     dead: bool = False
     stopped: bool = False
     stopped_at_s: float = 0.0
-    deferred: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
+    deferred: list[Callable[[], object]] = field(default_factory=list)
     fibers: list[Fiber] = field(default_factory=list)
     on_death: list[Callable[[], object]] = field(default_factory=list)
 
@@ -150,7 +150,7 @@ class Loop:
         elif process.dead:
             return
         elif process.stopped:
-            process.deferred.append((0, what))
+            process.deferred.append(what)
             return
         else:
             self.process = process
@@ -172,7 +172,7 @@ class Loop:
         kept, process.deferred = process.deferred, []
         if self.random.random() < 0.5:
             self.random.shuffle(kept)
-        for number, (_, what) in enumerate(kept):
+        for number, what in enumerate(kept):
             self.after(number * 1e-5, what, process)
 
     def kill(self, process: Process) -> None:

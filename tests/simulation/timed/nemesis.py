@@ -280,7 +280,7 @@ class Nemesis:
         if server.cut or not server.up:
             return None
         ensemble.cut_off(server)
-        self._harmed("all", trouble.for_s)      # whoever is connected to it loses some seconds, one after the other
+        self._harmed("follower cut", trouble.for_s)
         return lambda: ensemble.mend(server)
 
     def _quorum(self, trouble: Trouble) -> Callable[[], None] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,7 +82,7 @@ class Thread:
         self, loop: Loop, target: Callable[..., object], args: tuple[Any, ...] = (), name: str = "", daemon: bool = False,
     ) -> None:
         self._loop = loop
-        self._target = lambda: target(*args)
+        self._target = partial(target, *args)
         self._process = loop.process
         self._over = Event(loop)
         self.name = name

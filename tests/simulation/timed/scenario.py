@@ -124,7 +124,8 @@ class Plan:
             f"{len(self.jobs)} jobs, {self.until_s:.0f} s of faults, {'cgroups' if self.cgroups else 'no cgroups'}",
         ]
         lines += [f"  job {job.name}: lease {job.lease_s:g} s, grace {job.grace_s:g} s, {job.behaviour}" for job in self.jobs[:8]]
-        lines += [f"  {one}" for one in sorted((*self.steps, *self.troubles), key=lambda one: one.at_s)]
+        happens: list[Step | Trouble] = [*self.steps, *self.troubles]
+        lines += [f"  {one}" for one in sorted(happens, key=lambda one: one.at_s)]
         return "\n".join(lines)
 
 

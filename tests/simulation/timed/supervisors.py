@@ -139,7 +139,7 @@ class SimStarter:
 class SimRecorder:
     """In the place of metrics and log: what matters goes to the judge."""
 
-    def __init__(self, world: World, epoch: int) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
 
     def record(self, done: Pass) -> None:
@@ -342,8 +342,7 @@ class SimSupervisor:
         self.charges["agent"] = (session,) if session is not None else ()
 
     def _controller(self, term: Term[Any]) -> Controller:
-        self.world.judge.led(self.host.name, term.epoch)
-        recorder = SimRecorder(self.world, term.epoch)
+        recorder = SimRecorder(self.world)
         policy = Policy(claim_timeout_s=self.world.plan.claim_timeout_s)
         loop = SimLoop(self, f"controller-{term.epoch}")
         return Controller(term, self.world.layout, policy, cast(Any, recorder), cast(Any, loop))
