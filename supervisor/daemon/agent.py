@@ -58,7 +58,6 @@ class Agent:
         self._tell = tell
         self._doubt = doubt
         self._distrust = distrust
-        self._told = b""
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(max(STARTERS, me.drivers), thread_name_prefix="start")
         self._under_way: set[str] = set()
@@ -164,7 +163,6 @@ class Agent:
         if node is None or node.stat.ephemeral_owner != session.id:
             raise Conflict(f"supervisor id {self._me.id} is still held by another session: waiting for it to end")
         self._registered = session.id
-        self._told = node.data      # of an earlier round, maybe, whose reply was lost
         self._tell(session)
         log.info("registered", supervisor=self._me.id, session=f"{session.id:x}", session_timeout_s=session.timeout_s)
 
@@ -172,17 +170,17 @@ class Agent:
         return replace(self._me, distrust=clip(distrust, DISTRUST_MAX_BYTES) if distrust else None)
 
     def _tell_distrust(self, client: ZooClient) -> None:
-        """When it has changed. Our node goes with our session, so it can only be ours, or gone."""
+        """When it is not what our node says. That is read each time: a reply may have been lost, and a ZooKeeper that was
+        restored under a living session shows what this session wrote before, or nothing of it."""
         path, data = self._layout.supervisor(self._me.id), encode(self._described(self._distrust()))
-        if data == self._told:
-            return
-        self._told = b""      # until the outcome is known: what was told before may be there, or this
-        try:
-            client.commit(Transaction("register", new_op_id(), (SetData(path, data, ANY_VERSION),)))
-        except (GuardFailed, OutcomeUnknown) as error:
-            log.warning("distrust_not_told", why=str(error))      # again in the next round
-        else:
-            self._told = data
+        node = client.read(path)
+        if node is None:
+            self._registered = None      # anew in the next round
+        elif node.data != data:
+            try:
+                client.commit(Transaction("register", new_op_id(), (SetData(path, data, ANY_VERSION),)))
+            except (GuardFailed, OutcomeUnknown) as error:
+                log.warning("distrust_not_told", why=str(error))      # again in the next round
 
     def _create(self, client: ZooClient, create: Create) -> None:
         try:

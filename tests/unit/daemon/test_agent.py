@@ -191,6 +191,33 @@ def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_telling_i
     assert told_distrust(bench) is None
 
 
+def test_a_distrust_that_a_restored_zookeeper_brings_back_leaves_the_record(tmp_path: Path) -> None:
+    """The session is in the snapshot, and lives on; its node says what it said then."""
+    bench = Bench()
+    agent = agent_of(bench, Started(), tmp_path, None)
+    why: list[str | None] = ["restored"]
+    agent._distrust = lambda: why[0]
+    agent._round()
+    saved = bench.zoo.snapshot()
+    why[0] = None
+    agent._round()
+    bench.zoo.restore(saved)
+    agent._round()
+    assert told_distrust(bench) is None
+
+
+def test_a_registration_that_a_restored_zookeeper_has_lost_is_made_anew(tmp_path: Path) -> None:
+    bench = Bench()
+    agent = agent_of(bench, Started(), tmp_path, None)
+    agent._open()
+    saved = bench.zoo.snapshot()
+    agent._round()
+    bench.zoo.restore(saved)
+    agent._turn()
+    agent._turn()
+    assert bench.has(bench.layout.supervisor("host-a"))
+
+
 def test_nothing_is_started_from_a_registry_that_is_not_trusted(tmp_path: Path) -> None:
     bench, started = Bench(), Started()
     assigned(bench, bench.layout)
