@@ -15,6 +15,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from supervisor.coord.leadership import Stand, State
 from supervisor.model.transaction import Create, Delete, SetData, Transaction
 from supervisor.shim.state import ShimState, Stage
 from tests.explore.judge import OBEYED_TICKS
@@ -77,11 +78,15 @@ def _op_key(op: Any, tree: Snapshot) -> tuple[Any, ...]:
 
 def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
     now, standing = world.now_s, one.standing
+    state = standing.state
+    leads = state in (State.LEADING, State.SUSPENDED)
+    stood = leads or state in (State.CONTENDING, State.SETTLING)
     return (
-        one.alive, one.paused, one.paused_ticks, one.connected, one.sid, one.agent_sid, one.sessions, one.todo,
-        _age(one.answered_s, now), one.tick_due, sight_key(one), one.term,
-        standing.state, standing.session, standing.epoch, standing.fence, standing.highest, standing.owner,
-        _due(standing.look_at_s, now), standing.rejections, standing.stopping,
+        one.alive, one.paused, one.paused_ticks, one.connected, one.sid, one.agent_sid, one.sessions, one.registrations, one.todo,
+        _age(one.answered_s, now) if leads or state is State.SETTLING else None, one.tick_due, sight_key(one), one.term,
+        state, standing.session, (standing.epoch, standing.fence) if stood else None, standing.highest, standing.owner,
+        _due(standing.look_at_s, now) if state in (State.FOLLOWING, State.SETTLING) else None,
+        standing.rejections, standing.stopping,
         sights_key(one.sights, world, one), tuple([sent_key(sent, world) for sent in one.queue]),
         None if one.reading is None else (_tree_now(one.reading[0], world), _age(one.reading[1], now)),
         None if one.lag is None else _tree_now(one.lag, world),
@@ -90,7 +95,8 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
 
 def sight_key(one: Supervisor) -> Any:
     """What it read before it stands."""
-    return (one.sight.owner, one.sight.epoch.epoch, one.sight.version) if one.todo and one.sight is not None else None
+    stands = bool(one.todo) and isinstance(one.todo[0], Stand)
+    return (one.sight.owner, one.sight.epoch.epoch, one.sight.version) if stands else None
 
 
 def sent_key(sent: Sent, world: World) -> tuple[Any, ...]:

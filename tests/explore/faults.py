@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from supervisor.coord import leadership as lead
 from supervisor.model.records import Assignment
 from supervisor.model.seen import Found
-from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
+from supervisor.model.transaction import ANY_VERSION, Delete, SetData, Transaction
 from supervisor.registry.reading import seen
 from supervisor.shim import state as said
 from tests.explore import users
@@ -273,6 +273,25 @@ def remove_leader(world: World) -> Iterator[Move]:
         yield Move("/leader is removed by hand", world._replace(tree=tree))
 
 
+def spoil(world: World, path: str) -> World:
+    tree = world.tree.copy()
+    tree.apply(Transaction("by hand", "", (SetData(path, b"{", ANY_VERSION),)), 0)
+    return world._replace(tree=tree)
+
+
+def spoil_lease(world: World) -> Iterator[Move]:
+    """A lease becomes unreadable. No reason to disturb a driver: the next renewal overwrites it."""
+    for name in world.tree.children(LAYOUT.leases) or ():
+        yield Move(f"/lease/{name} is spoilt", spoil(world, LAYOUT.lease(name)))
+
+
+def spoil_own(world: World) -> Iterator[Move]:
+    """An ownership becomes unreadable: its job is quarantined, and no other."""
+    for name in world.tree.children(LAYOUT.owns) or ():
+        shims = tuple(shim._replace(disturbed=True) if shim.name == name else shim for shim in world.shims)
+        yield Move(f"/own/{name} is spoilt", spoil(world._replace(shims=shims), LAYOUT.own(name)))
+
+
 # -- hosts -------------------------------------------------------------------------------------------------------------
 
 
@@ -293,7 +312,7 @@ KINDS: dict[str, Kind] = {
     "lose reply": lose_reply, "lose request": lose_request, "lose election": lose_election, "expire shim": expire_shim,
     "fail driver": fail_driver, "pause supervisor": pause_supervisor, "kill supervisor": kill_supervisor,
     "cut supervisor": cut_supervisor, "lose action": lose_action, "lag": lag, "remove leader": remove_leader,
-    "lose host": lose_host, "end driver": end_driver, "second shim": second_shim,
+    "spoil lease": spoil_lease, "spoil own": spoil_own, "lose host": lose_host, "end driver": end_driver, "second shim": second_shim,
 }
 
 

@@ -7,7 +7,7 @@ to rest are remembered: later ones that pass through them are at rest too.
 
 from __future__ import annotations
 
-from supervisor.model.records import Cleanliness, Desired, JobRef, Ownership, OwnState, Result
+from supervisor.model.records import CheckpointClaim, Cleanliness, Desired, JobRef, Ownership, OwnState, Result
 from supervisor.model.seen import Found
 from supervisor.registry.reading import seen
 from tests.explore.canon import key_of
@@ -63,18 +63,18 @@ def quieted(world: World) -> World:
 
 def next_move(world: World) -> tuple[str, World]:
     """The first of: a recovery, an urgent move, whatever else can be done, time."""
-    from tests.explore import clock, faults, search
+    from tests.explore import clock, faults, search, supervisors
 
     for move in faults.recoveries(world):
-        return move.label, move.world
+        return move.label, supervisors.notice(move.world)
     other = None
     for move in search.ordinary(world):
         if move.urgent:
-            return move.label, move.world
+            return move.label, supervisors.notice(move.world)
         other = other or move
     if other is not None:
-        return other.label, other.world
-    return "time goes on", clock.advance(world)
+        return other.label, supervisors.notice(other.world)
+    return "time goes on", supervisors.notice(clock.advance(world))
 
 
 def not_at_rest(world: World) -> str | None:
@@ -82,6 +82,9 @@ def not_at_rest(world: World) -> str | None:
     tree = world.tree
     for name in tree.children(LAYOUT.owns) or ():
         ref = seen(JobRef, tree.read(LAYOUT.job(name)), LAYOUT.job(name))
+        own = seen(Ownership, tree.read(LAYOUT.own(name)), LAYOUT.own(name))
+        if not isinstance(own, Found):      # quarantined, until an operator cancels it
+            continue
         alive = [shim for shim in world.shims if shim.name == name and shim.tree in ("alive", "dying")]
         hosts = len(world.hosts_down) < len(world.supervisors)
         job = ref.record if isinstance(ref, Found) else None
@@ -90,9 +93,6 @@ def not_at_rest(world: World) -> str | None:
             return f"{len(alive)} drivers of {name} are alive, wanted {'running' if wanted else 'stopped'}"
         if job is not None and any(shim.uid != job.uid for shim in alive):
             return f"the driver of another uid of {name} is alive"
-        own = seen(Ownership, tree.read(LAYOUT.own(name)), LAYOUT.own(name))
-        if not isinstance(own, Found):
-            return f"/own/{name} can't be read"
         state, record = own.record.state, own.record
         if wanted and job is not None and (state is not OwnState.CLAIMED or record.revision != job.revision
                                            or record.restart_nonce != job.restart_nonce):
@@ -104,22 +104,25 @@ def not_at_rest(world: World) -> str | None:
     return leftovers(world)
 
 
+def is_readable(world: World, name: str) -> bool:
+    """Of a name with an unreadable ownership nothing is cleaned either."""
+    return isinstance(seen(Ownership, world.tree.read(LAYOUT.own(name)), LAYOUT.own(name)), Found)
+
+
 def leftovers(world: World) -> str | None:
     tree = world.tree
     if len(world.hosts_down) == len(world.supervisors):
         return None
     for uid in tree.children(LAYOUT.results) or ():
         result = seen(Result, tree.read(LAYOUT.result(uid)), LAYOUT.result(uid))
-        if isinstance(result, Found) and result.record.state is Cleanliness.DIRTY:
+        if isinstance(result, Found) and result.record.state is Cleanliness.DIRTY and is_readable(world, result.record.name):
             return f"the result of {uid} stays dirty"
     for one in world.supervisors:
         if tree.children(LAYOUT.assigned_to(one.id)):
             return f"an assignment to {one.id} is left"
     for place in tree.children(LAYOUT.checkpoints) or ():
-        from supervisor.model.records import CheckpointClaim
-
         claim = seen(CheckpointClaim, tree.read(f"{LAYOUT.checkpoints}/{place}"), place)
-        if isinstance(claim, Found):
+        if isinstance(claim, Found) and is_readable(world, claim.record.name):
             job = seen(JobRef, tree.read(LAYOUT.job(claim.record.name)), "")
             if not isinstance(job, Found) or job.record.uid != claim.record.uid:
                 return f"the claim of {claim.record.uid} on its checkpoint is left"

@@ -86,7 +86,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("host lost", "The leader's host loses power.", kinds=("lose host",)),
     Scenario("host lost at the start", "A host loses power at any moment of a start.", kinds=("lose host",), settled=False),
 
-    # -- two jobs
+    # -- spoilt records (I9, I10), two jobs
+    Scenario("records spoilt", "A lease or an ownership becomes unreadable: the other job does not notice.",
+             running=("a", "b"), kinds=("spoil lease", "spoil own")),
+    Scenario("cancel of a spoilt job", "An ownership becomes unreadable, and the job is cancelled and submitted anew.",
+             ((CANCEL, SUBMIT),), kinds=("spoil own", "spoil lease")),
     Scenario("two jobs", "One is cancelled, the other one's shim is stopped.", ((CANCEL,),), running=("a", "b"), kinds=("fail driver",)),
     *MORE,
 )

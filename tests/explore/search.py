@@ -23,10 +23,11 @@ def successors(world: World, kinds: tuple[str, ...]) -> Iterator[Move]:
     urgent = False
     for move in ordinary(world):
         urgent |= move.urgent
-        yield move
-    yield from faults.moves(world, kinds)
+        yield move._replace(world=supervisors.notice(move.world))
+    for move in faults.moves(world, kinds):
+        yield move._replace(world=supervisors.notice(move.world))
     if not urgent:
-        yield Move("time goes on", clock.advance(world))
+        yield Move("time goes on", supervisors.notice(clock.advance(world)))
 
 
 def ordinary(world: World) -> Iterator[Move]:

@@ -63,7 +63,24 @@ def moves(world: World, index: int) -> Iterator[Move]:
 
 
 LOCAL = (lead.Connect, lead.BeginTerm, lead.PauseTerm, lead.ResumeTerm)
-"""Effects of the leadership machine that nobody else can notice: done together with the one before."""
+
+
+def is_local(world: World, index: int) -> bool:
+    """Is the next thing that the contender does something that nobody can notice? It is done with the one before.
+
+    A probe that finds all as it was is such: it moves nothing but the leader's own deadline.
+    """
+    me = world.supervisors[index]
+    if not me.todo:
+        return False
+    match me.todo[0]:
+        case lead.EndTerm():
+            return not me.queue
+        case lead.Disconnect():
+            return not world.has_session(me.sid)
+        case lead.Probe():
+            return is_quiet(world, me._replace(todo=()))
+    return isinstance(me.todo[0], LOCAL)
 
 
 # -- the contender -----------------------------------------------------------------------------------------------------
@@ -80,20 +97,29 @@ def contend(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     if me.todo:
         done = perform(world, index, me)
         if done is not None:
-            label, after = done
-            while after.supervisors[index].todo and isinstance(after.supervisors[index].todo[0], LOCAL):
-                done = perform(after, index, after.supervisors[index])
-                assert done is not None
-                label, after = f"{label}, {done[0]}", done[1]
-            yield Move(f"{me.id} {label}", after)
+            yield Move(f"{me.id} {done[0]}", and_so_on(done[1], index))
         return
     if me.sid and not world.has_session(me.sid) and me.connected and me.standing.session == me.sid:
-        yield Move(f"{me.id} hears that its session is gone", tell(world, index, lead.Lost()))
+        after = tell(world.with_supervisor(index, me._replace(tick_due=False)), index, lead.Lost())
+        yield Move(f"{me.id} hears that its session is gone", and_so_on(after, index))
+        if me.tick_due:
+            after = tell(world.with_supervisor(index, me._replace(tick_due=False)), index, lead.Tick(world.now_s, me.answered_s))
+            yield Move(f"{me.id}'s contender looks at the clock", and_so_on(after, index))
+        return
     if me.tick_due:
         after = world.with_supervisor(index, me._replace(tick_due=False))
         yield Move(f"{me.id}'s contender looks at the clock", tell(after, index, lead.Tick(world.now_s, me.answered_s)))
     if me.standing.state is State.FOLLOWING and me.connected and leader_owner(world) != (me.standing.owner or 0):
         yield Move(f"{me.id} hears that /leader has changed", tell(world, index, lead.LeaderChanged()))
+
+
+def and_so_on(world: World, index: int) -> World:
+    """With what the contender does next and nobody can notice."""
+    while is_local(world, index):
+        done = perform(world, index, world.supervisors[index])
+        assert done is not None
+        world = done[1]
+    return world
 
 
 def leader_owner(world: World) -> int:
@@ -262,27 +288,46 @@ class Split(Still):
 
 
 def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
-    tree = world.tree if me.lag is None else me.lag
+    tree, epoch = world.tree if me.lag is None else me.lag, me.term[0] if me.term else 0
     if me.reading is not None:
         first, first_s = me.reading
         outcome = take_pass(me, Split(first, first_s, tree, world.now_s), world.now_s)
         after = after_pass(world, index, me._replace(reading=None), outcome)
-        yield Move(f"{me.id} (epoch {me.term[0] if me.term else 0}) reads the leases and plans{decided(outcome)}", after)
+        yield Move(f"{me.id} (epoch {epoch}) reads the leases and plans{decided(outcome)}", after)
         return
-    assert me.term is not None
-    key = (me.term, me.sights, world.tick)
-    outcome = tree.memo.get(key)
-    if outcome is None:
-        outcome = tree.memo[key] = take_pass(me, Still(tree, world.now_s), world.now_s)
+    outcome = passed(world, me, tree)
     sights, sents, broken = outcome
     if not sents and not broken and sights == me.sights:
         return
     if world.split:
         reading = me._replace(reading=(tree, world.now_s))
-        yield Move(f"{me.id} (epoch {me.term[0]}) reads the names", world.with_supervisor(index, reading))
+        yield Move(f"{me.id} (epoch {epoch}) reads the names", world.with_supervisor(index, reading))
         return
-    after = after_pass(world, index, me, outcome)
-    yield Move(f"{me.id} (epoch {me.term[0]}) reads and plans{decided(outcome)}", after)
+    yield Move(f"{me.id} (epoch {epoch}) reads and plans{decided(outcome)}", after_pass(world, index, me, outcome))
+
+
+def passed(world: World, me: Supervisor, tree: Snapshot) -> Outcome:
+    """What a pass would come to now, worked out once for each state of the registry."""
+    key = (me.term, me.sights, world.tick)
+    outcome = tree.memo.get(key)
+    if outcome is None:
+        outcome = tree.memo[key] = take_pass(me, Still(tree, world.now_s), world.now_s)
+    return outcome  # type: ignore[no-any-return]
+
+
+def notice(world: World) -> World:
+    """Leaders that have nothing to do have looked: their first sights are as early as they can be.
+
+    A pass without actions changes only the first sights, and those of one tick are of one time, whenever within it they
+    are taken. Earlier sights end waits earlier, so the worst that a leader may do is kept; and a pass fewer is interleaved.
+    """
+    for index, me in enumerate(world.supervisors):
+        looks = me.alive and not me.paused and me.connected and me.term is not None and not me.queue
+        if looks and me.reading is None and me.lag is None and not world.split:
+            sights, sents, broken = passed(world, me, world.tree)
+            if not sents and not broken and sights != me.sights:
+                world = world.with_supervisor(index, me._replace(sights=sights))
+    return world
 
 
 Outcome = tuple[Sights, tuple[Sent, ...], tuple[str, ...]]
@@ -330,6 +375,8 @@ def carry_out(world: World, index: int, number: int) -> tuple[str, World]:
         sent = sent._replace(tx=sent.alone)      # as ``act.carry_out`` does
         after, came = apply(before, sent.tx, sent.sid)
     after = judge.leader_commit(before, after, sent, came)
+    if isinstance(came, tuple) and me.lag is not None:      # a follower answers a write when it has it itself
+        after = after.with_supervisor(index, after.supervisors[index]._replace(lag=None))
     if isinstance(came, GuardFailed) and came.path == LAYOUT.epoch and me.alive and not me.paused:
         after = tell(after, index, lead.Deposed("a write failed on the epoch"))
     return f"{sent.tx.what} {sent.name}: {described(came)}", after
@@ -356,15 +403,15 @@ def host(world: World, index: int, me: Supervisor) -> Iterator[Move]:
 
 def register(world: World, index: int) -> World:
     me = world.supervisors[index]
-    number = me.sessions + 1
-    sid = sid_of(f"{me.id} #{number}")
+    number = me.registrations + 1
+    sid = sid_of(f"agent of {me.id} #{number}")
     world = open_session(world, sid)
     path = LAYOUT.supervisor(me.id)
     tree = world.tree.copy()
     if path in tree.nodes:
         tree.apply(Transaction("gone", "", (Delete(path, ANY_VERSION),)), 0)
     tree.apply(Transaction("register", "", (Create(path, encode(member(me.id)), ephemeral=True),)), sid)
-    return world._replace(tree=tree).with_supervisor(index, me._replace(agent_sid=sid, sessions=number))
+    return world._replace(tree=tree).with_supervisor(index, me._replace(agent_sid=sid, registrations=number))
 
 
 def guardian(world: World, index: int, me: Supervisor) -> Iterator[Move]:

@@ -113,6 +113,7 @@ class Supervisor(NamedTuple):
     sid: int = 0
     agent_sid: int = 0
     sessions: int = 0
+    registrations: int = 0
     answered_s: float = 0.0
     tick_due: bool = False
     sight: Any = None
