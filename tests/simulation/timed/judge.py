@@ -28,6 +28,9 @@ BY_LEADER = frozenset((
     "assign", "unassign", "drain", "revoke", "bury", "conclude", "clean_up", "suspend_exhausted",
 ))
 SLACK_S = 0.6
+KEPT_AFTER_S = 7.0
+"""``coord.contender`` writes what it has seen to disk every five seconds; a supervisor that ends before has forgotten it."""
+
 LOOKED_AT = 6
 """Records that a contender looks at: /leader first. (An agent looks at fewer, and remembers nothing.)"""
 FOLLOWER_CUT_S = 8.0
@@ -40,10 +43,19 @@ Record = TypeVar("Record")
 
 
 class Bell(NamedTuple):
-    """The doorbell as a contender saw it last: its version and its mzxid."""
+    """The doorbell as a contender saw it last: its version and its mzxid, since when, and in which process."""
 
     rings: int
     rung: int
+    since_s: float
+    process: Process
+
+    def is_like(self, other: Bell) -> bool:
+        return (self.rings, self.rung) == (other.rings, other.rung)
+
+    def may_follow(self, other: Bell) -> bool:
+        """By its numbers it may be a later state of the same registry."""
+        return self.is_like(other) or (self.rings > other.rings and self.rung > other.rung)
 
 
 @dataclass
@@ -180,11 +192,14 @@ class Judge:
             host = self.world.net.hosts[process]
             if node is None:
                 return
-            now = Bell(node.stat.version, node.stat.mzxid)
+            now = Bell(node.stat.version, node.stat.mzxid, self.world.loop.now_s, process)
             before = self.knew.pop(host, None)
-            if before is not None and now != before and not (now.rings > before.rings and now.rung > before.rung):
+            kept = before is not None and (before.process is process or before.since_s < (self.restored_s or 0.0) - KEPT_AFTER_S)
+            if before is not None and kept and not now.may_follow(before):
                 self.knows.add(host)
-            self._bell[host] = now
+            last = self._bell.get(host)
+            if last is None or last.process is not process or not last.is_like(now):
+                self._bell[host] = now
 
     def restored(self, to_s: float, rings: int, lost: bool) -> None:
         """ZooKeeper comes up with the state of ``to_s``. What was acknowledged since is forgotten, as it must be.

@@ -69,14 +69,17 @@ def run_one(plan: Plan, story: list[str] | None = None) -> World:
 
 def run_many(
     seeds: Iterable[int], seconds: float | None, say: Callable[[str], None] = lambda _text: None, also: Fault | None = None,
+    small: bool = False,
 ) -> Figures:
-    """``seconds``: begin no new seed after so long. ``also``: as for ``plan_of``. A collection in the middle of a run would only cost time."""
+    """``seconds``: begin no new seed after so long. ``also``: as for ``plan_of``. ``small``: skip the others. A collection in the middle of a run would only cost time."""
     figures = Figures()
     told_s = figures.began_s
     for seed in seeds:
         if seconds is not None and time.monotonic() - figures.began_s >= seconds:
             break
         plan, began_s = plan_of(seed, also), time.monotonic()
+        if small and not plan.is_small:
+            continue
         world = run_one(plan)
         figures.add(plan, world, time.monotonic() - began_s)
         if figures.seeds % 20 == 0:

@@ -118,6 +118,10 @@ class Plan:
         """DESIGN §7: D − K − r ≥ session time + 2 ticks, for every job; minus 2p, by which a shim kills early."""
         return all(job.lease_s * 5 / 6 - 3.0 >= self.session_s + 2.0 for job in self.jobs)
 
+    @property
+    def is_small(self) -> bool:
+        return len(self.jobs) <= 3 and self.until_s <= 100.0
+
     def told(self) -> str:
         lines = [
             f"seed {self.seed}: {self.hosts} hosts, {self.servers} ZooKeeper servers, session {self.session_s:g} s, "
