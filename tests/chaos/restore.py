@@ -1,7 +1,7 @@
 """Old ZooKeeper data is put back, as after a disaster, and an operator accepts it. Rare: everything else waits meanwhile.
 
-Nothing is asked for by users between saving and accepting, so no acknowledgement is among what gets lost; attempts are: they
-are killed in between, so that the old state knows only of those before.
+Nothing is asked for by users between saving and accepting, so no acknowledgement is among what gets lost. What gets lost are
+attempts (drivers are killed in between) and a term of leadership: without any of that, nobody would have reason for distrust.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
-from tests.chaos import on_attempts
+from tests.chaos import on_attempts, on_supervisors
 from tests.chaos.nemesis import Skipped
 from tests.chaos.on_servers import revive
 from tests.chaos.world import NODES, World
@@ -46,6 +46,7 @@ def restore_old_data(world: World, choice: random.Random) -> None:
             with contextlib.suppress(Skipped):
                 on_attempts.kill_driver(world, choice)
             world.wait(1.0)
+        on_supervisors.expel_leader(world, choice)
         put_back(world, saved)
         world.restored_s.append(boottime_s())
         shutil.rmtree(saved)
