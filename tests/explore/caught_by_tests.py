@@ -19,6 +19,7 @@ from tests.fakes.offices import Bench
 
 MACHINE, WARD, KILLER = "unit.shim.test_machine", "unit.daemon.test_ward", "unit.model.test_second_killer"
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.registry.test_commands"
+GUARDS = "explore.test_defects"
 SIGHTS, TRUST, USERS = "unit.observe.test_sights", "unit.coord.test_trust", "unit.registry.test_user_writes"
 
 CAUGHT_BY: dict[str, tuple[str, str]] = {
@@ -75,6 +76,9 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "leader-does-not-notice-a-moved-epoch": (LEADS, "test_what_ends_a_term"),
     "stands-while-somebody-leads": (LEADS, "test_follows_whoever_leads_and_stands_when_they_go"),
     "epoch-does-not-grow": (LEADS, "test_first_candidacy"),
+    "submit-unguarded-by-checkpoints": (COMMANDS, "test_two_nested_submits_at_once_do_not_both_pass"),
+    "register-again-unguarded-by-checkpoints": (GUARDS, "test_the_guards_that_are_dropped_are_all_that_the_multis_have"),
+    "cancel-unguarded-by-result": (GUARDS, "test_the_guards_that_are_dropped_are_all_that_the_multis_have"),
     "acknowledged-before-the-commit": (COMMANDS, "test_the_same_spec_again_is_the_same_job"),
     "unknown-outcome-acknowledged": (COMMANDS, "test_a_write_that_never_arrived_is_sent_again"),
     "unknown-outcome-tried-again-blindly": (COMMANDS, "test_a_lost_reply_is_settled_as_done_once"),

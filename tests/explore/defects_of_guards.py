@@ -10,6 +10,7 @@ from supervisor.registry import attempt_writes, leader_writes, operator_writes, 
 from supervisor.registry.record_sweep import Deletion
 from tests.explore.defect import Defect
 from tests.explore.guards import dropped, unwritten
+from tests.explore.survivors import SCENARIOS, reason
 
 GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (election.take_leadership, ("epoch",)),
@@ -57,13 +58,6 @@ UNWRITTEN: tuple[tuple[Any, str, str], ...] = (
     (attempt_writes.claim, "own", "§5 claim: set /own/J to claimed at the assignment's version"),
 )
 
-REDUNDANT: dict[str, str] = {}
-"""By name: why nothing can show it. Filled from what the gate found, each with the guard that covers it."""
-
-SCENARIOS: dict[str, tuple[str, ...]] = {}
-"""By name: what catches it, the fastest first."""
-
-
 def named(builder: Any) -> str:
     """``clean_up`` → ``clean-up``; a deletion of the broom is a ``sweep``."""
     return "sweep" if builder is Deletion.transaction else builder.__name__.replace("_", "-")
@@ -72,12 +66,12 @@ def named(builder: Any) -> str:
 def _dropped(builder: Any, kind: str) -> Defect:
     name = f"{named(builder)}-unguarded-by-{kind}"
     of = f"§5: every multi is guarded; {named(builder)} checks or sets the version of {kind} that was read"
-    return Defect(name, of, partial(dropped, builder, kind), SCENARIOS.get(name, ()), REDUNDANT.get(name))
+    return Defect(name, of, partial(dropped, builder, kind), SCENARIOS.get(name, ()), reason(name))
 
 
 def _unwritten(builder: Any, kind: str, of: str) -> Defect:
     name = f"{named(builder)}-does-not-write-{kind}"
-    return Defect(name, of, partial(unwritten, builder, kind), SCENARIOS.get(name, ()), REDUNDANT.get(name))
+    return Defect(name, of, partial(unwritten, builder, kind), SCENARIOS.get(name, ()), reason(name))
 
 
 DEFECTS = (

@@ -17,11 +17,9 @@ from supervisor.registry import attempt_writes
 from supervisor.shim import machine
 from tests.explore.defect import Defect
 from tests.explore.planting import Edit, around, edited
+from tests.explore.survivors import SCENARIOS, reason
 
 Turn = machine._Turn
-
-REDUNDANT: dict[str, str] = {}
-SCENARIOS: dict[str, tuple[str, ...]] = {}
 
 
 def text(name: str, of: str, *edits: tuple[Any, str, str]) -> Defect:
@@ -30,7 +28,7 @@ def text(name: str, of: str, *edits: tuple[Any, str, str]) -> Defect:
 
 
 def planted(name: str, of: str, patch: Callable[[], AbstractContextManager[object]]) -> Defect:
-    return Defect(name, of, patch, SCENARIOS.get(name, ()), REDUNDANT.get(name))
+    return Defect(name, of, patch, SCENARIOS.get(name, ()), reason(name))
 
 
 # -- the deadline (§7.1) -----------------------------------------------------------------------------------------------

@@ -13,14 +13,12 @@ from supervisor.registry import commands, record_sweep, settle, user_writes
 from supervisor.registry.leader_writes import Desk
 from tests.explore.defect import Defect
 from tests.explore.planting import Edit, around, edited
-
-REDUNDANT: dict[str, str] = {}
-SCENARIOS: dict[str, tuple[str, ...]] = {}
+from tests.explore.survivors import SCENARIOS, reason
 
 
 def text(name: str, of: str, *edits: tuple[Any, str, str]) -> Defect:
     patch = partial(edited, *(Edit(*edit) for edit in edits))
-    return Defect(name, of, patch, SCENARIOS.get(name, ()), REDUNDANT.get(name))
+    return Defect(name, of, patch, SCENARIOS.get(name, ()), reason(name))
 
 
 # -- leadership (§6) ---------------------------------------------------------------------------------------------------
@@ -72,7 +70,7 @@ def check_of_the_leader_node(real: Any, desk: Desk, what: str, *ops: Any) -> Any
 
 EPHEMERAL = Defect(
     "ephemeral-in-place-of-the-epoch", "I4: checking the ephemeral one is no fence: its version restarts at 0",
-    partial(around, Desk.transaction, check_of_the_leader_node), (),
+    partial(around, Desk.transaction, check_of_the_leader_node), ("submit",),
 )
 
 

@@ -1,0 +1,105 @@
+"""For each defect: which scenarios show it, or why none can. Named here means that the gate lets it survive.
+
+``COVERED``: another guard does the same work; without both of them it would show. ``UNSEEN``: it does harm, but outside of
+what is explored; then an ordinary test sees it (``caught_by_tests``), and that it does is tested.
+"""
+
+from __future__ import annotations
+
+from tests.explore.caught_by_tests import CAUGHT_BY
+
+_STARTER = "the starter, which alone can become the driver, is in the tree from its birth and dies with it"
+_OWN_FAILS = "a renewal checks /own at the version of the fence, and fails on whatever was written since"
+_LEASE_FAILS = "every multi that rests on the wait checks the lease at the version seen, so a renewal that was missed makes it fail"
+_WAITED_OUT = "no driver is touched, and the full wait gives the place of an attempt that nobody executes to the next one"
+_TICKS = "with a lease of 6 s every answer comes within the rounding of a tick"
+
+COVERED: dict[str, str] = {
+    "shim-ignores-its-deadline": "twin and guardian kill at the deadline: three killers, any one suffices",
+    "unanswered-claim-taken-as-failed": _WAITED_OUT,
+    "claim-settled-on-another-session": "of two claims for one entry the later one fails on the version of /own",
+    "late-claim-is-executed": "the starter looks at the clock itself, just before exec",
+    "starter-does-not-look-at-the-clock": f"the twin knows the deadline before exec, and {_STARTER}",
+    "revoked-claim-is-executed": "a revocation comes after the full wait, when exec is refused because the claim's time is over",
+    "revoked-goes-on": "no renewal passes the fence any more, so the deadline ends the driver",
+    "revoked-goes-on-renewing": "a revocation comes after the full wait or after the stop grace: by then it renews no more",
+    "another-attempt-is-not-noticed": "another attempt is assigned after the full wait, when this one's deadline is over",
+    "renews-on-an-unknown-fence": _OWN_FAILS,
+    "older-fence-is-believed": _OWN_FAILS,
+    "new-session-does-not-read-first": _OWN_FAILS,
+    "wait-without-the-kill-time": "the deadline lies K before the end of the lease already: K is counted twice, for a kill that is slow",
+    "wait-without-the-clocks-error": "K in the wait is more than two clocks can differ by in the longest lease there can be",
+    "wait-counts-up-to-the-answer": _LEASE_FAILS,
+    "lease-read-before-the-fence-was-seen": f"a lease under a moved fence is read at every pass anyway, and {_LEASE_FAILS}",
+    "absence-of-a-lease-outlives-its-attempt": "a claim creates the lease, and what rests on its absence fails if it is there",
+    "plans-are-not-checked": "the plan makes no action that the check would stop",
+    "draining-is-never-overdue": "a shim renews for its stop grace at most, and then the full wait ends it",
+    "second-killers-do-not-act-on-the-death-of-the-shim": "they act at the deadline: later, but before the lease is over",
+    "tree-killed-before-the-shim": _STARTER,
+    "stopped-shim-is-left-alive": _STARTER,
+    "kill-is-over-while-the-shim-lives": "SIGKILL was sent to it, so it runs no further line of code",
+    "kill-is-over-while-the-tree-lives": "SIGKILL was sent to all of it, and without proof that it is empty nothing is written",
+    "tombstone-over-any-state": "in every other state that very claim is dead already",
+    "guardian-believes-an-older-reading": "the tombstone is set at the version read: over anything newer it fails",
+    "guardian-does-not-wait-for-a-claim-under-way": _WAITED_OUT,
+    # -- guards of multis that another guard of the same multi covers
+    "take-leadership-unguarded-by-epoch": "of two contenders only one creates /leader, and the fence is the version that results",
+    "submit-unguarded-by-result": "whoever cancelled that uid meanwhile has moved /own, which is set at the version read",
+    "submit-unguarded-by-claim": "whoever took the place meanwhile has moved /checkpoints",
+    "register-again-unguarded-by-result": "a cancel of the failed uid moves /own, which is set at the version read",
+    "register-again-unguarded-by-own": "a cancel or a submit changes the result or creates the reference",
+    "register-again-unguarded-by-claim": "whoever took the place meanwhile has moved /checkpoints",
+    "cancel-unguarded-by-job": "a cancel is meant for whatever revision there is, and another uid has moved /own",
+    "suspend-unguarded-by-job": "a command that stops moves /own; one that starts is overruled, as by a later suspend",
+    "run-again-unguarded-by-job": "cancel and suspend move /own, which is checked",
+    "run-again-unguarded-by-own": "cancel and suspend change the reference, which is set at its version",
+    "assign-unguarded-by-job": "what stops a job moves /own; of a new revision the claim checks the job's version",
+    "assign-unguarded-by-own": "what users change is in the job's version, and other leaders fail on the epoch",
+    "drain-unguarded-by-job": "what stops a job moves /own, which is set at the version read",
+    "drain-unguarded-by-own": "an exit that is overwritten is waited out",
+    "conclude-unguarded-by-job": "/own is set at the version read, and a second result of one uid cannot be created",
+    "conclude-unguarded-by-own": "the reference is deleted at its version, and a second result of one uid cannot be created",
+    "clean-up-unguarded-by-result": "whoever cleaned or cancelled meanwhile has moved /own",
+    "clean-up-unguarded-by-claim": "whoever took the place meanwhile is a submit of the name, which has moved /own",
+    "claim-unguarded-by-job": "what stops a job moves /own, which is set at the version of the assignment",
+    "claim-unguarded-by-own": "the entry is deleted and /live created by the same multi: a second claim finds neither as it should be",
+    "claim-unguarded-by-lease": "of two claims the later one fails on the version of /own",
+    "announce-unguarded-by-own": "/live is a hint, and no decision rests on it",
+}
+
+UNSEEN: dict[str, str] = {
+    "renewal-counts-from-its-answer": _TICKS,
+    "claim-counts-from-its-answer": _TICKS,
+    "settled-claim-counts-from-the-reading": _TICKS,
+    "unanswered-renewal-counts": _TICKS,
+    "deadline-without-the-kill-time": "K is less than a tick",
+    "wait-by-the-terms-of-the-new-spec": "all jobs have the same lease",
+    "wait-of-an-unreadable-lease-is-short": "no record is corrupted",
+    "lease-of-another-claim-is-believed": "all jobs have the same lease",
+    "first-sight-before-the-response": _TICKS,
+    "draining-does-not-renew": "a stop that is cut short breaks no invariant",
+    "kill-that-left-something-is-believed": "a kill is modelled as one that leaves nothing",
+    "guardian-buries-without-proof": "every attempt has a cgroup",
+    "submit-unguarded-by-checkpoints": "no place lies inside another one",
+    "register-again-unguarded-by-checkpoints": "no place lies inside another one",
+    "cancel-unguarded-by-result": "no record is corrupted",
+}
+
+UNEXPLORED = {
+    "say-distrust", "accept", "end-wait", "unpause", "switchover", "switched-over", "sweep", "refuse", "suspend-exhausted",
+}
+"""Multis that no scenario leads to: restores, pauses, hand-overs, the broom, a host that refuses, a budget that suspends."""
+
+SCENARIOS: dict[str, tuple[str, ...]] = {}
+
+
+def reason(name: str) -> str | None:
+    """What the gate says of a survivor; None: it must be caught."""
+    if name in COVERED:
+        return COVERED[name]
+    if name in UNSEEN:
+        module, test = CAUGHT_BY[name]
+        return f"not seen here ({UNSEEN[name]}); {module}.{test} sees it"
+    if name.endswith("-unguarded-by-pause") or name.partition("-unguarded-by-")[0] in UNEXPLORED:
+        return "not explored; explore.test_defects compares the guards of every multi with the list"
+    return None
