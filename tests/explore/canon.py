@@ -31,14 +31,13 @@ BEHIND_MAX = 4
 
 
 def key_of(world: World) -> tuple[Any, ...]:
-    now = world.now_s
     return (
         tree_key(world.tree), world.sessions, tuple([supervisor_key(one, world) for one in world.supervisors]),
         tuple([shim_key(shim, world) for shim in world.shims]), tuple([user_key(user, world) for user in world.users]),
         world.hosts_down, world.faults,
         tuple([(uid, min(world.tick - tick, OBEYED_TICKS + 1) if lives(world, uid) else -1)
                for uid, tick in world.judge.cancelled]),
-        world.judge.registered, world.broken, now < 0,
+        world.judge.registered, world.judge.spoilt, world.broken,
     )
 
 

@@ -289,7 +289,8 @@ def spoil_own(world: World) -> Iterator[Move]:
     """An ownership becomes unreadable: its job is quarantined, and no other."""
     for name in world.tree.children(LAYOUT.owns) or ():
         shims = tuple(shim._replace(disturbed=True) if shim.name == name else shim for shim in world.shims)
-        yield Move(f"/own/{name} is spoilt", spoil(world._replace(shims=shims), LAYOUT.own(name)))
+        known = world.judge._replace(spoilt=world.judge.spoilt | {name})
+        yield Move(f"/own/{name} is spoilt", spoil(world._replace(shims=shims, judge=known), LAYOUT.own(name)))
 
 
 # -- hosts -------------------------------------------------------------------------------------------------------------

@@ -118,8 +118,9 @@ def leftovers(world: World) -> str | None:
         if isinstance(result, Found) and result.record.state is Cleanliness.DIRTY and is_readable(world, result.record.name):
             return f"the result of {uid} stays dirty"
     for one in world.supervisors:
-        if tree.children(LAYOUT.assigned_to(one.id)):
-            return f"an assignment to {one.id} is left"
+        for entry in tree.children(LAYOUT.assigned_to(one.id)) or ():
+            if entry.partition("-")[2].rpartition(".")[0] not in world.judge.spoilt:
+                return f"the assignment {entry} to {one.id} is left"
     for place in tree.children(LAYOUT.checkpoints) or ():
         claim = seen(CheckpointClaim, tree.read(f"{LAYOUT.checkpoints}/{place}"), place)
         if isinstance(claim, Found) and is_readable(world, claim.record.name):

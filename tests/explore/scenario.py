@@ -38,7 +38,7 @@ class Scenario:
     settled: bool = True
     split: bool = False
     slow_users: bool = False
-    max_states: int = 4_000
+    max_states: int = 2_000
 
     def begin(self, *, wide: bool = False) -> tuple[World, list[str]]:
         """The first state, and how it came to be. It may be broken, where a defect was planted."""

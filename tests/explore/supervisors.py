@@ -16,6 +16,7 @@ from supervisor.coord import leadership as lead
 from supervisor.coord.election import Candidate, Paths, Sight, is_ours, sight, take_leadership
 from supervisor.coord.leadership import State
 from supervisor.daemon import ward as guard
+from supervisor.daemon.agent import _is_current
 from supervisor.errors import GuardFailed
 from supervisor.model.actions import Action, Unassign
 from supervisor.model.emptiness import Emptiness
@@ -396,9 +397,15 @@ def host(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             if not any(shim.key == entry and shim.host == index and not shim.over for shim in world.shims):
                 path = f"{LAYOUT.assigned_to(me.id)}/{entry}"
                 given = seen(Assignment, world.tree.read(path), path)
-                if isinstance(given, Found):
+                if isinstance(given, Found) and is_there(world, given.record):
                     yield Move(f"{me.id} starts a shim for {entry}", spawn(world, index, me.id, given.record))
     yield from guardian(world, index, me)
+
+
+def is_there(world: World, entry: Assignment) -> bool:
+    """The agent's own look, which spares a useless start; one that slept after it is a shim that is stopped at its birth."""
+    own = seen(Ownership, world.tree.read(LAYOUT.own(entry.name)), LAYOUT.own(entry.name))
+    return isinstance(own, Found) and _is_current(own, entry)
 
 
 def register(world: World, index: int) -> World:

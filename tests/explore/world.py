@@ -151,14 +151,16 @@ class User(NamedTuple):
 class Judge(NamedTuple):
     """What an outsider knows: commands acknowledged, claims committed, drivers executed. Never asks the registry.
 
-    ``cancelled``: uid → tick of the acknowledgement. ``wanted``: name → (uid, "running"/"suspended") as acknowledged last;
-    a name under an unfinished command is in ``unsure``.
+    ``cancelled``: uid → tick of the acknowledgement. ``claimed``: claims that committed. ``executed``: (uid, attempt) of every
+    driver that was ever executed. ``registered``: uids acknowledged as registered. ``spoilt``: names that somebody spoilt an
+    ownership of: the sweeper, which is not in this world, has to remove what is left of their assignments.
     """
 
     cancelled: tuple[tuple[str, int], ...] = ()
     claimed: frozenset[str] = frozenset()
     executed: frozenset[tuple[str, int]] = frozenset()
     registered: frozenset[str] = frozenset()
+    spoilt: frozenset[str] = frozenset()
 
 
 class World(NamedTuple):
