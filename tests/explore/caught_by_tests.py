@@ -87,6 +87,15 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "cancel-leaves-the-attempt-claimed": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
     "cancel-leaves-the-attempt-assigned": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
     "cancel-frees-the-name-at-once": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
+    "suspended-is-started": (PLAN, "test_cell"),
+    "job-that-changed-keeps-its-assignment": (PLAN, "test_cell"),
+    "assignment-is-never-taken-back": (PLAN, "test_cell"),
+    "distrusted-registry-is-acted-upon": (PLAN, "TestWhatStopsEverything.test_a_registry_that_is_not_trusted"),
+    "starts-before-the-epoch-is-recorded": (
+        PLAN, "TestWhatStopsEverything.test_an_epoch_not_recorded_drains_and_revokes_but_starts_and_cleans_nothing"),
+    "claim-of-a-living-driver-is-swept": (
+        "unit.registry.test_record_sweep", "test_a_claim_stays_while_a_driver_of_its_uid_may_be_alive"),
+    "result-and-reference-of-different-moments": (PLAN, "test_a_reference_beside_its_own_result_is_read_again"),
     "cancel-turns-revoked-into-exited": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
 }
 """By the name of the defect: module below ``tests`` and the test. That each fails while it is planted is a test itself."""
@@ -96,7 +105,7 @@ FIXTURES: dict[str, Callable[[], Any]] = {"bench": Bench, "monkeypatch": pytest.
 
 def fails(module: str, name: str) -> bool:
     """Does the test fail, with any of its parameters?"""
-    test = getattr(importlib.import_module(f"tests.{module}"), name)
+    test = _found(module, name)
     for arguments in parameters(test):
         try:
             test(**arguments)
@@ -107,6 +116,14 @@ def fails(module: str, name: str) -> bool:
                 if isinstance(fixture, pytest.MonkeyPatch):
                     fixture.undo()
     return False
+
+
+def _found(module: str, name: str) -> Callable[..., Any]:
+    """``name``: of a function, or ``Class.method``."""
+    loaded = importlib.import_module(f"tests.{module}")
+    within, _, last = name.rpartition(".")
+    found: Callable[..., Any] = getattr(getattr(loaded, within)() if within else loaded, last)
+    return found
 
 
 def parameters(test: Callable[..., Any]) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,9 @@ _STARTER = "the starter, which alone can become the driver, is in the tree from 
 _OWN_FAILS = "a renewal checks /own at the version of the fence, and fails on whatever was written since"
 _LEASE_FAILS = "every multi that rests on the wait checks the lease at the version seen, so a renewal that was missed makes it fail"
 _WAITED_OUT = "no driver is touched, and the full wait gives the place of an attempt that nobody executes to the next one"
+_FENCED = "every write of that term fails on the epoch"
+_AGAIN = "a command that is tried again reads again and names its uid, and of two multis at the same versions one fails"
+_NO_HARM = "what two leaders under one fence do is stopped by the versions of each job; only places could be given twice"
 _TICKS = "with a lease of 6 s every answer comes within the rounding of a tick"
 
 COVERED: dict[str, str] = {
@@ -42,6 +45,22 @@ COVERED: dict[str, str] = {
     "tombstone-over-any-state": "in every other state that very claim is dead already",
     "guardian-believes-an-older-reading": "the tombstone is set at the version read: over anything newer it fails",
     "guardian-does-not-wait-for-a-claim-under-way": _WAITED_OUT,
+    # -- leadership: what keeps a deposed leader from doing harm is the fence, not that it knows
+    "term-is-not-drained": _FENCED,
+    "new-session-keeps-the-epoch": _FENCED,
+    "leader-without-a-deadline": _FENCED,
+    "leader-does-not-notice-a-moved-epoch": _FENCED,
+    "lost-session-keeps-the-term": "its own deadline ends the term, and nothing is applied on a session that is gone",
+    "unanswered-election-taken-as-won": "if it was not applied every write fails on the epoch, which ends the term",
+    "election-of-another-taken-as-ours": "/leader belongs to our session, so the election was ours",
+    "election-without-its-leader-node-taken-as-won": "the first probe finds no /leader, and ends the term",
+    "stands-while-somebody-leads": "/leader is created, which fails while it is there",
+    # -- commands and decisions
+    "unknown-outcome-tried-again-blindly": _AGAIN,
+    "settled-by-a-reading-that-settles-nothing": _AGAIN,
+    "cancel-hits-whatever-has-the-name": "whoever replaced the uid has left a result of it, which is looked at first",
+    "cancel-leaves-the-attempt-assigned": "its claim fails on the version of /own, and the leader takes the assignment back",
+    "job-that-changed-keeps-its-assignment": "its claim fails on the version of the job, and it is taken back when its time is over",
     # -- guards of multis that another guard of the same multi covers
     "take-leadership-unguarded-by-epoch": "of two contenders only one creates /leader, and the fence is the version that results",
     "submit-unguarded-by-result": "whoever cancelled that uid meanwhile has moved /own, which is set at the version read",
@@ -80,6 +99,15 @@ UNSEEN: dict[str, str] = {
     "draining-does-not-renew": "a stop that is cut short breaks no invariant",
     "kill-that-left-something-is-believed": "a kill is modelled as one that leaves nothing",
     "guardian-buries-without-proof": "every attempt has a cgroup",
+    "leads-before-the-election-has-committed": _NO_HARM,
+    "deposed-leader-takes-the-new-fence": _NO_HARM,
+    "epoch-does-not-grow": "the fence is the version of /epoch; its number is for the store and for people",
+    "suspended-taken-as-lost": "a change of leader disturbs no driver",
+    "older-uid-registered-again": "no uid fails before a newer one of its name",
+    "result-and-reference-of-different-moments": "names and results are read at one moment",
+    "distrusted-registry-is-acted-upon": "nothing is restored",
+    "starts-before-the-epoch-is-recorded": "the store is not explored",
+    "claim-of-a-living-driver-is-swept": "the broom is not explored",
     "submit-unguarded-by-checkpoints": "no place lies inside another one",
     "register-again-unguarded-by-checkpoints": "no place lies inside another one",
     "cancel-unguarded-by-result": "no record is corrupted",

@@ -130,6 +130,12 @@ def test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be() -> None
         assert kinds(row(ref=job(), own=own(S.REVOKED), lease=LeaseSight(seen, NOW_S - 303, NOW_S))) == [Assign]
 
 
+def test_a_reference_beside_its_own_result_is_read_again() -> None:
+    """Read at different moments: nothing is started of a uid that may have been cancelled, nothing cleaned of one that lives."""
+    assert kinds(row(ref=job(), own=own(S.VACANT), leftovers=(leftover(),))) == []
+    assert kinds(row(ref=job(), own=own(S.EXITED), lease=lease(), leftovers=(leftover(),))) == []
+
+
 def test_the_wait_goes_by_the_terms_of_the_old_attempt_not_of_the_new_spec() -> None:
     new = job(uid="u2", lease_s=5.0)
     assert kinds(row(ref=new, own=own(S.DRAINING), lease=lease(silent_s=20.0))) == []
