@@ -81,7 +81,8 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
     leads = state in (State.LEADING, State.SUSPENDED)
     stood = leads or state in (State.CONTENDING, State.SETTLING)
     return (
-        one.alive, one.paused, one.paused_ticks, one.connected, one.sid, one.agent_sid, one.sessions, one.registrations, one.todo,
+        one.alive, one.paused, one.paused_ticks, one.connected, one.sid, one.agent_sid, one.sessions,
+        one.registrations, one.todo,
         _age(one.answered_s, now) if leads or state is State.SETTLING else None, one.tick_due, sight_key(one), one.term,
         state, standing.session, (standing.epoch, standing.fence) if stood else None, standing.highest, standing.owner,
         _due(standing.look_at_s, now) if state in (State.FOLLOWING, State.SETTLING) else None,
@@ -140,8 +141,8 @@ PLAIN = (
     "permanent",
 )
 ENDING = (
-    "stage", "session", "last_session", "lost", "reading", "what", "closing", "fence", "blind", "live", "executed", "stop_asked",
-    "status", "cause", "permanent",
+    "stage", "session", "last_session", "lost", "reading", "what", "closing", "fence", "blind", "live", "executed",
+    "stop_asked", "status", "cause", "permanent",
 )
 
 
@@ -163,7 +164,8 @@ def shim_key(shim: Shim, world: World) -> tuple[Any, ...]:
         None if shim.exec_before_s is None else _due(shim.exec_before_s, now),
         None if shim.file_s is None else _until(shim.file_s, now),
         None if shim.twin is None else (shim.twin.act, shim.twin.shim_dead, shim.twin.due),
-        None if shim.ward is None else ward_key(shim, now), None if shim.ward_asks is None else tx_key(shim.ward_asks, world.tree),
+        None if shim.ward is None else ward_key(shim, now),
+        None if shim.ward_asks is None else tx_key(shim.ward_asks, world.tree),
     )
 
 
@@ -187,7 +189,8 @@ def state_key(state: ShimState, now_s: float) -> tuple[Any, ...]:
 def request_key(sent: tuple[Any, int], world: World) -> tuple[Any, ...]:
     effect, tick = sent
     tx = getattr(effect, "transaction", None)
-    return type(effect).__name__, None if tx is None else tx_key(tx, world.tree), min(world.tick - tick, 5), getattr(effect, "session", 0)
+    session = getattr(effect, "session", 0)
+    return type(effect).__name__, None if tx is None else tx_key(tx, world.tree), min(world.tick - tick, 5), session
 
 
 def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
@@ -204,7 +207,8 @@ def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
 
 
 def user_key(user: User, world: World) -> tuple[Any, ...]:
-    return user.number, user.done, user.begun, user.unknown, user.replies, None if user.sent is None else tx_key(user.sent, world.tree)
+    sent = None if user.sent is None else tx_key(user.sent, world.tree)
+    return user.number, user.done, user.begun, user.unknown, user.replies, sent
 
 
 # -- times -------------------------------------------------------------------------------------------------------------

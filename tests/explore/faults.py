@@ -30,7 +30,8 @@ def recoveries(world: World) -> Iterator[Move]:
     """Whatever is stopped, cut or behind may come back at any time, and comes back in the end."""
     for index, shim in enumerate(world.shims):
         if shim.paused:
-            yield Move(f"shim {shim.title} runs again", wake_shim(world, index), urgent=shim.paused_ticks >= PAUSED_MAX_TICKS)
+            late = shim.paused_ticks >= PAUSED_MAX_TICKS
+            yield Move(f"shim {shim.title} runs again", wake_shim(world, index), urgent=late)
         if shim.state is not None and not shim.connected:
             yield Move(f"shim {shim.title} is connected again", heal_shim(world, index), urgent=False)
     for index, one in enumerate(world.supervisors):
@@ -196,7 +197,8 @@ def running(world: World) -> Iterator[tuple[int, Supervisor]]:
 def pause_supervisor(world: World) -> Iterator[Move]:
     for index, one in running(world):
         if not one.paused:
-            yield Move(f"{one.id} is stopped (SIGSTOP)", world.with_supervisor(index, one._replace(paused=True, paused_ticks=0)))
+            stopped = one._replace(paused=True, paused_ticks=0)
+            yield Move(f"{one.id} is stopped (SIGSTOP)", world.with_supervisor(index, stopped))
 
 
 def wake_supervisor(world: World, index: int) -> World:
@@ -255,7 +257,8 @@ def lose_action(world: World) -> Iterator[Move]:
     for index, one in running(world):
         for number, sent in enumerate(one.queue):
             queue = (*one.queue[:number], *one.queue[number + 1 :])
-            yield Move(f"{one.id}'s {sent.tx.what} {sent.name} is lost", world.with_supervisor(index, one._replace(queue=queue)))
+            after = world.with_supervisor(index, one._replace(queue=queue))
+            yield Move(f"{one.id}'s {sent.tx.what} {sent.name} is lost", after)
 
 
 def lag(world: World) -> Iterator[Move]:
@@ -303,7 +306,8 @@ def lose_host(world: World) -> Iterator[Move]:
         for number, shim in enumerate(after.shims):
             if shim.host == index and not (shim.over and shim.tree in ("unborn", EMPTY)):
                 tree = EMPTY if shim.tree in (ALIVE, DYING) else shim.tree
-                after = crash(after.with_shim(number, shim._replace(disturbed=True, twin=None, ward=None, tree=tree)), number)
+                off = shim._replace(disturbed=True, twin=None, ward=None, tree=tree)
+                after = crash(after.with_shim(number, off), number)
                 after = after.with_shim(number, after.shims[number]._replace(over=True))
         yield Move(f"the host of {one.id} is lost", after._replace(hosts_down=after.hosts_down | {index}))
 
@@ -313,7 +317,8 @@ KINDS: dict[str, Kind] = {
     "lose reply": lose_reply, "lose request": lose_request, "lose election": lose_election, "expire shim": expire_shim,
     "fail driver": fail_driver, "pause supervisor": pause_supervisor, "kill supervisor": kill_supervisor,
     "cut supervisor": cut_supervisor, "lose action": lose_action, "lag": lag, "remove leader": remove_leader,
-    "spoil lease": spoil_lease, "spoil own": spoil_own, "lose host": lose_host, "end driver": end_driver, "second shim": second_shim,
+    "spoil lease": spoil_lease, "spoil own": spoil_own, "lose host": lose_host,
+    "end driver": end_driver, "second shim": second_shim,
 }
 
 

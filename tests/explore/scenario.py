@@ -21,7 +21,8 @@ from tests.explore.world import Judge, Snapshot, Supervisor, User, Wish, World
 class Scenario:
     """``wishes``: one list of commands per user, each ``(what, name[, uid])``. ``running``: jobs that run at the beginning.
 
-    ``kinds``: of ``faults.KINDS``; at most ``faults`` of them happen, with wide bounds ``wide``. ``settled``: begin when all is at rest; else right
+    ``kinds``: of ``faults.KINDS``; at most ``faults`` of them happen, with wide bounds ``wide``.
+    ``settled``: begin when all is at rest; else right
     after the submits. ``split``: a leader reads leases and names at different moments.
     ``slow_users``: a user's multi may be under way for any time; else it arrives within the tick.
     ``max_states``: where the quick bounds end.
@@ -50,8 +51,8 @@ class Scenario:
         users = tuple(
             User(number, tuple(Wish(*wish) for wish in wishes)) for number, wishes in enumerate(self.wishes)
         )
-        world = world._replace(users=users, faults=self.wide if wide else self.faults, split=self.split, slow_users=self.slow_users)
-        return world, trace
+        faults = self.wide if wide else self.faults
+        return world._replace(users=users, faults=faults, split=self.split, slow_users=self.slow_users), trace
 
 
 def founded(supervisors: int) -> World:

@@ -71,9 +71,10 @@ class Seen:
 
 
 def explore(scenario: Scenario, max_states: int, rest_every: int = 0, *, wide: bool = False) -> Found:
-    """All states of a scenario, at most ``max_states``. ``rest_every``: from each n-th state, and from
-    those at the edge of what was explored, it is also asked whether all comes to rest as declared (``rest``); 0: never. ``wide``: with the wider
-    number of faults."""
+    """All states of a scenario, at most ``max_states``. ``wide``: with its wider number of faults.
+
+    ``rest_every``: from each n-th state it is also asked whether all comes to rest as declared (``rest``); 0: never.
+    """
     from tests.explore import rest
 
     begun_s = time.process_time()

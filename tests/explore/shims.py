@@ -193,7 +193,8 @@ def own_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
         after = tell(world.with_shim(index, shim._replace(inbox=rest)), index, first)
         yield Move(f"{who} hears {type(first).__name__}", after)
     if shim.tick_due:
-        yield Move(f"{who} looks at the clock", tell(world.with_shim(index, shim._replace(tick_due=False)), index, said.Tick()))
+        after = tell(world.with_shim(index, shim._replace(tick_due=False)), index, said.Tick())
+        yield Move(f"{who} looks at the clock", after)
     if shim.connected and shim.state is not None and shim.state.session == shim.sid != 0 and not world.has_session(shim.sid):
         yield Move(f"{who} hears that its session is gone", lose_session(world, index, shim))
 
@@ -250,8 +251,8 @@ def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
         events = (said.Rejected(tx.id, came.path, came.kind),)
     else:
         own_path = LAYOUT.own(shim.name)
-        version = next((v for op, v in zip(tx.ops, came, strict=True) if isinstance(op, SetData) and op.path == own_path), None)
-        events = (said.Committed(tx.id, now_s(sent_tick), version),)
+        set_own = [v for op, v in zip(tx.ops, came, strict=True) if isinstance(op, SetData) and op.path == own_path]
+        events = (said.Committed(tx.id, now_s(sent_tick), set_own[0] if set_own else None),)
     return f"{tx.what}: {described(came)}", tell(after, index, *events)
 
 
@@ -265,7 +266,8 @@ def execute(world: World, index: int, shim: Shim) -> tuple[str, World]:
     assert shim.exec_before_s is not None
     late = world.now_s >= shim.exec_before_s
     if late:
-        return "its starter is too late", tell(world.with_shim(index, shim._replace(exec_before_s=None)), index, said.ExecLate())
+        after = world.with_shim(index, shim._replace(exec_before_s=None))
+        return "its starter is too late", tell(after, index, said.ExecLate())
     after = judge.execute(world, shim)
     after = after.with_shim(index, shim._replace(exec_before_s=None, tree=ALIVE))
     return "executes its driver", tell(after, index, said.Executed(), said.Reported("idle"))

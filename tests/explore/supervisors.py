@@ -30,7 +30,7 @@ from supervisor.plan.make import make_plan
 from supervisor.registry.leader_writes import Desk, unassign
 from supervisor.registry.reading import seen
 from tests.explore import judge
-from tests.explore.setting import LAYOUT, POLICY, SESSION_S, PlainCodec, encode, member
+from tests.explore.setting import LAYOUT, POLICY, SESSION_S, TICK_S, PlainCodec, encode, member
 from tests.explore.shims import DYING, Move, crash, kill_tree, launch_of, spawn
 from tests.explore.world import (
     Sent,
@@ -62,6 +62,9 @@ def moves(world: World, index: int) -> Iterator[Move]:
         yield from lead_on(world, index, me)
     yield from host(world, index, me)
 
+
+READ_TICKS = 2
+"""How long a read may take before the client gives it up (5 s), where a scenario splits them."""
 
 LOCAL = (lead.Connect, lead.BeginTerm, lead.PauseTerm, lead.ResumeTerm)
 
@@ -101,10 +104,10 @@ def contend(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             yield Move(f"{me.id} {done[0]}", and_so_on(done[1], index))
         return
     if me.sid and not world.has_session(me.sid) and me.connected and me.standing.session == me.sid:
-        after = tell(world.with_supervisor(index, me._replace(tick_due=False)), index, lead.Lost())
-        yield Move(f"{me.id} hears that its session is gone", and_so_on(after, index))
+        before = world.with_supervisor(index, me._replace(tick_due=False))
+        yield Move(f"{me.id} hears that its session is gone", and_so_on(tell(before, index, lead.Lost()), index))
         if me.tick_due:
-            after = tell(world.with_supervisor(index, me._replace(tick_due=False)), index, lead.Tick(world.now_s, me.answered_s))
+            after = tell(before, index, lead.Tick(world.now_s, me.answered_s))
             yield Move(f"{me.id}'s contender looks at the clock", and_so_on(after, index))
         return
     if me.tick_due:
@@ -151,7 +154,8 @@ Done = tuple[str, World]
 def follows_quietly(world: World, me: Supervisor) -> bool:
     """A follower whose look would find the leader that it knows: a change of that it hears by its watch."""
     same = me.standing.owner is not None and me.standing.owner == leader_owner(world) != me.sid
-    return me.standing.state is State.FOLLOWING and same and can_ask(world, me) and me.alive and not me.paused and not me.todo
+    runs = me.alive and not me.paused and not me.todo
+    return me.standing.state is State.FOLLOWING and same and can_ask(world, me) and runs
 
 
 def poll(world: World, index: int) -> World:
@@ -221,8 +225,8 @@ def connect(world: World, index: int) -> World:
     number = me.sessions + 1
     sid = sid_of(f"{me.id} #{number}")
     world = open_session(world, sid)
-    world = world.with_supervisor(index, me._replace(sid=sid, sessions=number, answered_s=world.now_s, op_id=f"{me.id}.{number}"))
-    return tell(world, index, lead.Connected(sid, SESSION_S))
+    me = me._replace(sid=sid, sessions=number, answered_s=world.now_s, op_id=f"{me.id}.{number}")
+    return tell(world.with_supervisor(index, me), index, lead.Connected(sid, SESSION_S))
 
 
 def look(world: World) -> Sight:
@@ -294,7 +298,8 @@ def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         first, first_s = me.reading
         outcome = take_pass(me, Split(first, first_s, tree, world.now_s), world.now_s)
         after = after_pass(world, index, me._replace(reading=None), outcome)
-        yield Move(f"{me.id} (epoch {epoch}) reads the leases and plans{decided(outcome)}", after)
+        late = world.now_s - first_s >= READ_TICKS * TICK_S
+        yield Move(f"{me.id} (epoch {epoch}) reads the leases and plans{decided(outcome)}", after, urgent=late)
         return
     outcome = passed(world, me, tree)
     sights, sents, broken = outcome
@@ -441,13 +446,15 @@ def ward_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterato
     elif ward.stage is guard.WardStage.BURYING:
         yield from ward_buries(world, number, shim, ward, who, me)
     elif ward.stage is guard.WardStage.REMOVING:
-        yield Move(f"{who} has done with {shim.title}", world.with_shim(number, shim._replace(over=True, ward=None, twin=None)))
+        over = shim._replace(over=True, ward=None, twin=None)
+        yield Move(f"{who} has done with {shim.title}", world.with_shim(number, over))
 
 
 def new_ward(shim: Shim, me: Supervisor) -> guard.Ward:
     record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
     return guard.Ward(
-        shim.key, me.id, "boot", LAYOUT, 0.0, guard.WardStage.WATCHED, launch_of(shim.name, shim.uid, shim.attempt, 0, shim.own_version, me.id), record,
+        shim.key, me.id, "boot", LAYOUT, 0.0, guard.WardStage.WATCHED,
+        launch_of(shim.name, shim.uid, shim.attempt, 0, shim.own_version, me.id), record,
     )
 
 

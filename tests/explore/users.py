@@ -75,7 +75,8 @@ def run(user: User, wish: Wish, replies: tuple[Any, ...]) -> Done | Exception | 
     try:
         match wish.what:
             case "submit":
-                return commands.submit(Submission(wish.name, wish.uid, spec(wish.name), terms_of(wish.name), stored_from_s=0.0))
+                stored = Submission(wish.name, wish.uid, spec(wish.name), terms_of(wish.name), stored_from_s=0.0)
+                return commands.submit(stored)
             case "revise":
                 return revise(replay, wish.name)
         return getattr(commands, wish.what)(wish.name)  # type: ignore[no-any-return]
@@ -163,7 +164,9 @@ def read(world: World, kind: str, what: Any) -> Any:
 
 def timeless(node: Node | None) -> Node | None:
     """No command looks at a zxid."""
-    return None if node is None else Node(node.data, Stat(node.stat.version, 0, 0, node.stat.ephemeral_owner, node.stat.children))
+    if node is None:
+        return None
+    return Node(node.data, Stat(node.stat.version, 0, 0, node.stat.ephemeral_owner, node.stat.children))
 
 
 def acknowledge(world: World, wish: Wish, done: Done) -> World:

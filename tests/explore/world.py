@@ -151,8 +151,8 @@ class User(NamedTuple):
 class Judge(NamedTuple):
     """What an outsider knows: commands acknowledged, claims committed, drivers executed. Never asks the registry.
 
-    ``cancelled``: uid → tick of the acknowledgement. ``claimed``: claims that committed. ``executed``: (uid, attempt) of every
-    driver that was ever executed. ``registered``: uids acknowledged as registered. ``spoilt``: names that somebody spoilt an
+    ``cancelled``: uid → tick of the acknowledgement. ``claimed``: claims that committed. ``executed``: (uid, attempt) of
+    every driver that was ever executed. ``registered``: uids acknowledged as registered. ``spoilt``: names that somebody spoilt an
     ownership of: the sweeper, which is not in this world, has to remove what is left of their assignments.
     """
 
