@@ -166,6 +166,10 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
         self._last_tried = (hostip, port)
+        if boottime_s() - self._owner.heard_s > self._owner.timeout_s():
+            # Servers that know less than we have seen (wiped, or restored) turn us away before they look at the session, all
+            # of them, for ever. By now it has ended, most likely; if not, whoever reads after an outage does a sync first.
+            self._owner.last_zxid = 0
         read_timeout: float
         connect_timeout: float
         read_timeout, connect_timeout = super()._connect(host, hostip, port)

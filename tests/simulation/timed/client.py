@@ -217,7 +217,7 @@ class SimClient:
         self.loop.after(self._request_timeout_s, lambda: self._overdue(request), self.process)
 
     def answered(self, conn: Conn, request: Request, result: Any, zxid: int) -> None:
-        self.last_zxid = max(self.last_zxid, zxid)
+        self.last_zxid = zxid
         self.last_success_s = max(self.last_success_s, request.sent_s)
         self._settle(request, result)
 
@@ -270,6 +270,8 @@ class SimClient:
             return
         resume = (self.session.id, self.session.password) if self.session is not None else self._resume
         self._asked_s = self.boot_s()
+        if self.session is not None and self._asked_s - self.heard_s > self.session.timeout_s:
+            self.last_zxid = 0
         last_zxid = self.last_zxid
         conn.up(lambda: conn.handshake(resume, self._timeout_s, last_zxid))
         self.loop.after(max(0.5, self._timeout_s / 10), lambda: self.refused(conn), self.process)

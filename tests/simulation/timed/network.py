@@ -136,7 +136,8 @@ class Conn:
 
     def _receive(self, what: Callable[[], object]) -> None:
         if self.open_client:
-            self.client.heard_s = self.client.boot_s()
+            if self.session is not None:      # being turned away is no word from ZooKeeper
+                self.client.heard_s = self.client.boot_s()
             what()
 
     # -- the server's side -----------------------------------------------------------------------------------------

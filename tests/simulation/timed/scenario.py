@@ -152,12 +152,12 @@ LENGTHS = {
 
 
 def plan_of(seed: int, also: Fault | None = None) -> Plan:
-    """The run that ``seed`` stands for. ``also``: with a few more of this fault, for whoever looks at it alone. Nearly all are small, one in a thousand is large, one in a thousand lasts for hours."""
+    """The run that ``seed`` stands for. ``also``: with a few more of this fault, for whoever looks at it alone. Nearly all are small, one in two thousand is large, one in a thousand lasts for hours."""
     lots = random.Random(seed)
     size = lots.random()
     if size < 0.96:
         hosts, names, until_s = lots.choice([2, 2, 3]), lots.choice([1, 1, 1, 2, 3]), lots.uniform(12.0, 50.0)
-    elif size < 0.999:
+    elif size < 0.9995:
         hosts, names, until_s = lots.choice([3, 4, 5]), lots.randint(3, 12), lots.uniform(30.0, 90.0)
     else:
         hosts, names, until_s = lots.choice([5, 7]), lots.choice([50, 100, 200]), lots.uniform(20.0, 40.0)
