@@ -16,7 +16,9 @@ from functools import cache
 from typing import Any
 
 from supervisor.coord.leadership import Stand, State
+from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, Delete, SetData, Transaction
+from supervisor.shim import state as said
 from supervisor.shim.state import ShimState, Stage
 from tests.explore.judge import OBEYED_TICKS
 from tests.explore.setting import LAYOUT, TICK_S
@@ -159,8 +161,7 @@ def shim_key(shim: Shim, world: World) -> tuple[Any, ...]:
         None if shim.state is None else state_key(shim.state, now),
         None if shim.sent is None else request_key(shim.sent, world),
         None if shim.orphan is None else (tx_key(shim.orphan[0], world.tree), shim.orphan[1]),
-        tuple([type(event).__name__ if not hasattr(event, "sent_s") else (type(event), _age(event.sent_s, now))
-               for event in shim.inbox]),
+        tuple([event_key(event, shim, world) for event in shim.inbox]),
         None if shim.exec_before_s is None else _due(shim.exec_before_s, now),
         None if shim.file_s is None else _until(shim.file_s, now),
         None if shim.twin is None else (shim.twin.act, shim.twin.shim_dead, shim.twin.due),
@@ -191,6 +192,25 @@ def request_key(sent: tuple[Any, int], world: World) -> tuple[Any, ...]:
     tx = getattr(effect, "transaction", None)
     session = getattr(effect, "session", 0)
     return type(effect).__name__, None if tx is None else tx_key(tx, world.tree), min(world.tick - tick, 5), session
+
+
+def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
+    """Of what a stopped shim has yet to hear. Ids of requests do not matter: it has one under way at most."""
+    match event:
+        case said.OwnRead(_, own, lease_version, live):
+            record = (id(own.record), own.version) if isinstance(own, Found) else own
+            node = world.tree.nodes.get(LAYOUT.lease(shim.name))
+            behind = None if lease_version is None or node is None else min(node.version - lease_version, BEHIND_MAX)
+            return "own", record, lease_version is None, behind, live
+        case said.Committed(_, sent_s, own_version):
+            return "committed", _age(sent_s, world.now_s), own_version
+        case said.Rejected(_, path, kind):
+            return "rejected", path, kind
+        case said.Connected(session):
+            return "connected", session
+        case said.Exited(status):
+            return "exited", status
+    return (type(event).__name__,)
 
 
 def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
