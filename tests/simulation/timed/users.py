@@ -123,10 +123,10 @@ class Users:
         return commands.submit(Submission(name, uid, ref, spec.terms(), Desired.RUNNING, began_s))
 
     def unpause(self) -> None:
-        """Until there is no pause."""
+        """Whenever there is a pause: an earlier command may take its time."""
         if self._world.ensemble.tree.read(self._world.layout.pause) is not None:
             self.do(Step(Act.UNPAUSE, 0.0, ""))
-            self._world.loop.after(LOOK_EVERY_S, self.unpause)
+        self._world.loop.after(LOOK_EVERY_S, self.unpause)
 
     # -- the operator ----------------------------------------------------------------------------------------------
 
