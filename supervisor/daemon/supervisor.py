@@ -119,7 +119,7 @@ class Supervisor:
         parts.sentinel.start()
         parts.server.start()
         self._spawn("guardian", lambda loop: guard(parts.guardian, self.stopping, loop), parts.watchdog)
-        parts.agent.check_alone(parts.alone_timeout_s)
+        wait_for("whether this id is used once", lambda: parts.agent.check_alone(parts.alone_timeout_s), self.stopping)
         self._spawn("agent", lambda loop: parts.agent.run(loop.beat), parts.watchdog)
         self._spawn("hosting", lambda loop: parts.hosting.run(loop.beat), parts.watchdog)
         parts.housekeeper.start()

@@ -163,3 +163,15 @@ def test_f18_the_reply_to_an_assignment_is_lost(embedded_ensemble: EmbeddedEnsem
             fleet.wait_state(name, "running")
             fleet.assert_undisturbed(name)
         eventually(lambda: fleet.status()["jobs"] == {"running": 2}, 20, "two jobs are running")
+
+
+def test_a_connection_that_is_lost_while_a_supervisor_starts(embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet) -> None:
+    """Found by chaos: the process ended when its question whether it is alone got no answer. It asks again."""
+    with Proxies(embedded_ensemble.hosts) as proxies:
+        fleet = make_fleet(embedded_ensemble, supervisors=1, through={0: proxies.hosts})
+        fleet.stop_member(fleet.members[0])
+        traps = set_traps(proxies, zookeeper_request("/supervisors/s0"), Action.CUT_BEFORE)
+        fleet.start_member(0)
+        wait_sprung(traps, "the question whether there is another s0")
+        proxies.each(Proxy.heal)
+        fleet.wait_complete()
