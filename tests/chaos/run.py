@@ -96,7 +96,8 @@ def _watch(world: World, users: list[User], began_s: float, say: Callable[[str],
         if due and boottime_s() - began_s > due[0]:
             due.pop(0)
             _restore(world, choice)
-        wrong = look(world, users, tail)
+        wrong = [*look(world, users, tail), *ended(world)]
+        world.violations += wrong
         say(
             f"{boottime_s() - began_s:6.0f} s  faults {sum(world.diary.faults.values())}  leader changes "
             f"{changes_of_leader(world)}  failed {sum(world.diary.failed.values())}  alive {len(world.fleet.attempts())}"
@@ -104,6 +105,18 @@ def _watch(world: World, users: list[User], began_s: float, say: Callable[[str],
         if wrong:
             say("\n".join(wrong))
             return
+
+
+def ended(world: World) -> list[str]:
+    """Supervisors that nobody has killed, and that are not there: they must survive whatever is done to their surroundings."""
+    wrong = []
+    for member, lock in zip(world.fleet.members, world.fleet.locks, strict=True):
+        if not lock.acquire(blocking=False):
+            continue
+        if not member.running and not member.down:
+            wrong.append(f"{member.id} ended by itself: {' '.join(member.log.splitlines()[-1:])[-300:]}")
+        lock.release()
+    return wrong
 
 
 def _restore(world: World, choice: random.Random) -> None:

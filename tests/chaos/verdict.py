@@ -98,6 +98,7 @@ def judge(world: World, users: Sequence[User]) -> Verdict:
     violations += checker.violations(notes, acknowledged, grace_s=GRACE_S, restored_s=world.restored_s)
     harms = world.diary.harms
     violations += checker.disturbed(notes, harms, until_s)
+    violations += [wrong for wrong in world.violations if wrong not in violations]
     return Verdict(violations, notes, harms, acknowledged, settled_s, until_s)
 
 

@@ -99,6 +99,7 @@ class World:
     stopped: set[ProcessId] = field(default_factory=set)
     ended_servers: int = 0
     restored_s: list[float] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
     link_locks: dict[int, threading.Lock] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
