@@ -19,7 +19,7 @@ from tests.fakes.offices import Bench
 
 MACHINE, WARD, KILLER = "unit.shim.test_machine", "unit.daemon.test_ward", "unit.model.test_second_killer"
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.registry.test_commands"
-GUARDS = "explore.test_defects"
+GUARDS, WRITES = "explore.test_defects", "unit.registry.test_leader_writes"
 SIGHTS, TRUST, USERS = "unit.observe.test_sights", "unit.coord.test_trust", "unit.registry.test_user_writes"
 
 CAUGHT_BY: dict[str, tuple[str, str]] = {
@@ -78,6 +78,11 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "epoch-does-not-grow": (LEADS, "test_first_candidacy"),
     "submit-unguarded-by-checkpoints": (COMMANDS, "test_two_nested_submits_at_once_do_not_both_pass"),
     "register-again-unguarded-by-checkpoints": (GUARDS, "test_the_guards_that_are_dropped_are_all_that_the_multis_have"),
+    "register-again-does-not-write-own": (USERS, "test_registering_again_undoes_the_result_and_keeps_the_attempt_number"),
+    "suspend-does-not-write-own": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
+    "assign-unguarded-by-lease": (WRITES, "test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen"),
+    "bury-unguarded-by-lease": (WRITES, "test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen"),
+    "clean-up-unguarded-by-lease": (WRITES, "test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen"),
     "cancel-unguarded-by-result": (GUARDS, "test_the_guards_that_are_dropped_are_all_that_the_multis_have"),
     "acknowledged-before-the-commit": (COMMANDS, "test_the_same_spec_again_is_the_same_job"),
     "unknown-outcome-acknowledged": (COMMANDS, "test_a_write_that_never_arrived_is_sent_again"),

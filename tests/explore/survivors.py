@@ -15,6 +15,7 @@ _WAITED_OUT = "no driver is touched, and the full wait gives the place of an att
 _FENCED = "every write of that term fails on the epoch"
 _AGAIN = "a command that is tried again reads again and names its uid, and of two multis at the same versions one fails"
 _NO_HARM = "what two leaders under one fence do is stopped by the versions of each job; only places could be given twice"
+_SHORT_STOP = "a stop takes less than the full wait, so nobody renews any more when it is over"
 _TICKS = "with a lease of 6 s every answer comes within the rounding of a tick"
 
 COVERED: dict[str, str] = {
@@ -23,6 +24,8 @@ COVERED: dict[str, str] = {
     "claim-settled-on-another-session": "of two claims for one entry the later one fails on the version of /own",
     "late-claim-is-executed": "the starter looks at the clock itself, just before exec",
     "starter-does-not-look-at-the-clock": f"the twin knows the deadline before exec, and {_STARTER}",
+    "nobody-looks-at-the-clock-before-exec": "the step that lets the starter go sees that the deadline is over, and kills the tree",
+    "draining-claim-is-executed": "a draining that outlasts its stop grace and a lease is revoked",
     "revoked-claim-is-executed": "a revocation comes after the full wait, when exec is refused because the claim's time is over",
     "revoked-goes-on": "no renewal passes the fence any more, so the deadline ends the driver",
     "revoked-goes-on-renewing": "a revocation comes after the full wait or after the stop grace: by then it renews no more",
@@ -65,6 +68,15 @@ COVERED: dict[str, str] = {
     "take-leadership-unguarded-by-epoch": "of two contenders only one creates /leader, and the fence is the version that results",
     "submit-unguarded-by-result": "whoever cancelled that uid meanwhile has moved /own, which is set at the version read",
     "submit-unguarded-by-claim": "whoever took the place meanwhile has moved /checkpoints",
+    "submit-unguarded-by-own": "another submit meanwhile has moved /checkpoints, and without one the name stays dead or is waited out",
+    "cancel-failed-unguarded-by-result": "a restart meanwhile has moved /own, which is set at the version read",
+    "cancel-failed-unguarded-by-own": "a restart meanwhile has deleted the result, which is set at its version",
+    "cancel-failed-does-not-write-own": "a restart under way fails on the version of the result",
+    "revoke-unguarded-by-own": "only what the full wait has shown to be dead is revoked; an exit that is overwritten is waited out",
+    "bury-unguarded-by-own": "only a leader assigns: this one waits for its own write, another one has moved the epoch",
+    "clean-up-unguarded-by-own": "only a leader assigns: this one waits for its own write, another one has moved the epoch",
+    "conclude-does-not-write-own": "the reference is gone, which every assignment and claim checks",
+    "claim-does-not-write-lease": "the absence of a lease is waited out like any other, and the first renewal makes it",
     "register-again-unguarded-by-result": "a cancel of the failed uid moves /own, which is set at the version read",
     "register-again-unguarded-by-own": "a cancel or a submit changes the result or creates the reference",
     "register-again-unguarded-by-claim": "whoever took the place meanwhile has moved /checkpoints",
@@ -108,6 +120,11 @@ UNSEEN: dict[str, str] = {
     "distrusted-registry-is-acted-upon": "nothing is restored",
     "starts-before-the-epoch-is-recorded": "the store is not explored",
     "claim-of-a-living-driver-is-swept": "the broom is not explored",
+    "register-again-does-not-write-own": "a budget that is not renewed breaks no invariant",
+    "suspend-does-not-write-own": "a leader drains it later, and a suspension that is slow breaks no invariant",
+    "assign-unguarded-by-lease": _SHORT_STOP,
+    "bury-unguarded-by-lease": _SHORT_STOP,
+    "clean-up-unguarded-by-lease": _SHORT_STOP,
     "submit-unguarded-by-checkpoints": "no place lies inside another one",
     "register-again-unguarded-by-checkpoints": "no place lies inside another one",
     "cancel-unguarded-by-result": "no record is corrupted",
@@ -118,7 +135,59 @@ UNEXPLORED = {
 }
 """Multis that no scenario leads to: restores, pauses, hand-overs, the broom, a host that refuses, a budget that suspends."""
 
-SCENARIOS: dict[str, tuple[str, ...]] = {}
+SCENARIOS: dict[str, tuple[str, ...]] = {
+    "acknowledged-before-the-commit": ("cancel",),
+    "assign-unguarded-by-epoch": ("submit",),
+    "assigned-after-revoking-without-a-wait": ("submitted anew, shim stopped",),
+    "assignment-is-never-taken-back": ("host lost at the start",),
+    "bury-unguarded-by-epoch": ("suspended, shim cut off",),
+    "cancel-does-not-write-own": ("cancel without a supervisor",),
+    "cancel-does-not-write-result": ("cancel",),
+    "cancel-frees-the-name-at-once": ("cancel",),
+    "cancel-leaves-the-attempt-claimed": ("cancel without a supervisor",),
+    "cancel-turns-revoked-into-exited": ("new revision",),
+    "cancel-unguarded-by-own": ("cancel at the start",),
+    "cancelled-uid-registered-again": ("failed for good",),
+    "claim-does-not-write-own": ("cancel at the start",),
+    "claim-of-another-shim-taken-as-ours": ("two shims, a claim unanswered",),
+    "clean-up-does-not-write-lease": ("cancel",),
+    "clean-up-unguarded-by-epoch": ("cancel",),
+    "conclude-does-not-write-result": ("finished",),
+    "conclude-unguarded-by-epoch": ("finished",),
+    "deadline-a-lease-late": ("starting, shim cut off",),
+    "deadline-is-not-told-to-the-second-killers": ("starting, shim stopped",),
+    "drain-unguarded-by-epoch": ("restart",),
+    "draining-is-not-obeyed": ("submitted anew",),
+    "end-of-session-taken-as-proof": ("shim cut off",),
+    "exec-before-the-claim-is-answered": ("starting, requests lost",),
+    "exec-without-a-claim": ("starting, requests lost",),
+    "first-sight-outlives-a-renewal": ("shim cut off",),
+    "half-the-wait": ("shim cut off",),
+    "no-wait": ("shim cut off",),
+    "older-leftover-takes-the-whole-name": ("submitted anew",),
+    "renew-unguarded-by-own": ("cancel",),
+    "revoke-unguarded-by-epoch": ("shim cut off",),
+    "revoke-unguarded-by-lease": ("stale readings",),
+    "second-killers-act-a-lease-late": ("twin killed, shim stopped",),
+    "second-killers-do-not-act-at-the-deadline": ("twin killed, shim stopped",),
+    "second-killers-never-act": ("shim killed",),
+    "silence-is-not-waited-for-before-revoking": ("shim cut off",),
+    "stop-grace-never-ends": ("submitted anew, calmly",),
+    "submit-does-not-write-own": ("submit",),
+    "suspend-unguarded-by-own": ("suspend at the start",),
+    "suspended-is-started": ("suspend and resume",),
+    "takeover-restarts-what-it-finds": ("leader cut off",),
+    "tombstone-before-the-tree-is-empty": ("cancel",),
+    "tombstone-over-another-attempt": ("two shims, one killed",),
+    "tombstone-over-another-claim": ("two shims, one killed",),
+    "tombstone-unguarded-by-own": ("shim cut off",),
+    "tombstone-when-the-root-has-exited": ("cancel",),
+    "unanswered-claim-taken-as-committed": ("starting, requests lost",),
+    "unassign-does-not-write-entry": ("cancel at the start",),
+    "unassign-unguarded-by-epoch": ("cancel at the start",),
+    "unassign-unguarded-by-own": ("starting, shim stopped",),
+    "unknown-outcome-acknowledged": ("cancel",),
+}
 
 
 def reason(name: str) -> str | None:
