@@ -29,8 +29,6 @@ from tests.crash_points.scenarios import ALONE, SCENARIOS
 from tests.crash_points.unreached import unreached
 from tests.crash_points.workers import run_all
 
-BATCH = 8
-
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.crash_points", description=__doc__)
@@ -42,6 +40,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=0, metavar="N", help="N random pairs of points instead of single ones")
     parser.add_argument("--seed", type=int, default=1, help="for --pairs, and for --sample")
     parser.add_argument("--sample", type=int, metavar="N", help="at most N runs, drawn by --seed")
+    parser.add_argument("--shuffle", action="store_true", help="in random order (--seed), for what is not run to its end")
+    parser.add_argument("--batch", type=int, default=8, help="so many runs of one job each share a fleet")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run after so long")
     parser.add_argument("--fleets", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="record, print the points, and end")
@@ -86,7 +86,7 @@ def wanted(options: argparse.Namespace, tasks: Iterable[Task]) -> list[Task]:
     return found
 
 
-def batches(tasks: list[Task]) -> list[list[Task]]:
+def batches(tasks: list[Task], options: argparse.Namespace) -> list[list[Task]]:
     """What may share a fleet at one time goes together."""
     shared: dict[str, list[Task]] = {}
     alone = []
@@ -95,7 +95,11 @@ def batches(tasks: list[Task]) -> list[list[Task]]:
             shared.setdefault(task.scenario, []).append(task)
         else:
             alone.append([task])
-    return [*(tasks[i : i + BATCH] for tasks in shared.values() for i in range(0, len(tasks), BATCH)), *alone]
+    size = options.batch
+    found = [*(tasks[i : i + size] for tasks in shared.values() for i in range(0, len(tasks), size)), *alone]
+    if options.shuffle:
+        random.Random(options.seed).shuffle(found)
+    return found
 
 
 # -- saying it ------------------------------------------------------------------------------------------------------------
@@ -151,7 +155,7 @@ def main() -> int:
         todo = [task for task in wanted(options, tasks) if task.title not in done]
         print(f"{len(todo)} runs to make ({options.mode})", flush=True)
         counts: Counter[str] = Counter()
-        for outcome in run_all(ensemble.hosts, directory, batches(todo), options.fleets, options.seconds):
+        for outcome in run_all(ensemble.hosts, directory, batches(todo, options), options.fleets, options.seconds):
             counts["runs"] += 1
             counts["struck"] += outcome.hit > 0
             counts["wrong"] += bool(outcome.wrong)
