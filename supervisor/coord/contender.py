@@ -32,6 +32,7 @@ from supervisor.coord.election import (
     is_ours,
     recent_terms,
     say_distrust,
+    say_recorded,
     sight,
     take_leadership,
 )
@@ -127,6 +128,7 @@ class Contender(Generic[Client]):
         self._hinted_s: float | None = None
         self._zxid_kept_s = 0.0
         self._said_distrust: str | None = None
+        self._said_recorded = False
         self._since_s = boottime_s()
         self._report = self._make_report()
         self._thread = threading.Thread(target=self._run, name="contender", daemon=True)
@@ -215,6 +217,7 @@ class Contender(Generic[Client]):
         self._next_tick_s = now_s + period_s
         self._keep_zxid(now_s)
         self._say_distrust()
+        self._say_recorded()
         self._advance(machine.Tick(now_s, self._client.last_success_s if self._client is not None else now_s))
 
     def _advance(self, event: machine.Event) -> None:
@@ -306,12 +309,12 @@ class Contender(Generic[Client]):
                 raise
         paths = self._paths
         nodes = client.read_many((
-            paths.leader, paths.epoch, paths.cluster, paths.switchover, paths.accepted, paths.doorbell,
+            paths.leader, paths.epoch, paths.cluster, paths.switchover, paths.accepted, paths.doorbell, paths.recorded,
         )).nodes
-        leader, epoch, cluster, switchover, accepted, doorbell = nodes
+        leader, epoch, cluster, switchover, accepted, doorbell, recorded = nodes
         self._note_vacancy(leader is None)
         self._judge(self._trust.judge, self._codec, paths, Evidence(cluster, accepted, doorbell, client.last_zxid))
-        self._sight = sight(self._paths, self._codec, leader, epoch, switchover)
+        self._sight = sight(self._paths, self._codec, leader, epoch, switchover, recorded)
         return self._sight
 
     def _note_vacancy(self, vacant: bool) -> None:
@@ -338,9 +341,10 @@ class Contender(Generic[Client]):
         if self._sight is None:
             return machine.NotStood(boottime_s(), "nothing was read yet")
         self._op_id = secrets.token_hex(8)
+        self._said_distrust = self._trust.reason      # /leader is created with it, if at all
         transaction = take_leadership(
             self._paths, self._codec, self._me, epoch=effect.epoch, op_id=self._op_id, seen=self._sight.epoch,
-            version=effect.version, distrust=self._trust.reason,
+            version=effect.version, distrust=self._said_distrust,
         )
         try:
             committed = self._the_client().commit(transaction)
@@ -378,7 +382,7 @@ class Contender(Generic[Client]):
         term.vacant_s = self._vacant_s if self._vacant_s is not None else term.began_s
         self._vacant_s = None
         self._term = term
-        self._said_distrust = term.distrust      # /leader was created with it
+        self._said_recorded = False
         recent = recent_terms(self._sight.epoch) if self._sight is not None else {}
         recent[term.epoch] = Author(self._me.supervisor, self._op_id)
         if term.distrust is None:
@@ -428,6 +432,21 @@ class Contender(Generic[Client]):
             self._said_distrust = term.distrust
         except SupervisorError as error:      # tried again at the next tick; whether it was applied makes no difference
             log.debug("distrust_not_said", why=str(error))
+
+    def _say_recorded(self) -> None:
+        """Once per term, when its epoch is in the store: no later term may forget that."""
+        term, client = self._term, self._client
+        if term is None or client is None or not term.active or not term.recorded or self._said_recorded:
+            return
+        try:
+            exists = client.read_many((self._paths.recorded,)).nodes[0] is not None
+            client.commit(say_recorded(
+                self._paths, self._codec, epoch=term.epoch, fence=term.fence_version, exists=exists,
+                author=Author(self._me.supervisor, self._op_id), op_id=secrets.token_hex(8),
+            ))
+            self._said_recorded = True
+        except SupervisorError as error:      # tried again at the next tick; whether it was applied makes no difference
+            log.debug("record_not_said", why=str(error))
 
     def _keep_zxid(self, now_s: float) -> None:
         """Now and then; a full disk must not matter (F56)."""

@@ -22,7 +22,7 @@ Record = TypeVar("Record")
 RECENT_KEPT = 24
 """Terms remembered in /epoch: at most 2.4 KiB of the 4 KiB that a record may have."""
 
-_RECENT = "recent"
+_RECENT, _RECORDED = "recent", "recorded"
 
 ACCEPTER = "accept-registry"
 """Stands for a supervisor where an epoch is an acceptance. No term was ever led under it."""
@@ -47,6 +47,7 @@ class Paths:
     switchover: str
     accepted: str
     doorbell: str
+    recorded: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,10 @@ class Sight:
 
 def sight(
     paths: Paths, codec: Codec, leader: Node | None, epoch: Node | None, switchover: Node | None = None,
+    recorded: Node | None = None,
 ) -> Sight:
     """Read the nodes. Never raises: an unreadable /epoch is a flaw, an unreadable /leader only lacks its hint, and an
-    unreadable wish is none."""
+    unreadable wish is none. ``epoch`` of what it returns remembers what /recorded says."""
     owner = leader.stat.ephemeral_owner if leader is not None else None
     hint = _readable(codec, LeaderHint, leader, paths.leader)
     wish = _readable(codec, Handover, switchover, paths.switchover)
@@ -95,7 +97,8 @@ def sight(
         record = codec.decode(EpochRecord, epoch.data, paths.epoch)
     except Corrupt as error:
         return Sight(owner, hint, nothing, 0, f"{error}; nobody can lead until an operator restores it")
-    return Sight(owner, hint, record, epoch.stat.version, wish=wish)
+    known = _readable(codec, EpochRecord, recorded, paths.recorded)
+    return Sight(owner, hint, _remember_recorded(record, known), epoch.stat.version, wish=wish)
 
 
 def take_leadership(
@@ -125,6 +128,15 @@ def say_distrust(
     return Transaction("say_distrust", op_id, (Check(paths.epoch, fence), SetData(paths.leader, hint, ANY_VERSION)))
 
 
+def say_recorded(
+    paths: Paths, codec: Codec, *, epoch: int, fence: int, author: Author, op_id: str, exists: bool,
+) -> Transaction:
+    """Leave in the registry that this term is in the store, for the elections to come (``_remember_recorded``)."""
+    data = codec.encode(EpochRecord(epoch, author.supervisor, author.op))
+    say = SetData(paths.recorded, data, ANY_VERSION) if exists else Create(paths.recorded, data)
+    return Transaction("say_recorded", op_id, (Check(paths.epoch, fence), say))
+
+
 def hint_of(me: Candidate, epoch: int, distrust: str | None) -> LeaderHint:
     return LeaderHint(me.supervisor, epoch, me.address, clip(distrust, DISTRUST_MAX_BYTES) if distrust else None)
 
@@ -147,10 +159,13 @@ def accept(paths: Paths, codec: Codec, seen: Restored, acceptance: Acceptance) -
     anew, never set: its czxid tells what was written before the acceptance from what came after it.
     """
     author = Author(ACCEPTER, acceptance.id)
+    term = _remember_recorded(
+        _next_term(seen.epoch, acceptance.epoch, author), EpochRecord(acceptance.epoch, author.supervisor, author.op),
+    )
     before = (Delete(paths.accepted, seen.accepted.stat.version),) if seen.accepted is not None else ()
     return Transaction("accept_registry", acceptance.id, (
         Check(paths.cluster, seen.cluster.stat.version),
-        SetData(paths.epoch, codec.encode(_next_term(seen.epoch, acceptance.epoch, author)), seen.epoch_version),
+        SetData(paths.epoch, codec.encode(term), seen.epoch_version),
         *before,
         Create(paths.accepted, codec.encode(acceptance)),
     ))
@@ -158,8 +173,23 @@ def accept(paths: Paths, codec: Codec, seen: Restored, acceptance: Acceptance) -
 
 def _next_term(seen: EpochRecord, epoch: int, author: Author) -> EpochRecord:
     terms = {**recent_terms(seen), epoch: author}
-    recent = [[n, each.supervisor, each.op] for n, each in terms.items()][-RECENT_KEPT:]
+    recent = [[n, each.supervisor, each.op] for n, each in sorted(terms.items())][-RECENT_KEPT:]
     return replace(seen, epoch=epoch, supervisor=author.supervisor, op=author.op, extra={**seen.extra, _RECENT: recent})
+
+
+def _remember_recorded(record: EpochRecord, recorded: EpochRecord | None) -> EpochRecord:
+    """``record`` with the latest term that is known to be in the store, which no later term may forget.
+
+    Terms are remembered by their number, ``RECENT_KEPT`` of them. Were there more without a word to the store (it was
+    down, or they were too short), the newest mark there would look like one of a past that this registry does not have.
+    """
+    if recorded is None or recorded.epoch > record.epoch:
+        return record
+    match record.extra.get(_RECORDED):
+        case [int(epoch), str(), str()] if epoch >= recorded.epoch:
+            return record
+    known = [recorded.epoch, recorded.supervisor, recorded.op]
+    return replace(record, extra={**record.extra, _RECORDED: known})
 
 
 def is_ours(seen: Sight, op_id: str, session: int) -> bool:
@@ -180,10 +210,13 @@ def gives_way(seen: Sight, me: str) -> bool:
 
 
 def recent_terms(record: EpochRecord) -> dict[int, Author]:
-    """The latest terms that this registry remembers, oldest first. An entry that can't be read is left out."""
+    """The latest terms that this registry remembers, and the latest that is known to be in the store.
+
+    An entry that can't be read is left out.
+    """
     entries = record.extra.get(_RECENT)
     terms: dict[int, Author] = {}
-    for entry in entries if isinstance(entries, list) else ():
+    for entry in (record.extra.get(_RECORDED), *(entries if isinstance(entries, list) else ())):
         match entry:
             case [int(epoch), str(supervisor), str(op)]:
                 terms[epoch] = Author(supervisor, op)

@@ -48,6 +48,7 @@ EVENTS: Final[dict[str, Event]] = {
     "epoch_recorder_failed": Event("A defect while recording the term.", "epoch"),
     "registry_not_trusted": Event("The registry was restored, emptied or exchanged: nothing is done to it.", "epoch why"),
     "distrust_not_said": Event("The leader's distrust could not be written to /leader; tried again.", "why"),
+    "record_not_said": Event("That this epoch is in the store could not be written to /recorded; tried again.", "why"),
     "distrust_not_told": Event("This supervisor's distrust could not be written to its entry; tried again.", "why"),
     "restore_waited_out": Event("The wait after an accepted restore is over: jobs start again.", "epoch acceptance by"),
     "wait_not_ended": Event("The end of that wait could not be written down; tried again.", "why"),

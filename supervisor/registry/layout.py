@@ -30,6 +30,10 @@ class Layout:
         return f"{self.root}/epoch"
 
     @property
+    def recorded(self) -> str:
+        return f"{self.root}/recorded"
+
+    @property
     def leader(self) -> str:
         return f"{self.root}/leader"
 

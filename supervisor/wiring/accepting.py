@@ -46,6 +46,7 @@ READERS = 16
 def paths_of(layout: Layout) -> Paths:
     return Paths(
         layout.leader, layout.epoch, layout.cluster, layout.switchover, accepted=layout.accepted, doorbell=layout.doorbell,
+        recorded=layout.recorded,
     )
 
 

@@ -46,7 +46,7 @@ from tests.explore.world import (
     sid_of,
 )
 
-PATHS = Paths(LAYOUT.leader, LAYOUT.epoch, LAYOUT.cluster, LAYOUT.switchover, LAYOUT.accepted, LAYOUT.doorbell)
+PATHS = Paths(LAYOUT.leader, LAYOUT.epoch, LAYOUT.cluster, LAYOUT.switchover, LAYOUT.accepted, LAYOUT.doorbell, LAYOUT.recorded)
 
 
 def moves(world: World, index: int) -> Iterator[Move]:

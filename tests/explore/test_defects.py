@@ -43,7 +43,7 @@ from tests.explore.planting import Edit, around, edited, plain
 from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own
 
 LAYOUT, S = Layout("/c"), OwnState
-PATHS = election.Paths(LAYOUT.leader, LAYOUT.epoch, LAYOUT.cluster, LAYOUT.switchover, LAYOUT.accepted, LAYOUT.doorbell)
+PATHS = election.Paths(LAYOUT.leader, LAYOUT.epoch, LAYOUT.cluster, LAYOUT.switchover, LAYOUT.accepted, LAYOUT.doorbell, LAYOUT.recorded)
 ME, EPOCH = election.Candidate("s1", ""), EpochRecord(3, "s1", "op")
 USER, LEADER = user_writes.Desk(LAYOUT, "op-1", "now"), leader_writes.Desk(LAYOUT, 4, 11, "op-1", "now")
 SEEN, CLAIM = lease().seen, CheckpointClaim("s3://b/j", "j", "u1")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.coord.election import RECENT_KEPT
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
 from supervisor.errors import GuardFailed, NotLeader, NotSent
@@ -320,6 +321,59 @@ def test_many_terms_of_one_lineage_stay_trusted(zoo: MemoryZoo, epochs: MemoryEp
                 wait_until(lambda term=term: term.recorded, 5)  # type: ignore[misc]
         assert term.distrust is None
     assert len(zoo.tree()[PATHS.epoch]) < codec.MAX_RECORD_BYTES
+
+
+def test_a_distrust_that_arises_while_an_election_is_settled_is_said(rig: Rig, zoo: MemoryZoo) -> None:
+    """/leader was created without it."""
+    def spoil(client: MemoryClient) -> None:
+        client.before_next_commit(lambda: zoo.put(PATHS.cluster, b"{broken"))
+        client.lose_next_reply()
+
+    rig.before_start = spoil
+    with running(rig):
+        assert rig.leads().distrust
+        wait_until(lambda: codec.decode(LeaderHint, zoo.tree()[PATHS.leader], "").distrust, 5)
+
+
+def said_to_be_recorded(zoo: MemoryZoo) -> int:
+    data = zoo.tree().get(PATHS.recorded)
+    return codec.decode(EpochRecord, data, PATHS.recorded).epoch if data is not None else 0
+
+
+def test_more_unrecorded_terms_than_are_remembered_are_no_reason_to_distrust(
+    zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path
+) -> None:
+    """The store's newest epoch is then older than all that /epoch remembers by number; chaos found it."""
+    for number in range(RECENT_KEPT + 8):
+        epochs.down = 2 <= number < RECENT_KEPT + 6
+        rig = Rig(zoo, epochs, tmp_path / "zxid")
+        with running(rig):
+            term = rig.leads()
+            if not epochs.down:
+                wait_until(lambda term=term: term.recorded or term.distrust, 5)  # type: ignore[misc]
+                assert term.distrust is None
+                wait_until(lambda term=term: said_to_be_recorded(zoo) == term.epoch, 5)  # type: ignore[misc]
+    assert len(zoo.tree()[PATHS.epoch]) < codec.MAX_RECORD_BYTES
+
+
+def test_what_was_said_to_be_recorded_excuses_no_restore(zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path) -> None:
+    """/recorded is restored with the rest: the store's newest epoch is not the one that it names."""
+    backup: dict[str, bytes] = {}
+    for _ in range(3):
+        rig = Rig(zoo, epochs, tmp_path / "zxid")
+        with running(rig):
+            term = rig.leads()
+            wait_until(lambda term=term: said_to_be_recorded(zoo) == term.epoch, 5)  # type: ignore[misc]
+        backup = backup or dict(zoo.tree())
+    for path in (PATHS.epoch, PATHS.recorded):
+        zoo.put(path, backup[path])
+    for number in range(RECENT_KEPT + 3):
+        rig = Rig(zoo, epochs, tmp_path / f"zxid-new{number}")
+        with running(rig):
+            term = rig.leads()
+            wait_until(lambda term=term: term.distrust or term.recorded, 5)  # type: ignore[misc]
+            assert term.distrust
+    assert said_to_be_recorded(zoo) == 1
 
 
 def test_f23_nobody_leads_where_there_is_no_epoch(rig: Rig, zoo: MemoryZoo) -> None:
