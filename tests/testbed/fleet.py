@@ -60,6 +60,7 @@ class Fleet(FleetCommands, FleetWitness):
     ``lease_s``, ``grace_s``: of jobs that do not say. ``through``: member number → hosts it is told instead;
     ``behind``: member number → what is done to it before its first start (``Cut.apply``).
     ``capacity``, ``defaults``, ``spark``: of each member, as in supervisor.yaml. ``without_cgroup``: they see no cgroup v2 (root only).
+    ``restored_s``: when (BOOTTIME) a test gave the ensemble older data back: numbers of attempts may recur after that.
     """
 
     ensemble: Ensemble
@@ -77,6 +78,7 @@ class Fleet(FleetCommands, FleetWitness):
     spark: dict[str, Any] = field(default_factory=dict)
     members: list[Member] = field(default_factory=list)
     acknowledged: list[Acknowledged] = field(default_factory=list)
+    restored_s: list[float] = field(default_factory=list)
     judged: bool = True
     without_cgroup: bool = False
 
@@ -204,7 +206,9 @@ class Fleet(FleetCommands, FleetWitness):
 
     def judge(self) -> None:
         """The independent judge: everything that the drivers wrote down, against what the user was told."""
-        found = checker.violations(self.notes(), self.acknowledged, grace_s=self.grace_s)
+        found = checker.violations(
+            self.notes(), self.acknowledged, grace_s=self.grace_s, restored_s=self.restored_s
+        )
         assert not found, "\n".join(found)
 
     def tell_logs(self) -> None:
