@@ -14,7 +14,6 @@ from supervisor.cli.output import Columns, age, notice, say_table
 from supervisor.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from supervisor.model.seen import Seen
     from supervisor.observe.listing import JobRow
     from supervisor.wiring import Office
 
@@ -97,9 +96,9 @@ def _rows(office: Office, every_uid: bool) -> list[JobRow]:
         return []
     zoo = office.zoo()
     view = Observer(zoo, office.layout, boottime_s, epoch=0).take_view(None)
-    leader: Seen[LeaderHint] = seen(LeaderHint, zoo.read(office.layout.leader), office.layout.leader)
     rows = take_rows(zoo, office.layout, view, wall_s(), every_uid=every_uid)
-    return with_reasons(rows, lambda: reasons_of(view, leader))
+    path = office.layout.leader
+    return with_reasons(rows, lambda: reasons_of(view, seen(LeaderHint, zoo.read(path), path)))
 
 
 def _narrow(row: JobRow) -> list[Any]:

@@ -81,7 +81,8 @@ def take_rows(zoo: Zoo, layout: Layout, view: View, wall_now_s: float, *, every_
         if uid not in live and (every_uid or not _is_hidden(result)):
             rows.append(row_of_result(uid, result, names.get(uid.rpartition("-")[2])))
     rows.sort(key=lambda row: row.uid or "", reverse=True)  # a uid begins with its time: the newest first
-    return sorted(rows, key=lambda row: (row.name or "", row.uid not in live))
+    rows.sort(key=lambda row: (row.name or "", row.uid not in live))
+    return rows
 
 
 def with_reasons(rows: list[JobRow], reasons: Callable[[], Mapping[str, str]]) -> list[JobRow]:
