@@ -140,28 +140,34 @@ class ZooClient:
 
     # -- writes ----------------------------------------------------------------------------------------------------
 
-    def commit(self, tx: Transaction) -> Committed:
+    def commit(self, tx: Transaction, connection: int | None = None) -> Committed:
         """Apply ``tx`` as a whole. Raises GuardFailed, NotSent, OutcomeUnknown, AccessDenied, InvalidInput (too large).
+
+        ``connection``: it is sent on that one (they are numbered from 1) or not at all.
 
         Of a guarded multi nothing was applied when it raises GuardFailed, NotSent, AccessDenied or InvalidInput.
         """
 
         def start(done: Callable[[Committed | SupervisorError], None]) -> None:
-            self.commit_async(tx, done)
+            self.commit_async(tx, done, connection)
 
         return self._wait(start, tx.what, OutcomeUnknown)
 
-    def commit_async(self, tx: Transaction, done: Callable[[Committed | SupervisorError], None]) -> None:
+    def commit_async(
+        self, tx: Transaction, done: Callable[[Committed | SupervisorError], None], connection: int | None = None
+    ) -> None:
         """As ``commit``; ``done`` is called exactly once, at the latest when the request time is over."""
         if not tx.ops:
             done(InvalidInput(f"the transaction {tx.what} has no operations"))
             return
-        self._ask(kazoo.Transaction([request_of(op) for op in tx.ops]), tx.what, partial(outcome_of, tx), done)
+        request = kazoo.Transaction([request_of(op) for op in tx.ops])
+        self._ask(request, tx.what, partial(outcome_of, tx), done, connection)
 
     # -- plumbing --------------------------------------------------------------------------------------------------
 
     def _ask(
-        self, request: Any, what: str, read_reply: Callable[[Reply], T], done: Callable[[T | SupervisorError], None]
+        self, request: Any, what: str, read_reply: Callable[[Reply], T], done: Callable[[T | SupervisorError], None],
+        connection: int | None = None,
     ) -> None:
         """Send ``request``; ``done`` gets what ``read_reply`` makes of the answer, or the SupervisorError it raises."""
 
@@ -182,7 +188,7 @@ class ZooClient:
             done(AccessDenied(f"ZooKeeper at {self._hosts} refused our credentials"))
             return
         try:
-            self._session.submit(request, frame, reply)
+            self._session.submit(request, frame, reply, connection)
         except Unanswered as refused:
             reply.set_exception(refused)
 

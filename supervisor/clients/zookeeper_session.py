@@ -114,6 +114,7 @@ class SessionLink:
     ) -> None:
         self.request_timeout_s = request_timeout_s
         self.link = Link.SUSPENDED
+        self.connections = 0  # that were made so far; the present one has this number
         self.session: Session | None = None
         self.last_success_s = 0.0
         self.heard_s = 0.0
@@ -171,11 +172,16 @@ class SessionLink:
         if threading.get_ident() == self._thread_id:
             raise RuntimeError("a callback of the ZooKeeper session must not call anything that blocks")
 
-    def submit(self, request: Any, frame: bytes, reply: Reply) -> None:
-        """Send now. Raises Unanswered(sent=False) when there is no connection: nothing is kept for later."""
+    def submit(self, request: Any, frame: bytes, reply: Reply, connection: int | None = None) -> None:
+        """Send now. Raises Unanswered(sent=False) when there is no connection: nothing is kept for later.
+
+        ``connection``: only on the one with this number.
+        """
         with self._changed:
             if self.link is not Link.CONNECTED or self._closing:
                 raise Unanswered(self._why_refused(), sent=False)
+            if connection not in (None, self.connections):
+                raise Unanswered(f"connection {connection} to ZooKeeper is gone", sent=False)
             if len(self._waiting) >= QUEUE_MAX:
                 raise Unanswered(f"{QUEUE_MAX} requests are waiting already", sent=False)
             reply.queued_s = boottime_s()
@@ -262,6 +268,7 @@ class SessionLink:
             if self._ended() or link is self.link:
                 return
             self.link = link
+            self.connections += link is Link.CONNECTED
             if link is Link.CONNECTED and self._closing:
                 self._send_close()
             self._changed.notify_all()

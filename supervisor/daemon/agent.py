@@ -10,12 +10,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
 from supervisor.clients.zookeeper import Link, Session, ZooClient
 from supervisor.clock import boottime_s, wall_iso
-from supervisor.daemon.starting import Hosted, Refused, Starter
+from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import AccessDenied, Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.records import PERMANENT_CAUSES, Assignment, Cause, Member, Ownership, OwnState, clip
 from supervisor.model.seen import Found, Unreadable
@@ -222,9 +223,8 @@ class Agent:
         own = seen(Ownership, client.read(own_path), own_path)
         if not isinstance(own, Found) or not _is_current(own, given.record):
             return                                         # taken back meanwhile; the leader sweeps the entry
-        doubt = self._doubt(client, node.stat.czxid)
-        self._note_doubt(entry, doubt)
-        if doubt is not None:
+        looked_s = self._look(client, entry, node.stat.czxid)
+        if looked_s is None:
             return
         if client.read(self._layout.pause) is not None:
             self._hold_back(entry)
@@ -233,12 +233,20 @@ class Agent:
             self._refuse(client, given.record, own, Refused(Cause.NO_ROOM, OF_LOST_STATE.format(attempt=attempt)))
             return
         try:
-            self._starter.start(given.record, _ended_before(own.record))
+            again = partial(self._look, client, entry, node.stat.czxid)
+            self._starter.start(given.record, Look(looked_s, again), _ended_before(own.record))
         except (Refused, AccessDenied) as error:
             # No access is told in the records, not only in this host's log; and another host may have access.
             refused = error if isinstance(error, Refused) else Refused(Cause.NO_ACCESS, str(error))
             self._starter.refused(refused)
             self._refuse(client, given.record, own, refused)
+
+    def _look(self, client: ZooClient, entry: str, assigned_zxid: int) -> float | None:
+        """BOOTTIME before it was asked whether the registry is to be trusted, or None: it is not."""
+        looked_s = boottime_s()
+        doubt = self._doubt(client, assigned_zxid)
+        self._note_doubt(entry, doubt)
+        return looked_s if doubt is None else None
 
     def _is_of_lost_state(self, entry: str, given: Assignment) -> bool:
         """The run directory is there, and not by this assignment: after an accepted restore numbers come up again."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
@@ -34,6 +35,19 @@ from supervisor.spark.refusal import Refused
 log = structlog.get_logger(__name__)
 
 LAUNCH_MAX_BYTES = 4 * 2**20
+LOOK_LASTS_S = 2.0
+"""A shim has 10 s from the look to its connection (``shim.machine``), and has to be started in them."""
+
+
+class Look(NamedTuple):
+    """When the agent looked last whether the registry is to be trusted, and how to look again (``agent._look``)."""
+
+    looked_s: float
+    again: Callable[[], float | None]
+
+    def lately(self) -> float | None:
+        """BOOTTIME before the newest look, made anew when that is too old; None: not to be trusted. Raises Unreachable."""
+        return self.looked_s if boottime_s() - self.looked_s < LOOK_LASTS_S else self.again()
 
 
 class Hosted:
@@ -105,15 +119,19 @@ class Starter:
         self._room_lock = threading.Lock()
         self._taking: dict[str, Assignment] = {}
 
-    def start(self, given: Assignment, ended_before: str | None = None) -> None:
-        """Start the shim of ``given``. ``ended_before``: the cause of the exit that this is a restart after.
+    def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
+        """Start the shim of ``given``, unless ``look`` shows doubt. ``ended_before``: the cause of the exit before this start.
 
         Raises Refused, Unreachable, AccessDenied.
         """
         begun_s = boottime_s()
         key = f"{given.uid}.{given.attempt}"
         with self._room(key, given):
-            launch = replace(self._launch(given, key), begun_s=begun_s)
+            prepared = self._launch(given, key)
+            looked_s = look.lately()      # files may have taken long to come
+            if looked_s is None:
+                return
+            launch = replace(prepared, begun_s=begun_s, looked_s=looked_s)
             directory = self._make_run_dir(key, launch)
             if directory is None:
                 return

@@ -42,4 +42,5 @@ class Launch:
     log_keep: int = 5
     cgroup: str | None = None
     begun_s: float = 0.0        # BOOTTIME when the agent took the assignment up; 0: not known
+    looked_s: float = 0.0       # BOOTTIME before the agent's last look whether the registry is to be trusted; 0: not known
     extra: dict[str, Any] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from supervisor.shim.state import Event
 
 Request = shim.Read | shim.Commit | shim.NewClient | shim.CloseSession
 
+FIRST_CONNECTION = 1
 _SESSIONS_KEPT = 16
 _CLOSE_S = 5.0
 
@@ -97,8 +98,8 @@ class RegistryLink:
         match request:
             case shim.Read(token):
                 self._post(self._read(token))
-            case shim.Commit(transaction):
-                self._post(self._commit(transaction))
+            case shim.Commit(transaction, first):
+                self._post(self._commit(transaction, FIRST_CONNECTION if first else None))
             case shim.NewClient():
                 old, self._generation = self._client, self._generation + 1
                 old.close(0.5)
@@ -125,10 +126,10 @@ class RegistryLink:
         """Always this one, never a new function: a watcher that is set again while it waits is the same to the client."""
         self._post(shim.OwnChanged())
 
-    def _commit(self, transaction: Transaction) -> Event:
+    def _commit(self, transaction: Transaction, connection: int | None) -> Event:
         own_path = self._layout.own(self._launch.assignment.name)
         try:
-            done = self._client.commit(transaction)
+            done = self._client.commit(transaction, connection)
         except GuardFailed as error:
             return shim.Rejected(transaction.id, error.path, error.kind)
         except Conflict:

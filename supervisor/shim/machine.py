@@ -4,11 +4,12 @@
 stage       what is going on                                             what ends it
 ==========  ===========================================================  ==============================================
 connecting  /own is read; no claim is under way                          assigned to us as the entry says → claiming;
-                                                                         else, or after 2 minutes → done
+                                                                         else, after 2 minutes, or when the connection
+                                                                         breaks → done
 claiming    the claim was sent                                           committed → starting; rejected → connecting;
                                                                          outcome unknown → settling
-settling    read back, in the session of the claim or after that was     ours → starting; not applied → connecting;
-            closed                                                       somebody else's → done
+settling    read back, in the session of the claim or after that was     ours → starting; not applied → connecting,
+            closed                                                       or done; somebody else's → done
 starting    claim committed, the starter was let go                      executed → running
 running     renewals                                                     fence moved to draining → stopping
 stopping    the ladder of ``stopping.py``; renewals go on all the while  exit, or stop_grace is over → killing
@@ -22,6 +23,10 @@ deadline, a revocation or another attempt in /own, a time-out of ``health``, a f
 What is never bent:
 
 * Nothing is executed before the claim is known to be committed, nor at or after its deadline; the starter looks again.
+* A claim is asked for on the first connection only, and that was made soon after the agent had looked whether the
+  registry is to be trusted (``CONNECT_PATIENCE_S``). ZooKeeper can't be restored from an older state without breaking
+  every connection, and what an older state says of this entry may be long over: another host may run the job by what
+  was lost, under a lease that nobody remembers. So a shim whose connection breaks ends, and the agent looks anew.
 * The deadline is the BOOTTIME read before *sending* the last claim or renewal that is known to have committed, + D − K
   (a claim that was settled by reading back counts from its own sending). Nothing else moves it, least of all an answer
   whose outcome is unknown. At deadline − 2p the tree is killed (``lease_terms.shim_acts_s`` says why not later).
@@ -91,6 +96,9 @@ from supervisor.shim.state import (
 )
 
 CLAIM_PATIENCE_S = 120.0
+CONNECT_PATIENCE_S = 10.0
+"""From the agent's look at the registry to the first connection: a ZooKeeper that is away, restored and back within so
+little time is the one restore that a shim can't tell."""
 CLAIM_TRIES = 5
 CLOCK_JUMP_S = 0.5
 RETRY_S = 0.5
@@ -100,6 +108,7 @@ SLOWEST_RETRY_S = 30.0
 DOUBT_S = 600.0
 KILL_PAUSE_S = 0.05
 STOP, LOOK = "stop", "look"
+TOO_LATE = f"no connection within {CONNECT_PATIENCE_S:g} s of the agent's look at the registry: it looks again"
 
 _BEFORE_CLAIM = (Stage.CONNECTING, Stage.CLAIMING, Stage.SETTLING)
 _ALIVE = (Stage.STARTING, Stage.RUNNING, Stage.STOPPING)
@@ -168,13 +177,16 @@ class _Turn:
         state = self.state
         match event:
             case Connected(session):
+                if state.last_session is None and self.now_s >= self.connect_by_s:
+                    self.finish(TOO_LATE)
+                    return
                 fresh = session != state.last_session and state.last_session is not None
                 self.set(session=session, last_session=session, lost=False, blind=state.blind or fresh,
                          renew_at_s=self.now_s, read_at_s=self.now_s)
             case Disconnected():
-                self.set(session=None)
+                self.set(session=None, broken=state.stage in _BEFORE_CLAIM)
             case SessionLost():
-                self.set(session=None, lost=True)
+                self.set(session=None, broken=state.stage in _BEFORE_CLAIM, lost=True)
             case SessionClosed():
                 self.set(closing=False, claim_session=state.session, read_at_s=self.now_s)
             case CloseFailed():
@@ -240,6 +252,20 @@ class _Turn:
                 self.stop_asked()
 
     # -- claim ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def connect_by_s(self) -> float:
+        return (self.state.launch.looked_s or self.state.born_s) + CONNECT_PATIENCE_S
+
+    def notice_no_claim(self) -> None:
+        """What ends a shim that has not claimed."""
+        if self.state.broken:
+            self.finish("the connection broke before the claim: the agent looks at the registry again")
+        elif self.state.last_session is None and self.now_s >= self.connect_by_s:
+            self.finish(TOO_LATE)
+        elif self.now_s - self.state.born_s >= CLAIM_PATIENCE_S:
+            self.finish(f"no claim could be made for {CLAIM_PATIENCE_S:g} s")
+
 
     def read_before_claim(self, read: OwnRead) -> None:
         self.set(blind=False)
@@ -537,8 +563,8 @@ class _Turn:
         state = self.state
         if state.stage in _ALIVE:
             self.notice_deadlines()
-        if self.state.stage is Stage.CONNECTING and self.now_s - state.born_s >= CLAIM_PATIENCE_S:
-            self.finish(f"no claim could be made for {CLAIM_PATIENCE_S:g} s")
+        if self.state.stage is Stage.CONNECTING:
+            self.notice_no_claim()
         if self.state.stage in (Stage.STARTING, Stage.RUNNING) and state.executed and state.exec_s is not None:
             phase = health.phase_of(state.life, state.launch, state.exec_s, self.now_s)
             self.change_phase(phase)
@@ -620,4 +646,4 @@ class _Turn:
 
     def send(self, what: str, transaction: Transaction) -> None:
         self.set(op=transaction.id, what=what)
-        self.do(Commit(transaction))
+        self.do(Commit(transaction, first=what == "claim"))

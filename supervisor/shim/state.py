@@ -215,7 +215,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
+    """``first``: on the first connection of this shim, or not at all."""
+
     transaction: Transaction
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +340,7 @@ class ShimState:
     session: int | None = None  # None while not connected
     last_session: int | None = None
     lost: bool = False  # a new client is needed
+    broken: bool = False  # the first connection is gone: no claim is made any more
     token: int = 0
     reading: bool = False
     read_at_s: float | None = None  # a read is wanted from then on

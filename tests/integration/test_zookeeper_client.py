@@ -25,7 +25,7 @@ from supervisor.clients import zookeeper_reads
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import Link, ZooClient, close_session
 from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, SupervisorError, Unreachable
-from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
+from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.waiting import wait_until
 
@@ -165,6 +165,22 @@ class TestRefusal:
         client.sync()
         assert client.read(never) is None
         assert len(results) == 2
+
+    def test_what_is_for_one_connection_is_not_sent_on_the_next(self, proxies: Proxies, connect: Connect) -> None:
+        """A shim's claim: whoever hands it over may not have heard yet that there is another connection."""
+        client, first, never = connect(proxies.hosts), path(), path()
+        connected(client)
+        client.commit(Transaction("create", "1", (Create(first, b""),)), 1)
+        session = client.session
+        proxies.each(Proxy.refuse)
+        wait_until(lambda: client.link is Link.SUSPENDED)
+        proxies.each(Proxy.heal)
+        connected(client)
+        assert client.session == session
+        with pytest.raises(NotSent):
+            client.commit(Transaction("create", "2", (Create(never, b""),)), 1)
+        client.commit(Transaction("delete", "3", (Delete(first, ANY_VERSION),)), 2)
+        assert client.read(never) is None
 
     def test_while_connecting(self, proxies: Proxies, connect: Connect) -> None:
         """The connection is accepted, but the session is not confirmed yet."""

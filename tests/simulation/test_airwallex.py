@@ -27,7 +27,7 @@ from supervisor.daemon import controller as controllers
 from supervisor.daemon.agent import Agent
 from supervisor.daemon.controller import Controller
 from supervisor.daemon.record import Pass, Recorder
-from supervisor.daemon.starting import Hosted, Refused, Starter
+from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.daemon.watchdog import Watchdog
 from supervisor.errors import Unreachable
 from supervisor.metrics import Metrics
@@ -109,7 +109,7 @@ class Host:
 
     # -- as the starter ---------------------------------------------------------------------------------------------
 
-    def start(self, given: Assignment, ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
         key, kind = f"{given.uid}.{given.attempt}", Kind.of(given.name)
         if key in self.keys:
             return

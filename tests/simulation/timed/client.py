@@ -29,6 +29,7 @@ class SimClient:
         self.loop = net.loop
         self.process: Process = net.loop.process
         self.link = Link.SUSPENDED
+        self.connections = 0
         self.session: Session | None = None
         self.last_success_s = 0.0
         self.last_zxid = 0
@@ -185,13 +186,18 @@ class SimClient:
 
     # -- writes ----------------------------------------------------------------------------------------------------
 
-    def commit(self, tx: Transaction) -> Committed:
-        committed: Committed = self._wait(lambda done: self.commit_async(tx, done), tx.what, OutcomeUnknown)
+    def commit(self, tx: Transaction, connection: int | None = None) -> Committed:
+        committed: Committed = self._wait(lambda done: self.commit_async(tx, done, connection), tx.what, OutcomeUnknown)
         return committed
 
-    def commit_async(self, tx: Transaction, done: Callable[[Committed | SupervisorError], None]) -> None:
+    def commit_async(
+        self, tx: Transaction, done: Callable[[Committed | SupervisorError], None], connection: int | None = None,
+    ) -> None:
         if not tx.ops:
             done(InvalidInput(f"the transaction {tx.what} has no operations"))
+            return
+        if connection not in (None, self.connections):
+            done(NotSent(f"connection {connection} is gone"))
             return
         sent_s = self.boot_s()
 
@@ -297,6 +303,7 @@ class SimClient:
         self.session = session
         self.last_success_s, self._sent_s = self._asked_s, self.boot_s()
         self.link = Link.CONNECTED
+        self.connections += 1
         if self._closing:
             self._send_close()
         self._announce()

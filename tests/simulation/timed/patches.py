@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 MODULES = (
     "act.carry_out", "clients.sessions", "clients.zookeeper", "coord.contender", "coord.epoch_recorder", "coord.start_doubt",
-    "coord.term", "coord.trust", "daemon.agent", "daemon.controller", "daemon.leader", "daemon.supervisor", "daemon.sweeper",
+    "coord.term", "coord.trust", "daemon.agent", "daemon.controller", "daemon.leader", "daemon.starting", "daemon.supervisor",
+    "daemon.sweeper",
     "registry.blobs", "registry.codec", "registry.commands", "registry.ids", "registry.operating", "registry.reading",
     "registry.submitting", "registry.sweep", "shim.link", "shim.machine", "wiring.accepting",
 )

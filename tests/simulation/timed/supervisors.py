@@ -21,7 +21,7 @@ from supervisor.daemon.agent import Agent
 from supervisor.daemon.controller import Controller
 from supervisor.daemon.leader import Leader
 from supervisor.daemon.record import Pass
-from supervisor.daemon.starting import Refused
+from supervisor.daemon.starting import Look, Refused
 from supervisor.daemon.supervisor import LOOP_LIMIT_S, wait_for
 from supervisor.daemon.sweeper import Sweeper
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
@@ -108,7 +108,7 @@ class SimStarter:
         self._host = host
         self._blobs = blobs
 
-    def start(self, given: Assignment, _ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, look: Look, _ended_before: str | None = None) -> None:
         world, host = self._world, self._host
         key = f"{given.uid}.{given.attempt}"
         if key in host.attempts:
@@ -122,13 +122,14 @@ class SimStarter:
         except (NotFound, Corrupt) as error:
             raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
         world.loop.sleep(0.01 + 0.2 * world.random.random())
-        if key in host.attempts:
+        looked_s = look.lately()
+        if key in host.attempts or looked_s is None:
             return
         job = world.job_of(given.name)
         launch = Launch(
             "sim", "sim:2181", world.layout.root, world.plan.session_s, host.name, host.name, given, job.lease_s, job.grace_s,
             job.start_timeout_s, 600.0, bool(spec["unbounded"]), job.reports, ("driver",), {}, "/", "/log",
-            cgroup="/cgroup" if host.cgroups else None, begun_s=begun_s,
+            cgroup="/cgroup" if host.cgroups else None, begun_s=begun_s, looked_s=looked_s,
         )
         attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_s)
         attempt.start_shim()

@@ -11,7 +11,7 @@ import structlog
 
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.daemon.agent import Agent
-from supervisor.daemon.starting import Hosted, Refused, Starter
+from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.records import UNCHARGED_CAUSES, Assignment, Cause, Member, OwnState
 from supervisor.model.seen import Found
@@ -32,7 +32,7 @@ class Started:
     keys: list[str] = field(default_factory=list)
     refusals: list[Cause] = field(default_factory=list)
 
-    def start(self, given: Assignment, ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
         self.keys.append(f"{given.uid}.{given.attempt}")
 
     def refused(self, why: Refused) -> None:
@@ -90,7 +90,7 @@ class Refusing(Started):
         super().__init__()
         self.error = error
 
-    def start(self, given: Assignment, ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
         raise self.error
 
 

@@ -13,7 +13,7 @@ import pytest
 from supervisor.clients import run_dir
 from supervisor.clock import boottime_s
 from supervisor.daemon import starting
-from supervisor.daemon.starting import Hosted, Starter
+from supervisor.daemon.starting import Hosted, Look, Starter
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef
@@ -49,7 +49,7 @@ class Slow(Starter):
 
     def try_start(self, name: str) -> str:
         try:
-            self.start(given(name))
+            self.start(given(name), Look(boottime_s(), lambda: None))
         except Refused as refused:
             return str(refused)
         return "started"
@@ -105,6 +105,16 @@ def test_launches_are_listed_by_many_threads_at_once(tmp_path: Path) -> None:
         looks = [pool.submit(look) for _ in range(3)]
         pool.submit(come_and_go).result()
         assert {each.result() for each in looks} == {100}
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_start_that_took_long_looks_again_whether_the_registry_is_to_be_trusted(tmp_path: Path, trusted: bool) -> None:
+    """Its files came slowly: ZooKeeper may have been restored meanwhile, and the shim claims by the newest look."""
+    starter = Slow(tmp_path, 1, drivers=1, memory_bytes=100)
+    looked_s = boottime_s()
+    starter.start(given("a"), Look(looked_s - starting.LOOK_LASTS_S, lambda: looked_s if trusted else None))
+    launches = starter.hosted.launches().values()
+    assert [launch.looked_s for launch in launches] == ([looked_s] if trusted else [])
 
 
 def test_what_a_killed_agent_left_of_a_run_directory_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

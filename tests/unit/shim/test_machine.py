@@ -70,15 +70,39 @@ def test_an_entry_of_an_older_fence_is_not_even_tried() -> None:
     assert world.finished and committed(world, "claim") == 0
 
 
-def test_an_answer_that_arrives_after_the_connection_went_leads_to_no_claim() -> None:
+@pytest.mark.parametrize("asked_before", [False, True], ids=["reading", "claiming"])
+def test_a_connection_that_breaks_before_the_claim_ends_it(asked_before: bool) -> None:
+    """On the next one it might hear what a restored registry says, and that may be long over: its agent looks at that."""
     world = World()
     world.connect()
+    if asked_before:
+        world.settle()
     world.disconnect()
+    world.settle("lost")
+    assert committed(world, "claim") == asked_before
+    world.connect()
+    world.run(2)
+    assert world.finished and not world.executed() and committed(world, "claim") == asked_before
+
+
+def test_a_claim_that_was_applied_on_the_first_connection_counts_though_that_broke() -> None:
+    world = World()
+    world.connect()
     world.settle()
-    assert committed(world, "claim") == 0
+    world.disconnect()
+    world.settle("applied")
     world.connect()
     world.run(2)
     assert world.executed() == 1
+
+
+def test_a_claim_goes_out_on_the_first_connection_or_not_at_all() -> None:
+    """The machine hears later than the client that it has another connection; renewals are bound to none."""
+    world = running()
+    world.run(30)
+    assert {(e.transaction.what, e.first) for e in world.effects if isinstance(e, shim.Commit)} == {
+        ("claim", True), ("renew", False),
+    }
 
 
 def test_an_answer_to_an_older_question_is_ignored() -> None:
@@ -120,12 +144,31 @@ def test_a_shim_that_a_pause_overtook_claims_once_the_pause_is_over() -> None:
     assert world.executed() == 1
 
 
-def test_without_zookeeper_it_gives_up_before_the_claim() -> None:
-    world = World()
-    world.wait(119)
+@pytest.mark.parametrize("looked_before_s", [0.0, 4.0])
+def test_without_a_connection_soon_after_the_agents_look_it_gives_up(looked_before_s: float) -> None:
+    world = World(replace(LAUNCH, looked_s=1000.0 - looked_before_s))
+    world.wait(9.5 - looked_before_s)
     assert not world.finished
-    world.wait(2)
+    world.wait(0.5)
     assert world.finished
+
+
+def test_a_first_connection_that_comes_too_late_is_not_used() -> None:
+    """A stopped shim wakes, and finds itself connected: to whatever ZooKeeper is by now."""
+    world = World()
+    world.now_s += 10.0
+    world.connect()
+    assert world.finished and not world.sent
+
+
+def test_what_cannot_be_claimed_for_long_is_given_up() -> None:
+    world = World()
+    del world.nodes[OWN]
+    world.connect()
+    world.run(119)
+    assert not world.finished
+    world.run(2)
+    assert world.finished and not world.executed()
 
 
 @pytest.mark.parametrize("data", [None, b"{nonsense"])
@@ -164,6 +207,7 @@ def test_an_unknown_claim_is_read_back_in_its_session_before_exec(outcome: str) 
 
 
 def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed() -> None:
+    """It was not applied, and nothing of that session can be any more: the agent starts another shim."""
     world = World()
     world.connect()
     world.settle()
@@ -178,7 +222,7 @@ def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed()
     assert not world.executed() and len(world.sent) == 1
     world.run(2)
     world.come_late()
-    assert world.executed() == 1 and committed(world, "claim") == 2
+    assert world.finished and not world.executed() and world.own().state is OwnState.ASSIGNED
 
 
 def test_a_session_that_cannot_be_closed_settles_nothing() -> None:
