@@ -15,10 +15,12 @@ PREFIX: Final = "spark.hadoop.fs.s3a."
 
 
 class S3Access(NamedTuple):
-    """``endpoint_url`` None: AWS itself. ``region`` None: whatever the environment says."""
+    """``endpoint_url`` None: AWS itself. ``region`` None: whatever the environment says. ``path_style`` None: as is usual
+    there: in the path for an endpoint of one's own, in the host name for AWS."""
 
     endpoint_url: str | None = None
     region: str | None = None
+    path_style: bool | None = None
 
 
 def bucket_of(location: str) -> str | None:
@@ -48,13 +50,15 @@ def setting(conf: Mapping[str, str], bucket: str, name: str) -> str | None:
 def access_of(conf: Mapping[str, str], bucket: str, store: S3Access) -> S3Access:
     """Where the bucket is, as the driver sees it. ``conf``: the job's properties; ``store``: of ``supervisor.yaml``."""
     endpoint, region = setting(conf, bucket, "endpoint"), setting(conf, bucket, "endpoint.region")
+    said = (setting(conf, bucket, "path.style.access") or "").lower()
+    path_style = {"true": True, "false": False}.get(said)
     if endpoint is None:
-        return S3Access(store.endpoint_url, region or store.region)
+        return S3Access(store.endpoint_url, region or store.region, path_style)
     if not endpoint:
-        return S3Access(None, region)
+        return S3Access(None, region, path_style)
     plain = (setting(conf, bucket, "connection.ssl.enabled") or "").lower() == "false"
     url = endpoint if "://" in endpoint else f"{'http' if plain else 'https'}://{endpoint}"
-    return S3Access(url, region)
+    return S3Access(url, region, path_style)
 
 
 def properties_for(conf: Mapping[str, str], bucket: str, store: S3Access) -> dict[str, str]:

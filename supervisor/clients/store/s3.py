@@ -175,7 +175,7 @@ class S3Store:
             read_timeout=quiet_s,
             retries={"total_max_attempts": 1},
             max_pool_connections=PARALLEL_MAX,
-            s3={"addressing_style": "path" if own_endpoint else "auto"},
+            s3={"addressing_style": self._addressing(bool(own_endpoint))},
             # The newer default (CRC trailers) is refused by many other servers; Content-MD5 is known to all.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
@@ -187,6 +187,9 @@ class S3Store:
             raise InvalidInput(f"store.endpoint_url or store.region is not valid: {error}") from None
         arm(client)
         return client
+
+    def _addressing(self, own_endpoint: bool) -> str:
+        return "path" if own_endpoint else "auto"
 
     # The calls.
 

@@ -1,0 +1,275 @@
+"""What Spark calls the files of a checkpoint, and what is in the small ones. Pure: names and bytes in, values out.
+
+Read in Spark's sources and seen on disk with 4.1 to 4.3; ``tests/golden/checkpoints`` has copies. Below a query's directory:
+``metadata`` (the query id, for life), ``offsets/<n>`` (written before batch n), ``commits/<n>`` (after it), ``sources/``,
+and ``state/<operator>/<partition>/[<store>/]`` with what the stateful operators know. Batch n writes state version n + 1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+METADATA: Final = "metadata"
+OFFSETS: Final = "offsets"
+COMMITS: Final = "commits"
+SOURCES: Final = "sources"
+STATE: Final = "state"
+PARTS: Final = frozenset({OFFSETS, COMMITS, SOURCES, STATE})
+"""Directories of a query."""
+OPERATOR_METADATA: Final = "_metadata/metadata"
+DEFAULT_STORE: Final = "default"
+NO_OFFSET: Final = "-"
+KNOWN_VERSIONS: Final = frozenset({1, 2})
+SHOWN_MAX_CHARS: Final = 100
+
+_STATE_FILE: Final = re.compile(r"(\d{1,18})(?:_([^./]+))?\.(delta|snapshot|zip|changelog)")
+_VERSION: Final = re.compile(r"v(\d{1,6})")
+_SNAPSHOTS: Final = frozenset({"snapshot", "zip"})
+HADOOP_MAGIC: Final = b"crc\0"
+
+
+class Malformed(ValueError):
+    """A log entry that Spark could not read either. One sentence without its place."""
+
+
+def batch_of(name: str) -> int | None:
+    """``offsets/17`` → 17. None for checksums, temporary files and whatever else lies there."""
+    return int(name) if name.isascii() and name.isdigit() and len(name) <= 18 and str(int(name)) == name else None
+
+
+def runs_of(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """First and last of each stretch without a hole, ascending: (3, 4, 5, 8) → ((3, 5), (8, 8))."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and number <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return tuple(runs)
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """``unique``: the id of the run that wrote it (state format v2), or None. ``whole``: a snapshot, no change to one."""
+
+    version: int
+    unique: str | None
+    whole: bool
+    kind: str
+
+
+def state_file(name: str) -> StateFile | None:
+    """None for anything that is no version of the state: SST files, checksums, metadata, temporary files."""
+    match = _STATE_FILE.fullmatch(name)
+    if match is None:
+        return None
+    return StateFile(int(match[1]), match[2], match[3] in _SNAPSHOTS, match[3])
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetEntry:
+    """``offsets/<n>``. Times in milliseconds since the epoch. ``sources``: one per source, as Spark wrote it, None for a
+    source that had nothing yet. ``conf``: what the query pinned."""
+
+    version: int
+    watermark_ms: int
+    planned_ms: int
+    sources: tuple[str | None, ...]
+    conf: dict[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEntry:
+    """``commits/<n>``. ``state_ids``: operator → partition → one id per store (state format v2); else empty."""
+
+    version: int
+    watermark_ms: int
+    state_ids: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEntry:
+    """``state/<op>/_metadata/metadata``. ``stores``: name → number of partitions."""
+
+    name: str
+    stores: dict[str, int] = field(default_factory=dict, hash=False)
+
+
+def parse_metadata(data: bytes) -> str:
+    """The query id. Raises ``Malformed``."""
+    body = _json(data)
+    if not isinstance(body, dict) or not isinstance(body.get("id"), str) or not body["id"]:
+        raise Malformed("it names no query id")
+    return str(body["id"])
+
+
+def parse_offset(data: bytes) -> OffsetEntry:
+    """Raises ``Malformed``. A version that is newer than this software is read as far as it goes."""
+    version, lines = _lines(data)
+    if not lines:
+        raise Malformed("it ends after its version")
+    body = _json(lines[0].encode()) if lines[0] else {}
+    if not isinstance(body, dict):
+        raise Malformed("its second line is no JSON object")
+    conf = body.get("conf")
+    sources = [line for line in lines[1:] if line] if len(lines) > 1 else []
+    return OffsetEntry(
+        version, _number(body.get("batchWatermarkMs")), _number(body.get("batchTimestampMs")),
+        tuple(None if line == NO_OFFSET else line for line in sources),
+        {str(key): str(value) for key, value in conf.items()} if isinstance(conf, dict) else {},
+    )
+
+
+def parse_commit(data: bytes) -> CommitEntry:
+    """Raises ``Malformed``."""
+    version, lines = _lines(data)
+    body = _json(lines[0].encode()) if lines and lines[0] else {}
+    if not isinstance(body, dict):
+        raise Malformed("its second line is no JSON object")
+    ids = body.get("stateUniqueIds")
+    state_ids: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for operator, partitions in ids.items() if isinstance(ids, dict) else ():
+        if isinstance(partitions, list) and all(isinstance(stores, list) for stores in partitions):
+            state_ids[str(operator)] = tuple(tuple(str(store) for store in stores) for stores in partitions)
+    return CommitEntry(version, _number(body.get("nextBatchWatermarkMs")), state_ids)
+
+
+def parse_operator(data: bytes) -> OperatorEntry:
+    """Raises ``Malformed``."""
+    _version, lines = _lines(data)
+    body = _json(lines[0].encode()) if lines else None
+    if not isinstance(body, dict) or not isinstance(body.get("operatorInfo"), dict):
+        raise Malformed("it names no operator")
+    stores = body.get("stateStoreInfo")
+    return OperatorEntry(
+        str(body["operatorInfo"].get("operatorName", "")),
+        {
+            str(each.get("storeName", DEFAULT_STORE)): _number(each.get("numPartitions"))
+            for each in (stores if isinstance(stores, list) else ()) if isinstance(each, dict)
+        },
+    )
+
+
+def in_words(source: str | None) -> str:
+    """What a source's offset means to a person; what is not known is shown as it is."""
+    if source is None:
+        return "nothing yet"
+    try:
+        body = json.loads(source)
+    except ValueError:
+        return _clipped(source)
+    if isinstance(body, int):
+        return f"offset {body}"
+    if not isinstance(body, dict) or not body:
+        return _clipped(source)
+    if "logOffset" in body:
+        return f"files up to entry {body['logOffset']} of its file log"
+    if "reservoirVersion" in body:
+        return f"Delta table version {body['reservoirVersion']}, index {body.get('index', '?')}"
+    if all(isinstance(value, dict) and _are_numbers(value) for value in body.values()):
+        topics = [f"{topic}: {len(parts)} partitions, {sum(parts.values())} records" for topic, parts in body.items()]
+        return _clipped(f"Kafka, {'; '.join(topics)}")
+    if "offset" in body:
+        return f"offset {body['offset']}"
+    return _clipped(source)
+
+
+# -- checksums ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """Spark's own checksum file, ``<name>.crc`` beside ``<name>``. ``value``: as it stands there, a signed 32 bit number."""
+
+    algorithm: str
+    value: int
+    bytes: int
+
+
+def parse_sidecar(data: bytes) -> Sidecar:
+    """Raises ``Malformed``."""
+    body = _json(data)
+    if not isinstance(body, dict) or not isinstance(body.get("mainFileSize"), int):
+        raise Malformed("it names no size")
+    return Sidecar(str(body.get("algorithm", "")), _number(body.get("value")), int(body["mainFileSize"]))
+
+
+def sidecar_fits(sidecar: Sidecar, data: bytes) -> bool:
+    """An algorithm that is not known is believed."""
+    if sidecar.bytes != len(data):
+        return False
+    return sidecar.algorithm != "CRC32C" or crc32c(data) == sidecar.value & 0xFFFFFFFF
+
+
+def hadoop_checksum_fits(checksums: bytes, data: bytes) -> bool:
+    """``.<name>.crc`` as Hadoop's local file system writes it: a CRC-32 for each 512 bytes or so. A form that is not known
+    is believed; a wrong one makes Hadoop refuse to read the file."""
+    if len(checksums) < 8 or not checksums.startswith(HADOOP_MAGIC):
+        return True
+    size = struct.unpack(">I", checksums[4:8])[0]
+    if not 1 <= size <= 1 << 20:
+        return True
+    pieces = [data[at:at + size] for at in range(0, len(data), size)]
+    return checksums[8:] == b"".join(struct.pack(">I", zlib.crc32(piece)) for piece in pieces)
+
+
+def _table() -> tuple[int, ...]:
+    table = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return tuple(table)
+
+
+_CRC32C: Final = _table()
+
+
+def crc32c(data: bytes) -> int:
+    """Castagnoli's, which the standard library lacks. About 10 MB/s: for small files only."""
+    value, table = 0xFFFFFFFF, _CRC32C
+    for byte in data:
+        value = table[(value ^ byte) & 0xFF] ^ (value >> 8)
+    return value ^ 0xFFFFFFFF
+
+
+# -- parts of it --------------------------------------------------------------------------------------------------
+
+
+def _lines(data: bytes) -> tuple[int, list[str]]:
+    """The version of a log entry, and the lines behind it."""
+    try:
+        first, *lines = data.decode().split("\n")
+    except UnicodeDecodeError:
+        raise Malformed("it is not text") from None
+    match = _VERSION.fullmatch(first.strip())
+    if match is None:
+        raise Malformed("it is empty" if not data else "it does not begin with its version")
+    return int(match[1]), lines
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise Malformed("it is empty" if not data else "it is not JSON, or ends in the middle") from None
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _are_numbers(body: dict[str, Any]) -> bool:
+    return bool(body) and all(isinstance(value, int) for value in body.values())
+
+
+def _clipped(text: str) -> str:
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return line if len(line) <= SHOWN_MAX_CHARS else f"{line[:SHOWN_MAX_CHARS - 1]}…"

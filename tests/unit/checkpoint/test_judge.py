@@ -1,0 +1,102 @@
+"""One damage, one finding: its code, its object, and that it says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from supervisor.checkpoint import layout
+from supervisor.checkpoint.findings import Code, Finding
+from supervisor.checkpoint.judge import judge
+from tests.unit.checkpoint.golden import look, unpack, without, write
+
+V1, V2, ROCKS = "hdfs-v1", "rocksdb-v2", "rocksdb-v1"
+ID5 = "1811fd4c-8246-4d9c-8422-895047e86f5a"
+
+
+def flip(checkpoint: Path, key: str) -> None:
+    """Another byte, the checksums left as they are."""
+    data = bytearray((checkpoint / key).read_bytes())
+    data[-1] ^= 1
+    (checkpoint / key).write_bytes(bytes(data))
+
+
+DAMAGES: list[tuple[str, Callable[[Path], object], Code, str]] = [
+    (V1, lambda c: without(c, "metadata"), Code.METADATA_MISSING, "metadata"),
+    (V1, lambda c: write(c, "metadata", b""), Code.METADATA_UNREADABLE, "metadata"),
+    (V1, lambda c: write(c, "offsets/13", b""), Code.OFFSET_UNREADABLE, "offsets/13"),
+    (V1, lambda c: write(c, "offsets/13", b"v1\n{\"batchWa"), Code.OFFSET_UNREADABLE, "offsets/13"),
+    (V1, lambda c: without(c, "offsets/12"), Code.PREVIOUS_OFFSET_MISSING, "offsets/12"),
+    (V1, lambda c: write(c, "offsets/12", b"nonsense"), Code.PREVIOUS_OFFSET_UNREADABLE, "offsets/12"),
+    (V1, lambda c: without(c, *(f"offsets/{n}" for n in (10, 11, 12, 13))), Code.OFFSETS_MISSING, "offsets"),
+    (V1, lambda c: without(c, "offsets/13", "offsets/12"), Code.COMMIT_AHEAD, "offsets/12"),
+    (V1, lambda c: without(c, "commits/12"), Code.COMMIT_BEHIND, "commits/12"),
+    (V1, lambda c: write(c, "commits/12", b"v1\n{"), Code.COMMIT_UNREADABLE, "commits/12"),
+    (V1, lambda c: without(c, "commits/10"), Code.HOLE, "commits/10"),
+    (V1, lambda c: without(c, "offsets/11"), Code.HOLE, "offsets/11"),
+    (V1, lambda c: without(c, "state/0/1/13.delta"), Code.STATE_INCOMPLETE, "state/0/1"),
+    (V1, lambda c: without(c, "state/0/0/4.delta"), Code.STATE_INCOMPLETE, "state/0/0"),
+    (V1, lambda c: write(c, "state/0/0/13.delta", b""), Code.STATE_INCOMPLETE, "state/0/0"),
+    (V1, lambda c: write(c, "state/0/_metadata/metadata", b"v1\n"), Code.OPERATOR_UNREADABLE, "state/0"),
+    (V1, lambda c: flip(c, "metadata"), Code.CHECKSUM_WRONG, "metadata"),
+    (V1, lambda c: flip(c, "commits/12"), Code.CHECKSUM_WRONG, "commits/12"),
+    (V1, lambda c: write(c, "offsets/13", (c / "offsets/13").read_bytes().replace(b"v1", b"v9", 1)), Code.NEWER_FORMAT, "offsets/13"),
+    (V2, lambda c: without(c, f"state/0/0/5_{ID5}.changelog"), Code.STATE_INCOMPLETE, "state/0/0"),
+    (V2, lambda c: flip(c, f"state/0/0/5_{ID5}.changelog"), Code.CHECKSUM_WRONG, f"state/0/0/5_{ID5}.changelog"),
+    (V2, lambda c: (c / f"state/0/0/5_{ID5}.changelog").rename(c / "state/0/0/5_other.changelog"), Code.STATE_INCOMPLETE, "state/0/0"),
+    (ROCKS, lambda c: without(c, "state/0/1/5.zip"), Code.STATE_INCOMPLETE, "state/0/1"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "code", "where"), DAMAGES)
+def test_a_damage_is_found(
+    name: str, damage: Callable[[Path], object], code: Code, where: str, tmp_path: Path,
+) -> None:
+    checkpoint = unpack(name, tmp_path)
+    damage(checkpoint)
+    found = [finding for finding in judge(look(checkpoint)) if finding.code is code]
+    assert [finding.object for finding in found] == [where], judge(look(checkpoint))
+    assert all(finding.remedy for finding in found)
+
+
+def test_lost_state_names_every_partition(tmp_path: Path) -> None:
+    checkpoint = unpack(V1, tmp_path)
+    for path in [path for path in (checkpoint / "state/0").rglob("*delta*") if path.is_file()]:
+        path.unlink()
+    (finding,) = judge(look(checkpoint))
+    assert (finding.code, finding.object) == (Code.STATE_MISSING, "state/0/0")
+    assert "partition 0" in finding.sentence
+    assert "partition 1" in finding.sentence
+
+
+def test_a_missing_newest_commit_is_replayed(tmp_path: Path) -> None:
+    """Newest offset 2 and commit 1: what a driver leaves that died in a batch."""
+    checkpoint = unpack("files", tmp_path)
+    without(checkpoint, "commits/2")
+    assert judge(look(checkpoint)) == ()
+
+
+def test_a_snapshot_makes_what_is_older_unneeded(tmp_path: Path) -> None:
+    checkpoint = unpack(V1, tmp_path)
+    for partition in (0, 1):
+        write(checkpoint, f"state/0/{partition}/11.snapshot", b"whole")
+        without(checkpoint, *(f"state/0/{partition}/{version}.delta" for version in range(1, 12)))
+    assert judge(look(checkpoint)) == ()
+
+
+def test_a_stateless_query_needs_no_state(tmp_path: Path) -> None:
+    assert judge(look(unpack("files", tmp_path))) == ()
+
+
+def test_notices_come_last(tmp_path: Path) -> None:
+    checkpoint = unpack(V1, tmp_path)
+    without(checkpoint, "commits/10", "state/0/1/13.delta")
+    found = judge(look(checkpoint))
+    assert [finding.is_notice for finding in found] == [False, True]
+    assert isinstance(found[0], Finding)
+
+
+def test_crc32c() -> None:
+    assert layout.crc32c(b"123456789") == 0xE3069283
