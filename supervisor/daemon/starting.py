@@ -120,7 +120,7 @@ class Starter:
         self._taking: dict[str, Assignment] = {}
 
     def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
-        """Start the shim of ``given``, unless ``look`` shows doubt. ``ended_before``: the cause of the exit before this start.
+        """Start the shim of ``given``, unless ``look`` shows doubt. ``ended_before``: the cause of the exit before it.
 
         Raises Refused, Unreachable, AccessDenied.
         """

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.shim.state import ShimState, Stage
+from supervisor.shim.state import Stage
 from tests.simulation.timed.ensemble import Snapshot
 from tests.simulation.timed.loop import Process
+from tests.simulation.timed.runner import Runner
 from tests.simulation.timed.scenario import Act, Behaviour, Job, Plan, Step, plan_of
 from tests.simulation.timed.world import World
 
@@ -33,15 +34,17 @@ class Director:
         self.saved: Snapshot | None = None
         self.look()
 
-    def is_it(self, state: ShimState) -> bool:
-        return state.stage is Stage.CONNECTING and (state.last_session is not None) is self.connected
+    def is_it(self, runner: Runner | None) -> bool:
+        if not self.connected:
+            return runner is None      # it has only just been started
+        return runner is not None and runner.state.stage is Stage.CONNECTING and runner.state.session is not None
 
     def look(self) -> None:
         world = self.world
         attempts = [attempt for host in world.hosts for attempt in host.attempts.values()]
         if self.shim is None:
             for attempt in attempts:
-                if attempt.runner is not None and attempt.shim is not None and self.is_it(attempt.runner.state):
+                if attempt.shim is not None and self.is_it(attempt.runner):
                     self.shim = attempt.shim
                     world.loop.stop(self.shim)
                     node = world.ensemble.tree.read(world.layout.doorbell)
