@@ -399,12 +399,12 @@ def _change_zookeeper(module):
 
 
 def _asynchronous(op, real, named):
-    def call(client, request, done):
+    def call(client, request, done, *more):
         if not _State.switch[0] or getattr(_local, "inside", False):
-            return real(client, request, done)
+            return real(client, request, done, *more)
         point = _point(op if named is None else named(op, (client, request)), 2)
         if point is None:
-            return real(client, request, done)
+            return real(client, request, done, *more)
 
         def answered(result):
             try:
@@ -417,7 +417,7 @@ def _asynchronous(op, real, named):
             _pass(point, "before", op, _zoo_failing)
         except Exception as error:
             return done(error)
-        return real(client, request, answered)
+        return real(client, request, answered, *more)
 
     call.crash_point = op
     return call
