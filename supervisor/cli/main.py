@@ -17,6 +17,7 @@ import typer
 from supervisor.cli import (
     accept_registry,
     change,
+    checkpoint,
     demo,
     dev,
     explain,
@@ -97,6 +98,7 @@ COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
 
 for _name, _function, _line in COMMANDS:
     app.command(_name, short_help=_line)(_function)
+app.add_typer(checkpoint.app, name="checkpoint", short_help="Look at a checkpoint: show, verify.")
 
 
 def main(arguments: list[str] | None = None) -> None:

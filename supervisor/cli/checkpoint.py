@@ -1,0 +1,269 @@
+"""``checkpoint show|verify NAME|LOCATION``: what is in a checkpoint, and can Spark go on from it? Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from supervisor.cli.completion import job_names
+from supervisor.cli.options import Chosen, command, known_name
+from supervisor.cli.output import Columns, age, say, say_labelled, say_table
+from supervisor.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from supervisor.checkpoint.findings import Finding
+    from supervisor.checkpoint.picture import Amount, Checkpoint, Log, Operator, Query
+    from supervisor.settings.file import Settings
+    from supervisor.wiring.checkpoints import Located
+
+Where = Annotated[
+    str, typer.Argument(
+        metavar="NAME|LOCATION", help="A job, or a location like s3a://bucket/path.", autocompletion=job_names),
+]
+OPERATORS = Columns(("OPERATOR", "NAME", "STORES", "PARTITIONS", "FORMAT", "FILES", "OBJECTS", "SIZE"))
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Look at a checkpoint: what is in it, and can Spark go on from it?",
+)
+
+
+@command
+def show(chosen: Chosen, where: Where) -> int:
+    """Show what is in a checkpoint: its queries, how far they are, their state. May be done while the job runs.
+
+    \b
+    Examples:
+      spark-supervisor checkpoint show clicks
+      spark-supervisor checkpoint show s3a://bucket/checkpoints/clicks -o json
+    """
+    seen = _look(chosen, where, checksums=False)
+    if chosen.document:
+        chosen.say(document_of(seen))
+        return 0
+    _print(seen)
+    return 0
+
+
+@command
+def verify(chosen: Chosen, where: Where) -> int:
+    """Check whether Spark can go on from a checkpoint, and say what is wrong and what can be done about it.
+
+    The logs must be whole at their end, the query id known, and each partition's state there in the version that a start
+    would load; checksums are compared where there are any. Exit code 0: good; 1: problems. May be done while the job runs.
+
+    \b
+    Examples:
+      spark-supervisor checkpoint verify clicks
+      spark-supervisor checkpoint verify file:///data/checkpoints/clicks -o json | jq '.findings[].code'
+    """
+    from supervisor.checkpoint.judge import judge
+
+    seen = _look(chosen, where, checksums=True)
+    findings = judge(seen)
+    problems = sum(not finding.is_notice for finding in findings)
+    if chosen.document:
+        chosen.say(_verdict(seen, findings))
+    else:
+        _print_findings(seen, findings, problems)
+    return 1 if problems else 0
+
+
+app.command("show", short_help="Show what is in a checkpoint.")(show)
+app.command("verify", short_help="Say whether Spark can go on from it.")(verify)
+
+
+# -- looking ------------------------------------------------------------------------------------------------------
+
+
+def _look(chosen: Chosen, where: str, *, checksums: bool) -> Checkpoint:
+    """Raises NotFound where there is no checkpoint."""
+    from supervisor.checkpoint.inspect import inspect
+    from supervisor.wiring.checkpoints import Located, is_location, tree_of
+
+    settings: Settings | None
+    if is_location(where):
+        settings, place = _settings_if_any(chosen), Located(where, {})
+    else:
+        settings = chosen.settings()
+        place = _of_job(settings, known_name(where))
+    tree = tree_of(settings, place)
+    with _progress() as tell:
+        seen = inspect(tree, checksums=checksums, tell=tell)
+    if not seen.queries:
+        what = f"{seen.amount.objects} objects, but no checkpoint of Spark's" if seen.amount.objects else "nothing"
+        raise NotFound(f"there is {what} at {tree.location}")
+    return seen
+
+
+def _of_job(settings: Settings, name: str) -> Located:
+    from supervisor.wiring import open_commands
+    from supervisor.wiring.checkpoints import located
+
+    with open_commands(settings) as office:
+        return located(office, name)
+
+
+def _settings_if_any(chosen: Chosen) -> Settings | None:
+    """A location can be looked at without a configuration; one that was named must be right."""
+    from supervisor.settings.file import PATH_VARIABLE
+
+    try:
+        return chosen.settings()
+    except InvalidInput:
+        if chosen.config is not None or PATH_VARIABLE in os.environ:
+            raise
+        return None
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """Counts the objects on a terminal; a pipe gets nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.completed:.0f} objects"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("listing", total=None)
+        yield lambda count: bar.advance(task, count)
+
+
+# -- showing ------------------------------------------------------------------------------------------------------
+
+
+def document_of(seen: Checkpoint) -> dict[str, Any]:
+    """The document of ``checkpoint show -o json``."""
+    return {
+        "location": seen.location, **_amount(seen.amount), "requests": seen.requests,
+        "queries": [_query(query) for query in seen.queries],
+    }
+
+
+def _query(query: Query) -> dict[str, Any]:
+    from supervisor.checkpoint.layout import in_words
+    from supervisor.clock import wall_iso
+
+    offset = query.newest_offset.value if query.newest_offset is not None else None
+    return {
+        "path": query.path, "id": query.id, "offsets": _log(query.offsets), "commits": _log(query.commits),
+        "lag": query.lag,
+        "watermark": wall_iso(offset.watermark_ms / 1000) if offset is not None and offset.watermark_ms else None,
+        "planned_at": wall_iso(offset.planned_ms / 1000) if offset is not None and offset.planned_ms else None,
+        "sources": [
+            {"offset": source, "words": in_words(source)} for source in (offset.sources if offset is not None else ())
+        ],
+        "state_version": query.wanted if query.has_state else None,
+        "operators": [_operator(operator) for operator in query.operators],
+        **_amount(query.amount),
+    }
+
+
+def _log(log: Log) -> dict[str, Any]:
+    return {"oldest": log.oldest, "newest": log.newest, "holes": max(0, len(log.runs) - 1)}
+
+
+def _operator(operator: Operator) -> dict[str, Any]:
+    return {
+        "operator": operator.number, "name": operator.name or None,
+        "stores": sorted({store.name for store in operator.stores}), "partitions": operator.partitions,
+        "format": operator.format, "kinds": list(operator.kinds),
+        "objects": operator.amount.objects, "bytes": operator.amount.bytes,
+    }
+
+
+def _amount(amount: Amount) -> dict[str, Any]:
+    from supervisor.clock import wall_iso
+
+    newest = wall_iso(amount.newest_s) if amount.newest_s else None
+    return {"objects": amount.objects, "bytes": amount.bytes, "newest_at": newest}
+
+
+def _print(seen: Checkpoint) -> None:
+    document = document_of(seen)
+    say(f"{'location:':<16} {seen.location}")
+    say(f"{'objects:':<16} {seen.amount.objects}, {_size(seen.amount.bytes)}, newest {age(document['newest_at'])} ago")
+    for query in document["queries"]:
+        print()
+        _print_query(query)
+
+
+def _print_query(query: dict[str, Any]) -> None:
+    lines: list[tuple[str, Any]] = [
+        ("query", query["id"] or "unknown: its metadata can't be read"), ("directory", query["path"] or None),
+        ("offsets", _range(query["offsets"])), ("commits", _range(query["commits"])), ("lag", _lag(query["lag"])),
+        ("watermark", query["watermark"]),
+        ("planned", f"{query['planned_at']}  ({age(query['planned_at'])} ago)" if query["planned_at"] else None),
+    ]
+    lines += [(f"source {number}", source["words"]) for number, source in enumerate(query["sources"])]
+    lines.append(("objects", f"{query['objects']}, {_size(query['bytes'])}, newest {age(query['newest_at'])} ago"))
+    for label, value in lines:
+        if value is not None:
+            say_labelled(f"{label + ':':<16} ", str(value))
+    if query["operators"]:
+        print()
+        say_table(OPERATORS, [
+            (each["operator"], each["name"], len(each["stores"]), each["partitions"], each["format"],
+             " ".join(each["kinds"]), each["objects"], _size(each["bytes"]))
+            for each in query["operators"]
+        ])
+
+
+def _range(log: dict[str, Any]) -> str:
+    if log["newest"] is None:
+        return "none"
+    holes = f", {log['holes']} holes" if log["holes"] else ""
+    return f"{log['newest']} is the newest, {log['oldest']} the oldest{holes}"
+
+
+def _lag(lag: int | None) -> str | None:
+    if lag is None:
+        return None
+    return {0: "none: every batch is committed", 1: "1: the newest batch is not committed yet"}.get(lag, str(lag))
+
+
+def _size(count: int) -> str:
+    size, units = float(count), iter(("B", "KiB", "MiB", "GiB"))
+    unit = next(units)
+    for larger in units:
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+# -- verifying ----------------------------------------------------------------------------------------------------
+
+
+def _verdict(seen: Checkpoint, findings: tuple[Finding, ...]) -> dict[str, Any]:
+    return {
+        "location": seen.location, "ok": all(finding.is_notice for finding in findings),
+        "objects": seen.amount.objects, "requests": seen.requests,
+        "checksums": sum(query.checksums_read for query in seen.queries),
+        "checksums_left": sum(query.checksums_left for query in seen.queries),
+        "findings": [
+            {"code": finding.code.value, "problem": not finding.is_notice, "query": finding.query,
+             "sentence": finding.sentence, "object": finding.object, "remedy": finding.remedy}
+            for finding in findings
+        ],
+    }
+
+
+def _print_findings(seen: Checkpoint, findings: tuple[Finding, ...], problems: int) -> None:
+    for finding in findings:
+        say_labelled("notice:   " if finding.is_notice else "problem:  ", f"{finding.sentence} [{finding.code.value}]")
+        say_labelled("  object: ", finding.object)
+        say_labelled("  remedy: ", finding.remedy)
+    left = sum(query.checksums_left for query in seen.queries)
+    more = f"; {left} checksums of state files were not compared" if left else ""
+    what = f"{len(seen.queries)} {'query' if len(seen.queries) == 1 else 'queries'}, {seen.amount.objects} objects"
+    if problems:
+        say(f"{seen.location}: {problems} {'problem' if problems == 1 else 'problems'}; {what}{more}")
+    else:
+        say(f"{seen.location}: good; {what}{more}")

@@ -1,0 +1,59 @@
+"""Where the checkpoint of a job is, and how this host gets at it. Called by ``cli`` and ``daemon``; no policy here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from supervisor.clients.store.tree import Tree, open_tree
+from supervisor.errors import InvalidInput, NotFound
+from supervisor.model.location import normalise
+from supervisor.model.s3a import S3Access, access_of, bucket_of
+
+if TYPE_CHECKING:
+    from supervisor.settings.file import Settings
+    from supervisor.wiring.commands import Office
+
+
+class Located(NamedTuple):
+    """``conf``: of the job, which may say where its S3 is. ``job``: its name, None for a location given as such."""
+
+    location: str
+    conf: Mapping[str, str]
+    job: str | None = None
+
+
+def is_location(text: str) -> bool:
+    """Names of jobs have neither slash nor colon."""
+    return "/" in text or ":" in text
+
+
+def located(office: Office, name: str) -> Located:
+    """The checkpoint of a job: of its live submission, else of its newest. Raises NotFound, Unreachable, AccessDenied."""
+    from supervisor.model.seen import Found
+    from supervisor.model.spec import from_canonical
+
+    if office.check() is None:
+        raise NotFound(f"no job is named {name}: nothing was ever submitted at {office.settings.zookeeper.root}")
+    standing = office.commands.standing(name)
+    known = standing.ref if standing.ref is not None else standing.result
+    if not isinstance(known, Found) or known.record.terms is None or known.record.spec is None:
+        raise NotFound(f"the records of {name} do not say where its checkpoint is: give the location instead")
+    location = known.record.terms.checkpoint
+    if location is None:
+        raise NotFound(f"the spec of {name} names no checkpoint: give the location that the application uses")
+    if bucket_of(normalise(location)) is None:      # nothing in the spec could matter
+        return Located(location, {}, name)
+    spec = from_canonical(office.blobs().read_spec(known.record.spec), known.record.spec.key)
+    return Located(location, spec.conf, name)
+
+
+def tree_of(settings: Settings | None, place: Located, deadline_s: float | None = None) -> Tree:
+    """No I/O. ``settings`` None: there is no configuration; S3 is where the environment says. Raises InvalidInput."""
+    store = S3Access(settings.store.endpoint_url, settings.store.region) if settings is not None else S3Access()
+    bucket = bucket_of(normalise(place.location))
+    access = store if bucket is None else access_of(place.conf, bucket, store)
+    tree = open_tree(place.location, access) if deadline_s is None else open_tree(place.location, access, deadline_s)
+    if tree is None:
+        raise InvalidInput(f"nobody but Spark can look at {place.location}: only file:// and s3a:// locations can be judged")
+    return tree

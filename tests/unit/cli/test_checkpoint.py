@@ -1,0 +1,103 @@
+"""``checkpoint show`` and ``verify``, by location and by name: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.checkpoint.golden import unpack, without
+from tests.unit.cli.conftest import Terminal
+
+
+def test_show_by_location(terminal: Terminal, tmp_path: Path) -> None:
+    checkpoint = unpack("rocksdb-v2", tmp_path)
+    ran = terminal.run("checkpoint", "show", str(checkpoint), "-o", "json")
+    assert (ran.code, ran.err) == (0, "")
+    (query,) = ran.json["queries"]
+    assert (query["id"], query["lag"], query["state_version"]) == ("3ccde098-86af-47c1-b2f1-c836465e46e0", 1, 5)
+    assert query["offsets"] == {"oldest": 0, "newest": 5, "holes": 0}
+    assert query["sources"][0]["words"] == "offset 180"
+    assert query["operators"][0]["format"] == 2
+    assert (ran.json["objects"], ran.json["location"]) == (68, f"file://{checkpoint}")
+    table = terminal.run("checkpoint", "show", f"file:{checkpoint}").out
+    assert "stateStoreSave" in table
+    assert "11.9 KiB" in table
+
+
+def test_show_by_name_of_a_live_and_of_a_cancelled_job(terminal: Terminal, tmp_path: Path) -> None:
+    checkpoint = unpack("files", tmp_path)
+    spec = terminal.spec("clicks", f"checkpoint: {checkpoint}")
+    assert terminal.run("submit", spec).code == 0
+    assert terminal.run("checkpoint", "show", "clicks", "-o", "json").json["location"] == f"file://{checkpoint}"
+    assert terminal.run("cancel", "clicks").code == 0
+    assert terminal.run("checkpoint", "verify", "clicks").code == 0
+
+
+def test_verify_says_what_is_wrong_and_what_helps(terminal: Terminal, tmp_path: Path) -> None:
+    checkpoint = unpack("hdfs-v1", tmp_path)
+    ran = terminal.run("checkpoint", "verify", str(checkpoint), "-o", "json")
+    assert (ran.code, ran.json["ok"], ran.json["findings"]) == (0, True, [])
+    without(checkpoint, "state/0/1/13.delta", "commits/10")
+    ran = terminal.run("checkpoint", "verify", str(checkpoint), "-o", "json")
+    assert (ran.code, ran.json["ok"]) == (1, False)
+    assert [(each["code"], each["problem"]) for each in ran.json["findings"]] == [("state_incomplete", True), ("hole", False)]
+    told = terminal.run("checkpoint", "verify", str(checkpoint))
+    assert told.code == 1
+    assert "partition 1 lacks version 13" in told.out
+    assert "1 problem;" in told.out
+    assert told.err == ""
+
+
+def test_a_notice_alone_is_good(terminal: Terminal, tmp_path: Path) -> None:
+    checkpoint = unpack("hdfs-v1", tmp_path)
+    without(checkpoint, "commits/10")
+    ran = terminal.run("checkpoint", "verify", str(checkpoint))
+    assert ran.code == 0
+    assert "notice:" in ran.out
+
+
+def test_what_cannot_be_looked_at(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("x")
+    for where, code in [
+        (str(tmp_path / "none"), 3), (str(tmp_path), 3), ("hdfs://host/ck", 2), ("http://x/y", 2), ("nobody", 3), ("No_Name", 3),
+    ]:
+        ran = terminal.run("checkpoint", "verify", where)
+        assert ran.code == code, (where, ran.err)
+        assert len(ran.err.splitlines()) == 1
+    spec = terminal.home / "bare.yaml"
+    (terminal.home / "app.py").write_text("")
+    spec.write_text("name: bare\napplication: app.py\nunbounded: false\n")
+    assert terminal.run("submit", str(spec)).code == 0
+    ran = terminal.run("checkpoint", "show", "bare")
+    assert ran.code == 3
+    assert "names no checkpoint" in ran.err
+
+
+def test_a_store_that_does_not_answer_is_5(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    from supervisor.clients.store import tree
+
+    monkeypatch.setattr(tree.DirectoryTree, "_listed", _unreachable)
+    ran = terminal.run("checkpoint", "show", "/data/ck")
+    assert ran.code == 5
+
+
+def _unreachable(_self: object, _folder: str) -> list[object]:
+    from supervisor.errors import Unreachable
+
+    raise Unreachable("the file server does not answer")
+
+
+def test_progress_only_where_a_person_looks(terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = unpack("files", tmp_path)
+    assert terminal.run("checkpoint", "show", str(checkpoint)).err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert terminal.run("checkpoint", "show", str(checkpoint)).code == 0
+
+
+def test_help_of_both(terminal: Terminal) -> None:
+    for name in ("show", "verify"):
+        ran = terminal.run("checkpoint", name, "--help")
+        assert ran.code == 0
+        assert "--output" in ran.out
