@@ -122,11 +122,20 @@ def _log_dir(office: Office, job: OneJob, number: int) -> Path:
 def _elsewhere(office: Office, job: OneJob, number: int, path: Path) -> NoReturn:
     """Say where the output must be, as far as the records tell."""
     here, where = _is_here(office, job, number)
+    which = f"attempt {number} of {job.row.name}"
     if here:
-        raise SupervisorError(f"attempt {number} of {job.row.name} has written nothing yet: {path} does not exist")
+        lack = "has written nothing yet" if number == _latest_attempt(job) else "has left nothing that is kept"
+        raise SupervisorError(f"{which} {lack}: {path} does not exist; {_kept(path, job.uid)}")
     if not where:
-        raise SupervisorError(f"attempt {number} of {job.row.name} is not known, and {path} does not exist on this host")
-    raise SupervisorError(f"attempt {number} of {job.row.name} ran on {where}: read {path} there")
+        raise SupervisorError(f"{which} is not known, and {path} does not exist on this host; {_kept(path, job.uid)}")
+    raise SupervisorError(f"{which} ran on {where}: read {path} there; {_kept(path, job.uid)}")
+
+
+def _kept(path: Path, uid: str) -> str:
+    """Of which attempts there is output beside ``path``."""
+    numbers = {file.name.removeprefix(f"{uid}.").split(".")[0] for file in path.parent.glob(f"{uid}.*.log*")}
+    kept = ", ".join(map(str, sorted(int(number) for number in numbers if number.isdigit())))
+    return f"kept here is that of attempt {kept}" if kept else "nothing of this job is kept here"
 
 
 def _is_here(office: Office, job: OneJob, number: int) -> tuple[bool, str]:

@@ -66,7 +66,8 @@ def test_an_earlier_attempt(terminal: Terminal, uid: str) -> None:
     terminal.bench.set_own("a", OwnState.CLAIMED, attempt=2)
     assert terminal.run("logs", "a").out == "second\n"
     assert terminal.run("logs", "a", "--attempt", "1").out == "first\n"
-    assert terminal.run("logs", "a", "--attempt", "3").code == 1
+    ran = terminal.run("logs", "a", "--attempt", "3")
+    assert ran.code == 1 and "attempt 3 of a is not known" in ran.err and "kept here is that of attempt 1, 2" in ran.err
 
 
 def test_after_a_cancel_the_last_attempt_is_still_shown(terminal: Terminal, uid: str) -> None:
