@@ -77,6 +77,9 @@ EVENTS: Final[dict[str, Event]] = {
     "start_refused": Event("This host cannot start it, and says so to the leader.", f"{_ATTEMPT} cause why next"),
     "refusal_not_recorded": Event("The refusal did not commit; the leader takes the assignment back.", f"{_ATTEMPT} why"),
     "shim_started": Event("A shim was started; its log and the driver's are named.", f"{_ATTEMPT} shim_pid containment log"),
+    "checkpoint_not_fenced": Event(
+        "A driver with its checkpoint on S3 starts without the storage fence.", f"{_ATTEMPT} why"
+    ),
     "hosting_not_told": Event("Metrics of this host's drivers could not be brought up to date.", "why next"),
     "commits_not_read": Event("The commit log of a JVM application cannot be read.", f"{_ATTEMPT} why"),
     "driver_stop_requested": Event(

@@ -51,6 +51,9 @@ _ADDED_LATER: Final = (("restart", "memory_step"), ("restart", "memory_max"))
 """Keys that version 0.1 does not know: written only where they say something, so that its agents can read the others, and
 a spec that was submitted with it is still the same spec."""
 
+_ADDED_LATER_AT_THE_TOP: Final[Mapping[str, object]] = {"checkpoint_fence": "auto"}
+"""The same for keys outside of any section, with the value that says nothing."""
+
 _SECRET_WORDS: Final = ("password", "passwd", "secret", "token", "access.key", "access_key", "api_key", "credential")
 
 
@@ -71,6 +74,7 @@ class JobSpec(Section):
     conf: SparkConf = Field(default_factory=dict)
     env: Env = Field(default_factory=dict)
     checkpoint: Checkpoint | None = None
+    checkpoint_fence: Literal["auto", "off"] = "auto"
     unbounded: bool = True
     resources: Resources = Resources()
     lease_s: LeaseS = Field(default=30.0, alias="lease")
@@ -192,6 +196,9 @@ def canonical_json(spec: JobSpec) -> bytes:
     for section, key in _ADDED_LATER:
         if body[section][key] is None:
             del body[section][key]
+    for key, silent in _ADDED_LATER_AT_THE_TOP.items():
+        if body[key] == silent:
+            del body[key]
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 

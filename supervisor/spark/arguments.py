@@ -20,6 +20,7 @@ from supervisor.model.driver_memory import as_spark_size
 from supervisor.model.records import Cause
 from supervisor.model.s3a import S3Access, bucket_of, for_spark, properties_for
 from supervisor.model.spec import CHECKPOINT_PLACEHOLDER, JobSpec
+from supervisor.spark.fence.choice import Fence
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain
 
@@ -82,14 +83,17 @@ def _bootstrapped(words: tuple[str, ...]) -> tuple[str, ...]:
     return (str(BOOTSTRAP), "--quoted", *(quote(word, safe="/ :=,+@") for word in words))
 
 
+NO_FENCE: Final = Fence()
+
+
 def build_properties(
-    spec: JobSpec, files: Files, toolchain: Toolchain, store: S3Access, driver_memory: int = 0,
+    spec: JobSpec, files: Files, toolchain: Toolchain, store: S3Access, driver_memory: int = 0, fence: Fence = NO_FENCE,
 ) -> dict[str, str]:
     """All properties of the driver. ``store``: where the supervisor's own store is. Raises ``Refused``.
 
     ``driver_memory``: bytes that the leader has given the driver (``restart.memory_step``); 0: as job and host say.
     """
-    said = {**dict(toolchain.defaults), **spec.conf}
+    said = said_of(spec, toolchain)
     if driver_memory:
         said[MEMORY_KEY] = as_spark_size(driver_memory)
     for key in ("spark.master", "spark.submit.deployMode"):  # of spark-defaults.conf; the spec's own keys count
@@ -107,10 +111,15 @@ def build_properties(
     bucket = bucket_of(spec.checkpoint or "")
     if bucket is not None:
         added |= properties_for(said, bucket, store)
-    return {**added, **said, **_joined(spec, files, toolchain, said)}
+    return {**added, **said, **fence.properties, **_joined(spec, files, toolchain, said, fence)}
 
 
-def _joined(spec: JobSpec, files: Files, toolchain: Toolchain, said: Mapping[str, str]) -> dict[str, str]:
+def said_of(spec: JobSpec, toolchain: Toolchain) -> dict[str, str]:
+    """The properties that job and host give, before anything is added."""
+    return {**dict(toolchain.defaults), **spec.conf}
+
+
+def _joined(spec: JobSpec, files: Files, toolchain: Toolchain, said: Mapping[str, str], fence: Fence) -> dict[str, str]:
     """Lists to which the job, the host's defaults and we may all add; ``--jars`` and the like would replace them."""
     lists: dict[str, tuple[str, ...]] = {
         "spark.jars": files.jars,
@@ -121,12 +130,19 @@ def _joined(spec: JobSpec, files: Files, toolchain: Toolchain, said: Mapping[str
         # As spark-submit does with the application itself, so that executors can import it.
         lists["spark.files"] = (files.application,)
     joined = {}
+    # Quicker than spark.jars, which copies each through the block manager; executors elsewhere need that.
+    class_path = [said.get("spark.driver.extraClassPath", "")]
+    for_executors: tuple[Path, ...] = ()
     if toolchain.s3a_jars and not _brings_s3a(spec, said):
-        # Quicker than spark.jars, which copies each through the block manager (SPARK.md, last section).
-        own = said.get("spark.driver.extraClassPath", "")
-        joined["spark.driver.extraClassPath"] = ":".join(filter(None, (own, f"{toolchain.s3a_jars[0].parent}/*")))
+        class_path.append(f"{toolchain.s3a_jars[0].parent}/*")
+        for_executors += toolchain.s3a_jars
+    if fence.jar is not None:
+        class_path.append(str(fence.jar))
+        for_executors += (fence.jar,)  # state stores ask for the checkpoint manager there
+    if for_executors:
+        joined["spark.driver.extraClassPath"] = ":".join(filter(None, class_path))
         if not _in_one_process(spec.master):
-            lists["spark.jars"] += tuple(map(str, toolchain.s3a_jars))
+            lists["spark.jars"] += tuple(map(str, for_executors))
     for key, ours in lists.items():
         if ours:
             joined[key] = ",".join(filter(None, (said.get(key, ""), *ours)))

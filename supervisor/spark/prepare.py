@@ -21,11 +21,13 @@ from supervisor.model.records import Assignment, Cause
 from supervisor.model.s3a import S3Access, access_of, bucket_of, for_store
 from supervisor.model.spec import JobSpec, store_key
 from supervisor.settings.file import Settings
-from supervisor.spark.arguments import Files, build_argv, build_properties, session_arguments
-from supervisor.spark.environment import build_environment
+from supervisor.spark.arguments import Files, build_argv, build_properties, said_of, session_arguments
+from supervisor.spark.environment import build_environment, passes
+from supervisor.spark.fence.build import fence_jar
+from supervisor.spark.fence.choice import Fence, owner_of, why_not
 from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
-from supervisor.spark.toolchain import find_toolchain
+from supervisor.spark.toolchain import Toolchain, find_toolchain, java_of
 
 LOCAL: Final = "local:"
 PROPERTIES: Final = "spark.properties"
@@ -49,12 +51,12 @@ class Place:
 
 def prepare(
     spec: JobSpec, assignment: Assignment, settings: Settings, place: Place, fetch_stored: Callable[[str], Path], *,
-    root: str | None = None,
+    root: str | None = None, not_fenced: Callable[[str], None] = lambda _: None,
 ) -> Launch:
     """``fetch_stored``: key of the store → verified file on this host (``Blobs.fetch_artifact``).
 
-    ``root``: of the cluster in ZooKeeper, if it is not ``zookeeper.root``. Raises ``Refused``, ``Unreachable``,
-    ``AccessDenied``.
+    ``root``: of the cluster in ZooKeeper, if it is not ``zookeeper.root``. ``not_fenced``: told why a driver with its
+    checkpoint on S3 starts without the storage fence. Raises ``Refused``, ``Unreachable``, ``AccessDenied``.
     """
     toolchain = find_toolchain(
         home=settings.spark.home, java_home=settings.spark.java_home, s3a_jars=settings.spark.s3a_jars,
@@ -68,7 +70,10 @@ def prepare(
     cwd = _make_directories(place.work_dir)
     files = _fetch_all(spec, place.work_dir, fetch_stored, store)
     argv = build_argv(spec, files, toolchain, properties_file)
-    properties = build_properties(spec, files, toolchain, store, assignment.driver_memory)
+    fence = _fence(spec, assignment, settings, place, toolchain)
+    if fence.why:
+        not_fenced(fence.why)
+    properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence)
     _write_private(properties_file, render_properties(properties))
     return Launch(
         cluster=settings.cluster,
@@ -90,6 +95,17 @@ def prepare(
         log_path=str(place.log_path),
         cgroup=place.cgroup,
     )
+
+
+def _fence(spec: JobSpec, assignment: Assignment, settings: Settings, place: Place, toolchain: Toolchain) -> Fence:
+    why = why_not(spec, said_of(spec, toolchain), toolchain.version)
+    if why is None or why:
+        return Fence(why=why or "")
+    built = fence_jar(
+        toolchain.home, java_of(toolchain.java_home, spec.env, place.environ), toolchain.version or "",
+        settings.supervisor.runtime_dir / "fence", {name: value for name, value in place.environ.items() if passes(name)},
+    )
+    return Fence(built.jar, owner_of(spec.name, assignment.uid, assignment.attempt, place.host), built.why)
 
 
 def _fetch_all(spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access) -> Files:

@@ -80,17 +80,21 @@ def batches_until(launch: Launch, wanted: int, already: list[int]) -> list[int]:
 
 
 def test_a_checkpoint_on_s3_survives_its_driver(tmp_path: Path, moto_server: MotoServer, s3_bucket: str) -> None:
-    """Default rename manager; endpoint from the store's settings, keys from the environment, nothing in the spec."""
+    """With the storage fence; endpoint from the store's settings, keys from the environment, nothing in the spec."""
     (tmp_path / "app.py").write_text(APPLICATION)
     body = {
         "cluster": "test", "zookeeper": {"hosts": "zk1:2181"},
         "store": {"url": f"s3://{s3_bucket}/store", "endpoint_url": moto_server.endpoint_url},
-        "supervisor": {"id": "s1"}, "spark": {"s3a_jars": str(s3a_jars())},
+        "supervisor": {"id": "s1", "runtime_dir": str(tmp_path / "runtime")}, "spark": {"s3a_jars": str(s3a_jars())},
     }
     settings = validated(Settings, body, "supervisor.yaml")
     first = launch_for(1, tmp_path, settings, s3_bucket)
     assert "testing" not in " ".join(first.argv)
     batches = batches_until(first, 3, [])
+    client = moto_server.client()
+    for entry in ("metadata", "offsets/0", "commits/0"):
+        wrote = client.head_object(Bucket=s3_bucket, Key=f"deep/ck/{entry}")["Metadata"]["spark-supervisor-owner"]
+        assert wrote == "job=counts uid=u1 attempt=1 host=here", entry
     log = open_commit_log(f"s3a://{s3_bucket}/deep/ck", access_of({}, s3_bucket, S3Access(moto_server.endpoint_url)))
     assert log is not None
     committed = log.newest()

@@ -36,3 +36,12 @@ def test_the_stored_form_is_the_golden_file() -> None:
     assert canonical_json(spec) == data
     assert from_canonical(data, "golden") == spec
     assert spec_sha256(spec) == "4b5450cba77408e0191f626cbb977feb73480320e02e8640da43ee24013ef8d7"
+
+
+def test_a_key_that_was_added_later_is_written_only_where_it_says_something() -> None:
+    """An agent of the version before reads the others, and what was submitted to it is still the same spec."""
+    silent = parse_spec(f"{FULL}checkpoint_fence: auto\n", "full.yaml")
+    assert canonical_json(silent) == GOLDEN.read_bytes().removesuffix(b"\n")
+    off = parse_spec(f"{FULL}checkpoint_fence: off\n", "full.yaml")
+    assert b'"checkpoint_fence":"off"' in canonical_json(off)
+    assert from_canonical(canonical_json(off), "x") == off

@@ -1,0 +1,104 @@
+"""Makes the jar of the storage fence on the user's host: Janino, which Spark ships, compiles it against Spark's own jars.
+
+Called by ``prepare`` at the first start with a Spark, and by ``doctor``. Takes 1 to 3 seconds once; kept under a name that
+says which Spark, Hadoop and source it was made of. No JDK is needed, and no compiled file is shipped that could be of
+another Spark. Never raises for what may go wrong: a fence that cannot be made keeps no driver from starting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+import tempfile
+import threading
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from supervisor.clients.tools import run_tool
+from supervisor.clock import boottime_s
+
+SOURCE: Final = Path(__file__).with_name("FencedCheckpointFileManager.java")
+COMPILER: Final = "org.codehaus.commons.compiler.samples.CompilerDemo"
+"""Janino's own command line, in its jar commons-compiler."""
+BUILD_MAX_S: Final = 60.0
+TRIED_AGAIN_S: Final = 600.0
+ENTRY_DATE: Final = (2020, 1, 1, 0, 0, 0)
+
+
+class Built(NamedTuple):
+    """``jar`` None: it could not be made, because of ``why``."""
+
+    jar: Path | None
+    why: str = ""
+
+
+_lock = threading.Lock()
+_failed: dict[Path, tuple[float, str]] = {}
+"""Jar → when and why it could not be made: not every start waits for the same failure again."""
+
+
+def fence_jar(home: Path, java: Path, spark_version: str, directory: Path, env: Mapping[str, str]) -> Built:
+    """The jar in ``directory`` for the Spark at ``home``, made if it is not there. Safe among threads and processes."""
+    try:
+        target = directory / f"fence-{_key(home, spark_version)}.jar"
+        if target.is_file():
+            return Built(target)
+        with _lock:
+            if target.is_file():
+                return Built(target)
+            at, why = _failed.get(target, (None, ""))
+            if at is not None and boottime_s() - at < TRIED_AGAIN_S:
+                return Built(None, why)
+            why = _make(home, java, target, env)
+            if why:
+                _failed[target] = (boottime_s(), why)
+                return Built(None, why)
+            _failed.pop(target, None)
+            return Built(target)
+    except OSError as error:
+        return Built(None, f"{error.filename or directory}: {error.strerror or error}")
+
+
+def _key(home: Path, spark_version: str) -> str:
+    jars = home.glob("jars/hadoop-client-api-*.jar")
+    hadoop = [jar.name.removeprefix("hadoop-client-api-").removesuffix(".jar") for jar in jars]
+    source = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
+    return f"{spark_version}-{'-'.join(sorted(hadoop)) or 'unknown'}-{source}".replace("/", "_")
+
+
+def _make(home: Path, java: Path, target: Path, env: Mapping[str, str]) -> str:
+    """Empty, or why not. Raises OSError."""
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
+    try:
+        jars = home / "jars"
+        ran = run_tool(
+            (str(java), "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{jars}/*", COMPILER,
+             "-d", str(made), "-encoding", "UTF-8", "-g",
+             "-classpath", ":".join(map(str, sorted(jars.glob("*.jar")))), str(SOURCE)),
+            env, BUILD_MAX_S,
+        )
+        classes = sorted(made.rglob("*.class"))
+        if ran.code != 0 or not classes:
+            lines = (line.strip() for line in ran.text.splitlines())
+            said = ran.error or next((line for line in lines if "Exception" in line or "Error" in line), ran.last_line)
+            return f"Janino of {home} cannot compile it: {said[:300]}"
+        _pack(made, classes, target)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return ""
+
+
+def _pack(made: Path, classes: list[Path], target: Path) -> None:
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as jar:
+            for file in classes:
+                jar.writestr(zipfile.ZipInfo(str(file.relative_to(made)), ENTRY_DATE), file.read_bytes())
+        draft.chmod(0o644)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,76 @@
+"""Which drivers get the storage fence, and what their properties say then. Pure; called by ``prepare`` and ``doctor``.
+
+Nobody is ever kept from starting for want of the fence: where it cannot be, the driver starts without it and the reason
+is told (event ``checkpoint_not_fenced``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from supervisor.model.s3a import bucket_of, setting
+from supervisor.model.spec import JobSpec
+
+MANAGER: Final = "supervisor.spark.fence.FencedCheckpointFileManager"
+MANAGER_KEY: Final = "spark.sql.streaming.checkpointFileManagerClass"
+OWNER_KEY: Final = "spark.hadoop.supervisor.fence.owner"
+"""By way of Hadoop's configuration: executors on other hosts get that, but not the driver's environment."""
+
+S3A_CLASS: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+SPARK_MIN: Final = (4, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """``jar``: what the driver's class path needs, or None without a fence; then ``why`` says why not, in half a sentence.
+
+    Both empty: there is nothing to fence (no checkpoint on S3).
+    """
+
+    jar: Path | None = None
+    owner: str = ""
+    why: str = ""
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return {} if self.jar is None else {MANAGER_KEY: MANAGER, OWNER_KEY: self.owner}
+
+
+def owner_of(job: str, uid: str, attempt: int, host: str) -> str:
+    """As it stands in the metadata of every object of the checkpoint (ASCII: it travels in a header)."""
+    where = "".join(char if "!" <= char <= "~" else "?" for char in host) or "?"
+    return f"job={job} uid={uid} attempt={attempt} host={where}"
+
+
+def why_not(spec: JobSpec, said: Mapping[str, str], spark_version: str | None) -> str | None:
+    """Why this driver gets no fence; empty if it does; None if its checkpoint is not on S3.
+
+    ``said``: all properties of job and host (``spark-defaults.conf``).
+    """
+    bucket = bucket_of(spec.checkpoint or "")
+    if bucket is None:
+        return None
+    if spec.checkpoint_fence == "off":
+        return "the job says checkpoint_fence: off"
+    if MANAGER_KEY in said:
+        return f"conf {MANAGER_KEY} names {said[MANAGER_KEY]}, which counts"
+    made_for = said.get("spark.hadoop.fs.s3a.impl", S3A_CLASS)
+    if made_for != S3A_CLASS:
+        return f"conf spark.hadoop.fs.s3a.impl names {made_for}, not Hadoop's S3A"
+    if (setting(said, bucket, "create.conditional.enabled") or "").lower() == "false":
+        return "conf spark.hadoop.fs.s3a.create.conditional.enabled is false"
+    return why_not_this_spark(spark_version)
+
+
+def why_not_this_spark(version: str | None) -> str:
+    """Empty if it can be."""
+    if version is None:
+        return "the version of Spark is not known: its home holds no spark-core jar"
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or (int(found[1]), int(found[2])) < SPARK_MIN:
+        return f"Spark is {version}, and the fence needs 4.1 or newer"
+    return ""
