@@ -62,6 +62,7 @@ class CrashFleet(Fleet):
         self._read_bytes = 0
         self._notes: list[Note] = []
         self.restarted: list[str] = []
+        self._older_groups = {group.name for group in self.groups()}      # of runs that were killed, with names like ours
         self._keeper = threading.Thread(target=self._keep_up, name="keeper", daemon=True)
 
     def start(self) -> None:
@@ -190,7 +191,8 @@ class CrashFleet(Fleet):
                 for entry in os.listdir(directory) if directory.is_dir() else ():
                     if suffix in entry:
                         yield f"{member.id}/run/{part}/{entry}"
-        yield from (f"the cgroup {group.name}" for group in self.groups() if suffix in group.name)
+        groups = {group.name for group in self.groups()} - self._older_groups
+        yield from (f"the cgroup {group}" for group in groups if suffix in group)
 
     def groups(self) -> list[Path]:
         from supervisor.clients.containment import find_own_cgroup
