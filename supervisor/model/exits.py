@@ -62,7 +62,15 @@ class Verdict(NamedTuple):
     permanent: bool = False
 
 
-CONFLICT_WORDS: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected")
+CONFLICT_WORDS: Final = (
+    "CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected", "FileAlreadyExistsException: checkpoint fence",
+)
+OTHER_WRITER: Final = re.compile(
+    r"checkpoint fence: \S*?/([^/\s]+/[^/\s]+) was written by "
+    r"\[(?:job=(\S+) uid=(\S+) attempt=(\d+) host=([^\]\s]+)|[^\]]*)\](?: at ([^,\n]{1,40}))?"
+)
+"""What our checkpoint manager says of the object that was there first (``spark.fence``)."""
+
 NOT_EXECUTABLE_WORDS: Final = ("command not found", "No such file or directory", "Permission denied", "not executable")
 NOT_EXECUTABLE: Final = (126, 127)
 """What a shell exits with when it cannot run a command: spark-submit is a script that looks for Java."""
@@ -117,8 +125,21 @@ def _ours(e: Evidence) -> Verdict:
     return Verdict(cause, f"{reason}; {advice}" if advice else reason)
 
 
+def _other_writer(e: Evidence) -> str:
+    """Who it was, as far as the storage fence knows; else empty."""
+    found = OTHER_WRITER.search(e.error) or OTHER_WRITER.search(e.tail)
+    if found is None:
+        return ""
+    entry, job, uid, attempt, host, at = found.groups()
+    who = f"attempt {attempt} of {job} (uid {uid}) on {host}" if job else "a driver without the storage fence"
+    return f"{who} wrote {entry}{f' at {at}' if at else ''}"
+
+
 def _conflict(e: Evidence) -> Verdict:
-    word = e.mentions(CONFLICT_WORDS)
+    word = (e.mentions(CONFLICT_WORDS) or "").partition(":")[0]
+    who = _other_writer(e)
+    if who:     # first: a history keeps little more than that
+        return Verdict(Cause.CHECKPOINT_CONFLICT, f"{who}: a second writer on the checkpoint, look for it ({word})")
     reason = f"Spark saw a second writer on the checkpoint ({word}): look for another driver on it"
     return Verdict(Cause.CHECKPOINT_CONFLICT, reason)
 

@@ -106,7 +106,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
             try {
                 Map<String, byte[]> found = fs().getXAttrs(path);
                 if (!owner.equals(text(found, OWNER))) {
-                    log().error(conflict(path, found));
+                    log().error(lastWords(conflict(path, found)));
                 }
             } catch (IOException e) {
                 log().warn(MARK + "who wrote " + path + " cannot be read: " + e);
@@ -131,6 +131,16 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     static String text(Map<String, byte[]> attributes, String name) {
         byte[] value = (byte[]) attributes.get("header." + name);
         return value == null ? "" : new String(value, StandardCharsets.UTF_8);
+    }
+
+    /** Also the last words of this JVM: the stack traces that follow are longer than what is kept of an output's end. */
+    static String lastWords(final String said) {
+        Runtime.getRuntime().addShutdownHook(new Thread() {
+            public void run() {
+                System.err.println(said);
+            }
+        });
+        return said;
     }
 
     String conflict(Path path, Map<String, byte[]> found) {
@@ -206,7 +216,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
             if (overwrite) {
                 throw failure;
             }
-            throw new FileAlreadyExistsException(manager.conflict(path, found));
+            throw new FileAlreadyExistsException(lastWords(manager.conflict(path, found)));
         }
     }
 }
