@@ -1,0 +1,132 @@
+"""Before a start: is the checkpoint still the one that the job left? A few requests, whatever its size. Changes nothing.
+
+Called by the agent of the host that starts the job. Spark answers a checkpoint that is gone by starting from nothing, and
+one of another query by going on from there; neither is noticed for hours. What must be there is what the registry remembers
+(``model.remembered``): the ids of the queries and the newest batch that each was seen to commit. A missing newest commit is
+no finding: Spark replays that batch.
+
+The newest offset is looked for near the remembered batch. Names are numbers without padding, so ``offsets/10`` sorts before
+``offsets/9``: one page behind the remembered name has all newer ones of as many digits, and a second one is for those with
+one digit more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from supervisor.checkpoint.findings import Code, Finding
+from supervisor.checkpoint.inspect import SMALL_MAX_BYTES, places_of
+from supervisor.checkpoint.layout import METADATA, OFFSETS, Malformed, batch_of, parse_metadata, parse_offset
+from supervisor.clients.store.base import StoreEntry
+from supervisor.clients.store.tree import Tree
+from supervisor.errors import Corrupt, NotFound
+from supervisor.model.remembered import SeenQuery
+
+NEAR: Final = 1000
+"""No query plans more batches between a renewal of its lease and its death."""
+PAGE: Final = 1000
+BEFORE_DIGITS: Final = "//"
+"""Behind a folder: sorts after its hidden files (``.0.crc``) and before its numbers."""
+REMEDY: Final = (
+    "put it back and resume, or resume with --accept-fresh-start to start with what is there: rows may come twice"
+)
+
+
+def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> Finding | None:
+    """What keeps the job from starting there, or None. ``expected``: of queries that committed batches; empty: no request.
+
+    Raises ``Unreachable`` (nothing is known: neither start nor refuse), ``AccessDenied``.
+    """
+    if not expected:
+        return None
+    places, others = places_of(tree)
+    if not places:
+        return _nothing(tree, others, expected)
+    ids, unreadable = {}, None
+    for place in places:
+        found = _id_at(tree, place)
+        if isinstance(found, Finding):
+            unreadable = unreadable or found
+        else:
+            ids[found] = place
+    for query in expected:
+        if query.id not in ids:
+            return unreadable or _foreign(tree, query, tuple(ids))
+        finding = _tail(tree, ids[query.id], query)
+        if finding is not None:
+            return finding
+    return None
+
+
+def _nothing(tree: Tree, others: tuple[str, ...], expected: Sequence[SeenQuery]) -> Finding:
+    was = f"query {expected[0].id} had committed batch {expected[0].batch_id}"
+    if others or next(iter(tree.entries("", at_once=2)), None) is not None:
+        return Finding(
+            Code.EMPTIED, f"the checkpoint {tree.location} holds no query any more, but {was} there", tree.location, REMEDY)
+    return Finding(
+        Code.MISSING, f"the checkpoint {tree.location} is missing or empty, but {was} there", tree.location, REMEDY)
+
+
+def _id_at(tree: Tree, place: str) -> str | Finding:
+    key = f"{place}/{METADATA}" if place else METADATA
+    try:
+        return parse_metadata(tree.read(key, SMALL_MAX_BYTES))
+    except NotFound:
+        what, code = "is missing, so nobody can tell whose checkpoint this is", Code.METADATA_MISSING
+    except (Malformed, Corrupt) as error:
+        what, code = f"is unreadable: {error}", Code.METADATA_UNREADABLE
+    return Finding(code, f"{key} of the checkpoint {tree.location} {what}", key, REMEDY, place)
+
+
+def _foreign(tree: Tree, query: SeenQuery, ids: tuple[str, ...]) -> Finding:
+    there = f"query {ids[0]}" if len(ids) == 1 else f"{len(ids)} other queries"
+    return Finding(
+        Code.FOREIGN, f"the checkpoint {tree.location} is of {there}, not of {query.id}, which had committed batch "
+        f"{query.batch_id}", METADATA, REMEDY,
+    )
+
+
+def _tail(tree: Tree, place: str, query: SeenQuery) -> Finding | None:
+    """The newest offset: not older than the batch that was seen, and readable."""
+    folder = f"{place}/{OFFSETS}" if place else OFFSETS
+    newest = max(_near(tree, folder, query.batch_id), default=query.batch_id)
+    try:
+        parse_offset(tree.read(f"{folder}/{newest}", SMALL_MAX_BYTES))
+    except NotFound:
+        return _short(tree, place, folder, query)
+    except (Malformed, Corrupt) as error:
+        key = f"{folder}/{newest}"
+        what = f"the newest offset {key} of the checkpoint {tree.location} is unreadable: {error}"
+        return Finding(Code.OFFSET_UNREADABLE, what, key, REMEDY, place)
+    return None
+
+
+def _short(tree: Tree, place: str, folder: str, query: SeenQuery) -> Finding:
+    """The remembered batch has no offset, nor has any newer one. How far does the log go?"""
+    newest = max(_numbers(tree.entries(folder)), default=None)
+    known = "has no offset" if newest is None else f"ends at batch {newest}"
+    what = f"the checkpoint {tree.location} {known}, but batch {query.batch_id} of query {query.id} was committed"
+    return Finding(Code.TRUNCATED, what, folder, REMEDY, place)
+
+
+def _near(tree: Tree, folder: str, batch: int) -> Iterator[int]:
+    """Numbers in the log that are above ``batch``, at least those up to ``NEAR`` beyond. At most two pages."""
+    digits = len(str(batch))
+    if batch < NEAR:
+        found = islice(tree.entries(folder, f"{folder}{BEFORE_DIGITS}"), 2 * PAGE)
+        yield from (number for number in _numbers(found) if number > batch)
+        return
+    found = islice(tree.entries(folder, f"{folder}/{batch}"), PAGE)
+    yield from (number for number in _numbers(found) if number > batch)
+    if batch + NEAR >= 10**digits:
+        found = islice(tree.entries(folder, f"{folder}/{10 ** (digits - 1)}"), PAGE)
+        yield from (number for number in _numbers(found) if number > batch)
+
+
+def _numbers(entries: Iterable[StoreEntry]) -> Iterator[int]:
+    for entry in entries:
+        number = batch_of(entry.key.rpartition("/")[2])
+        if number is not None:
+            yield number
