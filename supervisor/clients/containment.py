@@ -25,6 +25,7 @@ CLAIM_MARKER = "SPARK_SUPERVISOR_CLAIM"
 """Environment variable of every driver, beside those of CONTRACT; the starter sets it."""
 
 _STEP_S = 0.01
+_PROBE = "probe-"
 
 
 class Containment(Protocol):
@@ -301,9 +302,10 @@ def find_cgroup_parent(own: str | None, name: str = "spark-supervisor") -> str |
     if own is None:
         return None
     parent = f"{own}/{name}"
-    probe = CgroupContainment(f"{parent}/probe-{os.getpid()}")
+    probe = CgroupContainment(f"{parent}/{_PROBE}{os.getpid()}")
     try:
         os.makedirs(parent, exist_ok=True)
+        _remove_probes_of_the_dead(parent)
         probe.create()
     except OSError:
         return None
@@ -312,6 +314,14 @@ def find_cgroup_parent(own: str | None, name: str = "spark-supervisor") -> str |
     finally:
         probe.release()
         probe.remove()
+
+
+def _remove_probes_of_the_dead(parent: str) -> None:
+    """Who is killed while trying it out leaves a group behind. A living process may just be at it."""
+    for name in os.listdir(parent):
+        pid = name.removeprefix(_PROBE)
+        if name.startswith(_PROBE) and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+            CgroupContainment(f"{parent}/{name}").remove()
 
 
 def _holds(group: CgroupContainment) -> bool:

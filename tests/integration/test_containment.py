@@ -154,6 +154,18 @@ def test_a_missing_cgroup_proves_nothing(cgroup_parent: str) -> None:
     assert CgroupContainment(f"{cgroup_parent}/never-made").emptiness() is Emptiness.UNPROVABLE
 
 
+def test_the_probe_of_a_supervisor_that_was_killed_is_removed_and_that_of_a_living_one_is_not(cgroup_parent: str) -> None:
+    own, name = os.path.split(cgroup_parent)
+    with subprocess.Popen(["true"]) as dead:
+        dead.wait()
+    groups = [CgroupContainment(f"{cgroup_parent}/probe-{pid}") for pid in (dead.pid, os.getppid())]
+    for group in groups:
+        group.create()
+    assert find_cgroup_parent(own, name) == cgroup_parent
+    assert [os.path.exists(group.path) for group in groups] == [False, True]
+    groups[1].remove()
+
+
 def test_a_cgroup_that_is_somebody_elses_is_not_used(cgroup_parent: str) -> None:
     group = CgroupContainment(f"{cgroup_parent}/once")
     group.create()
