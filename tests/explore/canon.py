@@ -40,6 +40,7 @@ def key_of(world: World) -> tuple[Any, ...]:
         tuple([(uid, min(world.tick - tick, OBEYED_TICKS + 1) if lives(world, uid) else -1)
                for uid, tick in world.judge.cancelled]),
         world.judge.registered, world.judge.spoilt, world.broken,
+        tuple([(tx_key(late.tx, world.tree), late.wish, world.tick - late.tick) for late in world.late]),
     )
 
 
@@ -138,7 +139,7 @@ def _tree_now(tree: Snapshot, world: World) -> tuple[Any, ...]:
 
 DUE = ("read_at_s", "renew_at_s", "deadline_s", "stop_until_s", "kill_at_s")
 PLAIN = (
-    "stage", "session", "last_session", "lost", "reading", "what", "closing", "claim_session", "claim_tries", "fence",
+    "stage", "session", "last_session", "lost", "broken", "reading", "what", "closing", "claim_session", "claim_tries", "fence",
     "held", "blind", "live", "lease_exists", "ring", "rings", "phase", "executed", "stop_asked", "status", "cause",
     "permanent",
 )
@@ -228,7 +229,7 @@ def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
 
 def user_key(user: User, world: World) -> tuple[Any, ...]:
     sent = None if user.sent is None else tx_key(user.sent, world.tree)
-    return user.number, user.done, user.begun, user.unknown, user.replies, sent
+    return user.number, user.done, user.begun, user.unknown, user.took, user.replies, sent
 
 
 # -- times -------------------------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ def advance(world: World) -> World:
     for sid, silent in sessions:
         if silent >= SESSION_TICKS:
             world = end_session(world, sid)
+    if world.late:
+        world = world._replace(late=tuple(late for late in world.late if world.tick - late.tick < SESSION_TICKS))
     for index in range(len(world.shims)):
         world = shim_ages(world, index)
     for index in range(len(world.supervisors)):

@@ -140,6 +140,13 @@ def lose_request(world: World) -> Iterator[Move]:
             yield Move(f"the user's {user.sent.what} is lost", users.lose(world, index, after_commit=False))
 
 
+def leave_user(world: World) -> Iterator[Move]:
+    """A user is cut off while his multi is under way; he is told that the outcome is unknown."""
+    for index, user in enumerate(world.users):
+        if user.sent is not None:
+            yield Move(f"the user is cut off, his {user.sent.what} under way", users.leave(world, index))
+
+
 def lose_election(world: World) -> Iterator[Move]:
     """The answer to an election is lost, whether or not it was applied."""
     for index, one in enumerate(world.supervisors):
@@ -318,7 +325,7 @@ KINDS: dict[str, Kind] = {
     "fail driver": fail_driver, "pause supervisor": pause_supervisor, "kill supervisor": kill_supervisor,
     "cut supervisor": cut_supervisor, "lose action": lose_action, "lag": lag, "remove leader": remove_leader,
     "spoil lease": spoil_lease, "spoil own": spoil_own, "lose host": lose_host,
-    "end driver": end_driver, "second shim": second_shim,
+    "cut user": leave_user, "end driver": end_driver, "second shim": second_shim,
 }
 
 

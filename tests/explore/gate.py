@@ -1,46 +1,62 @@
-"""The mutation gate: ``python -m tests.explore.gate [--only NAME] [--own] [--trace] [--wide] [--redundant]``.
+"""The mutation gate: ``python -m tests.explore.gate [--only NAME] [--own | --redundant] [--trace] [--states N]``.
 
 Every defect of ``defects.py`` is planted into production code, and the scenarios are explored until one shows a
-violation. A defect that survives all of them fails the build, unless it is named redundant, with the guard that covers
-it; and one that is named redundant and is caught all the same fails it too, for then the docs are wrong.
+violation; code that raises is one. A defect that survives all of them fails the build, unless it is named redundant, with
+the guard that covers it; and one that is named redundant and is caught all the same fails it too, for then the docs are
+wrong. Nothing that a defect leads to ends the gate: neither an exception, nor a loop (``bounded``).
+
+A scenario that never comes to the code that a defect changes is left out: with the defect it is, to the letter, the
+same exploration (``reached``).
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from tests.explore.defect import Defect
+from tests.explore.planting import around, edited, plain
+from tests.explore.scenario import Scenario
 from tests.explore.scenarios import BY_NAME, SCENARIOS
 from tests.explore.search import Found, explore
 from tests.explore.setting import abstracted
 
-ROUNDS = (1_000, 20_000)
-"""States per scenario: all scenarios within the first bound, before any within the next. Most defects die in the first."""
+OWN_MAX = (1_000, 20_000)
+"""States of the scenarios that a defect names: all of them within the first bound, before any within the next."""
 
-WIDE_ROUNDS = (*ROUNDS, 1_000_000)
-REST_EVERY = 25
+OTHERS_MAX = 300
+"""States of each other scenario: so many of the nearest, and as many far and scattered ones with its wide faults."""
+
+PATIENCE_S = 300
+"""CPU seconds for one exploration: whatever a defect makes turn in circles is caught by that."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``caught``: the exploration that showed it, or None. ``tried``: all of them."""
+    """``caught``: the exploration that showed it, or None. ``failed``: why it could not be planted."""
 
     defect: Defect
     caught: Found | None
-    tried: tuple[Found, ...]
+    states: int
     seconds: float
+    failed: str | None = None
 
     @property
     def is_right(self) -> bool:
-        return (self.caught is None) == (self.defect.redundant_because is not None)
+        return self.failed is None and (self.caught is None) == (self.defect.redundant_because is not None)
 
     @property
     def line(self) -> str:
-        states = sum(found.states for found in self.tried)
-        effort = f"{states:9,} states {self.seconds:7.1f} s"
+        effort = f"{self.states:9,} states {self.seconds:7.1f} s"
+        if self.failed is not None:
+            return f"{self.defect.name:44} NOT PLANTED {effort}  {self.failed}"
         if self.caught is not None:
             word = "caught" if self.is_right else "CAUGHT, BUT NAMED REDUNDANT"
             return f"{self.defect.name:44} {word:9} {effort}  in '{self.caught.scenario}': {self.caught.broken}"
@@ -48,19 +64,73 @@ class Verdict:
         return f"{self.defect.name:44} {f'redundant {effort}  {why}' if why is not None else f'SURVIVED  {effort}'}"
 
 
-def judge(defect: Defect, *, wide: bool = False, others: bool = True) -> Verdict:
-    """Explore with the defect planted: its own scenarios first, then (``others``) the rest, up to the first violation."""
-    names = [*defect.scenarios, *((one.name for one in SCENARIOS if one.name not in defect.scenarios) if others else ())]
-    tried: list[Found] = []
-    begun_s = time.process_time()
-    for most in WIDE_ROUNDS if wide else ROUNDS:
-        for name in names:
-            with abstracted(), defect.patch():
-                found = explore(BY_NAME[name], most, REST_EVERY, wide=wide or name in defect.scenarios)
-            tried.append(found)
-            if found.broken is not None:
-                return Verdict(defect, found, tuple(tried), time.process_time() - begun_s)
-    return Verdict(defect, None, tuple(tried), time.process_time() - begun_s)
+def judge(defect: Defect, others: Iterable[str] = (), max_states: int = OTHERS_MAX) -> Verdict:
+    """Explore with the defect planted: its own scenarios, then ``others``, up to the first violation."""
+    begun_s, states = time.process_time(), 0
+    plan = [partial(explore, BY_NAME[name], most) for most in OWN_MAX for name in defect.scenarios]
+    plan += [way for name in others if name not in defect.scenarios for way in ways(name, max_states)]
+    for run in plan:
+        try:
+            with abstracted(), defect.patch(), bounded(PATIENCE_S):
+                found = run()
+        except Exception as error:  # one defect that can't be planted is no reason not to try the others
+            return Verdict(defect, None, states, time.process_time() - begun_s, f"{type(error).__name__}: {error}")
+        states += found.states
+        if found.broken is not None:
+            return Verdict(defect, found, states, time.process_time() - begun_s)
+    return Verdict(defect, None, states, time.process_time() - begun_s)
+
+
+def ways(name: str, max_states: int) -> tuple[Callable[[], Found], ...]:
+    """How a scenario is explored that a defect does not name."""
+    one = BY_NAME[name]
+    return partial(explore, one, max_states), partial(explore, one, max_states, wide=True, deep=1)
+
+
+class Endless(Exception):
+    """An exploration that does not end."""
+
+
+@contextmanager
+def bounded(seconds: float) -> Iterator[None]:
+    """Raises Endless within what takes longer than so many CPU seconds. In the main thread only."""
+    def stop(_signal: int, _frame: object) -> None:
+        raise Endless(f"it has not come to an end in {seconds:g} CPU seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)      # again and again: what it stops may take it for an error of its own
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def changed_by(defect: Defect) -> list[Any]:
+    """The functions whose text it edits, or the one that it stands around."""
+    assert isinstance(defect.patch, partial)
+    planting, arguments = defect.patch.func, defect.patch.args
+    return [plain(edit.function) for edit in arguments] if planting is edited else [plain(arguments[0])]
+
+
+def reached(defects: Iterable[Defect], scenarios: Iterable[Scenario], max_states: int) -> dict[str, set[Any]]:
+    """Of the functions that the defects change, those that an exploration without any defect comes to, by scenario."""
+    functions = {function for defect in defects for function in changed_by(defect)}
+    found: dict[str, set[Any]] = {}
+    for scenario in scenarios:
+        called: set[Any] = set()
+        with abstracted(), ExitStack() as stack:
+            for function in functions:
+                stack.enter_context(around(function, partial(_calling, called, function)))
+            for way in ways(scenario.name, max_states):
+                way()
+        found[scenario.name] = called
+    return found
+
+
+def _calling(called: set[Any], function: Any, real: Any, *args: Any, **kwargs: Any) -> Any:
+    called.add(function)
+    return real(*args, **kwargs)
 
 
 def main() -> int:
@@ -68,9 +138,9 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(prog="python -m tests.explore.gate", description=__doc__)
     parser.add_argument("--only", action="append", metavar="NAME", choices=[one.name for one in DEFECTS])
-    parser.add_argument("--wide", action="store_true", help="up to a million states per scenario, and more faults")
-    parser.add_argument("--redundant", action="store_true", help="explore those as well that are named redundant (hours)")
+    parser.add_argument("--redundant", action="store_true", help="explore those as well that are named redundant (half an hour)")
     parser.add_argument("--own", action="store_true", help="only the scenarios that a defect names, for a quick answer")
+    parser.add_argument("--states", type=int, default=OTHERS_MAX, help="of each scenario that a defect does not name")
     parser.add_argument("--trace", action="store_true", help="tell the story of each violation")
     parser.add_argument("--list", action="store_true")
     asked = parser.parse_args()
@@ -79,15 +149,19 @@ def main() -> int:
         for one in chosen:
             print(f"{one.name:44} {one.of}")
         return 0
-    wrong = 0
     left_out = [one for one in chosen if one.redundant_because is not None and not (asked.redundant or asked.only)]
-    for one in [one for one in chosen if one not in left_out]:
-        verdict = judge(one, wide=asked.wide, others=not asked.own)
+    tried = [one for one in chosen if one not in left_out]
+    comes_to = {} if asked.own else reached(tried, SCENARIOS, asked.states)
+    wrong = 0
+    for one in tried:
+        others = [name for name, called in comes_to.items() if called.intersection(changed_by(one))]
+        verdict = judge(one, others, asked.states)
         print(verdict.line, flush=True)
         if asked.trace and verdict.caught is not None:
             print("\n".join(["", *verdict.caught.trace, "", f"VIOLATION: {verdict.caught.broken}", ""]), flush=True)
         wrong += not verdict.is_right
-    print(f"{len(chosen)} defects: {len(left_out)} named redundant and not explored, {wrong} of the others not as named")
+    print(f"{len(chosen)} defects: {len(left_out)} named redundant and not explored, {wrong} of the others not as named; "
+          f"{time.process_time():.0f} CPU seconds")
     return 1 if wrong else 0
 
 

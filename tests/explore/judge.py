@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from supervisor.errors import GuardFailed
-from supervisor.model.records import JobRef, Ownership
+from supervisor.errors import GuardFailed, OutcomeUnknown
+from supervisor.model.records import JobRef, Outcome, Ownership, Result
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Transaction
+from supervisor.registry.commands import Did, Done
 from supervisor.registry.reading import seen
 from tests.explore.setting import GRACE_S, LAYOUT, LEASE_S, TICK_S
 
 if TYPE_CHECKING:
-    from tests.explore.world import Answer, Sent, Shim, World
+    from tests.explore.world import Answer, Sent, Shim, User, World
 
 LIVING = ("alive", "dying")
 OBEYED_TICKS = int((GRACE_S + LEASE_S) / TICK_S) + 2
@@ -43,6 +44,9 @@ def execute(world: World, shim: Shim) -> World:
     if (shim.uid, shim.attempt) in world.judge.executed:
         return world.breaks(f"I1: attempt {shim.uid}.{shim.attempt} is executed a second time")
     executed = world.judge.executed | {(shim.uid, shim.attempt)}
+    started = sum(1 for uid, _ in executed if uid == shim.uid)
+    if started > 1 + world.judge.reasons:
+        world = world.breaks(f"I11: {started} attempts of {shim.uid}, and only {world.judge.reasons} faults and commands")
     return world._replace(judge=world.judge._replace(executed=executed))
 
 
@@ -128,6 +132,38 @@ def refers(world: World, name: str, uid: str) -> bool:
 
 
 JOBS, OWNS = f"{LAYOUT.jobs}/", f"{LAYOUT.owns}/"
+
+
+# -- I8: what a user is told ----------------------------------------------------------------------------------------------
+
+
+def answered(world: World, user: User, came: Done | Exception) -> World:
+    """A command is over, and says what came of it."""
+    what = f"{user.wishes[user.done].what} {user.wishes[user.done].name}"
+    if isinstance(came, OutcomeUnknown):
+        return world
+    if isinstance(came, Exception):
+        return world.breaks(f"I8: {what} is refused ({came}), and its write has committed") if user.took else world
+    if came.did in OF_ITS_OWN and not user.took:
+        world = world.breaks(f"I8: {what} is acknowledged as {came.did.value}, and no write of it has committed")
+    if came.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
+        result = seen(Result, world.tree.read(LAYOUT.result(came.uid)), "")
+        if not isinstance(result, Found) or result.record.outcome is not Outcome.CANCELLED:
+            world = world.breaks(f"I8: {what} is acknowledged, and no result says that {came.uid} is cancelled")
+    return world
+
+
+OF_ITS_OWN = (Did.SUBMITTED, Did.SUSPENDED, Did.RESUMED, Did.RESTARTED, Did.REGISTERED_AGAIN)
+"""What nobody else can have done instead: it was this command's own write."""
+
+
+# -- I11 ---------------------------------------------------------------------------------------------------------------
+
+
+def planned(world: World, sents: tuple[Sent, ...], by: str) -> World:
+    """A pass makes one write for each name at most."""
+    names = [sent.name for sent in sents]
+    return world if len(names) == len(set(names)) else world.breaks(f"I11: {by} makes two writes for one name in one pass")
 
 
 # -- I2: with time -----------------------------------------------------------------------------------------------------

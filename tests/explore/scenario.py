@@ -21,8 +21,7 @@ from tests.explore.world import Judge, Snapshot, Supervisor, User, Wish, World
 class Scenario:
     """``wishes``: one list of commands per user, each ``(what, name[, uid])``. ``running``: jobs that run at the beginning.
 
-    ``kinds``: of ``faults.KINDS``; at most ``faults`` of them happen, with wide bounds ``wide``.
-    ``settled``: begin when all is at rest; else right
+    ``kinds``: of ``faults.KINDS``; at most ``faults`` of them happen, with wide bounds ``wide``. ``settled``: begin when all is at rest; else right
     after the submits. ``split``: a leader reads leases and names at different moments.
     ``slow_users``: a user's multi may be under way for any time; else it arrives within the tick.
     ``max_states``: where the quick bounds end.
@@ -35,15 +34,14 @@ class Scenario:
     supervisors: int = 2
     kinds: tuple[str, ...] = ()
     faults: int = 1
-    wide: int = 2
+    wide: int = 3
     settled: bool = True
     split: bool = False
     slow_users: bool = False
     max_states: int = 2_000
 
-    def begin(self, *, wide: bool = False) -> tuple[World, list[str]]:
-        """The first state, and how it came to be. It may be broken, where a defect was planted."""
-        trace: list[str] = []
+    def begin(self, trace: list[str], *, wide: bool = False) -> World:
+        """The first state; how it came to be is told to ``trace``. It may be broken, where a defect was planted."""
         world = founded(self.supervisors)
         submits = User(9, tuple(Wish("submit", name, f"u0-{name}") for name in self.running))
         world = world._replace(users=(submits,))
@@ -52,7 +50,8 @@ class Scenario:
             User(number, tuple(Wish(*wish) for wish in wishes)) for number, wishes in enumerate(self.wishes)
         )
         faults = self.wide if wide else self.faults
-        return world._replace(users=users, faults=faults, split=self.split, slow_users=self.slow_users), trace
+        known = world.judge._replace(reasons=faults + sum(len(user.wishes) for user in users))
+        return world._replace(users=users, faults=faults, split=self.split, slow_users=self.slow_users, judge=known)
 
 
 def founded(supervisors: int) -> World:

@@ -6,16 +6,21 @@ again. Of each new state one predecessor is remembered, from which the story of 
 
 from __future__ import annotations
 
+import random
 import time
+import traceback
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.explore import clock, faults, shims, supervisors, users
+from tests.explore import clock, faults, rest, shims, supervisors, users
 from tests.explore.canon import key_of
 from tests.explore.scenario import Scenario
 from tests.explore.shims import Move
 from tests.explore.world import World
+
+NEWEST = 0.5
+"""Of a deep search: how often the newest state is the next."""
 
 
 def successors(world: World, kinds: tuple[str, ...]) -> Iterator[Move]:
@@ -70,51 +75,119 @@ class Seen:
     tick: int
 
 
-def explore(scenario: Scenario, max_states: int, rest_every: int = 0, *, wide: bool = False) -> Found:
-    """All states of a scenario, at most ``max_states``. ``wide``: with its wider number of faults.
+class Search:
+    """One exploration under way. ``story``: of each state one predecessor; ``frontier``: what is not expanded yet."""
 
-    ``rest_every``: from each n-th state it is also asked whether all comes to rest as declared (``rest``); 0: never.
+    def __init__(self, scenario: Scenario, rest_every: int, deep: int | None) -> None:
+        self.found = Found(scenario.name)
+        self.scenario = scenario
+        self.rest_every = rest_every
+        self.calm = rest.Calm()
+        self.story: list[Seen] = []
+        self.seen: set[tuple[object, ...]] = set()
+        self.frontier: deque[tuple[World, int, int]] = deque()
+        self.chance = None if deep is None else random.Random(deep)
+        self.telling: list[str] = []
+        self.at = 0
+
+    def begin(self, *, wide: bool) -> None:
+        start = self.scenario.begin(self.telling, wide=wide)
+        if start.broken is not None:
+            self.found.broken = start.broken
+            return
+        self.telling = []
+        self.add(start, 0, "", 0)
+
+    def add(self, world: World, parent: int, label: str, depth: int) -> None:
+        key = key_of(world)
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        self.story.append(Seen(parent, label, world.tick))
+        if world.broken is not None:
+            self.at, self.found.broken = len(self.story) - 1, world.broken
+        else:
+            self.frontier.append((world, len(self.story) - 1, depth))
+
+    def go_on(self, max_states: int) -> None:
+        while self.frontier and self.found.broken is None:
+            if len(self.story) >= max_states:
+                self.found.complete = False
+                self.rest_of_frontier()
+                return
+            world, self.at, depth = self.next()
+            self.found.depth = max(self.found.depth, depth)
+            self.bring_to_rest(world, self.at)
+            if self.found.broken is not None:
+                return
+            for move in successors(world, self.scenario.kinds):
+                self.found.transitions += 1
+                self.add(move.world, self.at, move.label, depth + 1)
+                if self.found.broken is not None:
+                    return
+
+    def next(self) -> tuple[World, int, int]:
+        """The oldest; in a deep search the newest or any one, by chance."""
+        if self.chance is not None:
+            if self.chance.random() < NEWEST:
+                return self.frontier.pop()
+            self.frontier.rotate(self.chance.randrange(len(self.frontier)))
+        return self.frontier.popleft()
+
+    def rest_of_frontier(self) -> None:
+        """What was found and not expanded any more comes to rest all the same."""
+        for world, number, _ in self.frontier:
+            self.at = number
+            self.bring_to_rest(world, number)
+            if self.found.broken is not None:
+                return
+
+    def bring_to_rest(self, world: World, number: int) -> None:
+        if not self.rest_every or number % self.rest_every:
+            return
+        self.telling = self.calm.trace
+        why = self.calm.wrong(world)
+        self.found.converged += 1
+        if why is not None:
+            self.found.broken = why
+        else:
+            self.calm.trace.clear()
+
+    def tell(self) -> list[str]:
+        return [*told(self.story, self.at), *self.telling] if self.found.broken is not None else []
+
+
+def explore(
+    scenario: Scenario, max_states: int, rest_every: int = 1, *, wide: bool = False, deep: int | None = None,
+) -> Found:
+    """All states of a scenario, at most ``max_states``. ``wide``: with its wider number of faults. ``deep``: where the bound
+    cuts it off, far and scattered states rather than all the near ones, by this seed; a trace is not the shortest then.
+
+    ``rest_every``: from each n-th state it is also asked whether all comes to rest as declared (``rest``); 0: never. What
+    raises, in production code or in what is planted there, is a violation like any other.
     """
-    from tests.explore import rest
-
     begun_s = time.process_time()
-    found = Found(scenario.name)
     shims.STEPS.clear()
-    start, beginning = scenario.begin(wide=wide)
-    if start.broken is not None:
-        return Found(scenario.name, 1, broken=start.broken, trace=beginning)
-    seen: dict[tuple[object, ...], int] = {key_of(start): 0}
-    story = [Seen(0, "", start.tick)]
-    frontier: deque[tuple[World, int, int]] = deque([(start, 0, 0)])
-    calm = rest.Calm()
-    while frontier:
-        world, number, depth = frontier.popleft()
-        found.depth = depth
-        if rest_every and number % rest_every == 0:
-            why = calm.wrong(world)
-            found.converged += 1
-            if why is not None:
-                found.broken, found.trace = why, [*told(story, number), *calm.trace]
-                break
-        for move in successors(world, scenario.kinds):
-            found.transitions += 1
-            key = key_of(move.world)
-            if key in seen:
-                continue
-            seen[key] = len(story)
-            story.append(Seen(number, move.label, move.world.tick))
-            if move.world.broken is not None:
-                found.broken, found.trace = move.world.broken, told(story, len(story) - 1)
-                break
-            frontier.append((move.world, len(story) - 1, depth + 1))
-        if found.broken is not None:
-            break
-        if len(story) >= max_states:
-            found.complete = False
-            break
-    found.states = len(story)
+    search = Search(scenario, rest_every, deep)
+    try:
+        search.begin(wide=wide)
+        search.go_on(max_states)
+    except Exception as error:  # code that raises in a step is a finding, with the way that led there
+        search.found.broken = crashed(error)
+    found = search.found
+    found.trace = search.tell()
+    found.states = max(1, len(search.story))
     found.seconds = time.process_time() - begun_s
     return found
+
+
+def crashed(error: Exception) -> str:
+    """What was raised, and where: in the innermost function that is not the explorer's own, if there is one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if "tests/explore/" not in frame.filename] or list(frames)
+    last = theirs[-1]
+    file = last.filename.rpartition("supervisor/")[2] if "supervisor/" in last.filename else last.filename.rpartition("/")[2]
+    return f"crash: {type(error).__name__} in {file}: {last.name}: {str(error) or 'no message'}"
 
 
 def told(story: list[Seen], number: int) -> list[str]:

@@ -3,7 +3,8 @@
 Time goes in ticks. With a lease D of 6 s and a tick of 2.0625 s (exact in binary) the numbers of DESIGN §7 fall so:
 a renewal is due at every tick; a shim that could not renew kills at 2 ticks after the send of its last renewal
 (D − K − 2p = 3 s), twin and guardian act at 2 ticks as well (3.5 s), a tree is dead at 3 (D = 6 s), and the full wait
-W = 8.012 s is over at 4. No constant of production is changed for that.
+W = 8.012 s is over at 4. Of the constants of production two are changed: the longest lease there can be is that of these
+jobs, and a shim's patience with its claim is 6 ticks.
 
 Abstracted from, so that states that differ in nothing but their past are one: the wall clock, histories, reasons and
 other fields that are only displayed (``shown_only``), and ids of multis where nothing reads them back.
@@ -21,6 +22,7 @@ from supervisor.coord import election
 from supervisor.model.records import BlobRef, Driver, Entry, JobRef, LeaderHint, Lease, Member, Ownership, Result, Terms
 from supervisor.model.restart import RestartPolicy, Strategy
 from supervisor.model.second_killer import SecondKiller
+from supervisor.plan import decide
 from supervisor.plan.make import Policy
 from supervisor.registry import attempt_writes, codec, commands, leader_writes, reading, user_writes
 from supervisor.registry.layout import Layout
@@ -150,6 +152,7 @@ def abstracted() -> Iterator[None]:
             put(module, noted=lambda history, *_: ())
         put(reading, decode=decode)
         put(commands, new_op_id=Ids.new, wall_iso=lambda: "", boottime_s=lambda: 0.0)
+        put(decide, LEASE_MAX_S=LEASE_S)      # the longest lease there can be: no job of this world has a longer one
         put(machine, wall_iso=lambda _: "", CLAIM_PATIENCE_S=6 * TICK_S)
         put(election, _next_term=_next_term)
         yield

@@ -124,6 +124,8 @@ def perform(world: World, index: int, effect: Effect) -> tuple[World, tuple[Even
     more: tuple[Event, ...] = ()
     match effect:
         case said.Read() | said.Commit() | said.CloseSession():
+            if shim.sent is not None:
+                world = world.breaks(f"I11: the shim of {shim.title} has two requests under way")
             shim = shim._replace(sent=(effect, world.tick))
         case said.NewClient():
             shim = shim._replace(sid=0)

@@ -366,7 +366,7 @@ def decided(outcome: Outcome) -> str:
 
 def after_pass(world: World, index: int, me: Supervisor, outcome: Outcome) -> World:
     sights, sents, broken = outcome
-    after = world.with_supervisor(index, me._replace(sights=sights, queue=sents))
+    after = judge.planned(world.with_supervisor(index, me._replace(sights=sights, queue=sents)), sents, me.id)
     return after.breaks(f"the check stopped a plan: {broken[0]}") if broken else after
 
 

@@ -13,7 +13,7 @@ SEEN = [defect for defect in DEFECTS if defect.redundant_because is None]
 
 @pytest.mark.parametrize("defect", SEEN, ids=lambda defect: defect.name)
 def test_a_planted_defect_is_caught(defect: Defect) -> None:
-    verdict = judge(defect, others=False)
+    verdict = judge(defect)
     assert verdict.is_right, verdict.line
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown, SupervisorError
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Committed, Node, Reads, SetData, Stat, Transaction
@@ -21,7 +21,7 @@ from supervisor.registry.reading import seen
 from tests.explore import judge
 from tests.explore.setting import LAYOUT, Ids, encode, spec, terms_of
 from tests.explore.shims import Move
-from tests.explore.world import User, Wish, World, apply, described
+from tests.explore.world import Late, User, Wish, World, apply, described
 
 
 class Pending(BaseException):
@@ -106,6 +106,8 @@ def revise(zoo: Replay, name: str) -> Done:
 def moves(world: World, index: int) -> Iterator[Move]:
     """A user may begin at any time, and stop at any time between two requests."""
     user = world.users[index]
+    if index == 0:
+        yield from late_moves(world)
     if user.done >= len(user.wishes):
         return
     wish = user.wishes[user.done]
@@ -115,9 +117,20 @@ def moves(world: World, index: int) -> Iterator[Move]:
         label = f"{who}: {user.sent.what} {described(came)}"
         if isinstance(came, tuple):
             after = committed(world, after, user.sent, wish)
+            after = after.with_user(index, user._replace(took=True))
         yield Move(label, go_on(after, index, came), urgent=not world.slow_users)
         return
     yield Move(who if not user.begun else f"{who}: goes on", go_on(world, index, None), urgent=False)
+
+
+def late_moves(world: World) -> Iterator[Move]:
+    """Of commands that are over: what they had sent, while their sessions live."""
+    for number, late in enumerate(world.late):
+        without = world._replace(late=(*world.late[:number], *world.late[number + 1 :]))
+        after, came = apply(without, late.tx, 0)
+        if isinstance(came, tuple):
+            after = committed(without, after, late.tx, late.wish)
+        yield Move(f"a late {late.tx.what} of a user reaches the server: {described(came)}", after, urgent=False)
 
 
 def committed(before: World, after: World, tx: Transaction, wish: Wish) -> World:
@@ -134,14 +147,13 @@ def go_on(world: World, index: int, answer: Any) -> World:
     replies = user.replies if answer is None else (*user.replies, answer)
     if isinstance(answer, GuardFailed) and wish.what != "revise":
         replies = replies[: 0 if wish.what == "submit" else 1]      # it reads again: as if this had been the first time
-    if user.unknown:
+    if user.unknown and answer is None:
         replies = (*replies, None)      # settled: the old session is closed for certain
     while True:
         came = run(user, wish, replies)
-        if isinstance(came, Done):
-            return acknowledge(world.with_user(index, over(user)), wish, came)
-        if isinstance(came, Exception):
-            return world.with_user(index, over(user))
+        if isinstance(came, Done | Exception):
+            world = judge.answered(world, user, came).with_user(index, over(user))
+            return acknowledge(world, wish, came) if isinstance(came, Done) else world
         kind, *arguments = came
         if kind == "commit":
             return world.with_user(index, user._replace(begun=True, replies=replies, sent=arguments[0], unknown=False))
@@ -151,7 +163,7 @@ def go_on(world: World, index: int, answer: Any) -> World:
 
 
 def over(user: User) -> User:
-    return user._replace(done=user.done + 1, begun=False, replies=(), sent=None, unknown=False)
+    return user._replace(done=user.done + 1, begun=False, replies=(), sent=None, unknown=False, took=False)
 
 
 def read(world: World, kind: str, what: Any) -> Any:
@@ -202,4 +214,15 @@ def lose(world: World, index: int, *, after_commit: bool) -> World:
         world, came = apply(world, user.sent, 0)
         if isinstance(came, tuple):
             world = committed(before, world, user.sent, user.wishes[user.done])
+            world = world.with_user(index, user._replace(took=True))
     return go_on(world, index, OutcomeUnknown("the connection was lost"))
+
+
+def leave(world: World, index: int) -> World:
+    """ZooKeeper can't be reached any more: the command ends without knowing. Its multi may be under way all the same."""
+    user = world.users[index]
+    assert user.sent is not None
+    wish = user.wishes[user.done]
+    world = world._replace(late=(*world.late, Late(user.sent, wish, world.tick)))
+    world = go_on(world, index, OutcomeUnknown("the connection was lost"))
+    return go_on(world, index, Unreachable("no connection")) if world.users[index].unknown else world

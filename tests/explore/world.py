@@ -136,7 +136,7 @@ class Wish(NamedTuple):
 class User(NamedTuple):
     """Commands given one after the other, each at any time. ``replies``: what the present one was answered so far.
 
-    ``sent``: its multi under way. ``said``: what the earlier ones came to, for the story.
+    ``sent``: its multi under way. ``took``: a multi of the present command has committed, for the judge.
     """
 
     number: int
@@ -146,6 +146,15 @@ class User(NamedTuple):
     replies: tuple[Any, ...] = ()
     sent: Transaction | None = None
     unknown: bool = False
+    took: bool = False
+
+
+class Late(NamedTuple):
+    """A multi of a command that is over, in a session that still lives: it may reach the server any time until that ends."""
+
+    tx: Transaction
+    wish: Wish
+    tick: int
 
 
 class Judge(NamedTuple):
@@ -153,7 +162,8 @@ class Judge(NamedTuple):
 
     ``cancelled``: uid → tick of the acknowledgement. ``claimed``: claims that committed. ``executed``: (uid, attempt) of
     every driver that was ever executed. ``registered``: uids acknowledged as registered. ``spoilt``: names that somebody spoilt an
-    ownership of: the sweeper, which is not in this world, has to remove what is left of their assignments.
+    ownership of: the sweeper, which is not in this world, has to remove what is left of their assignments. ``reasons``: of
+    which an attempt may be started: faults that there may be, and commands (I11).
     """
 
     cancelled: tuple[tuple[str, int], ...] = ()
@@ -161,6 +171,7 @@ class Judge(NamedTuple):
     executed: frozenset[tuple[str, int]] = frozenset()
     registered: frozenset[str] = frozenset()
     spoilt: frozenset[str] = frozenset()
+    reasons: int = 0
 
 
 class World(NamedTuple):
@@ -176,6 +187,7 @@ class World(NamedTuple):
     split: bool = False
     slow_users: bool = False
     broken: str | None = None
+    late: tuple[Late, ...] = ()
 
     @property
     def now_s(self) -> float:
