@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +16,13 @@ from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import MORE_TIME
 from supervisor.clients.tools import Ran, run_tool
 from supervisor.model.s3a import bucket_of
+from supervisor.spark.fence.build import fence_jar
+from supervisor.spark.fence.choice import why_not, why_not_this_spark
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import (
     defaults_of,
     java_home_of,
+    java_of,
     python_of,
     s3a_jars_of,
     spark_home_of,
@@ -27,6 +31,7 @@ from supervisor.spark.toolchain import (
 
 SUBMIT_S: Final = 12.0
 PYTHON_S: Final = 6.0
+FENCE_S: Final = 6.0
 PYTHON_MIN: Final = {"4.0": (3, 9), "4.1": (3, 10), "4.2": (3, 10)}
 PYTHON_MIN_NEWEST: Final = (3, 11)
 
@@ -53,6 +58,7 @@ print(json.dumps({"python": list(sys.version_info[:3]), "pyspark": version, "at"
 class SparkFacts:
     """``jars``: names in Spark's own directory; ``thin``: those of ``spark.s3a_jars``. ``brought``: by the job, in any way.
 
+    ``fence``: why drivers with a checkpoint on S3 get no storage fence, empty if they do; None: nobody needs it.
     ``s3a``: who needs ``s3a://``, empty if nobody; ``s3a_sure``: False if only the store suggests it.
     """
 
@@ -74,6 +80,7 @@ class SparkFacts:
     brought: tuple[str, ...] = ()
     s3a: str = ""
     s3a_sure: bool = False
+    fence: str | None = None
 
     @property
     def hadoop(self) -> str | None:
@@ -118,7 +125,25 @@ def collect(subject: Subject) -> SparkFacts:
         thin=thin,
         thin_refused=thin_refused,
         brought=_brought(subject, defaults),
+        fence=_fence(subject, home, defaults) if s3a else None,
     )
+
+
+def _fence(subject: Subject, home: Path, defaults: dict[str, str]) -> str | None:
+    """It is made for a trial, in a directory that is removed again."""
+    version = spark_version(home)
+    spec = subject.spec
+    why = why_not_this_spark(version) if spec is None else why_not(spec, {**defaults, **spec.conf}, version)
+    if why is None or why:
+        return why
+    try:
+        java = java_of(java_home_of(subject.settings.spark.java_home, subject.job_env, subject.environ),
+                       subject.job_env, subject.environ)
+        with tempfile.TemporaryDirectory() as trial:
+            env, within_s = driver_environment(subject), FENCE_S * subject.patience
+            return fence_jar(home, java, version or "", Path(trial), env, within_s).why
+    except (Refused, OSError) as error:
+        return str(error)
 
 
 def _who_needs_s3a(subject: Subject) -> tuple[str, bool]:
@@ -299,6 +324,22 @@ def _judge_sdk(facts: SparkFacts, jars: frozenset[str], hadoop_aws: str) -> Find
     return ok(f"hadoop-aws {hadoop_aws} with the AWS SDK {next(iter(sdk))}, the thin set")
 
 
+def judge_fence(facts: SparkFacts) -> Finding:
+    if facts.refused:
+        return skipped("there is no Spark")
+    if facts.fence is None:
+        return skipped("nothing that was looked at has its checkpoint on S3")
+    if facts.fence:
+        return warning(
+            f"{facts.s3a}: without the storage fence, for {facts.fence}",
+            "leases alone keep a second driver away then; take Spark 4.1 or newer with Hadoop's own S3A, checkpoint_fence: "
+            "auto and no checkpointFileManagerClass of your own, unless this is what you want",
+        )
+    if not facts.brought and not versions_of("hadoop-aws", facts.jars | facts.thin):
+        return skipped("hadoop-aws is not there: see s3a-jars")
+    return ok(f"the storage fence compiles with Spark {facts.version}: a second driver dies at its next write")
+
+
 def s3a_remedy(facts: SparkFacts) -> str:
     """The exact coordinates for this Hadoop."""
     hadoop = facts.hadoop
@@ -321,6 +362,7 @@ SPARK = Area(
         Check("python", "the Python of drivers, and whether this Spark takes it", judge_python),
         Check("pyspark", "pyspark of that Python against the Spark home", judge_pyspark),
         Check("s3a-jars", "hadoop-aws and AWS SDK jars for s3a://, and whether their versions fit this Spark", judge_s3a),
+        Check("checkpoint-fence", "whether checkpoints on S3 can be fenced off from a second driver", judge_fence),
     ),
     deadline_s=14.0,
 )

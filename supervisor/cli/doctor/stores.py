@@ -172,7 +172,12 @@ def judge_checkpoint(facts: CheckpointFacts) -> Finding:
 
 
 def judge_checkpoint_exclusive(facts: CheckpointFacts) -> Finding:
-    return skipped(facts.why) if facts.probe is None else judge_exclusive("checkpoint", facts.probe)
+    if facts.probe is None:
+        return skipped(facts.why)
+    found = judge_exclusive("checkpoint", facts.probe)
+    if found.verdict is Verdict.PROBLEM and not facts.local:
+        return problem(f"{found.found}: the storage fence holds nobody off there", found.remedy)
+    return found
 
 
 STORE = Area(

@@ -40,7 +40,9 @@ _failed: dict[Path, tuple[float, str]] = {}
 """Jar → when and why it could not be made: not every start waits for the same failure again."""
 
 
-def fence_jar(home: Path, java: Path, spark_version: str, directory: Path, env: Mapping[str, str]) -> Built:
+def fence_jar(
+    home: Path, java: Path, spark_version: str, directory: Path, env: Mapping[str, str], within_s: float = BUILD_MAX_S,
+) -> Built:
     """The jar in ``directory`` for the Spark at ``home``, made if it is not there. Safe among threads and processes."""
     try:
         target = directory / f"fence-{_key(home, spark_version)}.jar"
@@ -52,7 +54,7 @@ def fence_jar(home: Path, java: Path, spark_version: str, directory: Path, env: 
             at, why = _failed.get(target, (None, ""))
             if at is not None and boottime_s() - at < TRIED_AGAIN_S:
                 return Built(None, why)
-            why = _make(home, java, target, env)
+            why = _make(home, java, target, env, within_s)
             if why:
                 _failed[target] = (boottime_s(), why)
                 return Built(None, why)
@@ -69,7 +71,7 @@ def _key(home: Path, spark_version: str) -> str:
     return f"{spark_version}-{'-'.join(sorted(hadoop)) or 'unknown'}-{source}".replace("/", "_")
 
 
-def _make(home: Path, java: Path, target: Path, env: Mapping[str, str]) -> str:
+def _make(home: Path, java: Path, target: Path, env: Mapping[str, str], within_s: float) -> str:
     """Empty, or why not. Raises OSError."""
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
@@ -79,7 +81,7 @@ def _make(home: Path, java: Path, target: Path, env: Mapping[str, str]) -> str:
             (str(java), "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{jars}/*", COMPILER,
              "-d", str(made), "-encoding", "UTF-8", "-g",
              "-classpath", ":".join(map(str, sorted(jars.glob("*.jar")))), str(SOURCE)),
-            env, BUILD_MAX_S,
+            env, within_s,
         )
         classes = sorted(made.rglob("*.class"))
         if ran.code != 0 or not classes:

@@ -147,6 +147,13 @@ TABLE: list[tuple[str, Any, Verdict, str]] = [
     ("s3a-jars", replace(S3A, brought=("hadoop-aws-3.4.1.jar",)), PROBLEM, "must be equal"),
     ("s3a-jars", replace(S3A, thin_refused="spark.s3a_jars is /x, which holds no hadoop-aws jar; fill it"), PROBLEM, "fill it"),
 
+    ("checkpoint-fence", SPARK, SKIPPED, "nothing"),
+    ("checkpoint-fence", replace(S3A, refused="no Spark", fence=""), SKIPPED, "no Spark"),
+    ("checkpoint-fence", replace(S3A, fence="", thin=THIN), OK, "compiles with Spark 4.3.0"),
+    ("checkpoint-fence", replace(S3A, fence="", brought=("org.apache.hadoop:hadoop-aws:3.5.0",)), OK, "compiles"),
+    ("checkpoint-fence", replace(S3A, fence=""), SKIPPED, "hadoop-aws is not there"),
+    ("checkpoint-fence", replace(S3A, fence="Spark is 4.0.1, and the fence needs 4.1 or newer"), WARNING, "fence, for Spark is 4.0.1"),
+
     ("store", STORE, OK, "write 20, list 3 ms, deleted again"),
     ("store", store(failed="write", error="AWS refused s3://bucket/p (NoSuchBucket): it does not exist; create it"), PROBLEM,
      "create it"),
