@@ -1,0 +1,62 @@
+"""A Spark driver that runs one query after another as it is told on stdin: one of the two of ``tests.fence_race``.
+
+A line of JSON in, a line of JSON out. ``start``: a stateful query on a checkpoint, with a checkpoint manager; each batch that
+is handed to its sink is a line in a file. ``state``: whether it lives, or what it died of. ``stop``: its batches' times.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
+
+
+def started(spark: SparkSession, order: dict[str, Any]) -> Any:
+    if order["manager"] is None:
+        spark.conf.unset(MANAGER_KEY)
+    else:
+        spark.conf.set(MANAGER_KEY, order["manager"])
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    counts = rows.groupBy((rows.value % 3).alias("k")).count()
+
+    def sink(frame: DataFrame, batch_id: int) -> None:
+        with open(order["sink"], "a") as file:
+            file.write(f"{batch_id}\n")
+        frame.collect()
+
+    stream = counts.writeStream.outputMode("complete").foreachBatch(sink).option("checkpointLocation", order["checkpoint"])
+    return stream.trigger(processingTime=order["every"]).start()
+
+
+def state_of(query: Any) -> dict[str, Any]:
+    error = query.exception()
+    return {"alive": query.isActive, "error": None if error is None else str(error)}
+
+
+def stopped(query: Any) -> dict[str, Any]:
+    query.stop()
+    progress = [json.loads(each.json) for each in query.recentProgress]
+    return {"batches": [each["durationMs"] for each in progress if "addBatch" in each["durationMs"]]}
+
+
+def main() -> None:
+    spark = SparkSession.builder.getOrCreate()
+    query: Any = None
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        if order["do"] == "start":
+            query = started(spark, order)
+            answer = {"started": True}
+        else:
+            answer = state_of(query) if order["do"] == "state" else stopped(query)
+        print(json.dumps(answer), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
