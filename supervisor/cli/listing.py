@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,19 +59,31 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
     from supervisor.wiring import open_commands
 
     columns, row_cells = (WIDE, _wide) if chosen.output is Output.WIDE else (NARROW, _narrow)
-    with open_commands(settings) as office:
-        if watch:
-            columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
+    if watch:
+        columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
+        with open_commands(settings) as office:
             _watch(columns, lambda: _rows(office, every_uid), row_cells)
-            return 0
-        rows = _rows(office, every_uid)
-        if not rows and office.check() is None:
-            notice(f"nothing was ever submitted at {settings.zookeeper.root}")
-    if chosen.document:
-        chosen.say([row.document() for row in rows])
-    else:
-        say_table(columns, [row_cells(row) for row in rows])
+        return 0
+    with collector_at_rest():
+        with open_commands(settings) as office:
+            rows = _rows(office, every_uid)
+            if not rows and office.check() is None:
+                notice(f"nothing was ever submitted at {settings.zookeeper.root}")
+        if chosen.document:
+            chosen.say([row.document() for row in rows])
+        else:
+            say_table(columns, [row_cells(row) for row in rows])
     return 0
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """No garbage collection meanwhile: nothing of what is read is garbage, and to look through it for some takes long."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _watch(columns: Columns, take: Callable[[], list[JobRow]], row_cells: Callable[[JobRow], list[Any]]) -> None:
@@ -85,7 +99,6 @@ def _watch(columns: Columns, take: Callable[[], list[JobRow]], row_cells: Callab
 
 
 def _rows(office: Office, every_uid: bool) -> list[JobRow]:
-    from supervisor.cli.reasons import reasons_of
     from supervisor.clock import boottime_s, wall_s
     from supervisor.model.records import LeaderHint
     from supervisor.observe.listing import take_rows, with_reasons
@@ -97,8 +110,14 @@ def _rows(office: Office, every_uid: bool) -> list[JobRow]:
     zoo = office.zoo()
     view = Observer(zoo, office.layout, boottime_s, epoch=0).take_view(None)
     rows = take_rows(zoo, office.layout, view, wall_s(), every_uid=every_uid)
-    path = office.layout.leader
-    return with_reasons(rows, lambda: reasons_of(view, seen(LeaderHint, zoo.read(path), path)))
+
+    def reasons() -> dict[str, str]:
+        from supervisor.cli.reasons import reasons_of
+
+        path = office.layout.leader
+        return reasons_of(view, seen(LeaderHint, zoo.read(path), path))
+
+    return with_reasons(rows, reasons)
 
 
 def _narrow(row: JobRow) -> list[Any]:

@@ -86,9 +86,8 @@ def say_table(columns: Columns | Sequence[str], rows: Iterable[Sequence[Any]], *
         return
     whole = [list(columns.head), *lines]
     widths = [max(len(line[n]) for line in whole) for n in range(len(columns.head) - 1)]
-    for line in whole:
-        padded = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
-        print("  ".join([*padded, line[-1]]).rstrip())
+    padded = ([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[-1]] for line in whole)
+    print("\n".join("  ".join(line).rstrip() for line in padded))
 
 
 def terminal_width() -> int | None:

@@ -13,10 +13,9 @@ from supervisor.clients import kazoo_parts as kazoo
 from supervisor.model.transaction import Node, Stat
 
 _READ = 4
-_HEADER = struct.Struct("!iBi")
-_INT = struct.Struct("!i")
+_ITEM = struct.Struct("!iBii")  # kind, "this is the end", error; then the length of path or data, or the error again
 _STAT = struct.Struct("!qqqqiiiqiiq")
-_END = _HEADER.pack(-1, 1, -1)
+_END = struct.pack("!iBi", -1, 1, -1)
 _NO_NODE = -101
 
 
@@ -29,31 +28,21 @@ class MultiRead:
         self.paths = paths
 
     def serialize(self) -> bytes:
-        frame = bytearray()
-        for path in self.paths:
-            name = path.encode()
-            frame += _HEADER.pack(_READ, 0, -1) + _INT.pack(len(name)) + name + b"\0"
-        return bytes(frame + _END)
+        names = [path.encode() for path in self.paths]
+        return b"".join([_ITEM.pack(_READ, 0, -1, len(name)) + name + b"\0" for name in names]) + _END
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Node | None | Exception]:
         found: list[Node | None | Exception] = []
-        while True:
-            kind, done, _ = _HEADER.unpack_from(buffer, offset)
-            offset += _HEADER.size
-            if done:
-                break
-            if kind == _READ:
-                (length,) = _INT.unpack_from(buffer, offset)
-                offset += _INT.size
-                data = bytes(buffer[offset : offset + length]) if length > 0 else b""
-                offset += max(0, length)
-                czxid, mzxid, _, mtime, version, _, _, owner, _, children, _ = _STAT.unpack_from(buffer, offset)
-                offset += _STAT.size
-                found.append(Node(data, Stat(version, mzxid, czxid, owner, children, mtime / 1000)))
-            else:
-                (code,) = _INT.unpack_from(buffer, offset)
-                offset += _INT.size
-                found.append(None if code == _NO_NODE else kazoo.errors.EXCEPTIONS[code]())
-        if len(found) != len(self.paths):
-            raise ValueError(f"{len(found)} answers to {len(self.paths)} reads")
+        for _ in self.paths:
+            kind, _, _, number = _ITEM.unpack_from(buffer, offset)
+            offset += _ITEM.size
+            if kind != _READ:
+                found.append(None if number == _NO_NODE else kazoo.errors.EXCEPTIONS[number]())
+                continue
+            end = offset + max(0, number)  # a node without data has the length -1
+            czxid, mzxid, _, mtime, version, _, _, owner, _, children, _ = _STAT.unpack_from(buffer, end)
+            found.append(Node(buffer[offset:end], Stat(version, mzxid, czxid, owner, children, mtime / 1000)))
+            offset = end + _STAT.size
+        if not buffer.startswith(_END, offset):
+            raise ValueError(f"more than {len(self.paths)} answers to as many reads")
         return found

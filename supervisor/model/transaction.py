@@ -7,7 +7,7 @@ that an unknown outcome can be settled by reading back (DESIGN §5).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 ANY_VERSION = -1
 
@@ -50,8 +50,7 @@ class Transaction:
     ops: tuple[Op, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """What ZooKeeper says about a znode. ``mzxid`` is unique per change, also across a delete and re-create.
 
     ``modified_at_s``: wall time of the server that led then, for display only; 0: not known.
@@ -65,8 +64,7 @@ class Stat:
     modified_at_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A znode as read. ``None`` in place of a Node means: ZooKeeper said that it does not exist (never: unknown)."""
 
     data: bytes

@@ -60,8 +60,10 @@ class JobRow:
 
     def document(self) -> dict[str, Any]:
         """As JSON has it; what a newer version wrote beside it is not ours to show."""
-        document = dataclasses.asdict(self)
-        (document["progress"] or {}).pop("extra", None)
+        document = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if self.progress is not None:
+            document["progress"] = dataclasses.asdict(self.progress)
+            del document["progress"]["extra"]
         return document
 
 
@@ -76,7 +78,7 @@ def take_rows(zoo: Zoo, layout: Layout, view: View, wall_now_s: float, *, every_
     rows = [row_of(row, wall_now_s) for row in view.rows.values() if row.is_listed]
     live = {row.uid for row in rows}
     results = _all_results(zoo, layout) if every_uid else _newest_results(zoo, layout, view)
-    names = {name_suffix(name): name for name in view.rows}
+    names = {name_suffix(name): name for name in view.rows} if results else {}
     for uid, result in results.items():
         if uid not in live and (every_uid or not _is_hidden(result)):
             rows.append(row_of_result(uid, result, names.get(uid.rpartition("-")[2])))
@@ -184,8 +186,7 @@ def job_row(job: OneJob, wall_now_s: float, why: str | None = None) -> JobRow:
 
 def row_of(row: Row, wall_now_s: float, why: str | None = None) -> JobRow:
     """The row of a registered name, or of one whose records are corrupt."""
-    lease = row.lease.seen if row.lease is not None else None
-    shown = state_of(row.ref, row.own, lease)
+    shown = state_of(row.ref, row.own, row.lease.seen if row.lease is not None else None)
     if row.flaws:
         shown = Shown(JobState.QUARANTINED, "; ".join(row.flaws))
     if row.ref is None and isinstance(row.own, Unreadable):
@@ -193,46 +194,43 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None) -> JobRow:
     if not isinstance(row.ref, Found):
         return JobRow(row.name, state=shown.state.value, reason=shown.reason)
     job = row.ref.record
-    base: dict[str, Any] = {
-        "name": row.name, "uid": job.uid, "revision": job.revision, "desired": job.desired.value,
-        "checkpoint": job.terms.checkpoint, "since": job.changed.at,
-    }
     if not isinstance(row.own, Found):
-        return JobRow(**base, state=shown.state.value, reason=shown.reason)
-    next_at_s = _next_attempt_s(job, row.own.record) if shown.state is JobState.BACKOFF else None
+        return JobRow(
+            row.name, job.uid, job.revision, job.desired.value, shown.state.value, shown.reason,
+            since=job.changed.at, checkpoint=job.terms.checkpoint,
+        )
+    own = row.own.record
+    next_at_s = _next_attempt_s(job, own) if shown.state is JobState.BACKOFF else None
     if next_at_s is not None and next_at_s <= wall_now_s:
-        shown = Shown(JobState.PENDING, f"to be started again: {row.own.record.reason}")
+        shown = Shown(JobState.PENDING, f"to be started again: {own.reason}")
     if shown.state is JobState.PENDING and why is not None:
         shown = Shown(JobState.PENDING, why)
-    return JobRow(**{
-        **base, "state": shown.state.value, "reason": shown.reason, "restarts": 0, "failures": 0,
-        "next_attempt_at": None if next_at_s is None else wall_iso(next_at_s),
-        **_of_own(job, row.own.record, row.lease_of_owner),
-    })
+    owned = own.uid == job.uid      # else the ownership is still about an earlier submission of the name
+    placed = owned and own.state in OCCUPYING
+    lease = row.lease_of_owner if placed and own.state in LEASED else None
+    return JobRow(
+        name=row.name, uid=job.uid, revision=job.revision, desired=job.desired.value,
+        state=shown.state.value, reason=shown.reason,
+        attempt=(own.attempt or None) if owned else None,
+        supervisor=(own.supervisor or None) if placed else None,
+        host=(own.host or None) if placed else None,
+        driver_pid=lease.driver.pid if lease is not None else None,
+        shim_pid=lease.driver.shim_pid if lease is not None else None,
+        started_at=lease.driver.started_at if lease is not None else None,
+        since=_since(job, own, lease) if owned else job.changed.at,
+        restarts=max(0, own.claims - 1) if owned else 0,
+        failures=_failures(job, own) if owned else 0,
+        next_attempt_at=wall_iso(next_at_s) if next_at_s is not None else None,
+        checkpoint=job.terms.checkpoint,
+        progress=lease.progress if lease is not None else None,
+    )
 
 
-def _of_own(job: JobRef, own: Ownership, lease: Lease | None) -> dict[str, Any]:
-    """What the ownership and the lease add, if they are about this uid. (A copy of a row for each step costs more than
-    all the rest of a list of 10,000 jobs.)"""
-    if own.uid != job.uid:
-        return {}
-    changes = [entry.at for entry in own.history[-1:]]
-    known: dict[str, Any] = {
-        "attempt": own.attempt or None, "restarts": max(0, own.claims - 1), "failures": _failures(job, own),
-        "since": max([job.changed.at, *changes]),
-    }
-    if own.state not in OCCUPYING:
-        return known
-    known |= {"supervisor": own.supervisor or None, "host": own.host or None}
-    if own.state not in LEASED or lease is None:
-        return known
-    driver = lease.driver
-    if own.state is OwnState.CLAIMED and lease.since:
-        known["since"] = lease.since
-    return known | {
-        "driver_pid": driver.pid, "shim_pid": driver.shim_pid, "started_at": driver.started_at,
-        "progress": lease.progress,
-    }
+def _since(job: JobRef, own: Ownership, lease: Lease | None) -> str:
+    """The last that happened to the job: to its living attempt, else to its ownership or by a user."""
+    if lease is not None and lease.since and own.state is OwnState.CLAIMED:
+        return lease.since
+    return max(job.changed.at, own.history[-1].at) if own.history else job.changed.at
 
 
 def _failures(job: JobRef, own: Ownership) -> int:

@@ -6,20 +6,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from supervisor.clients.sessions import KeptSession, keep_session
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError, Unreachable
-from supervisor.observe.status import Place, is_ok, take_status, unreachable_status
-from supervisor.registry.commands import Commands
 from supervisor.registry.founding import Identity, check_known, found_or_check
 from supervisor.registry.layout import Layout
 
 if TYPE_CHECKING:
     from supervisor.clients.store.base import Store
     from supervisor.model.records import Cluster
+    from supervisor.observe.status import Place
     from supervisor.registry.blobs import Blobs
+    from supervisor.registry.commands import Commands
     from supervisor.settings.file import Settings
 
 COMMAND_STORE_DEADLINE_S = 6.0
@@ -56,7 +57,12 @@ class Office:
     settings: Settings
     sessions: KeptSession[ZooClient]
     layout: Layout
-    commands: Commands
+
+    @cached_property
+    def commands(self) -> Commands:
+        from supervisor.registry.commands import Commands  # list and show only read
+
+        return Commands(self.sessions, self.layout)
 
     def zoo(self) -> ZooClient:
         """The client, connected. Raises Unreachable."""
@@ -83,9 +89,8 @@ class Office:
 def open_commands(settings: Settings) -> Iterator[Office]:
     """The registry for one command; its session is closed in the end, within two seconds."""
     sessions = keep_session(settings.zookeeper.hosts, settings.zookeeper.session_timeout_s)
-    layout = layout_of(settings)
     try:
-        yield Office(settings, sessions, layout, Commands(sessions, layout))
+        yield Office(settings, sessions, layout_of(settings))
     finally:
         sessions.close()
 
@@ -94,11 +99,15 @@ def open_commands(settings: Settings) -> Iterator[Office]:
 
 
 def place_of(settings: Settings) -> Place:
+    from supervisor.observe.status import Place
+
     return Place(settings.cluster, settings.zookeeper.hosts, settings.store.url)
 
 
 def status_of(office: Office) -> tuple[dict[str, Any], SupervisorError | None]:
     """The document of ``status``; with the error if ZooKeeper did not answer, then with nulls."""
+    from supervisor.observe.status import is_ok, take_status, unreachable_status
+
     place, settings = place_of(office.settings), office.settings
     with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:      # both may take their time to say that they are down
         store_ok = pool.submit(is_ok, office.store().check)

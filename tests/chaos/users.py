@@ -20,7 +20,6 @@ from supervisor.clients.sessions import keep_session
 from supervisor.clock import boottime_s
 from supervisor.errors import Conflict, SupervisorError
 from supervisor.model.records import Desired
-from supervisor.registry.commands import Commands
 from supervisor.registry.ids import new_uid
 from supervisor.registry.submitting import prepare, store_prepared
 from supervisor.settings.file import load_settings
@@ -87,8 +86,7 @@ class User(threading.Thread):
         self._config = world.fleet.user_config()
         settings = load_settings(self._config, {})
         sessions = keep_session(world.user_links.hosts, SESSION_S)
-        layout = layout_of(settings)
-        self._office = Office(settings, sessions, layout, Commands(sessions, layout))
+        self._office = Office(settings, sessions, layout_of(settings))
         self._blobs = self._office.blobs()
         self.jobs = [Job(name, self._write_spec(name)) for name in names]
         self.acknowledged: list[Acknowledged] = []
