@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 
@@ -104,7 +106,23 @@ app.add_typer(checkpoint.app, name="checkpoint", short_help="Look at a checkpoin
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     gc.set_threshold(*COLLECT_EVERY)
-    sys.exit(run_command(arguments))
+    code = run_command(arguments)
+    if _nothing_is_left():
+        os._exit(code)      # to take apart all that was loaded takes an interpreter up to 0.1 s
+    sys.exit(code)
+
+
+def _nothing_is_left() -> bool:
+    """Nobody works on, and what was said is out."""
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        return False
+    try:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def run_command(arguments: list[str] | None = None) -> int:
