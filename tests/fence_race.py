@@ -158,7 +158,7 @@ def race(first: Driver, second: Driver, manager: str | None, directory: Path, pl
 
 
 def cause_of(error: str) -> str:
-    for word in ("checkpoint fence", "CONCURRENT_STREAM_LOG_UPDATE", "FileAlreadyExistsException", "FileNotFoundException"):
+    for word in ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries", "FileAlreadyExistsException", "FileNotFoundException"):
         if word in error:
             return word
     return error[:60].replace("\n", " ")

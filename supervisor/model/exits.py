@@ -63,7 +63,8 @@ class Verdict(NamedTuple):
 
 
 CONFLICT_WORDS: Final = (
-    "CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected", "FileAlreadyExistsException: checkpoint fence",
+    "CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected", "Multiple streaming queries are concurrently using",
+    "FileAlreadyExistsException: checkpoint fence",
 )
 OTHER_WRITER: Final = re.compile(
     r"checkpoint fence: \S*?/([^/\s]+/[^/\s]+) was written by "

@@ -38,7 +38,10 @@ LAST_PAUSE_S = 0.025
 PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)")
 JAVA_ERROR = re.compile(r"An error occurred while calling \S+\n: (.+)")
 ROOT_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
-TELLING = ("OutOfMemoryError", "CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected")
+TELLING = (
+    "OutOfMemoryError", "CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected",
+    "Multiple streaming queries are concurrently using",
+)
 
 
 class Reports:
@@ -114,6 +117,7 @@ class Watch:
         self.announce = announce
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         self.orders: Any = None
+        self.places: dict[str, str] = {}  # query id → location of its checkpoint, as Spark resolved it
         self._waiting: dict[str, Callable[[Any], None]] = {
             "pyspark.sql.session": lambda module: self._wrap_session(module.SparkSession),
             "pyspark.sql.streaming.readwriter": lambda module: self._wrap_writer(module.DataStreamWriter),
@@ -160,10 +164,20 @@ class Watch:
         def watched(writer: Any, *args: Any, **kwargs: Any) -> Any:
             self.seen(getattr(writer, "_spark", None))
             if self.orders is None:
-                return start(writer, *args, **kwargs)
-            return self.orders.start(lambda: start(writer, *args, **kwargs))
+                query = start(writer, *args, **kwargs)
+            else:
+                query = self.orders.start(lambda: start(writer, *args, **kwargs))
+            self.note_place(query)
+            return query
 
         return watched
+
+    def note_place(self, query: Any) -> None:
+        """Where the query keeps its checkpoint, which may be elsewhere than where the job says. Its progress carries it."""
+        try:
+            self.places[str(query.id)] = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
+        except Exception:  # noqa: BLE001 - another Spark than we know (Connect has no engine here): nothing is said of it
+            pass
 
     def seen(self, session: Any) -> None:
         """A session of the application; the same one may come many times."""
@@ -172,7 +186,7 @@ class Watch:
                 return
             self.sessions.add(session)
             self._take_orders()
-            session.streams.addListener(listener(self.reports, self.orders))
+            session.streams.addListener(listener(self.reports, self.orders, self.places))
         except Exception:  # noqa: BLE001 - the application's session works; it is only not watched
             complain("a session is not watched")
         if self.announce:
@@ -206,8 +220,11 @@ def beside(name: str) -> types.ModuleType:
     return module
 
 
-def listener(reports: Reports, orders: Any = None) -> Any:
-    """A StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once."""
+def listener(reports: Reports, orders: Any = None, places: dict[str, str] | None = None) -> Any:
+    """A StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once.
+
+    ``places``: query id → location of its checkpoint, filled while it runs.
+    """
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     names: dict[str, str] = {}  # query id → its name: idle and terminated events carry the id only
@@ -226,7 +243,8 @@ def listener(reports: Reports, orders: Any = None) -> Any:
                 run = str(event.progress.runId)
                 orders.committed[run] = orders.committed.get(run, 0) + 1
             try:
-                reports.send("progress", **progress_of(event.progress))
+                place = (places or {}).get(str(event.progress.id))
+                reports.send("progress", **progress_of(event.progress), **({"checkpoint": place} if place else {}))
             except Exception:  # noqa: BLE001 - a progress of unknown form still shows that the query lives
                 complain("a progress event was not understood")
                 reports.send("idle", id=str(event.progress.id))

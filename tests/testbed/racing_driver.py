@@ -33,11 +33,15 @@ def started(spark: SparkSession, order: dict[str, Any]) -> Any:
 
 
 def state_of(query: Any) -> dict[str, Any]:
+    if isinstance(query, Exception):  # it did not even come to a query
+        return {"alive": False, "error": str(query)}
     error = query.exception()
     return {"alive": query.isActive, "error": None if error is None else str(error)}
 
 
 def stopped(query: Any) -> dict[str, Any]:
+    if isinstance(query, Exception):
+        return {"batches": []}
     query.stop()
     progress = [json.loads(each.json) for each in query.recentProgress]
     return {"batches": [each["durationMs"] for each in progress if "addBatch" in each["durationMs"]]}
@@ -50,7 +54,10 @@ def main() -> None:
     for line in sys.stdin:
         order = json.loads(line)
         if order["do"] == "start":
-            query = started(spark, order)
+            try:
+                query = started(spark, order)
+            except Exception as error:
+                query = error
             answer = {"started": True}
         else:
             answer = state_of(query) if order["do"] == "state" else stopped(query)

@@ -24,6 +24,7 @@ FENCE = (
     "checkpoint fence: s3a://b/ck/offsets/12 was written by [job=clicks uid=u1 attempt=4 host=h2] at Sun Nov 22 03:04:36 UTC 2026"
     ", this driver is [job=clicks uid=u1 attempt=3 host=h1]"
 )
+USED = "org.apache.spark.SparkConcurrentModificationException: Multiple streaming queries are concurrently using metadata."
 FENCE_ALONE = f"StreamingQueryException: [STREAM_FAILED] x | org.apache.hadoop.fs.FileAlreadyExistsException: {FENCE}"
 UNFENCED = "checkpoint fence: s3a://b/ck/commits/7 was written by [a driver without the fence], this driver is [job=a]"
 HEAP = "java.lang.OutOfMemoryError: Java heap space"
@@ -79,6 +80,7 @@ NO_S3A = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFi
         (Evidence(0, unbounded=True, tail=CONFLICT), Cause.CHECKPOINT_CONFLICT, "another driver"),
         (Evidence(1, unbounded=True, error="CONCURRENT_STREAM_LOG_UPDATE: x", tail=f"26/11/22 ERROR F: {FENCE}\n\tat x\n"),
          Cause.CHECKPOINT_CONFLICT, "attempt 4 of clicks (uid u1) on h2 wrote offsets/12 at Sun Nov 22 03:04:36 UTC 2026: a second writer"),
+        (Evidence(1, unbounded=True, tail=USED), Cause.CHECKPOINT_CONFLICT, "look for another driver on it"),
         (Evidence(1, unbounded=True, error=FENCE_ALONE), Cause.CHECKPOINT_CONFLICT, "attempt 4 of clicks (uid u1) on h2 wrote offsets/12 at"),
         (Evidence(1, unbounded=True, tail=CONFLICT + UNFENCED), Cause.CHECKPOINT_CONFLICT,
          "a driver without the storage fence wrote commits/7: a second writer"),
