@@ -1,0 +1,71 @@
+"""Which objects of a checkpoint that is being written belong to the boundary after batch N. Pure.
+
+Batch N is committed when ``commits/N`` is there, and then all of it is: ``offsets/N`` was written before the batch, state
+version N + 1 by it. Whatever is newer belongs to a batch that may yet fail, and must not be copied: a start from the copy
+plans batch N + 1 anew, maybe with other rows, and a state file, or worse a snapshot, of the old batch N + 1 would be taken
+for its own.
+
+Kept in any version: ``metadata``; ``sources`` (a file source logs files before the offset that names them, and a start
+reads what is logged beyond its offset, so newer is right and older would lose rows); SST files (nothing but a snapshot that
+was chosen leads to one); schemas. Of transformWithState's metadata, one file per batch, those up to N.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from supervisor.checkpoint.layout import COMMITS, OFFSETS, STATE, batch_of, state_file
+from supervisor.clients.store.area import PARTIAL
+
+LOGS: Final = frozenset({OFFSETS, COMMITS})
+_OPERATOR_METADATA: Final = re.compile(r"[^/]+/_metadata/v\d+/\.?(\d{1,18})(?:\.crc)*")
+_SCHEMA_PATHS: Final = re.compile(r"(?:.*/)?state/[^/]+/_metadata/v[2-9]/\d+")
+
+
+def belongs(rest: str, batch: int) -> bool:
+    """``rest``: key below the query's directory."""
+    folder, _, below = rest.partition("/")
+    name = rest.rpartition("/")[2]
+    if is_temporary(name):
+        return False
+    if folder in LOGS:
+        number = batch_of(_main(name))
+        return number is not None and number <= batch
+    if folder != STATE:
+        return True
+    state = state_file(_main(name))
+    if state is not None:
+        return state.version <= batch + 1
+    metadata = _OPERATOR_METADATA.fullmatch(below)
+    return metadata is None or int(metadata[1]) <= batch
+
+
+def is_temporary(name: str) -> bool:
+    """Of Spark's rename manager (``.7.<uuid>.tmp``, with or without ``.crc``), and of ours."""
+    return name.endswith((".tmp", ".tmp.crc", PARTIAL)) and name.startswith((".", "_", "temp-"))
+
+
+def is_needed(rest: str, batch: int) -> bool:
+    """False for what a start from the boundary after ``batch`` surely does not read, so that the copy is good without it.
+    Of state files the judge tells, who looks at the copy."""
+    folder, _, _below = rest.partition("/")
+    name = _main(rest.rpartition("/")[2])
+    if folder in LOGS:
+        number = batch_of(name)
+        return number is None or number >= batch - 1
+    return folder != STATE or state_file(name) is None
+
+
+def names_its_place(keys: Iterable[str]) -> bool:
+    """transformWithState writes down where its schema files are, with their whole path: a copy reads them where it came
+    from."""
+    return any(_SCHEMA_PATHS.fullmatch(key) for key in keys)
+
+
+def _main(name: str) -> str:
+    """The file that a checksum is of: ``.17.crc`` → ``17``, ``5.delta.crc`` → ``5.delta``, ``.5.delta.crc.crc`` too."""
+    while name.endswith(".crc"):
+        name = name.removesuffix(".crc").removeprefix(".")
+    return name
