@@ -1,6 +1,6 @@
 """The newest committed batch of a checkpoint: how a JVM application shows that it lives (it runs no bootstrap of ours).
 
-Called by the supervisor of the driver's host, which tells the shim. Only lists, reads no content, writes nothing. Spark
+Called by the supervisor of the driver's host, which tells the shim. Lists, reads the query ids once, writes nothing. Spark
 writes ``commits/<n>`` after batch n and keeps the newest hundred; other names there are checksums (``.0.crc``),
 temporary files and, on S3, directory markers. The commit log is at the checkpoint itself or, where an application runs
 several queries below one location, one directory further down.
@@ -12,16 +12,17 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Protocol
 
+from supervisor.checkpoint.layout import COMMITS, METADATA, OFFSETS, Malformed, parse_metadata
 from supervisor.clients.store.base import Store
 from supervisor.clients.store.open import open_store
-from supervisor.errors import AccessDenied, Unreachable
+from supervisor.errors import AccessDenied, NotFound, Unreachable
 from supervisor.model.location import normalise
 from supervisor.model.s3a import S3Access
 
-COMMITS: Final = "commits"
-OFFSETS: Final = "offsets"
+METADATA_MAX_BYTES: Final = 64 * 1024
 QUERIES_MAX: Final = 32
 BATCHES_BETWEEN_LOOKS: Final = 10_000
 """No query commits more between two looks; bounds what is listed to find a number that has one more digit."""
@@ -46,6 +47,10 @@ class Listing(Protocol):
         """Names of the directories at the top."""
         ...
 
+    def read(self, key: str) -> bytes | None:
+        """A small file. None: absent."""
+        ...
+
 
 class CommitLog:
     """The commit logs of one checkpoint. Keep it for the life of an attempt: each look goes on from the last."""
@@ -53,6 +58,7 @@ class CommitLog:
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
         self._newest: dict[str, int] = {}
+        self._ids: dict[str, str] = {}
         self._last: Committed | None = None
 
     def newest(self) -> Committed | None:
@@ -67,6 +73,19 @@ class CommitLog:
                 self._newest[log] = found
                 self._last = Committed(log, found)
         return self._last
+
+    def committed(self) -> dict[str, int]:
+        """Query id → its newest committed batch, as of the last look. A log whose id can't be read yet is left out.
+
+        Raises as ``newest``.
+        """
+        for log in self._newest.keys() - self._ids.keys():
+            data = self._listing.read(f"{log}/{METADATA}" if log else METADATA)
+            try:
+                self._ids[log] = parse_metadata(data or b"")
+            except Malformed:
+                continue
+        return {self._ids[log]: batch for log, batch in self._newest.items() if log in self._ids}
 
     def waits_for_data(self) -> bool:
         """No query has a batch under way: Spark writes ``offsets/<n>`` before batch n and ``commits/<n>`` after it.
@@ -127,6 +146,14 @@ class DirectoryListing:
     def directories(self) -> Iterator[str]:
         return (entry.name for entry in self._scan(self._root) if entry.is_dir())
 
+    def read(self, key: str) -> bytes | None:
+        try:
+            return Path(self._root, key).read_bytes()[:METADATA_MAX_BYTES]
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise Unreachable(f"{self._root}/{key} cannot be read ({error.strerror})") from None
+
     def _scan(self, path: str) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(path) as entries:
@@ -149,6 +176,12 @@ class StoreListing:
         prefix = f"{directory}/"
         for entry in self._store.entries(prefix, f"{prefix}{after}" if after else ""):
             yield entry.key.removeprefix(prefix)
+
+    def read(self, key: str) -> bytes | None:
+        try:
+            return self._store.read(key, METADATA_MAX_BYTES)
+        except NotFound:
+            return None
 
     def directories(self) -> Iterator[str]:
         """One request per directory: behind ``a/…`` the next look begins at ``a0`` (``0`` follows ``/``)."""

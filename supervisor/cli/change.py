@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 GoneWait = Annotated[bool, typer.Option("--wait", help="Return when no driver of the job can be alive any more.")]
 RunWait = Annotated[bool, typer.Option("--wait", help="Return when the job runs: its first batch is committed.")]
 
+FreshStart = Annotated[
+    bool, typer.Option("--accept-fresh-start", help="Start once with the checkpoint as it is, or with none."),
+]
+
 _HINTS = {
     "already finished": "it had finished by itself: nothing to cancel",
     "already running": "it is running, or about to: nothing to do",
@@ -53,15 +57,22 @@ def suspend(chosen: Chosen, name: Name, wait: GoneWait = False, timeout: Timeout
 
 
 @command
-def resume(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout = "10m") -> int:
+def resume(
+    chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout = "10m", accept_fresh_start: FreshStart = False,
+) -> int:
     """Run a suspended, failed or quarantined job again, from its checkpoint, with a fresh restart budget.
 
+    A job whose checkpoint is missing, or not the one that it left, is not started. With --accept-fresh-start the next
+    start takes what is there: nothing means from the beginning, and what was counted so far is lost.
+
     \b
-    Example:
+    Examples:
       spark-supervisor resume clicks --wait       until its first batch is committed
+      spark-supervisor resume clicks --accept-fresh-start
     """
     timeout_s = seconds("--timeout", timeout)
-    return _change(chosen, name, lambda commands: commands.resume(name), _until_running(wait, timeout_s))
+    afterwards = _until_running(wait, timeout_s)
+    return _change(chosen, name, lambda commands: commands.resume(name, fresh_start=accept_fresh_start), afterwards)
 
 
 @command

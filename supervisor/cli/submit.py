@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +35,19 @@ Specs = Annotated[
 Wait = Annotated[bool, typer.Option("--wait", help="Return when each job runs (exit code 1: one failed, 7: too late).")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, store nothing.")]
 Suspended = Annotated[bool, typer.Option("--suspended", help="Register without starting; resume starts it.")]
+FreshStart = Annotated[
+    bool, typer.Option("--accept-fresh-start", help="Take the checkpoint as it is, also if the name left another one."),
+]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the options ask for. ``wait_s``: how long to wait for each job to run, or None."""
+
+    dry_run: bool
+    suspended: bool
+    fresh_start: bool
+    wait_s: float | None
 
 
 @dataclass
@@ -61,7 +74,7 @@ class Line:
 @command
 def submit(
     chosen: Chosen, specs: Specs, wait: Wait = False, dry_run: DryRun = False, suspended: Suspended = False,
-    timeout: Timeout = "10m",
+    timeout: Timeout = "10m", accept_fresh_start: FreshStart = False,
 ) -> int:
     """Submit jobs. The same spec again changes nothing; a live name with another spec is refused.
 
@@ -80,7 +93,8 @@ def submit(
     settings = chosen.settings()
     lines = _prepared(specs, settings)
     if any(line.prepared is not None for line in lines):
-        _carry_out(lines, settings, dry_run=dry_run, suspended=suspended, wait_s=timeout_s if wait else None)
+        wish = Wish(dry_run, suspended, accept_fresh_start, timeout_s if wait else None)
+        _carry_out(lines, settings, wish)
     if chosen.document:
         chosen.say([line.document() for line in lines])
     for line in lines:
@@ -109,12 +123,12 @@ def _prepared(specs: Iterable[Path], settings: Settings) -> list[Line]:
     return lines
 
 
-def _carry_out(lines: list[Line], settings: Settings, *, dry_run: bool, suspended: bool, wait_s: float | None) -> None:
+def _carry_out(lines: list[Line], settings: Settings, wish: Wish) -> None:
     from supervisor.model.records import Desired
     from supervisor.wiring import open_commands
 
     with open_commands(settings) as office:
-        if dry_run:
+        if wish.dry_run:
             _check_all(office, lines, founded=office.check() is not None)
             for line in _open(lines):
                 line.did = "valid"
@@ -122,9 +136,9 @@ def _carry_out(lines: list[Line], settings: Settings, *, dry_run: bool, suspende
         blobs = office.blobs()
         office.found(blobs)
         _check_all(office, lines)
-        _store_and_register(office, blobs, lines, Desired.SUSPENDED if suspended else Desired.RUNNING)
-        if wait_s is not None:
-            _wait(office, lines, wait_s)
+        _store_and_register(office, blobs, lines, Desired.SUSPENDED if wish.suspended else Desired.RUNNING, wish.fresh_start)
+        if wish.wait_s is not None:
+            _wait(office, lines, wish.wait_s)
 
 
 def _open(lines: Iterable[Line]) -> list[Line]:
@@ -152,7 +166,7 @@ def _check_all(office: Office, lines: list[Line], *, founded: bool = True) -> No
             line.uid, line.did = done.uid, done.did.value
 
 
-def _store_and_register(office: Office, blobs: Blobs, lines: list[Line], desired: Desired) -> None:
+def _store_and_register(office: Office, blobs: Blobs, lines: list[Line], desired: Desired, fresh_start: bool) -> None:
     """Store in parallel, register in the order in which the blobs are there: a slow upload delays no other job.
 
     Once ZooKeeper or the store does not answer, the rest is given up: nothing of it was acknowledged.
@@ -170,7 +184,7 @@ def _store_and_register(office: Office, blobs: Blobs, lines: list[Line], desired
         for future in as_completed(futures):
             line = futures[future]
             try:
-                done = office.commands.submit(future.result())
+                done = office.commands.submit(replace(future.result(), fresh_start=fresh_start))
                 line.uid, line.did = done.uid, done.did.value
             except CancelledError:
                 continue

@@ -16,10 +16,12 @@ import structlog
 
 from supervisor.clients.zookeeper import Link, Session, ZooClient
 from supervisor.clock import boottime_s, wall_iso
+from supervisor.daemon.checkpoint_check import Known
 from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import AccessDenied, Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
-from supervisor.model.records import PERMANENT_CAUSES, Assignment, Cause, Member, Ownership, OwnState, clip
-from supervisor.model.seen import Found, Unreadable
+from supervisor.model.records import PERMANENT_CAUSES, Assignment, Cause, JobRef, Lease, Member, Ownership, OwnState, clip
+from supervisor.model.remembered import to_be_expected
+from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
 from supervisor.registry.attempt_writes import Exit, refuse
 from supervisor.registry.codec import encode
@@ -234,12 +236,25 @@ class Agent:
             return
         try:
             again = partial(self._look, client, entry, node.stat.czxid)
-            self._starter.start(given.record, Look(looked_s, again), _ended_before(own.record))
+            look = Look(looked_s, again, self._known(client, given.record.name, own.record))
+            self._starter.start(given.record, look, _ended_before(own.record))
         except (Refused, AccessDenied) as error:
             # No access is told in the records, not only in this host's log; and another host may have access.
             refused = error if isinstance(error, Refused) else Refused(Cause.NO_ACCESS, str(error))
             self._starter.refused(refused)
             self._refuse(client, given.record, own, refused)
+
+    def _known(self, client: ZooClient, name: str, own: Ownership) -> Known:
+        """Of the checkpoint. Read after the ownership was seen assigned: no older attempt's renewal can commit any more."""
+        paths = (self._layout.job(name), self._layout.lease(name))
+        nodes = client.read_many(paths).nodes
+        ref: Seen[JobRef] = seen(JobRef, nodes[0], paths[0])
+        lease: Seen[Lease] = seen(Lease, nodes[1], paths[1])
+        if not isinstance(ref, Found):
+            return Known()      # cancelled meanwhile: the claim will fail
+        job = ref.record
+        newest = lease.record.remembered if isinstance(lease, Found) else None
+        return Known(job.terms.checkpoint, to_be_expected(job.terms.checkpoint, job.fresh_start, newest, own.remembered))
 
     def _look(self, client: ZooClient, entry: str, assigned_zxid: int) -> float | None:
         """BOOTTIME before it was asked whether the registry is to be trusted, or None: it is not."""

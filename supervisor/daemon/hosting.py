@@ -37,6 +37,7 @@ PERIOD_S = 5.0
 STARTING_PERIOD_S = 0.5
 UNBORN_MAX_S = 60.0
 LOOK_EVERY_S = 10.0
+CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
 
 
 class Hosting:
@@ -199,7 +200,7 @@ class Hosting:
                 if look is None or self._stopping.is_set():
                     continue
                 newest = look.newest()
-                event = self._event(look, before, newest, first=key not in self._looks)
+                event = self._event(look, before, newest, first=key not in self._looks) | _committed(look, launch)
             except (SupervisorError, OSError, ValueError) as error:      # of this job alone (I9): a place that is none …
                 uid, attempt = _which(launch)
                 log.info("commits_not_read", job=launch.assignment.name, uid=uid, attempt=attempt, why=str(error))
@@ -231,6 +232,12 @@ def report(directory: Path, event: dict[str, object]) -> None:
         pass
     finally:
         os.close(folder)
+
+
+def _committed(look: CommitLog, launch: Launch) -> dict[str, object]:
+    """What the next start has to find there."""
+    committed = look.committed()
+    return {"committed": committed, "checkpoint": launch.env.get(CHECKPOINT)} if committed else {}
 
 
 def _which(launch: Launch) -> tuple[str, int]:

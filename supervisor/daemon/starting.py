@@ -21,10 +21,12 @@ import structlog
 from supervisor.clients import processes, run_dir
 from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
+from supervisor.daemon.checkpoint_check import Known, checked
 from supervisor.errors import Corrupt, NotFound, SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause
+from supervisor.model.s3a import S3Access
 from supervisor.model.spec import JobSpec, from_canonical
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.registry.codec import decode, encode
@@ -40,10 +42,14 @@ LOOK_LASTS_S = 2.0
 
 
 class Look(NamedTuple):
-    """When the agent looked last whether the registry is to be trusted, and how to look again (``agent._look``)."""
+    """When the agent looked last whether the registry is to be trusted, and how to look again (``agent._look``).
+
+    ``known``: what the registry knows of the job's checkpoint.
+    """
 
     looked_s: float
     again: Callable[[], float | None]
+    known: Known = Known()
 
     def lately(self) -> float | None:
         """BOOTTIME before the newest look, made anew when that is too old; None: not to be trusted. Raises Unreachable."""
@@ -127,11 +133,12 @@ class Starter:
         begun_s = boottime_s()
         key = f"{given.uid}.{given.attempt}"
         with self._room(key, given):
-            prepared = self._launch(given, key)
+            with checked(given, look.known, self._store_access, lambda: self._spec(given).conf):
+                prepared = self._launch(given, key)
             looked_s = look.lately()      # files may have taken long to come
             if looked_s is None:
                 return
-            launch = replace(prepared, begun_s=begun_s, looked_s=looked_s)
+            launch = replace(prepared, begun_s=begun_s, looked_s=looked_s, remembered=look.known.remembered)
             directory = self._make_run_dir(key, launch)
             if directory is None:
                 return
@@ -189,6 +196,9 @@ class Starter:
                 "checkpoint_not_fenced", job=given.name, uid=given.uid, attempt=given.attempt, why=why
             ),
         )
+
+    def _store_access(self) -> S3Access:
+        return S3Access(self._settings.store.endpoint_url, self._settings.store.region)
 
     def _spec(self, given: Assignment) -> JobSpec:
         try:

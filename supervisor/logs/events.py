@@ -77,6 +77,10 @@ EVENTS: Final[dict[str, Event]] = {
     "start_refused": Event("This host cannot start it, and says so to the leader.", f"{_ATTEMPT} cause why next"),
     "refusal_not_recorded": Event("The refusal did not commit; the leader takes the assignment back.", f"{_ATTEMPT} why"),
     "shim_started": Event("A shim was started; its log and the driver's are named.", f"{_ATTEMPT} shim_pid containment log"),
+    "checkpoint_checked": Event("The checkpoint is the one that the job left.", f"{_ATTEMPT} checkpoint requests"),
+    "checkpoint_not_checked": Event(
+        "This host may not look at the checkpoint: the job is started all the same.", f"{_ATTEMPT} checkpoint why next"
+    ),
     "checkpoint_not_fenced": Event(
         "A driver with its checkpoint on S3 starts without the storage fence.", f"{_ATTEMPT} why"
     ),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from supervisor.model.records import Assignment
+from supervisor.model.remembered import Remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +44,5 @@ class Launch:
     cgroup: str | None = None
     begun_s: float = 0.0        # BOOTTIME when the agent took the assignment up; 0: not known
     looked_s: float = 0.0       # BOOTTIME before the agent's last look whether the registry is to be trusted; 0: not known
+    remembered: Remembered | None = None      # of the job's checkpoint; None: it has none
     extra: dict[str, Any] = field(default_factory=dict)

@@ -15,7 +15,6 @@ count as different.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Final
 
@@ -60,8 +59,19 @@ def overlaps(one: str, other: str) -> bool:
     return first == second or first.startswith(f"{second}/") or second.startswith(f"{first}/")
 
 
+def is_inside(location: str, enclosing: str) -> bool:
+    """Equal, or below it, by whole path components. False also for what is no location."""
+    try:
+        inner, outer = normalise(location), normalise(enclosing)
+    except InvalidInput:
+        return False
+    return inner == outer or inner.startswith(f"{outer}/")
+
+
 def digest(location: str) -> str:
     """sha256 in hex of the normalised location: the name of its znode. Raises ``InvalidInput``."""
+    import hashlib  # here: a shim normalises locations, and goes without it
+
     return hashlib.sha256(normalise(location).encode()).hexdigest()
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from supervisor.model.remembered import Remembered
 from supervisor.model.restart import RestartPolicy
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -94,6 +95,7 @@ class Cause(StrEnum):
     NO_SPARK = "no_spark"                        # refused: Spark or Java not found
     NO_ROOM = "no_room"                          # refused: the host is full
     NO_ACCESS = "no_access"                      # refused: the store refused the host's credentials
+    BAD_CHECKPOINT = "bad_checkpoint"            # refused: it is not (any more) the checkpoint that the job left
 
     @classmethod
     def _missing_(cls, value: object) -> Cause | None:
@@ -112,7 +114,7 @@ class StopMode(StrEnum):
         return _of_a_newer_version(cls, value)
 
 
-PERMANENT_CAUSES = frozenset({Cause.BAD_ARTIFACT, Cause.NO_SPARK, Cause.NOT_STARTED})
+PERMANENT_CAUSES = frozenset({Cause.BAD_ARTIFACT, Cause.NO_SPARK, Cause.NOT_STARTED, Cause.BAD_CHECKPOINT})
 """Trying again cannot help: the job shows ``quarantined`` until ``resume`` or ``restart``."""
 
 HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS})
@@ -199,7 +201,11 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class JobRef:
-    """/jobs/<name>: exists if and only if the job must be recovered by the next leader (FLINK-2354)."""
+    """/jobs/<name>: exists if and only if the job must be recovered by the next leader (FLINK-2354).
+
+    ``fresh_start``: id of the write by which a user accepted that the next start finds another checkpoint than the job
+    left, or none; taken once (``model.remembered``).
+    """
 
     name: str
     uid: str
@@ -211,6 +217,7 @@ class JobRef:
     submitted_at: str
     changed: Entry
     op: str
+    fresh_start: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -242,6 +249,7 @@ class Ownership:
     recent_s: tuple[float, ...] = ()      # ages of recent charged failures, oldest first (failure-rate)
     restart_nonce: str = ""
     job_version: int = -1                 # version of /jobs/<name> that the assignment was made from
+    remembered: Remembered | None = None  # of the checkpoint, from the last lease that was removed
     history: tuple[Entry, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -336,6 +344,7 @@ class Lease:
     ran_s: float = 0.0          # for how long there was a driver, by the shim's BOOTTIME, when this was sent
     start: StartTimes | None = None
     silence_s: float | None = None          # since the last sign of life of a query, when this was sent; None: no query yet
+    remembered: Remembered | None = None    # of the checkpoint: what the next start has to find there
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -26,6 +26,12 @@ def remedies_of_quarantined(name: str, own: Ownership | None) -> tuple[Remedy, .
     anew = Remedy(f"{PROGRAM} cancel {name}", "then submit its spec again; its checkpoint is kept")
     if own is None or own.state is not OwnState.EXITED or not own.permanent:
         return (anew,)
+    if own.cause is Cause.BAD_CHECKPOINT:
+        return (
+            Remedy(f"{PROGRAM} checkpoint verify {name}", "shows what is there"),
+            Remedy(f"{PROGRAM} resume {name}", "after putting the checkpoint back"),
+            Remedy(f"{PROGRAM} resume {name} --accept-fresh-start", "starts with what is there, once"),
+        )
     where = f" on {own.host}" if own.host and own.cause is not Cause.BAD_ARTIFACT else ""
     resume = Remedy(f"{PROGRAM} resume {name}", f"after mending{where} what the reason names")
     if own.cause is Cause.BAD_ARTIFACT:

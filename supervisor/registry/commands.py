@@ -58,6 +58,7 @@ class Submission:
     """A validated spec whose blob and artifacts are in the store already.
 
     ``stored_from_s``: BOOTTIME before the first of them was stored; ``registry.sweep`` counts on a bound from there.
+    ``fresh_start``: the first start may find another checkpoint than an earlier submission of the name left, or none.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Submission:
     terms: Terms
     desired: Desired = Desired.RUNNING
     stored_from_s: float = field(default_factory=boottime_s)
+    fresh_start: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,34 +206,37 @@ class Commands:
 
     # -- resume, restart ------------------------------------------------------------------------------------------
 
-    def resume(self, name: str) -> Done:
-        """Run again; also clears a spent budget or a quarantine. A failed uid is registered again."""
-        return self._run_again(name, "resumed", Did.RESUMED)
+    def resume(self, name: str, *, fresh_start: bool = False) -> Done:
+        """Run again; also clears a spent budget or a quarantine. A failed uid is registered again.
+
+        ``fresh_start``: the next start, once, may find another checkpoint than the job left, or none.
+        """
+        return self._run_again(name, "resumed", Did.RESUMED, fresh_start=fresh_start)
 
     def restart(self, name: str) -> Done:
         """A new attempt now. Raises Conflict for a suspended job (resume it)."""
         return self._run_again(name, "restarted", Did.RESTARTED)
 
-    def _run_again(self, name: str, event: str, did: Did) -> Done:
+    def _run_again(self, name: str, event: str, did: Did, *, fresh_start: bool = False) -> Done:
         start = self.standing(name)
         uid = start.ref.record.uid if isinstance(start.ref, Found) else _failed(start, name).record.uid
 
         def attempt(zoo: Zoo) -> Done | Write:
             found = self._read(zoo, name, uid)
             if found.ref is None:
-                return self._register_again(zoo, found, name)
+                return self._register_again(zoo, found, name, fresh_start=fresh_start)
             ref = _live(found, name, uid)
             own = _owned(found, name)
             if did is Did.RESUMED and ref.record.desired is Desired.RUNNING and not _is_parked(own.record):
                 return Done(name, uid, Did.ALREADY_RUNNING)
             if did is Did.RESTARTED and ref.record.desired is Desired.SUSPENDED:
                 raise Conflict(f"{name} is suspended: resume it instead")
-            tx = user_writes.run_again(self._desk(), ref, own, new_op_id(), event)
+            tx = user_writes.run_again(self._desk(), ref, own, new_op_id(), event, fresh_start=fresh_start)
             return Write(tx, Done(name, uid, did), _changed_by(tx, ref))
 
         return self._carry_out(name, uid, attempt)
 
-    def _register_again(self, zoo: Zoo, found: Standing, name: str) -> Write:
+    def _register_again(self, zoo: Zoo, found: Standing, name: str, *, fresh_start: bool) -> Write:
         result = _failed(found, name)
         own, record = _owned(found, name), result.record
         _must_be_newest(found, name, record.uid)
@@ -243,7 +248,8 @@ class Commands:
         job = JobRef(
             name=name, uid=record.uid, revision=record.revision, spec=record.spec, desired=Desired.RUNNING,
             restart_nonce=desk.op_id, terms=record.terms, submitted_at=record.submitted_at,
-            changed=Entry(desk.at, "registered again", record.attempt), op=desk.op_id, extra=record.extra,
+            changed=Entry(desk.at, "registered again", record.attempt), op=desk.op_id,
+            fresh_start=desk.op_id if fresh_start else "", extra=record.extra,
         )
         tx = user_writes.register_again(desk, job, own, result, place)
         return Write(tx, Done(name, record.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), place)
@@ -313,7 +319,7 @@ def _reference(submission: Submission, desk: Desk) -> JobRef:
     return JobRef(
         name=submission.name, uid=submission.uid, revision=1, spec=submission.spec, desired=submission.desired,
         restart_nonce=desk.op_id, terms=submission.terms, submitted_at=desk.at, changed=Entry(desk.at, "submitted"),
-        op=desk.op_id,
+        op=desk.op_id, fresh_start=desk.op_id if submission.fresh_start else "",
     )
 
 

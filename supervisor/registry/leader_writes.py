@@ -30,6 +30,7 @@ from supervisor.model.records import (
     Result,
     noted,
 )
+from supervisor.model.remembered import Remembered
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import next_attempt
@@ -97,7 +98,7 @@ def assign(
         claims=old.claims if same else 0, failures=account.failures, charged=account.charged,
         recent_s=account.recent_s, restart_nonce=job.restart_nonce,
         history=noted(history, desk.at, "assigned", attempt, f"to {host.id} by epoch {desk.epoch}"),
-        job_version=ref.version, extra=old.extra,
+        job_version=ref.version, remembered=old.remembered, extra=old.extra,
     )
     entry = Assignment(
         name=name, uid=job.uid, attempt=attempt, revision=job.revision, job_version=ref.version,
@@ -201,6 +202,12 @@ def conclude(desk: Desk, ref: Found[JobRef], own: Found[Ownership], outcome: Out
     )
 
 
+def _remembered(own: Ownership, lease: Seen[Lease]) -> Remembered | None:
+    """The lease goes: what it knew of the checkpoint stays with the name, for a later submit."""
+    newest = lease.record.remembered if isinstance(lease, Found) else None
+    return newest if newest is not None else own.remembered
+
+
 def clean_up(
     desk: Desk, result: Found[Result], own: Found[Ownership], lease: Seen[Lease],
     claim: tuple[str, Found[CheckpointClaim]] | None, *, dead: bool, waited: Waited | None,
@@ -214,7 +221,7 @@ def clean_up(
     name, old = result.record.name, own.record
     ops: list[Op] = []
     if dead:
-        ops.append(desk.set_own(name, own, replace(old, state=OwnState.VACANT)))
+        ops.append(desk.set_own(name, own, replace(old, state=OwnState.VACANT, remembered=_remembered(old, lease))))
         ops.extend(_guard(waited, desk.layout, name))
         if lease is not None:
             ops.append(Delete(desk.layout.lease(name), lease.version))

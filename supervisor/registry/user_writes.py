@@ -156,14 +156,19 @@ def suspend(
     ))
 
 
-def run_again(desk: Desk, ref: Found[JobRef], own: Found[Ownership], nonce: str, event: str) -> Transaction:
+def run_again(
+    desk: Desk, ref: Found[JobRef], own: Found[Ownership], nonce: str, event: str, *, fresh_start: bool = False,
+) -> Transaction:
     """Resume, or restart: desired running and a new nonce, which also clears failures, budget and quarantine.
 
-    The leader drains a running attempt because of the nonce, so nothing stops that nobody can start again.
+    ``fresh_start``: the next start may find another checkpoint than the job left. The leader drains a running attempt
+    because of the nonce, so nothing stops that nobody can start again.
     """
     job = ref.record
     changed = replace(
-        job, desired=Desired.RUNNING, restart_nonce=nonce, op=desk.op_id, changed=Entry(desk.at, event),
+        job, desired=Desired.RUNNING, restart_nonce=nonce, op=desk.op_id,
+        changed=Entry(desk.at, event, detail="a fresh start is accepted" if fresh_start else ""),
+        fresh_start=desk.op_id if fresh_start else job.fresh_start,
     )
     return Transaction(event, desk.op_id, (
         SetData(desk.layout.job(job.name), encode(changed), ref.version),

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.model.launch import Launch
+from supervisor.model.location import is_inside
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
+from supervisor.model.remembered import QUERIES_MAX, Remembered, SeenQuery, with_batches
 from supervisor.registry.codec import encode
-from supervisor.shim.state import Life, QueryLife, Reported
+from supervisor.shim.state import InPlace, Life, QueryLife, Reported
 
 TRACKED = 32
 SHOWN = 8
-SHOWN_MAX_BYTES = 2200
-"""Of the lease record: the rest of it stays below 1,800 bytes."""
+SHOWN_MAX_BYTES = 1700
+"""Of the lease record: the rest of it stays below 1,800 bytes, what is remembered of the checkpoint below 580."""
 
 LOOK_AFTER = 1 / 4
 LOOK_EVERY = 1 / 6
@@ -32,6 +35,8 @@ SIGNS = frozenset({"query", "progress", "idle", "working", "terminated"})
 
 def after_report(life: Life, report: Reported, now_s: float) -> Life:
     """``life`` with what the report says of its query. One that names none is about all that live, or about the only one."""
+    if report.committed:
+        life = replace(life, committed=_with_committed(life.committed, report.committed))
     if report.event not in SIGNS:
         return life
     key = report.id or report.query
@@ -71,6 +76,20 @@ def _told(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
             return replace(query, ended=True, idle=False, error=report.error)
         case _:
             return replace(query, ended=False, idle=report.event == "idle")
+
+
+def _with_committed(known: tuple[InPlace, ...], told: tuple[InPlace, ...]) -> tuple[InPlace, ...]:
+    ids = {each.id for each in told}
+    return (*(each for each in known if each.id not in ids), *told)[-QUERIES_MAX:]
+
+
+def remembered(launch: Launch, life: Life) -> Remembered | None:
+    """What the next start has to find in the job's checkpoint: all that was committed there, by this attempt too."""
+    location = launch.env.get("SPARK_SUPERVISOR_CHECKPOINT")
+    if launch.remembered is None or not location:
+        return launch.remembered
+    there = [SeenQuery(each.id, each.batch_id) for each in life.committed if is_inside(each.checkpoint, location)]
+    return with_batches(launch.remembered, there)
 
 
 def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:

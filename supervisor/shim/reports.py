@@ -15,13 +15,16 @@ from typing import Any
 
 from supervisor.clients.run_dir import ORDERS, REPORT
 from supervisor.clock import wall_iso
+from supervisor.model.location import LOCATION_MAX_BYTES
 from supervisor.model.records import Progress, clip
-from supervisor.shim.state import Reported
+from supervisor.model.remembered import QUERIES_MAX
+from supervisor.shim.state import InPlace, Reported
 
 DATAGRAM_MAX_BYTES = 8192
 TAKEN_AT_ONCE = 50
 _TEXT_MAX_BYTES = 1024
 _NAME_MAX_BYTES = 120
+_ID_MAX_CHARS = 36
 BATCH_ID_MAX = 2**63 - 1
 """Spark's is a long. Python's has no end: one of some thousand digits would not fit into the lease record."""
 
@@ -73,6 +76,8 @@ def parse(data: bytes) -> Reported | None:
         return None
     event = body["event"][:20]
     told = Reported(event, query=_text(body.get("query")), id=_text(body.get("id")), at=wall_iso())
+    if "checkpoint" in body:
+        told = replace(told, committed=_committed(body))
     if event in ("progress", "looked"):
         return replace(told, progress=_progress(body))
     if event == "error":
@@ -85,6 +90,21 @@ def parse(data: bytes) -> Reported | None:
         queries = body.get("queries")
         return replace(told, queries=queries if isinstance(queries, int) else 0)
     return told
+
+
+def _committed(body: dict[str, Any]) -> tuple[InPlace, ...]:
+    """Of the query that the report is about; of a JVM application's all, in ``committed``: id → batch."""
+    place = body.get("checkpoint")
+    if not isinstance(place, str) or not 0 < len(place.encode(errors="replace")) <= LOCATION_MAX_BYTES:
+        return ()
+    told = body.get("committed")
+    batches = told if isinstance(told, dict) else {body.get("id"): body.get("batch_id")}
+    return tuple(
+        InPlace(query_id, batch, place) for query_id, batch in list(batches.items())[:QUERIES_MAX]
+        if isinstance(query_id, str) and 0 < len(query_id) <= _ID_MAX_CHARS and query_id.isascii()
+        and query_id.isprintable() and " " not in query_id and '"' not in query_id and "\\" not in query_id
+        and isinstance(batch, int) and not isinstance(batch, bool) and 0 <= batch <= BATCH_ID_MAX
+    )
 
 
 def _text(value: Any) -> str:

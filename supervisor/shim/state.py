@@ -162,12 +162,21 @@ class TreeSeen:
     tail: str = ""
 
 
+class InPlace(NamedTuple):
+    """A committed batch of a query, and the location of the query's checkpoint as Spark spells it."""
+
+    id: str
+    batch_id: int
+    checkpoint: str
+
+
 @dataclass(frozen=True, slots=True)
 class Reported:
     """A word from the driver, or about a JVM application from the host's supervisor. ``event``: begun session query
     progress idle working looked terminated error heard stopping stopped ended.
 
     ``query``, ``id``: which one it is about. ``queries``: how many are waited for. ``at``: wall time, for display.
+    ``committed``: batches that are committed, with the checkpoint that they are in.
     """
 
     event: str
@@ -177,6 +186,7 @@ class Reported:
     id: str = ""
     queries: int | None = None
     at: str = ""
+    committed: tuple[InPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +329,7 @@ class Life:
     error: str = ""
     queries: tuple[QueryLife, ...] = ()
     more_queries: int = 0  # that are not tracked
+    committed: tuple[InPlace, ...] = ()  # the newest batch of each query, the latest query at the end
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from supervisor.clients.store.tree import Tree, open_tree
+from supervisor.checkpoint.opening import open_checkpoint
+from supervisor.clients.store.base import DEADLINE_S
+from supervisor.clients.store.tree import Tree
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access, access_of, bucket_of
+from supervisor.model.s3a import S3Access, bucket_of
 
 if TYPE_CHECKING:
     from supervisor.settings.file import Settings
@@ -51,9 +53,7 @@ def located(office: Office, name: str) -> Located:
 def tree_of(settings: Settings | None, place: Located, deadline_s: float | None = None) -> Tree:
     """No I/O. ``settings`` None: there is no configuration; S3 is where the environment says. Raises InvalidInput."""
     store = S3Access(settings.store.endpoint_url, settings.store.region) if settings is not None else S3Access()
-    bucket = bucket_of(normalise(place.location))
-    access = store if bucket is None else access_of(place.conf, bucket, store)
-    tree = open_tree(place.location, access) if deadline_s is None else open_tree(place.location, access, deadline_s)
+    tree = open_checkpoint(place.location, place.conf, store, DEADLINE_S if deadline_s is None else deadline_s)
     if tree is None:
         raise InvalidInput(f"nobody but Spark can look at {place.location}: only file:// and s3a:// locations can be judged")
     return tree

@@ -34,6 +34,7 @@ from supervisor.model.records import (
     StopMode,
     Terms,
 )
+from supervisor.model.remembered import Remembered
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 
 UID = "01j9z3k7m2qx-5f4dcc3b"
@@ -66,6 +67,8 @@ HISTORY = (
     Entry(at="2026-11-21T00:47:10.456Z", event="exited", attempt=2, detail='user error: "größer"'),
 )
 
+REMEMBERED = Remembered("0123456789abcdef", ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41",), "op0")
+
 SAMPLES: tuple[Any, ...] = (
     JobRef(
         name="clicks",
@@ -78,6 +81,7 @@ SAMPLES: tuple[Any, ...] = (
         submitted_at=AT,
         changed=Entry(AT, "suspended", 2, "by the user"),
         op="op1",
+        fresh_start="op0",
     ),
     Ownership(
         state=OwnState.EXITED,
@@ -102,6 +106,7 @@ SAMPLES: tuple[Any, ...] = (
         failures=2,
         charged=1,
         recent_s=(3.25, 0.0),
+        remembered=REMEMBERED,
         job_version=4,
         restart_nonce="r1",
         history=HISTORY,
@@ -126,6 +131,7 @@ SAMPLES: tuple[Any, ...] = (
             lag=7.0,
         ),
         renewals=12,
+        remembered=REMEMBERED,
         queries=(
             QueryProgress(
                 query="counts",

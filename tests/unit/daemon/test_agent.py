@@ -11,9 +11,11 @@ import structlog
 
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.daemon.agent import Agent
+from supervisor.daemon.checkpoint_check import Known
 from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
-from supervisor.model.records import UNCHARGED_CAUSES, Assignment, Cause, Member, OwnState
+from supervisor.model.records import UNCHARGED_CAUSES, Assignment, Cause, Driver, Lease, Member, OwnState, Phase
+from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
 from supervisor.registry.codec import decode
@@ -31,8 +33,10 @@ class Started:
 
     keys: list[str] = field(default_factory=list)
     refusals: list[Cause] = field(default_factory=list)
+    known: list[Known] = field(default_factory=list)
 
     def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
+        self.known.append(look.known)
         self.keys.append(f"{given.uid}.{given.attempt}")
 
     def refused(self, why: Refused) -> None:
@@ -244,3 +248,23 @@ def test_a_standing_doubt_is_said_once_and_again_when_it_comes_back(tmp_path: Pa
     assert rounds(2) == []
     doubt[0] = "restored"
     assert rounds(3) == ["nothing is started here: restored"]
+
+
+def test_a_start_is_told_what_the_registry_remembers_of_the_checkpoint(tmp_path: Path) -> None:
+    """The lease of the attempt before counts; without one, what the ownership kept."""
+    bench, started = Bench(), Started()
+    location = "s3://bucket/a"
+    uid = bench.submit("a", checkpoint=location).uid
+    newest, older = (Remembered(place_of(location), (f"q {batch}",)) for batch in (9, 5))
+    bench.set_own("a", OwnState.ASSIGNED, remembered=older)
+    own, ref = bench.zoo.client().read(bench.layout.own("a")), bench.ref("a")
+    assert own is not None
+    entry = Assignment("a", uid, 1, 1, ref.version, own.stat.version, ref.record.spec, 1)
+    bench.put(bench.layout.assignment("host-a", uid, 1), entry)
+    agent = agent_of(bench, started, tmp_path, None)
+    agent._round()
+    wait_until(lambda: not agent._under_way, 20, "its end")
+    lease = Lease("a", uid, 0, "c", 20.0, 15.0, Phase.RUNNING, Driver("h", 1), "", remembered=newest)
+    bench.put(bench.layout.lease("a"), lease)
+    one_round(agent)
+    assert started.known == [Known(location, older), Known(location, newest)]

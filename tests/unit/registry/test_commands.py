@@ -393,3 +393,24 @@ def test_a_submit_is_never_carried_over_to_another_session(bench: Bench, monkeyp
     with pytest.raises(Unreachable):
         commands.submit(submission("a"))
     assert not bench.has(bench.layout.job("a"))
+
+
+def test_a_fresh_start_is_accepted_by_the_write_that_says_so(bench: Bench) -> None:
+    """It names that write, so that the next start takes it once; a later resume without the word changes nothing of it."""
+    commands = bench.commands()
+    bench.submit("j")
+    assert bench.ref("j").record.fresh_start == ""
+    bench.exit("j", permanent=True)
+    commands.resume("j", fresh_start=True)
+    accepted = bench.ref("j").record
+    assert accepted.fresh_start == accepted.op != ""
+    assert "fresh start" in accepted.changed.detail
+    bench.exit("j", permanent=True)
+    commands.resume("j")
+    assert bench.ref("j").record.fresh_start == accepted.fresh_start
+    bench.submit("failed")
+    bench.fail("failed")
+    assert commands.resume("failed", fresh_start=True).did is Did.REGISTERED_AGAIN
+    assert bench.ref("failed").record.fresh_start == bench.ref("failed").record.op
+    commands.submit(submission("new", fresh_start=True))
+    assert bench.ref("new").record.fresh_start != ""

@@ -11,6 +11,7 @@ from supervisor.act.transactions import BUILDERS, transaction_for
 from supervisor.model import actions
 from supervisor.model.actions import Waited
 from supervisor.model.records import Assignment, Cause, CheckpointClaim, Outcome, Ownership, OwnState, Result
+from supervisor.model.remembered import Remembered
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Create, Delete, SetData, Transaction
@@ -148,3 +149,15 @@ def test_clean_up_beside_a_newer_uid_touches_neither_ownership_nor_lease() -> No
     tx = multi(actions.CleanUp("j", "w", Leftover(leftover().result, CLAIM), own(S.CLAIMED, uid="u2"), None, dead=False))
     assert Check("/c/own/j", 7) in tx.ops
     assert not any(op.path in ("/c/own/j", "/c/lease/j") for op in tx.ops if isinstance(op, SetData | Delete))
+
+
+def test_what_is_remembered_of_the_checkpoint_stays_with_the_name() -> None:
+    """An assignment keeps it; when the lease goes, what that knew goes to the ownership."""
+    older, newer = Remembered("p", ("q 5",)), Remembered("p", ("q 9",))
+    kept = replace(own(S.VACANT), record=replace(own(S.VACANT).record, remembered=older))
+    assert own_written(multi(actions.Assign("j", "w", job(), kept, HOST, FRESH))).remembered == older
+    assert own_written(multi(actions.CleanUp("j", "w", leftover(), kept, SEEN, dead=True))).remembered == older
+    assert isinstance(SEEN, Found)
+    told = replace(SEEN, record=replace(SEEN.record, remembered=newer))
+    assert own_written(multi(actions.CleanUp("j", "w", leftover(), kept, told, dead=True))).remembered == newer
+    assert own_written(multi(actions.CleanUp("j", "w", leftover(), kept, None, dead=True))).remembered == older

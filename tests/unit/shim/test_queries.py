@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.model.records import Cause, Lease, Progress, QueryState
+from supervisor.model.remembered import QUERIES_MAX, Remembered, SeenQuery, with_batches
 from supervisor.registry.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import queries
 from supervisor.shim import state as shim
 from supervisor.shim.reports import parse
 from supervisor.shim.state import Life, Reported, Stage
-from tests.unit.shim.world import LAUNCH, LEASE, World
+from tests.unit.shim.world import LAUNCH, LEASE, World, running
 
 STALL_S = 40.0
 
@@ -133,6 +134,7 @@ def test_one_that_is_not_tracked_is_counted_once_however_much_it_says() -> None:
 
 
 TEXT = st.text(max_size=200)
+FULLEST = with_batches(Remembered("p" * 16, accepted="o" * 32), [SeenQuery(f"{n:036}", 2**63 - 1) for n in range(QUERIES_MAX)])
 EVENTS = st.builds(
     lambda event, query, error: parse(json.dumps(
         {"event": event, "query": query, "id": query and query[:3], "batch_id": 10**18, "error": error,
@@ -153,6 +155,49 @@ def test_whatever_is_reported_the_lease_can_be_written(events: list[Reported | N
     world.run()
     lease = decode(Lease, world.nodes[LEASE].data, LEASE)
     fullest = replace(lease, name="n" * 63, progress=Progress('"' * 120, 1, 1e14, 1e14, 1e14, "t" * 30, 1e14),
-                      driver=replace(lease.driver, host="h" * 253), queries=shown, more_queries=more)
+                      driver=replace(lease.driver, host="h" * 253), queries=shown, more_queries=more, remembered=FULLEST)
     assert len(encode(fullest)) <= MAX_RECORD_BYTES
     assert len(life.queries) <= queries.TRACKED
+
+
+def reported(query: str, batch_id: int, checkpoint: str, **more: object) -> Reported:
+    told = parse(json.dumps({"event": "progress", "id": query, "batch_id": batch_id, "checkpoint": checkpoint, **more}).encode())
+    assert told is not None
+    return told
+
+
+def test_what_is_committed_in_the_checkpoint_of_the_job_is_remembered_in_the_lease() -> None:
+    launch = replace(
+        LAUNCH, env={**LAUNCH.env, "SPARK_SUPERVISOR_CHECKPOINT": "s3a://bucket/ck"}, remembered=Remembered("place", ("old 7",)),
+    )
+    world = running(launch)
+    assert queries.remembered(launch, world.state.life) == launch.remembered
+    world.tell(reported("here", 3, "s3a://bucket/ck"))
+    world.tell(reported("below", 4, "s3a://bucket/ck/q2/"))
+    world.tell(reported("elsewhere", 5, "file:/tmp/temporary-1"))
+    world.tell(reported("beside", 6, "s3a://bucket/ck2"))
+    world.tell(reported("here", 9, "s3a://bucket/ck"))
+    world.wait(LAUNCH.lease_s / 3)
+    world.run()
+    lease = decode(Lease, world.nodes[LEASE].data, LEASE)
+    assert lease.remembered == Remembered("place", ("old 7", "below 4", "here 9"))
+
+
+def test_a_jvm_application_is_remembered_by_what_its_host_saw() -> None:
+    launch = replace(LAUNCH, env={"SPARK_SUPERVISOR_CHECKPOINT": "/ck"}, remembered=Remembered("place"))
+    told = parse(json.dumps({"event": "idle", "committed": {"q1": 3, "q2": 8}, "checkpoint": "file:///ck"}).encode())
+    assert told is not None
+    life = queries.after_report(Life(), told, 1.0)
+    assert queries.remembered(launch, life) == Remembered("place", ("q1 3", "q2 8"))
+    assert queries.remembered(replace(launch, remembered=None), life) is None
+
+
+@pytest.mark.parametrize("hostile", [
+    {"id": "a b"}, {"id": ""}, {"id": "x" * 40}, {"id": 'q"'}, {"batch_id": -1}, {"batch_id": True}, {"batch_id": "3"},
+    {"checkpoint": 7}, {"checkpoint": ""}, {"checkpoint": "s3a://bucket/" + "x" * 2000}, {"committed": {"a b": 1, "": 2}},
+])
+def test_what_is_no_committed_batch_is_not_remembered(hostile: dict[str, object]) -> None:
+    body = {"event": "progress", "id": "q", "batch_id": 3, "checkpoint": "/ck", **hostile}
+    told = parse(json.dumps(body).encode())
+    assert told is not None
+    assert told.committed == ()

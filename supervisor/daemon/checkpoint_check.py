@@ -1,0 +1,67 @@
+"""The preflight of a start on this host: is the checkpoint there that the job left? Called by ``starting``, beside the
+preparation of the files, so that it costs hardly any time; the shim is started only when both are done.
+
+A JVM application runs no code of ours, and a PySpark one is not held at a gate of its own: the look comes before the driver
+for both. What cannot be looked at (HDFS, or S3 with credentials that only the job has) is started all the same, and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import structlog
+
+from supervisor.checkpoint.opening import open_checkpoint
+from supervisor.checkpoint.preflight import preflight
+from supervisor.errors import AccessDenied, InvalidInput
+from supervisor.model.records import Assignment, Cause
+from supervisor.model.remembered import Remembered, queries_of
+from supervisor.model.s3a import S3Access
+from supervisor.spark.refusal import Refused
+
+log = structlog.get_logger(__name__)
+
+
+class Known(NamedTuple):
+    """What the registry knows of the job's checkpoint. ``remembered``: what a start has to find there; it goes with the
+    launch, for the next one."""
+
+    location: str | None = None
+    remembered: Remembered | None = None
+
+
+@contextmanager
+def checked(
+    given: Assignment, known: Known, store: Callable[[], S3Access], conf: Callable[[], Mapping[str, str]],
+) -> Iterator[None]:
+    """Looks while the body runs. ``conf``: properties of the job, asked for only if there is something to look at.
+
+    Raises Refused (``BAD_CHECKPOINT``, with finding and remedy), Unreachable (nothing is known: tried again).
+    """
+    expected = queries_of(known.remembered)
+    if known.location is None or not expected:
+        yield
+        return
+    location = known.location
+    with ThreadPoolExecutor(1, thread_name_prefix="checkpoint") as pool:
+        looking = pool.submit(lambda: _look(given, location, known, conf(), store()))
+        yield
+        looking.result()
+
+
+def _look(given: Assignment, location: str, known: Known, conf: Mapping[str, str], store: S3Access) -> None:
+    told = {"job": given.name, "uid": given.uid, "attempt": given.attempt, "checkpoint": location}
+    try:
+        tree = open_checkpoint(location, conf, store)
+        if tree is None:
+            return      # nobody but Spark can look there
+        found = preflight(tree, queries_of(known.remembered))
+    except (AccessDenied, InvalidInput) as error:
+        log.warning("checkpoint_not_checked", **told, why=str(error), next="started all the same")
+        return
+    if found is not None:
+        raise Refused(Cause.BAD_CHECKPOINT, f"{found.sentence}; {found.remedy}")
+    log.info("checkpoint_checked", **told, requests=tree.requests)

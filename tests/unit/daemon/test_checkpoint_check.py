@@ -1,0 +1,76 @@
+"""The preflight beside the preparation of a start: what it refuses, what it lets pass, and when it does not look at all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import structlog
+
+from supervisor.daemon.checkpoint_check import Known, checked
+from supervisor.errors import Unreachable
+from supervisor.model.records import PERMANENT_CAUSES, Assignment, BlobRef, Cause
+from supervisor.model.remembered import Remembered, place_of
+from supervisor.model.s3a import S3Access
+from supervisor.spark.refusal import Refused
+from tests.testbed.moto import AWS_ENV
+from tests.unit.checkpoint.golden import unpack
+
+GIVEN = Assignment("a", "u", 2, 1, 0, 0, BlobRef("specs/x.json", "0" * 64, 1), 1)
+WORDS = ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",)
+
+
+def start(location: str | None, words: tuple[str, ...] = WORDS, conf: Mapping[str, str] | None = None) -> str:
+    """What was prepared meanwhile."""
+    remembered = Remembered(place_of(location), words) if location else None
+    with checked(GIVEN, Known(location, remembered), S3Access, lambda: conf or {}):
+        return "prepared"
+
+
+def test_the_checkpoint_that_the_job_left(tmp_path: Path) -> None:
+    with structlog.testing.capture_logs() as logs:
+        assert start(str(unpack("hdfs-v1", tmp_path))) == "prepared"
+    assert [line["event"] for line in logs] == ["checkpoint_checked"]
+
+
+def test_one_that_is_gone_is_refused_for_good(tmp_path: Path) -> None:
+    checkpoint = unpack("hdfs-v1", tmp_path)
+    shutil.rmtree(checkpoint)
+    with pytest.raises(Refused, match="missing or empty.*--accept-fresh-start") as refused:
+        start(str(checkpoint))
+    assert refused.value.cause is Cause.BAD_CHECKPOINT
+    assert Cause.BAD_CHECKPOINT in PERMANENT_CAUSES
+    assert not checkpoint.exists()
+
+
+@pytest.mark.parametrize(("location", "words"), [(None, WORDS), ("/none", ()), ("s3a://bucket/none", ()), ("hdfs://host/ck", WORDS)])
+def test_where_there_is_nothing_to_compare(location: str | None, words: tuple[str, ...]) -> None:
+    assert start(location, words) == "prepared"
+
+
+def test_what_this_host_may_not_look_at_is_started_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in AWS_ENV:
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_EC2_METADATA_DISABLED"):
+        monkeypatch.setenv(name, AWS_ENV[name])
+    with structlog.testing.capture_logs() as logs:
+        assert start("s3a://bucket/ck") == "prepared"
+    assert [line["event"] for line in logs] == ["checkpoint_not_checked"]
+
+
+def test_no_answer_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(*_: object) -> None:
+        raise Unreachable("the store does not answer")
+
+    monkeypatch.setattr("supervisor.daemon.checkpoint_check.preflight", down)
+    with pytest.raises(Unreachable):
+        start("/data/ck")
+
+
+def test_what_went_wrong_in_the_preparation_is_what_is_said(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no Java"), checked(
+        GIVEN, Known(str(tmp_path / "none"), Remembered(place_of(str(tmp_path / "none")), WORDS)), S3Access, dict,
+    ):
+        raise Refused(Cause.NO_SPARK, "no Java")
