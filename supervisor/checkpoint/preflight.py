@@ -18,7 +18,7 @@ from typing import Final
 
 from supervisor.checkpoint.findings import Code, Finding
 from supervisor.checkpoint.inspect import SMALL_MAX_BYTES, places_of
-from supervisor.checkpoint.layout import METADATA, OFFSETS, Malformed, batch_of, parse_metadata, parse_offset
+from supervisor.checkpoint.layout import METADATA, OFFSETS, Malformed, batch_of, parse_metadata, parse_offset, runs_of
 from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.store.tree import Tree
 from supervisor.errors import Corrupt, NotFound
@@ -92,23 +92,28 @@ def _tail(tree: Tree, place: str, query: SeenQuery) -> Finding | None:
     """The newest offset: not older than the batch that was seen, and readable."""
     folder = f"{place}/{OFFSETS}" if place else OFFSETS
     newest = max(_near(tree, folder, query.batch_id), default=query.batch_id)
+    finding = _unreadable(tree, place, folder, newest)
+    if finding is None or finding.code is not Code.MISSING:
+        return finding
+    runs = runs_of(_numbers(tree.entries(folder)))
+    if len(runs) > 1 and query.batch_id - runs[-1][1] <= NEAR:
+        return _unreadable(tree, place, folder, runs[-1][1])      # asynchronous progress tracking logs only some batches
+    known = f"ends at batch {runs[-1][1]}" if runs else "has no offset"
+    what = f"the checkpoint {tree.location} {known}, but batch {query.batch_id} of query {query.id} was committed"
+    return Finding(Code.TRUNCATED, what, folder, REMEDY, place)
+
+
+def _unreadable(tree: Tree, place: str, folder: str, batch: int) -> Finding | None:
+    """``MISSING``: there is no such offset."""
+    key = f"{folder}/{batch}"
     try:
-        parse_offset(tree.read(f"{folder}/{newest}", SMALL_MAX_BYTES))
+        parse_offset(tree.read(key, SMALL_MAX_BYTES))
     except NotFound:
-        return _short(tree, place, folder, query)
+        return Finding(Code.MISSING, f"offset {key} of the checkpoint {tree.location} is missing", key, REMEDY, place)
     except (Malformed, Corrupt) as error:
-        key = f"{folder}/{newest}"
         what = f"the newest offset {key} of the checkpoint {tree.location} is unreadable: {error}"
         return Finding(Code.OFFSET_UNREADABLE, what, key, REMEDY, place)
     return None
-
-
-def _short(tree: Tree, place: str, folder: str, query: SeenQuery) -> Finding:
-    """The remembered batch has no offset, nor has any newer one. How far does the log go?"""
-    newest = max(_numbers(tree.entries(folder)), default=None)
-    known = "has no offset" if newest is None else f"ends at batch {newest}"
-    what = f"the checkpoint {tree.location} {known}, but batch {query.batch_id} of query {query.id} was committed"
-    return Finding(Code.TRUNCATED, what, folder, REMEDY, place)
 
 
 def _near(tree: Tree, folder: str, batch: int) -> Iterator[int]:

@@ -31,6 +31,9 @@ class Checkpoint:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
+    def write(self, key: str, data: bytes) -> None:
+        (self.root / key).write_bytes(data)
+
     def open(self) -> CommitLog | None:
         return open_commit_log(f"file://{self.root}", S3Access())
 
@@ -46,7 +49,10 @@ class S3Checkpoint:
         self.client = boto3.client("s3", endpoint_url=endpoint_url)
 
     def put(self, key: str) -> None:
-        self.client.put_object(Bucket=self.bucket, Key=f"deep/ck/{key}", Body=b"")
+        self.write(key, b"")
+
+    def write(self, key: str, data: bytes) -> None:
+        self.client.put_object(Bucket=self.bucket, Key=f"deep/ck/{key}", Body=data)
 
     def open(self) -> CommitLog | None:
         return open_commit_log(f"s3a://{self.bucket}/deep/ck/", S3Access(self.endpoint_url))
@@ -189,3 +195,15 @@ def test_a_query_without_a_batch_under_way_waits_for_data(tmp_path: Path) -> Non
     assert log.waits_for_data()
     (tmp_path / "offsets" / "8").touch()
     assert not log.waits_for_data(), "batch 8 has begun and not ended"
+
+
+def test_the_committed_batches_by_query_id(checkpoint: Checkpoint | S3Checkpoint) -> None:
+    log = checkpoint.open()
+    assert log is not None
+    checkpoint.put("commits/3")
+    assert log.newest() is not None
+    assert log.committed() == {}      # its metadata is not there yet
+    checkpoint.write("metadata", b'{"id":"query-1"}')
+    checkpoint.put("commits/4")
+    log.newest()
+    assert log.committed() == {"query-1": 4}

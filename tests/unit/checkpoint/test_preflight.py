@@ -101,6 +101,18 @@ def test_the_newest_offset_is_found_whatever_its_digits(newest: int, ahead: int,
     assert look(tmp_path, (SeenQuery("q", newest + 1),)) is Code.TRUNCATED
 
 
+def test_asynchronous_progress_tracking_logs_only_some_batches(tmp_path: Path) -> None:
+    """Its log has holes, and may end before the last batch whose progress was told."""
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_bytes(b'{"id":"q"}')
+    for batch in (0, 7, 15, 22):
+        (tmp_path / "offsets" / str(batch)).write_bytes(b"v1\n{}\n1")
+    assert look(tmp_path, (SeenQuery("q", 29),)) is None
+    (tmp_path / "offsets" / "22").write_bytes(b"")
+    assert look(tmp_path, (SeenQuery("q", 29),)) is Code.OFFSET_UNREADABLE
+    assert look(tmp_path, (SeenQuery("q", 5000),)) is Code.TRUNCATED
+
+
 @pytest.mark.parametrize(("newest", "retained"), [(150, 100), (1234, 1200), (100_020, 100), (7, 8)])
 def test_at_most_six_requests_on_s3(newest: int, retained: int, moto_server: MotoServer, s3_bucket: str) -> None:
     client = moto_server.client()
