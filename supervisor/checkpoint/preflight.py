@@ -60,6 +60,18 @@ def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> Finding | None:
     return None
 
 
+def preflight_of_first(tree: Tree, left_by: str) -> Finding | None:
+    """Before the first start of a job whose checkpoint was used by the job ``left_by``, which has given it up. One request,
+    and one per directory that is none of Spark's. Raises as ``preflight``."""
+    places, _others = places_of(tree)
+    if not places:
+        return None
+    return Finding(
+        Code.OTHERS, f"the checkpoint {tree.location} holds what job {left_by} left there", tree.location,
+        "choose another location or remove it, or resume with --accept-fresh-start to go on from it",
+    )
+
+
 def _nothing(tree: Tree, others: tuple[str, ...], expected: Sequence[SeenQuery]) -> Finding:
     was = f"query {expected[0].id} had committed batch {expected[0].batch_id}"
     if others or next(iter(tree.entries("", at_once=2)), None) is not None:

@@ -254,7 +254,8 @@ class Agent:
             return Known()      # cancelled meanwhile: the claim will fail
         job = ref.record
         newest = lease.record.remembered if isinstance(lease, Found) else None
-        return Known(job.terms.checkpoint, to_be_expected(job.terms.checkpoint, job.fresh_start, newest, own.remembered))
+        expected = to_be_expected(job.terms.checkpoint, job.fresh_start, newest, own.remembered)
+        return Known(job.terms.checkpoint, expected, "" if job.fresh_start else job.left_by)
 
     def _look(self, client: ZooClient, entry: str, assigned_zxid: int) -> float | None:
         """BOOTTIME before it was asked whether the registry is to be trusted, or None: it is not."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import structlog
 
 from supervisor.checkpoint.opening import open_checkpoint
-from supervisor.checkpoint.preflight import preflight
+from supervisor.checkpoint.preflight import preflight, preflight_of_first
 from supervisor.errors import AccessDenied, InvalidInput
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.remembered import Remembered, queries_of
@@ -27,10 +27,11 @@ log = structlog.get_logger(__name__)
 
 class Known(NamedTuple):
     """What the registry knows of the job's checkpoint. ``remembered``: what a start has to find there; it goes with the
-    launch, for the next one."""
+    launch, for the next one. ``left_by``: the job that committed batches there before; matters at a first start only."""
 
     location: str | None = None
     remembered: Remembered | None = None
+    left_by: str = ""
 
 
 @contextmanager
@@ -41,8 +42,7 @@ def checked(
 
     Raises Refused (``BAD_CHECKPOINT``, with finding and remedy), Unreachable (nothing is known: tried again).
     """
-    expected = queries_of(known.remembered)
-    if known.location is None or not expected:
+    if known.location is None or not (queries_of(known.remembered) or known.left_by):
         yield
         return
     location = known.location
@@ -58,7 +58,8 @@ def _look(given: Assignment, location: str, known: Known, conf: Mapping[str, str
         tree = open_checkpoint(location, conf, store)
         if tree is None:
             return      # nobody but Spark can look there
-        found = preflight(tree, queries_of(known.remembered))
+        expected = queries_of(known.remembered)
+        found = preflight(tree, expected) if expected else preflight_of_first(tree, known.left_by)
     except (AccessDenied, InvalidInput) as error:
         log.warning("checkpoint_not_checked", **told, why=str(error), next="started all the same")
         return

@@ -204,7 +204,8 @@ class JobRef:
     """/jobs/<name>: exists if and only if the job must be recovered by the next leader (FLINK-2354).
 
     ``fresh_start``: id of the write by which a user accepted that the next start finds another checkpoint than the job
-    left, or none; taken once (``model.remembered``).
+    left, or none; taken once (``model.remembered``). ``left_by``: another job that committed batches in this checkpoint
+    before, and gave it up; a first start there is refused unless it is accepted.
     """
 
     name: str
@@ -218,6 +219,7 @@ class JobRef:
     changed: Entry
     op: str
     fresh_start: str = ""
+    left_by: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -7,18 +7,19 @@ first read, resolves name → uid once, and names that uid in every retry. Nothi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, TimedOut
 from supervisor.model.records import BlobRef, Desired, Entry, JobRef, Lease, Outcome, Ownership, OwnState, Result, Terms
+from supervisor.model.remembered import place_of
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Transaction
 from supervisor.registry import user_writes
 from supervisor.registry.ids import new_op_id, new_uid
 from supervisor.registry.layout import Layout
-from supervisor.registry.places import Places
+from supervisor.registry.places import Places, left_by
 from supervisor.registry.reading import seen
 from supervisor.registry.settle import Sessions, Zoo, commit_settled
 from supervisor.registry.sweep import SUBMIT_MAX_S
@@ -96,6 +97,7 @@ class Commands:
         self._sessions = sessions
         self._layout = layout
         self._places: Places | None = None
+        self._left_by: dict[str, set[str]] | None = None
 
     def standing(self, name: str, uid: str | None = None) -> Standing:
         """The records of ``name`` after a sync. Raises NotFound for a name that was never submitted."""
@@ -140,10 +142,20 @@ class Commands:
             self._check_room(zoo)
             desk = self._desk()
             last = self._last_claim(zoo, found, name)
-            tx = user_writes.submit(desk, _reference(submission, desk), found.own, place, last)
+            job = replace(_reference(submission, desk), left_by=self._other_of(zoo, submission))
+            tx = user_writes.submit(desk, job, found.own, place, last)
             return Write(tx, Done(name, uid, Did.SUBMITTED), lambda now: _newest(now) == uid, place)
 
         return self._carry_out(name, uid, attempt)
+
+    def _other_of(self, zoo: Zoo, submission: Submission) -> str:
+        """A job that committed batches in this checkpoint before, if this name did not. Looked up once per command."""
+        if submission.terms.checkpoint is None:
+            return ""
+        if self._left_by is None:
+            self._left_by = left_by(zoo, self._layout)
+        names = self._left_by.get(place_of(submission.terms.checkpoint), set())
+        return "" if submission.name in names else min(names, default="")
 
     def _check_room(self, zoo: Zoo) -> None:
         """After the places were read: the multi fails if another job came since then, and this is looked at again."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from supervisor.errors import Conflict
 from supervisor.model.location import digest, normalise
-from supervisor.model.records import CheckpointClaim
+from supervisor.model.records import CheckpointClaim, Ownership
 from supervisor.model.seen import Found, Seen
 from supervisor.registry.layout import Layout
-from supervisor.registry.reading import seen_all
+from supervisor.registry.reading import seen, seen_all
 from supervisor.registry.settle import Zoo
 from supervisor.registry.user_writes import Place
 
@@ -73,6 +73,22 @@ class Places:
         self._generation = place.generation + 1
         if place.path:
             self._index(place.location, name)
+
+
+def left_by(zoo: Zoo, layout: Layout) -> dict[str, set[str]]:
+    """Who has committed batches where: short place (``model.remembered``) → names, of all that were ever registered.
+
+    One reading of all ownerships; those that remember nothing are not even decoded.
+    """
+    paths = [f"{layout.owns}/{name}" for name in zoo.children(layout.owns) or ()]
+    found: dict[str, set[str]] = {}
+    for path, node in zip(paths, zoo.read_many(paths).nodes, strict=True):
+        if node is None or b'"remembered":{' not in node.data:
+            continue
+        own = seen(Ownership, node, path)
+        if isinstance(own, Found) and own.record.remembered is not None and own.record.remembered.queries:
+            found.setdefault(own.record.remembered.place, set()).add(path.rpartition("/")[2])
+    return found
 
 
 def _ancestors(location: str) -> list[str]:

@@ -82,6 +82,7 @@ SAMPLES: tuple[Any, ...] = (
         changed=Entry(AT, "suspended", 2, "by the user"),
         op="op1",
         fresh_start="op0",
+        left_by="clicks-old",
     ),
     Ownership(
         state=OwnState.EXITED,

@@ -74,3 +74,14 @@ def test_what_went_wrong_in_the_preparation_is_what_is_said(tmp_path: Path) -> N
         GIVEN, Known(str(tmp_path / "none"), Remembered(place_of(str(tmp_path / "none")), WORDS)), S3Access, dict,
     ):
         raise Refused(Cause.NO_SPARK, "no Java")
+
+
+def test_a_first_start_where_another_job_was(tmp_path: Path) -> None:
+    """Refused if anything is there: its rows would be counted on from the other job's state."""
+    checkpoint = unpack("files", tmp_path)
+    known = Known(str(checkpoint), Remembered(place_of(str(checkpoint))), "old")
+    with pytest.raises(Refused, match="what job old left there.*--accept-fresh-start"), checked(GIVEN, known, S3Access, dict):
+        pass
+    shutil.rmtree(checkpoint)
+    with checked(GIVEN, known, S3Access, dict):
+        pass

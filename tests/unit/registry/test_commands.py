@@ -9,7 +9,9 @@ import pytest
 
 from supervisor.clock import boottime_s
 from supervisor.errors import Conflict, NotFound, OutcomeUnknown, TimedOut, Unreachable
+from supervisor.model.location import digest
 from supervisor.model.records import Cause, Cleanliness, Desired, Outcome, OwnState
+from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.transaction import Transaction
 from supervisor.registry import user_writes
 from supervisor.registry.commands import Commands, Did, Standing
@@ -414,3 +416,22 @@ def test_a_fresh_start_is_accepted_by_the_write_that_says_so(bench: Bench) -> No
     assert bench.ref("failed").record.fresh_start == bench.ref("failed").record.op
     commands.submit(submission("new", fresh_start=True))
     assert bench.ref("new").record.fresh_start != ""
+
+
+def test_a_submit_names_who_used_the_checkpoint_before(bench: Bench) -> None:
+    """Only a job that committed batches there; and not for the name itself, whose query ids are known."""
+    place = "s3a://bucket/shared"
+    for name, checkpoint in (("old", place), ("idle", "s3://bucket/idle")):
+        bench.submit(name, checkpoint=checkpoint)
+        words = ("q 7",) if name == "old" else ()
+        bench.set_own(name, OwnState.VACANT, remembered=Remembered(place_of(checkpoint), words))
+        bench.commands().cancel(name)
+        bench.zoo.remove(bench.layout.checkpoint(digest(checkpoint)))
+    bench.submit("new", checkpoint="s3://bucket/shared/")
+    assert bench.ref("new").record.left_by == "old"
+    bench.submit("next", checkpoint="s3://bucket/idle")
+    assert bench.ref("next").record.left_by == ""
+    bench.commands().cancel("new")
+    bench.zoo.remove(bench.layout.checkpoint(digest(place)))
+    bench.submit("old", checkpoint=place)
+    assert bench.ref("old").record.left_by == ""
