@@ -1,7 +1,7 @@
 """``python -m tests.fence_race [--races 10] [--batches 40]``: the storage fence beside what Spark has, on a real S3 API (moto).
 
-Two parts. **Races**: two real drivers on one ``s3a://`` checkpoint; in turns the second joins while the first is at work, and
-both start a new checkpoint at once. Who survives, and how many batches were handed to the sink by both? **Times**: how long a micro-batch takes to write its two log entries, one
+Two parts. **Races**: two real drivers on one ``s3a://`` checkpoint; the second joins while the first is at work, or
+both start at once, and Spark's trigger keeps them in step (``--how``). Who survives, and how many batches were handed to the sink by both? **Times**: how long a micro-batch takes to write its two log entries, one
 driver alone. The managers take turns, in the same two JVMs, so that the load of the machine falls on all of them alike.
 A figure, not a test: it asserts nothing. What must hold is asserted by ``tests/e2e/test_fence.py``.
 """
@@ -133,7 +133,13 @@ def race(first: Driver, second: Driver, manager: str | None, directory: Path, pl
         return decided() or all(len(batches(sink)) >= least for sink, least in ((sinks["first"], TOGETHER + (0 if together else AHEAD)), (sinks["second"], TOGETHER)))
 
     start("first")
-    if not together:
+    if together:  # on a checkpoint that is there: else the second is refused its very first object, whatever the manager
+        first.answer()
+        wait_until(lambda: bool(batches(sinks["first"])), RACE_MAX_S, "a checkpoint")
+        first.tell("stop")
+        sinks["first"].unlink()
+        start("first")
+    else:
         wait_until(lambda: len(batches(sinks["first"])) >= AHEAD, RACE_MAX_S, "the first driver's batches")
     start("second")
     for driver in drivers.values():
@@ -208,6 +214,7 @@ def main() -> None:
     given.add_argument("--batches", type=int, default=40, help="timed, of each manager and round (default %(default)s)")
     given.add_argument("--rounds", type=int, default=3, help="of timing (default %(default)s)")
     given.add_argument("--managers", nargs="*", choices=sorted(MANAGERS), default=["ours", "recommended"], help="that race; all are timed")
+    given.add_argument("--how", choices=("joins", "together", "both"), default="both", help="both: in turns (default)")
     given.add_argument("--every", default="2 seconds", help="trigger; Spark aligns it to the clock, of both alike (default %(default)s)")
     given.add_argument("--heap", default="512m")
     chosen = given.parse_args()
@@ -229,7 +236,7 @@ def run(chosen: argparse.Namespace, directory: Path) -> None:
             for name in chosen.managers:
                 own = directory / f"race-{name}-{number}"
                 own.mkdir()
-                together = number % 2 == 1
+                together = chosen.how == "together" or (chosen.how == "both" and number % 2 == 1)
                 one = race(drivers[0], drivers[1], MANAGERS[name], own, f"s3a://{bucket}/{own.name}", together=together, every=chosen.every)
                 found[name].append(one)
                 how = "started together" if together else "second joins"

@@ -76,6 +76,7 @@ def _document(office: Office, job: OneJob) -> dict[str, Any]:
             "cause": ended.event, "attempt": ended.attempt, "at": ended.at, "why": ended.detail,
         },
         "start": start_of(job.row),
+        "checkpoint_fence": _fence(spec),
         "history": documents_of(history),
         "spec": None if spec is None else redacted(spec),
         "spec_error": why_not,
@@ -116,6 +117,17 @@ def _spec(office: Office, ref: BlobRef | None) -> tuple[dict[str, Any] | None, s
         return None, str(error)
 
 
+def _fence(spec: dict[str, Any] | None) -> str | None:
+    """``auto``, or why not, as far as the spec says; None: no checkpoint on S3. A host that can't says so in its log."""
+    from supervisor.spark.fence.choice import why_not_wanted
+
+    conf, place = (spec.get(key) for key in ("conf", "checkpoint")) if spec is not None else (None, None)
+    if spec is None or not isinstance(conf, dict) or not isinstance(place, str):
+        return None
+    why = why_not_wanted(place, str(spec.get("checkpoint_fence", "auto")), conf)
+    return f"off: {why}" if why else None if why is None else "auto"
+
+
 def _print_queries(queries: list[dict[str, Any]], more: int) -> None:
     """Where there is one query only, the progress has said it all, unless there is something wrong with it."""
     if len(queries) + more < 2 and all(query["state"] in ("active", "idle") for query in queries):
@@ -145,6 +157,7 @@ def _print(document: dict[str, Any]) -> None:
     document["start"] = ", ".join(f"{phase.removesuffix('_s')} {seconds:.1f} s" for phase, seconds in phases.items()) or None
     document["driver memory"] = document.pop("driver_memory")
     document["stop mode"] = document.pop("stop_mode")
+    document["fence"] = document.pop("checkpoint_fence")
     queries, more = document.pop("queries"), document.pop("more_queries")
     for key, value in document.items():
         if value is not None:

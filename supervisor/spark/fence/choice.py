@@ -10,10 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from supervisor.model.s3a import bucket_of, setting
-from supervisor.model.spec import JobSpec
+
+if TYPE_CHECKING:  # for show, which is quicker without pydantic
+    from supervisor.model.spec import JobSpec
 
 MANAGER: Final = "supervisor.spark.fence.FencedCheckpointFileManager"
 MANAGER_KEY: Final = "spark.sql.streaming.checkpointFileManagerClass"
@@ -51,10 +53,16 @@ def why_not(spec: JobSpec, said: Mapping[str, str], spark_version: str | None) -
 
     ``said``: all properties of job and host (``spark-defaults.conf``).
     """
-    bucket = bucket_of(spec.checkpoint or "")
+    why = why_not_wanted(spec.checkpoint, spec.checkpoint_fence, said)
+    return why_not_this_spark(spark_version) if why == "" else why
+
+
+def why_not_wanted(checkpoint: str | None, fence: str, said: Mapping[str, str]) -> str | None:
+    """The same as far as it is known without a host. ``fence``: ``auto`` or ``off``."""
+    bucket = bucket_of(checkpoint or "")
     if bucket is None:
         return None
-    if spec.checkpoint_fence == "off":
+    if fence == "off":
         return "the job says checkpoint_fence: off"
     if MANAGER_KEY in said:
         return f"conf {MANAGER_KEY} names {said[MANAGER_KEY]}, which counts"
@@ -63,7 +71,7 @@ def why_not(spec: JobSpec, said: Mapping[str, str], spark_version: str | None) -
         return f"conf spark.hadoop.fs.s3a.impl names {made_for}, not Hadoop's S3A"
     if (setting(said, bucket, "create.conditional.enabled") or "").lower() == "false":
         return "conf spark.hadoop.fs.s3a.create.conditional.enabled is false"
-    return why_not_this_spark(spark_version)
+    return ""
 
 
 def why_not_this_spark(version: str | None) -> str:

@@ -58,12 +58,27 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     listed = terminal.run("list", "-o", "json").json[0]
     assert {key: shown[key] for key in listed if key != "reason"} == {k: v for k, v in listed.items() if k != "reason"}
     more = {"history", "spec", "spec_error", "queries", "more_queries", "stop_mode", "start"}
-    assert set(shown) - set(listed) - more == {"driver_memory", "last_exit"}
+    assert set(shown) - set(listed) - more == {"driver_memory", "last_exit", "checkpoint_fence"}
     assert [set(entry) for entry in shown["history"]] == [{"at", "event", "attempt", "detail"}] * len(shown["history"])
     assert {entry["event"] for entry in shown["history"]} == {"submitted", "user_error"}
     assert shown["spec"]["name"] == "a" and shown["uid"] == uid and shown["spec_error"] is None
     text = terminal.run("show", "a").out
     assert "user_error" in text and "checkpoint: s3://bucket/a" in text
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("", "auto"),
+        ("checkpoint: file:///ck", None),
+        ("checkpoint_fence: off", "off: the job says checkpoint_fence: off"),
+        ("conf: {spark.sql.streaming.checkpointFileManagerClass: x.Mine}",
+         "off: conf spark.sql.streaming.checkpointFileManagerClass names x.Mine, which counts"),
+    ],
+)
+def test_show_says_whether_a_checkpoint_is_to_be_fenced(terminal: Terminal, more: str, said: str | None) -> None:
+    assert terminal.run("submit", terminal.spec("a", more)).code == 0
+    assert terminal.run("show", "a", "-o", "json").json["checkpoint_fence"] == said
 
 
 def test_show_is_the_same_document_in_yaml(terminal: Terminal) -> None:
