@@ -224,8 +224,10 @@ class Explainer:
             return remedies_of_quarantined(name, own)
         full = note is not None and note.pending and bool(self._view.members) and may_start(self._view)
         half = lease is not None and failed_query(lease) is not None
+        conflict = own is not None and own.cause is Cause.CHECKPOINT_CONFLICT
         return remedies_of_state(
             name, shown.state, paused=self._view.paused, alone=not self._view.members, full=full, half=half,
+            conflict=conflict,
         )
 
     def _alarm(self, name: str) -> str | None:

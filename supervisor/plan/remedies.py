@@ -41,8 +41,12 @@ def remedies_of_quarantined(name: str, own: Ownership | None) -> tuple[Remedy, .
 
 def remedies_of_state(
     name: str, state: JobState, *, paused: bool, alone: bool, full: bool, half: bool = False,
+    conflict: bool = False,
 ) -> tuple[Remedy, ...]:
-    """``alone``: no supervisor is up. ``full``: none of them has room for it. ``half``: a query of it has failed."""
+    """``alone``: no supervisor is up. ``full``: none of them has room for it. ``half``: a query of it has failed.
+
+    ``conflict``: its last attempt lost the checkpoint to another writer.
+    """
     logs = Remedy(f"{PROGRAM} logs {name}", "shows what its driver wrote")
     if state is JobState.SUSPENDED:
         return (Remedy(f"{PROGRAM} resume {name}", "runs it again, from its checkpoint"),)
@@ -56,6 +60,9 @@ def remedies_of_state(
         return (Remedy(f"{PROGRAM} run", "on a host of this cluster: starts a supervisor"),)
     if full:
         return (Remedy(None, "make room: suspend or cancel another job, raise supervisor.capacity, or add a supervisor"),)
+    if state is JobState.BACKOFF and conflict:
+        other = "find the other driver on its checkpoint (the reason names it, if the storage fence knew it) and stop it"
+        return (Remedy(None, f"{other}: the next attempt would race with it"), logs)
     if state is JobState.BACKOFF:
         return (Remedy(f"{PROGRAM} restart {name}", "starts it now, and forgets its failures"), logs)
     if state is JobState.STARTING:

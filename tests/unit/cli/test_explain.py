@@ -217,6 +217,16 @@ def test_a_back_off_counts_from_the_exit_not_from_the_look(terminal: Terminal, b
     assert (ran["state"], ran["waits_for"], ran["then"]) == ("backoff", "its back-off", "assign attempt 2")
 
 
+def test_after_a_conflict_the_other_driver_is_to_be_found_first(terminal: Terminal, bench: Bench) -> None:
+    from supervisor.clock import wall_iso
+
+    bench.exit("a", Cause.CHECKPOINT_CONFLICT, at=wall_iso(), failures=8)
+    ran = terminal.run("explain", "a", "-o", "json").json
+    assert ran["state"] == "backoff"
+    assert "find the other driver on its checkpoint" in ran["remedies"][0]["note"]
+    assert not any("restart" in (remedy["command"] or "") for remedy in ran["remedies"])
+
+
 def test_an_unknown_name_is_3(terminal: Terminal) -> None:
     assert terminal.run("explain", "nobody").code == 3      # nothing was ever submitted
     terminal.submit("a")
