@@ -253,3 +253,22 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     piped = f"{sys.executable} {script} | head -1; echo ${{PIPESTATUS[0]}}"
     ran = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines() == ["line 0", "0"] and ran.stderr == ""
+
+
+# -- how a process ends -----------------------------------------------------------------------------------------------
+
+
+def test_a_process_that_leaves_at_once_has_said_everything_and_waits_for_who_works_on(tmp_path: Path) -> None:
+    script = tmp_path / "last_words.py"
+    script.write_text(
+        "import sys, threading; from supervisor.cli.main import app, main; from supervisor.cli.options import command\n"
+        "def work_on():\n    threading.main_thread().join()\n    print('and the last')\n"
+        "@command\ndef words(chosen):\n    'Words.'\n    for n in range(20000): print('line', n)\n"
+        "    print('notice', file=sys.stderr)\n    return 3\n"
+        "@command\ndef working(chosen):\n    'Working.'\n    threading.Thread(target=work_on).start()\n    return 4\n"
+        "app.command('words')(words)\napp.command('working')(working)\nmain()"
+    )
+    said = subprocess.run([sys.executable, script, "words"], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr) == (3, "notice\n") and said.stdout.splitlines()[-1] == "line 19999"
+    waited = subprocess.run([sys.executable, script, "working"], capture_output=True, text=True, check=False)
+    assert (waited.returncode, waited.stdout, waited.stderr) == (4, "and the last\n", "")
