@@ -220,6 +220,10 @@ class Metrics:
         self._silent_since_s[job] = since_s
         self._silence.labels(job).set_function(lambda: self._age_s(self._silent_since_s.get(job, 0.0)))
 
+    def job_strays(self, job: str, count: int) -> None:
+        """How many queries of ``job`` keep their checkpoint elsewhere than the job says."""
+        self._strays.labels(job).set(count)
+
     def lease_deadline(self, job: str, deadline_s: float, lease_s: float) -> None:
         """The instant at which the driver is killed unless a renewal commits before. ``lease_s``: as the job has it."""
         self._lease.labels(job).set(lease_s)
@@ -361,6 +365,9 @@ class Metrics:
             "job_silence_seconds", "Seconds since the last sign of life of a query: a batch, or that it waits for data",
             "job",
         )
+        self._strays = self._gauge(
+            "job_queries_elsewhere", "Queries whose checkpoint is not in the job's: they can't be recovered", "job",
+        )
         self._lease_remaining = self._gauge(
             "lease_remaining_seconds",
             "Seconds until the driver is killed unless its lease is renewed",
@@ -375,6 +382,7 @@ class Metrics:
             self._batch_seconds,
             self._progress_age,
             self._silence,
+            self._strays,
             self._lease_remaining,
             self._lease,
         )

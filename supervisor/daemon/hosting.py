@@ -27,7 +27,7 @@ from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import JobRef, Lease, Ownership, Phase, Progress, StartTimes
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import state_of
+from supervisor.model.state import state_of, strays_of
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen
 
@@ -144,6 +144,7 @@ class Hosting:
         if not isinstance(lease, Found) or (lease.record.uid, lease.record.attempt) != _which(launch):
             return
         self._tell_start(key, launch, lease.record)
+        self._metrics.job_strays(name, len(strays_of(lease.record)))
         if lease.record.silence_s is not None:
             self._tell_silence(name, key, lease.record)
         progress = lease.record.progress

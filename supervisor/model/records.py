@@ -297,7 +297,11 @@ class QueryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueryProgress:
-    """One query of an application that may have several. ``at``: its last sign of life. Units as in ``Progress``."""
+    """One query of an application that may have several. ``at``: its last sign of life. Units as in ``Progress``.
+
+    ``elsewhere``: where its checkpoint is, if that is not in the job's: nobody looks after it, and a temporary directory is
+    lost with the host.
+    """
 
     query: str | None = None
     id: str | None = None
@@ -309,6 +313,7 @@ class QueryProgress:
     lag: float | None = None
     at: str | None = None
     error: str | None = None
+    elsewhere: str | None = None
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

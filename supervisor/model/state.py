@@ -155,7 +155,8 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
         return Shown(JobState.STARTING, f"claimed on {own.host}")
     phase = lease.record.phase
     if phase is Phase.RUNNING:
-        return Shown(JobState.RUNNING, f"running on {own.host}{_unproven(own, lease.record)}{_failed_query(lease.record)}")
+        more = f"{_unproven(own, lease.record)}{_failed_query(lease.record)}{_strays(lease.record)}"
+        return Shown(JobState.RUNNING, f"running on {own.host}{more}")
     if phase is Phase.STOPPING:
         return Shown(JobState.STOPPING, "its driver is being stopped")
     return Shown(JobState.STARTING, f"starting on {own.host}: {HOW_FAR.get(phase, phase.value)}")
@@ -174,6 +175,21 @@ def failed_query(lease: Lease) -> QueryProgress | None:
 def _failed_query(lease: Lease) -> str:
     failed = failed_query(lease)
     return "" if failed is None else f"; query {failed.query or failed.id} has failed: {failed.error}"
+
+
+def strays_of(lease: Lease) -> tuple[QueryProgress, ...]:
+    """Queries whose checkpoint is not in that of the job: what they know is lost with it, and nobody else would tell."""
+    return tuple(query for query in lease.queries if query.elsewhere)
+
+
+def _strays(lease: Lease) -> str:
+    strays = strays_of(lease)
+    if not strays:
+        return ""
+    which = f"query {strays[0].query or strays[0].id} keeps its checkpoint elsewhere, in {strays[0].elsewhere}"
+    more = f" ({len(strays) - 1} more do)" if len(strays) > 1 else ""
+    unused = "; no query uses the job's own" if len(strays) == len(lease.queries) + lease.more_queries else ""
+    return f"; {which}{more}: it can't be recovered from there{unused}"
 
 
 def _of_exited(job: JobRef, own: Ownership) -> Shown:

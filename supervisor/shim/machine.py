@@ -411,7 +411,8 @@ class _Turn:
     def lease(self) -> Lease:
         state, entry = self.state, self.state.launch.assignment
         pid = state.driver_pid if state.executed and state.empty_s is None else None
-        shown, more = queries.shown(state.life, state.launch.stall_timeout_s, self.now_s)
+        location = state.launch.env.get("SPARK_SUPERVISOR_CHECKPOINT")
+        shown, more = queries.shown(state.life, state.launch.stall_timeout_s, self.now_s, location)
         return Lease(
             entry.name, entry.uid, entry.attempt, state.claim_id, state.launch.lease_s, state.launch.stop_grace_s,
             state.phase, Driver(state.launch.host, state.shim_pid, pid, state.started_at or None), state.since,

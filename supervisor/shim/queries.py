@@ -29,6 +29,7 @@ LOOK_AFTER = 1 / 4
 LOOK_EVERY = 1 / 6
 _NAME_MAX_BYTES = 64
 _ERROR_MAX_BYTES = 160
+_PLACE_MAX_BYTES = 120
 
 SIGNS = frozenset({"query", "progress", "idle", "working", "terminated"})
 
@@ -108,15 +109,30 @@ def is_to_be_looked_at(life: Life, stall_timeout_s: float, now_s: float) -> bool
     return any(not query.ended and now_s - query.last_s >= stall_timeout_s * LOOK_AFTER for query in life.queries)
 
 
-def shown(life: Life, stall_timeout_s: float, now_s: float) -> tuple[tuple[QueryProgress, ...], int]:
-    """The queries for the lease record, and how many more there are. At most 8, and never too large for the record."""
-    def urgency(query: QueryLife) -> int:
-        return list(QueryState).index(_state(query, stall_timeout_s, now_s))
+def elsewhere(life: Life, location: str | None) -> dict[str, str]:
+    """Query id → where its checkpoint is, of those whose checkpoint is not in ``location``. None: the job has none."""
+    if not location:
+        return {}
+    return {each.id: each.checkpoint for each in life.committed if not is_inside(each.checkpoint, location)}
+
+
+def shown(
+    life: Life, stall_timeout_s: float, now_s: float, location: str | None = None,
+) -> tuple[tuple[QueryProgress, ...], int]:
+    """The queries for the lease record, and how many more there are. At most 8, and never too large for the record.
+
+    ``location``: of the job's checkpoint.
+    """
+    strays = elsewhere(life, location)
+
+    def urgency(query: QueryLife) -> tuple[int, bool]:
+        return list(QueryState).index(_state(query, stall_timeout_s, now_s)), query.id not in strays
 
     records: list[QueryProgress] = []
     left_bytes = SHOWN_MAX_BYTES
     for query in sorted(life.queries, key=urgency)[:SHOWN]:
-        record = _record(query, _state(query, stall_timeout_s, now_s))
+        stray = clip(strays[query.id], _PLACE_MAX_BYTES) if query.id in strays else None
+        record = replace(_record(query, _state(query, stall_timeout_s, now_s)), elsewhere=stray)
         left_bytes -= len(encode(record)) + 1
         if left_bytes < 0:
             break

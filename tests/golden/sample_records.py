@@ -145,6 +145,7 @@ SAMPLES: tuple[Any, ...] = (
                 lag=7.0,
                 at=AT,
                 error="ValueError: größer",
+                elsewhere="file:/tmp/temporary-1",
             ),
         ),
         more_queries=3,

@@ -46,6 +46,7 @@ BESIDE = {
     "capacity_drivers": "gauge",
     "capacity_drivers_used": "gauge",
     "job_silence_seconds": "gauge",
+    "job_queries_elsewhere": "gauge",
     "lease_seconds": "gauge",
 }
 

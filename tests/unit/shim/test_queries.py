@@ -201,3 +201,12 @@ def test_what_is_no_committed_batch_is_not_remembered(hostile: dict[str, object]
     told = parse(json.dumps(body).encode())
     assert told is not None
     assert told.committed == ()
+
+
+def test_a_query_with_its_checkpoint_elsewhere_is_named() -> None:
+    life = Life()
+    for event in (said("query", "a"), said("query", "b"), reported("id-a", 1, "s3a://bucket/ck/a"), reported("id-b", 1, "file:/tmp/temporary-1")):
+        life = queries.after_report(life, event, 1.0)
+    told, _ = queries.shown(life, 100.0, 2.0, "s3://bucket/ck")
+    assert [(query.query, query.elsewhere) for query in told] == [("a", None), ("b", "file:/tmp/temporary-1")]
+    assert all(query.elsewhere is None for query in queries.shown(life, 100.0, 2.0)[0])

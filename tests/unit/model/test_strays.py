@@ -1,0 +1,40 @@
+"""A query whose checkpoint is not in that of the job: the reason of a running job names it, in ``list`` and ``show``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.model.records import Lease, OwnState, Phase, QueryProgress
+from supervisor.model.seen import Found
+from supervisor.model.state import state_of
+from tests.unit.plan.rows import job, lease, own
+
+HERE, TEMPORARY = QueryProgress("a", "1"), QueryProgress("b", "2", elsewhere="file:/tmp/temporary-1")
+
+
+def reason(*queries: QueryProgress, more: int = 0) -> str:
+    seen = lease().seen
+    assert isinstance(seen, Found)
+    claimed = own(OwnState.CLAIMED)
+    told: Lease = replace(
+        seen.record, queries=queries, more_queries=more, phase=Phase.RUNNING, claim=claimed.record.claim,
+    )
+    return state_of(job(), claimed, replace(seen, record=told)).reason
+
+
+def test_all_is_well() -> None:
+    assert "elsewhere" not in reason(HERE)
+
+
+def test_one_of_two_is_elsewhere() -> None:
+    said = reason(HERE, TEMPORARY)
+    assert "query b keeps its checkpoint elsewhere, in file:/tmp/temporary-1: it can't be recovered" in said
+    assert "no query uses" not in said
+
+
+def test_the_checkpoint_of_the_job_is_used_by_none() -> None:
+    said = reason(TEMPORARY, replace(TEMPORARY, query=None, id="3"))
+    assert "query b" in said
+    assert "1 more" in said
+    assert "no query uses the job's own" in said
+    assert "no query uses" not in reason(TEMPORARY, more=1)
