@@ -21,12 +21,39 @@ from kazoo.retry import KazooRetry
 
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.four_letter import ask
+from tests.conftest import KINDS
 from tests.testbed.docker_ensemble import DockerEnsemble
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Action, Proxies, Proxy, Way, http_request, zookeeper_request
 from tests.waiting import wait_until
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def harmed_ensemble(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """Of this module alone; take ``mended_ensemble`` or ``mended_containers``."""
+    with DockerEnsemble() if request.param == "docker" else EmbeddedEnsemble(tmp_path_factory.mktemp("harmed")) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def mended_ensemble(harmed_ensemble: Ensemble) -> Ensemble:
+    """All nodes serve, whatever the test before did to them; to be harmed. To start one for each test takes longer."""
+    for node, mode in enumerate(harmed_ensemble.modes()):
+        if mode is None:
+            harmed_ensemble.restart(node)
+    harmed_ensemble.wait_serving(60)
+    return harmed_ensemble
+
+
+@pytest.fixture
+def mended_containers(mended_ensemble: Ensemble) -> DockerEnsemble:
+    assert isinstance(mended_ensemble, DockerEnsemble)
+    return mended_ensemble
+
+
+in_containers = pytest.mark.parametrize("harmed_ensemble", KINDS[1:], indirect=True)
 
 
 def sorted_modes(ensemble: Ensemble) -> list[str]:
@@ -66,44 +93,44 @@ def test_an_ensemble_has_one_leader_and_two_followers(ensemble: Ensemble, zk_roo
     write_until_taken(ensemble.hosts, zk_root)
 
 
-def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(fresh_ensemble: Ensemble) -> None:
-    write_until_taken(fresh_ensemble.hosts, "/before")
-    old = fresh_ensemble.leader()
-    fresh_ensemble.kill(old)
-    wait_until(lambda: fresh_ensemble.leader() != old, 30, "another leader")
-    write_until_taken(fresh_ensemble.hosts, "/while-down")
-    fresh_ensemble.restart(old)
-    fresh_ensemble.wait_serving()
-    assert sorted_modes(fresh_ensemble) == ["follower", "follower", "leader"]
-    with zookeeper(fresh_ensemble.address(old)) as client:
+def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(mended_ensemble: Ensemble) -> None:
+    write_until_taken(mended_ensemble.hosts, "/before")
+    old = mended_ensemble.leader()
+    mended_ensemble.kill(old)
+    wait_until(lambda: mended_ensemble.leader() != old, 30, "another leader")
+    write_until_taken(mended_ensemble.hosts, "/while-down")
+    mended_ensemble.restart(old)
+    mended_ensemble.wait_serving()
+    assert sorted_modes(mended_ensemble) == ["follower", "follower", "leader"]
+    with zookeeper(mended_ensemble.address(old)) as client:
         client.sync("/")
         assert client.exists("/before") and client.exists("/while-down")
 
 
-def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(fresh_ensemble: Ensemble) -> None:
-    old = fresh_ensemble.leader()
-    fresh_ensemble.pause(old)
-    wait_until(lambda: fresh_ensemble.leader() != old, 30, "another leader")
-    fresh_ensemble.wait_serving()  # of those that are not paused
-    fresh_ensemble.resume(old)
-    wait_until(lambda: fresh_ensemble.modes()[old] == "follower", 30, "the old leader to follow")
+def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(mended_ensemble: Ensemble) -> None:
+    old = mended_ensemble.leader()
+    mended_ensemble.pause(old)
+    wait_until(lambda: mended_ensemble.leader() != old, 30, "another leader")
+    mended_ensemble.wait_serving()  # of those that are not paused
+    mended_ensemble.resume(old)
+    wait_until(lambda: mended_ensemble.modes()[old] == "follower", 30, "the old leader to follow")
 
 
-def test_a_paused_node_can_be_killed(fresh_ensemble: Ensemble) -> None:
-    fresh_ensemble.pause(0)
-    fresh_ensemble.kill(0)
-    fresh_ensemble.restart(0)
-    fresh_ensemble.wait_serving()
-    assert sorted_modes(fresh_ensemble) == ["follower", "follower", "leader"]
+def test_a_paused_node_can_be_killed(mended_ensemble: Ensemble) -> None:
+    mended_ensemble.pause(0)
+    mended_ensemble.kill(0)
+    mended_ensemble.restart(0)
+    mended_ensemble.wait_serving()
+    assert sorted_modes(mended_ensemble) == ["follower", "follower", "leader"]
 
 
-def test_without_quorum_nobody_serves_until_one_comes_back(fresh_ensemble: Ensemble) -> None:
-    fresh_ensemble.kill(0)
-    fresh_ensemble.stop(1)
-    wait_until(lambda: fresh_ensemble.modes() == (None, None, None), 30, "the last node to stop serving")
-    fresh_ensemble.restart(1)
-    fresh_ensemble.wait_serving()
-    write_until_taken(fresh_ensemble.hosts, "/again")
+def test_without_quorum_nobody_serves_until_one_comes_back(mended_ensemble: Ensemble) -> None:
+    mended_ensemble.kill(0)
+    mended_ensemble.stop(1)
+    wait_until(lambda: mended_ensemble.modes() == (None, None, None), 30, "the last node to stop serving")
+    mended_ensemble.restart(1)
+    mended_ensemble.wait_serving()
+    write_until_taken(mended_ensemble.hosts, "/again")
 
 
 def test_an_embedded_ensemble_dies_with_its_process(tmp_path: Path) -> None:
@@ -142,26 +169,26 @@ def test_an_embedded_ensemble_may_be_left_running_and_started_again_on_its_data(
 # Cuts between containers
 
 
-@pytest.mark.docker
-def test_a_leader_cut_from_its_peers_is_replaced_while_clients_reach_it(fresh_docker_ensemble: DockerEnsemble) -> None:
-    old = fresh_docker_ensemble.leader()
-    fresh_docker_ensemble.cut_quorum(old)
+@in_containers
+def test_a_leader_cut_from_its_peers_is_replaced_while_clients_reach_it(mended_containers: DockerEnsemble) -> None:
+    old = mended_containers.leader()
+    mended_containers.cut_quorum(old)
     others = [i for i in range(3) if i != old]
-    wait_until(lambda: "leader" in [fresh_docker_ensemble.modes()[i] for i in others], 30, "another leader")
-    assert ask(fresh_docker_ensemble.address(old), "ruok") == "imok"
-    fresh_docker_ensemble.heal()
-    wait_until(lambda: fresh_docker_ensemble.modes()[old] == "follower", 60, "the old leader to follow")
+    wait_until(lambda: "leader" in [mended_containers.modes()[i] for i in others], 30, "another leader")
+    assert ask(mended_containers.address(old), "ruok") == "imok"
+    mended_containers.heal()
+    wait_until(lambda: mended_containers.modes()[old] == "follower", 60, "the old leader to follow")
 
 
-@pytest.mark.docker
-def test_a_node_cut_from_its_clients_stays_in_the_quorum(fresh_docker_ensemble: DockerEnsemble) -> None:
-    leader = fresh_docker_ensemble.leader()
-    fresh_docker_ensemble.cut_clients(leader)
-    assert fresh_docker_ensemble.modes()[leader] is None
-    others = ",".join(fresh_docker_ensemble.address(i) for i in range(3) if i != leader)
+@in_containers
+def test_a_node_cut_from_its_clients_stays_in_the_quorum(mended_containers: DockerEnsemble) -> None:
+    leader = mended_containers.leader()
+    mended_containers.cut_clients(leader)
+    assert mended_containers.modes()[leader] is None
+    others = ",".join(mended_containers.address(i) for i in range(3) if i != leader)
     write_until_taken(others, "/through-followers")
-    fresh_docker_ensemble.heal(leader)
-    assert wait_until(fresh_docker_ensemble.leader) == leader
+    mended_containers.heal(leader)
+    assert wait_until(mended_containers.leader) == leader
 
 
 @pytest.mark.docker
