@@ -1,7 +1,8 @@
 """``python -m tests.fence_race [--races 10] [--batches 40]``: the storage fence beside what Spark has, on a real S3 API (moto).
 
 Two parts. **Races**: two real drivers on one ``s3a://`` checkpoint; the second joins while the first is at work, or
-both start at once, and Spark's trigger keeps them in step (``--how``). Who survives, and how many batches were handed to the sink by both? **Times**: how long a micro-batch takes to write its two log entries, one
+both start at once, or besides each waits in every batch until the other has been handed the same one, so that they write their
+logs at the same moment: the worst case (``--how``). Who survives, and how many batches were handed to the sink by both? **Times**: how long a micro-batch takes to write its two log entries, one
 driver alone. The managers take turns, in the same two JVMs, so that the load of the machine falls on all of them alike.
 A figure, not a test: it asserts nothing. What must hold is asserted by ``tests/e2e/test_fence.py``.
 """
@@ -39,6 +40,7 @@ MANAGERS: dict[str, str | None] = {"ours": MANAGER, "recommended": RECOMMENDED, 
 WORKER = Path(__file__).parent / "testbed" / "racing_driver.py"
 ANSWER_MAX_S = 120.0
 RACE_MAX_S = 180.0
+HOWS = ("joins", "together", "in-step")
 AHEAD, TOGETHER, ON = 3, 8, 2
 """Batches that the first runs alone; that both run before they are said to live side by side; that a survivor runs on."""
 
@@ -117,13 +119,15 @@ def batches(sink: Path) -> list[int]:
     return [int(line) for line in sink.read_text().split()] if sink.exists() else []
 
 
-def race(first: Driver, second: Driver, manager: str | None, directory: Path, place: str, *, together: bool, every: str) -> Race:
+def race(first: Driver, second: Driver, manager: str | None, directory: Path, place: str, *, how: str, every: str) -> Race:
+    together = how != "joins"
     drivers = {"first": first, "second": second}
     sinks = {name: directory / f"{name}.sink" for name in drivers}
     states: dict[str, dict[str, Any]] = {}
 
-    def start(name: str) -> None:
-        drivers[name].say("start", manager=manager, checkpoint=place, sink=str(sinks[name]), every=every)
+    def start(name: str, *, meets: bool = how == "in-step") -> None:
+        other = str(sinks["second" if name == "first" else "first"]) if meets else None
+        drivers[name].say("start", manager=manager, checkpoint=place, sink=str(sinks[name]), every=every, other=other)
 
     def decided() -> bool:
         states.update({name: driver.tell("state") for name, driver in drivers.items()})
@@ -132,7 +136,7 @@ def race(first: Driver, second: Driver, manager: str | None, directory: Path, pl
     def side_by_side() -> bool:
         return decided() or all(len(batches(sink)) >= least for sink, least in ((sinks["first"], TOGETHER + (0 if together else AHEAD)), (sinks["second"], TOGETHER)))
 
-    start("first")
+    start("first", meets=False)
     if together:  # on a checkpoint that is there: else the second is refused its very first object, whatever the manager
         first.answer()
         wait_until(lambda: bool(batches(sinks["first"])), RACE_MAX_S, "a checkpoint")
@@ -173,7 +177,7 @@ def cause_of(error: str) -> str:
 def times(driver: Driver, manager: str | None, directory: Path, place: str, wanted: int) -> tuple[list[float], list[float]]:
     """Milliseconds of ``walCommit + commitOffsets`` and of the whole batch; the first five are left out."""
     sink = directory / "sink"
-    driver.tell("start", manager=manager, checkpoint=place, sink=str(sink), every="0 seconds")
+    driver.tell("start", manager=manager, checkpoint=place, sink=str(sink), every="0 seconds", other=None)
     wait_until(lambda: len(batches(sink)) >= wanted, ANSWER_MAX_S, f"{wanted} batches")
     took = driver.tell("stop")["batches"][5:]
     return [each["walCommit"] + each["commitOffsets"] for each in took], [each["triggerExecution"] for each in took]
@@ -214,7 +218,7 @@ def main() -> None:
     given.add_argument("--batches", type=int, default=40, help="timed, of each manager and round (default %(default)s)")
     given.add_argument("--rounds", type=int, default=3, help="of timing (default %(default)s)")
     given.add_argument("--managers", nargs="*", choices=sorted(MANAGERS), default=["ours", "recommended"], help="that race; all are timed")
-    given.add_argument("--how", choices=("joins", "together", "both"), default="both", help="both: in turns (default)")
+    given.add_argument("--how", choices=(*HOWS, "all"), default="all", help="all: in turns (default)")
     given.add_argument("--every", default="2 seconds", help="trigger; Spark aligns it to the clock, of both alike (default %(default)s)")
     given.add_argument("--heap", default="512m")
     chosen = given.parse_args()
@@ -236,10 +240,9 @@ def run(chosen: argparse.Namespace, directory: Path) -> None:
             for name in chosen.managers:
                 own = directory / f"race-{name}-{number}"
                 own.mkdir()
-                together = chosen.how == "together" or (chosen.how == "both" and number % 2 == 1)
-                one = race(drivers[0], drivers[1], MANAGERS[name], own, f"s3a://{bucket}/{own.name}", together=together, every=chosen.every)
+                how = HOWS[number % len(HOWS)] if chosen.how == "all" else chosen.how
+                one = race(drivers[0], drivers[1], MANAGERS[name], own, f"s3a://{bucket}/{own.name}", how=how, every=chosen.every)
                 found[name].append(one)
-                how = "started together" if together else "second joins"
                 print(f"race {number + 1} {name}, {how}: survivors {one.survivors or 'none'}, run by both {one.both}, {one.deaths}", flush=True)
         if chosen.races:
             show_races(found)

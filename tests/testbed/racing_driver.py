@@ -1,18 +1,25 @@
 """A Spark driver that runs one query after another as it is told on stdin: one of the two of ``tests.fence_race``.
 
 A line of JSON in, a line of JSON out. ``start``: a stateful query on a checkpoint, with a checkpoint manager; each batch that
-is handed to its sink is a line in a file. ``state``: whether it lives, or what it died of. ``stop``: its batches' times.
+is handed to its sink is a line in a file; with ``other`` it waits until that driver has been handed the same. ``state``: whether it lives, or what it died of. ``stop``: its batches' times.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+IN_STEP_MAX_S = 5.0
 MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
+
+
+def lines_of(path: str) -> list[str]:
+    return Path(path).read_text().split() if Path(path).exists() else []
 
 
 def started(spark: SparkSession, order: dict[str, Any]) -> Any:
@@ -27,6 +34,9 @@ def started(spark: SparkSession, order: dict[str, Any]) -> Any:
         with open(order["sink"], "a") as file:
             file.write(f"{batch_id}\n")
         frame.collect()
+        given_up_s = time.monotonic() + IN_STEP_MAX_S
+        while order["other"] and time.monotonic() < given_up_s and str(batch_id) not in lines_of(order["other"]):
+            time.sleep(0.005)
 
     stream = counts.writeStream.outputMode("complete").foreachBatch(sink).option("checkpointLocation", order["checkpoint"])
     return stream.trigger(processingTime=order["every"]).start()

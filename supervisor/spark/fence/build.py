@@ -23,7 +23,7 @@ from supervisor.clock import boottime_s
 SOURCE: Final = Path(__file__).with_name("FencedCheckpointFileManager.java")
 COMPILER: Final = "org.codehaus.commons.compiler.samples.CompilerDemo"
 """Janino's own command line, in its jar commons-compiler."""
-BUILD_MAX_S: Final = 60.0
+BUILD_MAX_S: Final = 30.0
 TRIED_AGAIN_S: Final = 600.0
 ENTRY_DATE: Final = (2020, 1, 1, 0, 0, 0)
 
