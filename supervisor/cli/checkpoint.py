@@ -41,7 +41,7 @@ def show(chosen: Chosen, where: Where) -> int:
       spark-supervisor checkpoint show clicks
       spark-supervisor checkpoint show s3a://bucket/checkpoints/clicks -o json
     """
-    seen = _look(chosen, where, checksums=False)
+    seen, _ = _look(chosen, where, checksums=False)
     if chosen.document:
         chosen.say(document_of(seen))
         return 0
@@ -54,7 +54,8 @@ def verify(chosen: Chosen, where: Where) -> int:
     """Check whether Spark can go on from a checkpoint, and say what is wrong and what can be done about it.
 
     The logs must be whole at their end, the query id known, and each partition's state there in the version that a start
-    would load; checksums are compared where there are any. Exit code 0: good; 1: problems. May be done while the job runs.
+    would load; checksums are compared where there are any. Of a job, the queries and batches that it is known to have
+    committed must be there. Exit code 0: good; 1: problems. May be done while the job runs.
 
     \b
     Examples:
@@ -63,8 +64,10 @@ def verify(chosen: Chosen, where: Where) -> int:
     """
     from supervisor.checkpoint.judge import judge
 
-    seen = _look(chosen, where, checksums=True)
+    seen, lost = _look(chosen, where, checksums=True)
     findings = judge(seen)
+    if lost is not None and lost.code not in {finding.code for finding in findings}:
+        findings = (lost, *findings)
     problems = sum(not finding.is_notice for finding in findings)
     if chosen.document:
         chosen.say(_verdict(seen, findings))
@@ -80,9 +83,10 @@ app.command("verify", short_help="Say whether Spark can go on from it.")(verify)
 # -- looking ------------------------------------------------------------------------------------------------------
 
 
-def _look(chosen: Chosen, where: str, *, checksums: bool) -> Checkpoint:
-    """Raises NotFound where there is no checkpoint."""
+def _look(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, Finding | None]:
+    """And, with ``checksums``, what is not there though the registry remembers it of a job. Raises NotFound."""
     from supervisor.checkpoint.inspect import inspect
+    from supervisor.checkpoint.preflight import preflight
     from supervisor.wiring.checkpoints import Located, is_location, tree_of
 
     settings: Settings | None
@@ -97,7 +101,7 @@ def _look(chosen: Chosen, where: str, *, checksums: bool) -> Checkpoint:
     if not seen.queries:
         what = f"{seen.amount.objects} objects, but no checkpoint of Spark's" if seen.amount.objects else "nothing"
         raise NotFound(f"there is {what} at {tree.location}")
-    return seen
+    return seen, preflight(tree, place.expected) if checksums else None
 
 
 def _of_job(settings: Settings, name: str) -> Located:

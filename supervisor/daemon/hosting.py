@@ -236,8 +236,11 @@ def report(directory: Path, event: dict[str, object]) -> None:
 
 
 def _committed(look: CommitLog, launch: Launch) -> dict[str, object]:
-    """What the next start has to find there."""
-    committed = look.committed()
+    """What the next start has to find there. Who may list but not read tells of life all the same."""
+    try:
+        committed = look.committed()
+    except (SupervisorError, OSError):
+        return {}
     return {"committed": committed, "checkpoint": launch.env.get(CHECKPOINT)} if committed else {}
 
 

@@ -10,6 +10,7 @@ from supervisor.clients.store.base import DEADLINE_S
 from supervisor.clients.store.tree import Tree
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.location import normalise
+from supervisor.model.remembered import SeenQuery, queries_of, to_be_expected
 from supervisor.model.s3a import S3Access, bucket_of
 
 if TYPE_CHECKING:
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
 
 
 class Located(NamedTuple):
-    """``conf``: of the job, which may say where its S3 is. ``job``: its name, None for a location given as such."""
+    """``conf``: of the job, which may say where its S3 is. ``job``: its name, None for a location given as such.
+
+    ``expected``: what the registry remembers of the queries there.
+    """
 
     location: str
     conf: Mapping[str, str]
     job: str | None = None
+    expected: tuple[SeenQuery, ...] = ()
 
 
 def is_location(text: str) -> bool:
@@ -32,8 +37,10 @@ def is_location(text: str) -> bool:
 
 def located(office: Office, name: str) -> Located:
     """The checkpoint of a job: of its live submission, else of its newest. Raises NotFound, Unreachable, AccessDenied."""
-    from supervisor.model.seen import Found
+    from supervisor.model.records import Lease
+    from supervisor.model.seen import Found, Seen
     from supervisor.model.spec import from_canonical
+    from supervisor.registry.reading import seen
 
     if office.check() is None:
         raise NotFound(f"no job is named {name}: nothing was ever submitted at {office.settings.zookeeper.root}")
@@ -44,10 +51,15 @@ def located(office: Office, name: str) -> Located:
     location = known.record.terms.checkpoint
     if location is None:
         raise NotFound(f"the spec of {name} names no checkpoint: give the location that the application uses")
+    own = standing.own.record.remembered if isinstance(standing.own, Found) else None
+    path = office.layout.lease(name)
+    lease: Seen[Lease] = seen(Lease, office.zoo().read(path), path)
+    newest = lease.record.remembered if isinstance(lease, Found) else None
+    expected = queries_of(to_be_expected(location, "", newest, own))
     if bucket_of(normalise(location)) is None:      # nothing in the spec could matter
-        return Located(location, {}, name)
+        return Located(location, {}, name, expected)
     spec = from_canonical(office.blobs().read_spec(known.record.spec), known.record.spec.key)
-    return Located(location, spec.conf, name)
+    return Located(location, spec.conf, name, expected)
 
 
 def tree_of(settings: Settings | None, place: Located, deadline_s: float | None = None) -> Tree:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.model.records import Cause, OwnState
+from supervisor.model.remembered import Remembered, place_of
 from tests.unit.checkpoint.golden import unpack, without
 from tests.unit.cli.conftest import Terminal
 
@@ -101,3 +103,25 @@ def test_help_of_both(terminal: Terminal) -> None:
         ran = terminal.run("checkpoint", name, "--help")
         assert ran.code == 0
         assert "--output" in ran.out
+
+
+def test_verify_of_a_job_compares_with_what_the_registry_remembers(terminal: Terminal, tmp_path: Path) -> None:
+    checkpoint = unpack("files", tmp_path)
+    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {checkpoint}")).code == 0
+    known = "0ad6ac04-e858-432d-8218-addf97e927d3"
+    for words, code in (((f"{known} 2",), None), ((f"{known} 9",), "truncated"), (("another 1",), "foreign")):
+        terminal.bench.set_own("clicks", OwnState.VACANT, remembered=Remembered(place_of(str(checkpoint)), words))
+        ran = terminal.run("checkpoint", "verify", "clicks", "-o", "json")
+        assert [each["code"] for each in ran.json["findings"]] == ([code] if code else [])
+        assert ran.code == (1 if code else 0)
+        assert terminal.run("checkpoint", "verify", str(checkpoint)).code == 0      # nobody knows whose it should be
+
+
+def test_a_fresh_start_is_accepted_at_resume_and_at_submit(terminal: Terminal) -> None:
+    assert terminal.run("submit", terminal.spec("a"), "--accept-fresh-start").code == 0
+    first = terminal.bench.ref("a").record
+    assert first.fresh_start == first.op
+    terminal.bench.set_own("a", OwnState.EXITED, cause=Cause.BAD_CHECKPOINT, permanent=True, restart_nonce=first.restart_nonce)
+    assert "resume a --accept-fresh-start" in terminal.run("explain", "a").out
+    assert terminal.run("resume", "a", "--accept-fresh-start").code == 0
+    assert terminal.bench.ref("a").record.fresh_start == terminal.bench.ref("a").record.op != first.op
