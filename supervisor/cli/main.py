@@ -28,6 +28,7 @@ from supervisor.cli import (
     logs,
     operate,
     run,
+    savepoint,
     show,
     status,
     stop_drivers,
@@ -101,6 +102,7 @@ COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
 for _name, _function, _line in COMMANDS:
     app.command(_name, short_help=_line)(_function)
 app.add_typer(checkpoint.app, name="checkpoint", short_help="Look at a checkpoint: show, verify.")
+app.add_typer(savepoint.app, name="savepoint", short_help="Copies of a checkpoint: create, list, restore.")
 
 
 def main(arguments: list[str] | None = None) -> None:

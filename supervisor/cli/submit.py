@@ -39,6 +39,11 @@ FreshStart = Annotated[
     bool, typer.Option("--accept-fresh-start", help="Take the checkpoint as it is, also if the name left another one."),
 ]
 
+FromSavepoint = Annotated[
+    str | None, typer.Option(
+        "--from-savepoint", metavar="ID|LOCATION", help="Begin with a copy of it, at an empty checkpoint."),
+]
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -48,6 +53,7 @@ class Wish:
     suspended: bool
     fresh_start: bool
     wait_s: float | None
+    savepoint: str | None = None
 
 
 @dataclass
@@ -60,6 +66,7 @@ class Line:
     uid: str | None = None
     did: str | None = None
     error: SupervisorError | None = None
+    savepoint: str | None = None
 
     def failed(self, error: SupervisorError) -> None:
         self.error = error
@@ -68,32 +75,38 @@ class Line:
         return {
             "file": str(self.source), "name": self.name, "uid": self.uid, "did": self.did,
             "error": str(self.error) if self.error else None, "exit_code": self.error.exit_code if self.error else 0,
+            **({"savepoint": self.savepoint} if self.savepoint else {}),
         }
 
 
 @command
 def submit(
     chosen: Chosen, specs: Specs, wait: Wait = False, dry_run: DryRun = False, suspended: Suspended = False,
-    timeout: Timeout = "10m", accept_fresh_start: FreshStart = False,
+    timeout: Timeout = "10m", accept_fresh_start: FreshStart = False, from_savepoint: FromSavepoint = None,
 ) -> int:
     """Submit jobs. The same spec again changes nothing; a live name with another spec is refused.
 
     Local files that a spec names are stored with it, so that any host can start the job. Done when the command returns,
-    also while no supervisor is up; one bad file does not keep the others from being submitted.
+    also while no supervisor is up; one bad file does not keep the others from being submitted. With --from-savepoint the
+    savepoint is first copied to the checkpoint of the spec, where nothing may be yet, and compared.
 
     \b
     Examples:
       spark-supervisor submit clicks.yaml --wait
       spark-supervisor submit jobs/*.yaml
       spark-supervisor submit clicks.yaml --dry-run      checks everything, stores nothing
+      spark-supervisor submit clicks.yaml --from-savepoint before-upgrade
     """
     timeout_s = seconds("--timeout", timeout)
     if wait and (suspended or dry_run):
         raise InvalidInput("--wait waits for a job to run: leave out --suspended and --dry-run")
+    if from_savepoint is not None and len(specs) > 1:
+        raise InvalidInput("--from-savepoint is for one spec: submit the others without it")
     settings = chosen.settings()
     lines = _prepared(specs, settings)
     if any(line.prepared is not None for line in lines):
-        wish = Wish(dry_run, suspended, accept_fresh_start, timeout_s if wait else None)
+        fresh_start = accept_fresh_start or from_savepoint is not None      # an earlier submission may have come further
+        wish = Wish(dry_run, suspended, fresh_start, timeout_s if wait else None, from_savepoint)
         _carry_out(lines, settings, wish)
     if chosen.document:
         chosen.say([line.document() for line in lines])
@@ -130,12 +143,14 @@ def _carry_out(lines: list[Line], settings: Settings, wish: Wish) -> None:
     with open_commands(settings) as office:
         if wish.dry_run:
             _check_all(office, lines, founded=office.check() is not None)
+            _restore(office, lines, wish)
             for line in _open(lines):
                 line.did = "valid"
             return
         blobs = office.blobs()
         office.found(blobs)
         _check_all(office, lines)
+        _restore(office, lines, wish)
         _store_and_register(office, blobs, lines, Desired.SUSPENDED if wish.suspended else Desired.RUNNING, wish.fresh_start)
         if wish.wait_s is not None:
             _wait(office, lines, wish.wait_s)
@@ -164,6 +179,33 @@ def _check_all(office: Office, lines: list[Line], *, founded: bool = True) -> No
             continue
         if done is not None:
             line.uid, line.did = done.uid, done.did.value
+
+
+def _restore(office: Office, lines: list[Line], wish: Wish) -> None:
+    """Copy the savepoint to where the job shall begin. A dry run only looks whether it is one."""
+    if wish.savepoint is None:
+        return
+    from supervisor.checkpoint.savepoint_restore import read_savepoint
+    from supervisor.cli.savepoint import progress, tied
+    from supervisor.wiring.savepoints import find_savepoint, restore_to
+
+    for line in _open(lines):
+        assert line.prepared is not None
+        spec = line.prepared.spec
+        try:
+            if spec.checkpoint is None:
+                raise InvalidInput(f"checkpoint of {spec.name}: name the location to which the savepoint shall be copied")
+            saved = find_savepoint(office.settings, spec.name, wish.savepoint, spec.conf)
+            if wish.dry_run:
+                line.savepoint = read_savepoint(saved)[0].id
+                continue
+            with progress("restoring") as tell:
+                done = restore_to(office.settings, saved, spec.checkpoint, spec.conf, tell)
+            line.savepoint = done.manifest.id
+            if done.tied:
+                notice(tied(done.manifest.source))
+        except SupervisorError as error:
+            line.failed(error)
 
 
 def _store_and_register(office: Office, blobs: Blobs, lines: list[Line], desired: Desired, fresh_start: bool) -> None:
@@ -217,6 +259,7 @@ def _wait(office: Office, lines: list[Line], wait_s: float) -> None:
 def _tell(line: Line, *, alone: bool, quiet: bool) -> None:
     """Its line: on stdout what was done, on stderr what was not."""
     if line.did is not None and not quiet:
-        say(f"{line.name}: {line.did}" + (f" ({line.uid})" if line.uid else ""))
+        origin = f", from savepoint {line.savepoint}" if line.savepoint else ""
+        say(f"{line.name}: {line.did}" + (f" ({line.uid})" if line.uid else "") + origin)
     if line.error is not None:
         notice(f"error: {line.error}" if alone or str(line.source) in str(line.error) else f"{line.source}: {line.error}")

@@ -1,0 +1,322 @@
+"""``savepoint create|list|show|verify|delete|restore``: named copies of a checkpoint from which a job can begin again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from supervisor.cli.completion import job_names
+from supervisor.cli.options import Chosen, Name, command, known_name
+from supervisor.cli.output import Columns, age, notice, say, say_labelled, say_table
+from supervisor.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from supervisor.checkpoint.savepoint import Begun
+    from supervisor.checkpoint.savepoint_shelf import Entry
+    from supervisor.settings.file import Settings
+    from supervisor.wiring.checkpoints import Located
+
+Which = Annotated[str | None, typer.Argument(metavar="[ID]", help="Of the savepoint; else the newest complete one.")]
+MustId = Annotated[str, typer.Argument(metavar="ID", help="Of the savepoint: see savepoint list.")]
+NewId = Annotated[
+    str | None, typer.Option("--id", metavar="ID", help="Its id; one that is incomplete goes on. Else made from the time."),
+]
+Where = Annotated[
+    str, typer.Argument(metavar="NAME|LOCATION", help="A job, or the location of a savepoint.", autocompletion=job_names),
+]
+MaybeName = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="Of the job; else all savepoints.", autocompletion=job_names),
+]
+To = Annotated[str, typer.Option("--to", metavar="LOCATION", help="Where nothing is yet, like s3a://bucket/path.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Also where a restore of it began and never ended, or its records are damaged."),
+]
+TABLE = Columns(("NAME", "ID", "STATE", "AGE", "BATCH", "OBJECTS", "SIZE", "LOCATION"), spare=("OBJECTS", "SIZE", "BATCH"))
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None,
+    help="Named, verified copies of a job's checkpoint, from which it can begin again.",
+)
+
+
+@command
+def create(chosen: Chosen, name: Name, new: NewId = None) -> int:
+    """Copy the checkpoint of a job, at a batch boundary, while it runs on. Returns when the copy is complete and verified.
+
+    On S3 the server copies; nothing passes through this host. Interrupted, it leaves an incomplete savepoint that nobody can
+    take for a complete one: the same command with its id goes on, savepoint delete removes it.
+
+    \b
+    Examples:
+      spark-supervisor savepoint create clicks
+      spark-supervisor savepoint create clicks --id before-upgrade
+    """
+    from supervisor.wiring.savepoints import create_savepoint
+
+    settings = chosen.settings()
+    place, uid, attempt = _job(settings, known_name(name))
+    told: list[Begun] = []
+    try:
+        with progress("copying") as tell:
+            manifest = create_savepoint(settings, place, name, uid, attempt, new, told.append, tell)
+    except BaseException:
+        if told:
+            notice(f"savepoint {told[0].id} is incomplete: savepoint create {name} --id {told[0].id} goes on")
+        raise
+    document = _document(settings, name, manifest.id)
+    if chosen.document:
+        chosen.say(document)
+        return 0
+    batches = ", ".join(str(query.batch) for query in manifest.queries)
+    say(f"{name}: savepoint {manifest.id} after batch {batches}: {manifest.objects} objects, {_size(manifest.bytes)}")
+    return 0
+
+
+@command
+def show_list(chosen: Chosen, name: MaybeName = None) -> int:
+    """List savepoints, oldest first; incomplete ones as such.
+
+    \b
+    Examples:
+      spark-supervisor savepoint list
+      spark-supervisor savepoint list clicks -o json | jq '.[] | select(.state == "complete").id'
+    """
+    from supervisor.wiring.savepoints import shelf_of
+
+    shelf = shelf_of(chosen.settings())
+    names = shelf.names() if name is None else (known_name(name),)
+    found = [_entry(entry) for each in names for entry in shelf.entries(each)]
+    if chosen.document:
+        chosen.say(found)
+        return 0
+    if not found:
+        notice("no savepoints")
+        return 0
+    say_table(TABLE, [
+        (each["name"], each["id"], each["state"], age(each["created_at"] or each["begun_at"]), _batches(each),
+         each["objects"], None if each["bytes"] is None else _size(each["bytes"]), each["problem"] or each["location"])
+        for each in found
+    ])
+    return 0
+
+
+@command
+def show(chosen: Chosen, name: Name, which: Which = None) -> int:
+    """Show a savepoint: of what, when, how much, where."""
+    from supervisor.wiring.savepoints import newest, shelf_of
+
+    settings = chosen.settings()
+    document = _entry(newest(shelf_of(settings), known_name(name), which))
+    if chosen.document:
+        chosen.say(document)
+        return 0
+    for label, value in (
+        ("savepoint", document["id"]), ("job", f"{document['name']} ({document['uid']}, attempt {document['attempt']})"),
+        ("state", document["state"]), ("location", document["location"]), ("checkpoint", document["source"]),
+        ("begun", document["begun_at"]), ("complete", document["created_at"]),
+        ("objects", None if document["objects"] is None else f"{document['objects']}, {_size(document['bytes'])}"),
+        ("problem", document["problem"] or None),
+    ):
+        if value is not None:
+            say_labelled(f"{label + ':':<16} ", str(value))
+    for query in document["queries"]:
+        where = f", in {query['path']}" if query["path"] else ""
+        say(f"{'query:':<16} {query['id']}, after batch {query['batch']}{where}")
+    return 0
+
+
+@command
+def verify(chosen: Chosen, where: Where, which: Which = None) -> int:
+    """Check that a savepoint is all there, as it was written, and that Spark could go on from it. Exit code 1: it is not.
+
+    \b
+    Examples:
+      spark-supervisor savepoint verify clicks before-upgrade
+      spark-supervisor savepoint verify s3a://bucket/store/savepoints/clicks/before-upgrade
+    """
+    from supervisor.checkpoint.savepoint_restore import verify as look
+
+    settings = chosen.settings()
+    verdict = look(_area(settings, where, which))
+    manifest = verdict.manifest
+    if chosen.document:
+        chosen.say({
+            "name": manifest.name, "id": manifest.id, "location": manifest.location, "ok": not verdict.problems,
+            "problems": list(verdict.problems),
+        })
+        return 1 if verdict.problems else 0
+    for problem in verdict.problems:
+        say(f"problem: {problem}")
+    good = f"whole: {manifest.objects} objects, {_size(manifest.bytes)}"
+    say(f"{manifest.name}: savepoint {manifest.id} is {'damaged' if verdict.problems else good}")
+    return 1 if verdict.problems else 0
+
+
+@command
+def delete(chosen: Chosen, name: Name, savepoint: MustId, force: Force = False) -> int:
+    """Delete a savepoint, or what is left of one. Refused while it is being restored, or a job has its checkpoint there.
+
+    Interrupted, it leaves an incomplete savepoint, which can be deleted again.
+    """
+    from supervisor.checkpoint.savepoint import checked_id
+    from supervisor.wiring import open_commands
+    from supervisor.wiring.savepoints import require_free, shelf_of
+
+    settings = chosen.settings()
+    shelf = shelf_of(settings)
+    if not force:
+        entry = shelf.find(known_name(name), checked_id(savepoint))
+        if entry.begun is not None:
+            with open_commands(settings) as office:
+                require_free(office, None, entry.begun.location)
+    with progress("deleting") as tell:
+        shelf.delete(known_name(name), checked_id(savepoint), force=force, tell=tell)
+    if chosen.document:
+        chosen.say({"name": name, "id": savepoint, "did": "deleted"})
+    else:
+        say(f"{name}: savepoint {savepoint} deleted")
+    return 0
+
+
+@command
+def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
+    """Copy a savepoint to a location where nothing is yet, as a checkpoint. No job is started, and the savepoint stays.
+
+    To begin a job with it, use submit --from-savepoint. Interrupted, the same command goes on.
+
+    \b
+    Examples:
+      spark-supervisor savepoint restore clicks --to s3a://bucket/checkpoints/clicks-2
+      spark-supervisor savepoint restore clicks before-upgrade --to file:///data/checkpoints/clicks-2
+    """
+    from supervisor.wiring import open_commands
+    from supervisor.wiring.checkpoints import is_location
+    from supervisor.wiring.savepoints import require_free, restore_to
+
+    settings = chosen.settings()
+    job = None if is_location(where) else known_name(where)
+    saved = _area(settings, where, which)
+    with open_commands(settings) as office:
+        require_free(office, job, to)
+    with progress("restoring") as tell:
+        done = restore_to(settings, saved, to, _conf(settings, job, to), tell)
+    if done.tied:
+        notice(tied(done.manifest.source))
+    did = "restored" if done.did else "was there already"
+    if chosen.document:
+        manifest = done.manifest
+        chosen.say({"name": manifest.name, "id": manifest.id, "to": to, "did": did, "objects": manifest.objects})
+    else:
+        say(f"{done.manifest.name}: savepoint {done.manifest.id} {did} at {to}")
+    return 0
+
+
+app.command("create", short_help="Copy the checkpoint of a job while it runs on.")(create)
+app.command("list", short_help="List savepoints.")(show_list)
+app.command("show", short_help="Show one savepoint.")(show)
+app.command("verify", short_help="Say whether a savepoint is whole.")(verify)
+app.command("delete", short_help="Delete a savepoint.")(delete)
+app.command("restore", short_help="Copy a savepoint to a new location.")(restore)
+
+
+def tied(source: str) -> str:
+    return (
+        f"this state names its schema files with their whole path (transformWithState): keep the checkpoint {source}, from "
+        "which they are read on"
+    )
+
+
+# -- looking ------------------------------------------------------------------------------------------------------
+
+
+def _job(settings: Settings, name: str) -> tuple[Located, str, int]:
+    """The checkpoint of a job, its uid and attempt."""
+    from supervisor.model.seen import Found
+    from supervisor.wiring import open_commands
+    from supervisor.wiring.checkpoints import located
+
+    with open_commands(settings) as office:
+        place, standing = located(office, name), office.commands.standing(name)
+    own = standing.own.record if isinstance(standing.own, Found) else None
+    return place, (own.newest_uid or own.uid) if own else "", own.attempt if own else 0
+
+
+def _conf(settings: Settings, name: str | None, location: str) -> dict[str, str]:
+    """Properties of the job, where they may say where the S3 of ``location`` is."""
+    from supervisor.errors import NotFound
+    from supervisor.model.location import normalise
+    from supervisor.model.s3a import bucket_of
+
+    if name is None or bucket_of(normalise(location)) is None:
+        return {}
+    try:
+        return dict(_job(settings, name)[0].conf)
+    except NotFound:
+        return {}
+
+
+def _area(settings: Settings, where: str, which: str | None) -> Any:
+    from supervisor.wiring.checkpoints import is_location
+    from supervisor.wiring.savepoints import find_savepoint
+
+    if not is_location(where):
+        return find_savepoint(settings, known_name(where), which, {})
+    if which is not None:
+        raise InvalidInput("a location names one savepoint: leave out the id")
+    return find_savepoint(settings, None, where, {})
+
+
+def _document(settings: Settings, name: str, savepoint: str) -> dict[str, Any]:
+    from supervisor.wiring.savepoints import shelf_of
+
+    return _entry(shelf_of(settings).find(name, savepoint))
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    """The document of one savepoint. Nulls: not known, or not yet."""
+    begun, manifest = entry.begun, entry.manifest
+    return {
+        "name": entry.name, "id": entry.id, "state": entry.stage.value,
+        "location": begun.location if begun else None, "source": begun.source if begun else None,
+        "uid": begun.uid if begun else None, "attempt": begun.attempt if begun else None,
+        "begun_at": begun.at if begun else None, "created_at": manifest.created_at if manifest else None,
+        "queries": [
+            {"path": query.path, "id": query.id, "batch": query.batch} for query in (manifest.queries if manifest else ())
+        ],
+        "objects": manifest.objects if manifest else None, "bytes": manifest.bytes if manifest else None,
+        "left_out": manifest.left_out if manifest else None,
+        "software": begun.software if begun else None, "problem": entry.problem or None,
+    }
+
+
+def _batches(document: dict[str, Any]) -> str:
+    return " ".join(str(query["batch"]) for query in document["queries"])
+
+
+def _size(count: int) -> str:
+    size, units = float(count), iter(("B", "KiB", "MiB", "GiB", "TiB"))
+    unit = next(units)
+    for larger in units:
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """On a terminal: how many of how many objects. A pipe gets nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)

@@ -1,0 +1,169 @@
+"""Where savepoints are, and how this host gets at them. Called by ``cli`` and ``daemon``; no policy here.
+
+They lie in the store, below ``savepoints/<name>/<id>``, in whatever bucket that is: a copy goes from bucket to bucket
+within one S3 service. Where the checkpoint is on another service than the store (``file://`` and S3, two endpoints),
+nothing could be copied there without passing through this host: they lie beside the checkpoint then, at
+``<checkpoint>.savepoints/<name>/<id>``. Their entry is in the store all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+import supervisor
+from supervisor.checkpoint.savepoint import BESIDE, SHELF, Begun, Manifest, Stage, checked_id, new_id
+from supervisor.checkpoint.savepoint_create import Creation, Tell, manifest_at
+from supervisor.checkpoint.savepoint_restore import Restored, restore
+from supervisor.checkpoint.savepoint_shelf import Entry, Shelf
+from supervisor.clients.store.area import Area, open_area
+from supervisor.clock import wall_iso
+from supervisor.errors import Conflict, InvalidInput, NotFound
+from supervisor.model.location import normalise
+from supervisor.model.s3a import S3Access, access_of, bucket_of
+from supervisor.wiring.checkpoints import Located, is_location
+
+if TYPE_CHECKING:
+    from supervisor.settings.file import Settings
+    from supervisor.wiring.commands import Office
+
+
+class Home(NamedTuple):
+    """Of a new savepoint: where its copies shall lie."""
+
+    location: str
+    access: S3Access
+
+
+def shelf_of(settings: Settings) -> Shelf:
+    """No I/O."""
+    return Shelf(_shelf_area(settings), open_area)
+
+
+def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> Home:
+    """Raises InvalidInput for a checkpoint that only Spark can reach."""
+    shelf, access = _shelf_area(settings), access_for(settings, source.location, source.conf)
+    checkpoint = open_area(source.location, access).location
+    store = _store_access(settings)
+    together = shelf.location.partition("://")[0] == checkpoint.partition("://")[0] and (
+        checkpoint.startswith("file:") or _endpoint(access) == _endpoint(store))
+    if together:
+        return Home(f"{shelf.location}/{name}/{savepoint}", store)
+    return Home(f"{checkpoint}{BESIDE}/{name}/{savepoint}", access)
+
+
+def access_for(settings: Settings, location: str, conf: Mapping[str, str]) -> S3Access:
+    """Where the S3 of a location is, for a job with the properties ``conf``."""
+    bucket = bucket_of(normalise(location))
+    store = _store_access(settings)
+    return store if bucket is None else access_of(conf, bucket, store)
+
+
+def newest(shelf: Shelf, name: str, savepoint: str | None) -> Entry:
+    """The one that is meant: by its id, else the newest complete one. Raises NotFound."""
+    if savepoint is not None:
+        return shelf.find(name, checked_id(savepoint))
+    found = None
+    for entry in shelf.entries(name):
+        if entry.manifest is not None and (found is None or _age(entry.manifest) > _age(found.manifest)):
+            found = entry
+    if found is None:
+        raise NotFound(f"{name} has no complete savepoint: see spark-supervisor savepoint list {name}")
+    return found
+
+
+def create_savepoint(
+    settings: Settings, source: Located, name: str, uid: str, attempt: int, savepoint: str | None,
+    begun: Callable[[Begun], None], tell: Tell,
+) -> Manifest:
+    """Create it, or go on with the one of that id. ``begun`` is told before the first copy. Raises as ``Creation.run``."""
+    shelf = shelf_of(settings)
+    what = _resumed(shelf, name, savepoint)
+    area = open_area(source.location, access_for(settings, source.location, source.conf))
+    if what is None:
+        now = wall_iso()
+        chosen = new_id(now, secrets.token_hex(2)) if savepoint is None else checked_id(savepoint)
+        home = home_of(settings, source, name, chosen)
+        what = Begun(
+            chosen, name, uid, attempt, area.location, home.location, home.access, now, supervisor.__version__)
+        manifest_at(open_area(home.location, home.access))      # can anything be asked there at all?
+        shelf.begin(what)
+    elif what.source != area.location:
+        raise Conflict(f"savepoint {what.id} was begun from {what.source}: give another id, or delete it")
+    begun(what)
+    kept = what
+    return Creation(
+        area, shelf.place(what), what, wall_iso, still_wanted=lambda: shelf.require(kept), tell=tell).run()
+
+
+def find_savepoint(settings: Settings, name: str | None, which: str | None, conf: Mapping[str, str]) -> Area:
+    """Where a savepoint lies: ``which`` is its id, or its location, or None for the newest complete one of ``name``."""
+    if which is not None and is_location(which):
+        return open_area(which, access_for(settings, which, conf))
+    if name is None:
+        raise InvalidInput("give the name of a job and the id of its savepoint, or a location")
+    shelf = shelf_of(settings)
+    entry = newest(shelf, name, which)
+    if entry.begun is None or entry.stage is not Stage.COMPLETE:
+        raise NotFound(f"savepoint {entry.id} of {name} is incomplete: savepoint create {name} --id {entry.id} goes on")
+    return shelf.place(entry.begun)
+
+
+def restore_to(settings: Settings, saved: Area, target: str, conf: Mapping[str, str], tell: Tell) -> Restored:
+    """Raises as ``savepoint_restore.restore``."""
+    return restore(saved, open_area(target, access_for(settings, target, conf)), wall_iso(), tell)
+
+
+def require_free(office: Office, name: str | None, location: str) -> None:
+    """Nobody runs there, and nobody else may. ``name``: of the job for which it is. Raises Conflict."""
+    from supervisor.model.records import OwnState
+    from supervisor.model.seen import Found, Unreadable
+    from supervisor.registry.places import Places
+
+    if office.check() is None:
+        return
+    zoo = office.zoo()
+    zoo.sync()
+    places = Places.load(zoo, office.layout)
+    if name is None:
+        places.place_for("", location)
+        return
+    places.place_for(name, location)
+    try:
+        own = office.commands.standing(name).own
+    except NotFound:
+        return
+    dead = (OwnState.VACANT, OwnState.EXITED)
+    if isinstance(own, Unreadable) or (isinstance(own, Found) and own.record.state not in dead):
+        raise Conflict(f"{name} may be running: suspend it first (suspend {name} --wait), then restore")
+
+
+def _age(manifest: Manifest | None) -> str:
+    return manifest.created_at if manifest is not None else ""
+
+
+def _resumed(shelf: Shelf, name: str, savepoint: str | None) -> Begun | None:
+    if savepoint is None:
+        return None
+    try:
+        return shelf.find(name, checked_id(savepoint)).begun
+    except NotFound:
+        return None
+
+
+def _shelf_area(settings: Settings) -> Area:
+    url = settings.store.url
+    if url.startswith("file://"):
+        url = f"file://{os.path.normpath('/' + unquote(url.removeprefix('file://')).lstrip('/'))}"
+    return open_area(f"{url}/{SHELF}", _store_access(settings))
+
+
+def _store_access(settings: Settings) -> S3Access:
+    return S3Access(settings.store.endpoint_url, settings.store.region)
+
+
+def _endpoint(access: S3Access) -> str:
+    return (access.endpoint_url or "").rstrip("/").lower()

@@ -1,0 +1,196 @@
+"""``savepoint …`` and ``submit --from-savepoint`` on a file store: what they print, do and exit with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from supervisor.checkpoint import savepoint_create
+from supervisor.model.records import OwnState
+from tests.unit.checkpoint.golden import look, only, unpack, without
+from tests.unit.checkpoint.savepoints import contents, files
+from tests.unit.cli.conftest import Terminal
+
+
+@pytest.fixture
+def checkpoint(terminal: Terminal, tmp_path: Path) -> Path:
+    """Of the job ``clicks``, which is registered."""
+    found = unpack("hdfs-v1", tmp_path)
+    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {found}")).code == 0
+    return found
+
+
+def test_create_list_show_verify_delete(terminal: Terminal, checkpoint: Path) -> None:
+    before = contents(checkpoint)
+    ran = terminal.run("savepoint", "create", "clicks", "--id", "one")
+    assert (ran.code, ran.err) == (0, "")
+    assert "savepoint one after batch 12: " in ran.out
+    assert contents(checkpoint) == before
+    (listed,) = terminal.run("savepoint", "list", "-o", "json").json
+    assert (listed["name"], listed["id"], listed["state"], listed["problem"]) == ("clicks", "one", "complete", None)
+    assert listed["location"] == f"file://{terminal.home}/store/savepoints/clicks/one"
+    assert listed["queries"] == [{"path": "", "id": only(look(checkpoint)).id, "batch": 12}]
+    shown = terminal.run("savepoint", "show", "clicks", "-o", "json").json
+    assert shown == listed
+    for text in ("clicks", "one", "complete"):
+        assert text in terminal.run("savepoint", "list", "clicks").out
+        assert text in terminal.run("savepoint", "show", "clicks", "one").out
+    assert terminal.run("savepoint", "verify", "clicks").code == 0
+    ran = terminal.run("savepoint", "delete", "clicks", "one", "-o", "json")
+    assert (ran.code, ran.json) == (0, {"name": "clicks", "id": "one", "did": "deleted"})
+    assert terminal.run("savepoint", "list", "-o", "json").json == []
+    assert not [*files(terminal.home / "store" / "savepoints")]
+
+
+def test_an_id_of_its_own_by_time(terminal: Terminal, checkpoint: Path) -> None:
+    made = [terminal.run("savepoint", "create", "clicks", "-o", "json").json["id"] for _ in range(2)]
+    assert made[0] != made[1]
+    assert [each["id"] for each in terminal.run("savepoint", "list", "clicks", "-o", "json").json] == sorted(made)
+
+
+def test_what_is_not_there(terminal: Terminal, checkpoint: Path) -> None:
+    for arguments, code in [
+        (["create", "nobody"], 3), (["create", "clicks", "--id", "No_Id"], 2), (["show", "clicks"], 3),
+        (["show", "clicks", "none"], 3), (["verify", "clicks", "none"], 3), (["verify", f"file://{terminal.home}/none"], 3),
+        (["verify", f"file://{terminal.home}/none", "one"], 2), (["delete", "clicks", "none"], 3),
+        (["restore", "clicks", "--to", f"{terminal.home}/x"], 3), (["list", "Not_A_Name"], 3),
+    ]:
+        ran = terminal.run("savepoint", *arguments)
+        assert (ran.code, len(ran.err.splitlines())) == (code, 1), (arguments, ran.err)
+    assert terminal.run("savepoint", "list", "nobody", "-o", "json").json == []
+
+
+def test_interrupted_it_says_so_and_goes_on(terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = []
+
+    def interrupted(*_given: object) -> None:
+        copied.append(1)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(savepoint_create, "problems_of", interrupted)
+        ran = terminal.run("savepoint", "create", "clicks", "--id", "one")
+    assert (ran.code, copied) == (130, [1])
+    assert "savepoint one is incomplete: savepoint create clicks --id one goes on" in ran.err
+    assert terminal.run("savepoint", "list", "-o", "json").json[0]["state"] == "incomplete"
+    for arguments in (["verify", "clicks"], ["verify", "clicks", "one"], ["restore", "clicks", "one", "--to", f"{terminal.home}/x"]):
+        assert terminal.run("savepoint", *arguments).code == 3
+    ran = terminal.run("savepoint", "create", "clicks", "--id", "one")
+    assert ran.code == 0
+    assert terminal.run("savepoint", "verify", "clicks", "one").code == 0
+    assert terminal.run("savepoint", "create", "clicks", "--id", "one").code == 0, "again: the same"
+
+
+def test_a_damaged_one_is_told(terminal: Terminal, checkpoint: Path) -> None:
+    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    (terminal.home / "store/savepoints/clicks/one/data/commits/12").unlink()
+    ran = terminal.run("savepoint", "verify", "clicks", "-o", "json")
+    assert (ran.code, ran.json["ok"], ran.json["problems"][0]) == (1, False, "commits/12 is missing")
+    assert "is damaged" in terminal.run("savepoint", "verify", "clicks").out
+    assert terminal.run("savepoint", "restore", "clicks", "--to", f"{terminal.home}/x").code == 1
+
+
+def test_a_checkpoint_that_is_not_whole_makes_none(terminal: Terminal, checkpoint: Path) -> None:
+    without(checkpoint, "state/0/1/13.delta")
+    ran = terminal.run("savepoint", "create", "clicks")
+    assert ran.code == 1
+    assert "lacks version 13" in ran.err
+
+
+def test_restore_by_name_and_by_location(terminal: Terminal, checkpoint: Path) -> None:
+    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    for number, where in enumerate(("clicks", f"file://{terminal.home}/store/savepoints/clicks/one")):
+        to = terminal.home / f"fresh-{number}"
+        ran = terminal.run("savepoint", "restore", where, "--to", str(to), "-o", "json")
+        assert (ran.code, ran.json["did"], ran.json["id"]) == (0, "restored", "one")
+        assert terminal.run("checkpoint", "verify", str(to)).code == 0
+        assert terminal.run("savepoint", "restore", where, "--to", str(to), "-o", "json").json["did"] == "was there already"
+    (terminal.home / "full").mkdir()
+    (terminal.home / "full" / "mine").write_text("x")
+    assert terminal.run("savepoint", "restore", "clicks", "--to", f"{terminal.home}/full").code == 4
+
+
+def test_restore_refuses_what_another_job_has_and_where_its_own_may_run(terminal: Terminal, checkpoint: Path) -> None:
+    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    terminal.run("submit", terminal.spec("other", f"checkpoint: {terminal.home}/others"))
+    ran = terminal.run("savepoint", "restore", "clicks", "--to", f"{terminal.home}/others/below")
+    assert (ran.code, "belongs to job other" in ran.err) == (4, True)
+    shutil.rmtree(checkpoint)
+    terminal.bench.set_own("clicks", OwnState.CLAIMED)
+    assert terminal.run("savepoint", "restore", "clicks", "--to", str(checkpoint)).code == 4
+    terminal.bench.set_own("clicks", OwnState.EXITED)
+    assert terminal.run("savepoint", "restore", "clicks", "--to", str(checkpoint)).code == 0
+
+
+def test_submit_from_a_savepoint(terminal: Terminal, checkpoint: Path) -> None:
+    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    fresh = terminal.home / "fresh"
+    assert terminal.run("cancel", "clicks").code == 0
+    spec = terminal.spec("clicks", f"checkpoint: {fresh}")
+    ran = terminal.run("submit", spec, "--from-savepoint", "one", "--dry-run")
+    assert (ran.code, fresh.exists()) == (0, False)
+    ran = terminal.run("submit", spec, "--from-savepoint", "one", "-o", "json")
+    assert (ran.code, ran.json[0]["did"], ran.json[0]["savepoint"]) == (0, "submitted", "one")
+    assert only(look(fresh)).commits.newest == 12
+    assert terminal.bench.ref("clicks").record.fresh_start, "what the name left before does not count"
+    again = terminal.run("submit", spec, "--from-savepoint", "one", "-o", "json")
+    assert (again.code, again.json[0]["did"]) == (0, "unchanged")
+
+
+def test_submit_from_a_savepoint_of_another_job_by_its_location(terminal: Terminal, checkpoint: Path) -> None:
+    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    spec = terminal.spec("copy", f"checkpoint: {terminal.home}/copy-ck")
+    assert terminal.run("submit", spec, "--from-savepoint", "one").code == 3
+    assert terminal.run("submit", spec, "--from-savepoint", f"{terminal.home}/store/savepoints/clicks/one").code == 0
+
+
+def test_what_submit_from_a_savepoint_refuses(terminal: Terminal, checkpoint: Path) -> None:
+    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    location = f"{terminal.home}/store/savepoints/clicks/one"
+    full = terminal.home / "full"
+    full.mkdir()
+    (full / "mine").write_text("x")
+    ran = terminal.run("submit", terminal.spec("a", f"checkpoint: {full}"), "--from-savepoint", location)
+    assert (ran.code, "is not empty" in ran.err) == (4, True)
+    assert terminal.run("show", "a").code == 3, "nothing was registered"
+    bare = terminal.home / "bare.yaml"
+    bare.write_text("name: bare\napplication: app.py\n")
+    assert terminal.run("submit", str(bare), "--from-savepoint", location).code == 2
+    two = [terminal.spec(name, f"checkpoint: {terminal.home}/{name}") for name in ("b", "c")]
+    assert terminal.run("submit", *two, "--from-savepoint", location).code == 2
+    ran = terminal.run("submit", terminal.spec("d", f"checkpoint: {checkpoint}"), "--from-savepoint", location)
+    assert ran.code == 4
+    assert only(look(checkpoint)).offsets.newest == 13
+
+
+def test_delete_refuses_where_a_job_has_its_checkpoint(terminal: Terminal, checkpoint: Path) -> None:
+    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    place = terminal.home / "store/savepoints/clicks/one"
+    terminal.run("submit", terminal.spec("careless", f"checkpoint: {place}/data"))
+    ran = terminal.run("savepoint", "delete", "clicks", "one")
+    assert (ran.code, "belongs to job careless" in ran.err) == (4, True)
+    (place / "restores").mkdir()
+    (place / "restores" / "ab.json").write_text(json.dumps({"v": 1, "target": "file:///ck", "at": "t"}))
+    terminal.run("cancel", "careless")
+
+
+def test_damaged_records_are_listed_and_deleted_by_force(terminal: Terminal, checkpoint: Path) -> None:
+    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    begun = terminal.home / "store/savepoints/clicks/one/begun.json"
+    begun.write_text("{")
+    (listed,) = terminal.run("savepoint", "list", "-o", "json").json
+    assert listed["state"] == "incomplete"
+    assert "begun.json" in listed["problem"]
+    assert terminal.run("savepoint", "delete", "clicks", "one").code == 1
+    assert terminal.run("savepoint", "delete", "clicks", "one", "--force").code == 0
+    assert not [*files(terminal.home / "store" / "savepoints")]
+
+
+def test_progress_is_for_terminals(terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    ran = terminal.run("savepoint", "create", "clicks", "-o", "json")
+    assert (ran.code, ran.json["state"]) == (0, "complete")
