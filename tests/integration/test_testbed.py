@@ -23,7 +23,7 @@ from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.four_letter import ask
 from tests.conftest import KINDS
 from tests.testbed.docker_ensemble import DockerEnsemble
-from tests.testbed.ensembles import Ensemble
+from tests.testbed.ensembles import Ensemble, mend
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Action, Proxies, Proxy, Way, http_request, zookeeper_request
@@ -39,11 +39,8 @@ def harmed_ensemble(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
 
 @pytest.fixture
 def mended_ensemble(harmed_ensemble: Ensemble) -> Ensemble:
-    """All nodes serve, whatever the test before did to them; to be harmed. To start one for each test takes longer."""
-    for node, mode in enumerate(harmed_ensemble.modes()):
-        if mode is None:
-            harmed_ensemble.restart(node)
-    harmed_ensemble.wait_serving(60)
+    """All nodes serve, whatever the test before did to them; to be harmed."""
+    mend(harmed_ensemble)
     return harmed_ensemble
 
 

@@ -24,3 +24,11 @@ class Ensemble(Protocol):
     def modes(self) -> tuple[str | None, ...]: ...
     def leader(self, timeout_s: float = 30.0) -> int: ...
     def wait_serving(self, timeout_s: float = 30.0) -> None: ...
+
+
+def mend(ensemble: Ensemble) -> None:
+    """All nodes serve again, whatever a test did to them. To start an ensemble for each test takes longer."""
+    for node, mode in enumerate(ensemble.modes()):
+        if mode is None:
+            ensemble.restart(node)
+    ensemble.wait_serving(60)
