@@ -104,6 +104,7 @@ def jvm(log: Path, moto_server: MotoServer) -> Iterator[Any]:
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait(30)
+    assert log.read_text().rstrip().rpartition("\n")[2].startswith("checkpoint fence: "), "its last words"
 
 
 @pytest.fixture

@@ -34,6 +34,8 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     static final String WRITE = "spark-supervisor-write";
     static final String MARK = "checkpoint fence: ";
 
+    static volatile String lastWords = null;
+
     private final String owner;
     private final boolean fenced;
     private final CheckpointFileManager unfenced;
@@ -134,13 +136,23 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     }
 
     /** Also the last words of this JVM: the stack traces that follow are longer than what is kept of an output's end. */
-    static String lastWords(final String said) {
-        Runtime.getRuntime().addShutdownHook(new Thread() {
-            public void run() {
-                System.err.println(said);
+    static synchronized String lastWords(String said) {
+        try {
+            if (lastWords == null) {
+                Runtime.getRuntime().addShutdownHook(new LastWords());
             }
-        });
+        } catch (IllegalStateException e) { // it is shutting down already
+            System.err.println(said);
+        }
+        lastWords = said;
         return said;
+    }
+
+    static final class LastWords extends Thread {
+        @Override
+        public void run() {
+            System.err.println(lastWords);
+        }
     }
 
     String conflict(Path path, Map<String, byte[]> found) {
