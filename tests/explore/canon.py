@@ -30,6 +30,7 @@ STATIC = frozenset({
 LEASES = f"{LAYOUT.leases}/"
 OLDEST_S = 5 * TICK_S
 BEHIND_MAX = 4
+RINGS_MAX = 6
 
 
 def key_of(world: World) -> tuple[Any, ...]:
@@ -41,7 +42,37 @@ def key_of(world: World) -> tuple[Any, ...]:
                for uid, tick in world.judge.cancelled]),
         world.judge.registered, world.judge.spoilt, world.broken,
         tuple([(tx_key(late.tx, world.tree), late.wish, world.tick - late.tick) for late in world.late]),
+        replacement_key(world) if world.replaceable else None,
     )
+
+
+def replacement_key(world: World) -> tuple[Any, ...]:
+    """What may matter where the registry can be replaced: who remembers what, next to what is there and what was saved."""
+    saved = world.saved
+    bells = [tree.nodes.get(LAYOUT.doorbell) for tree in (world.tree, *(() if saved is None else (saved.tree,)))]
+    return (
+        world.store, None if saved is None else (_tree_now(saved.tree, world), saved.sessions, saved.judge),
+        world.judge.lost, world.judge.knows, tuple([_ring(bell, rings) for bell in bells for rings in world.judge.rings]),
+        tuple([memory_key(one, world, bells) for one in world.supervisors]),
+        tuple([(shim.of_the_past, shim.recut) for shim in world.shims if not shim.over]),
+    )
+
+
+def memory_key(one: Supervisor, world: World, bells: list[Any]) -> tuple[Any, ...]:
+    memory = one.memory
+    epoch = world.tree.nodes.get(LAYOUT.epoch)
+    return (
+        tuple([_ring(bell, memory.rings) for bell in bells]),
+        tuple([None if bell is None else (bell.mzxid > memory.rung) - (bell.mzxid < memory.rung) for bell in bells]),
+        memory.noted, memory.noted_id, memory.reason is None, one.recorded, one.distrust is None, one.suspended,
+        () if one.recorded else one.recent, epoch is not None and one.cleared == (epoch.version, epoch.mzxid),
+        None if one.sight is None else one.sight.flaw is None,
+    )
+
+
+def _ring(bell: Any, rings: int) -> int | None:
+    """How far ahead of what is there."""
+    return None if bell is None else max(-1, min(rings - bell.version, RINGS_MAX))
 
 
 def lives(world: World, uid: str) -> bool:
@@ -108,6 +139,7 @@ def sent_key(sent: Sent, world: World) -> tuple[Any, ...]:
 
 def sights_key(sights: Sights, world: World, one: Supervisor) -> tuple[Any, ...]:
     trees = [world.tree, *([one.lag] if one.lag is not None else []), *([one.reading[0]] if one.reading else [])]
+    trees += [world.saved.tree] if world.saved is not None else []
     return (
         tuple([(name, _sight(trees, LAYOUT.own(name), sight, world.now_s)) for name, sight in sights.owns]),
         tuple([(name, _sight(trees, LAYOUT.lease(name), sight, world.now_s)) for name, sight in sights.leases]),

@@ -59,6 +59,7 @@ DEADLINES = (
 # -- the claim (§5, §7.1) ----------------------------------------------------------------------------------------------
 
 CLAIM_FIRST = "§5 claim: before exec of the driver; I5"
+FIRST_ONLY = "I10: a claim is asked for on the first connection only, which an older registry can't be on the other side of"
 RECHECK = "§7.1: the deadline is checked once more just before exec"
 
 CLAIMS = (
@@ -78,6 +79,10 @@ CLAIMS = (
     text("claim-of-another-shim-taken-as-ours", "§5 exit: a restarted agent may start a second shim for one entry",
          (Turn.is_mine, "(record.uid, record.attempt, record.claim) == (entry.uid, entry.attempt, self.state.claim_id)",
           "(record.uid, record.attempt) == (entry.uid, entry.attempt)")),
+    text("broken-connection-ends-no-shim", FIRST_ONLY, (Turn.notice_no_claim, "if self.state.broken:", "if False:")),
+    text("claim-is-sent-on-any-connection", FIRST_ONLY, (Turn.send, "first=what == \"claim\"", "first=False")),
+    text("claims-on-any-connection", FIRST_ONLY, (Turn.notice_no_claim, "if self.state.broken:", "if False:"),
+         (Turn.send, "first=what == \"claim\"", "first=False")),
     text("late-claim-is-executed", RECHECK, (Turn.claimed, "elif self.now_s >= before_s:", "elif False:")),
     text("starter-does-not-look-at-the-clock", RECHECK, (Turn.claimed, "Exec(before_s)", "Exec(float('inf'))")),
     text("nobody-looks-at-the-clock-before-exec", RECHECK, (Turn.claimed, "elif self.now_s >= before_s:", "elif False:"),

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from supervisor.coord import leadership as lead
+from supervisor.coord.trust import Memory
 from supervisor.model.records import Assignment
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, SetData, Transaction
 from supervisor.registry.reading import seen
 from supervisor.shim import state as said
-from tests.explore import users
+from tests.explore import replacing, users
 from tests.explore.setting import LAYOUT, SESSION_S
-from tests.explore.shims import ALIVE, DYING, EMPTY, Move, crash, due, exit_root, flush, new_session, spawn, tell, unanswered
+from tests.explore.shims import ALIVE, DYING, EMPTY, Move, crash, due, exit_root, flush, heal_shim, spawn, tell, unanswered
 from tests.explore.supervisors import apply, clock_matters, election_of
 from tests.explore.supervisors import tell as tell_contender
 from tests.explore.world import Shim, Sights, Supervisor, World, end_session
@@ -37,7 +38,7 @@ def recoveries(world: World) -> Iterator[Move]:
     for index, one in enumerate(world.supervisors):
         if one.paused:
             yield Move(f"{one.id} runs again", wake_supervisor(world, index), urgent=one.paused_ticks >= PAUSED_MAX_TICKS)
-        if one.alive and not one.connected:
+        if one.alive and not one.connected and not one.paused:
             yield Move(f"{one.id} is connected again", heal_supervisor(world, index), urgent=False)
         if not one.alive and index not in world.hosts_down:
             yield Move(f"{one.id} is started again", start(world, index), urgent=False)
@@ -99,21 +100,8 @@ def cut(world: World, index: int) -> World:
         events = (unanswered(shim.sent[0]), *events)
         if isinstance(shim.sent[0], said.Commit):
             orphan = (shim.sent[0].transaction, shim.sid, shim.sent[1])
-    world = world.with_shim(index, shim._replace(connected=False, sent=None, orphan=orphan))
+    world = world.with_shim(index, shim._replace(connected=False, sent=None, orphan=orphan, recut=True))
     return tell(world, index, *events)
-
-
-def heal_shim(world: World, index: int) -> World:
-    """On the same session, and what the old connection still held is void (first in, first out); or on none."""
-    shim = world.shims[index]
-    if world.has_session(shim.sid):
-        world = world.with_shim(index, shim._replace(connected=True, orphan=None))
-        return tell(world, index, said.Connected(shim.sid))
-    if shim.sid == 0:      # its new client had found nobody yet
-        world, shim = new_session(world, shim)
-        return tell(world.with_shim(index, shim._replace(connected=True)), index, said.Connected(shim.sid))
-    world = world.with_shim(index, shim._replace(connected=True))
-    return tell(world, index, said.SessionLost())
 
 
 def lose_reply(world: World) -> Iterator[Move]:
@@ -220,6 +208,16 @@ def kill_supervisor(world: World) -> Iterator[Move]:
         yield Move(f"{one.id} is killed", stop(world, index))
 
 
+def lose_disk(world: World) -> Iterator[Move]:
+    """A supervisor is killed, and what it remembered of the registry is lost. The store remembers its terms."""
+    for index, one in running(world):
+        after = stop(world, index)
+        known = after.judge._replace(rings=(*after.judge.rings[:index], 0, *after.judge.rings[index + 1 :]),
+                                     knows=after.judge.knows - {index})
+        forgetful = after.supervisors[index]._replace(memory=Memory(), cleared=None)
+        yield Move(f"{one.id} is killed and its disk lost", after.with_supervisor(index, forgetful)._replace(judge=known))
+
+
 def stop(world: World, index: int) -> World:
     one = world.supervisors[index]
     shims = tuple(
@@ -228,7 +226,7 @@ def stop(world: World, index: int) -> World:
     )
     return world._replace(shims=shims).with_supervisor(index, one._replace(
         alive=False, paused=False, standing=lead.Standing(highest=0), todo=(), term=None, sights=Sights(), reading=None,
-        tick_due=False, lag=None, sight=None,
+        tick_due=False, lag=None, sight=None, recorded=True, distrust=None, recent=(), suspended=False,
     ))
 
 
@@ -325,12 +323,15 @@ KINDS: dict[str, Kind] = {
     "fail driver": fail_driver, "pause supervisor": pause_supervisor, "kill supervisor": kill_supervisor,
     "cut supervisor": cut_supervisor, "lose action": lose_action, "lag": lag, "remove leader": remove_leader,
     "spoil lease": spoil_lease, "spoil own": spoil_own, "lose host": lose_host,
-    "cut user": leave_user, "end driver": end_driver, "second shim": second_shim,
+    "cut user": leave_user, "end driver": end_driver, "second shim": second_shim, "lose disk": lose_disk,
+    **replacing.KINDS,
 }
 
 
 def moves(world: World, kinds: tuple[str, ...]) -> Iterator[Move]:
     if world.faults > 0:
+        if replacing.RESTORE in kinds and world.saved is None:
+            yield replacing.save(world)
         for kind in kinds:
             for move in KINDS[kind](world):
                 after = move.world._replace(faults=world.faults - 1)

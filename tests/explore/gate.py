@@ -82,9 +82,11 @@ def judge(defect: Defect, others: Iterable[str] = (), max_states: int = OTHERS_M
 
 
 def ways(name: str, max_states: int) -> tuple[Callable[[], Found], ...]:
-    """How a scenario is explored that a defect does not name."""
+    """How a scenario is explored that a defect does not name. From some states only it is brought to rest: that is slow
+    where few states were seen before."""
     one = BY_NAME[name]
-    return partial(explore, one, max_states), partial(explore, one, max_states, wide=True, deep=1)
+    near, far = partial(explore, one, max_states, 10), partial(explore, one, max_states, 3, wide=True, deep=1)
+    return near, far
 
 
 class Endless(Exception):

@@ -68,6 +68,8 @@ def commit(before: World, after: World, shim: Shim, tx: Transaction, came: Answe
     if came is None or isinstance(came, GuardFailed):
         return after
     if tx.what == "claim":
+        if shim.of_the_past:
+            after = after.breaks(f"I10: shim {shim.title}, from before the registry was replaced, claims what that says")
         if shim.uid in dict(after.judge.cancelled):
             after = after.breaks(f"I2: a claim for {shim.uid} commits after its cancel was acknowledged")
         after = after._replace(judge=after.judge._replace(claimed=after.judge.claimed | {shim.claim}))
@@ -155,6 +157,32 @@ def answered(world: World, user: User, came: Done | Exception) -> World:
 
 OF_ITS_OWN = (Did.SUBMITTED, Did.SUSPENDED, Did.RESUMED, Did.RESTARTED, Did.REGISTERED_AGAIN)
 """What nobody else can have done instead: it was this command's own write."""
+
+
+# -- I10: a registry that was replaced ----------------------------------------------------------------------------------
+
+
+def looks(world: World, index: int) -> World:
+    """A supervisor looks. If it had seen more of the bell than was there after the loss, it knows by now."""
+    node = world.tree.nodes.get(LAYOUT.doorbell)
+    now, before = -1 if node is None else node.version, world.judge.rings[index]
+    known = world.judge
+    if known.lost and now < before:
+        known = known._replace(knows=known.knows | {index})
+    rings = (*known.rings[:index], now, *known.rings[index + 1 :])
+    return world._replace(judge=known._replace(rings=rings))
+
+
+def plans(world: World, index: int, sents: tuple[Sent, ...]) -> World:
+    if sents and index in world.judge.knows:
+        return world.breaks(f"I10: {world.supervisors[index].id} knows that the registry is an older one, and wants {sents[0].tx.what}")
+    return world
+
+
+def starts(world: World, index: int, entry: str) -> World:
+    if index in world.judge.knows:
+        return world.breaks(f"I10: {world.supervisors[index].id} knows that the registry is an older one, and starts {entry}")
+    return world
 
 
 # -- I11 ---------------------------------------------------------------------------------------------------------------

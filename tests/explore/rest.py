@@ -11,6 +11,7 @@ from __future__ import annotations
 from supervisor.model.records import CheckpointClaim, Cleanliness, Desired, JobRef, Ownership, OwnState, Result
 from supervisor.model.seen import Found
 from supervisor.registry.reading import seen
+from tests.explore import trust
 from tests.explore.canon import key_of
 from tests.explore.setting import LAYOUT
 from tests.explore.world import World
@@ -86,6 +87,8 @@ def next_move(world: World) -> tuple[str, World]:
 def not_at_rest(world: World) -> str | None:
     """I3, I7: what is registered to run runs, exactly once; all else is dead; nothing of a uid that is gone is left."""
     tree = world.tree
+    if world.replaceable and any(one.alive and trust.alarm_of(one) for one in world.supervisors):
+        return held_back(world)
     for name in tree.children(LAYOUT.owns) or ():
         ref = seen(JobRef, tree.read(LAYOUT.job(name)), LAYOUT.job(name))
         own = seen(Ownership, tree.read(LAYOUT.own(name)), LAYOUT.own(name))
@@ -108,6 +111,19 @@ def not_at_rest(world: World) -> str | None:
         if job is None and hosts and LAYOUT.lease(name) in tree.nodes:
             return f"/lease/{name} is left of a job that is gone"
     return leftovers(world)
+
+
+def held_back(world: World) -> str | None:
+    """I10: an alarm, nothing is started, and no driver that the registry knows is gone; the others end by their leases."""
+    for index in world.judge.knows:
+        one = world.supervisors[index]
+        if one.alive and trust.alarm_of(one) is None:
+            return f"I10: {one.id} knows that the registry is an older one, and says nothing"
+    for name in {shim.name for shim in world.shims}:
+        alive = [shim for shim in world.shims if shim.name == name and shim.tree in ("alive", "dying")]
+        if len(alive) > 1 or (alive and LAYOUT.root not in world.tree.nodes):
+            return f"I10: {len(alive)} drivers of {name} are alive"
+    return None
 
 
 def is_readable(world: World, name: str) -> bool:

@@ -24,7 +24,9 @@ class Scenario:
     ``kinds``: of ``faults.KINDS``; at most ``faults`` of them happen, with wide bounds ``wide``. ``settled``: begin when all is at rest; else right
     after the submits. ``split``: a leader reads leases and names at different moments.
     ``slow_users``: a user's multi may be under way for any time; else it arrives within the tick.
-    ``max_states``: where the quick bounds end.
+    ``script``: moves that are made first, each by a part of its label, with all that
+    is ordinary in between and nobody coming back: a way into what lies deep. ``replaceable``: the registry may be restored, lost or spoilt as a whole; ``hasty``: and a leader
+    acts before it has looked again. ``max_states``: where the quick bounds end.
     """
 
     name: str
@@ -38,11 +40,14 @@ class Scenario:
     settled: bool = True
     split: bool = False
     slow_users: bool = False
+    script: tuple[str, ...] = ()
+    replaceable: bool = False
+    hasty: bool = False
     max_states: int = 2_000
 
     def begin(self, trace: list[str], *, wide: bool = False) -> World:
         """The first state; how it came to be is told to ``trace``. It may be broken, where a defect was planted."""
-        world = founded(self.supervisors)
+        world = founded(self.supervisors, replaceable=self.replaceable)
         submits = User(9, tuple(Wish("submit", name, f"u0-{name}") for name in self.running))
         world = world._replace(users=(submits,))
         world = settled(world, trace) if self.settled else submitted(world)
@@ -50,11 +55,15 @@ class Scenario:
             User(number, tuple(Wish(*wish) for wish in wishes)) for number, wishes in enumerate(self.wishes)
         )
         faults = self.wide if wide else self.faults
+        kinds = self.kinds
+        for part in self.script:
+            world = made(world._replace(faults=1), kinds, part, trace)
         known = world.judge._replace(reasons=faults + sum(len(user.wishes) for user in users))
-        return world._replace(users=users, faults=faults, split=self.split, slow_users=self.slow_users, judge=known)
+        return world._replace(users=users, faults=faults, split=self.split, slow_users=self.slow_users,
+                              hasty=self.hasty, judge=known)
 
 
-def founded(supervisors: int) -> World:
+def founded(supervisors: int, *, replaceable: bool) -> World:
     tree = Snapshot()
     tree.memo = {}
     ids = [f"s{number + 1}" for number in range(supervisors)]
@@ -65,12 +74,31 @@ def founded(supervisors: int) -> World:
         *(Create(LAYOUT.assigned_to(one), b"") for one in ids),
     )), 0)
     processes = tuple(Supervisor(one, number) for number, one in enumerate(ids))
-    world = World(0, tree, (), processes, (), (), frozenset(), 0, Judge())
+    known = Judge(rings=(0,) * supervisors)
+    world = World(0, tree, (), processes, (), (), frozenset(), 0, known, replaceable=replaceable)
     for number in range(supervisors):
         world = tell(world, number, lead.Start())
         while world.supervisors[number].todo or not world.has_session(world.supervisors[number].agent_sid):
             _, world = next_move(world)      # s1 leads
     return world
+
+
+def made(world: World, kinds: tuple[str, ...], part: str, trace: list[str]) -> World:
+    """After the first move whose label has this part, as soon as there is one."""
+    from tests.explore.search import successors
+
+    for _ in range(500):
+        if world.broken is not None:
+            return world
+        moves = list(successors(world, kinds))
+        found = next((move for move in moves if part in move.label), None)
+        move = found or next((m for m in moves if m.urgent and not m.fault and " again" not in m.label), None)
+        move = move or next(m for m in moves if m.label == "time goes on")
+        world = move.world
+        trace.append(f"tick {world.tick:3}  {move.label}")
+        if found is not None:
+            return world
+    raise ValueError(f"no move is ever {part!r}")
 
 
 def submitted(world: World) -> World:

@@ -13,4 +13,23 @@ MORE: tuple[Scenario, ...] = (
              ((("cancel", "a"), ("submit", "a", "u1-a")),), faults=0),
     Scenario("suspended, shim cut off", "Suspended while the shim cannot hear: its attempt is buried after the full wait.",
              ((("suspend", "a"),),), kinds=("cut shim",)),
+
+    # -- the registry itself (I10)
+    Scenario("restored", "ZooKeeper is restored to any earlier state, while a job is cancelled.",
+             ((("cancel", "a"),),), replaceable=True, kinds=("restore registry",), max_states=1_000),
+    Scenario("restored at the start", "Restored at any moment of a start.", settled=False, replaceable=True,
+             kinds=("restore registry",), max_states=1_000),
+    Scenario("restored, shim stopped", "A shim is stopped before its claim; the job is started anew; then comes the restore.",
+             settled=False, replaceable=True, kinds=("restore registry", "pause shim"), max_states=1_000,
+             script=("starts a shim for u0-a.1", "shim u0-a.1 is stopped", "shim u0-a.1: reads", "the registry is saved",
+                     "shim u0-a.2: executes", "time goes on", "s1 probes", "s2 looks who leads")),
+    Scenario("restored, leader killed", "Restored, and the leader is killed: who remembers nothing is told by the store.",
+             replaceable=True, kinds=("restore registry", "kill supervisor"), faults=2,
+             max_states=1_000),
+    Scenario("restored, disks lost", "Restored while nobody runs, and nobody remembers: only the store tells.", settled=False,
+             replaceable=True, kinds=("restore registry", "lose disk"), faults=0, max_states=1_000,
+             script=("the registry is saved", "shim u0-a.1: executes", "s1 is killed and", "s2 records epoch 2", "s2 is killed and",
+                     "ZooKeeper is restored", "s1's sentinel closes")),
+    Scenario("data lost", "ZooKeeper comes up empty.", replaceable=True, kinds=("lose registry",), max_states=1_000),
+    Scenario("root spoilt", "/cluster or /epoch becomes unreadable.", replaceable=True, kinds=("spoil root",)),
 )

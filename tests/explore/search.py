@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from tests.explore import clock, faults, rest, shims, supervisors, users
 from tests.explore.canon import key_of
 from tests.explore.scenario import Scenario
+from tests.explore.setting import Remembering
 from tests.explore.shims import Move
 from tests.explore.world import World
 
@@ -169,6 +170,7 @@ def explore(
     begun_s = time.process_time()
     shims.STEPS.clear()
     search = Search(scenario, rest_every, deep)
+    Remembering.kept = scenario.replaceable
     try:
         search.begin(wide=wide)
         search.go_on(max_states)

@@ -37,6 +37,7 @@ CLAIM_TIMEOUT_S = 2 * TICK_S
 NEVER_S = 1e9
 
 LAYOUT = Layout("/c")
+PATHS = election.Paths(LAYOUT.leader, LAYOUT.epoch, LAYOUT.cluster, LAYOUT.switchover, LAYOUT.accepted, LAYOUT.doorbell, LAYOUT.recorded)
 POLICY = Policy(claim_timeout_s=CLAIM_TIMEOUT_S)
 TERMS = Terms(100, 0, True, LEASE_S, GRACE_S, NEVER_S, None, RestartPolicy(Strategy.FIXED, 1.0, 1.0, 0.0, 60.0, None))
 NO_KILLER = SecondKiller()
@@ -78,7 +79,7 @@ def shown_only(record: Any) -> Any:
         case JobRef():
             return replace(record, changed=Entry("", ""))
         case LeaderHint():
-            return replace(record, address="")
+            return replace(record, address="", distrust=None if record.distrust is None else "why")
     return record
 
 
@@ -112,12 +113,18 @@ def decode(cls: type[Any], data: bytes, path: str) -> Any:
     return found
 
 
+class Remembering:
+    """Whether /epoch remembers the latest terms: only where registries are replaced (``Scenario.replaceable``)."""
+
+    kept = False
+
+
 class PlainCodec:
-    """``coord.election.Codec``. The terms that /epoch remembers are for restores only, which are not explored."""
+    """``coord.election.Codec``."""
 
     @staticmethod
     def encode(record: Any) -> bytes:
-        return encode(replace(record, extra={}))
+        return encode(record if Remembering.kept else replace(record, extra={}))
 
     decode = staticmethod(decode)
 
@@ -158,5 +165,10 @@ def abstracted() -> Iterator[None]:
         yield
 
 
+_real_next_term = election._next_term
+
+
 def _next_term(seen: Any, epoch: int, author: Any) -> Any:
+    if Remembering.kept:
+        return _real_next_term(seen, epoch, author)
     return replace(seen, epoch=epoch, supervisor=author.supervisor, op=author.op)

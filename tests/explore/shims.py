@@ -245,6 +245,8 @@ def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
             return "has its old session closed", tell(end_session(after, session), index, said.SessionClosed())
     assert isinstance(effect, said.Commit)
     tx = effect.transaction
+    if effect.first and shim.recut:
+        return f"its {tx.what} is not sent, for its connection is gone", tell(after, index, said.NotSent(tx.id))
     after, came = apply(after, tx, shim.sid)
     after = judge.commit(world, after, shim, tx, came)
     if came is None:
@@ -261,6 +263,19 @@ def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
 def flush(world: World, index: int, shim: Shim, tx: Transaction, sid: int) -> World:
     after, came = apply(world.with_shim(index, shim._replace(orphan=None)), tx, sid)
     return judge.commit(world, after, shim, tx, came)
+
+
+def heal_shim(world: World, index: int) -> World:
+    """On the same session, and what the old connection still held is void (first in, first out); or on none."""
+    shim = world.shims[index]
+    if world.has_session(shim.sid):
+        world = world.with_shim(index, shim._replace(connected=True, orphan=None))
+        return tell(world, index, said.Connected(shim.sid))
+    if shim.sid == 0:      # its new client had found nobody yet
+        world, shim = new_session(world, shim)
+        return tell(world.with_shim(index, shim._replace(connected=True)), index, said.Connected(shim.sid))
+    world = world.with_shim(index, shim._replace(connected=True))
+    return tell(world, index, said.SessionLost())
 
 
 def execute(world: World, index: int, shim: Shim) -> tuple[str, World]:

@@ -1,4 +1,4 @@
-"""What a supervisor does next: contender, leader's pass and actions, agent and guardian, each by the code of production.
+"""What a supervisor does next: contender, leader's pass and actions, each by the code of production; ``hosts`` has the rest.
 
 A pass reads the registry in one piece unless the scenario says ``split``; then the leases are read at another moment than
 the names. Its actions become multis under way at once, and the server carries each out at a moment of the explorer's
@@ -10,31 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from supervisor.act.transactions import transaction_for
-from supervisor.clients.processes import ProcessId
-from supervisor.clients.run_dir import ShimRecord
 from supervisor.coord import leadership as lead
-from supervisor.coord.election import Candidate, Paths, Sight, is_ours, sight, take_leadership
+from supervisor.coord.election import Candidate, Sight, is_ours, sight, take_leadership
 from supervisor.coord.leadership import State
-from supervisor.daemon import ward as guard
-from supervisor.daemon.agent import _is_current
 from supervisor.errors import GuardFailed
 from supervisor.model.actions import Action, Unassign
-from supervisor.model.emptiness import Emptiness
-from supervisor.model.records import Assignment, Ownership
-from supervisor.model.second_killer import Act, Looked, ShimStruck, TreeStruck
-from supervisor.model.seen import Found
-from supervisor.model.transaction import ANY_VERSION, Create, Delete, Node, Reads, Transaction
+from supervisor.model.transaction import Node, Reads, Transaction
 from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import make_plan
 from supervisor.registry.leader_writes import Desk, unassign
-from supervisor.registry.reading import seen
-from tests.explore import judge
-from tests.explore.setting import LAYOUT, POLICY, SESSION_S, TICK_S, PlainCodec, encode, member
-from tests.explore.shims import DYING, Move, crash, kill_tree, launch_of, spawn
+from tests.explore import judge, trust
+from tests.explore.hosts import host
+from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S, PlainCodec
+from tests.explore.shims import Move
 from tests.explore.world import (
     Sent,
-    Shim,
     Sights,
     Snapshot,
     Supervisor,
@@ -46,8 +37,6 @@ from tests.explore.world import (
     sid_of,
 )
 
-PATHS = Paths(LAYOUT.leader, LAYOUT.epoch, LAYOUT.cluster, LAYOUT.switchover, LAYOUT.accepted, LAYOUT.doorbell, LAYOUT.recorded)
-
 
 def moves(world: World, index: int) -> Iterator[Move]:
     """Everything that this supervisor can do now."""
@@ -58,9 +47,16 @@ def moves(world: World, index: int) -> Iterator[Move]:
     if not me.alive or me.paused:
         return
     yield from contend(world, index, me)
-    if me.term is not None and me.connected and not me.queue:
+    if me.term is not None and me.connected and world.replaceable:
+        yield from trust.moves(world, index, me)
+    if me.term is not None and me.connected and not me.queue and not (world.replaceable and is_held(world, me)):
         yield from lead_on(world, index, me)
     yield from host(world, index, me)
+
+
+def is_held(world: World, me: Supervisor) -> bool:
+    """Its term is paused; or, unless the scenario is ``hasty``, it has not looked yet since its connection came back."""
+    return me.suspended or (not world.hasty and any(isinstance(effect, lead.Probe) for effect in me.todo))
 
 
 READ_TICKS = 2
@@ -113,8 +109,14 @@ def contend(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     if me.tick_due:
         after = world.with_supervisor(index, me._replace(tick_due=False))
         yield Move(f"{me.id}'s contender looks at the clock", tell(after, index, lead.Tick(world.now_s, me.answered_s)))
-    if me.standing.state is State.FOLLOWING and me.connected and leader_owner(world) != (me.standing.owner or 0):
+    if me.standing.state is State.FOLLOWING and me.connected and leader_owner(world) != known_owner(me):
         yield Move(f"{me.id} hears that /leader has changed", tell(world, index, lead.LeaderChanged()))
+
+
+def known_owner(me: Supervisor) -> int:
+    """Who leads as it saw it last, also where a flaw keeps it from heeding that."""
+    flawed = me.sight is not None and me.sight.flaw is not None
+    return (me.sight.owner if flawed else me.standing.owner) or 0
 
 
 def and_so_on(world: World, index: int) -> World:
@@ -145,6 +147,7 @@ def is_quiet(world: World, me: Supervisor) -> bool:
     return (
         me.standing.state is State.LEADING and me.connected and world.has_session(me.sid) and not me.todo
         and node is not None and node.version == me.standing.fence and leader_owner(world) == me.sid
+        and (not world.replaceable or trust.would_learn_nothing(world, me))
     )
 
 
@@ -155,6 +158,8 @@ def follows_quietly(world: World, me: Supervisor) -> bool:
     """A follower whose look would find the leader that it knows: a change of that it hears by its watch."""
     same = me.standing.owner is not None and me.standing.owner == leader_owner(world) != me.sid
     runs = me.alive and not me.paused and not me.todo
+    if world.replaceable and not trust.would_learn_nothing(world, me):
+        return False
     return me.standing.state is State.FOLLOWING and same and can_ask(world, me) and runs
 
 
@@ -184,11 +189,12 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
         case lead.Stand(epoch, version):
             return stand(after, index, me, epoch, version)
         case lead.BeginTerm(epoch, fence):
-            term = me._replace(term=(epoch, fence), sights=Sights(), reading=None)
+            term = me._replace(term=(epoch, fence), sights=Sights(), reading=None, suspended=False)
+            term = trust.begun(term, epoch) if world.replaceable else term
             return f"leads with epoch {epoch}", after.with_supervisor(index, term)
         case lead.EndTerm(why):
             return end_term(world, after, index, me, why)
-    return "goes on", after      # PauseTerm, ResumeTerm: ``connected`` says it
+    return "goes on", after.with_supervisor(index, me._replace(suspended=isinstance(effect, lead.PauseTerm)))
 
 
 def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Effect) -> Done:
@@ -197,7 +203,9 @@ def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Eff
         failed = {lead.Look: lead.LookFailed(world.now_s, ""), lead.Settle: lead.SettleFailed(world.now_s)}.get(type(effect))
         return "hears nothing", after if failed is None else tell(after, index, failed)
     found = look(world)
+    me = trust.looked(world, me) if world.replaceable else me
     after = after.with_supervisor(index, me._replace(sight=found, answered_s=world.now_s))
+    after = judge.looks(after, index) if world.replaceable else after
     if isinstance(effect, lead.Probe):
         return "probes", tell(after, index, lead.Probed(None if found.flaw else found.version, found.owner))
     if isinstance(effect, lead.Settle) and is_ours(found, f"{me.op_id}.{me.standing.epoch}", me.sid):
@@ -314,7 +322,7 @@ def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
 
 def passed(world: World, me: Supervisor, tree: Snapshot) -> Outcome:
     """What a pass would come to now, worked out once for each state of the registry."""
-    key = (me.term, me.sights, world.tick)
+    key = (me.term, me.sights, world.tick, me.recorded, me.distrust)
     outcome = tree.memo.get(key)
     if outcome is None:
         outcome = tree.memo[key] = take_pass(me, Still(tree, world.now_s), world.now_s)
@@ -346,7 +354,7 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
     observer = Observer(zoo, LAYOUT, lambda: zoo.now_s, epoch)
     observer._sights._owns.update(me.sights.owns)
     observer._sights._leases.update(me.sights.leases)
-    view = observer.take_view(None)
+    view = observer.take_view(None, recorded=me.recorded, distrust=me.distrust)
     plan = make_plan(view, POLICY, now_s)
     broken = violations(view, plan)
     sights = Sights(tuple(sorted(observer._sights._owns.items())), tuple(sorted(observer._sights._leases.items())))
@@ -367,6 +375,7 @@ def decided(outcome: Outcome) -> str:
 def after_pass(world: World, index: int, me: Supervisor, outcome: Outcome) -> World:
     sights, sents, broken = outcome
     after = judge.planned(world.with_supervisor(index, me._replace(sights=sights, queue=sents)), sents, me.id)
+    after = judge.plans(after, index, sents) if world.replaceable else after
     return after.breaks(f"the check stopped a plan: {broken[0]}") if broken else after
 
 
@@ -386,113 +395,3 @@ def carry_out(world: World, index: int, number: int) -> tuple[str, World]:
     if isinstance(came, GuardFailed) and came.path == LAYOUT.epoch and me.alive and not me.paused:
         after = tell(after, index, lead.Deposed("a write failed on the epoch"))
     return f"{sent.tx.what} {sent.name}: {described(came)}", after
-
-
-# -- agent and guardian ------------------------------------------------------------------------------------------------
-
-
-def host(world: World, index: int, me: Supervisor) -> Iterator[Move]:
-    if not me.connected:
-        yield from guardian(world, index, me)
-        return
-    if not world.has_session(me.agent_sid):
-        yield Move(f"{me.id} registers as a supervisor", register(world, index))
-    else:
-        for entry in world.tree.children(LAYOUT.assigned_to(me.id)) or ():
-            if not any(shim.key == entry and shim.host == index and not shim.over for shim in world.shims):
-                path = f"{LAYOUT.assigned_to(me.id)}/{entry}"
-                given = seen(Assignment, world.tree.read(path), path)
-                if isinstance(given, Found) and is_there(world, given.record):
-                    yield Move(f"{me.id} starts a shim for {entry}", spawn(world, index, me.id, given.record))
-    yield from guardian(world, index, me)
-
-
-def is_there(world: World, entry: Assignment) -> bool:
-    """The agent's own look, which spares a useless start; one that slept after it is a shim that is stopped at its birth."""
-    own = seen(Ownership, world.tree.read(LAYOUT.own(entry.name)), LAYOUT.own(entry.name))
-    return isinstance(own, Found) and _is_current(own, entry)
-
-
-def register(world: World, index: int) -> World:
-    me = world.supervisors[index]
-    number = me.registrations + 1
-    sid = sid_of(f"agent of {me.id} #{number}")
-    world = open_session(world, sid)
-    path = LAYOUT.supervisor(me.id)
-    tree = world.tree.copy()
-    if path in tree.nodes:
-        tree.apply(Transaction("gone", "", (Delete(path, ANY_VERSION),)), 0)
-    tree.apply(Transaction("register", "", (Create(path, encode(member(me.id)), ephemeral=True),)), sid)
-    return world._replace(tree=tree).with_supervisor(index, me._replace(agent_sid=sid, registrations=number))
-
-
-def guardian(world: World, index: int, me: Supervisor) -> Iterator[Move]:
-    for number, shim in enumerate(world.shims):
-        if shim.host == index and not shim.over and shim.twin is None:
-            yield from ward_moves(world, number, shim, me)
-
-
-def ward_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
-    """The guardian's ward of this shim. While it only looks it remembers nothing, and is made anew at each look."""
-    dead = shim.state is None
-    ward = shim.ward
-    who = f"{me.id}'s guardian"
-    if ward is None:
-        ward, _ = guard.step(new_ward(shim, me), Looked(dead, shim.file_s), world.now_s)
-        if ward.stage is guard.WardStage.WATCHED:
-            return
-    if ward.stage is guard.WardStage.KILLING:
-        yield from ward_kills(world, number, shim, ward, who)
-    elif ward.stage is guard.WardStage.BURYING:
-        yield from ward_buries(world, number, shim, ward, who, me)
-    elif ward.stage is guard.WardStage.REMOVING:
-        over = shim._replace(over=True, ward=None, twin=None)
-        yield Move(f"{who} has done with {shim.title}", world.with_shim(number, over))
-
-
-def new_ward(shim: Shim, me: Supervisor) -> guard.Ward:
-    record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
-    return guard.Ward(
-        shim.key, me.id, "boot", LAYOUT, 0.0, guard.WardStage.WATCHED,
-        launch_of(shim.name, shim.uid, shim.attempt, 0, shim.own_version, me.id), record,
-    )
-
-
-def ward_kills(world: World, number: int, shim: Shim, ward: guard.Ward, who: str) -> Iterator[Move]:
-    act = ward.killer.act
-    if act is Act.KILL_SHIM:
-        after = crash(world, number)
-        label, event = "kills the shim", ShimStruck(True)
-    else:
-        if shim.tree == DYING:
-            return
-        after, struck = kill_tree(world, shim)
-        after = after.with_shim(number, struck)
-        label, event = "kills the driver", TreeStruck(0.0, Emptiness.POPULATED if struck.tree == DYING else Emptiness.EMPTY)
-        if struck.tree == DYING:
-            yield Move(f"{who} {label} of {shim.title}", after)
-            return
-    ward, _ = guard.step(ward, event, world.now_s)
-    after = after.with_shim(number, after.shims[number]._replace(ward=ward))
-    if ward.stage is guard.WardStage.KILLING and after.shims[number].state is None:      # dead already: nobody notices
-        more = next(ward_kills(after, number, after.shims[number], ward, who), None)
-        after = after if more is None else more.world
-    yield Move(f"{who} {label} of {shim.title}", after)
-
-
-def ward_buries(world: World, number: int, shim: Shim, ward: guard.Ward, who: str, me: Supervisor) -> Iterator[Move]:
-    if shim.ward_asks is not None:
-        after, came = apply(world.with_shim(number, shim._replace(ward_asks=None)), shim.ward_asks, me.agent_sid)
-        after = judge.commit(world, after, shim, shim.ward_asks, came)
-        done = isinstance(came, tuple)
-        ward, _ = guard.step(ward, guard.Buried() if done else guard.Unanswered(), world.now_s)
-        yield Move(f"{who} writes the tombstone of {shim.title}: {described(came)}",
-                   after.with_shim(number, after.shims[number]._replace(ward=ward)))
-        return
-    ward, effects = guard.step(ward, guard.Tick(world.has_session(me.agent_sid) and me.connected), world.now_s)
-    if not any(isinstance(effect, guard.ReadOwn) for effect in effects):
-        return
-    own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
-    ward, effects = guard.step(ward, guard.OwnRead(own, None, ""), world.now_s)
-    asks = next((effect.transaction for effect in effects if isinstance(effect, guard.Commit)), None)
-    yield Move(f"{who} reads {judge.shown_own(own)}", world.with_shim(number, shim._replace(ward=ward, ward_asks=asks)))

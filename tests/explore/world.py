@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from supervisor.coord.leadership import Standing
+from supervisor.coord.trust import Memory
 from supervisor.daemon.ward import Ward
 from supervisor.errors import GuardFailed
 from supervisor.model.second_killer import SecondKiller
@@ -35,6 +36,7 @@ class Shim(NamedTuple):
     in the pipe of a lost connection, which may still reach the server. ``inbox``: what it will hear once it runs again.
     ``exec_before_s``: it is about to let the starter go. ``tree``: unborn, alive, dying (killed, not yet empty) or empty.
     ``disturbed``: a fault hit it or its driver, or a user asked for its end (for I6). ``twin`` None: it is gone as well.
+    ``recut``: its first connection is gone. ``of_the_past``: it was started before the registry was replaced.
     """
 
     name: str
@@ -65,6 +67,8 @@ class Shim(NamedTuple):
     over: bool = False
     disturbed: bool = False
     tick_due: bool = False
+    recut: bool = False
+    of_the_past: bool = False
 
     @property
     def title(self) -> str:
@@ -100,6 +104,10 @@ class Supervisor(NamedTuple):
 
     ``todo``: effects of the leadership machine that its thread has yet to carry out. ``lag``: the follower that this
     leader reads from stands still here. ``term``: (epoch, fence) while it leads.
+
+    Where the registry may be replaced: ``memory``: what it remembers of the registry, on its disk; ``recorded``: its epoch is
+    in the store; ``distrust``: of this term; ``recent``: the terms that it knew when it stood; ``cleared``: the term that
+    its agent has asked the store about. ``suspended``: its term is paused.
     """
 
     id: str
@@ -123,6 +131,12 @@ class Supervisor(NamedTuple):
     reading: Any = None
     queue: tuple[Sent, ...] = ()
     lag: Snapshot | None = None
+    memory: Memory = Memory()
+    recorded: bool = True
+    distrust: str | None = None
+    recent: tuple[tuple[int, str, str], ...] = ()
+    cleared: tuple[int, int] | None = None
+    suspended: bool = False
 
 
 class Wish(NamedTuple):
@@ -164,6 +178,9 @@ class Judge(NamedTuple):
     every driver that was ever executed. ``registered``: uids acknowledged as registered. ``spoilt``: names that somebody spoilt an
     ownership of: the sweeper, which is not in this world, has to remove what is left of their assignments. ``reasons``: of
     which an attempt may be started: faults that there may be, and commands (I11).
+
+    ``lost``: the registry was replaced, and something of it lost. ``rings``: of the doorbell as each supervisor saw it last.
+    ``knows``: supervisors that saw what was lost, and have looked again since.
     """
 
     cancelled: tuple[tuple[str, int], ...] = ()
@@ -172,9 +189,26 @@ class Judge(NamedTuple):
     registered: frozenset[str] = frozenset()
     spoilt: frozenset[str] = frozenset()
     reasons: int = 0
+    lost: bool = False
+    rings: tuple[int, ...] = ()
+    knows: frozenset[int] = frozenset()
+
+
+class Saved(NamedTuple):
+    """A backup of the registry, with the sessions that it knows, what users had been told by then, and what was in the
+    store."""
+
+    tree: Snapshot
+    sessions: tuple[tuple[int, int], ...]
+    judge: Judge
+    store: tuple[tuple[int, str, str], ...] = ()
 
 
 class World(NamedTuple):
+    """``replaceable``: the registry may be restored or lost, so terms and doorbells are remembered. ``hasty``: a
+    leader whose connection is back may act before it has looked. ``store``: the epochs in the store, with their authors.
+    """
+
     tick: int
     tree: Snapshot
     sessions: tuple[tuple[int, int], ...]
@@ -188,6 +222,10 @@ class World(NamedTuple):
     slow_users: bool = False
     broken: str | None = None
     late: tuple[Late, ...] = ()
+    replaceable: bool = False
+    hasty: bool = False
+    store: tuple[tuple[int, str, str], ...] = ()
+    saved: Saved | None = None
 
     @property
     def now_s(self) -> float:

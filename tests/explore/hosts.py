@@ -1,0 +1,148 @@
+"""What a supervisor does for the drivers of its own host: as agent it registers and starts shims, as guardian it kills.
+
+The guardian is ``daemon.ward``; of the agent its look at /own and, where registries are replaced, its doubts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from supervisor.clients.processes import ProcessId
+from supervisor.clients.run_dir import ShimRecord
+from supervisor.daemon import ward as guard
+from supervisor.daemon.agent import _is_current
+from supervisor.model.emptiness import Emptiness
+from supervisor.model.records import Assignment, Ownership
+from supervisor.model.second_killer import Act, Looked, ShimStruck, TreeStruck
+from supervisor.model.seen import Found
+from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
+from supervisor.registry.reading import seen
+from tests.explore import judge, trust
+from tests.explore.setting import LAYOUT, encode, member
+from tests.explore.shims import DYING, Move, crash, kill_tree, launch_of, spawn
+from tests.explore.world import Shim, Supervisor, World, apply, described, open_session, sid_of
+
+
+def host(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+    if not me.connected:
+        yield from guardian(world, index, me)
+        return
+    if not world.has_session(me.agent_sid) or LAYOUT.supervisor(me.id) not in world.tree.nodes:
+        if LAYOUT.supervisors in world.tree.nodes:
+            yield Move(f"{me.id} registers as a supervisor", register(world, index))
+    elif world.tree.nodes[LAYOUT.supervisor(me.id)].data != described_host(me):
+        yield Move(f"{me.id} says whether it trusts the registry", tell_distrust(world, me))
+    else:
+        for entry in world.tree.children(LAYOUT.assigned_to(me.id)) or ():
+            if not any(shim.key == entry and shim.host == index and not shim.over for shim in world.shims):
+                path = f"{LAYOUT.assigned_to(me.id)}/{entry}"
+                given = seen(Assignment, world.tree.read(path), path)
+                if isinstance(given, Found) and is_there(world, given.record):
+                    cleared, doubt = trust.doubt_of(world, me, path) if world.replaceable else (None, None)
+                    if doubt is None:
+                        after = world.with_supervisor(index, me._replace(cleared=cleared))
+                        after = judge.starts(after, index, entry)
+                        yield Move(f"{me.id} starts a shim for {entry}", spawn(after, index, me.id, given.record))
+    yield from guardian(world, index, me)
+
+
+def is_there(world: World, entry: Assignment) -> bool:
+    """The agent's own look, which spares a useless start; one that slept after it is a shim that is stopped at its birth."""
+    own = seen(Ownership, world.tree.read(LAYOUT.own(entry.name)), LAYOUT.own(entry.name))
+    return isinstance(own, Found) and _is_current(own, entry)
+
+
+def register(world: World, index: int) -> World:
+    me = world.supervisors[index]
+    number = me.registrations + 1
+    sid = sid_of(f"agent of {me.id} #{number}") if not world.has_session(me.agent_sid) else me.agent_sid
+    world = world if world.has_session(sid) else open_session(world, sid)
+    path = LAYOUT.supervisor(me.id)
+    tree = world.tree.copy()
+    if path in tree.nodes:
+        tree.apply(Transaction("gone", "", (Delete(path, ANY_VERSION),)), 0)
+    tree.apply(Transaction("register", "", (Create(path, described_host(me), ephemeral=True),)), sid)
+    return world._replace(tree=tree).with_supervisor(index, me._replace(agent_sid=sid, registrations=number))
+
+
+def described_host(me: Supervisor) -> bytes:
+    return encode(replace(member(me.id), distrust=None if me.memory.reason is None else "why"))
+
+
+def tell_distrust(world: World, me: Supervisor) -> World:
+    tree = world.tree.copy()
+    tree.apply(Transaction("register", "", (SetData(LAYOUT.supervisor(me.id), described_host(me), ANY_VERSION),)), me.agent_sid)
+    return world._replace(tree=tree)
+
+
+def guardian(world: World, index: int, me: Supervisor) -> Iterator[Move]:
+    for number, shim in enumerate(world.shims):
+        if shim.host == index and not shim.over and shim.twin is None:
+            yield from ward_moves(world, number, shim, me)
+
+
+def ward_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
+    """The guardian's ward of this shim. While it only looks it remembers nothing, and is made anew at each look."""
+    dead = shim.state is None
+    ward = shim.ward
+    who = f"{me.id}'s guardian"
+    if ward is None:
+        ward, _ = guard.step(new_ward(shim, me), Looked(dead, shim.file_s), world.now_s)
+        if ward.stage is guard.WardStage.WATCHED:
+            return
+    if ward.stage is guard.WardStage.KILLING:
+        yield from ward_kills(world, number, shim, ward, who)
+    elif ward.stage is guard.WardStage.BURYING:
+        yield from ward_buries(world, number, shim, ward, who, me)
+    elif ward.stage is guard.WardStage.REMOVING:
+        over = shim._replace(over=True, ward=None, twin=None)
+        yield Move(f"{who} has done with {shim.title}", world.with_shim(number, over))
+
+
+def new_ward(shim: Shim, me: Supervisor) -> guard.Ward:
+    record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
+    return guard.Ward(
+        shim.key, me.id, "boot", LAYOUT, 0.0, guard.WardStage.WATCHED,
+        launch_of(shim.name, shim.uid, shim.attempt, 0, shim.own_version, me.id), record,
+    )
+
+
+def ward_kills(world: World, number: int, shim: Shim, ward: guard.Ward, who: str) -> Iterator[Move]:
+    act = ward.killer.act
+    if act is Act.KILL_SHIM:
+        after = crash(world, number)
+        label, event = "kills the shim", ShimStruck(True)
+    else:
+        if shim.tree == DYING:
+            return
+        after, struck = kill_tree(world, shim)
+        after = after.with_shim(number, struck)
+        label, event = "kills the driver", TreeStruck(0.0, Emptiness.POPULATED if struck.tree == DYING else Emptiness.EMPTY)
+        if struck.tree == DYING:
+            yield Move(f"{who} {label} of {shim.title}", after)
+            return
+    ward, _ = guard.step(ward, event, world.now_s)
+    after = after.with_shim(number, after.shims[number]._replace(ward=ward))
+    if ward.stage is guard.WardStage.KILLING and after.shims[number].state is None:      # dead already: nobody notices
+        more = next(ward_kills(after, number, after.shims[number], ward, who), None)
+        after = after if more is None else more.world
+    yield Move(f"{who} {label} of {shim.title}", after)
+
+
+def ward_buries(world: World, number: int, shim: Shim, ward: guard.Ward, who: str, me: Supervisor) -> Iterator[Move]:
+    if shim.ward_asks is not None:
+        after, came = apply(world.with_shim(number, shim._replace(ward_asks=None)), shim.ward_asks, me.agent_sid)
+        after = judge.commit(world, after, shim, shim.ward_asks, came)
+        done = isinstance(came, tuple)
+        ward, _ = guard.step(ward, guard.Buried() if done else guard.Unanswered(), world.now_s)
+        yield Move(f"{who} writes the tombstone of {shim.title}: {described(came)}",
+                   after.with_shim(number, after.shims[number]._replace(ward=ward)))
+        return
+    ward, effects = guard.step(ward, guard.Tick(world.has_session(me.agent_sid) and me.connected), world.now_s)
+    if not any(isinstance(effect, guard.ReadOwn) for effect in effects):
+        return
+    own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
+    ward, effects = guard.step(ward, guard.OwnRead(own, None, ""), world.now_s)
+    asks = next((effect.transaction for effect in effects if isinstance(effect, guard.Commit)), None)
+    yield Move(f"{who} reads {judge.shown_own(own)}", world.with_shim(number, shim._replace(ward=ward, ward_asks=asks)))

@@ -1,0 +1,114 @@
+"""The registry as a whole is replaced: restored to an older state, lost, or made unreadable at its root (I10, F22–F24).
+
+A restore breaks every connection, and what was under way on them is void. Sessions that the backup knows live on, on the
+ids that their clients still have. The servers go on with zxids above all that anybody has seen, which is the harder case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from supervisor.coord import leadership as lead
+from supervisor.model.records import Ownership, OwnState
+from supervisor.model.seen import Found
+from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
+from supervisor.registry.reading import seen
+from supervisor.shim import state as said
+from tests.explore import users
+from tests.explore.setting import LAYOUT
+from tests.explore.shims import Move, heal_shim, tell, unanswered
+from tests.explore.supervisors import tell as tell_contender
+from tests.explore.world import Judge, Saved, Shim, Snapshot, World
+
+RESTORE = "restore registry"
+ZXIDS = 1 << 32
+
+
+def save(world: World) -> Move:
+    """Costs no fault."""
+    return Move("the registry is saved", world._replace(saved=Saved(world.tree, world.sessions, world.judge, world.store)), urgent=False)
+
+
+def restore(world: World) -> Iterator[Move]:
+    if world.saved is not None and rings(world.saved.tree) < rings(world.tree) and is_noticeable(world, world.saved):
+        yield Move("ZooKeeper is restored to what was saved", replaced(world, world.saved))
+
+
+def is_noticeable(world: World, saved: Saved) -> bool:
+    """Whoever runs has seen something of what is lost. What nobody saw nobody can miss: not covered (``coord.trust``)."""
+    running = [index for index, one in enumerate(world.supervisors) if one.alive]
+    if not running:      # the store can, if there was a term since
+        return world.store != saved.store
+    return all(world.judge.rings[index] > rings(saved.tree) for index in running)
+
+
+def lose(world: World) -> Iterator[Move]:
+    """An empty ensemble."""
+    if LAYOUT.root in world.tree.nodes:
+        tree = Snapshot()
+        tree.memo = {}
+        yield Move("ZooKeeper has lost its data", replaced(world, Saved(tree, (), Judge())))
+
+
+def spoil_root(world: World) -> Iterator[Move]:
+    """/cluster or /epoch becomes unreadable: there is no telling whose registry it is, or who may lead."""
+    for path in (LAYOUT.cluster, LAYOUT.epoch):
+        tree = world.tree.copy()
+        tree.apply(Transaction("by hand", "", (SetData(path, b"{", ANY_VERSION),)), 0)
+        yield Move(f"{path} is spoilt", world._replace(tree=tree))
+
+
+def replaced(world: World, by: Saved) -> World:
+    tree = by.tree.copy()
+    tree.zxid = world.tree.zxid + ZXIDS
+    known = world.judge._replace(
+        cancelled=by.judge.cancelled, registered=by.judge.registered, executed=by.judge.executed, lost=True,
+    )
+    world = world._replace(tree=tree, sessions=tuple((sid, 0) for sid, _ in by.sessions), judge=known, late=())
+    for index in range(len(world.shims)):
+        world = break_shim(world, index)
+    for index in range(len(world.supervisors)):
+        world = break_supervisor(world, index)
+    for index, user in enumerate(world.users):
+        if user.sent is not None:
+            world = users.lose(world, index, after_commit=False)
+    return world
+
+
+def break_shim(world: World, index: int) -> World:
+    """A driver that the restored registry knows as it is must not be disturbed, when its shim is connected again at once.
+    Any other one may be, and will be."""
+    shim = world.shims[index]
+    known = is_known(world, shim)
+    disturbed = shim.disturbed or not known
+    world = world.with_shim(index, shim._replace(
+        orphan=None, ward_asks=None, recut=True, of_the_past=True, disturbed=disturbed, sent=None, connected=False,
+    ))
+    if shim.state is None or not shim.connected:
+        return world
+    events: tuple[said.Event, ...] = (said.Disconnected(),)
+    if shim.sent is not None:
+        events = (unanswered(shim.sent[0]), *events)
+    world = tell(world, index, *events)
+    return heal_shim(world, index) if known and not shim.paused else world
+
+
+def is_known(world: World, shim: Shim) -> bool:
+    own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
+    if not isinstance(own, Found) or shim.state is None or own.version != shim.state.fence:
+        return False
+    return own.record.claim == shim.claim and own.record.state is OwnState.CLAIMED
+
+
+def break_supervisor(world: World, index: int) -> World:
+    one = world.supervisors[index]
+    cut = world.with_supervisor(index, one._replace(queue=(), reading=None, lag=None, connected=not one.alive))
+    return tell_contender(cut, index, lead.Disconnected()) if one.alive and one.connected and not one.paused else cut
+
+
+def rings(tree: Snapshot) -> int:
+    node = tree.nodes.get(LAYOUT.doorbell)
+    return -1 if node is None else node.version
+
+
+KINDS = {RESTORE: restore, "lose registry": lose, "spoil root": spoil_root}
