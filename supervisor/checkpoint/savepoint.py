@@ -42,10 +42,12 @@ _ID: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class Stage(StrEnum):
-    """Of a savepoint. ``INCOMPLETE``: being created, or being deleted, or left over from either."""
+    """Of a savepoint. ``INCOMPLETE``: being created, or being deleted, or left over from either. ``UNKNOWN``: its records
+    can't be read, or it lies where this host can't look; never taken for absent."""
 
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"
+    UNKNOWN = "unknown"
 
 
 class Saved(NamedTuple):

@@ -33,16 +33,18 @@ OpenArea = Callable[[str, S3Access], Area]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """``begun`` None: its first object is missing or unreadable. ``problem``: why it can't be told what it is, or ``""``."""
+    """``begun`` None: its first object is missing or unreadable. ``unknown``: why it can't be told what it is, or ``""``."""
 
     name: str
     id: str
     begun: Begun | None
     manifest: Manifest | None
-    problem: str = ""
+    unknown: str = ""
 
     @property
     def stage(self) -> Stage:
+        if self.unknown:
+            return Stage.UNKNOWN
         return Stage.COMPLETE if self.manifest is not None else Stage.INCOMPLETE
 
 
@@ -66,8 +68,24 @@ class Shelf:
         level = self._area.level(f"{name}/{savepoint}")
         if not level.objects and not level.folders:
             raise NotFound(f"{name} has no savepoint {savepoint}: see spark-supervisor savepoint list {name}")
-        begun = self._begun(name, savepoint)
-        return Entry(name, savepoint, begun, manifest_at(self.place(begun)) if begun else None)
+        return self._looked_at(name, savepoint, self._begun(name, savepoint))
+
+    def leftovers(self) -> Iterator[tuple[str, str]]:
+        """Name and id of what has no manifest, among those whose copies are in the store. A request for each savepoint."""
+        for name in self.names():
+            for savepoint in self._area.level(name).folders:
+                level = self._area.level(f"{name}/{savepoint}")
+                keys = {entry.key for entry in level.objects}
+                if MANIFEST in keys or not (keys or level.folders):
+                    continue
+                begun = self._begun(name, savepoint)
+                if begun is None or begun.location == self._home(name, savepoint):
+                    yield name, savepoint
+
+    def print_of(self, name: str, savepoint: str) -> tuple[int, int]:
+        """How many objects, of how many bytes: another one when somebody works on it."""
+        sizes = [item.bytes for item in self._area.items(f"{name}/{savepoint}")]
+        return len(sizes), sum(sizes)
 
     def place(self, begun: Begun) -> Area:
         """Where the copies lie."""
@@ -94,9 +112,12 @@ class Shelf:
                 raise
             begun = None
         if begun is not None:
+            away = self._out_of_sight(begun)
+            if away and not force:
+                raise Conflict(f"savepoint {savepoint} can't be deleted here: {away}; --force removes its entry alone")
             self._empty(self.place(begun), force, tell)
         here = f"{name}/{savepoint}"
-        if begun is None or begun.location != f"{self._area.location}/{here}":
+        if begun is None or begun.location != self._home(name, savepoint):
             for item in list(self._area.items(here)):
                 if item.key != f"{here}/{BEGUN}":
                     self._area.remove(item.key)
@@ -126,11 +147,27 @@ class Shelf:
         begun = None
         try:
             begun = self._begun(name, savepoint)
-            if begun is None:
-                return Entry(name, savepoint, None, None, f"it has no {BEGUN}: delete it")
-            return Entry(name, savepoint, begun, manifest_at(self.place(begun)))
+            return self._looked_at(name, savepoint, begun)
         except SupervisorError as error:
             return Entry(name, savepoint, begun, None, str(error))
+
+    def _looked_at(self, name: str, savepoint: str, begun: Begun | None) -> Entry:
+        if begun is None:
+            return Entry(name, savepoint, None, None)
+        manifest = manifest_at(self.place(begun))
+        return Entry(name, savepoint, begun, manifest, "" if manifest is not None else self._out_of_sight(begun))
+
+    def _out_of_sight(self, begun: Begun) -> str:
+        """Beside a checkpoint on the file system of another host, it may be. Nothing there proves nothing then."""
+        if not begun.location.startswith("file:") or begun.location == self._home(begun.name, begun.id):
+            return ""
+        level = self.place(begun).level("")
+        if level.objects or level.folders:
+            return ""
+        return f"it lies at {begun.location}, where this host sees nothing: ask on the host that made it"
+
+    def _home(self, name: str, savepoint: str) -> str:
+        return f"{self._area.location}/{name}/{savepoint}"
 
     def _begun(self, name: str, savepoint: str) -> Begun | None:
         key = f"{name}/{savepoint}/{BEGUN}"

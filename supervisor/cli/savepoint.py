@@ -193,6 +193,7 @@ def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
       spark-supervisor savepoint restore clicks --to s3a://bucket/checkpoints/clicks-2
       spark-supervisor savepoint restore clicks before-upgrade --to file:///data/checkpoints/clicks-2
     """
+    from supervisor.model.location import normalise
     from supervisor.wiring import open_commands
     from supervisor.wiring.checkpoints import is_location
     from supervisor.wiring.savepoints import require_free, restore_to
@@ -206,6 +207,8 @@ def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
         done = restore_to(settings, saved, to, _conf(settings, job, to), tell)
     if done.tied:
         notice(tied(done.manifest.source))
+    if job is not None and done.manifest.source == normalise(to):
+        notice(f"it is behind what {job} had there: resume {job} --accept-fresh-start starts it")
     did = "restored" if done.did else "was there already"
     if chosen.document:
         manifest = done.manifest
@@ -289,7 +292,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         ],
         "objects": manifest.objects if manifest else None, "bytes": manifest.bytes if manifest else None,
         "left_out": manifest.left_out if manifest else None,
-        "software": begun.software if begun else None, "problem": entry.problem or None,
+        "software": begun.software if begun else None, "problem": entry.unknown or None,
     }
 
 

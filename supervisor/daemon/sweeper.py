@@ -1,4 +1,5 @@
-"""The leader's broom: removes records and blobs of uids that are gone, slowly, beside the controller.
+"""The leader's broom: removes records and blobs of uids that are gone, and what is left of savepoints, slowly, beside the
+controller.
 
 One per term, in a thread of its own, so that a slow store never delays a pass. Failing is harmless: it tries again.
 """
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from supervisor.act.carry_out import Crew
+from supervisor.checkpoint.savepoint_sweep import SavepointSweeper
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
@@ -36,6 +38,7 @@ class Sweeper:
     def __init__(
         self, term: Term[ZooClient], layout: Layout, crew: Crew, blobs: BlobSweeper, epochs: Blobs, *,
         paused: Callable[[], bool] = lambda: False, first_after_s: float = FIRST_AFTER_S, every_s: float = EVERY_S,
+        savepoints: SavepointSweeper | None = None,
     ) -> None:
         self._term = term
         self._layout = layout
@@ -43,6 +46,7 @@ class Sweeper:
         self._blobs = blobs
         self._epochs = epochs
         self._paused = paused
+        self._savepoints = savepoints
         self._first_after_s = first_after_s
         self._every_s = every_s
 
@@ -70,9 +74,12 @@ class Sweeper:
         blobs = len(self._blobs.scan(self._references, self._may_go_on))
         if self._may_go_on():
             self._epochs.prune_epochs()
-        if removed or blobs:
-            log.info("swept", epoch=self._term.epoch, records=removed, blobs=blobs)
-        return removed + blobs
+        left = 0
+        if self._savepoints is not None and self._may_go_on():
+            left = len(self._savepoints.scan(self._may_go_on))
+        if removed or blobs or left:
+            log.info("swept", epoch=self._term.epoch, records=removed, blobs=blobs, savepoints=left)
+        return removed + blobs + left
 
     def _may_go_on(self) -> bool:
         return not self._term.over.is_set() and not self._paused()

@@ -65,7 +65,8 @@ EVENTS: Final[dict[str, Event]] = {
     "alarm_over": Event("It is over.", "epoch why"),
     "paused": Event("An operator paused the cluster.", "epoch why next"),
     "unpaused": Event("The leader acts again.", "epoch"),
-    "swept": Event("Records and blobs of uids that are gone were removed.", "epoch records blobs"),
+    "swept": Event("Records and blobs of uids that are gone, and savepoints that were left incomplete, were removed.",
+                   "epoch records blobs savepoints"),
     "sweep_failed": Event("A sweep did not get through; tried again.", "epoch why next"),
     # The host: agent and starting
     "registered": Event("This host can be given drivers.", "supervisor session session_timeout_s"),

@@ -14,6 +14,7 @@ import structlog
 
 import supervisor
 from supervisor.checkpoint.commit_log import CommitLog, open_commit_log
+from supervisor.checkpoint.savepoint_sweep import SavepointSweeper
 from supervisor.clients import processes
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
 from supervisor.clients.store.base import Store
@@ -56,6 +57,7 @@ from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import parse_properties
 from supervisor.wiring.accepting import paths_of
 from supervisor.wiring.commands import store_of
+from supervisor.wiring.savepoints import shelf_of
 
 log = structlog.get_logger(__name__)
 
@@ -191,7 +193,10 @@ class Assembly:
         def paused() -> bool:
             return controller.view is not None and controller.view.paused
 
-        return Sweeper(term, self._layout, controller.crew, BlobSweeper(self._store), self._blobs, paused=paused)
+        return Sweeper(
+            term, self._layout, controller.crew, BlobSweeper(self._store), self._blobs, paused=paused,
+            savepoints=SavepointSweeper(shelf_of(self._settings)),
+        )
 
     # -- this host ------------------------------------------------------------------------------------------------
 

@@ -183,7 +183,7 @@ def test_damaged_records_are_listed_and_deleted_by_force(terminal: Terminal, che
     begun = terminal.home / "store/savepoints/clicks/one/begun.json"
     begun.write_text("{")
     (listed,) = terminal.run("savepoint", "list", "-o", "json").json
-    assert listed["state"] == "incomplete"
+    assert listed["state"] == "unknown"
     assert "begun.json" in listed["problem"]
     assert terminal.run("savepoint", "delete", "clicks", "one").code == 1
     assert terminal.run("savepoint", "delete", "clicks", "one", "--force").code == 0

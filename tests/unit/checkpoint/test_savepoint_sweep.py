@@ -1,0 +1,105 @@
+"""What is left of savepoints whose creation or delete died, and what must stay."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from supervisor.checkpoint.savepoint import Stage
+from supervisor.checkpoint.savepoint_sweep import EVERY_S, GRACE_S, SavepointSweeper
+from supervisor.errors import Conflict
+from tests.unit.checkpoint.golden import unpack
+from tests.unit.checkpoint.savepoints import area, begun, create, files, place, shelf
+
+
+class Clock:
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """With a complete savepoint ``kept``, and ``left`` without its manifest."""
+    source = unpack("files", tmp_path)
+    for savepoint in ("kept", "left"):
+        create(source, tmp_path / "store", savepoint)
+    area(place(tmp_path / "store", "left")).remove("manifest.json")
+    return tmp_path / "store"
+
+
+def test_left_for_a_grace_time_it_goes_and_nothing_else(store: Path) -> None:
+    clock, kept = Clock(), [*files(place(store, "kept"))]
+    sweeper = SavepointSweeper(shelf(store), clock)
+    assert sweeper.scan() == ()
+    clock.now_s += GRACE_S - 1
+    assert sweeper.scan() == ()
+    clock.now_s += EVERY_S
+    assert sweeper.scan() == ("clicks/left",)
+    assert [*files(store)] == [f"savepoints/clicks/kept/{key}" for key in kept]
+    clock.now_s += GRACE_S + EVERY_S
+    assert sweeper.scan() == ()
+
+
+def test_it_looks_once_an_hour(store: Path) -> None:
+    clock = Clock()
+    sweeper = SavepointSweeper(shelf(store), clock)
+    sweeper.scan()
+    shutil.rmtree(store)
+    clock.now_s += EVERY_S - 1
+    assert sweeper.scan() == ()
+
+
+def test_what_somebody_works_on_stays(store: Path) -> None:
+    clock = Clock()
+    sweeper = SavepointSweeper(shelf(store), clock)
+    for number in range(4):
+        assert sweeper.scan() == ()
+        area(place(store, "left")).write(f"data/{number}", b"")
+        clock.now_s += GRACE_S
+    area(place(store, "left")).write("restores/ab.json", b"{}")
+    sweeper.scan()
+    clock.now_s += GRACE_S + 1
+    assert sweeper.scan() == ()
+    assert shelf(store).find("clicks", "left").stage is Stage.INCOMPLETE
+
+
+def test_a_new_leader_begins_anew_and_one_that_steps_down_stops(store: Path) -> None:
+    clock = Clock()
+    SavepointSweeper(shelf(store), clock).scan()
+    clock.now_s += 2 * GRACE_S
+    later = SavepointSweeper(shelf(store), clock)
+    assert later.scan() == ()
+    clock.now_s += 2 * GRACE_S
+    assert later.scan(lambda: False) == ()
+    assert shelf(store).find("clicks", "left")
+
+
+def test_copies_without_an_entry_go_too(store: Path) -> None:
+    (place(store, "left") / "begun.json").unlink()
+    assert shelf(store).find("clicks", "left").stage is Stage.INCOMPLETE
+    clock = Clock()
+    sweeper = SavepointSweeper(shelf(store), clock)
+    sweeper.scan()
+    clock.now_s += GRACE_S + 1
+    assert sweeper.scan() == ("clicks/left",)
+
+
+def test_one_beside_a_checkpoint_that_another_host_sees_is_neither_incomplete_nor_swept(tmp_path: Path) -> None:
+    on = shelf(tmp_path / "store")
+    on.begin(begun(tmp_path / "elsewhere", tmp_path / "elsewhere.savepoints" / "clicks" / "one"))
+    (entry,) = on.entries("clicks")
+    assert entry.stage is Stage.UNKNOWN
+    assert "this host sees nothing" in entry.unknown
+    clock = Clock()
+    sweeper = SavepointSweeper(on, clock)
+    sweeper.scan()
+    clock.now_s += GRACE_S + 1
+    assert sweeper.scan() == ()
+    with pytest.raises(Conflict, match="--force"):
+        on.delete("clicks", "one")
+    on.delete("clicks", "one", force=True)
+    assert [*on.entries("clicks")] == []
