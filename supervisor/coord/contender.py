@@ -36,10 +36,10 @@ from supervisor.coord.election import (
     sight,
     take_leadership,
 )
-from supervisor.coord.epoch_recorder import start_recording
+from supervisor.coord.epoch_recorder import start_marking, start_recording
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
-from supervisor.coord.trust import EpochStore, Evidence, Trust
+from supervisor.coord.trust import EpochMarks, Evidence, Trust
 from supervisor.errors import GuardFailed, NotLeader, NotSent, SupervisorError
 from supervisor.model.records import LeaderHint
 
@@ -59,7 +59,7 @@ class Registry:
 
     paths: Paths
     codec: Codec
-    store: EpochStore
+    store: EpochMarks
     trust: Trust
 
 
@@ -129,6 +129,8 @@ class Contender(Generic[Client]):
         self._zxid_kept_s = 0.0
         self._said_distrust: str | None = None
         self._said_recorded = False
+        self._recent: dict[int, Author] = {}
+        self._marking = False
         self._since_s = boottime_s()
         self._report = self._make_report()
         self._thread = threading.Thread(target=self._run, name="contender", daemon=True)
@@ -217,6 +219,7 @@ class Contender(Generic[Client]):
         self._next_tick_s = now_s + period_s
         self._keep_zxid(now_s)
         self._say_distrust()
+        self._mark_restored()
         self._say_recorded()
         self._advance(machine.Tick(now_s, self._client.last_success_s if self._client is not None else now_s))
 
@@ -382,11 +385,11 @@ class Contender(Generic[Client]):
         term.vacant_s = self._vacant_s if self._vacant_s is not None else term.began_s
         self._vacant_s = None
         self._term = term
-        self._said_recorded = False
-        recent = recent_terms(self._sight.epoch) if self._sight is not None else {}
-        recent[term.epoch] = Author(self._me.supervisor, self._op_id)
+        self._said_recorded = self._marking = False
+        self._recent = recent_terms(self._sight.epoch) if self._sight is not None else {}
+        self._recent[term.epoch] = Author(self._me.supervisor, self._op_id)
         if term.distrust is None:
-            start_recording(term, self._store, recent, lambda: self._duties.on_recorded(term))
+            start_recording(term, self._store, self._recent, lambda: self._duties.on_recorded(term))
         else:
             log.error("registry_not_trusted", epoch=term.epoch, why=term.distrust)
         self._duties.on_term(term)
@@ -432,6 +435,13 @@ class Contender(Generic[Client]):
             self._said_distrust = term.distrust
         except SupervisorError as error:      # tried again at the next tick; whether it was applied makes no difference
             log.debug("distrust_not_said", why=str(error))
+
+    def _mark_restored(self) -> None:
+        """Once per term, when this supervisor remembers another past: the next leader may remember none."""
+        term = self._term
+        if term is not None and term.active and self._trust.restored and not self._marking:
+            self._marking = True
+            start_marking(term, self._store, self._recent, Author(self._me.supervisor, secrets.token_hex(8)))
 
     def _say_recorded(self) -> None:
         """Once per term, when its epoch is in the store: no later term may forget that."""

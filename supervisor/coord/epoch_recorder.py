@@ -1,4 +1,5 @@
-"""Records a term's epoch in the store, beside the term: the store may be slow or down, and a takeover must not wait.
+"""Records a term's epoch in the store, or that its registry was restored, beside the term: the store may be slow or
+down, and a takeover must not wait.
 
 Started by ``coord.contender``. It tries until it is done, until the registry turns out not to be trusted, or until the
 term is over. What it still does for a term that is over is harmless, one create-only object under that term's own
@@ -15,7 +16,7 @@ import structlog
 
 from supervisor.coord.election import Author
 from supervisor.coord.term import Term
-from supervisor.coord.trust import EpochStore, record_epoch
+from supervisor.coord.trust import EpochMarks, EpochStore, mark_restored, record_epoch
 from supervisor.errors import SupervisorError
 
 log = structlog.get_logger(__name__)
@@ -31,6 +32,26 @@ def start_recording(
     thread = threading.Thread(target=_record, args=arguments, name=f"epoch-{term.epoch}", daemon=True)
     thread.start()
     return thread
+
+
+def start_marking(term: Term[Any], store: EpochMarks, recent: Mapping[int, Author], by: Author) -> threading.Thread:
+    """Leave in the store that this registry has another past, for leaders that know of none (``trust.mark_restored``)."""
+    thread = threading.Thread(target=_mark, args=(term, store, dict(recent), by), name=f"mark-{term.epoch}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _mark(term: Term[Any], store: EpochMarks, recent: Mapping[int, Author], by: Author) -> None:
+    while not term.over.is_set():
+        try:
+            mark_restored(store, term.epoch, recent, by)
+            return
+        except SupervisorError as error:
+            log.warning("restore_not_marked", epoch=term.epoch, why=str(error))
+            term.over.wait(PAUSE_MAX_S)
+        except Exception:  # the edge of this thread
+            log.exception("epoch_recorder_failed", epoch=term.epoch)
+            return
 
 
 def _record(

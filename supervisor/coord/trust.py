@@ -34,8 +34,13 @@ create-only; then one multi writes /accepted and makes n the epoch of the regist
     before, and accepted by calling the command again, under a higher number. A mark that is put late by a request
     thought lost can't take a number that was used: it is create-only.
 
-What nobody can tell: a supervisor that was down all the time, or has lost its disk, judges by the store alone; a restore
-within one and the same term is then seen by the others only. They say so in /leader and /supervisors.
+A supervisor that was down all the time, or has lost its disk, or did not look after the snapshot was made, judges by the
+store alone, and a restore within one and the same term does not show there. The others say so in /leader and /supervisors,
+as long as they live. So a leader that *remembers* another past also leaves a mark in the store, under the next free number
+(``mark_restored``): a term that no registry knows of, which every later leader and every host finds, whoever is left. An
+acceptance takes a number above that as above all others.
+
+What nobody can tell: a restore within one term that only supervisors which then never led have noticed.
 """
 
 from __future__ import annotations
@@ -76,6 +81,10 @@ class EpochReader(Protocol):
         """The mark of ``epoch``, or None. Raises Corrupt."""
 
 
+class EpochMarks(EpochStore, EpochReader, Protocol):
+    """Both."""
+
+
 def record_epoch(store: EpochStore, epoch: int, recent: Mapping[int, Author]) -> str | None:
     """Record this term, unless the store knows of terms that this registry does not. Returns the reason of distrust.
 
@@ -103,6 +112,15 @@ def doubt_of_epochs(store: EpochReader, epoch: int, recent: Mapping[int, Author]
     if mark is not None and newest in recent and Author(mark.supervisor, mark.op) != recent[newest]:
         return _other(newest)
     return None
+
+
+def mark_restored(store: EpochMarks, epoch: int, recent: Mapping[int, Author], by: Author) -> None:
+    """Have the store speak against this registry, at ``epoch`` now, for good: until it is accepted. Idempotent.
+
+    Raises Conflict when the number was taken meanwhile: look again.
+    """
+    if doubt_of_epochs(store, epoch, recent) is None:
+        store.record_epoch(max(epoch, store.newest_epoch_above(0) or 0) + 1, by.supervisor, by.op)
 
 
 def _unknown(newest: int | None, epoch: int, recent: Mapping[int, Author]) -> str | None:
@@ -153,7 +171,8 @@ class Memory:
     """What is kept of ZooKeeper. ``rings``/``rung``: version and mzxid of /doorbell, -1: never seen.
 
     ``noted``: number of the latest acceptance that was taken note of, 0: of none; None: not known any more, since the
-    file could not be read. ``noted_id``: its id. ``reason``: why the registry is not trusted, or None.
+    file could not be read. ``noted_id``: its id. ``reason``: why the registry is not trusted, or None. ``restored``: that
+    is because it has another past, and not for want of something to go by.
     """
 
     zxid: int = 0
@@ -162,6 +181,7 @@ class Memory:
     noted: int | None = 0
     noted_id: str = ""
     reason: str | None = None
+    restored: bool = False
 
 
 class Trust:
@@ -185,6 +205,11 @@ class Trust:
     def reason(self) -> str | None:
         """Why the registry is not trusted, or None. Once it is set it stays until a newer acceptance is seen."""
         return self._memory.reason
+
+    @property
+    def restored(self) -> bool:
+        """Whether the registry is not trusted because it has another past than this supervisor remembers."""
+        return self._memory.restored and self._memory.reason is not None
 
     def judge(self, codec: Codec, paths: Paths, evidence: Evidence) -> str | None:
         """Judge one look, and remember it. Returns ``reason``.
@@ -246,6 +271,7 @@ class Trust:
         body: dict[str, Any] = {
             "v": 1, "cluster": self._cluster_id, "zxid": memory.zxid, "distrust": memory.reason,
             "rings": memory.rings, "rung": memory.rung, "accepted": memory.noted, "accepted_id": memory.noted_id,
+            "restored": memory.restored,
         }
         with draft.open("w") as file:
             file.write(json.dumps(body) + "\n")
@@ -290,7 +316,7 @@ def _weighed(known: Memory, seen: Evidence, accepted: Acceptance | None, paths: 
         )
     else:
         return _with_bell(known, seen.doorbell)
-    return replace(known, reason=f"{why}; {REMEDY}")
+    return replace(known, reason=f"{why}; {REMEDY}", restored=True)
 
 
 def _has_other_past(known: Memory, bell: Node | None) -> bool:
@@ -319,7 +345,7 @@ def _load(path: Path, cluster_id: str) -> Memory:
             raise TypeError("distrust is no text")
         return Memory(
             int(known["zxid"]), int(known.get("rings", -1)), int(known.get("rung", -1)), int(known.get("accepted") or 0),
-            str(known.get("accepted_id", "")), reason,
+            str(known.get("accepted_id", "")), reason, bool(known.get("restored", False)),
         )
     except FileNotFoundError:
         return Memory()

@@ -49,6 +49,7 @@ EVENTS: Final[dict[str, Event]] = {
     "registry_not_trusted": Event("The registry was restored, emptied or exchanged: nothing is done to it.", "epoch why"),
     "distrust_not_said": Event("The leader's distrust could not be written to /leader; tried again.", "why"),
     "record_not_said": Event("That this epoch is in the store could not be written to /recorded; tried again.", "why"),
+    "restore_not_marked": Event("That the registry was restored could not be left in the store; tried again.", "epoch why"),
     "distrust_not_told": Event("This supervisor's distrust could not be written to its entry; tried again.", "why"),
     "restore_waited_out": Event("The wait after an accepted restore is over: jobs start again.", "epoch acceptance by"),
     "wait_not_ended": Event("The end of that wait could not be written down; tried again.", "why"),

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.coord.election import RECENT_KEPT
+from supervisor.coord.election import ACCEPTER, RECENT_KEPT, Author
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
+from supervisor.coord.trust import doubt_of_epochs, mark_restored
 from supervisor.errors import GuardFailed, NotLeader, NotSent
 from supervisor.model.records import Cluster, EpochRecord, LeaderHint
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Transaction
@@ -419,7 +420,55 @@ def test_f22_a_zxid_that_went_back_is_remembered_over_restarts(
     once_more = Rig(zoo, epochs, tmp_path / "zxid")
     with running(once_more):
         assert "restored" in (once_more.leads().distrust or "")
+        wait_until(lambda: len(epochs.kept) > 1, 10)      # the first term, and the mark of a restore
     (tmp_path / "zxid").unlink()
-    accepted = Rig(zoo, epochs, tmp_path / "zxid")
-    with running(accepted):
-        assert accepted.leads().distrust is None
+    forgotten = Rig(zoo, epochs, tmp_path / "zxid")
+    with running(forgotten):
+        wait_until(lambda: forgotten.leads().distrust, 10)
+        assert "restored" in (forgotten.leads().distrust or "") and not forgotten.leads().recorded
+
+
+def test_who_saw_nothing_of_what_was_lost_hears_of_it_from_the_store(
+    rig: Rig, other: Rig, zoo: MemoryZoo, epochs: MemoryEpochs
+) -> None:
+    """The leader alone remembers another past, says so, and dies: its /leader goes with it. The next one, and any agent
+    on a fresh host, would act on the restored registry."""
+    with running(rig):
+        rig.leads()
+        wait_until(lambda: said_to_be_recorded(zoo) and rig.trust.zxid, 10)
+        zoo.zxid = 0
+        rig.contender.nudge()
+        wait_until(lambda: rig.leads().distrust, 10)
+        wait_until(lambda: len(epochs.kept) == 2, 10)
+    with running(other):
+        term = other.leads()
+        wait_until(lambda: term.distrust or term.recorded, 10)
+        assert "restored" in (term.distrust or "") and not term.recorded
+        assert other.trust.reason is None, "it remembers nothing itself"
+    assert len(epochs.kept) == 2, "one mark is enough"
+
+
+def test_a_mark_of_a_restore_waits_for_the_store_and_gives_way_to_other_numbers(
+    rig: Rig, zoo: MemoryZoo, epochs: MemoryEpochs
+) -> None:
+    with running(rig):
+        wait_until(lambda: said_to_be_recorded(zoo) and rig.trust.zxid, 10)
+        epochs.down = True
+        zoo.zxid = 0
+        rig.contender.nudge()
+        wait_until(lambda: rig.leads().distrust, 10)
+        epochs.down = False
+        wait_until(lambda: sorted(epochs.kept) == [1, 2], 20)
+
+
+def test_an_acceptance_is_above_the_mark_of_a_restore(zoo: MemoryZoo, epochs: MemoryEpochs) -> None:
+    seen = EpochRecord(3, "a", "x")
+    recent = {3: Author("a", "x")}
+    epochs.record_epoch(3, "a", "x")
+    mark_restored(epochs, 3, recent, Author("b", "y"))
+    mark_restored(epochs, 3, recent, Author("c", "z"))
+    assert list(epochs.kept) == [3, 4] and doubt_of_epochs(epochs, 3, recent)
+    number = max(seen.epoch, epochs.newest_epoch_above(0) or 0) + 1
+    epochs.record_epoch(number, ACCEPTER, "id")
+    accepted = recent | {number: Author(ACCEPTER, "id")}
+    assert number == 5 and doubt_of_epochs(epochs, number, accepted) is None
