@@ -119,6 +119,8 @@ def test_an_application_reports_and_notices_nothing(tmp_path: Path, reports: Rep
         assert len(batches) >= 3
     progress = next(event for event in reports.taken if event["event"] == "progress")
     assert progress["batch_ms"] > 0
+    last = [event for event in reports.taken if event["event"] == "progress"][-1]
+    assert "/temporary-" in last["checkpoint"], "no option names one"
     assert "spark-supervisor:" not in done.stdout
 
 
