@@ -1,9 +1,10 @@
 """``python -m tests.fence_race [--races 10] [--batches 40]``: the storage fence beside what Spark has, on a real S3 API (moto).
 
-Two parts. **Races**: two real drivers on one ``s3a://`` checkpoint; the second joins while the first is at work, or
-both start at once, or besides each waits in every batch until the other has been handed the same one, so that they write their
-logs at the same moment: the worst case (``--how``). Who survives, and how many batches were handed to the sink by both? **Times**: how long a micro-batch takes to write its two log entries, one
-driver alone. The managers take turns, in the same two JVMs, so that the load of the machine falls on all of them alike.
+Three parts. **Races**: two real drivers on one ``s3a://`` checkpoint; the second joins while the first is at work, or both start
+at once, or besides each waits in every batch until the other has been handed the same one (``--how``). Who survives, and how many
+batches were handed to the sink by both? **Overlaps**: two writers of one entry, both of which looked before either wrote; how
+many believe that they wrote it? **Times**: how long a micro-batch takes to write its two log entries, one driver alone.
+The managers take turns, in the same two JVMs, so that the load of the machine falls on all of them alike.
 A figure, not a test: it asserts nothing. What must hold is asserted by ``tests/e2e/test_fence.py``.
 """
 
@@ -215,6 +216,7 @@ def asked_since(log: Path, at: int, place: str) -> Counter[str]:
 def main() -> None:
     given = argparse.ArgumentParser(prog="python -m tests.fence_race", description=__doc__)
     given.add_argument("--races", type=int, default=10, help="of each manager (default %(default)s)")
+    given.add_argument("--overlaps", type=int, default=10, help="of each manager (default %(default)s)")
     given.add_argument("--batches", type=int, default=40, help="timed, of each manager and round (default %(default)s)")
     given.add_argument("--rounds", type=int, default=3, help="of timing (default %(default)s)")
     given.add_argument("--managers", nargs="*", choices=sorted(MANAGERS), default=["ours", "recommended"], help="that race; all are timed")
@@ -246,12 +248,22 @@ def run(chosen: argparse.Namespace, directory: Path) -> None:
                 print(f"race {number + 1} {name}, {how}: survivors {one.survivors or 'none'}, run by both {one.both}, {one.deaths}", flush=True)
         if chosen.races:
             show_races(found)
+        if chosen.overlaps:
+            overlap(chosen.overlaps, drivers[0], f"s3a://{bucket}")
         if chosen.batches:
             measure(chosen, directory, drivers[0], f"s3a://{bucket}")
     finally:
         for driver in drivers:
             driver.end()
         moto.stop()
+
+
+def overlap(rounds: int, driver: Driver, root: str) -> None:
+    """What no race of processes hits at will: both have looked before either writes."""
+    print(f"\n{'checkpoint manager':<20} {'entries':>7} {'written by one':>15} {'both told that they wrote it':>30}")
+    for name, manager in MANAGERS.items():
+        told = Counter(driver.tell("overlap", manager=manager, checkpoint=f"{root}/overlap-{name}-{n}")["told"] for n in range(rounds))
+        print(f"{name:<20} {rounds:>7} {told[1]:>15} {told[2]:>30}", flush=True)
 
 
 def measure(chosen: argparse.Namespace, directory: Path, driver: Driver, root: str) -> None:

@@ -212,6 +212,16 @@ def test_another_drivers_entry_is_named_when_spark_sees_it_first(bench: Bench, l
     assert found == [("offsets/2", "clicks", "u1", "3", "h1")]
 
 
+def test_another_drivers_first_entry_is_named(bench: Bench, log: Path) -> None:
+    """Both begin on an empty log, as after the loss of a driver in its very first batch."""
+    second = bench.manager(SECOND)
+    second.mkdirs(bench.path(0).getParent())
+    assert list(second.list(bench.path(0).getParent())) == []
+    bench.write(bench.manager(FIRST), 0, b"x")
+    assert second.exists(bench.path(0))
+    assert [match[1] for match in OTHER_WRITER.finditer(log.read_text()) if bench.place in match[0]] == ["offsets/0"]
+
+
 def test_other_file_systems_are_as_without_it(bench: Bench, tmp_path: Path) -> None:
     place = f"file://{tmp_path}/offsets"
     manager = bench.manager(place=place)

@@ -57,6 +57,26 @@ def stopped(query: Any) -> dict[str, Any]:
     return {"batches": [each["durationMs"] for each in progress if "addBatch" in each["durationMs"]]}
 
 
+def overlapped(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
+    """Two writers of one log entry look before either has written; how many are told that they wrote it?"""
+    jvm, conf = spark._jvm, spark._jsparkSession.sessionState().newHadoopConf()
+    path = jvm.org.apache.hadoop.fs.Path(f"{order['checkpoint']}/offsets/0")
+    conf.unset(MANAGER_KEY)
+    if order["manager"] is not None:
+        conf.set(MANAGER_KEY, order["manager"])
+    maker = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+    streams = [maker.create(path.getParent(), conf).createAtomic(path, False) for _ in range(2)]
+    told = 0
+    for stream in streams:
+        stream.write(b"x")
+        try:
+            stream.close()
+            told += 1
+        except Exception:
+            stream.cancel()
+    return {"told": told}
+
+
 def main() -> None:
     spark = SparkSession.builder.getOrCreate()
     query: Any = None
@@ -69,6 +89,8 @@ def main() -> None:
             except Exception as error:
                 query = error
             answer = {"started": True}
+        elif order["do"] == "overlap":
+            answer = overlapped(spark, order)
         else:
             answer = state_of(query) if order["do"] == "state" else stopped(query)
         print(json.dumps(answer), flush=True)

@@ -39,6 +39,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     private final String owner;
     private final boolean fenced;
     private final CheckpointFileManager unfenced;
+    private boolean looked = false;
     private long newest = -1;
 
     public FencedCheckpointFileManager(Path path, Configuration conf) {
@@ -94,6 +95,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     @Override
     public FileStatus[] list(Path path, PathFilter filter) {
         FileStatus[] found = super.list(path, filter);
+        looked = true; // an empty log is known as well
         for (int i = 0; i < found.length; i++) {
             entryKnown(found[i].getPath());
         }
@@ -118,11 +120,12 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
     }
 
     synchronized void entryKnown(Path path) {
+        looked = true;
         newest = Math.max(newest, entry(path));
     }
 
     synchronized boolean isUnknownEntry(Path path) {
-        return newest >= 0 && entry(path) > newest;
+        return looked && entry(path) > newest;
     }
 
     private static long entry(Path path) {
