@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from supervisor.clients.store.area import Area, Item, open_area
-from supervisor.errors import Conflict, InvalidInput, NotFound
+from supervisor.errors import Conflict, InvalidInput, NotFound, Unreachable
 from supervisor.model.s3a import S3Access
 from tests.testbed.moto import MotoServer
 
@@ -117,3 +117,10 @@ def test_other_buckets_of_one_service_yes_other_services_no(moto_server: MotoSer
             other.copy_from(source, only(source), "x")
     with pytest.raises(InvalidInput):
         open_area("hdfs://host/ck", access)
+
+
+def test_a_server_that_is_down_is_told_and_nothing_is_taken_for_absent(aws_env: dict[str, str]) -> None:
+    area = open_area("s3://bucket/a", S3Access("http://127.0.0.1:1"), deadline_s=0.2)
+    for ask in (lambda: list(area.items()), lambda: area.read("x", 1), lambda: area.write("x", b""), lambda: area.remove("x")):
+        with pytest.raises(Unreachable):
+            ask()

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from supervisor.clients.store.base import CHUNK_BYTES, TRANSFER_MAX_S
+from supervisor.clients.store.base import CHUNK_BYTES, DEADLINE_S, TRANSFER_MAX_S
 from supervisor.clients.store.deadline import Budget
 from supervisor.clients.store.tree import DirectoryTree, Tree
 from supervisor.errors import AccessDenied, Conflict, InvalidInput, NotFound, SupervisorError, Unreachable
@@ -27,8 +27,6 @@ from supervisor.model.location import normalise
 from supervisor.model.s3a import S3Access
 
 T = TypeVar("T")
-DEADLINE_S: Final = 60.0
-"""Of one request. A copy of a large object answers late."""
 PARTIAL: Final = ".partial"
 """How the names of files end that are being written: what is left of a crash is no object."""
 

@@ -30,6 +30,8 @@ PARTS_ABOVE_BYTES: Final = 512 * 1024**2
 """One ``CopyObject`` may be of 5 GiB, but answers when all of it is copied: parts keep each request short."""
 PART_BYTES: Final = 128 * 1024**2
 PARTS_MAX: Final = 10_000
+COPY_DEADLINE_S: Final = 60.0
+"""A copy of a large object answers late."""
 
 
 class S3Area(S3Tree):
@@ -42,6 +44,15 @@ class S3Area(S3Tree):
         self.bucket = bucket
         self.prefix = f"{prefix}/"
         self._calls: _Writes = _Writes(bucket, prefix, access, deadline_s)
+        self._copies = _Writes(bucket, prefix, access, max(deadline_s, COPY_DEADLINE_S))
+
+    @property
+    def requests(self) -> int:
+        return self._calls.requests + self._copies.requests
+
+    @requests.setter
+    def requests(self, count: int) -> None:
+        self._calls.requests, self._copies.requests = count, 0
 
     def items(self, folder: str = "") -> Iterator[Item]:
         prefix, after, more = f"{folder}/" if folder else "", "", True
@@ -54,7 +65,7 @@ class S3Area(S3Tree):
         if not isinstance(source, S3Area) or source.endpoint_url != self.endpoint_url:
             raise InvalidInput(f"{source.location} can't be copied to {self.location}: both must be on one S3 service")
         origin = {"Bucket": source.bucket, "Key": source.prefix + item.key}
-        tag = self._calls.copy(origin, item, key) if item.bytes <= PARTS_ABOVE_BYTES else self._in_parts(origin, item, key)
+        tag = self._copies.copy(origin, item, key) if item.bytes <= PARTS_ABOVE_BYTES else self._in_parts(origin, item, key)
         if tag != item.mark and source._calls.mark(item.key) != item.mark:      # a server that knows no such condition
             raise Conflict(f"{source.location}/{item.key} was replaced meanwhile")
         return tag
@@ -80,10 +91,10 @@ class S3Area(S3Tree):
         upload = self._calls.begin_parts(key)
         try:
             tags = [
-                self._calls.copy_part(origin, item, key, upload, number, (start, min(start + size, item.bytes) - 1))
+                self._copies.copy_part(origin, item, key, upload, number, (start, min(start + size, item.bytes) - 1))
                 for number, start in enumerate(range(0, item.bytes, size), 1)
             ]
-            return self._calls.end_parts(key, upload, tags)
+            return self._copies.end_parts(key, upload, tags)
         except BaseException:
             with suppress(SupervisorError):
                 self._calls.drop_parts(key, upload)
