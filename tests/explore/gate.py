@@ -25,14 +25,16 @@ from tests.explore.defect import Defect
 from tests.explore.planting import around, edited, plain
 from tests.explore.scenario import Scenario
 from tests.explore.scenarios import BY_NAME, SCENARIOS
-from tests.explore.search import Found, explore
+from tests.explore.search import Found, Kept, explore
 from tests.explore.setting import abstracted
 
 OWN_MAX = (1_000, 20_000)
 """States of the scenarios that a defect names: all of them within the first bound, before any within the next."""
 
-OTHERS_MAX = 300
-"""States of each other scenario: so many of the nearest, and as many far and scattered ones with its wide faults."""
+OTHERS_MAX = 200
+"""States of each other scenario: far and scattered ones, with its wide faults."""
+
+REST_EVERY = 3
 
 PATIENCE_S = 300
 """CPU seconds for one exploration: whatever a defect makes turn in circles is caught by that."""
@@ -66,27 +68,26 @@ class Verdict:
 
 def judge(defect: Defect, others: Iterable[str] = (), max_states: int = OTHERS_MAX) -> Verdict:
     """Explore with the defect planted: its own scenarios, then ``others``, up to the first violation."""
-    begun_s, states = time.process_time(), 0
+    begun_s, states, kept = time.process_time(), 0, Kept()
     plan = [partial(explore, BY_NAME[name], most) for most in OWN_MAX for name in defect.scenarios]
-    plan += [way for name in others if name not in defect.scenarios for way in ways(name, max_states)]
-    for run in plan:
-        try:
-            with abstracted(), defect.patch(), bounded(PATIENCE_S):
-                found = run()
-        except Exception as error:  # one defect that can't be planted is no reason not to try the others
-            return Verdict(defect, None, states, time.process_time() - begun_s, f"{type(error).__name__}: {error}")
-        states += found.states
-        if found.broken is not None:
-            return Verdict(defect, found, states, time.process_time() - begun_s)
+    plan += [scattered(name, max_states) for name in others if name not in defect.scenarios]
+    try:
+        with abstracted(), defect.patch():
+            for run in plan:
+                with bounded(PATIENCE_S):
+                    found = run(kept=kept)
+                states += found.states
+                if found.broken is not None:
+                    return Verdict(defect, found, states, time.process_time() - begun_s)
+    except Exception as error:  # one defect that can't be planted is no reason not to try the others
+        return Verdict(defect, None, states, time.process_time() - begun_s, f"{type(error).__name__}: {error}")
     return Verdict(defect, None, states, time.process_time() - begun_s)
 
 
-def ways(name: str, max_states: int) -> tuple[Callable[[], Found], ...]:
-    """How a scenario is explored that a defect does not name. From some states only it is brought to rest: that is slow
-    where few states were seen before."""
-    one = BY_NAME[name]
-    near, far = partial(explore, one, max_states, 10), partial(explore, one, max_states, 3, wide=True, deep=1)
-    return near, far
+def scattered(name: str, max_states: int) -> Callable[..., Found]:
+    """How a scenario is explored that a defect does not name: with all its faults, far and wide. From some states only it
+    is brought to rest: that is slow where few states were seen before."""
+    return partial(explore, BY_NAME[name], max_states, REST_EVERY, wide=True, deep=1)
 
 
 class Endless(Exception):
@@ -124,8 +125,7 @@ def reached(defects: Iterable[Defect], scenarios: Iterable[Scenario], max_states
         with abstracted(), ExitStack() as stack:
             for function in functions:
                 stack.enter_context(around(function, partial(_calling, called, function)))
-            for way in ways(scenario.name, max_states):
-                way()
+            scattered(scenario.name, max_states)()
         found[scenario.name] = called
     return found
 

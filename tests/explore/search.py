@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tests.explore import clock, faults, rest, shims, supervisors, users
 from tests.explore.canon import key_of
-from tests.explore.scenario import Scenario
+from tests.explore.scenario import Begun, Scenario
 from tests.explore.setting import Remembering
 from tests.explore.shims import Move
 from tests.explore.world import World
@@ -76,13 +76,28 @@ class Seen:
     tick: int
 
 
+class Kept:
+    """What explorations of the same code may share: their beginnings, and which states come to rest."""
+
+    def __init__(self) -> None:
+        self.begun: Begun = {}
+        self._calms: dict[tuple[object, ...], rest.Calm] = {}
+        shims.STEPS.clear()
+
+    def calm(self, world: World) -> rest.Calm:
+        """Of worlds that have in common what the key of a state leaves out."""
+        kind = (world.split, world.slow_users, world.replaceable, world.hasty)
+        return self._calms.setdefault(kind, rest.Calm())
+
+
 class Search:
     """One exploration under way. ``story``: of each state one predecessor; ``frontier``: what is not expanded yet."""
 
-    def __init__(self, scenario: Scenario, rest_every: int, deep: int | None) -> None:
+    def __init__(self, scenario: Scenario, rest_every: int, deep: int | None, kept: Kept) -> None:
         self.found = Found(scenario.name)
         self.scenario = scenario
         self.rest_every = rest_every
+        self.kept = kept
         self.calm = rest.Calm()
         self.story: list[Seen] = []
         self.seen: set[tuple[object, ...]] = set()
@@ -92,11 +107,12 @@ class Search:
         self.at = 0
 
     def begin(self, *, wide: bool) -> None:
-        start = self.scenario.begin(self.telling, wide=wide)
+        start = self.scenario.begin(self.telling, self.kept.begun, wide=wide)
         if start.broken is not None:
             self.found.broken = start.broken
             return
         self.telling = []
+        self.calm = self.kept.calm(start)
         self.add(start, 0, "", 0)
 
     def add(self, world: World, parent: int, label: str, depth: int) -> None:
@@ -160,16 +176,17 @@ class Search:
 
 def explore(
     scenario: Scenario, max_states: int, rest_every: int = 1, *, wide: bool = False, deep: int | None = None,
+    kept: Kept | None = None,
 ) -> Found:
     """All states of a scenario, at most ``max_states``. ``wide``: with its wider number of faults. ``deep``: where the bound
     cuts it off, far and scattered states rather than all the near ones, by this seed; a trace is not the shortest then.
 
     ``rest_every``: from each n-th state it is also asked whether all comes to rest as declared (``rest``); 0: never. What
-    raises, in production code or in what is planted there, is a violation like any other.
+    raises, in production code or in what is planted there, is a violation like any other. ``kept``: of earlier explorations
+    of the very same code.
     """
     begun_s = time.process_time()
-    shims.STEPS.clear()
-    search = Search(scenario, rest_every, deep)
+    search = Search(scenario, rest_every, deep, Kept() if kept is None else kept)
     Remembering.kept = scenario.replaceable
     try:
         search.begin(wide=wide)

@@ -7,7 +7,7 @@ import pytest
 from tests.explore.scenario import Scenario
 from tests.explore.scenarios import SCENARIOS
 from tests.explore.search import explore
-from tests.explore.setting import abstracted
+from tests.explore.setting import Remembering, abstracted
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
@@ -17,3 +17,10 @@ def test_no_interleaving_breaks_an_invariant_and_all_come_to_rest(scenario: Scen
     print(found.line)
     assert found.broken is None, "\n".join(["", *found.trace, "", f"VIOLATION: {found.broken}"])
     assert found.converged == found.states
+
+
+@pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one.script], ids=lambda one: one.name)
+def test_a_script_can_be_followed(scenario: Scenario) -> None:
+    Remembering.kept = scenario.replaceable
+    with abstracted():
+        scenario.beginning([], strict=True)
