@@ -174,27 +174,37 @@ def take(source: Area) -> Taken:
 
     The commits are listed first: all that a committed batch has written is there from then on, until it is cleaned up.
     """
-    places, others = places_of(source)
-    if not places:
-        raise NotFound(f"there is no checkpoint of Spark's at {source.location}")
+    committed, others = boundaries(source)
     queries: list[SavedQuery] = []
     items: list[Item] = []
     needed: set[str] = set()
     left_out = sum(1 for folder in others for _ in source.items(folder))
-    for place in places:
+    for place, newest in committed.items():
         prefix = f"{place}/" if place else ""
-        committed = [batch_of(item.key.rpartition("/")[2]) for item in source.items(f"{prefix}{COMMITS}")]
-        newest = max((batch for batch in committed if batch is not None), default=None)
-        if newest is None:
-            continue
         chosen = [item for item in _below(source, place) if belongs(item.key[len(prefix):], newest)]
         queries.append(SavedQuery(place, _query_id(source, f"{prefix}{METADATA}"), newest))
         items += chosen
         needed |= {item.key for item in chosen if is_needed(item.key[len(prefix):], newest)}
         needed |= {f"{prefix}{OFFSETS}/{newest}", f"{prefix}{COMMITS}/{newest}"}      # also if they had gone when listed
-    if not queries:
-        raise Conflict(f"no query at {source.location} has committed a batch yet: there is nothing to save")
     return Taken(tuple(queries), tuple(items), frozenset(needed), left_out)
+
+
+def boundaries(source: Area) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Directory of each query that has committed something → its newest committed batch; and directories that are no
+    query's. Raises NotFound where there is no checkpoint, Conflict where there is nothing to save."""
+    places, others = places_of(source)
+    if not places:
+        raise NotFound(f"there is no checkpoint of Spark's at {source.location}")
+    found = {}
+    for place in places:
+        folder = f"{place}/{COMMITS}" if place else COMMITS
+        batches = [batch_of(item.key.rpartition("/")[2]) for item in source.items(folder)]
+        newest = max((batch for batch in batches if batch is not None), default=None)
+        if newest is not None:
+            found[place] = newest
+    if not found:
+        raise Conflict(f"no query at {source.location} has committed a batch yet: there is nothing to save")
+    return found, others
 
 
 def _below(source: Area, place: str) -> Iterator[Item]:

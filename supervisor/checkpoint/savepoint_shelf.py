@@ -78,7 +78,10 @@ class Shelf:
                 keys = {entry.key for entry in level.objects}
                 if MANIFEST in keys or not (keys or level.folders):
                     continue
-                begun = self._begun(name, savepoint)
+                try:
+                    begun = self._begun(name, savepoint)
+                except Corrupt:
+                    continue
                 if begun is None or begun.location == self._home(name, savepoint):
                     yield name, savepoint
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import supervisor
 from supervisor.checkpoint.savepoint import BESIDE, SHELF, Begun, Manifest, Stage, checked_id, new_id
-from supervisor.checkpoint.savepoint_create import Creation, Tell, manifest_at
+from supervisor.checkpoint.savepoint_create import Creation, Tell, boundaries
 from supervisor.checkpoint.savepoint_restore import Restored, restore
 from supervisor.checkpoint.savepoint_shelf import Entry, Shelf
 from supervisor.clients.store.area import Area, open_area
@@ -89,7 +89,7 @@ def create_savepoint(
         home = home_of(settings, source, name, chosen)
         what = Begun(
             chosen, name, uid, attempt, area.location, home.location, home.access, now, supervisor.__version__)
-        manifest_at(open_area(home.location, home.access))      # can anything be asked there at all?
+        boundaries(area)      # nothing is begun where there is nothing to save
         shelf.begin(what)
     elif what.source != area.location:
         raise Conflict(f"savepoint {what.id} was begun from {what.source}: give another id, or delete it")

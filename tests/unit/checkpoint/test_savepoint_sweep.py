@@ -88,6 +88,17 @@ def test_copies_without_an_entry_go_too(store: Path) -> None:
     assert sweeper.scan() == ("clicks/left",)
 
 
+def test_an_entry_that_is_unreadable_stays_and_keeps_nothing_else(store: Path) -> None:
+    create(store.parent / "files", store, "doubtful")
+    area(place(store, "doubtful")).remove("manifest.json")
+    (place(store, "doubtful") / "begun.json").write_text("{")
+    clock = Clock()
+    sweeper = SavepointSweeper(shelf(store), clock)
+    sweeper.scan()
+    clock.now_s += GRACE_S + 1
+    assert sweeper.scan() == ("clicks/left",)
+
+
 def test_one_beside_a_checkpoint_that_another_host_sees_is_neither_incomplete_nor_swept(tmp_path: Path) -> None:
     on = shelf(tmp_path / "store")
     on.begin(begun(tmp_path / "elsewhere", tmp_path / "elsewhere.savepoints" / "clicks" / "one"))

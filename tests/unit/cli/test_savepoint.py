@@ -64,6 +64,14 @@ def test_what_is_not_there(terminal: Terminal, checkpoint: Path) -> None:
     assert terminal.run("savepoint", "list", "nobody", "-o", "json").json == []
 
 
+def test_where_there_is_nothing_to_save_nothing_is_begun(terminal: Terminal, checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "commits")
+    assert terminal.run("savepoint", "create", "clicks").code == 4
+    shutil.rmtree(checkpoint)
+    assert terminal.run("savepoint", "create", "clicks").code == 3
+    assert terminal.run("savepoint", "list", "-o", "json").json == []
+
+
 def test_interrupted_it_says_so_and_goes_on(terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copied = []
 
