@@ -65,7 +65,9 @@ def overlapped(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
     if order["manager"] is not None:
         conf.set(MANAGER_KEY, order["manager"])
     maker = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-    streams = [maker.create(path.getParent(), conf).createAtomic(path, False) for _ in range(2)]
+    managers = [maker.create(path.getParent(), conf) for _ in range(2)]
+    managers[0].mkdirs(path.getParent())
+    streams = [manager.createAtomic(path, False) for manager in managers]
     told = 0
     for stream in streams:
         stream.write(b"x")
