@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 from collections.abc import Callable, Iterator
@@ -10,14 +11,16 @@ from pathlib import Path
 
 from supervisor.clients import processes
 from supervisor.clients.sessions import keep_session
-from supervisor.errors import Conflict, NotFound
+from supervisor.errors import Conflict, NotFound, SupervisorError
 from supervisor.registry.operating import Operator
 from tests.chaos.nemesis import Fault, Skipped
 from tests.chaos.sessions import expel
 from tests.chaos.terms import Term
 from tests.chaos.world import SESSION_S, World
 from tests.testbed.fleet import Member
+from tests.waiting import wait_until
 
+UNPAUSED_S = 300.0
 NEXT_S = 20.0
 """How long the nemesis waits for the next leader before it goes on to the next fault; nothing is judged by it."""
 
@@ -197,15 +200,25 @@ def _command(pid: int) -> bytes:
 
 
 def pause_cluster(world: World, choice: random.Random) -> None:
+    """And unpause it, however long that takes: what nobody unpauses is paused for the rest of the run."""
     sessions = keep_session(world.ensemble.hosts, SESSION_S)
     try:
         operator = Operator(sessions, world.fleet.layout, "nemesis")
         with world.diary.lasting("cluster paused"):
-            operator.pause("chaos")
-            world.wait(choice.uniform(1.0, 5.0))
-            operator.unpause()
+            try:
+                operator.pause("chaos")
+                world.wait(choice.uniform(1.0, 5.0))
+            finally:
+                wait_until(lambda: _unpaused(operator), UNPAUSED_S, "the cluster to be unpaused", period_s=0.5)
     finally:
         sessions.close()
+
+
+def _unpaused(operator: Operator) -> bool:
+    with contextlib.suppress(SupervisorError):
+        operator.unpause()
+        return True
+    return False
 
 
 def change_leader_often() -> list[tuple[float, Fault]]:
