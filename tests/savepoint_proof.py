@@ -43,8 +43,9 @@ BASE_S = 1_700_000_000
 STEP_S, DELAY_S, WINDOW_S = 5, 10, 10
 ROWS = 60
 FIRST_BATCH, LATE_FROM = 5, 12
-UNDISTURBED_FILES, RESTORED_FILES = 10, 40
-"""In a batch; one where savepoints are taken. What a batch gives depends on it, the sum of all does not."""
+UNDISTURBED_FILES, RESTORED_FILES = 5, 40
+"""In a batch; one where savepoints are taken. What a batch gives depends on it, the sum does not, as long as there are two batches
+before ``LATE_FROM``: what is too late is told by the watermark of the batch before."""
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STATES: dict[str, dict[str, str]] = {
@@ -52,6 +53,9 @@ STATES: dict[str, dict[str, str]] = {
     "rocksdb": {
         PROVIDER: ROCKSDB, "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # Its first report is due when a snapshot is 5 x minDeltasForSnapshot versions late. There, at batch 16 on a busy machine,
+        # the query's thread died twice of a StackOverflowError in a regular expression of Spark's; whether of that is not known.
+        "spark.sql.streaming.stateStore.coordinatorReportSnapshotUploadLag": "false",
     },
 }
 CLEANS_UP = {
