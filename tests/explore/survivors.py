@@ -49,7 +49,6 @@ COVERED: dict[str, str] = {
     "guardian-believes-an-older-reading": "the tombstone is set at the version read: over anything newer it fails",
     "guardian-does-not-wait-for-a-claim-under-way": _WAITED_OUT,
     # -- leadership: what keeps a deposed leader from doing harm is the fence, not that it knows
-    "term-is-not-drained": _FENCED,
     "new-session-keeps-the-epoch": _FENCED,
     "leader-without-a-deadline": _FENCED,
     "leader-does-not-notice-a-moved-epoch": _FENCED,
@@ -180,6 +179,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "suspend-unguarded-by-own": ("suspend at the start",),
     "suspended-is-started": ("suspend and resume",),
     "takeover-restarts-what-it-finds": ("leader cut off",),
+    "term-is-not-drained": ("submitted anew, two leaders",),
     "tombstone-before-the-tree-is-empty": ("cancel",),
     "tombstone-over-another-attempt": ("two shims, one killed",),
     "tombstone-over-another-claim": ("two shims, one killed",),
