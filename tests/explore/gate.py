@@ -36,7 +36,7 @@ OTHERS_MAX = 200
 
 REST_EVERY = 3
 
-PATIENCE_S = 300
+PATIENCE_S = 60
 """CPU seconds for one exploration: whatever a defect makes turn in circles is caught by that."""
 
 

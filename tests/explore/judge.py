@@ -155,8 +155,9 @@ def answered(world: World, user: User, came: Done | Exception) -> World:
     return world
 
 
-OF_ITS_OWN = (Did.SUBMITTED, Did.SUSPENDED, Did.RESUMED, Did.RESTARTED, Did.REGISTERED_AGAIN)
-"""What nobody else can have done instead: it was this command's own write."""
+OF_ITS_OWN = (Did.SUSPENDED, Did.RESUMED, Did.RESTARTED, Did.REGISTERED_AGAIN)
+"""What nobody else can have done instead: it was this command's own write. A submission may be an earlier try of the same
+uid, and I3 says whether it is there; a cancel may be anybody's."""
 
 
 # -- I10: a registry that was replaced ----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tests.explore.supervisors import tell
 from tests.explore.world import Judge, Snapshot, Supervisor, User, Wish, World
 
 Begun = dict[tuple[object, ...], World]
-SCRIPT_MOVES_MAX = 100
+SCRIPT_MOVES_MAX, FOUNDING_MOVES_MAX = 100, 100
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ class Scenario:
     def beginning(self, trace: list[str], *, strict: bool = False) -> World:
         """``strict``: raises ValueError for a script that can't be followed; else it is left where it ends."""
         world = founded(self.supervisors, replaceable=self.replaceable)
+        if world.broken is not None:
+            return world
         submits = User(9, tuple(Wish("submit", name, f"u0-{name}") for name in self.running))
         world = world._replace(users=(submits,))
         world = settled(world, trace) if self.settled else submitted(world)
@@ -96,8 +98,12 @@ def founded(supervisors: int, *, replaceable: bool) -> World:
     world = World(0, tree, (), processes, (), (), frozenset(), 0, known, replaceable=replaceable)
     for number in range(supervisors):
         world = tell(world, number, lead.Start())
-        while world.supervisors[number].todo or not world.has_session(world.supervisors[number].agent_sid):
+        for _ in range(FOUNDING_MOVES_MAX):
+            if not world.supervisors[number].todo and world.has_session(world.supervisors[number].agent_sid):
+                break
             _, world = next_move(world)      # s1 leads
+        else:
+            return world.breaks(f"I11: {processes[number].id} looks and stands without end, and time does not go on")
     return world
 
 

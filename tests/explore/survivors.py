@@ -55,7 +55,6 @@ COVERED: dict[str, str] = {
     "unanswered-election-taken-as-won": "if it was not applied every write fails on the epoch, which ends the term",
     "election-of-another-taken-as-ours": "/leader belongs to our session, so the election was ours",
     "election-without-its-leader-node-taken-as-won": "the first probe finds no /leader, and ends the term",
-    "stands-while-somebody-leads": "/leader is created, which fails while it is there",
     # -- commands and decisions
     "unknown-outcome-tried-again-blindly": _AGAIN,
     "settled-by-a-reading-that-settles-nothing": _AGAIN,
@@ -174,6 +173,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "second-killers-never-act": ("shim killed",),
     "silence-is-not-waited-for-before-revoking": ("shim cut off",),
     "starts-before-the-epoch-is-recorded": ("restored, disks lost",),
+    "stands-while-somebody-leads": ("submit",),
     "stop-grace-never-ends": ("submitted anew, calmly",),
     "submit-does-not-write-own": ("submit",),
     "suspend-unguarded-by-own": ("suspend at the start",),
