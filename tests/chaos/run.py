@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 USERS = 3
 USER_PAUSE_S = 8.0
 BEGIN_S = 180.0
-BURST_S, LULL_S = 70.0, 16.0
+BURST_S, LULL_S = 70.0, 24.0
 """Each leader counts the full wait of a silent attempt from its own first sight: with leaders of two seconds only, nobody
 would ever wait long enough."""
 LOOK_S = 30.0
