@@ -107,7 +107,7 @@ class Crew:
         """
         self._term.check()
         try:
-            return self._term.client.commit(build(self.desk())).versions[-1]
+            return self._term.client.commit(build(self.desk()), self._term.connection).versions[-1]
         except GuardFailed as failed:
             if failed.path == self._layout.epoch:
                 raise self._term.fence_failed() from failed

@@ -101,6 +101,11 @@ class ZooClient:
         return self._session.session
 
     @property
+    def connections(self) -> int:
+        """How many there were so far: the number of the present one, or of the latest."""
+        return self._session.connections
+
+    @property
     def last_success_s(self) -> float:
         """BOOTTIME of *sending* the last request that was answered, connecting included; 0.0 if there was none."""
         return self._session.last_success_s

@@ -131,6 +131,7 @@ class Contender(Generic[Client]):
         self._said_recorded = False
         self._recent: dict[int, Author] = {}
         self._marking = False
+        self._looked_on = 0
         self._since_s = boottime_s()
         self._report = self._make_report()
         self._thread = threading.Thread(target=self._run, name="contender", daemon=True)
@@ -301,6 +302,7 @@ class Contender(Generic[Client]):
             self._close_abandoned()
         except SupervisorError as error:
             log.warning("session_not_closed", why=str(error))
+        connection = client.connections
         client.sync()
         if not self._watching:
             number = self._candidacy
@@ -317,6 +319,9 @@ class Contender(Generic[Client]):
         leader, epoch, cluster, switchover, accepted, doorbell, recorded = nodes
         self._note_vacancy(leader is None)
         self._judge(self._trust.judge, self._codec, paths, Evidence(cluster, accepted, doorbell, client.last_zxid))
+        self._looked_on = connection
+        if self._term is not None:
+            self._term.note_look(connection)
         self._sight = sight(self._paths, self._codec, leader, epoch, switchover, recorded)
         return self._sight
 
@@ -380,7 +385,7 @@ class Contender(Generic[Client]):
         number = self._candidacy
         term = Term(
             effect.epoch, effect.fence, self._the_client(), self._standing.timeout_s, distrust=self._trust.reason,
-            depose=lambda why: self._inbox.put((number, machine.Deposed(why))), nudge=self.nudge,
+            depose=lambda why: self._inbox.put((number, machine.Deposed(why))), nudge=self.nudge, connection=self._looked_on,
         )
         term.vacant_s = self._vacant_s if self._vacant_s is not None else term.began_s
         self._vacant_s = None

@@ -23,13 +23,16 @@ class Term(Generic[Client]):
     """``epoch``: its number. ``fence_version``: the version of /epoch that every write checks. ``client``: this term's.
 
     ``recorded``: the epoch's object is in the store; until then the leader adopts, drains and revokes, but starts and
-    cleans nothing. ``distrust``: why nothing at all may be done to this registry (I10), or None. ``depose``: tells the
-    contender that the term has ended here, ``nudge``: that a hand-over was asked for. Safe to use from any thread.
+    cleans nothing. ``distrust``: why nothing at all may be done to this registry (I10), or None. ``connection``: the one on
+    which the contender has looked at it last; no write for jobs goes out on another. A session and its epoch may be in the
+    backup that ZooKeeper was restored from, and then go on; but every connection breaks, and the look on the next one
+    shows what is there now (found by exploration: ``tests/explore/test_restores.py``). ``depose``: tells the contender that
+    the term has ended here, ``nudge``: that a hand-over was asked for. Safe to use from any thread.
     """
 
     def __init__(
         self, epoch: int, fence_version: int, client: Client, timeout_s: float, *, depose: Callable[[str], None],
-        distrust: str | None = None, nudge: Callable[[], None] = lambda: None,
+        distrust: str | None = None, nudge: Callable[[], None] = lambda: None, connection: int | None = None,
     ) -> None:
         self.epoch = epoch
         self.fence_version = fence_version
@@ -43,6 +46,7 @@ class Term(Generic[Client]):
         self._paused = False
         self._recorded = False
         self._distrust = distrust
+        self._connection = connection
         self._why = ""
 
     @property
@@ -57,6 +61,10 @@ class Term(Generic[Client]):
     @property
     def distrust(self) -> str | None:
         return self._distrust
+
+    @property
+    def connection(self) -> int | None:
+        return self._connection
 
     def check(self) -> None:
         """Raises NotLeader when the term is over for good, and NotSent while the connection is down (try next pass)."""
@@ -84,6 +92,9 @@ class Term(Generic[Client]):
         """From here on ``check`` raises NotLeader. Idempotent; the first reason stays."""
         self._why = self._why or why
         self.over.set()
+
+    def note_look(self, connection: int) -> None:
+        self._connection = connection
 
     def note_recorded(self) -> None:
         self._recorded = True

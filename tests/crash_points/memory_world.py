@@ -162,8 +162,8 @@ class PointClient(MemoryClient):
         super().__init__(zoo)
         self._process = process
 
-    def commit(self, tx: Transaction) -> Any:
-        return self._process.around(f"zookeeper.commit {tx.what}", lambda: MemoryClient.commit(self, tx))
+    def commit(self, tx: Transaction, connection: int | None = None) -> Any:
+        return self._process.around(f"zookeeper.commit {tx.what}", lambda: MemoryClient.commit(self, tx, connection))
 
 
 def _pointed(name: str) -> Callable[..., Any]:

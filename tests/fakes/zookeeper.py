@@ -230,6 +230,7 @@ class MemoryClient:
     ) -> None:
         self.link = Link.SUSPENDED
         self.session: Session | None = None
+        self.connections = 0
         self.last_success_s = 0.0
         self.last_zxid = 0
         self._zoo = zoo
@@ -330,7 +331,9 @@ class MemoryClient:
     def read_many_async(self, paths: Sequence[str], done: Callable[[Reads | SupervisorError], None]) -> None:
         self._ask(partial(self._read_all, tuple(paths), boottime_s()), "reads", Unreachable, done)
 
-    def commit(self, tx: Transaction) -> Committed:
+    def commit(self, tx: Transaction, connection: int | None = None) -> Committed:
+        if connection not in (None, self.connections):
+            raise NotSent(f"connection {connection} is gone")
         return self._ask_and_wait(partial(self._commit, tx, boottime_s()), tx.what, OutcomeUnknown, _refused(tx))
 
     def commit_async(self, tx: Transaction, done: Callable[[Committed | SupervisorError], None]) -> None:
@@ -422,6 +425,7 @@ class MemoryClient:
             return self._lose()
         self.session = session
         self.last_success_s, self.last_zxid = boottime_s(), self._zoo.zxid
+        self.connections += 1
         return self._move_to(Link.CONNECTED)
 
     def _suspend(self) -> list[Callable[[], object]]:

@@ -108,6 +108,9 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
         boolean there = super.exists(path);
         if (there && fenced && isUnknownEntry(path)) {
             try {
+                if (fs().getFileStatus(path).isDirectory()) { // a log of its own, of a source: sources/0
+                    return true;
+                }
                 Map<String, byte[]> found = fs().getXAttrs(path);
                 if (!owner.equals(text(found, OWNER))) {
                     log().error(lastWords(conflict(path, found)));

@@ -19,10 +19,10 @@ class Late:
     def __init__(self, client: MemoryClient) -> None:
         self.commit, self.held, self.release = client.commit, "", threading.Event()
 
-    def __call__(self, tx: Transaction) -> Committed:
+    def __call__(self, tx: Transaction, connection: int | None = None) -> Committed:
         if self.held and any(self.held.encode() in getattr(op, "data", b"") for op in tx.ops):
             assert self.release.wait(20)
-        return self.commit(tx)
+        return self.commit(tx, connection)
 
 
 @pytest.fixture
