@@ -276,14 +276,21 @@ class Guardian:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _remove(self, post: Post) -> None:
-        """Tried again at each tick: the twin may still live there for a moment, and must see its files."""
+        """Tried again at each tick: the twin may still live there for a moment, and must see its files.
+
+        Once it is gone it is forgotten: what has the same name at the next tick is the next shim's.
+        """
         shim = post.ward.shim
         if shim is None:
-            if run_dir.remove(post.directory):
+            removed = run_dir.remove(post.directory)
+            if removed:
                 log.info("run_dir_removed", **post.about, why="no shim was ever started")
-            return
-        (post.tree or self._tree(post, shim)).remove()
-        run_dir.remove(post.directory, partial(self._last_look, post))
+        else:
+            (post.tree or self._tree(post, shim)).remove()
+            removed = run_dir.remove(post.directory, partial(self._last_look, post))
+        if removed:
+            self._forget(post)
+            self._posts.pop(post.ward.key, None)
 
     def _last_look(self, post: Post) -> None:
         """Nobody lives there any more: its log is kept, its kills are counted. Neither keeps it from being removed."""

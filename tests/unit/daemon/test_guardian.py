@@ -78,6 +78,26 @@ def test_a_shim_whose_deadline_comes_near_is_killed_and_its_directory_removed(
     assert guardian.keys() == frozenset() and not (tmp_path / KEY).exists()
 
 
+def test_the_directory_of_the_next_shim_is_not_taken_for_that_of_the_last_one(
+    tmp_path: Path, guardian: Guardian, shim: subprocess.Popen[bytes],
+) -> None:
+    """The agent starts another shim for the same attempt, as it does for one that ended before its claim; that has not
+    locked its directory yet when the guardian, which has just removed the last one, looks again."""
+    move_in(tmp_path, shim)
+    guardian.tick(1.0)
+    shim.kill()
+    shim.wait(10)
+    for now_s in (2.0, 3.0, 4.0):
+        guardian.tick(now_s)
+        if not (tmp_path / KEY).exists():
+            break
+    assert run_dir.create(str(tmp_path), KEY, encode(LAUNCH)) is not None
+    guardian.tick(5.0)
+    guardian.tick(6.0)
+    assert (tmp_path / KEY / run_dir.LAUNCH).exists()
+    assert [ward.stage for ward in guardian.wards()] == [WardStage.UNBORN]
+
+
 def test_a_directory_without_a_shim_is_removed_in_the_end(tmp_path: Path, guardian: Guardian) -> None:
     run_dir.create(str(tmp_path), KEY, encode(LAUNCH))
     guardian.tick(0.0)
