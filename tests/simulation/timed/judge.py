@@ -15,6 +15,7 @@ from supervisor.act.carry_out import Came, Carried
 from supervisor.model.lease_terms import CLOCK_RATE_ERROR, KILL_TIME_S
 from supervisor.model.records import CheckpointClaim, Cleanliness, Desired, JobRef, Ownership, OwnState, Result
 from supervisor.model.transaction import Check, Node, SetData, Transaction
+from supervisor.shim.machine import CONNECT_PATIENCE_S
 from tests.simulation.timed.loop import Process
 from tests.simulation.timed.network import Conn
 from tests.simulation.timed.patches import decode
@@ -37,6 +38,8 @@ FOLLOWER_CUT_S = 8.0
 """For how long a server that is cut off from its peers may cost a client its renewals, until that is with another one."""
 
 RESTARTS_MAX, WITHIN_S = 12, 10.0
+STARTED_S = 3.0
+"""From an agent's decision to its last look, and from a shim's connection to its claim."""
 
 
 Record = TypeVar("Record")
@@ -130,7 +133,9 @@ class Judge:
         if self.restored_s is not None and claimed_s > self.restored_s and life.host in self.knows:
             if attempt.decided_s > self.restored_s:
                 self.broke(f"I10: {life.name} {life.uid}.{life.number} is started in a restored registry that nobody accepted")
-            else:      # a shim that was on its way asks nobody any more: see README, what is not covered
+            elif claimed_s > attempt.decided_s + CONNECT_PATIENCE_S + STARTED_S:
+                self.broke(f"I10: {life.name} {life.uid}.{life.number} is claimed after a restore by a shim from long before it")
+            else:      # so soon after the agent's look that nobody can tell: see README, what is not covered
                 self.answers["claimed after a restore by a shim from before it"] += 1
         self._alive[driver] = life
         self.lives.append(life)
