@@ -53,7 +53,7 @@ def checked(
 
 
 def _look(given: Assignment, location: str, known: Known, conf: Mapping[str, str], store: S3Access) -> None:
-    told = {"job": given.name, "uid": given.uid, "attempt": given.attempt, "checkpoint": location}
+    told = {"job": given.name, "uid": given.uid, "attempt": given.attempt}
     try:
         tree = open_checkpoint(location, conf, store)
         if tree is None:
@@ -61,8 +61,8 @@ def _look(given: Assignment, location: str, known: Known, conf: Mapping[str, str
         expected = queries_of(known.remembered)
         found = preflight(tree, expected) if expected else preflight_of_first(tree, known.left_by)
     except (AccessDenied, InvalidInput) as error:
-        log.warning("checkpoint_not_checked", **told, why=str(error), next="started all the same")
+        log.warning("checkpoint_not_checked", **told, checkpoint=location, why=str(error), next="started all the same")
         return
     if found is not None:
         raise Refused(Cause.BAD_CHECKPOINT, f"{found.sentence}; {found.remedy}")
-    log.info("checkpoint_checked", **told, requests=tree.requests)
+    log.info("checkpoint_checked", **told, checkpoint=location, requests=tree.requests)
