@@ -461,7 +461,8 @@ class TestSession:
             client.wait_connected(2)
         wait_until(lambda: session_threads() <= others, what="the end of the lost client's thread")
         assert (client.link, client.session) == (Link.LOST, session)
-        assert links == [Link.CONNECTED, Link.SUSPENDED, Link.LOST]
+        # A session of two seconds may blink on a busy machine before all that.
+        assert links[0] is Link.CONNECTED and links[-2:] == [Link.SUSPENDED, Link.LOST] and links.count(Link.LOST) == 1
         assert client.close() is True
 
     def test_stopped_process_never_writes_under_another_session(
