@@ -25,9 +25,9 @@ from supervisor.daemon.starting import Hosted
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.model.records import JobRef, Lease, Ownership, Phase, Progress, StartTimes
+from supervisor.model.records import LEASED, JobRef, Lease, Ownership, Phase, Progress, StartTimes
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import state_of, strays_of
+from supervisor.model.state import JobState, state_of, strays_of
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen
 
@@ -105,9 +105,15 @@ class Hosting:
             ref: Seen[JobRef] = seen(JobRef, nodes[3 * number], paths[3 * number])
             own: Seen[Ownership] = seen(Ownership, nodes[3 * number + 1], paths[3 * number + 1])
             lease: Seen[Lease] = seen(Lease, nodes[3 * number + 2], paths[3 * number + 2])
-            if isinstance(own, Found) and (own.record.uid, own.record.attempt) == _which(launch):
-                shown.add(launch.assignment.name)
-                self._tell_job(key, launch, state_of(ref, own, lease).state.value, lease)
+            if not isinstance(own, Found) or (own.record.uid, own.record.attempt) != _which(launch):
+                continue
+            state = state_of(ref, own, lease).state
+            if ref is None:      # cancelled or concluded: on its way, or gone
+                if own.record.state not in LEASED:
+                    continue
+                state = JobState.STOPPING
+            shown.add(launch.assignment.name)
+            self._tell_job(key, launch, state.value, lease)
         now_s = boottime_s()
         self._unborn = any(
             key not in self._phases and now_s - launch.begun_s < UNBORN_MAX_S for key, launch in launches.items()

@@ -1,0 +1,54 @@
+"""The state that a host shows of a job whose driver it has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.daemon.hosting import Hosting
+from supervisor.daemon.starting import Hosted
+from supervisor.metrics import Metrics
+from supervisor.model.launch import Launch
+from supervisor.model.records import OwnState
+from tests.fakes.offices import Bench
+from tests.unit.shim.world import LAUNCH
+
+
+class Home(Hosted):
+    """The first attempt of one job is hosted."""
+
+    def __init__(self, directory: Path, uid: str) -> None:
+        super().__init__(directory, directory)
+        self._entry = replace(LAUNCH.assignment, name="job", uid=uid, attempt=1)
+
+    def launches(self) -> dict[str, Launch]:
+        return {f"{self._entry.uid}.1": replace(LAUNCH, assignment=self._entry)}
+
+
+def states(metrics: Metrics) -> set[str]:
+    lines = metrics.exposition().decode().splitlines()
+    shown = [line for line in lines if line.startswith("spark_supervisor_job_state{") and line.endswith(" 1.0")]
+    return {line.split('state="')[1].split('"')[0] for line in shown}
+
+
+@pytest.mark.parametrize(("own", "state"), [(OwnState.DRAINING, {"stopping"}), (OwnState.EXITED, set())])
+def test_a_job_that_was_cancelled_stops_and_then_is_gone(tmp_path: Path, own: OwnState, state: set[str]) -> None:
+    """Its reference went with the cancel: that is no record that is missing, and nobody is to be woken."""
+    bench = Bench()
+    uid = bench.submit("job").uid
+    bench.run("job")
+    metrics = Metrics(boottime_s)
+    hosting = Hosting(
+        "host-a", Home(tmp_path, uid), bench.layout, lambda: cast(ZooClient, bench.zoo.client()), metrics, lambda _launch: None,
+    )
+    hosting.round(lambda: None)
+    assert states(metrics) & {"running", "starting"}
+    bench.commands().cancel("job")
+    bench.set_own("job", own)
+    hosting.round(lambda: None)
+    assert states(metrics) == state
