@@ -118,11 +118,13 @@ class Observer:
         self._set_rows(names, owns, refs, dirty)
 
     def _own_and_ref(self, names: list[str]) -> tuple[tuple[list[Seen[Ownership]], float], list[Seen[JobRef]]]:
+        """References first: a reading is not one moment, and submit creates both. A reference without its ownership would be
+        an alarm, an ownership without its reference is none."""
         layout = self._layout
         own_paths, ref_paths = [layout.own(name) for name in names], [layout.job(name) for name in names]
-        reads = self._zoo.read_many([*own_paths, *ref_paths])
-        owns = seen_all(Ownership, own_paths, reads.nodes[: len(names)])
-        refs = seen_all(JobRef, ref_paths, reads.nodes[len(names):])
+        reads = self._zoo.read_many([*ref_paths, *own_paths])
+        refs = seen_all(JobRef, ref_paths, reads.nodes[: len(names)])
+        owns = seen_all(Ownership, own_paths, reads.nodes[len(names):])
         return (owns, reads.received_at_s), [_about(name, ref) for name, ref in zip(names, refs, strict=True)]
 
     def _decode_results(self, paths: list[str], nodes: Sequence[Node | None]) -> list[Found[Result]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from supervisor.daemon.record import state_of_row
 from supervisor.model.records import Lease
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Reads
@@ -83,3 +84,28 @@ def test_a_cancel_in_the_midst_of_a_full_reading_alarms_nobody(place: str) -> No
     zoo = Interrupted(bench.zoo.client(), getattr(bench.layout, place), lambda: bench.commands().cancel("job"))
     view = Observer(zoo, bench.layout, lambda: 1000.0, 1).take_view(None)
     assert make_plan(view, Policy(), 1000.0).alarms == ()
+
+
+class OneByOne(Interrupted):
+    """Reads the paths of one request one after the other, as a server may; a submit comes between the first two."""
+
+    def read_many(self, paths: Sequence[str]) -> Reads:
+        nodes = []
+        for path in paths:
+            nodes.append(self._zoo.read(path))
+            self._interrupt(path)
+        now_s = fake.boottime_s()
+        return Reads(tuple(nodes), now_s, now_s)
+
+
+@pytest.mark.parametrize("place", ["jobs", "owns"])
+def test_a_submit_in_the_midst_of_reading_a_name_shows_no_job_without_ownership(place: str) -> None:
+    """Both are created by one multi, and /own stays: a reference that was read before has one. An alarm would wake somebody."""
+    bench = Bench()
+    bench.submit("other")
+    zoo = OneByOne(bench.zoo.client(), f"{getattr(bench.layout, place)}/job", lambda: bench.submit("job"))
+    observer = Observer(zoo, bench.layout, lambda: 1000.0, 1)
+    observer.take_view(None)
+    view = observer.take_view(("job",))
+    assert make_plan(view, Policy(), 1000.0).alarms == ()
+    assert {state_of_row(row) for row in view.rows.values() if row.ref is not None} == {"pending"}
