@@ -1,6 +1,7 @@
 """Fixtures that every test may ask for: ensembles, an S3 API, a ZooKeeper root of its own.
 
-Shared (session) ensembles are for tests that leave all nodes up; a test that harms a node takes a ``fresh_`` one.
+Shared (session) ensembles are for tests that leave all nodes up; a test that harms a node takes a ``fresh_`` one, or
+one of its module that is mended before each test (``testbed.ensembles.mend``).
 Every test works below its own ``zk_root`` and in its own bucket, so shared servers need no cleaning in between.
 """
 
@@ -79,13 +80,6 @@ def ensemble(request: pytest.FixtureRequest) -> Ensemble:
     """The test runs twice, on the shared embedded ensemble and on the shared containers: harm no node."""
     shared: Ensemble = request.getfixturevalue(f"{request.param}_ensemble")
     return shared
-
-
-@pytest.fixture(params=KINDS)
-def fresh_ensemble(request: pytest.FixtureRequest) -> Ensemble:
-    """The test runs twice, on processes and on containers that are its own: for fault tests."""
-    own: Ensemble = request.getfixturevalue(f"fresh_{request.param}_ensemble")
-    return own
 
 
 @pytest.fixture

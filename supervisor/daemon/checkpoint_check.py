@@ -36,7 +36,7 @@ class Known(NamedTuple):
 
 @contextmanager
 def checked(
-    given: Assignment, known: Known, store: Callable[[], S3Access], conf: Callable[[], Mapping[str, str]],
+    given: Assignment, known: Known, store: S3Access, conf: Callable[[], Mapping[str, str]],
 ) -> Iterator[None]:
     """Looks while the body runs. ``conf``: properties of the job, asked for only if there is something to look at.
 
@@ -47,7 +47,7 @@ def checked(
         return
     location = known.location
     with ThreadPoolExecutor(1, thread_name_prefix="checkpoint") as pool:
-        looking = pool.submit(lambda: _look(given, location, known, conf(), store()))
+        looking = pool.submit(lambda: _look(given, location, known, conf(), store))
         yield
         looking.result()
 

@@ -37,7 +37,6 @@ PERIOD_S = 5.0
 STARTING_PERIOD_S = 0.5
 UNBORN_MAX_S = 60.0
 LOOK_EVERY_S = 10.0
-CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
 
 
 class Hosting:
@@ -247,7 +246,7 @@ def _committed(look: CommitLog, launch: Launch) -> dict[str, object]:
         committed = look.committed()
     except (SupervisorError, OSError):
         return {}
-    return {"committed": committed, "checkpoint": launch.env.get(CHECKPOINT)} if committed else {}
+    return {"committed": committed, "checkpoint": launch.checkpoint} if committed else {}
 
 
 def _which(launch: Launch) -> tuple[str, int]:

@@ -26,7 +26,7 @@ from supervisor.errors import Corrupt, NotFound, SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.s3a import S3Access
+from supervisor.model.s3a import access_of_store
 from supervisor.model.spec import JobSpec, from_canonical
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.registry.codec import decode, encode
@@ -133,7 +133,7 @@ class Starter:
         begun_s = boottime_s()
         key = f"{given.uid}.{given.attempt}"
         with self._room(key, given):
-            with checked(given, look.known, self._store_access, lambda: self._spec(given).conf):
+            with checked(given, look.known, access_of_store(self._settings.store), lambda: self._spec(given).conf):
                 prepared = self._launch(given, key)
             looked_s = look.lately()      # files may have taken long to come
             if looked_s is None:
@@ -196,9 +196,6 @@ class Starter:
                 "checkpoint_not_fenced", job=given.name, uid=given.uid, attempt=given.attempt, why=why
             ),
         )
-
-    def _store_access(self) -> S3Access:
-        return S3Access(self._settings.store.endpoint_url, self._settings.store.region)
 
     def _spec(self, given: Assignment) -> JobSpec:
         try:

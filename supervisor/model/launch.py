@@ -12,6 +12,9 @@ from typing import Any
 from supervisor.model.records import Assignment
 from supervisor.model.remembered import Remembered
 
+CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
+"""Of CONTRACT: in the environment of every driver."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -46,3 +49,8 @@ class Launch:
     looked_s: float = 0.0       # BOOTTIME before the agent's last look whether the registry is to be trusted; 0: not known
     remembered: Remembered | None = None      # of the job's checkpoint; None: it has none
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def checkpoint(self) -> str | None:
+        """Its location as the driver was told it, for Spark; None: the job has none."""
+        return self.env.get(CHECKPOINT) or None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 _S3: Final = re.compile(r"s3[an]?://([^/]*)(.*)", re.IGNORECASE | re.DOTALL)
 PREFIX: Final = "spark.hadoop.fs.s3a."
@@ -21,6 +21,20 @@ class S3Access(NamedTuple):
     endpoint_url: str | None = None
     region: str | None = None
     path_style: bool | None = None
+
+
+class Store(Protocol):
+    """``settings.store``."""
+
+    @property
+    def endpoint_url(self) -> str | None: ...
+    @property
+    def region(self) -> str | None: ...
+
+
+def access_of_store(store: Store) -> S3Access:
+    """The service that the store is on: also a checkpoint's, unless its job says another."""
+    return S3Access(store.endpoint_url, store.region)
 
 
 def bucket_of(location: str) -> str | None:

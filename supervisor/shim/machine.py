@@ -266,7 +266,6 @@ class _Turn:
         elif self.now_s - self.state.born_s >= CLAIM_PATIENCE_S:
             self.finish(f"no claim could be made for {CLAIM_PATIENCE_S:g} s")
 
-
     def read_before_claim(self, read: OwnRead) -> None:
         self.set(blind=False)
         own, entry = read.own, self.state.launch.assignment
@@ -411,8 +410,7 @@ class _Turn:
     def lease(self) -> Lease:
         state, entry = self.state, self.state.launch.assignment
         pid = state.driver_pid if state.executed and state.empty_s is None else None
-        location = state.launch.env.get("SPARK_SUPERVISOR_CHECKPOINT")
-        shown, more = queries.shown(state.life, state.launch.stall_timeout_s, self.now_s, location)
+        shown, more = queries.shown(state.life, state.launch.stall_timeout_s, self.now_s, state.launch.checkpoint)
         return Lease(
             entry.name, entry.uid, entry.attempt, state.claim_id, state.launch.lease_s, state.launch.stop_grace_s,
             state.phase, Driver(state.launch.host, state.shim_pid, pid, state.started_at or None), state.since,

@@ -86,8 +86,8 @@ def _with_committed(known: tuple[InPlace, ...], told: tuple[InPlace, ...]) -> tu
 
 def remembered(launch: Launch, life: Life) -> Remembered | None:
     """What the next start has to find in the job's checkpoint: all that was committed there, by this attempt too."""
-    location = launch.env.get("SPARK_SUPERVISOR_CHECKPOINT")
-    if launch.remembered is None or not location:
+    location = launch.checkpoint
+    if launch.remembered is None or location is None:
         return launch.remembered
     there = [SeenQuery(each.id, each.batch_id) for each in life.committed if is_inside(each.checkpoint, location)]
     return with_batches(launch.remembered, there)
@@ -111,7 +111,7 @@ def is_to_be_looked_at(life: Life, stall_timeout_s: float, now_s: float) -> bool
 
 def elsewhere(life: Life, location: str | None) -> dict[str, str]:
     """Query id → where its checkpoint is, of those whose checkpoint is not in ``location``. None: the job has none."""
-    if not location:
+    if location is None:
         return {}
     return {each.id: each.checkpoint for each in life.committed if not is_inside(each.checkpoint, location)}
 

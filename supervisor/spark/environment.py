@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from supervisor.model.launch import CHECKPOINT
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.s3a import for_spark
 from supervisor.model.secret import SecretRef, SecretSource, secret_reference
@@ -55,7 +56,7 @@ def build_environment(
         "SPARK_SUPERVISOR_UID": assignment.uid,
         "SPARK_SUPERVISOR_ATTEMPT": str(assignment.attempt),
         "SPARK_SUPERVISOR_REVISION": str(assignment.revision),
-        "SPARK_SUPERVISOR_CHECKPOINT": for_spark(spec.checkpoint or ""),
+        CHECKPOINT: for_spark(spec.checkpoint or ""),
         "SPARK_SUPERVISOR_REPORT": str(report),
     }
 

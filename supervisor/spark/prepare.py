@@ -18,7 +18,7 @@ from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.s3a import S3Access, access_of, bucket_of, for_store
+from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of, for_store
 from supervisor.model.spec import JobSpec, store_key
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import Files, build_argv, build_properties, said_of, session_arguments
@@ -62,7 +62,7 @@ def prepare(
         home=settings.spark.home, java_home=settings.spark.java_home, s3a_jars=settings.spark.s3a_jars,
         job_env=spec.env, environ=place.environ,
     )
-    store = S3Access(settings.store.endpoint_url, settings.store.region)
+    store = access_of_store(settings.store)
     properties_file = place.work_dir / PROPERTIES
     env = build_environment(spec, assignment, toolchain, place.environ, place.run_dir / "report")
     if spec.launch == "session":

@@ -11,7 +11,7 @@ from supervisor.clients.store.tree import Tree
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.location import normalise
 from supervisor.model.remembered import SeenQuery, queries_of, to_be_expected
-from supervisor.model.s3a import S3Access, bucket_of
+from supervisor.model.s3a import S3Access, access_of_store, bucket_of
 
 if TYPE_CHECKING:
     from supervisor.settings.file import Settings
@@ -64,7 +64,7 @@ def located(office: Office, name: str) -> Located:
 
 def tree_of(settings: Settings | None, place: Located, deadline_s: float | None = None) -> Tree:
     """No I/O. ``settings`` None: there is no configuration; S3 is where the environment says. Raises InvalidInput."""
-    store = S3Access(settings.store.endpoint_url, settings.store.region) if settings is not None else S3Access()
+    store = access_of_store(settings.store) if settings is not None else S3Access()
     tree = open_checkpoint(place.location, place.conf, store, DEADLINE_S if deadline_s is None else deadline_s)
     if tree is None:
         raise InvalidInput(f"nobody but Spark can look at {place.location}: only file:// and s3a:// locations can be judged")

@@ -44,7 +44,7 @@ from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
 from supervisor.model.records import Cluster, Member
-from supervisor.model.s3a import S3Access, access_of, bucket_of
+from supervisor.model.s3a import access_of, access_of_store, bucket_of
 from supervisor.observe.status import Place, is_ok, take_status, unreachable_status
 from supervisor.plan.make import Policy
 from supervisor.registry import codec
@@ -218,10 +218,10 @@ class Assembly:
 
     def _commits_of(self, launch: Launch) -> CommitLog | None:
         """The commit log of a JVM application's checkpoint, on the endpoint that the job itself uses."""
-        checkpoint = launch.env.get("SPARK_SUPERVISOR_CHECKPOINT")
-        if not checkpoint:
+        checkpoint = launch.checkpoint
+        if checkpoint is None:
             return None
-        store = S3Access(self._settings.store.endpoint_url, self._settings.store.region)
+        store = access_of_store(self._settings.store)
         bucket = bucket_of(normalise(checkpoint))
         if bucket is None:
             return open_commit_log(checkpoint, store)

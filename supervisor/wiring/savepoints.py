@@ -23,7 +23,7 @@ from supervisor.clients.store.area import Area, open_area
 from supervisor.clock import wall_iso
 from supervisor.errors import Conflict, InvalidInput, NotFound
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access, access_of, bucket_of
+from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
 from supervisor.wiring.checkpoints import Located, is_location
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> H
     """Raises InvalidInput for a checkpoint that only Spark can reach."""
     shelf, access = _shelf_area(settings), access_for(settings, source.location, source.conf)
     checkpoint = open_area(source.location, access).location
-    store = _store_access(settings)
+    store = access_of_store(settings.store)
     together = shelf.location.partition("://")[0] == checkpoint.partition("://")[0] and (
         checkpoint.startswith("file:") or _endpoint(access) == _endpoint(store))
     if together:
@@ -58,7 +58,7 @@ def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> H
 def access_for(settings: Settings, location: str, conf: Mapping[str, str]) -> S3Access:
     """Where the S3 of a location is, for a job with the properties ``conf``."""
     bucket = bucket_of(normalise(location))
-    store = _store_access(settings)
+    store = access_of_store(settings.store)
     return store if bucket is None else access_of(conf, bucket, store)
 
 
@@ -119,7 +119,7 @@ def restore_to(settings: Settings, saved: Area, target: str, conf: Mapping[str, 
 
 def require_free(office: Office, name: str | None, location: str) -> None:
     """Nobody runs there, and nobody else may. ``name``: of the job for which it is. Raises Conflict."""
-    from supervisor.model.records import OwnState
+    from supervisor.model.records import DEAD
     from supervisor.model.seen import Found, Unreadable
     from supervisor.registry.places import Places
 
@@ -136,8 +136,7 @@ def require_free(office: Office, name: str | None, location: str) -> None:
         own = office.commands.standing(name).own
     except NotFound:
         return
-    dead = (OwnState.VACANT, OwnState.EXITED)
-    if isinstance(own, Unreadable) or (isinstance(own, Found) and own.record.state not in dead):
+    if isinstance(own, Unreadable) or (isinstance(own, Found) and own.record.state not in DEAD):
         raise Conflict(f"{name} may be running: suspend it first (suspend {name} --wait), then restore")
 
 
@@ -158,11 +157,7 @@ def _shelf_area(settings: Settings) -> Area:
     url = settings.store.url
     if url.startswith("file://"):
         url = f"file://{os.path.normpath('/' + unquote(url.removeprefix('file://')).lstrip('/'))}"
-    return open_area(f"{url}/{SHELF}", _store_access(settings))
-
-
-def _store_access(settings: Settings) -> S3Access:
-    return S3Access(settings.store.endpoint_url, settings.store.region)
+    return open_area(f"{url}/{SHELF}", access_of_store(settings.store))
 
 
 def _endpoint(access: S3Access) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.model.s3a import S3Access, access_of, bucket_of
+from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
 from supervisor.model.spec import JobSpec
 from supervisor.settings.file import Settings
 
@@ -36,7 +36,7 @@ class Subject:
 
     @property
     def store_access(self) -> S3Access:
-        return S3Access(self.settings.store.endpoint_url, self.settings.store.region)
+        return access_of_store(self.settings.store)
 
     @property
     def uses_s3(self) -> bool:

@@ -30,7 +30,9 @@ class Slow(Starter):
     """Preparing ends when ``together`` threads are at it, or when no more can come."""
 
     def __init__(self, directory: Path, together: int, **capacity: int) -> None:
-        settings = SimpleNamespace(supervisor=SimpleNamespace(capacity=SimpleNamespace(**capacity)))
+        settings = SimpleNamespace(
+            supervisor=SimpleNamespace(capacity=SimpleNamespace(**capacity)), store=SimpleNamespace(endpoint_url=None, region=None),
+        )
         self.hosted = Hosted(directory / "run", directory / "log")
         self.directory = directory
         self.gate = threading.Barrier(together)
