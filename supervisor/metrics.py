@@ -3,9 +3,10 @@
 One ``Metrics`` per supervisor process; served by its HTTP server at ``/metrics``. Three kinds of series:
 
 * of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``, ``starts_refused``,
-  ``job_start_seconds`` but for ``queued``, ``build_info``, ``process_*``;
+  ``starts_delayed``, ``job_start_seconds`` but for ``queued``, ``build_info``, ``process_*``;
 * of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``paused``, ``supervisors``, ``capacity_*``,
-  ``takeover_seconds``, ``reconcile_*``, and ``job_state`` of the jobs that no supervisor hosts at the moment;
+  ``takeover_seconds``, ``reconcile_*``, ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state``
+  of those that no supervisor hosts at the moment;
 * of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish when the job
   ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 import prometheus_client
@@ -42,6 +44,7 @@ JOB_STATES: Final = (
 START_PHASES: Final = ("queued", "spawn", "session", "first_batch")
 KILLERS: Final = ("shim", "twin", "guardian")
 OUTCOMES: Final = ("failed", "finished", "cancelled")
+SAVEPOINT_OUTCOMES: Final = ("done", "failed")
 
 _UNKNOWN: Final = float("nan")
 _START_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 6, 8, 10, 15, 20, 30, 60, 120, 300)
@@ -58,6 +61,13 @@ class Capacity(NamedTuple):
     memory_used: int
     drivers: int
     drivers_used: int
+
+
+class SavepointStanding(NamedTuple):
+    """``at_s``: how new the newest savepoint that was made by itself is; none yet: since when the leader knows the job."""
+
+    at_s: float
+    period_s: float
 
 
 class Metrics:
@@ -80,6 +90,7 @@ class Metrics:
         self._supervisor_ids: set[str] = set()
         self._hosted: set[str] = set()
         self._restarted: set[str] = set()
+        self._saved: dict[str, SavepointStanding] = {}
 
     def exposition(self) -> bytes:
         """The text for Prometheus; its type is ``CONTENT_TYPE``."""
@@ -103,6 +114,7 @@ class Metrics:
             self._supervisors.set(_UNKNOWN)
             self._show_capacity({})
             self._forget_unhosted(keep=())
+            self.set_savepoints({})
 
     def follow_leadership(self, leads: Callable[[], bool], epoch: Callable[[], int], distrust: Callable[[], bool]) -> None:
         """Asked at every scrape, so that a supervisor that was deposed while a loop hangs does not go on saying "leader"."""
@@ -125,6 +137,10 @@ class Metrics:
     def observe_kill(self, killer: str, seconds: float) -> None:
         """A driver tree was killed by one of ``KILLERS``, in ``seconds``."""
         self._kill.labels(killer if killer in KILLERS else "unknown").observe(seconds)
+
+    def follow_starts(self, delayed: Callable[[], int]) -> None:
+        """Asked at every scrape. ``delayed``: how many assignments this host could not start when it tried last."""
+        self._delayed.set_function(delayed)
 
     def count_refusal(self, cause: str) -> None:
         """This host could not start what the leader had assigned to it."""
@@ -153,6 +169,27 @@ class Metrics:
         with self._lock:
             self._supervisors.set(len(supervisors))
             self._show_capacity(supervisors)
+
+    def set_savepoints(self, standings: Mapping[str, SavepointStanding]) -> None:
+        """Every job that shall run and has a period for savepoints, by name."""
+        with self._lock:
+            for gone in self._saved.keys() - standings.keys():
+                self._savepoint_age.remove(gone)
+                self._savepoint_period.remove(gone)
+                self._savepoints.remove_by_labels({"job": gone})
+            for job in standings.keys() - self._saved.keys():
+                self._savepoint_age.labels(job).set_function(partial(self._savepoint_age_s, job))
+                for outcome in SAVEPOINT_OUTCOMES:
+                    self._savepoints.labels(job, outcome)
+            self._saved = dict(standings)
+            for job, standing in standings.items():
+                self._savepoint_period.labels(job).set(standing.period_s)
+
+    def count_savepoint(self, job: str, outcome: str) -> None:
+        """The leader made one by itself, or could not (``SAVEPOINT_OUTCOMES``)."""
+        with self._lock:
+            if job in self._saved:
+                self._savepoints.labels(job, outcome).inc()
 
     def job_ended(self, outcome: str) -> None:
         """A job reached one of ``OUTCOMES``: it is not registered any more."""
@@ -265,6 +302,10 @@ class Metrics:
 
     # -- inside
 
+    def _savepoint_age_s(self, job: str) -> float:
+        standing = self._saved.get(job)
+        return _UNKNOWN if standing is None else max(0.0, self._now_s() - standing.at_s)
+
     def _forget_unhosted(self, keep: Collection[str]) -> None:
         for job in [job for job in self._states if job not in keep and job not in self._hosted]:
             self.forget_job(job)
@@ -319,9 +360,15 @@ class Metrics:
         for killer in KILLERS:
             self._kill.labels(killer)
         self._refused = self._counter("starts_refused", "Assignments that this host could not start, by cause", "cause")
+        self._delayed = self._gauge(
+            "starts_delayed", "Assignments that this host can't start at the moment (store unreachable, ...); it tries again"
+        )
 
     def _make_fleet_families(self) -> None:
-        self._jobs = self._gauge("jobs", "Registered jobs by state (leader only)", "state")
+        self._jobs = self._gauge(
+            "jobs", "Registered jobs by state (leader only); one that failed for good is registered no more, though list "
+            "shows it: it counts in jobs_ended", "state",
+        )
         self._ended = self._counter("jobs_ended", "Jobs that ended for good, by outcome (leader only)", "outcome")
         for outcome in OUTCOMES:
             self._ended.labels(outcome)
@@ -341,6 +388,19 @@ class Metrics:
         )
         self._reconcile = self._histogram("reconcile_seconds", "Seconds that a reconcile pass took", _RECONCILE_BUCKETS)
         self._actions = self._counter("reconcile_actions", "Actions carried out by the leader", "action", "outcome")
+
+        self._savepoint_age = self._gauge(
+            "job_savepoint_age_seconds",
+            "Seconds since the period began in which the newest savepoint was made by itself; while there is none, since "
+            "the leader has known the job (leader only)", "job",
+        )
+        self._savepoint_period = self._gauge(
+            "job_savepoint_period_seconds", "Period of savepoints made by themselves, in seconds (leader only)", "job",
+        )
+        self._savepoints = self._counter(
+            "job_savepoints", "Savepoints that the leader made by itself, by outcome: done, failed (leader only)", "job",
+            "outcome",
+        )
 
     def _make_job_families(self) -> None:
         self._state = self._gauge("job_state", "1 for the state a job is in", "job", "state")

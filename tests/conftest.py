@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from itertools import groupby, zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -18,7 +20,9 @@ import pytest
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from tests.testbed import requirements
 from tests.testbed.ensembles import Ensemble
-from tests.testbed.moto import MotoServer
+from tests.testbed.moto import MotoServer, use_only
+from tests.testbed.radosgw import RadosGateway
+from tests.testbed.radosgw import missing as missing_radosgw
 
 if TYPE_CHECKING:
     from tests.testbed.docker_ensemble import DockerEnsemble
@@ -33,6 +37,21 @@ hypothesis.settings.load_profile("no deadline")
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     requirements.check(item)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole files, in turns: one that computes (real Spark), one that waits (fleets, servers), … the many short ones last.
+
+    Processes side by side (``-n``) take files in this order, so that they seldom all want the machine at the same moment.
+    """
+    turns: dict[str, list[list[pytest.Item]]] = {kind: [] for kind in ("e2e", "faults", "integration", "others", "unit")}
+    for _, found in groupby(items, key=lambda item: item.path):
+        file = list(found)
+        kind = file[0].path.relative_to(Path(__file__).parent).parts[0]
+        turns[kind if kind in turns else "others"].append(file)
+    last = turns.pop("unit")
+    taken = [file for turn in zip_longest(*turns.values(), fillvalue=[]) for file in turn]
+    items[:] = [item for file in (*taken, *last) for item in file]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -96,13 +115,20 @@ def moto_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def radosgw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RadosGateway]:
+    """A second real S3, for slow tests. Skipped loudly where it is not installed; SPARK_SUPERVISOR_REQUIRE_DOCKER=1 fails."""
+    if (why := missing_radosgw()) is not None:
+        (pytest.fail if os.environ.get("SPARK_SUPERVISOR_REQUIRE_DOCKER") == "1" else pytest.skip)(why)
+    server = RadosGateway(tmp_path_factory.mktemp("radosgw"))
+    yield server
+    server.stop()
+
+
 @pytest.fixture
 def aws_env(moto_server: MotoServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The invented keys in this process's environment (and so in that of its children) instead of all others."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in moto_server.env.items():
-        monkeypatch.setenv(name, value)
+    use_only(monkeypatch, moto_server.env)
     return moto_server.env
 
 

@@ -24,7 +24,7 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from supervisor.clients.death_guard import DeathGuard
 from supervisor.clock import boottime_s
@@ -33,7 +33,7 @@ from supervisor.spark.fence.choice import MANAGER, OWNER_KEY, owner_of
 from supervisor.spark.properties import render_properties
 from supervisor.spark.toolchain import installed_spark_home, java_of, spark_version
 from tests.testbed.hadoop_cloud import RECOMMENDED, hadoop_cloud_jar
-from tests.testbed.moto import MotoServer
+from tests.testbed.moto import AWS_ENV, MotoServer
 from tests.testbed.s3a_jars import s3a_jars
 from tests.waiting import wait_until
 
@@ -46,10 +46,16 @@ AHEAD, TOGETHER, ON = 3, 8, 2
 """Batches that the first runs alone; that both run before they are said to live side by side; that a survivor runs on."""
 
 
-class Driver:
-    """A ``racing_driver`` and what it is told. ``name``: in its owner mark."""
+class Server(Protocol):
+    """An S3 server on loopback."""
 
-    def __init__(self, name: str, directory: Path, moto: MotoServer, heap: str) -> None:
+    endpoint_url: str
+
+
+class Driver:
+    """A ``racing_driver`` and what it is told. ``name``: in its owner mark. ``jars``: of S3A; None: the thin ones."""
+
+    def __init__(self, name: str, directory: Path, moto: Server, heap: str, jars: Path | None = None) -> None:
         self.name = name
         home = installed_spark_home()
         assert home is not None
@@ -60,13 +66,13 @@ class Driver:
         properties.write_text(render_properties({
             "spark.master": "local[1]", "spark.driver.memory": heap, "spark.ui.enabled": "false", "spark.log.level": "ERROR",
             "spark.sql.shuffle.partitions": "1", "spark.sql.streaming.numRecentProgressUpdates": "1000",
-            "spark.driver.extraClassPath": f"{s3a_jars()}/*:{built.jar}:{hadoop_cloud_jar()}",
+            "spark.driver.extraClassPath": f"{jars or s3a_jars()}/*:{built.jar}:{hadoop_cloud_jar()}",
             "spark.hadoop.fs.s3a.endpoint": moto.endpoint_url, "spark.hadoop.fs.s3a.path.style.access": "true",
             "spark.hadoop.fs.s3a.connection.ssl.enabled": "false", "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
             OWNER_KEY: owner_of("race", "u1", 1, name),
         }))
         env = {
-            **os.environ, **moto.env, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable,
+            **os.environ, **AWS_ENV, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_SUBMIT_ARGS": shlex.join(("--properties-file", str(properties), "pyspark-shell")),
         }
         self.log = directory / f"{name}.log"

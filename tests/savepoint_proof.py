@@ -37,6 +37,7 @@ from supervisor.spark.properties import render_properties
 from supervisor.spark.toolchain import installed_spark_home, java_of, spark_version
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
+from tests.testbed.spark_fleet import LIGHT_JVM
 from tests.waiting import wait_until
 
 BASE_S = 1_700_000_000
@@ -181,7 +182,7 @@ def session(directory: Path, moto: MotoServer) -> Any:
         "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC", **CLEANS_UP,
         MANAGER_KEY: MANAGER, OWNER_KEY: owner_of("proof", "u1", 1, "here"),
         "spark.driver.extraClassPath": f"{s3a_jars()}/*:{built.jar}", "spark.sql.codegen.wholeStage": "false",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": LIGHT_JVM,
         "spark.hadoop.fs.s3a.endpoint": moto.endpoint_url, "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.connection.ssl.enabled": "false", "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
     }))

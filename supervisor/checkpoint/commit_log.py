@@ -20,7 +20,7 @@ from supervisor.clients.store.base import Store
 from supervisor.clients.store.open import open_store
 from supervisor.errors import AccessDenied, NotFound, Unreachable
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access
+from supervisor.model.s3a import S3Access, asked
 
 METADATA_MAX_BYTES: Final = 64 * 1024
 QUERIES_MAX: Final = 32
@@ -130,7 +130,7 @@ def open_commit_log(checkpoint: str, access: S3Access) -> CommitLog | None:
     if location.startswith("file://"):
         return CommitLog(DirectoryListing(location.removeprefix("file://")))
     if location.startswith("s3://"):
-        return CommitLog(StoreListing(open_store(location, access.endpoint_url, access.region)))
+        return CommitLog(StoreListing(open_store(location, access.endpoint_url, access.region, asked=asked(access))))
     return None
 
 

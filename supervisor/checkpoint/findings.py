@@ -23,6 +23,7 @@ class Code(StrEnum):
     COMMIT_UNREADABLE = "commit_unreadable"
     COMMIT_AHEAD = "commit_ahead"
     COMMIT_BEHIND = "commit_behind"
+    SOURCE_LOG_MISSING = "source_log_missing"
     STATE_MISSING = "state_missing"
     STATE_INCOMPLETE = "state_incomplete"
     OPERATOR_UNREADABLE = "operator_unreadable"

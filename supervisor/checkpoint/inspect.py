@@ -18,10 +18,12 @@ from typing import Final, NamedTuple, TypeVar
 from supervisor.checkpoint import state_files
 from supervisor.checkpoint.layout import (
     COMMITS,
+    COMPACTED,
     METADATA,
     OFFSETS,
     OPERATOR_METADATA,
     PARTS,
+    SOURCES,
     STATE,
     CommitEntry,
     Malformed,
@@ -45,7 +47,8 @@ T = TypeVar("T")
 Tell = Callable[[int], None]
 """Told how many objects were just listed."""
 
-QUERIES_MAX: Final = 64
+DIRECTORIES_MAX: Final = 1000
+"""That are looked into. A query beyond would be taken for lost, and its healthy job for one without a checkpoint."""
 SHARES: Final = 8
 SMALL_MAX_BYTES: Final = 16 * 2**20
 CHECKED_MAX: Final = 64
@@ -70,7 +73,7 @@ def places_of(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]]:
     found = [""] if METADATA in names or any(folder in PARTS for folder in top.folders) else []
     others = [folder for folder in top.folders if not (found and folder in PARTS)]
     below = []
-    for folder in others[:QUERIES_MAX]:
+    for folder in others[:DIRECTORIES_MAX]:
         level = tree.level(folder)
         if METADATA in {entry.key for entry in level.objects} or {OFFSETS, COMMITS} & set(level.folders):
             below.append(folder)
@@ -112,8 +115,9 @@ class _Looker:
         top = self._tree.level(path)
         amount = self._amount(top.objects) + commits.log.amount + offsets.log.amount
         for folder in top.folders:
-            if folder not in (COMMITS, OFFSETS, STATE) and (path or folder in PARTS):
+            if folder not in (COMMITS, OFFSETS, SOURCES, STATE) and (path or folder in PARTS):
                 amount += self._amount(self._tree.entries(f"{prefix}{folder}"))
+        of_sources, source_logs = self._source_logs(f"{prefix}{SOURCES}") if SOURCES in top.folders else (Amount(), ())
         hidden = {entry.key for entry in top.objects}
         metadata = self._read(f"{prefix}{METADATA}", parse_metadata, f".{METADATA}.crc" in hidden)
         written = {entry.key: entry.modified_s for entry in top.objects}
@@ -130,8 +134,8 @@ class _Looker:
             previous_offset=self._entry(
                 f"{prefix}{OFFSETS}", None if not newest else newest - 1, parse_offset, offsets),
             newest_commit=commit, operators=operators, wanted=wanted,
-            amount=amount + sum((each.amount for each in operators), Amount()),
-            has_state=has_state, wrong_checksums=wrong, checksums_read=checked, checksums_left=left,
+            amount=amount + of_sources + sum((each.amount for each in operators), Amount()),
+            source_logs=source_logs, has_state=has_state, wrong_checksums=wrong, checksums_read=checked, checksums_left=left,
         )
 
     def _log(self, folder: str) -> _Listed:
@@ -148,6 +152,20 @@ class _Looker:
             elif name.startswith(".") and name.endswith(".crc"):
                 hidden.append(batch_of(name[1:-4]) or 0)
         return _Listed(Log(runs_of(batches), Amount(count, size, newest_s)), frozenset(hidden))
+
+    def _source_logs(self, folder: str) -> tuple[Amount, tuple[tuple[str, int], ...]]:
+        newest: dict[str, int] = {}
+
+        def noted() -> Iterator[StoreEntry]:
+            for entry in self._tree.entries(folder):
+                source, _, name = entry.key[len(folder) + 1:].partition("/")
+                number = batch_of(name.removesuffix(COMPACTED))
+                if number is not None:
+                    newest[source] = max(number, newest.get(source, 0))
+                yield entry
+
+        amount = self._amount(noted())
+        return amount, tuple(sorted(newest.items()))
 
     def _entry(self, folder: str, batch: int | None, parse: Callable[[bytes], T], listed: _Listed) -> Read[T] | None:
         """None: there is no such batch to be looked at."""
@@ -231,14 +249,16 @@ class _Looker:
         found.kinds.setdefault(partition.operator, set()).update(kinds)
 
     def _sidecars(self, folder: str, operators: tuple[Operator, ...]) -> tuple[tuple[str, ...], int, int]:
-        """Keys of state files that are not what Spark's checksum file says; how many were compared, and how many not."""
+        """Keys of state files that are not what Spark's checksum file says; how many were compared, and how many not (of the
+        large ones only the size is)."""
         stores = [store for each in operators for store in each.stores if store.has_sidecar and not store.lacks]
         if not self._checksums or not stores:
             return (), 0, 0
-        chosen = stores[:CHECKED_MAX]
+        chosen = sorted(stores, key=_is_large)[:CHECKED_MAX]
         with ThreadPoolExecutor(SHARES, thread_name_prefix="checkpoint") as pool:
             wrong = [key for key in pool.map(lambda store: self._wrong(folder, store), chosen) if key]
-        return tuple(wrong), len(chosen), len(stores) - len(chosen)
+        read = sum(not _is_large(store) for store in chosen)
+        return tuple(wrong), read, len(stores) - read
 
     def _wrong(self, folder: str, store: Store) -> str:
         key = f"{folder}/{store.needed}"
@@ -250,7 +270,7 @@ class _Looker:
             return f"{key}.crc"
         if sidecar.bytes != store.needed_bytes:
             return key
-        if store.needed_bytes > CHECKED_MAX_BYTES:
+        if _is_large(store):
             return ""
         try:
             return "" if sidecar_fits(sidecar, self._tree.read(key, CHECKED_MAX_BYTES)) else key
@@ -276,6 +296,10 @@ class _Looker:
         for entry in self._counted(entries):
             count, size, newest_s = count + 1, size + entry.bytes, max(newest_s, entry.modified_s)
         return Amount(count, size, newest_s)
+
+
+def _is_large(store: Store) -> bool:
+    return store.needed_bytes > CHECKED_MAX_BYTES
 
 
 def _looks_odd(commits: Log, offsets: Log) -> bool:

@@ -2,7 +2,8 @@
 
 The rules are those of Spark's MicroBatchExecution.populateStartOffsets and of its state store providers: of the newest
 offset N the entries N and N−1 must be readable, the newest commit must be N or N−1 (a missing newest commit is replayed),
-``metadata`` must be there, and the state version that follows the newest commit must be loadable in every partition.
+``metadata`` must be there, the state version that follows the newest commit must be loadable in every partition, and the log
+of a file source must reach the entry that the newest offset names.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from supervisor.checkpoint.findings import Code, Finding
-from supervisor.checkpoint.layout import COMMITS, KNOWN_VERSIONS, OFFSETS, STATE
+from supervisor.checkpoint.layout import COMMITS, KNOWN_VERSIONS, OFFSETS, SOURCES, STATE, files_logged
 from supervisor.checkpoint.picture import Checkpoint, Operator, Query, Read
 
-FRESH: Final = "go back to a copy of the whole checkpoint, or start from nothing with resume NAME --accept-fresh-start"
+FRESH: Final = (
+    "go back to a savepoint with resume NAME --from-savepoint ID, or to another copy of the whole checkpoint, or start from "
+    "nothing with resume NAME --accept-fresh-start"
+)
 PUT_BACK: Final = "put it back from a copy or an older version of the object (versioned bucket); else " + FRESH
 LISTED_MAX: Final = 5
 """Partitions named of one operator; the rest are counted."""
@@ -115,6 +119,22 @@ def _holes(query: Query) -> Iterator[Finding]:
             )
 
 
+def _sources(query: Query) -> Iterator[Finding]:
+    """Without it Spark notes every file anew, plans a batch that leads back, and fails an assertion from then on. A source
+    that is read twice has two offsets and one log: then the longest log counts for all."""
+    logs, wanted = dict(query.source_logs), dict[int, int]()
+    for entry in (query.newest_offset, query.previous_offset):
+        for number, source in enumerate(entry.value.sources if entry is not None and entry.value is not None else ()):
+            wanted[number] = max(files_logged(source), wanted.get(number, -1))
+    for number, logged in wanted.items():
+        own = logs.get(str(number)) if len(logs) == len(wanted) else None
+        newest = own if own is not None else max(logs.values(), default=-1)
+        if newest < logged:
+            known = f"ends at entry {newest}" if newest >= 0 else "is missing"
+            what = f"source {number} has read files up to entry {logged} of its log, but that log {known}"
+            yield Finding(Code.SOURCE_LOG_MISSING, what, _below(query, f"{SOURCES}/{number}"), PUT_BACK, query.path)
+
+
 def _state(query: Query) -> Iterator[Finding]:
     for operator in query.operators:
         if operator.problem:
@@ -175,4 +195,6 @@ def _below(query: Query, key: str) -> str:
     return f"{query.path}/{key}" if query.path else key
 
 
-RULES: Final[tuple[Callable[[Query], Iterator[Finding]], ...]] = (_metadata, _offsets, _commits, _state, _checksums, _holes)
+RULES: Final[tuple[Callable[[Query], Iterator[Finding]], ...]] = (
+    _metadata, _offsets, _commits, _sources, _state, _checksums, _holes,
+)

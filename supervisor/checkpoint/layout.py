@@ -25,6 +25,8 @@ PARTS: Final = frozenset({OFFSETS, COMMITS, SOURCES, STATE})
 OPERATOR_METADATA: Final = "_metadata/metadata"
 DEFAULT_STORE: Final = "default"
 NO_OFFSET: Final = "-"
+COMPACTED: Final = ".compact"
+"""``sources/0/9.compact``: entry 9 of a file source's log, and all before it."""
 KNOWN_VERSIONS: Final = frozenset({1, 2})
 SHOWN_MAX_CHARS: Final = 100
 
@@ -178,6 +180,16 @@ def in_words(source: str | None) -> str:
     if "offset" in body:
         return f"offset {body['offset']}"
     return _clipped(source)
+
+
+def files_logged(source: str | None) -> int:
+    """The entry of its log in ``sources/`` that a file source's offset names; −1 for none, and for any other source."""
+    try:
+        body = json.loads(source) if source is not None else None
+    except ValueError:
+        return -1
+    logged = body.get("logOffset") if isinstance(body, dict) else None
+    return logged if isinstance(logged, int) else -1
 
 
 # -- checksums ----------------------------------------------------------------------------------------------------

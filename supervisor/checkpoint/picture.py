@@ -97,7 +97,8 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """``id``: None where ``metadata`` is missing or unreadable. ``wanted``: the state version that a start would load."""
+    """``id``: None where ``metadata`` is missing or unreadable. ``wanted``: the state version that a start would load.
+    ``source_logs``: directory below ``sources`` → newest entry."""
 
     path: str
     metadata: Read[str]
@@ -109,6 +110,7 @@ class Query:
     operators: tuple[Operator, ...]
     wanted: int | None
     amount: Amount
+    source_logs: tuple[tuple[str, int], ...] = ()
     has_state: bool = False
     wrong_checksums: tuple[str, ...] = ()
     checksums_read: int = 0

@@ -30,7 +30,7 @@ PAGE: Final = 1000
 BEFORE_DIGITS: Final = "//"
 """Behind a folder: sorts after its hidden files (``.0.crc``) and before its numbers."""
 REMEDY: Final = (
-    "put it back and resume, or resume with --accept-fresh-start to start with what is there: rows may come twice"
+    "put it back and resume, or resume with --from-savepoint, or with --accept-fresh-start: rows may come twice then"
 )
 
 
@@ -68,7 +68,8 @@ def preflight_of_first(tree: Tree, left_by: str) -> Finding | None:
         return None
     return Finding(
         Code.OTHERS, f"the checkpoint {tree.location} holds what job {left_by} left there", tree.location,
-        "choose another location or remove it, or resume with --accept-fresh-start to go on from it",
+        "choose another location or remove it, or resume with --accept-fresh-start to go on from it, with --from-savepoint "
+        "from a copy of a savepoint",
     )
 
 

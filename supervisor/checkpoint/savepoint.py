@@ -29,8 +29,6 @@ from supervisor.model.s3a import S3Access
 
 FORMAT: Final = 1
 SHELF: Final = "savepoints"
-BESIDE: Final = ".savepoints"
-"""Ending of the directory beside a checkpoint, where its savepoints lie that can't be copied to the store."""
 BEGUN: Final = "begun.json"
 MANIFEST: Final = "manifest.json"
 DATA: Final = "data"
@@ -69,7 +67,8 @@ class SavedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """``source``: the checkpoint. ``location``: of the copies; ``access``: where its S3 is. ``at``: ISO 8601."""
+    """``source``: the checkpoint. ``location``: of the copies; ``access``: where its S3 is. ``at``: ISO 8601. ``every_s``:
+    the period, if the leader makes it by itself (``model.savepoints``); 0: somebody asked for it."""
 
     id: str
     name: str
@@ -80,6 +79,7 @@ class Begun:
     access: S3Access
     at: str
     software: str
+    every_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ def decode_begun(data: bytes, where: str) -> Begun:
         access = body["access"]
         return Begun(
             **{name: _text(body, name) for name in ("id", "name", "uid", "source", "location", "at", "software")},
-            attempt=int(body["attempt"]),
-            access=S3Access(access.get("endpoint_url"), access.get("region"), access.get("path_style")),
+            attempt=int(body["attempt"]), every_s=float(body.get("every_s", 0)),
+            access=S3Access(**{name: access.get(name) for name in S3Access._fields}),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Corrupt(f"{where} is not what spark-supervisor writes there") from None

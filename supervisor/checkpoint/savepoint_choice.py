@@ -13,7 +13,6 @@ was chosen leads to one); schemas. Of transformWithState's metadata, one file pe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from supervisor.checkpoint.layout import COMMITS, OFFSETS, STATE, batch_of, state_file
@@ -21,7 +20,6 @@ from supervisor.clients.store.area import PARTIAL
 
 LOGS: Final = frozenset({OFFSETS, COMMITS})
 _OPERATOR_METADATA: Final = re.compile(r"[^/]+/_metadata/v\d+/\.?(\d{1,18})(?:\.crc)*")
-_SCHEMA_PATHS: Final = re.compile(r"(?:.*/)?state/[^/]+/_metadata/v[2-9]/\d+")
 
 
 def belongs(rest: str, batch: int) -> bool:
@@ -56,12 +54,6 @@ def is_needed(rest: str, batch: int) -> bool:
         number = batch_of(name)
         return number is None or number >= batch - 1
     return folder != STATE or state_file(name) is None
-
-
-def names_its_place(keys: Iterable[str]) -> bool:
-    """transformWithState writes down where its schema files are, with their whole path: a copy reads them where it came
-    from."""
-    return any(_SCHEMA_PATHS.fullmatch(key) for key in keys)
 
 
 def _main(name: str) -> str:

@@ -1,15 +1,17 @@
-"""Copies a savepoint to a location that is empty, and compares before and after. Called by ``submit`` and ``savepoint
-restore``.
+"""Copies a savepoint to a location that is empty, and compares before and after. Called by ``submit``, ``resume`` and
+``savepoint restore``.
 
 Two marks stand meanwhile: one at the savepoint, so that it is not deleted, one at the target, so that a restore that was
 interrupted can be told from somebody's checkpoint and goes on when it is asked for again. Nothing that is there is ever
 overwritten but by the same restore. Logs are copied first, the newest entries first: a query that is started by hand on
-half a copy misses its state, and says so, rather than beginning at an old offset.
+half a copy misses its state, and says so, rather than beginning at an old offset. What names its own place
+(``schema_paths``) names the new one in the copy.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from supervisor.checkpoint.layout import COMMITS, METADATA, OFFSETS, batch_of
@@ -23,9 +25,9 @@ from supervisor.checkpoint.savepoint import (
     decode_objects,
     objects_key,
 )
-from supervisor.checkpoint.savepoint_choice import names_its_place
 from supervisor.checkpoint.savepoint_create import Tell, differences, differing, in_parallel, manifest_at, problems_of
 from supervisor.checkpoint.savepoint_view import SavedTree
+from supervisor.checkpoint.schema_paths import moved
 from supervisor.clients.store.area import PARTIAL, Area, Item
 from supervisor.errors import Conflict, Corrupt, NotFound
 from supervisor.model.location import digest, overlaps
@@ -34,11 +36,10 @@ MARK: Final = ".spark-supervisor-restore.json"
 
 
 class Restored(NamedTuple):
-    """``did`` False: exactly that was there already. ``tied``: it reads schema files at the location it was saved from."""
+    """``did`` False: exactly that was there already."""
 
     manifest: Manifest
     did: bool
-    tied: bool
 
 
 class Verdict(NamedTuple):
@@ -84,24 +85,31 @@ def restore(area: Area, target: Area, at: str, tell: Tell = lambda _done, _of: N
 
 def _restore(area: Area, target: Area, tell: Tell) -> Restored:
     manifest, saved = read_savepoint(area)
-    tied = names_its_place(each.key for each in saved)
     wrong = differences(area, saved, read_files=False)
     if wrong:
         raise Corrupt(f"savepoint {manifest.id} is damaged: {wrong[0]}; see savepoint verify")
+    keys = {each.key for each in saved}
+    changed = moved(keys, lambda key: area.read(f"{DATA}/{key}", SMALL_MAX_BYTES), manifest.source, target.location)
     there = {item.key: item for item in target.items()}
     if there and not _is_mine(target, manifest):
-        if there.keys() == {each.key for each in saved} and not differing(target, there, saved):
-            return Restored(manifest, False, tied)
+        if there.keys() == keys and _is_same(target, there, saved, changed):
+            return Restored(manifest, False)
         raise Conflict(f"{target.location} is not empty ({len(there)} objects): choose a location where nothing is")
     target.write(MARK, json.dumps({"v": 1, "savepoint": manifest.id, "objects": manifest.objects_sha256}).encode())
-    _copy(area, target, saved, there, tell)
-    _compare(target, saved, manifest)
+    _copy(area, target, saved, there, changed, tell)
+    _compare(target, saved, changed, manifest)
     found = problems_of(target)
     if found:
         raise Corrupt(f"{target.location} is not what savepoint {manifest.id} was: {found[0]}")
     target.settle()
     target.remove(MARK)
-    return Restored(manifest, True, tied)
+    return Restored(manifest, True)
+
+
+def _is_same(target: Area, there: dict[str, Item], saved: tuple[Saved, ...], changed: Mapping[str, bytes]) -> bool:
+    if differing(target, there, [each for each in saved if each.key not in changed]):
+        return False
+    return all(target.read(key, SMALL_MAX_BYTES) == data for key, data in changed.items())
 
 
 def _is_mine(target: Area, manifest: Manifest) -> bool:
@@ -113,10 +121,15 @@ def _is_mine(target: Area, manifest: Manifest) -> bool:
     return isinstance(body, dict) and body.get("objects") == manifest.objects_sha256
 
 
-def _copy(area: Area, target: Area, saved: tuple[Saved, ...], there: dict[str, Item], tell: Tell) -> None:
+def _copy(
+    area: Area, target: Area, saved: tuple[Saved, ...], there: dict[str, Item], changed: Mapping[str, bytes], tell: Tell,
+) -> None:
     listed = {item.key: item for item in area.items(DATA)}
 
     def one(each: Saved) -> str | None:
+        if each.key in changed:
+            target.write(each.key, changed[each.key])
+            return each.tag
         item, mine = listed[f"{DATA}/{each.key}"], there.get(each.key)
         if mine is not None and (mine.bytes, mine.mark) == (item.bytes, item.mark):
             return target.tag(mine)
@@ -129,13 +142,14 @@ def _copy(area: Area, target: Area, saved: tuple[Saved, ...], there: dict[str, I
         tell(done, len(saved))
 
 
-def _compare(target: Area, saved: tuple[Saved, ...], manifest: Manifest) -> None:
+def _compare(target: Area, saved: tuple[Saved, ...], changed: Mapping[str, bytes], manifest: Manifest) -> None:
     """Sizes, by a listing; the tags of a copy may differ where the bucket encrypts. What is left of writing is removed."""
     there = {item.key: item for item in target.items()}
     for key in [key for key in there if key.endswith(PARTIAL) and key.rpartition("/")[2].startswith(".")]:
         target.remove(key)
         del there[key]
-    wrong = [each.key for each in saved if each.key not in there or there[each.key].bytes != each.bytes]
+    sizes = {each.key: len(changed[each.key]) if each.key in changed else each.bytes for each in saved}
+    wrong = [key for key, size in sizes.items() if key not in there or there[key].bytes != size]
     strange = there.keys() - {each.key for each in saved} - {MARK}
     if wrong or strange:
         first = next(iter((*wrong, *strange)))

@@ -27,6 +27,7 @@ from supervisor.checkpoint.savepoint_create import Tell, in_parallel, manifest_a
 from supervisor.clients.store.area import Area, Item
 from supervisor.errors import Conflict, Corrupt, NotFound, SupervisorError
 from supervisor.model.s3a import S3Access
+from supervisor.model.savepoints import Scheduled, began_s
 
 OpenArea = Callable[[str, S3Access], Area]
 
@@ -40,6 +41,14 @@ class Entry:
     begun: Begun | None
     manifest: Manifest | None
     unknown: str = ""
+
+    @property
+    def scheduled(self) -> Scheduled | None:
+        """None: somebody asked for it, or it can't be told."""
+        begun = self.begun
+        if begun is None or not begun.every_s or self.unknown:
+            return None
+        return Scheduled(self.id, begun.source, self.manifest is not None)
 
     @property
     def stage(self) -> Stage:
@@ -60,8 +69,11 @@ class Shelf:
 
     def entries(self, name: str) -> Iterator[Entry]:
         """Oldest first, by id. Errors of one are told in its entry."""
-        for savepoint in self._area.level(name).folders:
+        for savepoint in self.ids(name):
             yield self._entry(name, savepoint)
+
+    def ids(self, name: str) -> tuple[str, ...]:
+        return self._area.level(name).folders
 
     def find(self, name: str, savepoint: str) -> Entry:
         """Raises NotFound; Corrupt or Unreachable where it can't be told."""
@@ -69,6 +81,10 @@ class Shelf:
         if not level.objects and not level.folders:
             raise NotFound(f"{name} has no savepoint {savepoint}: see spark-supervisor savepoint list {name}")
         return self._looked_at(name, savepoint, self._begun(name, savepoint))
+
+    def now_s(self) -> float:
+        """By the clock of the store."""
+        return self._area.now_s()
 
     def leftovers(self) -> Iterator[tuple[str, str]]:
         """Name and id of what has no manifest, among those whose copies are in the store. A request for each savepoint."""
@@ -182,6 +198,12 @@ class Shelf:
         if (begun.name, begun.id) != (name, savepoint):
             raise Corrupt(f"{self._area.location}/{key} is of savepoint {begun.id} of {begun.name}")
         return begun
+
+
+def next_due_s(entry: Entry) -> float | None:
+    """When the slot after that of a savepoint of the schedule begins; None: it is none of those."""
+    slot_s = began_s(entry.id)
+    return None if entry.begun is None or not entry.begun.every_s or slot_s is None else slot_s + entry.begun.every_s
 
 
 def _refuse_readers(place: Area) -> None:

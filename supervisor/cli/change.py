@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from supervisor.cli.options import Chosen, Name, Timeout, command, known_name, seconds
-from supervisor.cli.output import say
-from supervisor.errors import NotFound
+from supervisor.cli.output import notice, say
+from supervisor.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from supervisor.registry.commands import Commands, Done
+    from supervisor.registry.commands import Done
     from supervisor.wiring import Office
 
 GoneWait = Annotated[bool, typer.Option("--wait", help="Return when no driver of the job can be alive any more.")]
@@ -21,6 +21,16 @@ RunWait = Annotated[bool, typer.Option("--wait", help="Return when the job runs:
 FreshStart = Annotated[
     bool, typer.Option("--accept-fresh-start", help="Start once with the checkpoint as it is, or with none."),
 ]
+
+FromSavepoint = Annotated[
+    str | None, typer.Option(
+        "--from-savepoint", metavar="ID|LOCATION", help="Go on from a copy of it, in a fresh location."),
+]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="LOCATION", help="Where that is; else beside the present checkpoint."),
+]
+Save = Annotated[bool, typer.Option("--savepoint", help="Then save its checkpoint, verified; with --timeout as for --wait.")]
+SaveId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Of the savepoint; else one made from the time.")]
 
 _HINTS = {
     "already finished": "it had finished by itself: nothing to cancel",
@@ -41,38 +51,67 @@ def cancel(chosen: Chosen, name: Name, wait: GoneWait = False, timeout: Timeout 
       spark-supervisor cancel clicks --wait --timeout 2m      until its driver is gone
     """
     timeout_s = seconds("--timeout", timeout)
-    return _change(chosen, name, lambda commands: commands.cancel(name), _until_gone(wait, timeout_s))
+    return _change(chosen, name, lambda office: office.commands.cancel(name), _until_gone(wait, timeout_s))
 
 
 @command
-def suspend(chosen: Chosen, name: Name, wait: GoneWait = False, timeout: Timeout = "5m") -> int:
+def suspend(
+    chosen: Chosen, name: Name, which: SaveId = None, wait: GoneWait = False, timeout: Timeout = "5m",
+    savepoint: Save = False,
+) -> int:
     """Stop a job but keep it registered; resume runs it again, from its checkpoint.
 
+    With --savepoint it waits until the driver is gone, and copies what that has left. Interrupted, the job is suspended,
+    and the same command goes on.
+
     \b
-    Example:
+    Examples:
       spark-supervisor suspend clicks --wait      until its driver is gone
+      spark-supervisor suspend clicks --savepoint before-upgrade
     """
     timeout_s = seconds("--timeout", timeout)
-    return _change(chosen, name, lambda commands: commands.suspend(name), _until_gone(wait, timeout_s))
+    if savepoint:
+        return _suspend_and_save(chosen, name, which, timeout_s)
+    if which is not None:
+        raise InvalidInput(f"{which} would be the id of a savepoint: give --savepoint, too")
+    return _change(chosen, name, lambda office: office.commands.suspend(name), _until_gone(wait, timeout_s))
 
 
 @command
 def resume(
     chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout = "10m", accept_fresh_start: FreshStart = False,
+    from_savepoint: FromSavepoint = None, to: To = None,
 ) -> int:
     """Run a suspended, failed or quarantined job again, from its checkpoint, with a fresh restart budget.
 
     A job whose checkpoint is missing, or not the one that it left, is not started. With --accept-fresh-start the next
     start takes what is there: nothing means from the beginning, and what was counted so far is lost.
 
+    With --from-savepoint it goes on from a copy of the savepoint, which becomes its checkpoint; the old one stays as it
+    is. Interrupted, the same command goes on. A LOCATION may be a savepoint of another job.
+
     \b
     Examples:
       spark-supervisor resume clicks --wait       until its first batch is committed
       spark-supervisor resume clicks --accept-fresh-start
+      spark-supervisor resume clicks --from-savepoint before-upgrade
     """
     timeout_s = seconds("--timeout", timeout)
     afterwards = _until_running(wait, timeout_s)
-    return _change(chosen, name, lambda commands: commands.resume(name, fresh_start=accept_fresh_start), afterwards)
+    if from_savepoint is None:
+        if to is not None:
+            raise InvalidInput("--to is where --from-savepoint copies to: give that, too")
+        return _change(
+            chosen, name, lambda office: office.commands.resume(name, fresh_start=accept_fresh_start), afterwards)
+    if accept_fresh_start:
+        raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
+
+    def act(office: Office) -> Done:
+        from supervisor.cli.with_savepoint import resume_from
+
+        return resume_from(chosen, office, name, from_savepoint, to)
+
+    return _change(chosen, name, act, afterwards, told=True)
 
 
 @command
@@ -84,7 +123,7 @@ def restart(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout 
       spark-supervisor restart clicks --wait      until the new attempt has committed its first batch
     """
     timeout_s = seconds("--timeout", timeout)
-    return _change(chosen, name, lambda commands: commands.restart(name), _until_running(wait, timeout_s))
+    return _change(chosen, name, lambda office: office.commands.restart(name), _until_running(wait, timeout_s))
 
 
 Afterwards: TypeAlias = "Callable[[Office, Done], None]"
@@ -117,9 +156,43 @@ def _state_after(done: Done) -> str:
     return done.did.value.removeprefix("already ")
 
 
+def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: float) -> int:
+    known: list[Done] = []
+
+    def act(office: Office) -> Done:
+        from supervisor.wiring.stopping import check_before
+
+        check_before(office, name, which)
+        known.append(office.commands.suspend(name))
+        if not chosen.document:
+            _tell(chosen, known[0])
+        return known[0]
+
+    def afterwards(office: Office, done: Done) -> None:
+        from supervisor.cli.with_savepoint import save_stopped
+
+        _until_gone(True, timeout_s)(office, done)
+        save_stopped(chosen, office, done, which)
+
+    try:
+        return _change(chosen, name, act, afterwards, told=True)
+    except BaseException:
+        if known:
+            from supervisor.cli.with_savepoint import told_of
+
+            notice(
+                f"{name} is suspended, and there is no savepoint of it yet: the same command goes on; resume {name} runs it "
+                "without"
+            )
+            if chosen.document:
+                chosen.say(told_of(known[0], None))
+        raise
+
+
 def _change(
-    chosen: Chosen, name: str, act: Callable[[Commands], Done], afterwards: Afterwards,
+    chosen: Chosen, name: str, act: Callable[[Office], Done], afterwards: Afterwards, *, told: bool = False,
 ) -> int:
+    """``told``: ``act`` has said itself what it did."""
     known_name(name)
     settings = chosen.settings()
     from supervisor.wiring import open_commands
@@ -127,8 +200,9 @@ def _change(
     with open_commands(settings) as office:
         if office.check() is None:
             raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")
-        done = act(office.commands)
-        _tell(chosen, done)
+        done = act(office)
+        if not told:
+            _tell(chosen, done)
         afterwards(office, done)
     return 0
 

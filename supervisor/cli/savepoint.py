@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,9 +16,10 @@ from supervisor.cli.output import Columns, age, notice, say, say_labelled, say_t
 from supervisor.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from supervisor.checkpoint.savepoint import Begun
-    from supervisor.checkpoint.savepoint_shelf import Entry
+    from supervisor.checkpoint.savepoint import Begun, Manifest
+    from supervisor.checkpoint.savepoint_shelf import Entry, Shelf
     from supervisor.settings.file import Settings
+    from supervisor.spark.state_reading import OpenedStore
     from supervisor.wiring.checkpoints import Located
 
 Which = Annotated[str | None, typer.Argument(metavar="[ID]", help="Of the savepoint; else the newest complete one.")]
@@ -35,7 +37,13 @@ To = Annotated[str, typer.Option("--to", metavar="LOCATION", help="Where nothing
 Force = Annotated[
     bool, typer.Option("--force", help="Also where a restore of it began and never ended, or its records are damaged."),
 ]
-TABLE = Columns(("NAME", "ID", "STATE", "AGE", "BATCH", "OBJECTS", "SIZE", "LOCATION"), spare=("OBJECTS", "SIZE", "BATCH"))
+Deep = Annotated[
+    bool, typer.Option("--deep", help="Also open the state with Spark (of this host) and read every row of it."),
+]
+STORES = Columns(("OPERATOR", "NAME", "STORE", "PARTITIONS", "ROWS"))
+TABLE = Columns(
+    ("NAME", "ID", "STATE", "MADE BY", "AGE", "BATCH", "OBJECTS", "SIZE", "LOCATION"), spare=("OBJECTS", "SIZE", "BATCH"),
+)
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None,
@@ -44,7 +52,7 @@ app = typer.Typer(
 
 
 @command
-def create(chosen: Chosen, name: Name, new: NewId = None) -> int:
+def create(chosen: Chosen, name: Name, new: NewId = None, deep: Deep = False) -> int:
     """Copy the checkpoint of a job, at a batch boundary, while it runs on. Returns when the copy is complete and verified.
 
     On S3 the server copies; nothing passes through this host. Interrupted, it leaves an incomplete savepoint that nobody can
@@ -68,17 +76,22 @@ def create(chosen: Chosen, name: Name, new: NewId = None) -> int:
             notice(f"savepoint {told[0].id} is incomplete: savepoint create {name} --id {told[0].id} goes on")
         raise
     document = _document(settings, name, manifest.id)
+    stores = _opened(settings, _area(settings, name, manifest.id), manifest, name) if deep else None
+    bad = _bad(stores)
     if chosen.document:
-        chosen.say(document)
-        return 0
+        chosen.say({**document, "state_stores": _stores(stores), "problems": bad})
+        return 1 if bad else 0
     batches = ", ".join(str(query.batch) for query in manifest.queries)
     say(f"{name}: savepoint {manifest.id} after batch {batches}: {manifest.objects} objects, {_size(manifest.bytes)}")
-    return 0
+    _say_stores(stores)
+    for problem in bad:
+        say(f"problem: {problem}")
+    return 1 if bad else 0
 
 
 @command
 def show_list(chosen: Chosen, name: MaybeName = None) -> int:
-    """List savepoints, oldest first; incomplete ones as such.
+    """List savepoints, oldest first; incomplete ones as such. Those that the leader made by itself are made by schedule.
 
     \b
     Examples:
@@ -89,7 +102,7 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
 
     shelf = shelf_of(chosen.settings())
     names = shelf.names() if name is None else (known_name(name),)
-    found = [_entry(entry) for each in names for entry in shelf.entries(each)]
+    found = [document for each in names for document in _of_one(shelf, each)]
     if chosen.document:
         chosen.say(found)
         return 0
@@ -97,11 +110,29 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
         notice("no savepoints")
         return 0
     say_table(TABLE, [
-        (each["name"], each["id"], each["state"], age(each["created_at"] or each["begun_at"]), _batches(each),
+        (each["name"], each["id"], each["state"], "schedule" if each["scheduled"] else "user",
+         age(each["created_at"] or each["begun_at"]), _batches(each),
          each["objects"], None if each["bytes"] is None else _size(each["bytes"]), each["problem"] or each["location"])
         for each in found
     ])
+    for each in found:
+        if each["next_due_at"] is not None:
+            say(f"{each['name']}: every {each['every']} while it runs; the next is due at {each['next_due_at']}")
     return 0
+
+
+def _of_one(shelf: Shelf, name: str) -> list[dict[str, Any]]:
+    """The newest of the schedule says when the next one is due."""
+    from supervisor.checkpoint.savepoint_shelf import next_due_s
+    from supervisor.clock import wall_iso
+
+    found = sorted(shelf.entries(name), key=lambda entry: (entry.begun.at if entry.begun is not None else "", entry.id))
+    documents = [_entry(entry) for entry in found]
+    last = next((n for n, entry in reversed([*enumerate(found)]) if entry.scheduled and entry.manifest), None)
+    if last is not None:
+        due_s = next_due_s(found[last])
+        documents[last]["next_due_at"] = None if due_s is None else wall_iso(due_s)
+    return documents
 
 
 @command
@@ -116,7 +147,9 @@ def show(chosen: Chosen, name: Name, which: Which = None) -> int:
         return 0
     for label, value in (
         ("savepoint", document["id"]), ("job", f"{document['name']} ({document['uid']}, attempt {document['attempt']})"),
-        ("state", document["state"]), ("location", document["location"]), ("checkpoint", document["source"]),
+        ("state", document["state"]),
+        ("made by", f"schedule, every {document['every']}" if document["scheduled"] else "user"),
+        ("location", document["location"]), ("checkpoint", document["source"]),
         ("begun", document["begun_at"]), ("complete", document["created_at"]),
         ("objects", None if document["objects"] is None else f"{document['objects']}, {_size(document['bytes'])}"),
         ("problem", document["problem"] or None),
@@ -130,8 +163,11 @@ def show(chosen: Chosen, name: Name, which: Which = None) -> int:
 
 
 @command
-def verify(chosen: Chosen, where: Where, which: Which = None) -> int:
+def verify(chosen: Chosen, where: Where, which: Which = None, deep: Deep = False) -> int:
     """Check that a savepoint is all there, as it was written, and that Spark could go on from it. Exit code 1: it is not.
+
+    With --deep a Spark of its own, found as for a job on this host, opens the state of every operator after the saved batch
+    and reads all of it; nothing is written there. That takes as long as Spark takes to start, and to read the state.
 
     \b
     Examples:
@@ -141,19 +177,23 @@ def verify(chosen: Chosen, where: Where, which: Which = None) -> int:
     from supervisor.checkpoint.savepoint_restore import verify as look
 
     settings = chosen.settings()
-    verdict = look(_area(settings, where, which))
+    area = _area(settings, where, which)
+    verdict = look(area)
     manifest = verdict.manifest
+    stores = _opened(settings, area, manifest, manifest.name) if deep and not verdict.problems else None
+    problems = [*verdict.problems, *_bad(stores)]
     if chosen.document:
         chosen.say({
-            "name": manifest.name, "id": manifest.id, "location": manifest.location, "ok": not verdict.problems,
-            "problems": list(verdict.problems),
+            "name": manifest.name, "id": manifest.id, "location": manifest.location, "ok": not problems,
+            "problems": problems, "state_stores": _stores(stores),
         })
-        return 1 if verdict.problems else 0
-    for problem in verdict.problems:
+        return 1 if problems else 0
+    _say_stores(stores)
+    for problem in problems:
         say(f"problem: {problem}")
     good = f"whole: {manifest.objects} objects, {_size(manifest.bytes)}"
-    say(f"{manifest.name}: savepoint {manifest.id} is {'damaged' if verdict.problems else good}")
-    return 1 if verdict.problems else 0
+    say(f"{manifest.name}: savepoint {manifest.id} is {'damaged' if problems else good}")
+    return 1 if problems else 0
 
 
 @command
@@ -186,7 +226,8 @@ def delete(chosen: Chosen, name: Name, savepoint: MustId, force: Force = False) 
 def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
     """Copy a savepoint to a location where nothing is yet, as a checkpoint. No job is started, and the savepoint stays.
 
-    To begin a job with it, use submit --from-savepoint. Interrupted, the same command goes on.
+    To begin a job with it, use submit --from-savepoint; for one that is stopped, resume --from-savepoint. Interrupted, the
+    same command goes on.
 
     \b
     Examples:
@@ -205,8 +246,6 @@ def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
         require_free(office, job, to)
     with progress("restoring") as tell:
         done = restore_to(settings, saved, to, _conf(settings, job, to), tell)
-    if done.tied:
-        notice(tied(done.manifest.source))
     if job is not None and done.manifest.source == normalise(to):
         notice(f"it is behind what {job} had there: resume {job} --accept-fresh-start starts it")
     did = "restored" if done.did else "was there already"
@@ -224,13 +263,6 @@ app.command("show", short_help="Show one savepoint.")(show)
 app.command("verify", short_help="Say whether a savepoint is whole.")(verify)
 app.command("delete", short_help="Delete a savepoint.")(delete)
 app.command("restore", short_help="Copy a savepoint to a new location.")(restore)
-
-
-def tied(source: str) -> str:
-    return (
-        f"this state names its schema files with their whole path (transformWithState): keep the checkpoint {source}, from "
-        "which they are read on"
-    )
 
 
 # -- looking ------------------------------------------------------------------------------------------------------
@@ -273,6 +305,33 @@ def _area(settings: Settings, where: str, which: str | None) -> Any:
     return find_savepoint(settings, None, where, {})
 
 
+def _opened(settings: Settings, area: Any, manifest: Manifest, name: str) -> tuple[OpenedStore, ...]:
+    from supervisor.wiring.deep import open_saved_state
+
+    if sys.stderr.isatty():
+        notice("opening the state with Spark ...")
+    return open_saved_state(settings, area, manifest, name)
+
+
+def _bad(stores: tuple[OpenedStore, ...] | None) -> list[str]:
+    if stores is None:
+        return []
+    from supervisor.wiring.deep import why_bad
+
+    return [why for store in stores if (why := why_bad(store)) is not None]
+
+
+def _stores(stores: tuple[OpenedStore, ...] | None) -> list[dict[str, Any]] | None:
+    return None if stores is None else [asdict(store) for store in stores]
+
+
+def _say_stores(stores: tuple[OpenedStore, ...] | None) -> None:
+    if stores:
+        say_table(STORES, [(each.operator, each.name, each.store, each.partitions, each.rows) for each in stores])
+    elif stores is not None:
+        say("the queries have no state")
+
+
 def _document(settings: Settings, name: str, savepoint: str) -> dict[str, Any]:
     from supervisor.wiring.savepoints import shelf_of
 
@@ -281,6 +340,8 @@ def _document(settings: Settings, name: str, savepoint: str) -> dict[str, Any]:
 
 def _entry(entry: Entry) -> dict[str, Any]:
     """The document of one savepoint. Nulls: not known, or not yet."""
+    from supervisor.settings.units import format_duration
+
     begun, manifest = entry.begun, entry.manifest
     return {
         "name": entry.name, "id": entry.id, "state": entry.stage.value,
@@ -293,6 +354,8 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "objects": manifest.objects if manifest else None, "bytes": manifest.bytes if manifest else None,
         "left_out": manifest.left_out if manifest else None,
         "software": begun.software if begun else None, "problem": entry.unknown or None,
+        "scheduled": bool(begun and begun.every_s),
+        "every": format_duration(begun.every_s) if begun and begun.every_s else None, "next_due_at": None,
     }
 
 

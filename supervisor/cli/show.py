@@ -77,6 +77,7 @@ def _document(office: Office, job: OneJob) -> dict[str, Any]:
         },
         "start": start_of(job.row),
         "checkpoint_fence": _fence(spec),
+        "savepoints": _savepoints(office, job) if spec is not None else None,
         "history": documents_of(history),
         "spec": None if spec is None else redacted(spec),
         "spec_error": why_not,
@@ -128,6 +129,37 @@ def _fence(spec: dict[str, Any] | None) -> str | None:
     return f"off: {why}" if why else None if why is None else "auto"
 
 
+def _savepoints(office: Office, job: OneJob) -> dict[str, Any] | None:
+    """What the leader makes by itself (spec key ``savepoints``), the newest of them, and when the next is due."""
+    from supervisor.settings.units import format_duration
+    from supervisor.wiring.savepoints import schedule_of
+
+    terms = job.ref.terms if job.ref is not None else None
+    if job.ref is None or terms is None or terms.savepoints is None or terms.checkpoint is None:
+        return None
+    policy = terms.savepoints
+    said: dict[str, Any] = {
+        "every": format_duration(policy.every_s), "keep": policy.keep,
+        "max_age": None if policy.max_age_s is None else format_duration(policy.max_age_s),
+        "newest": None, "next_due_at": None, "problem": None,
+    }
+    try:
+        newest, due_at = schedule_of(office.settings, job.row.name, terms.checkpoint, policy)
+    except SupervisorError as error:
+        return {**said, "problem": str(error)}
+    return {**said, "newest": newest, "next_due_at": due_at}
+
+
+def _told_savepoints(said: dict[str, Any] | None) -> str | None:
+    if said is None:
+        return None
+    limit = "" if said["max_age"] is None else f", none older than {said['max_age']}"
+    what = f"every {said['every']}, the newest {said['keep']} are kept{limit}"
+    if said["problem"] is not None:
+        return f"{what}; {said['problem']}"
+    return f"{what}; newest {said['newest'] or 'none yet'}; next due {said['next_due_at'] or 'now'}, while it runs"
+
+
 def _print_queries(queries: list[dict[str, Any]], more: int) -> None:
     """Where there is one query only, the progress has said it all, unless there is something wrong with it."""
     if len(queries) + more < 2 and all(query["state"] in ("active", "idle") for query in queries):
@@ -158,6 +190,7 @@ def _print(document: dict[str, Any]) -> None:
     document["driver memory"] = document.pop("driver_memory")
     document["stop mode"] = document.pop("stop_mode")
     document["fence"] = document.pop("checkpoint_fence")
+    document["savepoints"] = _told_savepoints(document.pop("savepoints"))
     queries, more = document.pop("queries"), document.pop("more_queries")
     for key, value in document.items():
         if value is not None:

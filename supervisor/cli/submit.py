@@ -20,6 +20,7 @@ from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unr
 
 if TYPE_CHECKING:
     from supervisor.model.records import Desired
+    from supervisor.model.remembered import SeenQuery
     from supervisor.registry.blobs import Blobs
     from supervisor.registry.commands import Submission
     from supervisor.registry.submitting import Prepared
@@ -58,7 +59,7 @@ class Wish:
 
 @dataclass
 class Line:
-    """What came of one file. ``did``: a word of ``Did``, or ``valid`` for a dry run."""
+    """What came of one file. ``did``: a word of ``Did``, or ``valid`` for a dry run. ``queries``: of the savepoint."""
 
     source: Path
     prepared: Prepared | None = None
@@ -67,6 +68,7 @@ class Line:
     did: str | None = None
     error: SupervisorError | None = None
     savepoint: str | None = None
+    queries: tuple[SeenQuery, ...] = ()
 
     def failed(self, error: SupervisorError) -> None:
         self.error = error
@@ -112,6 +114,7 @@ def submit(
         chosen.say([line.document() for line in lines])
     for line in lines:
         _tell(line, alone=len(lines) == 1, quiet=chosen.document)
+        _tell_not_taken(line, accept_fresh_start, from_savepoint)
     return max(line.error.exit_code if line.error else 0 for line in lines)
 
 
@@ -186,7 +189,8 @@ def _restore(office: Office, lines: list[Line], wish: Wish) -> None:
     if wish.savepoint is None:
         return
     from supervisor.checkpoint.savepoint_restore import read_savepoint
-    from supervisor.cli.savepoint import progress, tied
+    from supervisor.cli.savepoint import progress
+    from supervisor.model.remembered import SeenQuery
     from supervisor.wiring.savepoints import find_savepoint, restore_to
 
     for line in _open(lines):
@@ -202,8 +206,7 @@ def _restore(office: Office, lines: list[Line], wish: Wish) -> None:
             with progress("restoring") as tell:
                 done = restore_to(office.settings, saved, spec.checkpoint, spec.conf, tell)
             line.savepoint = done.manifest.id
-            if done.tied:
-                notice(tied(done.manifest.source))
+            line.queries = tuple(SeenQuery(query.id, query.batch) for query in done.manifest.queries)
         except SupervisorError as error:
             line.failed(error)
 
@@ -226,7 +229,8 @@ def _store_and_register(office: Office, blobs: Blobs, lines: list[Line], desired
         for future in as_completed(futures):
             line = futures[future]
             try:
-                done = office.commands.submit(replace(future.result(), fresh_start=fresh_start))
+                wanted = replace(future.result(), fresh_start=fresh_start, queries=line.queries)
+                done = office.commands.submit(wanted)
                 line.uid, line.did = done.uid, done.did.value
             except CancelledError:
                 continue
@@ -263,3 +267,10 @@ def _tell(line: Line, *, alone: bool, quiet: bool) -> None:
         say(f"{line.name}: {line.did}" + (f" ({line.uid})" if line.uid else "") + origin)
     if line.error is not None:
         notice(f"error: {line.error}" if alone or str(line.source) in str(line.error) else f"{line.source}: {line.error}")
+
+
+def _tell_not_taken(line: Line, accept_fresh_start: bool, from_savepoint: str | None) -> None:
+    """Both are for a first start; for a job that is registered already, resume has them."""
+    asked = f"--from-savepoint {from_savepoint}" if from_savepoint else "--accept-fresh-start" if accept_fresh_start else ""
+    if asked and line.did == "unchanged":
+        notice(f"{line.name} is registered already, and was left as it is: for that there is resume {line.name} {asked}")

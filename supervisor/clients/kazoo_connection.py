@@ -194,6 +194,8 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         _, reply, xid = self._owner._pending[0]
+        if header.zxid > 0:
+            self._owner.answered_zxid = header.zxid
         if reply is not None and xid == header.xid:
             self._owner.answered(reply)
         try:

@@ -112,8 +112,8 @@ class ZooClient:
 
     @property
     def last_zxid(self) -> int:
-        """The newest zxid that any answer to this client carried."""
-        return self._session.last_zxid
+        """The zxid that the latest answer to this client carried; 0 before the first."""
+        return self._session.answered_zxid
 
     # -- reads -----------------------------------------------------------------------------------------------------
 

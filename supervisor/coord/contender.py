@@ -12,7 +12,7 @@ from __future__ import annotations
 import queue
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -32,7 +32,7 @@ from supervisor.coord.election import (
     is_ours,
     recent_terms,
     say_distrust,
-    say_recorded,
+    say_recording,
     sight,
     take_leadership,
 )
@@ -128,7 +128,6 @@ class Contender(Generic[Client]):
         self._hinted_s: float | None = None
         self._zxid_kept_s = 0.0
         self._said_distrust: str | None = None
-        self._said_recorded = False
         self._recent: dict[int, Author] = {}
         self._marking = False
         self._looked_on = 0
@@ -221,7 +220,6 @@ class Contender(Generic[Client]):
         self._keep_zxid(now_s)
         self._say_distrust()
         self._mark_restored()
-        self._say_recorded()
         self._advance(machine.Tick(now_s, self._client.last_success_s if self._client is not None else now_s))
 
     def _advance(self, event: machine.Event) -> None:
@@ -390,11 +388,15 @@ class Contender(Generic[Client]):
         term.vacant_s = self._vacant_s if self._vacant_s is not None else term.began_s
         self._vacant_s = None
         self._term = term
-        self._said_recorded = self._marking = False
+        self._marking = False
         self._recent = recent_terms(self._sight.epoch) if self._sight is not None else {}
         self._recent[term.epoch] = Author(self._me.supervisor, self._op_id)
         if term.distrust is None:
-            start_recording(term, self._store, self._recent, lambda: self._duties.on_recorded(term))
+            recent = self._recent
+            start_recording(
+                term, self._store, recent, lambda newest: self._say_recording(term, recent, newest),
+                lambda: self._duties.on_recorded(term),
+            )
         else:
             log.error("registry_not_trusted", epoch=term.epoch, why=term.distrust)
         self._duties.on_term(term)
@@ -448,20 +450,13 @@ class Contender(Generic[Client]):
             self._marking = True
             start_marking(term, self._store, self._recent, Author(self._me.supervisor, secrets.token_hex(8)))
 
-    def _say_recorded(self) -> None:
-        """Once per term, when its epoch is in the store: no later term may forget that."""
-        term, client = self._term, self._client
-        if term is None or client is None or not term.active or not term.recorded or self._said_recorded:
-            return
-        try:
-            exists = client.read_many((self._paths.recorded,)).nodes[0] is not None
-            client.commit(say_recorded(
-                self._paths, self._codec, epoch=term.epoch, fence=term.fence_version, exists=exists,
-                author=Author(self._me.supervisor, self._op_id), op_id=secrets.token_hex(8),
-            ))
-            self._said_recorded = True
-        except SupervisorError as error:      # tried again at the next tick; whether it was applied makes no difference
-            log.debug("record_not_said", why=str(error))
+    def _say_recording(self, term: Term[Client], recent: Mapping[int, Author], newest: int | None) -> None:
+        """In the recorder's thread, before the store is told. Raises SupervisorError: tried again while the term lasts."""
+        term.check()
+        term.client.commit(say_recording(
+            self._paths, self._codec, epoch=term.epoch, fence=term.fence_version, op_id=secrets.token_hex(8),
+            recent=recent, newest=newest, recorded=term.client.read_many((self._paths.recorded,)).nodes[0],
+        ))
 
     def _keep_zxid(self, now_s: float) -> None:
         """Now and then; a full disk must not matter (F56)."""

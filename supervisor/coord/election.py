@@ -10,7 +10,9 @@ from one that was restored to an older state and has been led since: a number al
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from supervisor.errors import Corrupt
@@ -22,7 +24,10 @@ Record = TypeVar("Record")
 RECENT_KEPT = 24
 """Terms remembered in /epoch: at most 2.4 KiB of the 4 KiB that a record may have."""
 
-_RECENT, _RECORDED = "recent", "recorded"
+OPEN_KEPT = 8
+"""Terms, at most, of which it is open whether they are in the store: 0.8 KiB more."""
+
+_RECENT, _RECORDED, _BEFORE = "recent", "recorded", "before"
 
 ACCEPTER = "accept-registry"
 """Stands for a supervisor where an epoch is an acceptance. No term was ever led under it."""
@@ -128,13 +133,25 @@ def say_distrust(
     return Transaction("say_distrust", op_id, (Check(paths.epoch, fence), SetData(paths.leader, hint, ANY_VERSION)))
 
 
-def say_recorded(
-    paths: Paths, codec: Codec, *, epoch: int, fence: int, author: Author, op_id: str, exists: bool,
+def say_recording(
+    paths: Paths, codec: Codec, *, epoch: int, fence: int, op_id: str, recent: Mapping[int, Author], newest: int | None,
+    recorded: Node | None,
 ) -> Transaction:
-    """Leave in the registry that this term is in the store, for the elections to come (``_remember_recorded``)."""
-    data = codec.encode(EpochRecord(epoch, author.supervisor, author.op))
-    say = SetData(paths.recorded, data, ANY_VERSION) if exists else Create(paths.recorded, data)
-    return Transaction("say_recorded", op_id, (Check(paths.epoch, fence), say))
+    """Leave in the registry, *before* this term's mark is put into the store, that it may be there from now on.
+
+    Afterwards would be too late: the reply may be lost, or the term over, and the mark is there all the same. ``newest``:
+    of the marks there, a term of ``recent``. It stays known, and so does every later one that was announced
+    (``recorded``: the node as it is): should this term's mark never come, one of these is the newest.
+    """
+    known = _readable(codec, EpochRecord, recorded, paths.recorded)
+    terms = dict(_entries(_announced(known))) if known is not None else {}
+    before = [(number, terms[number]) for number in sorted(terms) if (newest or 0) < number < epoch][-OPEN_KEPT:]
+    if newest is not None and newest != epoch:
+        before = [(newest, recent[newest]), *before]
+    author = recent[epoch]
+    data = codec.encode(EpochRecord(epoch, author.supervisor, author.op, {_BEFORE: [_entry(*each) for each in before]}))
+    say = SetData(paths.recorded, data, ANY_VERSION) if recorded is not None else Create(paths.recorded, data)
+    return Transaction("say_recording", op_id, (Check(paths.epoch, fence), say))
 
 
 def hint_of(me: Candidate, epoch: int, distrust: str | None) -> LeaderHint:
@@ -173,23 +190,29 @@ def accept(paths: Paths, codec: Codec, seen: Restored, acceptance: Acceptance) -
 
 def _next_term(seen: EpochRecord, epoch: int, author: Author) -> EpochRecord:
     terms = {**recent_terms(seen), epoch: author}
-    recent = [[n, each.supervisor, each.op] for n, each in sorted(terms.items())][-RECENT_KEPT:]
+    recent = [_entry(*term) for term in sorted(terms.items(), key=lambda term: term[0])][-RECENT_KEPT:]
     return replace(seen, epoch=epoch, supervisor=author.supervisor, op=author.op, extra={**seen.extra, _RECENT: recent})
 
 
 def _remember_recorded(record: EpochRecord, recorded: EpochRecord | None) -> EpochRecord:
-    """``record`` with the latest term that is known to be in the store, which no later term may forget.
+    """``record`` with the terms one of which has the newest mark in the store: no later term may forget them.
 
-    Terms are remembered by their number, ``RECENT_KEPT`` of them. Were there more without a word to the store (it was
-    down, or they were too short), the newest mark there would look like one of a past that this registry does not have.
+    Other terms are remembered by their number, ``RECENT_KEPT`` of them. Were there more without a word to the store (it
+    was down, or they were too short), the newest mark there would look like one of a past that this registry does not have.
     """
     if recorded is None or recorded.epoch > record.epoch:
         return record
     match record.extra.get(_RECORDED):
-        case [int(epoch), str(), str()] if epoch >= recorded.epoch:
+        case [int(epoch), str(), str()] if epoch > recorded.epoch:
             return record
-    known = [recorded.epoch, recorded.supervisor, recorded.op]
-    return replace(record, extra={**record.extra, _RECORDED: known})
+    last, *before = _announced(recorded)
+    return replace(record, extra={**record.extra, _RECORDED: last, _BEFORE: before})
+
+
+def _announced(recorded: EpochRecord) -> list[Any]:
+    """The term itself first."""
+    before = recorded.extra.get(_BEFORE)
+    return [[recorded.epoch, recorded.supervisor, recorded.op], *(before if isinstance(before, list) else ())]
 
 
 def is_ours(seen: Sight, op_id: str, session: int) -> bool:
@@ -210,17 +233,23 @@ def gives_way(seen: Sight, me: str) -> bool:
 
 
 def recent_terms(record: EpochRecord) -> dict[int, Author]:
-    """The latest terms that this registry remembers, and the latest that is known to be in the store.
+    """The latest terms that this registry remembers, and those one of which has the newest mark in the store.
 
     An entry that can't be read is left out.
     """
-    entries = record.extra.get(_RECENT)
-    terms: dict[int, Author] = {}
-    for entry in (record.extra.get(_RECORDED), *(entries if isinstance(entries, list) else ())):
+    lists = [entries for key in (_BEFORE, _RECENT) if isinstance(entries := record.extra.get(key), list)]
+    return dict(_entries((record.extra.get(_RECORDED), *chain(*lists))))
+
+
+def _entry(epoch: int, author: Author) -> list[Any]:
+    return [epoch, author.supervisor, author.op]
+
+
+def _entries(entries: Iterable[Any]) -> Iterator[tuple[int, Author]]:
+    for entry in entries:
         match entry:
             case [int(epoch), str(supervisor), str(op)]:
-                terms[epoch] = Author(supervisor, op)
-    return terms
+                yield epoch, Author(supervisor, op)
 
 
 def _readable(codec: Codec, cls: type[Record], node: Node | None, path: str) -> Record | None:

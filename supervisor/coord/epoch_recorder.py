@@ -3,7 +3,7 @@ down, and a takeover must not wait.
 
 Started by ``coord.contender``. It tries until it is done, until the registry turns out not to be trusted, or until the
 term is over. What it still does for a term that is over is harmless, one create-only object under that term's own
-number; so it is no task that a step-down would have to await.
+number, which the registry was told of before; so it is no task that a step-down would have to await.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 5.0
 
 
 def start_recording(
-    term: Term[Any], store: EpochStore, recent: Mapping[int, Author], on_settled: Callable[[], None]
+    term: Term[Any], store: EpochStore, recent: Mapping[int, Author], announce: Callable[[int | None], None],
+    on_settled: Callable[[], None],
 ) -> threading.Thread:
-    """``on_settled`` is called once, when ``term.recorded`` or ``term.distrust`` has been set."""
-    arguments = (term, store, dict(recent), on_settled)
+    """``announce``: as in ``trust.record_epoch``. ``on_settled`` is called once, when ``term.recorded`` or
+    ``term.distrust`` has been set."""
+    arguments = (term, store, dict(recent), announce, on_settled)
     thread = threading.Thread(target=_record, args=arguments, name=f"epoch-{term.epoch}", daemon=True)
     thread.start()
     return thread
@@ -55,12 +57,13 @@ def _mark(term: Term[Any], store: EpochMarks, recent: Mapping[int, Author], by: 
 
 
 def _record(
-    term: Term[Any], store: EpochStore, recent: Mapping[int, Author], on_settled: Callable[[], None]
+    term: Term[Any], store: EpochStore, recent: Mapping[int, Author], announce: Callable[[int | None], None],
+    on_settled: Callable[[], None],
 ) -> None:
     pause_s = PAUSE_MIN_S
     while not term.over.is_set():
         try:
-            distrust = record_epoch(store, term.epoch, recent)
+            distrust = record_epoch(store, term.epoch, recent, announce)
         except SupervisorError as error:
             if pause_s == PAUSE_MIN_S:
                 log.warning("epoch_not_recorded", epoch=term.epoch, why=str(error))

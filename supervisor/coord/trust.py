@@ -47,7 +47,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -85,10 +85,13 @@ class EpochMarks(EpochStore, EpochReader, Protocol):
     """Both."""
 
 
-def record_epoch(store: EpochStore, epoch: int, recent: Mapping[int, Author]) -> str | None:
+def record_epoch(
+    store: EpochStore, epoch: int, recent: Mapping[int, Author], announce: Callable[[int | None], None] | None = None,
+) -> str | None:
     """Record this term, unless the store knows of terms that this registry does not. Returns the reason of distrust.
 
-    ``recent``: the latest terms by the registry's own account, ``epoch`` included. Idempotent.
+    ``recent``: the latest terms by the registry's own account, ``epoch`` included. ``announce``: tells the registry, which
+    must know before the store does (``election.say_recording``), with the newest epoch there. Idempotent.
     """
     newest = store.newest_epoch_above(0)
     unknown = _unknown(newest, epoch, recent)
@@ -96,6 +99,8 @@ def record_epoch(store: EpochStore, epoch: int, recent: Mapping[int, Author]) ->
         return unknown
     if newest is not None and newest < epoch and not _recorded(store, newest, recent[newest]):
         return _other(newest)
+    if newest != epoch and announce is not None:
+        announce(newest)
     return None if _recorded(store, epoch, recent[epoch]) else _other(epoch)
 
 

@@ -19,7 +19,18 @@ from supervisor.clock import boottime_s, wall_iso
 from supervisor.daemon.checkpoint_check import Known
 from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import AccessDenied, Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
-from supervisor.model.records import PERMANENT_CAUSES, Assignment, Cause, JobRef, Lease, Member, Ownership, OwnState, clip
+from supervisor.model.records import (
+    PERMANENT_CAUSES,
+    Assignment,
+    Cause,
+    Delay,
+    JobRef,
+    Lease,
+    Member,
+    Ownership,
+    OwnState,
+    clip,
+)
 from supervisor.model.remembered import to_be_expected
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
@@ -33,6 +44,9 @@ log = structlog.get_logger(__name__)
 
 PERIOD_S = 2.0
 DISTRUST_MAX_BYTES = 600
+DELAYS_TOLD = 6
+DELAY_MAX_BYTES = 240
+"""So many, so long, that the record has room for them whatever is in them."""
 OF_LOST_STATE = "an attempt {attempt} of this job ran here in a state of the registry that was lost: the next number is free"
 STARTERS = 4
 """Threads for preparing assignments, at least; else one for each driver that this host may carry, so that starts that hang
@@ -69,6 +83,7 @@ class Agent:
         self._registered: int | None = None
         self._held_back: set[str] = set()
         self._doubted: dict[str, str] = {}
+        self._delays: dict[str, str] = {}
         self._said = ""
 
     # -- for the daemon -------------------------------------------------------------------------------------------
@@ -86,6 +101,11 @@ class Agent:
         return session is not None and self._registered == session.id and client is not None and (
             client.link is Link.CONNECTED
         )
+
+    @property
+    def delayed(self) -> int:
+        """How many assignments could not be started when they were tried last; they are tried again."""
+        return len(self._delays)
 
     def check_alone(self, timeout_s: float) -> None:
         """Raises Conflict if another live supervisor has this id; a predecessor's session may take a while to end."""
@@ -132,7 +152,7 @@ class Agent:
         if client.link is not Link.CONNECTED:
             client.wait_connected(PERIOD_S)
         self._register(client)
-        self._tell_distrust(client)
+        self._tell_state(client)
         with self._lock:
             under_way = frozenset(self._under_way)
         self._hosted.tidy(under_way)
@@ -142,6 +162,7 @@ class Agent:
             self._under_way.update(fresh)
             self._held_back &= set(entries)
             self._doubted = {entry: why for entry, why in self._doubted.items() if entry in entries}
+            self._delays = {entry: why for entry, why in self._delays.items() if entry in entries}
         for entry in fresh:
             self._pool.submit(self._start_guarded, client, entry)
 
@@ -170,9 +191,14 @@ class Agent:
         log.info("registered", supervisor=self._me.id, session=f"{session.id:x}", session_timeout_s=session.timeout_s)
 
     def _described(self, distrust: str | None) -> Member:
-        return replace(self._me, distrust=clip(distrust, DISTRUST_MAX_BYTES) if distrust else None)
+        if distrust:
+            return replace(self._me, distrust=clip(distrust, DISTRUST_MAX_BYTES))
+        with self._lock:
+            delays = list(self._delays.items())[:DELAYS_TOLD]
+        told = tuple(Delay(*split_attempt(entry), clip(why, DELAY_MAX_BYTES)) for entry, why in delays)
+        return replace(self._me, distrust=None, delays=told)
 
-    def _tell_distrust(self, client: ZooClient) -> None:
+    def _tell_state(self, client: ZooClient) -> None:
         """When it is not what our node says. That is read each time: a reply may have been lost, and a ZooKeeper that was
         restored under a living session shows what this session wrote before, or nothing of it."""
         path, data = self._layout.supervisor(self._me.id), encode(self._described(self._distrust()))
@@ -200,7 +226,9 @@ class Agent:
         """The edge of a starter thread: whatever goes wrong with one assignment is that job's trouble alone."""
         try:
             self._start(client, entry)
+            self._note_delay(entry, None)
         except SupervisorError as error:
+            self._note_delay(entry, str(error))
             log.warning("start_delayed", **about_key(entry), why=str(error), next="tried again while it is assigned here")
         except Exception:
             log.exception("start_failed", **about_key(entry))
@@ -245,7 +273,10 @@ class Agent:
             self._refuse(client, given.record, own, refused)
 
     def _known(self, client: ZooClient, name: str, own: Ownership) -> Known:
-        """Of the checkpoint. Read after the ownership was seen assigned: no older attempt's renewal can commit any more."""
+        """Of the checkpoint. Read after the ownership was seen assigned: no older attempt's renewal can commit any more.
+
+        What others left there matters until an attempt of this uid was claimed: what is there since is its own.
+        """
         paths = (self._layout.job(name), self._layout.lease(name))
         nodes = client.read_many(paths).nodes
         ref: Seen[JobRef] = seen(JobRef, nodes[0], paths[0])
@@ -254,8 +285,9 @@ class Agent:
             return Known()      # cancelled meanwhile: the claim will fail
         job = ref.record
         newest = lease.record.remembered if isinstance(lease, Found) else None
-        expected = to_be_expected(job.terms.checkpoint, job.fresh_start, newest, own.remembered)
-        return Known(job.terms.checkpoint, expected, "" if job.fresh_start else job.left_by)
+        expected = to_be_expected(job.terms.checkpoint, job.fresh_start, newest, own.remembered, job.begins_with)
+        was_looked_at = job.fresh_start or (isinstance(lease, Found) and lease.record.uid == job.uid)
+        return Known(job.terms.checkpoint, expected, "" if was_looked_at else job.left_by)
 
     def _look(self, client: ZooClient, entry: str, assigned_zxid: int) -> float | None:
         """BOOTTIME before it was asked whether the registry is to be trusted, or None: it is not."""
@@ -291,6 +323,13 @@ class Agent:
             client.commit(tx)
         except (GuardFailed, OutcomeUnknown) as error:
             log.warning("refusal_not_recorded", job=given.name, uid=given.uid, attempt=given.attempt, why=str(error))
+
+    def _note_delay(self, entry: str, why: str | None) -> None:
+        with self._lock:
+            if why is None:
+                self._delays.pop(entry, None)
+            else:
+                self._delays[entry] = why
 
     def _note_doubt(self, entry: str, doubt: str | None) -> None:
         """Each doubt is said once while any entry is held back by it: they are looked at again in each round."""

@@ -7,7 +7,7 @@ for both. What cannot be looked at (HDFS, or S3 with credentials that only the j
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import structlog
 
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.checkpoint.preflight import preflight, preflight_of_first
-from supervisor.errors import AccessDenied, InvalidInput
+from supervisor.errors import AccessDenied, InvalidInput, Unreachable
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.remembered import Remembered, queries_of
 from supervisor.model.s3a import S3Access
@@ -36,9 +36,9 @@ class Known(NamedTuple):
 
 @contextmanager
 def checked(
-    given: Assignment, known: Known, store: S3Access, conf: Callable[[], Mapping[str, str]],
+    given: Assignment, known: Known, store: S3Access, conf: Mapping[str, str],
 ) -> Iterator[None]:
-    """Looks while the body runs. ``conf``: properties of the job, asked for only if there is something to look at.
+    """Looks while the body runs. ``conf``: properties of the job.
 
     Raises Refused (``BAD_CHECKPOINT``, with finding and remedy), Unreachable (nothing is known: tried again).
     """
@@ -47,7 +47,7 @@ def checked(
         return
     location = known.location
     with ThreadPoolExecutor(1, thread_name_prefix="checkpoint") as pool:
-        looking = pool.submit(lambda: _look(given, location, known, conf(), store))
+        looking = pool.submit(lambda: _look(given, location, known, conf, store))
         yield
         looking.result()
 
@@ -60,6 +60,8 @@ def _look(given: Assignment, location: str, known: Known, conf: Mapping[str, str
             return      # nobody but Spark can look there
         expected = queries_of(known.remembered)
         found = preflight(tree, expected) if expected else preflight_of_first(tree, known.left_by)
+    except Unreachable as error:
+        raise Unreachable(f"the checkpoint {location} can't be looked at: {error}") from error
     except (AccessDenied, InvalidInput) as error:
         log.warning("checkpoint_not_checked", **told, checkpoint=location, why=str(error), next="started all the same")
         return

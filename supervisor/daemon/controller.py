@@ -18,7 +18,7 @@ from supervisor.coord.term import Term
 from supervisor.daemon.record import Pass, Recorder
 from supervisor.daemon.watchdog import Loop
 from supervisor.errors import GuardFailed, NotLeader, OutcomeUnknown, Unreachable
-from supervisor.model.actions import Action, Plan
+from supervisor.model.actions import Action, CleanUp, Plan
 from supervisor.model.records import Acceptance, Handover
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
@@ -47,6 +47,7 @@ class Controller:
         self, term: Term[ZooClient], layout: Layout, policy: Policy, recorder: Recorder, loop: Loop,
     ) -> None:
         self.wake = threading.Event()
+        self.doomed = threading.Event()      # a checkpoint is to be deleted, or may be: for ``remover``
         self._term = term
         self._policy = policy
         self._recorder = recorder
@@ -144,6 +145,8 @@ class Controller:
             self._bell.note_own(one.ring)
             self._reread.add(one.action.name)
             self._unsettled |= one.came is Came.UNKNOWN
+            if isinstance(one.action, CleanUp) and one.action.dooms_checkpoint:
+                self.doomed.set()
         if any(one.came is Came.DONE for one in carried):
             self.wake.set()
         return carried

@@ -1,4 +1,4 @@
-"""What leadership means to this process: a controller and a sweeper for as long as the term lasts.
+"""What leadership means to this process: a controller, a sweeper, a remover and the savepoints, as long as the term lasts.
 
 Called by ``coord.contender`` (its ``Duties``). ``step_down`` returns only when every task of the term is over: the old
 tasks of an earlier term never meet a new one (FLINK-9494, 9573).
@@ -14,6 +14,8 @@ import structlog
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.coord.term import Term
 from supervisor.daemon.controller import Controller
+from supervisor.daemon.remover import Remover
+from supervisor.daemon.savepoints import Savepoints
 from supervisor.daemon.sweeper import Sweeper
 
 log = structlog.get_logger(__name__)
@@ -24,11 +26,15 @@ class Leader:
 
     def __init__(
         self, make_controller: Callable[[Term[ZooClient]], Controller],
-        make_sweeper: Callable[[Term[ZooClient], Controller], Sweeper], failed: Callable[[str, BaseException], None],
+        make_sweeper: Callable[[Term[ZooClient], Controller], Sweeper],
+        make_remover: Callable[[Term[ZooClient], Controller], Remover], failed: Callable[[str, BaseException], None],
+        make_savepoints: Callable[[Term[ZooClient], Controller], Savepoints] | None = None,
     ) -> None:
         self._make_controller = make_controller
         self._make_sweeper = make_sweeper
+        self._make_remover = make_remover
         self._failed = failed
+        self._make_savepoints = make_savepoints
         self._controller: Controller | None = None
         self._threads: list[threading.Thread] = []
 
@@ -40,11 +46,14 @@ class Leader:
     def begin(self, term: Term[ZooClient]) -> None:
         """Start the term's loops; returns at once."""
         controller = self._make_controller(term)
-        sweeper = self._make_sweeper(term, controller)
+        sweeper, remover = self._make_sweeper(term, controller), self._make_remover(term, controller)
+        loops = {"controller": controller.run, "sweeper": sweeper.run, "remover": remover.run}
+        if self._make_savepoints is not None:
+            loops["savepoints"] = self._make_savepoints(term, controller).run
         self._controller = controller
         self._threads = [
             threading.Thread(target=self._guarded, args=(f"{name}-{term.epoch}", loop), name=f"{name}-{term.epoch}")
-            for name, loop in (("controller", controller.run), ("sweeper", sweeper.run))
+            for name, loop in loops.items()
         ]
         for thread in self._threads:
             thread.start()

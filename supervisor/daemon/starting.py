@@ -133,8 +133,9 @@ class Starter:
         begun_s = boottime_s()
         key = f"{given.uid}.{given.attempt}"
         with self._room(key, given):
-            with checked(given, look.known, access_of_store(self._settings.store), lambda: self._spec(given).conf):
-                prepared = self._launch(given, key)
+            spec = self._spec(given)
+            with checked(given, look.known, access_of_store(self._settings.store), spec.conf):
+                prepared = self._launch(given, key, spec)
             looked_s = look.lately()      # files may have taken long to come
             if looked_s is None:
                 return
@@ -183,8 +184,7 @@ class Starter:
             free = max(0, capacity.memory_bytes - used) // 2**20
             raise Refused(Cause.NO_ROOM, f"{self._host} has {free}m free, {given.memory // 2**20}m are needed")
 
-    def _launch(self, given: Assignment, key: str) -> Launch:
-        spec = self._spec(given)
+    def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
         cgroup = f"{self._cgroup_parent}/{key}-{secrets.token_hex(3)}" if self._cgroup_parent else None
         place = Place(
             host=self._host, run_dir=self._hosted.attempts_dir / key, work_dir=self._hosted.work_dir / key,

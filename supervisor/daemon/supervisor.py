@@ -23,6 +23,7 @@ import structlog
 
 from supervisor.clock import boottime_s
 from supervisor.daemon.agent import Agent
+from supervisor.daemon.fence_ahead import FenceAhead
 from supervisor.daemon.guardian import Guardian
 from supervisor.daemon.hosting import Hosting
 from supervisor.daemon.housekeeping import Housekeeper
@@ -68,6 +69,7 @@ class Parts:
     hosting: Hosting
     contender: Contender
     housekeeper: Housekeeper
+    fence_ahead: FenceAhead
     alone_timeout_s: float
     stop_drivers: Callable[[Callable[[], bool]], object] | None = None
     """With ``supervisor.on_stop: stop_drivers``; takes what says that there is no time."""
@@ -124,6 +126,7 @@ class Supervisor:
         self._spawn("hosting", lambda loop: parts.hosting.run(loop.beat), parts.watchdog)
         parts.housekeeper.start()
         parts.contender.start()
+        parts.fence_ahead.start()
         log.info("supervisor_started", supervisor=parts.id, pid=os.getpid(), runtime_dir=str(parts.runtime_dir))
 
     def _stop(self, parts: Parts) -> None:

@@ -113,5 +113,6 @@ def references(listing: Listing, rows: Mapping[str, Row]) -> References:
         if isinstance(row.own, Found):
             uids.update(uid for uid in (row.own.record.uid, row.own.record.newest_uid) if uid)
     uids.update(path.rpartition("/")[2] for path in listing.results)
+    uids.update(claim.record.uid for claim in listing.claims.values() if isinstance(claim, Found) and claim.record.doom)
     uids.update(path.rpartition("/")[2].rpartition(".")[0] for path in listing.assignments)
     return References(frozenset(uids))

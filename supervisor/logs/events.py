@@ -48,9 +48,10 @@ EVENTS: Final[dict[str, Event]] = {
     "epoch_recorder_failed": Event("A defect while recording the term.", "epoch"),
     "registry_not_trusted": Event("The registry was restored, emptied or exchanged: nothing is done to it.", "epoch why"),
     "distrust_not_said": Event("The leader's distrust could not be written to /leader; tried again.", "why"),
-    "record_not_said": Event("That this epoch is in the store could not be written to /recorded; tried again.", "why"),
     "restore_not_marked": Event("That the registry was restored could not be left in the store; tried again.", "epoch why"),
-    "distrust_not_told": Event("This supervisor's distrust could not be written to its entry; tried again.", "why"),
+    "distrust_not_told": Event(
+        "What this supervisor says of itself (distrust, delayed starts) could not be written; tried again.", "why"
+    ),
     "restore_waited_out": Event("The wait after an accepted restore is over: jobs start again.", "epoch acceptance by"),
     "wait_not_ended": Event("The end of that wait could not be written down; tried again.", "why"),
     "zxid_not_kept": Event("How far ZooKeeper was could not be written to disk.", "why"),
@@ -69,6 +70,24 @@ EVENTS: Final[dict[str, Event]] = {
     "swept": Event("Records and blobs of uids that are gone, and savepoints that were left incomplete, were removed.",
                    "epoch records blobs savepoints"),
     "sweep_failed": Event("A sweep did not get through; tried again.", "epoch why next"),
+    "checkpoint_deleted": Event(
+        "The checkpoint of an ended job was deleted (checkpoint_on_cancel).", "epoch job uid checkpoint objects"),
+    "checkpoint_kept": Event(
+        "It was not deleted, although the spec asks for it; `why` says why.", "epoch job uid checkpoint why"),
+    "checkpoint_not_deleted": Event("A deletion does not get on; tried again later.", "epoch path why next"),
+    "deletion_interrupted": Event("Something changed meanwhile; looked at again.", "epoch path why"),
+    "deletion_not_looked_at": Event("ZooKeeper did not answer; tried again.", "epoch why next"),
+    "savepoint_created": Event(
+        "A savepoint of the schedule is complete.", f"{_ATTEMPT} savepoint batches objects bytes s"
+    ),
+    "savepoint_not_yet": Event(
+        "A savepoint is due, but there is nothing to save: no checkpoint, or no committed batch.", "job uid why next"
+    ),
+    "savepoint_failed": Event("A savepoint of the schedule could not be made; tried again.", f"{_ATTEMPT} why next"),
+    "savepoint_defect": Event("A defect while seeing to the savepoints of a job; no other is affected.", "job uid"),
+    "savepoint_removed": Event("A savepoint of the schedule is beyond keep or max_age.", "job savepoint why"),
+    "savepoint_kept": Event("It is, but somebody uses it.", "job savepoint why next"),
+    "savepoints_not_removed": Event("Those that may go could not be looked at or removed; tried again.", "job why next"),
     # The host: agent and starting
     "registered": Event("This host can be given drivers.", "supervisor session session_timeout_s"),
     "agent_waits": Event("Nothing new is started here at the moment.", "supervisor why next"),
@@ -86,6 +105,8 @@ EVENTS: Final[dict[str, Event]] = {
     "checkpoint_not_fenced": Event(
         "A driver with its checkpoint on S3 starts without the storage fence.", f"{_ATTEMPT} why"
     ),
+    "fence_made": Event("The storage fence's jar is there, before the first start needs it.", "jar s"),
+    "fence_not_made": Event("It could not be made ahead.", "why next"),
     "hosting_not_told": Event("Metrics of this host's drivers could not be brought up to date.", "why next"),
     "commits_not_read": Event("The commit log of a JVM application cannot be read.", f"{_ATTEMPT} why"),
     "driver_stop_requested": Event(

@@ -72,6 +72,12 @@ OTHER_WRITER: Final = re.compile(
 )
 """What our checkpoint manager says of the object that was there first (``spark.fence``)."""
 
+ENTRY_TAKEN: Final = re.compile(
+    r"FileAlreadyExistsException: (?=[^\n]{0,400}?already exists)[^\n]{0,400}?/((?:offsets|commits|sources/\d+)/\d+)\b"
+)
+"""What another manager that writes no entry twice (Spark's for cloud stores) says when somebody else's came between its look
+and its write: Spark itself takes that for an error like any other."""
+
 NOT_EXECUTABLE_WORDS: Final = ("command not found", "No such file or directory", "Permission denied", "not executable")
 NOT_EXECUTABLE: Final = (126, 127)
 """What a shell exits with when it cannot run a command: spark-submit is a script that looks for Java."""
@@ -136,8 +142,17 @@ def _other_writer(e: Evidence) -> str:
     return f"{who} wrote {entry}{f' at {at}' if at else ''}"
 
 
+def _taken(e: Evidence) -> str:
+    """The log entry that somebody else wrote first; else empty."""
+    found = ENTRY_TAKEN.search(e.error) or ENTRY_TAKEN.search(e.tail)
+    return found[1] if found is not None else ""
+
+
 def _conflict(e: Evidence) -> Verdict:
     word = (e.mentions(CONFLICT_WORDS) or "").partition(":")[0]
+    if not word:
+        known = f"{_taken(e)} was there already (FileAlreadyExistsException)"
+        return Verdict(Cause.CHECKPOINT_CONFLICT, f"{known}: a second writer on the checkpoint, look for it")
     who = _other_writer(e)
     if who:     # first: a history keeps little more than that
         return Verdict(Cause.CHECKPOINT_CONFLICT, f"{who}: a second writer on the checkpoint, look for it ({word})")
@@ -205,7 +220,7 @@ _TABLE: Final[tuple[tuple[Callable[[Evidence], bool], Callable[[Evidence], Verdi
     (lambda e: e.killed_for is not None, _ours),
     (lambda e: e.status == 0 and not e.unbounded, _finished),
     # Then what somebody said, before what the exit code lets us guess.
-    (lambda e: e.mentions(CONFLICT_WORDS) is not None, _conflict),
+    (lambda e: e.mentions(CONFLICT_WORDS) is not None or _taken(e) != "", _conflict),
     (lambda e: _short_of_memory(e) is not None, _out_of_memory),
     (lambda e: e.status == 0, _swallowed),
     (lambda e: CRASHED.search(e.tail) is not None, _crashed),

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from supervisor.model.remembered import Remembered
 from supervisor.model.restart import RestartPolicy
+from supervisor.model.savepoint_policy import SavepointPolicy
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -142,6 +143,18 @@ class Cleanliness(StrEnum):
     CLEAN = "clean"
 
 
+class CheckpointState(StrEnum):
+    """What became of the checkpoint of an ended uid whose spec asks for its deletion; for humans, decides nothing."""
+
+    DELETING = "deleting"
+    DELETED = "deleted"
+    KEPT = "kept"               # it could not be told that it was still this uid's, and nobody else's
+
+    @classmethod
+    def _missing_(cls, value: object) -> CheckpointState | None:
+        return _of_a_newer_version(cls, value)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line of a job's history: when, what, and a short detail."""
@@ -196,6 +209,8 @@ class Terms:
     checkpoint: str | None
     restart: RestartPolicy
     driver_memory: int = 0      # bytes of spark.driver.memory to begin with, where restart.memory_step may raise it
+    delete_checkpoint: bool = False     # checkpoint_on_cancel: delete
+    savepoints: SavepointPolicy | None = None
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -204,8 +219,9 @@ class JobRef:
     """/jobs/<name>: exists if and only if the job must be recovered by the next leader (FLINK-2354).
 
     ``fresh_start``: id of the write by which a user accepted that the next start finds another checkpoint than the job
-    left, or none; taken once (``model.remembered``). ``left_by``: another job that committed batches in this checkpoint
-    before, and gave it up; a first start there is refused unless it is accepted.
+    left, or none; taken once (``model.remembered``). ``begins_with``: what it has to find then (a restored savepoint), in
+    words of ``Remembered.queries``; empty: whatever is there. ``left_by``: another job that committed batches in this
+    checkpoint before, and gave it up; a first start there is refused unless it is accepted.
     """
 
     name: str
@@ -219,6 +235,7 @@ class JobRef:
     changed: Entry
     op: str
     fresh_start: str = ""
+    begins_with: tuple[str, ...] = ()
     left_by: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -390,17 +407,45 @@ class Result:
     op: str
     restart_nonce: str = ""
     failures: int = 0
+    checkpoint_state: CheckpointState | None = None
     history: tuple[Entry, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def dooms_checkpoint(self) -> bool:
+        """Its spec asks for the deletion of its checkpoint at such an end: the user's cancel, or its own finish. Not at a
+        failure (a ``resume`` goes on from the checkpoint) nor at a suspend, which is no end."""
+        asked = self.terms is not None and self.terms.delete_checkpoint
+        return asked and self.outcome in (Outcome.CANCELLED, Outcome.FINISHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Doom:
+    """The checkpoint of an ended uid is to be deleted (``registry.doomed_claims``). ``spec`` may say where its S3 is.
+
+    ``epoch``: of the first term that began to delete; 0: none yet. Never overwritten: it tells a later term that requests
+    of an earlier one may be on their way.
+    """
+
+    name: str
+    uid: str
+    at: str
+    spec: BlobRef | None = None
+    epoch: int = 0
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointClaim:
-    """/checkpoints/<hash>: this location belongs to this job. ``location`` is normalised."""
+    """/checkpoints/<hash>: this location belongs to this job. ``location`` is normalised.
+
+    ``doom``: nobody's any more, until its objects are deleted; ``name`` is then one that no job can have.
+    """
 
     location: str
     name: str
     uid: str
+    doom: Doom | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -429,11 +474,21 @@ class LeaderHint:
 
 
 @dataclass(frozen=True, slots=True)
+class Delay:
+    """An attempt that a supervisor cannot start at the moment, and why; it tries again while the attempt is assigned."""
+
+    uid: str
+    attempt: int
+    why: str
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """/supervisors/<id> (ephemeral): a supervisor that can host drivers.
 
     ``distrust``: why it starts nothing from this registry (I10), by what it remembers itself, or None. ``log_dir``: where
-    the output of its drivers is, on its host.
+    the output of its drivers is, on its host. ``delays``: some of the starts that it cannot make, for people.
     """
 
     id: str
@@ -447,6 +502,7 @@ class Member:
     since: str
     distrust: str | None = None
     log_dir: str = ""
+    delays: tuple[Delay, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
 

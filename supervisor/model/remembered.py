@@ -2,19 +2,21 @@
 
 It travels in the lease: the agent hands what it found to the shim (``Launch``), the shim renews it with what the queries
 commit, and when the lease goes (``clean_up``) it moves to the ownership record, which is never deleted. So it survives the
-loss of a host, and cancel and submit of the name. It is about one location: another checkpoint is another story.
+loss of a host, and cancel and submit of the name. It is about one location; of those that the name used before, as much is
+kept as there is room for, so that a job which goes back to one is looked after there as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from supervisor.errors import InvalidInput
 from supervisor.model.location import digest
 
 QUERIES_MAX: Final = 8
+"""Words in all, those about other locations included: a lease has no room for more."""
 PLACE_CHARS: Final = 16
 
 
@@ -28,11 +30,15 @@ class SeenQuery(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """``place``: of ``place_of``. ``queries``: one word per query that committed batches there, see ``queries_of``; the
-    oldest is given up beyond ``QUERIES_MAX``. ``accepted``: the acceptance of a fresh start that was taken last."""
+    oldest is given up beyond ``QUERIES_MAX``. ``accepted``: the acceptance of a fresh start that was taken last.
+
+    ``elsewhere``: the same words behind the places where the name had its checkpoint before, ``<place> <query> <batch>``,
+    the latest last; the oldest are given up."""
 
     place: str
     queries: tuple[str, ...] = ()
     accepted: str = ""
+    elsewhere: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -54,6 +60,11 @@ def queries_of(remembered: Remembered | None) -> tuple[SeenQuery, ...]:
     return tuple(found)
 
 
+def words_of(seen: Iterable[SeenQuery]) -> tuple[str, ...]:
+    """For a record, as in ``Remembered.queries``."""
+    return with_batches(Remembered(""), seen).queries
+
+
 def with_batches(remembered: Remembered, seen: Iterable[SeenQuery]) -> Remembered:
     """``remembered`` with what was committed since; a batch id never goes back."""
     known = {query.id: query.batch_id for query in queries_of(remembered)}
@@ -62,21 +73,80 @@ def with_batches(remembered: Remembered, seen: Iterable[SeenQuery]) -> Remembere
     words = tuple(f"{query_id} {batch_id}" for query_id, batch_id in known.items())[-QUERIES_MAX:]
     if words == remembered.queries:
         return remembered
-    return Remembered(remembered.place, words, remembered.accepted, remembered.extra)
+    return replace(remembered, queries=words, elsewhere=_newest(remembered.elsewhere, QUERIES_MAX - len(words)))
+
+
+def places_of(remembered: Remembered | None) -> frozenset[str]:
+    """Where the name has committed batches, as far as it is still known."""
+    if remembered is None:
+        return frozenset()
+    here = {remembered.place} if remembered.queries else set()
+    return frozenset(here | {word.partition(" ")[0] for word in remembered.elsewhere})
 
 
 def to_be_expected(
     location: str | None, acceptance: str, newest: Remembered | None, older: Remembered | None,
+    begins_with: tuple[str, ...] = (),
 ) -> Remembered | None:
     """What a start has to find at ``location``. None: the job has no checkpoint.
 
     ``newest``: of the lease of the name; ``older``: of its ownership. ``acceptance``: of the reference, empty for none; it
-    is taken once: what is remembered names the one that was taken last.
+    is taken once: what is remembered names the one that was taken last. ``begins_with``: of the reference, too.
     """
     place = place_of(location) if location else ""
     if not place:
         return None
-    found = next((each for each in (newest, older) if each is not None and each.place == place), Remembered(place))
-    if acceptance and found.accepted != acceptance:
-        return Remembered(place, accepted=acceptance)
+    before = _by_place(newest, older)
+    known = next((each for each in (newest, older) if place in _told_by(each)), None)
+    if known is None or known.place != place:
+        known = Remembered(place, before.get(place, ()))
+    if acceptance and known.accepted != acceptance:
+        known = Remembered(place, begins_with, acceptance)
+    return _with_others(known, before)
+
+
+def moved_to(
+    location: str, seen: Iterable[SeenQuery], newest: Remembered | None, older: Remembered | None,
+) -> Remembered:
+    """What a start has to find at ``location`` once a checkpoint with the queries ``seen`` was copied there for the job.
+
+    What was known of that place before is void: it is another checkpoint now. ``newest``, ``older`` as above.
+    """
+    return _with_others(with_batches(Remembered(place_of(location)), seen), _by_place(newest, older))
+
+
+def forgotten(remembered: Remembered | None, location: str) -> Remembered | None:
+    """``remembered`` without the checkpoint at ``location``, which was deleted because its job asked for it."""
+    place = place_of(location)
+    if remembered is None or place not in places_of(remembered):
+        return remembered
+    others = tuple(word for word in remembered.elsewhere if word.partition(" ")[0] != place)
+    return replace(remembered, queries=() if remembered.place == place else remembered.queries, elsewhere=others)
+
+
+def _told_by(remembered: Remembered | None) -> frozenset[str]:
+    return places_of(remembered) | {remembered.place} if remembered is not None else frozenset()
+
+
+def _by_place(newest: Remembered | None, older: Remembered | None) -> dict[str, tuple[str, ...]]:
+    """Words by place; the latest place first. Of two that know a place the newest is right."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in (newest, older):
+        if each is None:
+            continue
+        mine: dict[str, tuple[str, ...]] = {each.place: each.queries} if each.queries else {}
+        for word in reversed(each.elsewhere):
+            place, _, query = word.partition(" ")
+            mine[place] = (query, *mine.get(place, ()))
+        for place, words in mine.items():
+            found.setdefault(place, words)
     return found
+
+
+def _with_others(known: Remembered, before: dict[str, tuple[str, ...]]) -> Remembered:
+    words = [f"{place} {word}" for place, there in reversed(before.items()) if place != known.place for word in there]
+    return replace(known, elsewhere=_newest(tuple(words), QUERIES_MAX - len(known.queries)))
+
+
+def _newest(words: tuple[str, ...], room: int) -> tuple[str, ...]:
+    return words[-room:] if room > 0 else ()

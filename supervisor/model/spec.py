@@ -16,8 +16,11 @@ from pydantic import Field, model_validator
 
 from supervisor.errors import Corrupt, InvalidInput
 from supervisor.model import driver_memory
+from supervisor.model.deletable import why_not_deletable
+from supervisor.model.location import normalise
 from supervisor.model.records import Terms
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
+from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.spec_fields import (
     STORE_SCHEME,
     Application,
@@ -36,6 +39,7 @@ from supervisor.model.spec_fields import (
 )
 from supervisor.settings.defaults import Defaults, Health, LeaseS, Resources, StopGraceS
 from supervisor.settings.restart import RestartSettings
+from supervisor.settings.savepoints import SavepointSettings
 from supervisor.settings.sections import Section, validated
 from supervisor.settings.spark_conf import SparkConf
 from supervisor.settings.yaml_text import read_mapping
@@ -51,7 +55,10 @@ _ADDED_LATER: Final = (("restart", "memory_step"), ("restart", "memory_max"))
 """Keys that version 0.1 does not know: written only where they say something, so that its agents can read the others, and
 a spec that was submitted with it is still the same spec."""
 
-_ADDED_LATER_AT_THE_TOP: Final[Mapping[str, object]] = {"checkpoint_fence": "auto"}
+_ADDED_LATER_AT_THE_TOP: Final[Mapping[str, object]] = {
+    "checkpoint_fence": "auto", "checkpoint_on_cancel": "keep",
+    "savepoints": SavepointSettings().model_dump(mode="json", by_alias=True),
+}
 """The same for keys outside of any section, with the value that says nothing."""
 
 _SECRET_WORDS: Final = ("password", "passwd", "secret", "token", "access.key", "access_key", "api_key", "credential")
@@ -75,6 +82,8 @@ class JobSpec(Section):
     env: Env = Field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     checkpoint_fence: Literal["auto", "off"] = "auto"
+    checkpoint_on_cancel: Literal["keep", "delete"] = "keep"
+    savepoints: SavepointSettings = SavepointSettings()
     unbounded: bool = True
     resources: Resources = Resources()
     lease_s: LeaseS = Field(default=30.0, alias="lease")
@@ -109,6 +118,27 @@ class JobSpec(Section):
             )
         if self.checkpoint is None and any(CHECKPOINT_PLACEHOLDER in arg for arg in self.args):
             raise ValueError(f"args hold {CHECKPOINT_PLACEHOLDER}, but there is no checkpoint; add it")
+        return self
+
+    @model_validator(mode="after")
+    def _deletable(self) -> JobSpec:
+        if self.checkpoint_on_cancel == "delete":
+            why = why_not_deletable(self.checkpoint)
+            if why is not None:
+                raise ValueError(f"checkpoint_on_cancel: delete is not possible: {why}; remove it, or change checkpoint")
+        return self
+
+    @model_validator(mode="after")
+    def _savable(self) -> JobSpec:
+        if self.savepoints.every_s is None:
+            return self
+        if self.checkpoint is None:
+            raise ValueError("savepoints are copies of the checkpoint, which is missing; add it, or remove savepoints")
+        if not normalise(self.checkpoint).startswith(("file:", "s3:")):
+            raise ValueError(
+                f"savepoints can't be made of {self.checkpoint[:120]!r}, which only Spark can reach; remove savepoints, or "
+                "use an s3a:// or file:// checkpoint"
+            )
         return self
 
     @model_validator(mode="after")
@@ -147,6 +177,8 @@ class JobSpec(Section):
             checkpoint=self.checkpoint,
             restart=self.restart_policy(),
             driver_memory=self.driver_memory_bytes() if self.restart.memory_step is not None else 0,
+            delete_checkpoint=self.checkpoint_on_cancel == "delete",
+            savepoints=self.savepoint_policy(),
         )
 
     def driver_memory_bytes(self) -> int:
@@ -167,6 +199,10 @@ class JobSpec(Section):
             memory_step=restart.memory_step,
             memory_max=restart.memory_max_bytes,
         )
+
+    def savepoint_policy(self) -> SavepointPolicy | None:
+        said = self.savepoints
+        return None if said.every_s is None else SavepointPolicy(said.every_s, said.keep, said.max_age_s)
 
     def application_args(self) -> tuple[str, ...]:
         """``args`` with ``{checkpoint}`` replaced. Other braces stay as they are: applications take JSON and templates."""

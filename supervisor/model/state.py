@@ -5,7 +5,7 @@ The words are those of CONTRACT (``list -o json``: ``state``); nothing stores th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -13,10 +13,13 @@ from supervisor.model.records import (
     PLANNED_CAUSES,
     UNCHARGED_CAUSES,
     Cause,
+    CheckpointState,
+    Cleanliness,
     Desired,
     Entry,
     JobRef,
     Lease,
+    Member,
     Outcome,
     Ownership,
     OwnState,
@@ -57,6 +60,13 @@ ENDED = {
 }
 
 
+FATES: Final[dict[CheckpointState, str]] = {
+    CheckpointState.DELETING: "its checkpoint is being deleted",
+    CheckpointState.DELETED: "its checkpoint was deleted",
+    CheckpointState.KEPT: "its checkpoint was kept (see history)",
+}
+
+
 def state_of(ref: Seen[JobRef], own: Seen[Ownership], lease: Seen[Lease]) -> Shown:
     """The state of a registered job. ``lease``: of the name, whoever's it is."""
     for record, what in ((ref, "reference"), (own, "ownership")):
@@ -80,6 +90,20 @@ def state_of(ref: Seen[JobRef], own: Seen[Ownership], lease: Seen[Lease]) -> Sho
     return Shown(JobState.PENDING, "waiting for the leader to place it")
 
 
+def delay_of(own: Ownership, host: Member | None) -> str:
+    """Why ``host`` cannot start the attempt that is assigned to it, as it says itself; empty: it says nothing."""
+    delays = host.delays if host is not None and own.state is OwnState.ASSIGNED else ()
+    return next((delay.why for delay in delays if (delay.uid, delay.attempt) == (own.uid, own.attempt)), "")
+
+
+def with_delay(shown: Shown, own: Seen[Ownership], host: Member | None) -> Shown:
+    """``shown`` of a registered job, with what its host says of a start that does not come about."""
+    why = delay_of(own.record, host) if isinstance(own, Found) and shown.state is JobState.STARTING else ""
+    if not why:
+        return shown
+    return replace(shown, reason=f"{shown.reason}, which can't start it yet: {why}; tried again every few seconds")
+
+
 HOW_FAR: Final[dict[Phase, str]] = {
     Phase.CLAIMED: "its process starts",
     Phase.BEGUN: "the application runs, Spark is not up yet",
@@ -91,7 +115,16 @@ HOW_FAR: Final[dict[Phase, str]] = {
 
 def state_of_ended(result: Result) -> Shown:
     """The state of a uid with a terminal result."""
-    return Shown(ENDED[result.outcome], result.reason)
+    fate = _fate(result)
+    return Shown(ENDED[result.outcome], f"{result.reason}; {fate}" if fate else result.reason)
+
+
+def _fate(result: Result) -> str:
+    """What becomes of its checkpoint, where the spec asks for its deletion."""
+    if result.checkpoint_state is not None:
+        return FATES.get(result.checkpoint_state, "")
+    doomed = result.dooms_checkpoint and result.state is Cleanliness.DIRTY
+    return "its checkpoint will be deleted once no driver of it can be alive" if doomed else ""
 
 
 def next_attempt(job: JobRef, own: Ownership) -> int:
@@ -156,6 +189,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
     phase = lease.record.phase
     if phase is Phase.RUNNING:
         more = f"{_unproven(own, lease.record)}{_failed_query(lease.record)}{_strays(lease.record)}"
+        more += _unused(job, lease.record)
         return Shown(JobState.RUNNING, f"running on {own.host}{more}")
     if phase is Phase.STOPPING:
         return Shown(JobState.STOPPING, "its driver is being stopped")
@@ -190,6 +224,14 @@ def _strays(lease: Lease) -> str:
     more = f" ({len(strays) - 1} more do)" if len(strays) > 1 else ""
     unused = "; no query uses the job's own" if len(strays) == len(lease.queries) + lease.more_queries else ""
     return f"; {which}{more}: it can't be recovered from there{unused}"
+
+
+def _unused(job: JobRef, lease: Lease) -> str:
+    """An application that makes no query, or of a JVM one that keeps its checkpoint where nobody looks."""
+    place = job.terms.checkpoint
+    if place is None or lease.progress is not None or lease.queries or lease.more_queries:
+        return ""
+    return f"; this attempt has not used its checkpoint {place} so far"
 
 
 def _of_exited(job: JobRef, own: Ownership) -> Shown:

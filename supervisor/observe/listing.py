@@ -15,9 +15,21 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from supervisor.clock import wall_iso
-from supervisor.model.records import LEASED, OCCUPYING, Cause, JobRef, Lease, Outcome, Ownership, OwnState, Progress, Result
+from supervisor.model.records import (
+    LEASED,
+    OCCUPYING,
+    Cause,
+    JobRef,
+    Lease,
+    Member,
+    Outcome,
+    Ownership,
+    OwnState,
+    Progress,
+    Result,
+)
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import JobState, Shown, account_of, state_of, state_of_ended
+from supervisor.model.state import JobState, Shown, account_of, state_of, state_of_ended, with_delay
 from supervisor.model.transaction import Node, Reads
 from supervisor.model.view import AcceptanceSight, LeaseSight, Row, View
 from supervisor.registry.ids import name_suffix
@@ -75,7 +87,7 @@ def take_rows(zoo: Zoo, layout: Layout, view: View, wall_now_s: float, *, every_
 
     ``every_uid``: all that is kept, cancelled and finished ones included.
     """
-    rows = [row_of(row, wall_now_s) for row in view.rows.values() if row.is_listed]
+    rows = [row_of(row, wall_now_s, host=_host_of(row, view.members)) for row in view.rows.values() if row.is_listed]
     live = {row.uid for row in rows}
     results = _all_results(zoo, layout) if every_uid else _newest_results(zoo, layout, view)
     names = {name_suffix(name): name for name in view.rows} if results else {}
@@ -131,11 +143,15 @@ def _results(zoo: Zoo, layout: Layout, uids: Sequence[str]) -> dict[str, Seen[Re
 
 @dataclass(frozen=True, slots=True)
 class OneJob:
-    """The records behind ``show NAME``. ``uid``: the live one, else the newest; empty if nothing says which."""
+    """The records behind ``show NAME``. ``uid``: the live one, else the newest; empty if nothing says which.
+
+    ``host``: the supervisor that has to start it, if it is assigned to one that is up.
+    """
 
     row: Row
     result: Seen[Result]
     uid: str
+    host: Member | None = None
 
     @property
     def ref(self) -> JobRef | None:
@@ -155,12 +171,20 @@ def read_job(zoo: Zoo, layout: Layout, name: str) -> OneJob | None:
     lease: Seen[Lease] = seen(Lease, reads.nodes[2], paths[2])
     row = Row(name, ref, own, lease=LeaseSight(lease, reads.received_at_s, reads.sent_at_s))
     if isinstance(ref, Found):
-        return OneJob(row, None, ref.record.uid)
+        return OneJob(row, None, ref.record.uid, _read_host(zoo, layout, own))
     uid = (own.record.newest_uid or own.record.uid) if isinstance(own, Found) else ""
     if ref is not None or isinstance(own, Unreadable):
         return OneJob(row, None, uid)
     result: Seen[Result] = seen(Result, zoo.read(layout.result(uid)), layout.result(uid)) if uid else None
     return None if result is None else OneJob(row, result, uid)
+
+
+def _read_host(zoo: Zoo, layout: Layout, own: Seen[Ownership]) -> Member | None:
+    if not isinstance(own, Found) or own.record.state is not OwnState.ASSIGNED:
+        return None
+    path = layout.supervisor(own.record.supervisor)
+    host: Seen[Member] = seen(Member, zoo.read(path), path)
+    return host.record if isinstance(host, Found) else None
 
 
 def read_ended(zoo: Zoo, layout: Layout, row: Row) -> list[OneJob]:
@@ -178,15 +202,16 @@ def job_row(job: OneJob, wall_now_s: float, why: str | None = None) -> JobRow:
     """The row of ``show``; ``why``: it is pending."""
     if job.result is not None:
         return row_of_result(job.uid, job.result, job.row.name)
-    return row_of(job.row, wall_now_s, why)
+    return row_of(job.row, wall_now_s, why, job.host)
 
 
 # -- records to rows ----------------------------------------------------------------------------------------------
 
 
-def row_of(row: Row, wall_now_s: float, why: str | None = None) -> JobRow:
-    """The row of a registered name, or of one whose records are corrupt."""
+def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | None = None) -> JobRow:
+    """The row of a registered name, or of one whose records are corrupt. ``host``: the supervisor that it is assigned to."""
     shown = state_of(row.ref, row.own, row.lease.seen if row.lease is not None else None)
+    shown = with_delay(shown, row.own, host)
     if row.flaws:
         shown = Shown(JobState.QUARANTINED, "; ".join(row.flaws))
     if row.ref is None and isinstance(row.own, Unreadable):
@@ -224,6 +249,10 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None) -> JobRow:
         checkpoint=job.terms.checkpoint,
         progress=lease.progress if lease is not None else None,
     )
+
+
+def _host_of(row: Row, members: Mapping[str, Member]) -> Member | None:
+    return members.get(row.own.record.supervisor) if isinstance(row.own, Found) else None
 
 
 def _since(job: JobRef, own: Ownership, lease: Lease | None) -> str:

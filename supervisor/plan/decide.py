@@ -33,7 +33,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import Account, OnExhausted
 from supervisor.model.seen import Found, Unreadable
-from supervisor.model.state import account_of
+from supervisor.model.state import account_of, delay_of
 from supervisor.model.view import Leftover, Row
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
 
@@ -232,9 +232,11 @@ def _check_assignment(case: Case) -> Decision:
     if case.own.mzxid < case.accepted_zxid:
         return _unassign(case, "it was assigned before the restored registry was accepted: that attempt may have run since")
     waited_s = case.now_s - case.row.own_seen_s
+    held = delay_of(own, case.members[own.supervisor])
+    why = f": {held}" if held else ""
     if waited_s >= case.claim_timeout_s:
-        return _unassign(case, f"{own.supervisor} did not claim it within {case.claim_timeout_s:g} s")
-    return case.waits(f"assigned to {own.supervisor}, not yet claimed", case.claim_timeout_s - waited_s)
+        return _unassign(case, f"{own.supervisor} did not claim it within {case.claim_timeout_s:g} s{why}")
+    return case.waits(f"assigned to {own.supervisor}, not yet claimed{why}", case.claim_timeout_s - waited_s)
 
 
 def _unassign(case: Case, why: str) -> Decision:
@@ -375,7 +377,13 @@ def _leftover_to_clean(case: Case) -> Leftover:
 def _clean_up(case: Case, left: Leftover, *, dead: bool, waited: Waited | None = None) -> CleanUp:
     lease = case.row.lease.seen if dead and case.row.lease else None
     why = f"{left.result.record.outcome.value}, leftovers to remove"
-    return CleanUp(case.name, why, left, case.own, lease, dead, waited)
+    return CleanUp(case.name, why, left, case.own, lease, dead, waited, _dooms_checkpoint(case, left))
+
+
+def _dooms_checkpoint(case: Case, left: Leftover) -> bool:
+    """Only what this uid has claimed without a break: a claim from before an accepted restore says nothing of whose data
+    lies there, which may be a job's of the lost state."""
+    return left.result.record.dooms_checkpoint and left.claim is not None and left.claim[1].mzxid >= case.accepted_zxid
 
 
 def _older_leftover(case: Case) -> CleanUp | None:

@@ -29,11 +29,13 @@ from supervisor.model.state import (
     JobState,
     Shown,
     account_of,
+    delay_of,
     failed_query,
     last_exit_of,
     next_attempt,
     state_of,
     state_of_ended,
+    with_delay,
 )
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
@@ -142,8 +144,8 @@ class Explainer:
         row = self._view.rows[name]
         action, note = self._actions.get(name), self._notes.get(name)
         cell = None if _is_left_alone(row) else cell_of(row)
-        shown = _shown(row, note)
         own = row.own.record if isinstance(row.own, Found) else None
+        shown = with_delay(_shown(row, note), row.own, self._view.members.get(own.supervisor) if own is not None else None)
         mine = own is not None and isinstance(row.ref, Found) and own.uid == row.ref.record.uid
         lease = _lease_look(row)
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
@@ -227,7 +229,7 @@ class Explainer:
         conflict = own is not None and own.cause is Cause.CHECKPOINT_CONFLICT
         return remedies_of_state(
             name, shown.state, paused=self._view.paused, alone=not self._view.members, full=full, half=half,
-            conflict=conflict,
+            conflict=conflict, delayed=own is not None and bool(delay_of(own, self._view.members.get(own.supervisor))),
         )
 
     def _alarm(self, name: str) -> str | None:
@@ -286,7 +288,8 @@ def said(step: Action | Candidate) -> str:
         case SuspendExhausted():
             return "suspend it"
         case CleanUp():
-            return f"clean up what {step.leftover.result.record.uid} left behind"
+            doomed = ", and delete its checkpoint" if step.dooms_checkpoint else ""
+            return f"clean up what {step.leftover.result.record.uid} left behind{doomed}"
 
 
 def _shown(row: Row, note: Note | None) -> Shown:

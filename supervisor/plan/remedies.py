@@ -30,6 +30,7 @@ def remedies_of_quarantined(name: str, own: Ownership | None) -> tuple[Remedy, .
         return (
             Remedy(f"{PROGRAM} checkpoint verify {name}", "shows what is there"),
             Remedy(f"{PROGRAM} resume {name}", "after putting the checkpoint back"),
+            Remedy(f"{PROGRAM} resume {name} --from-savepoint ID", f"goes on from a copy of it: see savepoint list {name}"),
             Remedy(f"{PROGRAM} resume {name} --accept-fresh-start", "starts with what is there, once"),
         )
     where = f" on {own.host}" if own.host and own.cause is not Cause.BAD_ARTIFACT else ""
@@ -41,11 +42,11 @@ def remedies_of_quarantined(name: str, own: Ownership | None) -> tuple[Remedy, .
 
 def remedies_of_state(
     name: str, state: JobState, *, paused: bool, alone: bool, full: bool, half: bool = False,
-    conflict: bool = False,
+    conflict: bool = False, delayed: bool = False,
 ) -> tuple[Remedy, ...]:
     """``alone``: no supervisor is up. ``full``: none of them has room for it. ``half``: a query of it has failed.
 
-    ``conflict``: its last attempt lost the checkpoint to another writer.
+    ``conflict``: its last attempt lost the checkpoint to another writer. ``delayed``: its host can't start it yet.
     """
     logs = Remedy(f"{PROGRAM} logs {name}", "shows what its driver wrote")
     if state is JobState.SUSPENDED:
@@ -65,6 +66,8 @@ def remedies_of_state(
         return (Remedy(None, f"{other}: the next attempt would race with it"), logs)
     if state is JobState.BACKOFF:
         return (Remedy(f"{PROGRAM} restart {name}", "starts it now, and forgets its failures"), logs)
+    if state is JobState.STARTING and delayed:
+        return (Remedy(None, "see to what the reason names; it starts by itself then"),)
     if state is JobState.STARTING:
         return (logs,)
     return ()

@@ -44,9 +44,9 @@ class Exit:
     stop_mode: StopMode | None = None
 
 
-def ring(layout: Layout, name: str) -> SetData:
+def ring(layout: Layout, name: str, version: int = ANY_VERSION) -> SetData:
     """The doorbell: wakes the leader, which then rereads; the data is the last changed name."""
-    return SetData(layout.doorbell, name.encode(), ANY_VERSION)
+    return SetData(layout.doorbell, name.encode(), version)
 
 
 def not_paused(layout: Layout) -> tuple[Op, Op]:

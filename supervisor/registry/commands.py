@@ -12,18 +12,31 @@ from enum import StrEnum
 
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, TimedOut
-from supervisor.model.records import BlobRef, Desired, Entry, JobRef, Lease, Outcome, Ownership, OwnState, Result, Terms
-from supervisor.model.remembered import place_of
+from supervisor.model.records import (
+    BlobRef,
+    Cleanliness,
+    Desired,
+    Entry,
+    JobRef,
+    Lease,
+    Outcome,
+    Ownership,
+    OwnState,
+    Result,
+    Terms,
+)
+from supervisor.model.remembered import SeenQuery, moved_to, place_of, words_of
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Transaction
 from supervisor.registry import user_writes
 from supervisor.registry.ids import new_op_id, new_uid
 from supervisor.registry.layout import Layout
-from supervisor.registry.places import Places, left_by
+from supervisor.registry.moving import Basis, Revision, moved_reference, require_basis, why_running
+from supervisor.registry.places import Left, Places, being_deleted, left_by
 from supervisor.registry.reading import seen
 from supervisor.registry.settle import Sessions, Zoo, commit_settled
 from supervisor.registry.sweep import SUBMIT_MAX_S
-from supervisor.registry.user_writes import Desk, Place
+from supervisor.registry.user_writes import Desk, Move, Place
 
 JOBS_MAX = 10_000
 TRIES_MAX = 20
@@ -60,6 +73,7 @@ class Submission:
 
     ``stored_from_s``: BOOTTIME before the first of them was stored; ``registry.sweep`` counts on a bound from there.
     ``fresh_start``: the first start may find another checkpoint than an earlier submission of the name left, or none.
+    ``queries``: what it has to find then, if a savepoint was restored there.
     """
 
     name: str
@@ -69,6 +83,7 @@ class Submission:
     desired: Desired = Desired.RUNNING
     stored_from_s: float = field(default_factory=boottime_s)
     fresh_start: bool = False
+    queries: tuple[SeenQuery, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +112,7 @@ class Commands:
         self._sessions = sessions
         self._layout = layout
         self._places: Places | None = None
-        self._left_by: dict[str, set[str]] | None = None
+        self._left_by: Left | None = None
 
     def standing(self, name: str, uid: str | None = None) -> Standing:
         """The records of ``name`` after a sync. Raises NotFound for a name that was never submitted."""
@@ -117,8 +132,12 @@ class Commands:
         found = self._read(zoo, name, None)
         done = _same_or_conflict(found, name, spec_sha256)
         if done is None:
-            self._all_places(zoo).place_for(name, checkpoint)
+            self._place_for(zoo, name, None, checkpoint)
         return done
+
+    def check_place(self, name: str, location: str) -> None:
+        """Raises Conflict if ``name`` can't have its checkpoint at ``location`` now. Call ``sync`` before."""
+        self._place_for(self._sessions.zoo(), name, None, location)
 
     def submit(self, submission: Submission) -> Done:
         """Register a stored submission. The same spec again is a no-op; a live name with another is a Conflict.
@@ -138,7 +157,7 @@ class Commands:
             done = _same_or_conflict(found, name, submission.spec.sha256)
             if done is not None:
                 return done
-            place = self._all_places(zoo).place_for(name, submission.terms.checkpoint)
+            place = self._place_for(zoo, name, uid, submission.terms.checkpoint)
             self._check_room(zoo)
             desk = self._desk()
             last = self._last_claim(zoo, found, name)
@@ -154,7 +173,7 @@ class Commands:
             return ""
         if self._left_by is None:
             self._left_by = left_by(zoo, self._layout)
-        names = self._left_by.get(place_of(submission.terms.checkpoint), set())
+        names = self._left_by.by(place_of(submission.terms.checkpoint))
         return "" if submission.name in names else min(names, default="")
 
     def _check_room(self, zoo: Zoo) -> None:
@@ -254,17 +273,66 @@ class Commands:
         _must_be_newest(found, name, record.uid)
         if record.spec is None or record.terms is None:
             raise Conflict(f"the spec of {name} is not known any more: submit it again")
-        place = self._all_places(zoo).place_for(name, record.terms.checkpoint)
+        place = self._place_for(zoo, name, record.uid, record.terms.checkpoint)
         self._check_room(zoo)
         desk = self._desk()
-        job = JobRef(
-            name=name, uid=record.uid, revision=record.revision, spec=record.spec, desired=Desired.RUNNING,
-            restart_nonce=desk.op_id, terms=record.terms, submitted_at=record.submitted_at,
-            changed=Entry(desk.at, "registered again", record.attempt), op=desk.op_id,
-            fresh_start=desk.op_id if fresh_start else "", extra=record.extra,
-        )
-        tx = user_writes.register_again(desk, job, own, result, place)
+        job = _again(record, desk)
+        tx = user_writes.register_again(
+            desk, replace(job, fresh_start=desk.op_id if fresh_start else ""), own, result, place)
         return Write(tx, Done(name, record.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), place)
+
+    def basis(self, name: str) -> Basis:
+        """What a resume from a savepoint would begin with. Raises Conflict for a uid that was cancelled or has finished."""
+        found = self.standing(name)
+        record = _live(found, name).record if found.ref is not None else _failed(found, name).record
+        if record.spec is None or record.terms is None:
+            raise Conflict(f"the spec of {name} is not known any more: submit it again")
+        running = why_running(record, _owned(found, name)) if isinstance(record, JobRef) else ""
+        told = record.changed.detail if isinstance(record, JobRef) else ""
+        return Basis(name, record.uid, record.revision, record.spec, record.terms.checkpoint, running, told)
+
+    def resume_from(self, revision: Revision) -> Done:
+        """Run again with the checkpoint of ``revision``, in one step: the claim of the old one is given up, its data stay.
+
+        Raises Conflict if the job runs, or was changed since ``basis``.
+        """
+        name, uid = revision.basis.name, revision.basis.uid
+        self._sessions.zoo().sync()
+
+        def attempt(zoo: Zoo) -> Done | Write:
+            found = self._read(zoo, name, uid)
+            own = _owned(found, name)
+            desk, places = self._desk(), self._all_places(zoo)
+            place = self._place_for(zoo, name, uid, revision.terms.checkpoint)
+            path = self._layout.lease(name)
+            lease: Seen[Lease] = seen(Lease, zoo.read(path), path)
+            told = lease.record.remembered if isinstance(lease, Found) else None
+            remembered = moved_to(revision.terms.checkpoint or "", revision.queries, told, own.record.remembered)
+            move = Move(remembered, lease, places.held(revision.basis.checkpoint, uid))
+            if found.ref is None:
+                return self._register_moved(zoo, found, revision, desk, place, move)
+            ref = _live(found, name, uid)
+            running = why_running(ref.record, own)
+            if running:
+                raise Conflict(running)
+            require_basis(revision.basis, ref.record)
+            job = moved_reference(ref.record, revision, "resumed", desk.op_id, desk.at)
+            tx = user_writes.resume_from(desk, ref, own, job, place, move)
+            return Write(tx, Done(name, uid, Did.RESUMED), _changed_by(tx, ref), place)
+
+        return self._carry_out(name, uid, attempt)
+
+    def _register_moved(
+        self, zoo: Zoo, found: Standing, revision: Revision, desk: Desk, place: Place, move: Move,
+    ) -> Write:
+        name = revision.basis.name
+        result, own = _failed(found, name), _owned(found, name)
+        _must_be_newest(found, name, result.record.uid)
+        require_basis(revision.basis, result.record)
+        self._check_room(zoo)
+        job = moved_reference(_again(result.record, desk), revision, "registered again", desk.op_id, desk.at)
+        tx = user_writes.register_again(desk, job, own, result, place, move)
+        return Write(tx, Done(name, job.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), place)
 
     # -- the loop -------------------------------------------------------------------------------------------------
 
@@ -315,6 +383,18 @@ class Commands:
             return False
         return zoo.read(self._layout.assignment(own.supervisor, own.uid, own.attempt)) is not None
 
+    def _place_for(self, zoo: Zoo, name: str, uid: str | None, location: str | None) -> Place:
+        """Also refuses what an older uid of the name still claims only to have it deleted: it would be a matter of luck
+        whether the new one goes on from there. Read after the ownership, which every end of a uid moves."""
+        place = self._all_places(zoo).place_for(name, location)
+        claim = place.claim.record if isinstance(place.claim, Found) else None
+        if claim is not None and claim.uid != uid:
+            path = self._layout.result(claim.uid)
+            result: Seen[Result] = seen(Result, zoo.read(path), path)
+            if isinstance(result, Found) and result.record.dooms_checkpoint and result.record.state is Cleanliness.DIRTY:
+                raise Conflict(being_deleted(name, claim.location))
+        return place
+
     def _all_places(self, zoo: Zoo) -> Places:
         if self._places is None:
             self._places = Places.load(zoo, self._layout)
@@ -331,7 +411,17 @@ def _reference(submission: Submission, desk: Desk) -> JobRef:
     return JobRef(
         name=submission.name, uid=submission.uid, revision=1, spec=submission.spec, desired=submission.desired,
         restart_nonce=desk.op_id, terms=submission.terms, submitted_at=desk.at, changed=Entry(desk.at, "submitted"),
-        op=desk.op_id, fresh_start=desk.op_id if submission.fresh_start else "",
+        op=desk.op_id, fresh_start=desk.op_id if submission.fresh_start else "", begins_with=words_of(submission.queries),
+    )
+
+
+def _again(record: Result, desk: Desk) -> JobRef:
+    """The reference of a failed uid, as it comes back. ``record`` knows its spec and terms."""
+    assert record.spec is not None and record.terms is not None
+    return JobRef(
+        name=record.name, uid=record.uid, revision=record.revision, spec=record.spec, desired=Desired.RUNNING,
+        restart_nonce=desk.op_id, terms=record.terms, submitted_at=record.submitted_at,
+        changed=Entry(desk.at, "registered again", record.attempt), op=desk.op_id, extra=record.extra,
     )
 
 

@@ -18,6 +18,7 @@ from supervisor.model.records import (
     Assignment,
     Cause,
     CheckpointClaim,
+    CheckpointState,
     Cleanliness,
     Desired,
     Entry,
@@ -37,7 +38,10 @@ from supervisor.model.state import next_attempt
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.registry.attempt_writes import not_paused, ring
 from supervisor.registry.codec import encode
+from supervisor.registry.doomed_claims import doom, told
 from supervisor.registry.layout import Layout
+
+KEPT_SINCE = "its location was not this submission's alone any more, or was claimed before a restore of the registry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,13 +214,14 @@ def _remembered(own: Ownership, lease: Seen[Lease]) -> Remembered | None:
 
 def clean_up(
     desk: Desk, result: Found[Result], own: Found[Ownership], lease: Seen[Lease],
-    claim: tuple[str, Found[CheckpointClaim]] | None, *, dead: bool, waited: Waited | None,
+    claim: tuple[str, Found[CheckpointClaim]] | None, *, dead: bool, waited: Waited | None, doomed: bool = False,
 ) -> Transaction:
     """Remove what a terminal uid left behind, and mark its result clean, in one multi.
 
     ``dead``: no attempt of the *name* can be alive (vacant, exited, or the full wait over) and no newer uid owns it:
     the ownership becomes vacant and the lease goes. Otherwise only the uid's own things are touched. ``claim``: (path,
-    record) of the checkpoint claim if it still carries this uid; a resubmitted name has taken it over else.
+    record) of the checkpoint claim if it still carries this uid; a resubmitted name has taken it over else. ``doomed``:
+    the claim is not given up but made nobody's, until the objects of the checkpoint are deleted (``doomed_claims``).
     """
     name, old = result.record.name, own.record
     ops: list[Op] = []
@@ -227,8 +232,13 @@ def clean_up(
             ops.append(Delete(desk.layout.lease(name), lease.version))
     else:
         ops.append(Check(desk.layout.own(name), own.version))
-    if claim is not None:
-        ops.append(Delete(claim[0], claim[1].version))
     clean = replace(result.record, state=Cleanliness.CLEAN)
+    if claim is not None and doomed:
+        ops.append(SetData(claim[0], encode(doom(claim[1].record, result.record, desk.at)), claim[1].version))
+        clean = told(clean, CheckpointState.DELETING, desk.at)
+    elif claim is not None:
+        ops.append(Delete(claim[0], claim[1].version))
+    if result.record.dooms_checkpoint and not doomed:
+        clean = told(clean, CheckpointState.KEPT, desk.at, KEPT_SINCE)
     ops.append(SetData(desk.layout.result(result.record.uid), encode(clean), result.version))
     return desk.transaction("clean_up", *ops, ring(desk.layout, name))

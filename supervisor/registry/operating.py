@@ -88,6 +88,9 @@ class Operator:
         """End the pause, if there is one."""
 
         def attempt(zoo: Zoo) -> Paused | Write[Paused]:
+            bell = zoo.read(self._layout.doorbell)
+            if bell is None:
+                raise Corrupt(f"{self._layout.doorbell} is missing; nothing can be changed until it is restored")
             found = self._read_pause(zoo)
             if found is None:
                 return Paused(None, changed=False)
@@ -97,7 +100,7 @@ class Operator:
                 found = self._read_pause(now)
                 return found is None or found.mzxid != before.mzxid
 
-            tx = operator_writes.unpause(self._layout, found, new_op_id())
+            tx = operator_writes.unpause(self._layout, found, bell.stat.version, new_op_id())
             return Write(tx, Paused(_readable(found), changed=True), applied)
 
         return self._carry_out("the pause", attempt)

@@ -21,10 +21,15 @@ def pause(layout: Layout, record: Pause) -> Transaction:
     return Transaction("pause", record.op, (Create(layout.pause, encode(record)), ring(layout, PAUSED_BELL)))
 
 
-def unpause(layout: Layout, found: Seen[Pause], op_id: str) -> Transaction:
-    """Removes the very pause that was read, readable or not."""
+def unpause(layout: Layout, found: Seen[Pause], rings: int, op_id: str) -> Transaction:
+    """Removes the very pause that was read, readable or not. ``rings``: version of /doorbell, read before /pause.
+
+    A multi whose outcome is unknown may arrive late, and then there may be another pause, for another reason. /pause is made
+    and removed and never changed, so its own version is always the same. But every pause rings: who has not heard the bell
+    since before he read /pause removes what he read, and nothing else.
+    """
     assert found is not None
-    return Transaction("unpause", op_id, (Delete(layout.pause, found.version), ring(layout, PAUSED_BELL)))
+    return Transaction("unpause", op_id, (Delete(layout.pause, found.version), ring(layout, PAUSED_BELL, rings)))
 
 
 def switchover(layout: Layout, record: Handover, epoch_version: int, before: Seen[Handover]) -> Transaction:

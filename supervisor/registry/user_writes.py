@@ -1,4 +1,5 @@
-"""The multis of the command line: submit, cancel, suspend, resume, restart, register again (DESIGN §5). Pure builders.
+"""The multis of the command line: submit, cancel, suspend, resume, restart, register again, resume from a savepoint (DESIGN
+§5). Pure builders.
 
 ``registry.commands`` reads, builds with these, commits and settles. They need no leader: shims watch their /own record
 and obey. Submit, cancel and suspend always move /own/<name>, whatever uid it carries, so that no write that was planned
@@ -22,6 +23,7 @@ from supervisor.model.records import (
     Result,
     noted,
 )
+from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.registry.attempt_writes import ring
@@ -47,6 +49,16 @@ class Place:
     location: str
     claim: Seen[CheckpointClaim]
     generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A dead job's checkpoint is another one from now on. ``remembered``: what a start has to find there. ``lease``: of the
+    name, which told of the old one. ``left``: path and record of the claim that goes; None: there is none."""
+
+    remembered: Remembered
+    lease: Seen[Lease]
+    left: tuple[str, Found[CheckpointClaim]] | None
 
 
 def submit(
@@ -80,12 +92,16 @@ def submit(
 
 
 def register_again(
-    desk: Desk, job: JobRef, own: Found[Ownership], result: Found[Result], place: Place | None,
+    desk: Desk, job: JobRef, own: Found[Ownership], result: Found[Result], place: Place | None, move: Move | None = None,
 ) -> Transaction:
-    """Resume or restart of a failed uid: the same uid, the next attempt number, no failures, a fresh budget."""
+    """Resume or restart of a failed uid: the same uid, the next attempt number, no failures, a fresh budget.
+
+    ``move``: its checkpoint is at ``place`` from now on; as ``resume_from``.
+    """
     layout, name = desk.layout, job.name
     kept = replace(
         own.record, op=desk.op_id, failures=0, charged=0, recent_s=(), permanent=False,
+        remembered=move.remembered if move is not None else own.record.remembered,
         history=noted(own.record.history, desk.at, "registered again", own.record.attempt),
     )
     return Transaction("register_again", desk.op_id, (
@@ -93,6 +109,7 @@ def register_again(
         Delete(layout.result(job.uid), result.version),
         SetData(layout.own(name), encode(kept), own.version),
         *_claim_place(desk, job, place),
+        *_leave(desk, name, move),
         ring(layout, name),
     ))
 
@@ -168,13 +185,41 @@ def run_again(
     changed = replace(
         job, desired=Desired.RUNNING, restart_nonce=nonce, op=desk.op_id,
         changed=Entry(desk.at, event, detail="a fresh start is accepted" if fresh_start else ""),
-        fresh_start=desk.op_id if fresh_start else job.fresh_start,
+        fresh_start=desk.op_id if fresh_start else job.fresh_start, begins_with=() if fresh_start else job.begins_with,
     )
     return Transaction(event, desk.op_id, (
         SetData(desk.layout.job(job.name), encode(changed), ref.version),
         Check(desk.layout.own(job.name), own.version),
         ring(desk.layout, job.name),
     ))
+
+
+def resume_from(
+    desk: Desk, ref: Found[JobRef], own: Found[Ownership], job: JobRef, place: Place, move: Move,
+) -> Transaction:
+    """A new revision, ``job``, whose checkpoint is a copy of a savepoint; it runs again from there. Both are stored already.
+
+    Only while /own is vacant or exited: nobody writes to what is left, and no wait rests on the lease, which goes, as in
+    ``clean_up``; what it remembered stays in /own. So /own is set at its version, not only checked: an assignment, a claim
+    or a renewal that was planned before fails.
+    """
+    layout, name = desk.layout, job.name
+    return Transaction("resume_from", desk.op_id, (
+        SetData(layout.job(name), encode(replace(job, op=desk.op_id)), ref.version),
+        SetData(layout.own(name), encode(replace(own.record, op=desk.op_id, remembered=move.remembered)), own.version),
+        *_claim_place(desk, job, place),
+        *_leave(desk, name, move),
+        ring(layout, name),
+    ))
+
+
+def _leave(desk: Desk, name: str, move: Move | None) -> tuple[Op, ...]:
+    """The claim of the old checkpoint, and the lease that told of it, at the versions seen."""
+    if move is None:
+        return ()
+    claim = (Delete(move.left[0], move.left[1].version),) if move.left is not None else ()
+    lease = (Delete(desk.layout.lease(name), move.lease.version),) if move.lease is not None else ()
+    return (*claim, *lease)
 
 
 def _stop(
@@ -216,7 +261,7 @@ def _claim_place(desk: Desk, job: JobRef, place: Place | None) -> tuple[Op, ...]
     if not place.path:
         return (moved,)
     kept = place.claim.record.extra if isinstance(place.claim, Found) else {}
-    data = encode(CheckpointClaim(place.location, job.name, job.uid, kept))
+    data = encode(CheckpointClaim(place.location, job.name, job.uid, extra=kept))
     take: Op = (
         Create(place.path, data) if place.claim is None else SetData(place.path, data, place.claim.version)
     )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from supervisor.errors import InvalidInput
@@ -48,11 +48,21 @@ class ZooKeeperSettings(Section):
 
 
 class StoreSettings(Section):
-    """Where specs and application files lie. ``endpoint_url`` and ``region`` are for S3 only."""
+    """Where specs and application files lie. All but ``url`` is for S3 only; words as S3 has them."""
 
     url: StoreUrl
     endpoint_url: EndpointUrl | None = None
     region: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]{1,64}$")
+    sse: Literal["AES256", "aws:kms", "aws:kms:dsse"] | None = None
+    sse_kms_key_id: Annotated[str | None, Field(pattern=r"^[\x21-\x7e]{1,2048}$")] = None
+    request_payer: Literal["requester"] | None = None
+
+    @field_validator("sse_kms_key_id")
+    @classmethod
+    def _needs_kms(cls, key: str | None, info: ValidationInfo) -> str | None:
+        if key is not None and not str(info.data.get("sse") or "").startswith("aws:kms"):
+            raise ValueError("needs store.sse: aws:kms (or aws:kms:dsse); add that, or remove the key")
+        return key
 
 
 class CapacitySettings(Section):

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: ``500ms 10s 5m 2h`` and ``512m 16g``. Read, checked, and written back.
+"""Durations and sizes as people write them: ``500ms 10s 5m 2h 30d`` and ``512m 16g``. Read, checked, and written back.
 
 Used by every key of ``supervisor.yaml`` and of a job spec that holds a time or an amount of memory. A bare number is
 refused, because nobody can tell later whether it meant seconds or milliseconds. Raises ``ValueError`` with one
@@ -12,11 +12,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, PlainSerializer
 
-DURATION_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+DURATION_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+"""``d`` is read and never written: a version that does not know it must be able to read what this one stores."""
 SIZE_UNITS_BYTES: Final = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 DIGITS_MAX: Final = 12
 
-_DURATION = re.compile(rf"([0-9]{{1,{DIGITS_MAX}}})(ms|s|m|h)")
+_DURATION = re.compile(rf"([0-9]{{1,{DIGITS_MAX}}})(ms|s|m|h|d)")
 _SIZE = re.compile(rf"([0-9]{{1,{DIGITS_MAX}}})([bkmgt])")
 
 
@@ -26,7 +27,7 @@ def parse_duration_s(text: Any) -> float:
         raise ValueError(f"is a number without a unit; write {text}s for seconds")
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(f"is not a duration{_shown(text)}; write one like 500ms, 10s, 5m or 2h")
+        raise ValueError(f"is not a duration{_shown(text)}; write one like 500ms, 10s, 5m, 2h or 30d")
     return int(match[1]) * DURATION_UNITS_MS[match[2]] / 1000
 
 

@@ -17,13 +17,14 @@ from supervisor.model.launch import Launch
 from supervisor.model.location import is_inside
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
 from supervisor.model.remembered import QUERIES_MAX, Remembered, SeenQuery, with_batches
+from supervisor.model.secret import covered
 from supervisor.registry.codec import encode
 from supervisor.shim.state import InPlace, Life, QueryLife, Reported
 
 TRACKED = 32
 SHOWN = 8
-SHOWN_MAX_BYTES = 1700
-"""Of the lease record: the rest of it stays below 1,800 bytes, what is remembered of the checkpoint below 580."""
+SHOWN_MAX_BYTES = 1550
+"""Of the lease record: the rest of it stays below 1,800 bytes, what is remembered of the checkpoint below 730."""
 
 LOOK_AFTER = 1 / 4
 LOOK_EVERY = 1 / 6
@@ -131,7 +132,7 @@ def shown(
     records: list[QueryProgress] = []
     left_bytes = SHOWN_MAX_BYTES
     for query in sorted(life.queries, key=urgency)[:SHOWN]:
-        stray = clip(strays[query.id], _PLACE_MAX_BYTES) if query.id in strays else None
+        stray = clip(covered(strays[query.id]), _PLACE_MAX_BYTES) if query.id in strays else None
         record = replace(_record(query, _state(query, stall_timeout_s, now_s)), elsewhere=stray)
         left_bytes -= len(encode(record)) + 1
         if left_bytes < 0:
@@ -155,5 +156,5 @@ def _record(query: QueryLife, state: QueryState) -> QueryProgress:
     return QueryProgress(
         clip(query.name, _NAME_MAX_BYTES) or None, query.id or None, state, progress.batch_id, progress.input_rows_per_s,
         progress.processed_rows_per_s, progress.batch_ms, progress.lag, query.at or None,
-        clip(query.error, _ERROR_MAX_BYTES) or None,
+        clip(covered(query.error), _ERROR_MAX_BYTES) or None,
     )

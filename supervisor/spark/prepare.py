@@ -18,13 +18,13 @@ from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of, for_store
+from supervisor.model.s3a import S3Access, access_of, access_of_store, asked, bucket_of, for_store
 from supervisor.model.spec import JobSpec, store_key
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import Files, build_argv, build_properties, said_of, session_arguments
 from supervisor.spark.environment import build_environment, passes
-from supervisor.spark.fence.build import fence_jar
-from supervisor.spark.fence.choice import Fence, owner_of, why_not
+from supervisor.spark.fence.build import Built, fence_jar
+from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
 from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain, find_toolchain, java_of
@@ -101,11 +101,36 @@ def _fence(spec: JobSpec, assignment: Assignment, settings: Settings, place: Pla
     why = why_not(spec, said_of(spec, toolchain), toolchain.version)
     if why is None or why:
         return Fence(why=why or "")
-    built = fence_jar(
-        toolchain.home, java_of(toolchain.java_home, spec.env, place.environ), toolchain.version or "",
-        settings.supervisor.runtime_dir / "fence", {name: value for name, value in place.environ.items() if passes(name)},
-    )
+    built = _fence_jar(settings, toolchain, spec.env, place.environ)
     return Fence(built.jar, owner_of(spec.name, assignment.uid, assignment.attempt, place.host), built.why)
+
+
+def make_fence_ahead(settings: Settings, environ: Mapping[str, str]) -> Built | None:
+    """The jar that jobs get which bring no Spark of their own. A failure is forgotten: the first start tries again.
+
+    None: this host has no use for it (no Spark, one that is too old, nothing on S3).
+    """
+    try:
+        toolchain = find_toolchain(
+            home=settings.spark.home, java_home=settings.spark.java_home, s3a_jars=settings.spark.s3a_jars, job_env={},
+            environ=environ,
+        )
+    except Refused:
+        return None
+    if why_not_this_spark(toolchain.version) or not (bucket_of(settings.store.url) or toolchain.s3a_jars):
+        return None
+    return _fence_jar(settings, toolchain, {}, environ, remember=False)
+
+
+def _fence_jar(
+    settings: Settings, toolchain: Toolchain, job_env: Mapping[str, str], environ: Mapping[str, str], *,
+    remember: bool = True,
+) -> Built:
+    return fence_jar(
+        toolchain.home, java_of(toolchain.java_home, job_env, environ), toolchain.version or "",
+        settings.supervisor.runtime_dir / "fence", {name: value for name, value in environ.items() if passes(name)},
+        remember=remember,
+    )
 
 
 def _fetch_all(spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access) -> Files:
@@ -138,7 +163,7 @@ def _fetch(named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[st
     _, _, path = for_store(named).removeprefix("s3://").partition("/")
     target = work_dir / "files" / hashlib.sha256(named.encode()).hexdigest()[:16] / PurePosixPath(path).name
     _make_directory(target.parent)
-    open_store(f"s3://{bucket}", access.endpoint_url, access.region).read_to(path, target)
+    open_store(f"s3://{bucket}", access.endpoint_url, access.region, asked=asked(access)).read_to(path, target)
     return target
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.clients.store.base import DEADLINE_S
+from supervisor.clients.store.patient_tree import PatientTree
 from supervisor.clients.store.tree import Tree
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.location import normalise
@@ -16,6 +17,10 @@ from supervisor.model.s3a import S3Access, access_of_store, bucket_of
 if TYPE_CHECKING:
     from supervisor.settings.file import Settings
     from supervisor.wiring.commands import Office
+
+
+PATIENT_S: Final = 60.0
+"""For each request to a store that has answered one."""
 
 
 class Located(NamedTuple):
@@ -37,7 +42,7 @@ def is_location(text: str) -> bool:
 
 def located(office: Office, name: str) -> Located:
     """The checkpoint of a job: of its live submission, else of its newest. Raises NotFound, Unreachable, AccessDenied."""
-    from supervisor.model.records import Lease
+    from supervisor.model.records import JobRef, Lease
     from supervisor.model.seen import Found, Seen
     from supervisor.model.spec import from_canonical
     from supervisor.registry.reading import seen
@@ -55,17 +60,18 @@ def located(office: Office, name: str) -> Located:
     path = office.layout.lease(name)
     lease: Seen[Lease] = seen(Lease, office.zoo().read(path), path)
     newest = lease.record.remembered if isinstance(lease, Found) else None
-    expected = queries_of(to_be_expected(location, "", newest, own))
+    taken = (known.record.fresh_start, known.record.begins_with) if isinstance(known.record, JobRef) else ("", ())
+    expected = queries_of(to_be_expected(location, taken[0], newest, own, taken[1]))
     if bucket_of(normalise(location)) is None:      # nothing in the spec could matter
         return Located(location, {}, name, expected)
     spec = from_canonical(office.blobs().read_spec(known.record.spec), known.record.spec.key)
     return Located(location, spec.conf, name, expected)
 
 
-def tree_of(settings: Settings | None, place: Located, deadline_s: float | None = None) -> Tree:
+def tree_of(settings: Settings | None, place: Located) -> Tree:
     """No I/O. ``settings`` None: there is no configuration; S3 is where the environment says. Raises InvalidInput."""
     store = access_of_store(settings.store) if settings is not None else S3Access()
-    tree = open_checkpoint(place.location, place.conf, store, DEADLINE_S if deadline_s is None else deadline_s)
-    if tree is None:
+    quick, patient = (open_checkpoint(place.location, place.conf, store, each) for each in (DEADLINE_S, PATIENT_S))
+    if quick is None or patient is None:
         raise InvalidInput(f"nobody but Spark can look at {place.location}: only file:// and s3a:// locations can be judged")
-    return tree
+    return PatientTree(quick, patient)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from supervisor.clients.sessions import KeptSession, keep_session
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError, Unreachable
+from supervisor.model.s3a import access_of_store, asked
 from supervisor.registry.founding import Identity, check_known, found_or_check
 from supervisor.registry.layout import Layout
 
@@ -40,10 +41,10 @@ def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
     """The store of ``settings``; no I/O yet. ``deadline_s``: bound of each call, None for the daemon's."""
     from supervisor.clients.store.open import open_store  # cancel, list and show need no store
 
-    store = settings.store
+    store, wishes = settings.store, asked(access_of_store(settings.store))
     if deadline_s is None:
-        return open_store(store.url, store.endpoint_url, store.region)
-    return open_store(store.url, store.endpoint_url, store.region, deadline_s)
+        return open_store(store.url, store.endpoint_url, store.region, asked=wishes)
+    return open_store(store.url, store.endpoint_url, store.region, deadline_s, wishes)
 
 
 # -- what a command needs -----------------------------------------------------------------------------------------

@@ -28,23 +28,27 @@ from supervisor.coord.trust import Trust
 from supervisor.daemon.agent import Agent
 from supervisor.daemon.controller import Controller
 from supervisor.daemon.departing import stop_drivers
+from supervisor.daemon.fence_ahead import FenceAhead
 from supervisor.daemon.guardian import Guardian
 from supervisor.daemon.hosting import Hosting
 from supervisor.daemon.housekeeping import ENDED, Housekeeper
 from supervisor.daemon.http import Answers, HttpServer
 from supervisor.daemon.leader import Leader
 from supervisor.daemon.record import Recorder
+from supervisor.daemon.remover import Remover
+from supervisor.daemon.savepoints import Savepoints
 from supervisor.daemon.sentinel import Sentinel
 from supervisor.daemon.starting import Hosted, Starter
 from supervisor.daemon.supervisor import LOOP_LIMIT_S, Parts, Supervisor, wait_for
 from supervisor.daemon.sweeper import Sweeper
 from supervisor.daemon.watchdog import Loop, Watchdog
-from supervisor.errors import AccessDenied, NotSent, SupervisorError, Unreachable
+from supervisor.errors import AccessDenied, Corrupt, NotSent, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
-from supervisor.model.records import Cluster, Member
-from supervisor.model.s3a import access_of, access_of_store, bucket_of
+from supervisor.model.records import Cluster, Doom, Member
+from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
+from supervisor.model.spec import from_canonical
 from supervisor.observe.status import Place, is_ok, take_status, unreachable_status
 from supervisor.plan.make import Policy
 from supervisor.registry import codec
@@ -58,6 +62,7 @@ from supervisor.spark.properties import parse_properties
 from supervisor.wiring.accepting import paths_of
 from supervisor.wiring.commands import store_of
 from supervisor.wiring.savepoints import shelf_of
+from supervisor.wiring.scheduled import ScheduledSavepoints
 
 log = structlog.get_logger(__name__)
 
@@ -96,7 +101,7 @@ class Assembly:
         server = self._server()
         agent = self._agent(server.address, cgroup_parent)
         self._agent_ = agent
-        leader = Leader(self._controller, self._sweeper, self._owner.failed)
+        leader = Leader(self._controller, self._sweeper, self._remover, self._owner.failed, self._savepoints)
         guardian = Guardian(
             self._hosted.attempts_dir, settings.supervisor.id, self._layout, lambda: agent.client,
             self._metrics.observe_kill,
@@ -109,6 +114,7 @@ class Assembly:
         self._metrics.follow_zookeeper(
             lambda: agent.registered, lambda: agent.client.last_success_s if agent.client else 0.0,
         )
+        self._metrics.follow_starts(lambda: agent.delayed)
         self._metrics.follow_leadership(
             contender.leads, lambda: contender.report().epoch,
             lambda: self._trust.reason is not None or contender.report().alarm is not None,
@@ -116,7 +122,7 @@ class Assembly:
         return Parts(
             id=settings.supervisor.id, runtime_dir=runtime_dir, watchdog=self._watchdog, server=server,
             sentinel=self._sentinel, agent=agent, guardian=guardian, hosting=hosting,
-            contender=contender, housekeeper=housekeeper,
+            contender=contender, housekeeper=housekeeper, fence_ahead=FenceAhead(settings),
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
@@ -197,6 +203,28 @@ class Assembly:
             term, self._layout, controller.crew, BlobSweeper(self._store), self._blobs, paused=paused,
             savepoints=SavepointSweeper(shelf_of(self._settings)),
         )
+
+    def _remover(self, term: Term[ZooClient], controller: Controller) -> Remover:
+        def paused() -> bool:
+            return controller.view is not None and controller.view.paused
+
+        return Remover(
+            term, self._layout, controller.crew, self._settings.store.url, self._access_to, wanted=controller.doomed,
+            paused=paused,
+        )
+
+    def _access_to(self, location: str, doom: Doom) -> S3Access:
+        """As the job itself got at it. Its spec is kept as long as its claim."""
+        bucket, store = bucket_of(location), access_of_store(self._settings.store)
+        if bucket is None:
+            return store
+        if doom.spec is None:
+            raise Corrupt(f"nobody knows the spec of {doom.name}, which may say where {location} is")
+        return access_of(from_canonical(self._blobs.read_spec(doom.spec), doom.spec.key).conf, bucket, store)
+
+    def _savepoints(self, term: Term[ZooClient], controller: Controller) -> Savepoints:
+        means = ScheduledSavepoints(self._settings, term.client, self._layout)
+        return Savepoints(term, lambda: controller.view, means, self._metrics)
 
     # -- this host ------------------------------------------------------------------------------------------------
 

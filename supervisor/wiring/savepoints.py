@@ -11,24 +11,32 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 import supervisor
-from supervisor.checkpoint.savepoint import BESIDE, SHELF, Begun, Manifest, Stage, checked_id, new_id
+from supervisor.checkpoint.savepoint import SHELF, Begun, Manifest, Stage, checked_id, new_id
 from supervisor.checkpoint.savepoint_create import Creation, Tell, boundaries
 from supervisor.checkpoint.savepoint_restore import Restored, restore
 from supervisor.checkpoint.savepoint_shelf import Entry, Shelf
 from supervisor.clients.store.area import Area, open_area
+from supervisor.clients.store.base import DEADLINE_S
 from supervisor.clock import wall_iso
 from supervisor.errors import Conflict, InvalidInput, NotFound
+from supervisor.model.deletable import BESIDE
 from supervisor.model.location import normalise
 from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
+from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.savepoints import PREFIX, began_s, newest_of, slot_of
 from supervisor.wiring.checkpoints import Located, is_location
+from supervisor.wiring.commands import COMMAND_STORE_DEADLINE_S
 
 if TYPE_CHECKING:
     from supervisor.settings.file import Settings
     from supervisor.wiring.commands import Office
+
+
+LOOKS: Final = 5
 
 
 class Home(NamedTuple):
@@ -38,9 +46,9 @@ class Home(NamedTuple):
     access: S3Access
 
 
-def shelf_of(settings: Settings) -> Shelf:
+def shelf_of(settings: Settings, deadline_s: float = DEADLINE_S) -> Shelf:
     """No I/O."""
-    return Shelf(_shelf_area(settings), open_area)
+    return Shelf(_shelf_area(settings, deadline_s), open_area)
 
 
 def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> Home:
@@ -77,18 +85,21 @@ def newest(shelf: Shelf, name: str, savepoint: str | None) -> Entry:
 
 def create_savepoint(
     settings: Settings, source: Located, name: str, uid: str, attempt: int, savepoint: str | None,
-    begun: Callable[[Begun], None], tell: Tell,
+    begun: Callable[[Begun], None], tell: Tell, every_s: float = 0.0,
 ) -> Manifest:
-    """Create it, or go on with the one of that id. ``begun`` is told before the first copy. Raises as ``Creation.run``."""
+    """Create it, or go on with the one of that id. ``begun`` is told before the first copy. ``every_s``: the period, if
+    the leader makes it by itself. Raises as ``Creation.run``."""
     shelf = shelf_of(settings)
     what = _resumed(shelf, name, savepoint)
     area = open_area(source.location, access_for(settings, source.location, source.conf))
     if what is None:
         now = wall_iso()
         chosen = new_id(now, secrets.token_hex(2)) if savepoint is None else checked_id(savepoint)
+        if chosen.startswith(PREFIX) and not every_s:
+            raise InvalidInput(f"ids that begin with {PREFIX} are those that the leader makes by itself: choose another")
         home = home_of(settings, source, name, chosen)
         what = Begun(
-            chosen, name, uid, attempt, area.location, home.location, home.access, now, supervisor.__version__)
+            chosen, name, uid, attempt, area.location, home.location, home.access, now, supervisor.__version__, every_s)
         boundaries(area)      # nothing is begun where there is nothing to save
         shelf.begin(what)
     elif what.source != area.location:
@@ -97,6 +108,20 @@ def create_savepoint(
     kept = what
     return Creation(
         area, shelf.place(what), what, wall_iso, still_wanted=lambda: shelf.require(kept), tell=tell).run()
+
+
+def schedule_of(settings: Settings, name: str, checkpoint: str, policy: SavepointPolicy) -> tuple[str | None, str | None]:
+    """Id of the newest savepoint that was made by itself of this checkpoint, and when the next is due (None: now). A few
+    requests. Raises SupervisorError."""
+    shelf = shelf_of(settings, COMMAND_STORE_DEADLINE_S)
+    now_s, source = shelf.now_s(), normalise(checkpoint)
+    newest_first = sorted(((at_s, each) for each in shelf.ids(name) if (at_s := began_s(each)) is not None), reverse=True)
+    for at_s, savepoint in newest_first[:LOOKS]:
+        found = shelf.find(name, savepoint).scheduled
+        if found is not None and found.complete and found.source == source and newest_of([found], now_s, policy.every_s):
+            due_s = slot_of(name, policy.every_s, at_s) + policy.every_s
+            return savepoint, wall_iso(due_s) if due_s > now_s else None
+    return None, None
 
 
 def find_savepoint(settings: Settings, name: str | None, which: str | None, conf: Mapping[str, str]) -> Area:
@@ -127,11 +152,10 @@ def require_free(office: Office, name: str | None, location: str) -> None:
         return
     zoo = office.zoo()
     zoo.sync()
-    places = Places.load(zoo, office.layout)
     if name is None:
-        places.place_for("", location)
+        Places.load(zoo, office.layout).place_for("", location)
         return
-    places.place_for(name, location)
+    office.commands.check_place(name, location)
     try:
         own = office.commands.standing(name).own
     except NotFound:
@@ -153,11 +177,11 @@ def _resumed(shelf: Shelf, name: str, savepoint: str | None) -> Begun | None:
         return None
 
 
-def _shelf_area(settings: Settings) -> Area:
+def _shelf_area(settings: Settings, deadline_s: float = DEADLINE_S) -> Area:
     url = settings.store.url
     if url.startswith("file://"):
         url = f"file://{os.path.normpath('/' + unquote(url.removeprefix('file://')).lstrip('/'))}"
-    return open_area(f"{url}/{SHELF}", access_of_store(settings.store))
+    return open_area(f"{url}/{SHELF}", access_of_store(settings.store), deadline_s)
 
 
 def _endpoint(access: S3Access) -> str:

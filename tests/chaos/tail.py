@@ -6,33 +6,22 @@ from pathlib import Path
 
 from tests.faults import checker
 from tests.faults.checker import Note
+from tests.testbed.growing import Growing
 
 
 class Tail:
     """Of the beats of a process only the last one is kept: no rule of the judge looks at those between."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
+        self._file = Growing(path)
         self._notes: list[Note] = []
         self._beats: dict[tuple[str, int, int], Note] = {}
 
     def notes(self) -> list[Note]:
         """All so far, in the order of their time."""
-        for note in self._new():
+        for note in map(checker.parse, self._file.new_lines()):
             if note.event == "beat":
                 self._beats[note.uid, note.attempt, note.pid] = note
             else:
                 self._notes.append(note)
         return sorted([*self._notes, *self._beats.values()], key=lambda note: note.at_s)
-
-    def _new(self) -> list[Note]:
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return [checker.parse(line) for line in whole.splitlines()]

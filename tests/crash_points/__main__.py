@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.clients.ensemble import EmbeddedEnsemble
+from tests.crash_points import memory_runs
 from tests.crash_points.crash_fleet import CrashFleet
 from tests.crash_points.points import MODES, Point, moments
 from tests.crash_points.record import Passed, record, where
@@ -33,12 +34,14 @@ from tests.crash_points.workers import run_all
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.crash_points", description=__doc__)
     parser.add_argument("--role", help="points of this role only (leader, agent, guardian, shim, twin, starter, cli, …)")
-    parser.add_argument("--mode", choices=MODES, default="kill")
+    parser.add_argument("--mode", choices=(*MODES, *MIXED), default="kill", help="kill+pause: one of each, for --pairs")
     parser.add_argument("--only", metavar="TEXT", help="points whose name has this in it")
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="points of these scenarios only")
     parser.add_argument("--every", action="store_true", help="both moments of calls that only read, too")
     parser.add_argument("--pairs", type=int, default=0, metavar="N", help="N random pairs of points instead of single ones")
     parser.add_argument("--seed", type=int, default=1, help="for --pairs, and for --sample")
+    parser.add_argument("--memory", action="store_true", help="--pairs in memory: kill and pause in all four combinations")
+    parser.add_argument("--replay", metavar="TEXT", help="one run, as the line of one that went wrong names it")
     parser.add_argument("--sample", type=int, metavar="N", help="at most N runs, drawn by --seed")
     parser.add_argument("--shuffle", action="store_true", help="in random order (--seed), for what is not run to its end")
     parser.add_argument("--batch", type=int, default=8, help="so many runs of one job each share a fleet")
@@ -50,6 +53,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, metavar="FILE", help="a line per run; what went well in there is not run again")
     return parser.parse_args()
 
+
+MIXED = ("kill+pause",)
 
 # -- what to run --------------------------------------------------------------------------------------------------------
 
@@ -70,8 +75,9 @@ def pairs(passed: Passed, mode: str, count: int, seed: int) -> Iterator[Task]:
     for _ in range(count):
         scenario = drawn.choice(scenarios)
         writes = sorted(point for point in passed[scenario] if not point.reads_only)
-        both = drawn.sample(writes, 2)
-        yield Task(scenario, mode, tuple((str(p), drawn.choice(moments(p, mode)), 1) for p in both))
+        modes = mode.split("+") if mode in MIXED else [mode, mode]
+        both = zip(drawn.sample(writes, 2), modes, strict=True)
+        yield Task(scenario, mode, tuple((str(p), drawn.choice(moments(p, each)), 1) for p, each in both))
 
 
 def wanted(options: argparse.Namespace, tasks: Iterable[Task]) -> list[Task]:
@@ -132,14 +138,33 @@ def _title(line: dict[str, Any]) -> str:
     return Task(line["task"]["scenario"], line["task"]["mode"], tuple(map(tuple, line["task"]["points"]))).title  # type: ignore[arg-type]
 
 
+def in_memory(options: argparse.Namespace) -> int:
+    """Random pairs in memory, or one of them again."""
+    began_s = time.process_time()
+    with memory_runs.quiet():
+        if options.replay is not None:
+            todo: Iterable[memory_runs.Pair] = [memory_runs.parse_pair(options.replay)]
+        else:
+            todo = memory_runs.pairs(memory_runs.record(), options.pairs, options.seed)
+        struck, wrong = memory_runs.run_pairs(todo)
+    for pair, sentences in wrong.items():
+        print(f"WRONG, again by: python -m tests.crash_points --memory --replay '{pair}'")
+        print("\n".join(f"    {sentence}" for sentence in sentences))
+    print(f"{struck.total()} pairs, seed {options.seed}: both struck in {struck[2]}, one in {struck[1]}, none in {struck[0]}; "
+          f"{len(wrong)} wrong; {time.process_time() - began_s:.0f} CPU seconds")
+    return 1 if wrong else 0
+
+
 def main() -> int:
     options = arguments()
+    if options.memory:
+        return in_memory(options)
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="crash-points-", ignore_cleanup_errors=True) as temporary, EmbeddedEnsemble(
         Path(temporary) / "zookeeper"
     ) as ensemble:
         directory = Path(temporary)
-        passed = record_or_load(ensemble.hosts, directory, options)
+        passed = {} if options.replay is not None else record_or_load(ensemble.hosts, directory, options)
         chosen = where(passed)
         print(f"{len(chosen)} points:", dict(sorted(Counter(point.role for point in chosen).items())), flush=True)
         if options.list:
@@ -149,8 +174,12 @@ def main() -> int:
         if options.unreached:
             print("\n".join(unreached(chosen)))
             return 0
-        tasks = pairs(passed, options.mode, options.pairs, options.seed) if options.pairs else singles(
-            passed, options.mode, every=options.every)
+        if options.replay is not None:
+            tasks: Iterable[Task] = [Task.parse(options.replay)]
+        elif options.pairs:
+            tasks = pairs(passed, options.mode, options.pairs, options.seed)
+        else:
+            tasks = singles(passed, options.mode, every=options.every)
         done = already(options.results)
         todo = [task for task in wanted(options, tasks) if task.title not in done]
         print(f"{len(todo)} runs to make ({options.mode})", flush=True)
@@ -164,7 +193,8 @@ def main() -> int:
                 with options.results.open("a") as file:
                     file.write(json.dumps(asdict(outcome)) + "\n")
             if outcome.wrong:
-                print(f"WRONG {outcome.task.scenario} {outcome.name} {outcome.task.title} (struck {outcome.hit})", flush=True)
+                print(f"WRONG {outcome.name} (struck {outcome.hit}), again by: python -m tests.crash_points --replay "
+                      f"'{outcome.task.scenario} {outcome.task.title}'", flush=True)
                 for sentence in outcome.wrong:
                     print(f"    {sentence}", flush=True)
             elif counts["runs"] % 25 == 0:

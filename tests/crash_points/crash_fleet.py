@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import signal
 import subprocess
@@ -23,7 +22,6 @@ from supervisor.model.seen import Found
 from supervisor.registry.ids import name_suffix
 from supervisor.registry.reading import seen
 from tests.crash_points.points import Arm, Control, Hit
-from tests.faults.checker import Note
 from tests.testbed.fleet import Fleet
 from tests.testbed.fleet_commands import PATIENCE_S, Said
 from tests.waiting import wait_until
@@ -59,8 +57,6 @@ class CrashFleet(Fleet):
         self._looking = threading.RLock()
         self._ended = threading.Event()
         self._held_down: set[int] = set()
-        self._read_bytes = 0
-        self._notes: list[Note] = []
         self.restarted: list[str] = []
         self._older_groups = {group.name for group in self.groups()}      # of runs that were killed, with names like ours
         self._keeper = threading.Thread(target=self._keep_up, name="keeper", daemon=True)
@@ -133,22 +129,9 @@ class CrashFleet(Fleet):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
 
-    def notes(self, name: str | None = None, uid: str | None = None) -> list[Note]:
-        """As ``FleetWitness.notes``; what was read before is not read again."""
-        with self._looking:
-            with contextlib.suppress(FileNotFoundError), self.witness_file.open("rb") as file:
-                file.seek(self._read_bytes)
-                data = file.read()
-                whole = data[: data.rfind(b"\n") + 1]
-                self._read_bytes += len(whole)
-                self._notes.extend(map(_note, whole.splitlines()))
-            found = [n for n in self._notes if (name is None or n.job == name) and (uid is None or n.uid == uid)]
-        return sorted(found, key=lambda note: note.at_s)
-
     def forget(self, name: str) -> None:
         """The notes of a job that was judged."""
-        with self._looking:
-            self._notes = [note for note in self._notes if note.job != name]
+        self.record.forget(name)
 
     # -- what is left over --------------------------------------------------------------------------------------------
 
@@ -228,14 +211,6 @@ class CrashFleet(Fleet):
             for log in sorted(member.attempts_dir.glob("*/shim.log")):
                 out.write(f"--- {member.id} {log.parent.name} shim.log\n{log.read_text(errors='replace')[-1500:]}\n")
         return out.getvalue()
-
-
-def _note(line: bytes) -> Note:
-    body = json.loads(line)
-    return Note(
-        body["event"], body["job"], body["uid"], body["attempt"], body["pid"], body["boottime"], body.get("role", "driver"),
-        body.get("batch_id"),
-    )
 
 
 def pause(seconds: float) -> None:

@@ -48,10 +48,28 @@ def failed(world: MemoryWorld) -> None:
     _gone(world)
 
 
+def back(world: MemoryWorld) -> None:
+    """To a savepoint, suspended; to it again; and once more after it has failed."""
+    world.user("submit", attempts=0)
+    for _ in range(2):
+        world.settle()
+        world.user("suspend")
+        world.settle()
+        world.user("resume_from", attempts=0)
+    world.settle()
+    world.wanted = "failed"
+    _exit(world, Cause.USER_ERROR, 1)
+    world.settle()
+    world.user("resume_from", attempts=0)
+    world.settle()
+    _gone(world)
+
+
 def exhausted(world: MemoryWorld) -> None:
     world.user("submit", attempts=0, then=OnExhausted.SUSPEND)
     world.settle()
-    world.wanted = "suspended"
+    if world.wanted == "running":      # nobody has cancelled it meanwhile
+        world.wanted = "suspended"
     _exit(world, Cause.USER_ERROR, 1)
     world.settle()
     _gone(world)
@@ -122,7 +140,7 @@ def operated(world: MemoryWorld) -> None:
 
 STORIES: dict[str, Callable[[MemoryWorld], None]] = {
     "launch": launch, "again": again, "finished": finished, "failed": failed, "exhausted": exhausted, "lost": lost,
-    "lost_and_suspended": lost_and_suspended, "unassigned": unassigned, "swept": swept, "operated": operated,
+    "lost_and_suspended": lost_and_suspended, "unassigned": unassigned, "swept": swept, "back": back, "operated": operated,
 }
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -41,11 +41,13 @@ from supervisor.errors import (
     Unreachable,
 )
 from supervisor.model.lease_terms import deadline_s
+from supervisor.model.location import digest
 from supervisor.model.records import (
     Assignment,
     Cause,
     Driver,
     EpochRecord,
+    JobRef,
     Lease,
     Member,
     Ownership,
@@ -53,6 +55,7 @@ from supervisor.model.records import (
     Phase,
     Terms,
 )
+from supervisor.model.remembered import SeenQuery, queries_of, to_be_expected
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
@@ -64,6 +67,7 @@ from supervisor.registry.codec import encode
 from supervisor.registry.commands import Commands, Did, Done, Submission
 from supervisor.registry.founding import Identity, found_or_check
 from supervisor.registry.layout import Layout
+from supervisor.registry.moving import Revision, told_of
 from supervisor.registry.operating import Operator
 from supervisor.registry.reading import seen
 from supervisor.registry.sweep import GRACE_S as SWEEP_GRACE_S
@@ -92,14 +96,20 @@ class Killed(BaseException):
 
 @dataclass(frozen=True)
 class Fault:
-    """``point``, ``moment``, ``mode`` as of real processes; the first pass strikes."""
+    """``point``, ``moment``, ``mode`` as of real processes; the ``nth`` pass strikes."""
 
     point: str
     moment: str
     mode: str
+    nth: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Fault:
+        point, moment, nth, mode = text.rsplit(":", 3)
+        return cls(point, moment, mode, int(nth))
 
     def __str__(self) -> str:
-        return f"{self.point}:{self.moment}:{self.mode}"
+        return f"{self.point}:{self.moment}:{self.nth}:{self.mode}"
 
 
 class Process:
@@ -134,10 +144,9 @@ class Process:
         world = self.world
         if moment == "before":
             world.passed[Point.parse(point)] += 1
-        fault = world.fault
-        if fault is None or world.struck or (fault.point, fault.moment) != (point, moment):
+        fault = world.due(point, moment)
+        if fault is None:
             return
-        world.struck = True
         if fault.mode == "kill":
             self.dead = True
             raise Killed
@@ -289,11 +298,14 @@ class Leader:
 
 
 class MemoryWorld:
-    """``broken``: what must not be. ``wanted``: what the user was last told about the job: "running", "suspended" or "gone"."""
+    """``broken``: what must not be. ``wanted``: what the user was last told about the job: "running", "suspended" or "gone".
 
-    def __init__(self, fault: Fault | None = None) -> None:
-        self.fault = fault
-        self.struck = False
+    ``faults``: each strikes once; ``struck``: how many have.
+    """
+
+    def __init__(self, *faults: Fault) -> None:
+        self.faults = faults
+        self.struck = 0
         self.passed: Counter[Point] = Counter()
         self.broken: list[str] = []
         self.wanted = "gone"
@@ -310,7 +322,8 @@ class MemoryWorld:
         self.exit: tuple[Cause, int] | None = None
         self._leader: Leader | None = None
         self._ids = 0
-        self._aside = False
+        self._armed = list(faults)
+        self._times: Counter[tuple[str, str]] = Counter()
 
     @contextmanager
     def at_virtual_time(self) -> Iterator[None]:
@@ -319,6 +332,18 @@ class MemoryWorld:
             for module in (fake, controller_module, term_module, commands_module, sessions_module, sweeper_module):
                 stack.enter_context(patch.object(module, "boottime_s", lambda: self.now_s))
             yield
+
+    def due(self, point: str, moment: str) -> Fault | None:
+        """The fault that strikes at this pass."""
+        if not self._armed:
+            return None
+        self._times[point, moment] += 1
+        for fault in self._armed:
+            if (fault.point, fault.moment, fault.nth) == (point, moment, self._times[point, moment]):
+                self._armed.remove(fault)
+                self.struck += 1
+                return fault
+        return None
 
     def new_id(self) -> str:
         self._ids += 1
@@ -389,12 +414,9 @@ class MemoryWorld:
             self._step(shim)
 
     def meanwhile(self, paused: Process) -> None:
-        """``paused`` stands still: another leader is elected, time passes, and other users do what they do."""
-        if self._aside:
-            return
-        self._aside = True
+        """``paused`` stands still: another leader is elected, time passes, and other users do what they do. Another fault may
+        strike meanwhile; who is paused last goes on first."""
         self.disturbed = True
-        fault, self.fault = self.fault, None
         leads = self._leader
         if leads is not None and leads.process is paused:
             self._leader = None
@@ -407,7 +429,6 @@ class MemoryWorld:
         else:
             for _ in range(PASSES_ASIDE // 2):
                 self.round()
-        self.fault, self._aside = fault, False
 
     # -- shims ------------------------------------------------------------------------------------------------------------
 
@@ -531,11 +552,27 @@ class MemoryWorld:
         if (layout.job(NAME) in tree) != (self.wanted in ("running", "suspended")):
             found.append(f"wanted {self.wanted}, and {layout.job(NAME)} is {'there' if layout.job(NAME) in tree else 'not there'}")
         found.extend(path for path in tree if path.startswith(f"{layout.assigned}/") and path.count("/") > layout.assigned.count("/") + 1)
+        if self.wanted in ("running", "suspended"):
+            found.extend(self._misplaced())
         if self.wanted == "gone":
             found.extend(path for path in tree if path.startswith((layout.lease(NAME), layout.checkpoints + "/")))
             found.extend(f"{path} is dirty" for path, data in tree.items()
                          if path.startswith(layout.results + "/") and b'"dirty"' in data)
         return found
+
+    def _misplaced(self) -> list[str]:
+        """The job claims the checkpoint of its revision, and no other; of one that was copied there it knows what to expect."""
+        paths = (self.layout.job(NAME), self.layout.own(NAME))
+        ref, own = (seen(cls, self.client().read(path), path) for cls, path in zip((JobRef, Ownership), paths, strict=True))
+        if not isinstance(ref, Found) or not isinstance(own, Found):
+            return []
+        place = ref.record.terms.checkpoint or ""
+        claims = [path for path in self.zoo.tree() if path.startswith(f"{self.layout.checkpoints}/")]
+        wrong = [] if claims == [self.layout.checkpoint(digest(place))] else [f"it claims {claims}, and is at {place}"]
+        expected = to_be_expected(place, ref.record.fresh_start, None, own.record.remembered)
+        if ref.record.revision > 1 and queries_of(expected) != (SeenQuery("q", 12),):
+            wrong.append(f"it expects {expected} at {place}")
+        return wrong
 
     def settle(self) -> None:
         """Rounds until everything is as the user was told; it must come to that."""
@@ -600,6 +637,8 @@ class MemoryWorld:
                 {"pause": lambda: operator.pause("why"), "unpause": operator.unpause, "switchover": lambda: operator.switchover(None)}[what]()
                 return None
             commands = Commands(kept, self.layout)
+            if what == "resume_from":
+                return self._go_back(process, commands, terms)
             if what != "submit":
                 done: Done = getattr(commands, what)(NAME)
                 return done
@@ -620,6 +659,18 @@ class MemoryWorld:
         if done is not None:
             return done
         return commands.submit(Submission(NAME, uid, ref, _terms(**changes), stored_from_s=self.now_s))
+
+    def _go_back(self, process: Process, commands: Commands, changes: dict[str, Any]) -> Done:
+        """As ``wiring.resuming`` does it, with a copy that is there."""
+        basis = commands.basis(NAME)
+        if basis.running and basis.told == told_of("one", basis.checkpoint):
+            return Done(NAME, basis.uid, Did.ALREADY_RUNNING)
+        if basis.running:
+            raise Conflict(basis.running)
+        store: Any = PointStore(self.store, process)
+        ref = Blobs(store).put_spec(NAME, basis.uid, basis.revision + 1, b'{"spec": 2}')
+        terms = replace(_terms(**changes), checkpoint=f"{PLACE}.{basis.revision + 1}")
+        return commands.resume_from(Revision(basis, ref, terms, "one", (SeenQuery("q", 12),)))
 
     def _populate(self) -> None:
         """The hosts register, once the cluster is founded."""

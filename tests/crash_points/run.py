@@ -30,7 +30,7 @@ OF_ONE_JOB = ("shim", "twin", "starter", "cli")
 
 @dataclass(frozen=True)
 class Task:
-    """What to run. ``points``: (point, moment, nth) each; more than one: a pair."""
+    """What to run. ``points``: (point, moment, nth) each; more than one: a pair. ``mode``: of all, or ``kill+pause``: of each."""
 
     scenario: str
     mode: str
@@ -41,8 +41,24 @@ class Task:
         return {Point.parse(point).role for point, _, _ in self.points}
 
     @property
+    def modes(self) -> tuple[str, ...]:
+        each = tuple(self.mode.split("+"))
+        return each if len(each) == len(self.points) else (self.mode,) * len(self.points)
+
+    @property
     def title(self) -> str:
         return " + ".join(f"{point}:{moment}:{nth}" for point, moment, nth in self.points) + f":{self.mode}"
+
+    @classmethod
+    def parse(cls, text: str) -> Task:
+        """``scenario title``. Raises ValueError."""
+        scenario, _, title = text.partition(" ")
+        points, _, mode = title.rpartition(":")
+        found = []
+        for each in points.split(" + "):
+            point, moment, nth = each.rsplit(":", 2)
+            found.append((point, moment, int(nth)))
+        return cls(scenario, mode, tuple(found))
 
 
 @dataclass
@@ -75,9 +91,9 @@ class OneRun:
         self._stopped = threading.Event()
         self._cli = Control(fleet.directory / "commands" / name)
         self._arms: dict[str, tuple[Control, Arm]] = {}
-        for i, (point, moment, nth) in enumerate(task.points):
+        for i, ((point, moment, nth), mode) in enumerate(zip(task.points, task.modes, strict=True)):
             role = Point.parse(point).role
-            arm = Arm(f"{name}-{i}", point, moment, nth, task.mode, name if role in OF_ONE_JOB else "")
+            arm = Arm(f"{name}-{i}", point, moment, nth, mode, name if role in OF_ONE_JOB else "")
             self._arms[arm.id] = (self._cli if role == "cli" else fleet.control, arm)
 
     # -- the run ----------------------------------------------------------------------------------------------------------
@@ -116,7 +132,8 @@ class OneRun:
 
     def _rest(self) -> None:
         """After everybody has been woken: nothing may come after, nothing may be left, and the fleet is whole."""
-        for thread, (control, arm) in zip(self._woken, self._arms.values(), strict=False):
+        pauses = [(control, arm) for control, arm in self._arms.values() if arm.mode == "pause"]
+        for thread, (control, arm) in zip(self._woken, pauses, strict=False):
             if control.hit(arm) is not None:
                 thread.join()
         last: list[str] = []

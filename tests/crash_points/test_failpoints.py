@@ -12,6 +12,7 @@ import pytest
 
 from supervisor.clients import processes
 from tests.crash_points.points import Arm, Control, Point, moments
+from tests.crash_points.run import Task
 from tests.waiting import wait_until
 
 PROGRAM = """
@@ -99,3 +100,10 @@ def test_which_moments_are_runs_of_their_own() -> None:
     assert moments(reading, "kill") == ("before",) and moments(reading, "pause") == ("after",)
     assert moments(reading, "kill", every=True) == ("before", "after")
     assert moments(Point("starter", "a:f:1", "", "os.execve"), "kill") == ("before",)
+
+
+def test_a_run_is_read_as_it_is_told() -> None:
+    points = (("shim|a:b:1||zookeeper.commit claim", "before", 1), ("cli|c:d:2|e:f:3|os.open", "after", 2))
+    for mode, modes in (("kill+pause", ("kill", "pause")), ("kill", ("kill", "kill"))):
+        run = Task("launch", mode, points)
+        assert Task.parse(f"{run.scenario} {run.title}") == run and run.modes == modes

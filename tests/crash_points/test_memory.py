@@ -16,18 +16,19 @@ from supervisor.plan import check, decide
 from supervisor.registry import commands, leader_writes
 from tests.crash_points import memory_runs
 from tests.crash_points.memory_world import Fault
-from tests.crash_points.points import Point
+
+PAIRS = 40
 
 
 @pytest.fixture(scope="module")
-def passed() -> Iterator[dict[str, set[Point]]]:
+def passed() -> Iterator[memory_runs.Passed]:
     with memory_runs.quiet():
         yield memory_runs.record()
 
 
 @pytest.mark.parametrize("mode", memory_runs.MEMORY_MODES)
 @pytest.mark.parametrize("role", ["leader", "cli"])
-def test_every_point_of(role: str, mode: str, passed: dict[str, set[Point]]) -> None:
+def test_every_point_of(role: str, mode: str, passed: memory_runs.Passed) -> None:
     """The job comes to where its user was told it is, one driver at a time, and nothing is left."""
     todo = [(story, fault) for story, fault in memory_runs.faults(passed) if fault.mode == mode and fault.point.startswith(role)]
     struck, wrong = memory_runs.run(todo)
@@ -35,7 +36,20 @@ def test_every_point_of(role: str, mode: str, passed: dict[str, set[Point]]) -> 
     assert struck > 0.95 * len(todo), "there is no moment after a call that fails by itself: few do"
 
 
-def test_the_stories_pass_every_multi_of_the_leader(passed: dict[str, set[Point]]) -> None:
+def test_random_pairs_of_points(passed: memory_runs.Passed) -> None:
+    """Killed or paused at two points of one story, in one process or in two. Thousands: ``--memory --pairs 4000 --seed N``."""
+    struck, wrong = memory_runs.run_pairs(memory_runs.pairs(passed, PAIRS, seed=1))
+    assert not wrong, "\n".join(f"{pair}: {said}" for pair, said in wrong.items())
+    assert struck[2] > 0.8 * PAIRS and struck[0] < 0.05 * PAIRS, struck
+
+
+def test_a_pair_is_told_as_it_is_read(passed: memory_runs.Passed) -> None:
+    for pair in memory_runs.pairs(passed, 20, seed=2):
+        assert memory_runs.parse_pair(memory_runs.told_pair(pair)) == pair
+    assert list(memory_runs.pairs(passed, 20, seed=2)) != list(memory_runs.pairs(passed, 20, seed=3))
+
+
+def test_the_stories_pass_every_multi_of_the_leader(passed: memory_runs.Passed) -> None:
     """Listed from the code: a new multi is to have a story."""
     named = {point.op.rpartition(" ")[2] for points in passed.values() for point in points if point.op.startswith("zookeeper.commit ")}
     assert leader_multis() <= named | set(NOT_TOLD), leader_multis() - named
@@ -105,7 +119,7 @@ DEFECTS = [
 
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_seeded_defect_is_found(
-    defect: Callable[[pytest.MonkeyPatch], None], passed: dict[str, set[Point]], monkeypatch: pytest.MonkeyPatch,
+    defect: Callable[[pytest.MonkeyPatch], None], passed: memory_runs.Passed, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     defect(monkeypatch)
     writes = [
@@ -114,5 +128,5 @@ def test_a_seeded_defect_is_found(
     assert any(memory_runs.run([each])[1] for each in writes), "it went unnoticed"
 
 
-def test_a_fault_that_never_strikes_is_not_counted(passed: dict[str, set[Point]]) -> None:
+def test_a_fault_that_never_strikes_is_not_counted(passed: memory_runs.Passed) -> None:
     assert memory_runs.run([("launch", Fault("leader|nowhere:f:1||zookeeper.sync", "before", "kill"))]) == (0, [])

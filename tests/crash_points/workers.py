@@ -21,7 +21,7 @@ class Fleets:
     """Fleets one after the other for one worker: a new one when something went wrong on the last."""
 
     def __init__(self, hosts: str, directory: Path, mark: str, mode: str) -> None:
-        self._brief = mode == "pause"
+        self._brief = "pause" in mode
         self._hosts, self._directory, self._mark = hosts, directory, mark
         self._made = self._names = 0
         self._fleet: CrashFleet | None = None

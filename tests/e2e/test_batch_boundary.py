@@ -13,17 +13,13 @@ from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.model.records import Cause, Ownership, OwnState, QueryState, StopMode
 from supervisor.spark import bootstrap
 from tests.testbed.attempts import Attempt, Attempts, eventually_closed
+from tests.testbed.spark_fleet import LIGHT_PROPERTIES
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
 QUERIES = ("held", "files", "idle", "hourly")
 START_S = 300.0
-CONF = """\
-spark.ui.enabled=false
-spark.sql.shuffle.partitions=1
-spark.log.level=ERROR
-"""
 
 APPLICATION = '''
 import os, sys, time
@@ -44,7 +40,8 @@ def sink(frame, batch_id):
     note("done", batch_id)
 
 def start(name, frame, how):
-    return how(frame.writeStream.queryName(name).option("checkpointLocation", f"{home}/ck/{name}"))
+    writer = frame.writeStream.queryName(name).option("checkpointLocation", f"{home}/ck/{name}")
+    return how(writer.trigger(processingTime="500 milliseconds"))
 
 rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
 held = start("held", rate, lambda writer: writer.foreachBatch(sink).start())
@@ -68,7 +65,7 @@ class Home:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         (directory / "in").mkdir(parents=True)
-        (directory / "conf").write_text(CONF)
+        (directory / "conf").write_text(LIGHT_PROPERTIES)
         (directory / "app.py").write_text(APPLICATION)
 
     def argv(self) -> tuple[str, ...]:

@@ -15,18 +15,13 @@ import pytest
 
 from supervisor.spark import bootstrap
 from tests.fakes.report_socket import ReportSocket
+from tests.testbed.spark_fleet import LIGHT_PROPERTIES
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
-CONF = """\
-spark.ui.enabled=false
-spark.sql.shuffle.partitions=1
-spark.log.level=ERROR
-"""
-
 QUERIES = '''
-import sys, time
+import os, sys, time
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.types import LongType
@@ -52,12 +47,13 @@ def start(session, name):
     return rate.writeStream.queryName(name).foreachBatch(sink).trigger(processingTime="200 milliseconds").start()
 
 first, second = start(spark, "first"), start(other, "second")
-deadline = time.time() + 60
+deadline = time.time() + 150
 while time.time() < deadline and not all((q.lastProgress or {"batchId": 0})["batchId"] >= 2 for q in (first, second)):
     time.sleep(0.1)
 first.stop()
 second.stop()
-time.sleep(0.5)
+while time.time() < deadline and not os.path.exists("told"):      # Spark tells its listeners later
+    time.sleep(0.1)
 sys.exit(7)
 '''
 
@@ -81,18 +77,28 @@ def environment(reports: ReportSocket) -> dict[str, str]:
 def run(
     command: list[str], env: dict[str, str], cwd: Path, reports: ReportSocket
 ) -> subprocess.CompletedProcess[str]:
-    """Read the reports while the process runs: the kernel keeps only some of them for a reader who is away."""
+    """Read the reports while the process runs: the kernel keeps only some of them for a reader who is away.
+
+    The file ``told`` in ``cwd`` says to the process that the end of two queries has been reported.
+    """
+
+    def over() -> bool:
+        reports.take()
+        if reports.names().count("terminated") == 2:
+            (cwd / "told").touch()
+        return process.poll() is not None
+
     with (cwd / "log").open("w") as log:
         process = subprocess.Popen(command, env=env, cwd=cwd, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         try:
-            wait_until(lambda: (reports.take(), process.poll())[1] is not None, 180, "the driver to end")
+            wait_until(over, 240, "the driver to end")
         finally:
             process.kill()
     return subprocess.CompletedProcess(command, process.wait(), (cwd / "log").read_text())
 
 
 def submit(tmp_path: Path, reports: ReportSocket, source: str, *args: str) -> subprocess.CompletedProcess[str]:
-    (tmp_path / "conf").write_text(CONF)
+    (tmp_path / "conf").write_text(LIGHT_PROPERTIES)
     (tmp_path / "app.py").write_text(source)
     words = [quote(word, safe="/") for word in (str(tmp_path / "app.py"), *args)]
     command = [str(spark_home() / "bin" / "spark-submit"), "--properties-file", str(tmp_path / "conf"),
@@ -184,7 +190,7 @@ def stop_after(query, batch_id):
 @pytest.mark.parametrize(("function", "code"), [("main", 0), ("failing", 1)])
 def test_session(tmp_path: Path, reports: ReportSocket, function: str, code: int) -> None:
     """The queries that the function leaves running are waited for; a failed one ends the process with 1."""
-    (tmp_path / "conf").write_text(CONF + "spark.own.key=a \\u00fc value\n")
+    (tmp_path / "conf").write_text(LIGHT_PROPERTIES + "spark.own.key=a \\u00fc value\n")
     (tmp_path / "jobs.py").write_text(SESSION)
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "helper.py").write_text(HELPER)

@@ -133,7 +133,7 @@ def test_dev_is_there_to_be_used(start: Start, tmp_path: Path) -> None:
 
     assert "clicks: submitted" in command("submit", "jobs/clicks.yaml", "--wait", "--timeout", "5m")
     wait_until(lambda: (dev.directory / "record.jsonl").exists(), LONG_S, "a batch of the sample job")
-    assert "running" in command("list")
+    wait_until(lambda: "running" in command("list"), LONG_S, "a committed batch of it", period_s=1.0)
     os.kill(int(leader[2]), signal.SIGKILL)
     dev.wait_for(f"supervisor {leader[1]} is started: pid ")
     assert f"(pid {leader[2]}) has ended" in dev.text

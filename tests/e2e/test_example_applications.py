@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from supervisor.model.spec import JobSpec
 from supervisor.registry.spec_files import read_spec_file
+from tests.testbed.spark_fleet import LIGHT_JVM
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -66,6 +68,8 @@ def submit(name: str, tmp_path: Path) -> list[str]:
         "--master",
         spec.master,
         *conf,
+        "--driver-java-options",
+        LIGHT_JVM,
         application,
         *moved(spec, tmp_path),
     ]
@@ -115,7 +119,7 @@ def test_session_counts_runs_with_a_session_of_ours(start: Start, tmp_path: Path
     process = start(
         [sys.executable, "-c", program, *moved(spec, tmp_path)],
         PYTHONPATH=str(application.parent),
-        PYSPARK_SUBMIT_ARGS=" ".join(["--master", spec.master, *conf, "pyspark-shell"]),
+        PYSPARK_SUBMIT_ARGS=shlex.join(["--master", spec.master, *conf, "--driver-java-options", LIGHT_JVM, "pyspark-shell"]),
         SPARK_SUPERVISOR_CHECKPOINT=(tmp_path / "checkpoint").as_uri(),
     )
     wait_until(lambda: committed(tmp_path / "checkpoint") >= 1 or process.poll() is not None, 240, "a batch")

@@ -19,6 +19,7 @@ from supervisor.settings.sections import validated
 from supervisor.spark.prepare import Place, prepare
 from supervisor.spark.toolchain import installed_spark_home
 from tests.testbed import requirements
+from tests.testbed.spark_fleet import LIGHT_JVM
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -61,7 +62,7 @@ application: local:{jar}
 class: example.Counts
 checkpoint: file://{directory}/ck
 master: local[1]
-conf: {{spark.ui.enabled: false, spark.log.level: ERROR}}
+conf: {{spark.ui.enabled: false, spark.log.level: ERROR, spark.driver.extraJavaOptions: {LIGHT_JVM}}}
 """, "spec.yaml")
     spec = spec.model_copy(update={"args": ("{checkpoint}", f"{directory}/seen", *ARGS)})
     body = {"cluster": "t", "zookeeper": {"hosts": "zk1:2181"}, "store": {"url": f"file://{directory}/store"}}

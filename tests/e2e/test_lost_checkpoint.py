@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from supervisor.clients.ensemble import EmbeddedEnsemble
-from tests.testbed.moto import MotoServer
+from tests.testbed.moto import MotoServer, use_only
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import START_S, Batch, SparkFleet
 from tests.waiting import wait_until
@@ -40,10 +39,7 @@ def fleet(
     embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[FreshFleet]:
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
-            patch.delenv(name)
-        for name, value in moto_server.env.items():
-            patch.setenv(name, value)
+        use_only(patch, moto_server.env)
         made = FreshFleet(
             embedded_ensemble, f"/lost-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("lost"), lease_s=20.0, grace_s=15.0,
             session_s=10.0, endpoint_url=moto_server.endpoint_url, bucket=moto_server.new_bucket(), s3a_jars=s3a_jars(),

@@ -7,7 +7,6 @@ is judged after each test (``SparkFleet.judge``): no two attempts at once, no ho
 
 from __future__ import annotations
 
-import os
 import secrets
 import signal
 import stat
@@ -27,7 +26,7 @@ from supervisor.spark.toolchain import installed_spark_home
 from tests.fakes.faulty_s3 import FaultyS3, refuse
 from tests.testbed import requirements
 from tests.testbed.fleet import FAKE_SPARK
-from tests.testbed.moto import MotoServer
+from tests.testbed.moto import MotoServer, use_only
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import APPLICATIONS, START_S, SparkFleet, build_jar, digest
 from tests.waiting import wait_until
@@ -45,10 +44,7 @@ def fleet(
     directory = tmp_path_factory.mktemp("recovery")
     (directory / "token").write_text(f"{FILE_TOKEN}\n")
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
-            patch.delenv(name)
-        for name, value in {**moto_server.env, "AWS_SECRET_ACCESS_KEY": S3_SECRET, "E2E_TOKEN": TOKEN}.items():
-            patch.setenv(name, value)
+        use_only(patch, {**moto_server.env, "AWS_SECRET_ACCESS_KEY": S3_SECRET, "E2E_TOKEN": TOKEN})
         made = SparkFleet(
             embedded_ensemble, f"/recovery-{uuid.uuid4().hex[:12]}", directory, lease_s=20.0, grace_s=15.0, session_s=10.0,
             endpoint_url=moto_server.endpoint_url, bucket=moto_server.new_bucket(), s3a_jars=s3a_jars(),
@@ -61,7 +57,7 @@ def fleet(
 def steady(fleet: SparkFleet) -> str:
     """The job that nobody touches."""
     fleet.submit(
-        STEADY, args=["{checkpoint}", "1 second"], env={"TOKEN": "${env:E2E_TOKEN}", "FILE_TOKEN": f"${{file:{fleet.directory / 'token'}}}"},
+        STEADY, args=["{checkpoint}", "5 seconds"], env={"TOKEN": "${env:E2E_TOKEN}", "FILE_TOKEN": f"${{file:{fleet.directory / 'token'}}}"},
         conf={"spark.e2e.password": CONF_SECRET},
     )
     fleet.wait_batch_of(STEADY, 1)
@@ -143,6 +139,7 @@ def test_batches_go_on_over_the_death_of_leader_jvm_and_python(fleet: SparkFleet
     fleet.cancel(job)
 
 
+@pytest.mark.slow
 def test_a_cancelled_name_that_is_submitted_again_goes_on_from_its_checkpoint(fleet: SparkFleet) -> None:
     job = "again"
     first = fleet.submit(job)
@@ -158,6 +155,7 @@ def test_a_cancelled_name_that_is_submitted_again_goes_on_from_its_checkpoint(fl
     fleet.cancel(job)
 
 
+@pytest.mark.slow
 def test_a_job_in_a_session_of_ours_recovers(fleet: SparkFleet) -> None:
     """The tree is the other way round: Python is its root, the JVM a child. A stop lets its batch commit, as elsewhere."""
     job = "session"
@@ -184,6 +182,7 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_jar(APPLICATIONS / "Counts.java", tmp_path_factory.mktemp("jar") / "counts.jar", spark_home)
 
 
+@pytest.mark.slow
 def test_a_jvm_application_is_judged_by_its_commit_log(fleet: SparkFleet, jar: Path) -> None:
     """A host's supervisor looks for it. While none is there, its silence is no stall (I6)."""
     job, stall_s = "jvm", 20.0

@@ -20,9 +20,10 @@ from supervisor.spark.prepare import Place, prepare
 from tests.fakes.report_socket import ReportSocket
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
+from tests.testbed.spark_fleet import LIGHT_JVM, START_S
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 APPLICATION = '''
 import sys
@@ -45,13 +46,13 @@ name: counts
 application: {app}
 args: ["{{checkpoint}}", {sink}]
 master: local[1]
-conf: {{spark.ui.enabled: false, spark.sql.shuffle.partitions: 1, spark.log.level: WARN}}
+conf: {{spark.ui.enabled: false, spark.sql.shuffle.partitions: 1, spark.log.level: WARN, spark.driver.extraJavaOptions: {jvm}}}
 checkpoint: s3://{bucket}/deep/ck
 """
 
 
 def launch_for(attempt: int, tmp_path: Path, settings: Settings, bucket: str) -> Launch:
-    spec = parse_spec(SPEC.format(app=tmp_path / "app.py", sink=tmp_path / "sink", bucket=bucket), "spec.yaml")
+    spec = parse_spec(SPEC.format(app=tmp_path / "app.py", sink=tmp_path / "sink", bucket=bucket, jvm=LIGHT_JVM), "spec.yaml")
     spec = spec.model_copy(update={"application": "store:app.py"})
     run_dir = tmp_path / f"run.{attempt}"
     run_dir.mkdir()
@@ -72,7 +73,7 @@ def batches_until(launch: Launch, wanted: int, already: list[int]) -> list[int]:
                 assert driver.poll() is None, Path(launch.log_path).read_text()[-3000:]
                 return sum(event["event"] == "progress" for event in reports.take()) >= wanted
 
-            wait_until(enough, 120, f"{wanted} batches")
+            wait_until(enough, START_S, f"{wanted} batches")
         finally:
             os.killpg(driver.pid, signal.SIGKILL)
             driver.wait()

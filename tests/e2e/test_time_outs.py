@@ -23,7 +23,7 @@ from tests.testbed.fleet import Fleet
 from tests.testbed.spark_fleet import APPLICATIONS, CONF, START_S, build_jar
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 STALL = "12s"
 GENEROUS = "10m"
@@ -59,16 +59,23 @@ class Kinds(Fleet):
         progress = self.show(name)["progress"]
         return -1 if progress is None else progress["batch_id"]
 
-    def wait_ended(self, name: str, cause: str, says: str) -> dict[str, Any]:
-        """An attempt of ``name`` was ended for ``cause``, and the sentence says why."""
-        def found() -> dict[str, Any] | None:
-            history: list[dict[str, Any]] = self.show(name)["history"]
-            return next((e for e in history if e["event"] == cause and says in e["detail"]), None)
+    def wait_ended(self, expected: dict[str, tuple[str, str]]) -> None:
+        """Until an attempt of each was ended for its cause, with its sentence; whoever has come so far is cancelled."""
+        missing = dict(expected)
+
+        def all_found() -> bool:
+            for name, (cause, says) in list(missing.items()):
+                row = self.show(name)
+                if any(entry["event"] == cause and says in entry["detail"] for entry in row["history"]):
+                    assert row["failures"] >= 1
+                    self.ok("cancel", name)
+                    del missing[name]
+            return not missing
 
         try:
-            return wait_until(found, START_S, f"{name} ended: {cause}", period_s=0.5)
+            wait_until(all_found, START_S, "all to be ended", period_s=1.0)
         except AssertionError as error:
-            raise AssertionError(f"{error}; {self.show(name)['history']}") from None
+            raise AssertionError(f"{error}; {[(name, self.show(name)['history']) for name in missing]}") from None
 
 
 @pytest.fixture(scope="module")
@@ -101,18 +108,17 @@ def test_those_that_are_well_are_left_alone_and_the_others_are_ended(fleet: Kind
     long_batches = fleet.batch_of("long-batch")
 
     fleet.submit_kind("hangs", "no-query", "6s", GENEROUS, conf={"spark.driver.extraJavaOptions": SUSPENDED_JVM})
-    fleet.submit_kind("no-batch", "no-batch", "25s", STALL)
-    fleet.submit_kind("first-batch", "first-batch", "30s", GENEROUS)
+    fleet.submit_kind("no-batch", "no-batch", "60s", STALL)
+    fleet.submit_kind("first-batch", "first-batch", "60s", GENEROUS)
     fleet.submit_kind("hung", "hung", GENEROUS, STALL)
     fleet.submit_kind("jvm-hung", "hung", GENEROUS, STALL, **jvm)
-    fleet.wait_ended("hangs", "start_timed_out", "the application had not begun after 6 s")
-    fleet.wait_ended("no-batch", "start_timed_out", "no batch was committed within 25 s")
-    fleet.wait_ended("first-batch", "start_timed_out", "no batch was committed within 30 s")
-    fleet.wait_ended("hung", "stalled", "for 12 s")
-    fleet.wait_ended("jvm-hung", "stalled", "for 12 s")
-    assert fleet.show("hung")["failures"] >= 1
-    for name in ("hangs", "no-batch", "first-batch", "hung", "jvm-hung"):
-        fleet.ok("cancel", name)
+    fleet.wait_ended({
+        "hangs": ("start_timed_out", "the application had not begun after 6 s"),
+        "no-batch": ("start_timed_out", "no batch was committed within 60 s"),
+        "first-batch": ("start_timed_out", "no batch was committed within 60 s"),
+        "hung": ("stalled", "for 12 s"),
+        "jvm-hung": ("stalled", "for 12 s"),
+    })
 
     enough = long_batches + 1
     wait_until(lambda: fleet.batch_of("long-batch") >= enough, START_S, f"long batch {enough}", period_s=0.5)

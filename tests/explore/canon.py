@@ -7,7 +7,7 @@ Left out, because no later step can depend on it:
   there now. The version of /lease moves at every renewal and is compared only with one that was read: the key has the
   difference, and all that is four and more behind is one (a lease that is deleted, made anew and renewed up to the very
   number that somebody read long before is therefore out of bounds);
-* the doorbell, ids and counters of requests, what a driver reported, attempts that are over.
+* the doorbell (but whether it rang since an operator read it), ids and counters of requests, what a driver reported, attempts that are over.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any
 
 from supervisor.coord.leadership import Stand, State
 from supervisor.model.seen import Found
-from supervisor.model.transaction import Create, Delete, SetData, Transaction
+from supervisor.model.transaction import Create, Delete, Node, SetData, Transaction
 from supervisor.shim import state as said
 from supervisor.shim.state import ShimState, Stage
 from tests.explore.judge import OBEYED_TICKS
+from tests.explore.operators import BELL
 from tests.explore.setting import LAYOUT, TICK_S
 from tests.explore.world import Sent, Shim, Sights, Snapshot, Supervisor, User, World
 
@@ -40,8 +41,8 @@ def key_of(world: World) -> tuple[Any, ...]:
         world.hosts_down, world.faults,
         tuple([(uid, min(world.tick - tick, OBEYED_TICKS + 1) if lives(world, uid) else -1)
                for uid, tick in world.judge.cancelled]),
-        world.judge.registered, world.judge.spoilt, world.broken,
-        tuple([(tx_key(late.tx, world.tree), late.wish, world.tick - late.tick) for late in world.late]),
+        world.judge.registered, world.judge.spoilt, world.judge.paused, world.judge.handed_over, world.broken,
+        tuple([(tx_key(late.tx, world.tree), late.wish, late.pause, world.tick - late.tick) for late in world.late]),
         replacement_key(world) if world.replaceable else None,
     )
 
@@ -52,7 +53,9 @@ def replacement_key(world: World) -> tuple[Any, ...]:
     bells = [tree.nodes.get(LAYOUT.doorbell) for tree in (world.tree, *(() if saved is None else (saved.tree,)))]
     return (
         world.store, None if saved is None else (_tree_now(saved.tree, world), saved.sessions, saved.judge),
-        world.judge.lost, world.judge.knows, tuple([_ring(bell, rings) for bell in bells for rings in world.judge.rings]),
+        world.judge.lost, world.judge.knows, world.judge.accepted,
+        tuple([of_before(tree) for tree in (world.tree, *(() if saved is None else (saved.tree,)))]),
+        tuple([_ring(bell, rings) for bell in bells for rings in world.judge.rings]),
         tuple([memory_key(one, world, bells) for one in world.supervisors]),
         tuple([(shim.of_the_past, shim.recut) for shim in world.shims if not shim.over]),
     )
@@ -68,6 +71,18 @@ def memory_key(one: Supervisor, world: World, bells: list[Any]) -> tuple[Any, ..
         () if one.recorded else one.recent, epoch is not None and one.cleared == (epoch.version, epoch.mzxid),
         None if one.sight is None else one.sight.flaw is None,
     )
+
+
+def of_before(tree: Snapshot) -> frozenset[str]:
+    """What was written before the acceptance, where that matters."""
+    accepted = tree.nodes.get(LAYOUT.accepted)
+    if accepted is None:
+        return frozenset()
+    return frozenset([
+        path for path, node in tree.nodes.items()
+        if (path.startswith(f"{LAYOUT.owns}/") and node.mzxid < accepted.czxid)
+        or (path.startswith(f"{LAYOUT.assigned}/") and node.czxid < accepted.czxid)
+    ])
 
 
 def _ring(bell: Any, rings: int) -> int | None:
@@ -94,7 +109,7 @@ def tree_key(tree: Snapshot) -> frozenset[Any]:
 
 
 def tx_key(tx: Transaction, tree: Snapshot) -> tuple[Any, ...]:
-    return tuple([_op_key(op, tree) for op in tx.ops if op.path != LAYOUT.doorbell])
+    return tuple([_op_key(op, tree) for op in tx.ops if op.path != LAYOUT.doorbell or op.version >= 0])
 
 
 def _op_key(op: Any, tree: Snapshot) -> tuple[Any, ...]:
@@ -102,6 +117,8 @@ def _op_key(op: Any, tree: Snapshot) -> tuple[Any, ...]:
     if version is not None and version >= 0 and op.path.startswith(LEASES):
         node = tree.nodes.get(op.path)
         version = ("was", version) if node is None else ("behind", min(node.version - version, BEHIND_MAX))
+    if op.path == LAYOUT.doorbell:
+        version = _is_now(version, tree)
     data = None if isinstance(op, Delete) or not isinstance(op, SetData | Create) else op.data
     return type(op).__name__, op.path, version, data
 
@@ -120,7 +137,7 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
         _age(one.answered_s, now) if leads or state is State.SETTLING else None, one.tick_due, sight_key(one), one.term,
         state, standing.session, (standing.epoch, standing.fence) if stood else None, standing.highest, standing.owner,
         _due(standing.look_at_s, now) if state in (State.FOLLOWING, State.SETTLING) else None,
-        standing.rejections, standing.stopping,
+        standing.rejections, standing.stopping, standing.gave_way, _due(standing.yield_until_s, now),
         sights_key(one.sights, world, one), tuple([sent_key(sent, world) for sent in one.queue]),
         None if one.reading is None else (_tree_now(one.reading[0], world), _age(one.reading[1], now)),
         None if one.lag is None else _tree_now(one.lag, world),
@@ -128,9 +145,10 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
 
 
 def sight_key(one: Supervisor) -> Any:
-    """What it read before it stands."""
-    stands = bool(one.todo) and isinstance(one.todo[0], Stand)
-    return (one.sight.owner, one.sight.epoch.epoch, one.sight.version) if stands else None
+    """What it read before it stands; while it lets others stand, that nobody leads."""
+    if bool(one.todo) and isinstance(one.todo[0], Stand):
+        return one.sight.owner, one.sight.epoch.epoch, one.sight.version
+    return one.standing.state is State.FOLLOWING and one.sight is not None and one.sight.owner is None
 
 
 def sent_key(sent: Sent, world: World) -> tuple[Any, ...]:
@@ -143,6 +161,7 @@ def sights_key(sights: Sights, world: World, one: Supervisor) -> tuple[Any, ...]
     return (
         tuple([(name, _sight(trees, LAYOUT.own(name), sight, world.now_s)) for name, sight in sights.owns]),
         tuple([(name, _sight(trees, LAYOUT.lease(name), sight, world.now_s)) for name, sight in sights.leases]),
+        None if sights.accepted is None else _sight(trees, LAYOUT.accepted, sights.accepted, world.now_s),
     )
 
 
@@ -261,7 +280,17 @@ def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
 
 def user_key(user: User, world: World) -> tuple[Any, ...]:
     sent = None if user.sent is None else tx_key(user.sent, world.tree)
-    return user.number, user.done, user.begun, user.unknown, user.took, user.replies, sent
+    replies = tuple([
+        _is_now(reply.stat.version, world.tree) if isinstance(reply, Node) and reply.stat.mzxid == BELL else reply
+        for reply in user.replies
+    ])
+    return user.number, user.done, user.begun, user.unknown, user.took, replies, sent
+
+
+def _is_now(rings: int, tree: Snapshot) -> bool:
+    """The doorbell has not rung since it was read."""
+    bell = tree.nodes.get(LAYOUT.doorbell)
+    return bell is not None and bell.version == rings
 
 
 # -- times -------------------------------------------------------------------------------------------------------------

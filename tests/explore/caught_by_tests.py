@@ -1,7 +1,7 @@
 """The second judge: an ordinary test that fails while a defect is planted, for each defect that the explorer cannot see.
 
-It cannot see what only shows in parts of a tick (of K, ρ, of an answer that comes late), in what it models thinly (a kill
-that leaves something), or in what it leaves out (a pause, a budget, two terms of lease, the broom). And what another
+It cannot see what only shows in parts of a tick (of K, of ρ), in what it models thinly (a kill
+that leaves something), or in what it leaves out (two terms of lease, want of room, the broom). And what another
 guard covers has no trace to be found; that the guard is there all the same is what a test of it says.
 """
 
@@ -10,7 +10,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import itertools
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +38,13 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "starter-does-not-look-at-the-clock": (MACHINE, "test_nothing_is_executed_before_the_claim_has_committed"),
     "nobody-looks-at-the-clock-before-exec": (MACHINE, "test_nothing_is_executed_before_the_claim_has_committed"),
     "draining-claim-is-executed": (MACHINE, "test_an_unknown_claim_that_was_drained_meanwhile_is_buried_without_exec"),
+    "clock-jump-is-not-noticed": (MACHINE, "test_a_clock_jump_reads_before_anything_else"),
+    "back-off-is-skipped": (PLAN, "TestAfterAnExit.test_the_back_off_counts_from_the_leaders_first_sight"),
+    "names-without-a-reference-take-no-place": (PLAN, "TestPlacement.test_what_has_no_reference_still_occupies_its_host"),
+    "terms-that-are-forgotten-are-not-noticed": (TRUST, "test_an_epoch_is_recorded_only_where_the_store_knows_this_registry"),
+    "agent-asks-not-what-its-host-remembers": ("unit.coord.test_start_doubt", "test_what_it_remembers_counts_without_anybody"),
+    "agent-asks-not-the-store": ("unit.coord.test_start_doubt", "test_a_new_host_learns_it_from_the_store_where_nobody_leads"),
+    "older-zxid-is-not-noticed": (TRUST, "test_the_highest_zxid_is_kept"),
     "draining-does-not-renew": (MACHINE, "test_draining_is_taken_over_and_renewed_while_the_driver_stops"),
     "revoked-goes-on": (MACHINE, "test_anything_else_kills_at_once"),
     "revoked-goes-on-renewing": (MACHINE, "test_anything_else_kills_at_once"),
@@ -83,6 +93,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "assign-unguarded-by-lease": (WRITES, "test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen"),
     "bury-unguarded-by-lease": (WRITES, "test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen"),
     "clean-up-unguarded-by-lease": (WRITES, "test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen"),
+    "suspend-exhausted-unguarded-by-job": (GUARDS, "test_the_guards_that_are_dropped_are_all_that_the_multis_have"),
     "cancel-unguarded-by-result": (GUARDS, "test_the_guards_that_are_dropped_are_all_that_the_multis_have"),
     "acknowledged-before-the-commit": (COMMANDS, "test_the_same_spec_again_is_the_same_job"),
     "unknown-outcome-acknowledged": (COMMANDS, "test_a_write_that_never_arrived_is_sent_again"),
@@ -105,7 +116,9 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
 }
 """By the name of the defect: module below ``tests`` and the test. That each fails while it is planted is a test itself."""
 
-FIXTURES: dict[str, Callable[[], Any]] = {"bench": Bench, "monkeypatch": pytest.MonkeyPatch}
+FIXTURES: dict[str, Callable[[], Any]] = {
+    "bench": Bench, "monkeypatch": pytest.MonkeyPatch, "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),
+}
 
 
 def fails(module: str, name: str) -> bool:
@@ -120,6 +133,8 @@ def fails(module: str, name: str) -> bool:
             for fixture in arguments.values():
                 if isinstance(fixture, pytest.MonkeyPatch):
                     fixture.undo()
+            if "tmp_path" in arguments:
+                shutil.rmtree(arguments["tmp_path"])
     return False
 
 

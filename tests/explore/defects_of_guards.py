@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from supervisor.coord import election
-from supervisor.registry import attempt_writes, leader_writes, operator_writes, user_writes
+from supervisor.registry import attempt_writes, doomed_claims, leader_writes, operator_writes, user_writes
 from supervisor.registry.record_sweep import Deletion
 from tests.explore.defect import Defect
 from tests.explore.guards import dropped, unwritten
@@ -17,11 +17,12 @@ GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (election.say_distrust, ("epoch",)),
     (election.accept, ("cluster", "epoch", "accepted")),
     (user_writes.submit, ("own", "result", "claim", "checkpoints")),
-    (user_writes.register_again, ("result", "own", "claim", "checkpoints")),
+    (user_writes.register_again, ("result", "own", "claim", "checkpoints", "lease")),
     (user_writes.cancel, ("job", "own", "result")),
     (user_writes.cancel_failed, ("result", "own")),
     (user_writes.suspend, ("job", "own")),
     (user_writes.run_again, ("job", "own")),
+    (user_writes.resume_from, ("job", "own", "claim", "checkpoints", "lease")),
     (leader_writes.assign, ("epoch", "pause", "job", "own", "lease")),
     (leader_writes.unassign, ("epoch", "pause", "own")),
     (leader_writes.drain, ("epoch", "pause", "job", "own")),
@@ -37,7 +38,9 @@ GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (attempt_writes.tombstone, ("own",)),
     (attempt_writes.refuse, ("own",)),
     (Deletion.transaction, ("epoch", "pause", "own", "entry", "lease", "claim", "result")),
-    (operator_writes.unpause, ("pause",)),
+    (doomed_claims.begin_deletion, ("epoch", "pause", "own", "claim")),
+    (doomed_claims.give_up_claim, ("epoch", "pause", "own", "claim", "result")),
+    (operator_writes.unpause, ("pause", "doorbell")),
     (operator_writes.switchover, ("epoch", "switchover")),
     (operator_writes.switched_over, ("epoch", "switchover")),
 )

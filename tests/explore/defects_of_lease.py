@@ -118,6 +118,8 @@ FENCES = (
     text("renews-on-an-unknown-fence", UNKNOWN, (Turn.may_renew, " or state.held", "")),
     text("older-fence-is-believed", UNKNOWN,
          (Turn.judge, "or (state.fence is not None and own.version < state.fence)", "")),
+    text("clock-jump-is-not-noticed", "§7.7: a jump of REALTIME - BOOTTIME means: reread /own/J before anything else",
+         (Turn.notice_clock_jump, "abs(offset_s - before_s) > CLOCK_JUMP_S", "False")),
     text("new-session-does-not-read-first", "§7.7: a new session means: reread /own/J before anything else",
          (Turn.link, "blind=state.blind or fresh", "blind=state.blind")),
 )

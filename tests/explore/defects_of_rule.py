@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from supervisor.coord import election, leadership
+from supervisor.model import load
 from supervisor.model.transaction import Check
 from supervisor.plan import decide, make
 from supervisor.registry import commands, record_sweep, settle, user_writes
@@ -108,6 +109,9 @@ DECISIONS = (
     text("suspended-is-started", "§8 table: vacant, suspended: nothing",
          (decide._wanted, "Wanted.RUNNING if row.ref.record.desired is Desired.RUNNING else Wanted.SUSPENDED", "Wanted.RUNNING")),
     text("result-and-reference-of-different-moments", "§8: one immutable View", (decide.decide, "if row.is_torn:", "if False:")),
+    text("back-off-is-skipped", "§8: back-off after the leader's own first sight of the exit", (decide._after_exit, "if wait_s > 0:", "if False:")),
+    text("names-without-a-reference-take-no-place", "§8: capacity counts every ownership, names without a reference included",
+         (load.loads_of, "if isinstance(row.own, Found) and", "if row.ref is not None and isinstance(row.own, Found) and")),
     text("older-leftover-takes-the-whole-name", "§8: in any cell, a dirty older uid is cleaned (its own things only)",
          (decide._older_leftover, "dead=False", "dead=True")),
     text("assignment-is-never-taken-back", "§5 un-assign: when the job's version changed, the host is gone, or no claim came",
@@ -117,6 +121,8 @@ DECISIONS = (
          (decide._check_assignment, "if own.job_version != case.ref.version:", "if False:")),
     text("distrusted-registry-is-acted-upon", "I10: an older registry: no kill, no launch",
          (make.make_plan, "if view.distrust is not None:", "if False:")),
+    text("one-spoilt-job-stops-them-all", "I9: a corrupt znode affects that job alone",
+         (make.make_plan, "alarms.append(decision.alarm)", "return Plan((), tuple(notes), (decision.alarm,))")),
     text("starts-before-the-epoch-is-recorded", "§6: until that is recorded, the leader starts and cleans nothing",
          (make.make_plan, "plan = plan if view.recorded else _unrecorded(plan)", "pass")),
     text("claim-of-a-living-driver-is-swept", "§4: /checkpoints: equal or nested locations are refused",

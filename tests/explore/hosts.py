@@ -33,7 +33,7 @@ def host(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             yield Move(f"{me.id} registers as a supervisor", register(world, index))
     elif world.tree.nodes[LAYOUT.supervisor(me.id)].data != described_host(me):
         yield Move(f"{me.id} says whether it trusts the registry", tell_distrust(world, me))
-    else:
+    elif LAYOUT.pause not in world.tree.nodes:      # what was assigned before a pause is started after it
         for entry in world.tree.children(LAYOUT.assigned_to(me.id)) or ():
             if not any(shim.key == entry and shim.host == index and not shim.over for shim in world.shims):
                 path = f"{LAYOUT.assigned_to(me.id)}/{entry}"

@@ -6,6 +6,7 @@ never asks the registry who may do what.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from supervisor.errors import GuardFailed, OutcomeUnknown
@@ -14,14 +15,23 @@ from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Transaction
 from supervisor.registry.commands import Did, Done
 from supervisor.registry.reading import seen
-from tests.explore.setting import GRACE_S, LAYOUT, LEASE_S, TICK_S
+from tests.explore import operators
+from tests.explore.setting import JOBS, LAYOUT, LEASE_S, TICK_S, terms_of
 
 if TYPE_CHECKING:
     from tests.explore.world import Answer, Sent, Shim, User, World
 
 LIVING = ("alive", "dying")
-OBEYED_TICKS = int((GRACE_S + LEASE_S) / TICK_S) + 2
-"""A cancelled attempt may stop in order for its grace while it renews, and if it then falls silent, it is dead by D."""
+
+
+@cache
+def obeyed_ticks(name: str) -> int:
+    """A cancelled attempt may stop in order for its grace while it renews, and if it then falls silent, it is dead by D."""
+    return int((terms_of(name).stop_grace_s + LEASE_S) / TICK_S) + 2
+
+
+OBEYED_TICKS = max(map(obeyed_ticks, JOBS))
+"""The longest of these."""
 
 
 def shown_own(own: Seen[Ownership]) -> str:
@@ -73,6 +83,7 @@ def commit(before: World, after: World, shim: Shim, tx: Transaction, came: Answe
         if shim.uid in dict(after.judge.cancelled):
             after = after.breaks(f"I2: a claim for {shim.uid} commits after its cancel was acknowledged")
         after = after._replace(judge=after.judge._replace(claimed=after.judge.claimed | {shim.claim}))
+        after = operators.held(after, tx.what, shim.name)
     if tx.what == "exit":
         after = buried(after, shim)
     return registry_holds(before, after)
@@ -93,6 +104,9 @@ def leader_commit(before: World, after: World, sent: Sent, came: Answer) -> Worl
         return after
     if before.tree.nodes[LAYOUT.epoch].version != sent.epoch:
         after = after.breaks(f"I4: {sent.tx.what} of {sent.name} commits under an epoch that is over")
+    after = operators.held(after, sent.tx.what, sent.name)
+    if sent.tx.what == "switched_over":
+        after = operators.concluded(after, sent.number)
     if sent.tx.what in ("assign", "bury") or (sent.tx.what == "clean_up" and frees_name(sent)):
         for shim in after.shims:
             if shim.name == sent.name and shim.tree in LIVING:
@@ -139,13 +153,15 @@ JOBS, OWNS = f"{LAYOUT.jobs}/", f"{LAYOUT.owns}/"
 # -- I8: what a user is told ----------------------------------------------------------------------------------------------
 
 
-def answered(world: World, user: User, came: Done | Exception) -> World:
+def answered(world: World, user: User, came: Done | operators.Told | Exception) -> World:
     """A command is over, and says what came of it."""
     what = f"{user.wishes[user.done].what} {user.wishes[user.done].name}"
     if isinstance(came, OutcomeUnknown):
         return world
     if isinstance(came, Exception):
         return world.breaks(f"I8: {what} is refused ({came}), and its write has committed") if user.took else world
+    if not isinstance(came, Done):
+        return operators.told(world, user, came)
     if came.did in OF_ITS_OWN and not user.took:
         world = world.breaks(f"I8: {what} is acknowledged as {came.did.value}, and no write of it has committed")
     if came.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
@@ -202,7 +218,7 @@ def time_passes(world: World) -> World:
     """An attempt of a cancelled uid is gone within its stop grace, or at its deadline if it cannot hear."""
     for uid, tick in world.judge.cancelled:
         for shim in world.shims:
-            if shim.uid == uid and shim.tree in LIVING and world.tick - tick > OBEYED_TICKS:
+            if shim.uid == uid and shim.tree in LIVING and world.tick - tick > obeyed_ticks(shim.name):
                 return world.breaks(f"I2: driver {shim.title} still lives {world.tick - tick} ticks after its cancel")
     return world
 

@@ -63,6 +63,7 @@ def replaced(world: World, by: Saved) -> World:
     tree.zxid = world.tree.zxid + ZXIDS
     known = world.judge._replace(
         cancelled=by.judge.cancelled, registered=by.judge.registered, executed=by.judge.executed, lost=True,
+        accepted=by.judge.accepted, paused=by.judge.paused, handed_over=by.judge.handed_over,
     )
     world = world._replace(tree=tree, sessions=tuple((sid, 0) for sid, _ in by.sessions), judge=known, late=())
     for index in range(len(world.shims)):

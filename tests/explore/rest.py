@@ -8,13 +8,14 @@ that it took: every state is asked, and the cost is about one move for each that
 
 from __future__ import annotations
 
-from supervisor.model.records import CheckpointClaim, Cleanliness, Desired, JobRef, Ownership, OwnState, Result
+from supervisor.model.records import CheckpointClaim, Cleanliness, Desired, JobRef, Ownership, OwnState, Pause, Result
 from supervisor.model.seen import Found
+from supervisor.registry.operator_writes import unpause
 from supervisor.registry.reading import seen
-from tests.explore import trust
+from tests.explore import operators, trust
 from tests.explore.canon import key_of
 from tests.explore.setting import LAYOUT
-from tests.explore.world import World
+from tests.explore.world import World, apply
 
 TICKS = 40
 MOVES_MAX = 3_000
@@ -76,6 +77,8 @@ def next_move(world: World) -> tuple[str, World]:
 
     for move in faults.recoveries(world):
         return move.label, supervisors.notice(move.world)
+    if LAYOUT.pause in world.tree.nodes and not any(user.begun for user in world.users):
+        return "an operator ends the pause", supervisors.notice(unpaused(world))
     other = None
     for move in search.ordinary(world):
         if move.urgent:
@@ -86,11 +89,22 @@ def next_move(world: World) -> tuple[str, World]:
     return "time goes on", supervisors.notice(clock.advance(world))
 
 
+def unpaused(world: World) -> World:
+    found = seen(Pause, world.tree.read(LAYOUT.pause), LAYOUT.pause)
+    tx = unpause(LAYOUT, found, world.tree.nodes[LAYOUT.doorbell].version, "rest")
+    return operators.committed(apply(world, tx, 0)[0], tx.what)
+
+
 def not_at_rest(world: World) -> str | None:
     """I3, I7: what is registered to run runs, exactly once; all else is dead; nothing of a uid that is gone is left."""
     tree = world.tree
     if world.replaceable and any(one.alive and trust.alarm_of(one) for one in world.supervisors):
+        if world.judge.accepted and not operators.is_outdone(world):
+            return "the registry was accepted, and somebody does not trust it"
         return held_back(world)
+    why = operators.unfinished(world)
+    if why is not None:
+        return why
     for name in tree.children(LAYOUT.owns) or ():
         ref = seen(JobRef, tree.read(LAYOUT.job(name)), LAYOUT.job(name))
         own = seen(Ownership, tree.read(LAYOUT.own(name)), LAYOUT.own(name))

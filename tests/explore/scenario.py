@@ -46,7 +46,7 @@ class Scenario:
     script: tuple[str, ...] = ()
     replaceable: bool = False
     hasty: bool = False
-    max_states: int = 1_700
+    max_states: int = 1_000
 
     def begin(self, trace: list[str], begun: Begun, *, wide: bool = False) -> World:
         """The first state; how it came to be is told to ``trace``. It may be broken, where a defect was planted.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.explore.scenario import Scenario
 from tests.explore.scenarios_more import MORE
+from tests.explore.scenarios_operated import OPERATED
 
 SUBMIT, CANCEL, SUSPEND, RESUME = ("submit", "a", "u1-a"), ("cancel", "a"), ("suspend", "a"), ("resume", "a")
 RESTART, REVISE = ("restart", "a"), ("revise", "a")
@@ -126,6 +127,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("two jobs", "One is cancelled, the driver of either fails.", ((CANCEL,),), running=("a", "b"),
              kinds=("fail driver",)),
     *MORE,
+    *OPERATED,
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}

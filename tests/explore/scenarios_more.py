@@ -14,6 +14,26 @@ MORE: tuple[Scenario, ...] = (
     Scenario("suspended, shim cut off", "Suspended while the shim cannot hear: its attempt is buried after the full wait.",
              ((("suspend", "a"),),), kinds=("cut shim",)),
 
+    # -- an attempt that stops for longer than the full wait: it renews, and /own does not move
+    Scenario("slow stop, cancelled", "A stop takes longer than the full wait; the leader reads from a follower that stands still.",
+             ((("cancel", "slow"),),), running=("slow",), supervisors=1, kinds=("lag",)),
+    Scenario("slow stop, suspended", "The same for a suspend.", ((("suspend", "slow"),),), running=("slow",), supervisors=1,
+             kinds=("lag",)),
+    Scenario("slow stop, restarted", "The same for a restart.", ((("restart", "slow"),),), running=("slow",), supervisors=1,
+             kinds=("lag",)),
+
+    # -- answers that come late
+    Scenario("a lease read slowly", "The read that shows a renewal for the first time took long, and it was the last one.",
+             supervisors=1, kinds=("cut shim",), split=True),
+
+    # -- a budget that suspends
+    Scenario("worn out", "The budget is spent, and the job suspended; it is resumed.", ((("resume", "weary"),),), running=("weary",),
+             kinds=("fail driver",)),
+
+    # -- trouble stays where it is (I9)
+    Scenario("one spoilt, the other fails", "An ownership becomes unreadable, and the driver of the other job fails: that is started again.",
+             running=("a", "b"), supervisors=1, kinds=("spoil own", "spoil lease", "fail driver"), faults=2),
+
     # -- the registry itself (I10)
     Scenario("restored", "ZooKeeper is restored to any earlier state, while a job is cancelled.",
              ((("cancel", "a"),),), replaceable=True, kinds=("restore registry",), max_states=1_000),

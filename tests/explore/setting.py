@@ -18,15 +18,28 @@ from dataclasses import fields, replace
 from typing import Any
 from unittest import mock
 
+import structlog
+
 from supervisor.coord import election
+from supervisor.daemon import controller
 from supervisor.model.records import BlobRef, Driver, Entry, JobRef, LeaderHint, Lease, Member, Ownership, Result, Terms
-from supervisor.model.restart import RestartPolicy, Strategy
+from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.second_killer import SecondKiller
 from supervisor.plan import decide
 from supervisor.plan.make import Policy
-from supervisor.registry import attempt_writes, codec, commands, leader_writes, reading, user_writes
+from supervisor.registry import (
+    attempt_writes,
+    codec,
+    commands,
+    leader_writes,
+    operating,
+    operator_writes,
+    reading,
+    user_writes,
+)
 from supervisor.registry.layout import Layout
 from supervisor.shim import machine
+from supervisor.wiring import accepting
 
 TICK_S = 2.0625
 LEASE_S = 6.0
@@ -48,13 +61,19 @@ def now_s(tick: int) -> float:
     return tick * TICK_S
 
 
-BOUNDED = replace(TERMS, unbounded=False)
-BRITTLE = replace(TERMS, restart=replace(TERMS.restart, attempts=1))
+JOBS: dict[str, Terms] = {
+    "once": replace(TERMS, unbounded=False),
+    "brittle": replace(TERMS, restart=replace(TERMS.restart, attempts=1)),
+    "weary": replace(TERMS, restart=replace(TERMS.restart, attempts=0, on_exhausted=OnExhausted.SUSPEND)),
+    "slow": replace(TERMS, stop_grace_s=10.0),
+}
+"""By how its name begins: ``once`` is bounded, ``brittle`` may fail once only, ``weary`` is suspended when it fails, ``slow``
+may take longer to stop than the full wait. All others run for ever."""
 
 
 def terms_of(name: str) -> Terms:
-    """Of a job: ``once…`` is bounded, ``brittle…`` may fail once only, all others run for ever."""
-    terms = BOUNDED if name.startswith("once") else BRITTLE if name.startswith("brittle") else TERMS
+    """Of a job."""
+    terms = next((terms for kind, terms in JOBS.items() if name.startswith(kind)), TERMS)
     return replace(terms, checkpoint=f"s3://bucket/{name}")
 
 
@@ -153,16 +172,24 @@ def abstracted() -> Iterator[None]:
             for name, value in changes.items():
                 stack.enter_context(mock.patch.object(module, name, value))
 
-        for module in (attempt_writes, leader_writes, user_writes):
+        for module in (attempt_writes, leader_writes, operator_writes, user_writes):
             put(module, encode=encode)
         for module in (attempt_writes, leader_writes, user_writes):
             put(module, noted=lambda history, *_: ())
         put(reading, decode=decode)
-        put(commands, new_op_id=Ids.new, wall_iso=lambda: "", boottime_s=lambda: 0.0)
+        for module in (accepting, commands, operating):
+            put(module, new_op_id=Ids.new, wall_iso=lambda: "")
+        put(commands, boottime_s=lambda: 0.0)
+        put(accepting, codec=PlainCodec, _caller=lambda: "operator")
+        put(controller, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
         put(decide, LEASE_MAX_S=LEASE_S)      # the longest lease there can be: no job of this world has a longer one
         put(machine, wall_iso=lambda _: "", CLAIM_PATIENCE_S=6 * TICK_S)
         put(election, _next_term=_next_term)
         yield
+
+
+def _silent(*_: Any) -> Any:
+    raise structlog.DropEvent
 
 
 _real_next_term = election._next_term

@@ -27,7 +27,7 @@ from supervisor.shim import machine
 from supervisor.shim import state as said
 from supervisor.shim.state import Effect, Event, Now, ShimState
 from tests.explore import judge
-from tests.explore.setting import GRACE_S, LAYOUT, LEASE_S, NEVER_S, NO_KILLER, SESSION_S, now_s, spec, terms_of
+from tests.explore.setting import LAYOUT, LEASE_S, NEVER_S, NO_KILLER, SESSION_S, now_s, spec, terms_of
 from tests.explore.world import Shim, World, apply, described, end_session, open_session, sid_of
 
 ALIVE, DYING, EMPTY, UNBORN = "alive", "dying", "empty", "unborn"
@@ -64,9 +64,10 @@ class Launch(model.Launch):
 @cache
 def launch_of(name: str, uid: str, attempt: int, job_version: int, own_version: int, supervisor: str) -> Launch:
     entry = Assignment(name, uid, attempt, 0, job_version, own_version, spec(name), 0, extra=EMPTY_DICT)
+    terms = terms_of(name)
     return Launch(
-        "c", "", LAYOUT.root, SESSION_S, supervisor, f"host of {supervisor}", entry, LEASE_S, GRACE_S, NEVER_S, NEVER_S,
-        terms_of(name).unbounded, False, (), EMPTY_DICT, "/", "", cgroup="/cgroup", extra=EMPTY_DICT,
+        "c", "", LAYOUT.root, SESSION_S, supervisor, f"host of {supervisor}", entry, LEASE_S, terms.stop_grace_s, NEVER_S, NEVER_S,
+        terms.unbounded, False, (), EMPTY_DICT, "/", "", cgroup="/cgroup", extra=EMPTY_DICT,
     )
 
 

@@ -11,16 +11,19 @@ from collections.abc import Iterator, Sequence
 
 from supervisor.act.transactions import transaction_for
 from supervisor.coord import leadership as lead
-from supervisor.coord.election import Candidate, Sight, is_ours, sight, take_leadership
+from supervisor.coord.election import Candidate, Sight, gives_way, is_ours, sight, take_leadership
 from supervisor.coord.leadership import State
 from supervisor.errors import GuardFailed
 from supervisor.model.actions import Action, Unassign
+from supervisor.model.seen import Unreadable
 from supervisor.model.transaction import Node, Reads, Transaction
+from supervisor.model.view import AcceptanceSight
 from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import make_plan
 from supervisor.registry.leader_writes import Desk, unassign
-from tests.explore import judge, trust
+from tests.explore import judge, operators, trust
+from tests.explore.controlling import Hand
 from tests.explore.hosts import host
 from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S, PlainCodec
 from tests.explore.shims import Move
@@ -114,9 +117,9 @@ def contend(world: World, index: int, me: Supervisor) -> Iterator[Move]:
 
 
 def known_owner(me: Supervisor) -> int:
-    """Who leads as it saw it last, also where a flaw keeps it from heeding that."""
-    flawed = me.sight is not None and me.sight.flaw is not None
-    return (me.sight.owner if flawed else me.standing.owner) or 0
+    """Who leads as it saw it last, also where a flaw or a hand-over keeps it from heeding that."""
+    unheeded = me.sight is not None and (me.sight.flaw is not None or me.sight.owner is None)
+    return (me.sight.owner if unheeded else me.standing.owner) or 0
 
 
 def and_so_on(world: World, index: int) -> World:
@@ -148,6 +151,7 @@ def is_quiet(world: World, me: Supervisor) -> bool:
         me.standing.state is State.LEADING and me.connected and world.has_session(me.sid) and not me.todo
         and node is not None and node.version == me.standing.fence and leader_owner(world) == me.sid
         and (not world.replaceable or trust.would_learn_nothing(world, me))
+        and (LAYOUT.switchover not in world.tree.nodes or not gives_way(look(world), me.id))
     )
 
 
@@ -191,6 +195,7 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
         case lead.BeginTerm(epoch, fence):
             term = me._replace(term=(epoch, fence), sights=Sights(), reading=None, suspended=False)
             term = trust.begun(term, epoch) if world.replaceable else term
+            after = operators.changes_too_often(after, epoch)
             return f"leads with epoch {epoch}", after.with_supervisor(index, term)
         case lead.EndTerm(why):
             return end_term(world, after, index, me, why)
@@ -207,10 +212,11 @@ def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Eff
     after = after.with_supervisor(index, me._replace(sight=found, answered_s=world.now_s))
     after = judge.looks(after, index) if world.replaceable else after
     if isinstance(effect, lead.Probe):
-        return "probes", tell(after, index, lead.Probed(None if found.flaw else found.version, found.owner))
+        version = None if found.flaw else found.version
+        return "probes", tell(after, index, lead.Probed(version, found.owner, gives_way(found, me.id)))
     if isinstance(effect, lead.Settle) and is_ours(found, f"{me.op_id}.{me.standing.epoch}", me.sid):
         return "finds that it was elected", tell(after, index, lead.Elected(found.version))
-    return "looks who leads", tell(after, index, looked(world, found))
+    return "looks who leads", tell(after, index, looked(world, me, found))
 
 
 def end_term(world: World, after: World, index: int, me: Supervisor, why: str) -> Done | None:
@@ -220,7 +226,7 @@ def end_term(world: World, after: World, index: int, me: Supervisor, why: str) -
         if any(world.has_session(sent.sid) for sent in me.queue) and me.connected:
             return None
         return "gives up what was under way", after.with_supervisor(index, gone._replace(queue=()))
-    after = after.with_supervisor(index, me._replace(term=None, reading=None))
+    after = after.with_supervisor(index, me._replace(term=None, reading=None, distrust=None))
     return f"ends its term: {why}", tell(after, index, lead.TermDrained())
 
 
@@ -239,11 +245,11 @@ def connect(world: World, index: int) -> World:
 
 def look(world: World) -> Sight:
     tree = world.tree
-    return sight(PATHS, PlainCodec, tree.read(LAYOUT.leader), tree.read(LAYOUT.epoch))
+    return sight(PATHS, PlainCodec, tree.read(LAYOUT.leader), tree.read(LAYOUT.epoch), tree.read(LAYOUT.switchover))
 
 
-def looked(world: World, found: Sight) -> lead.Looked:
-    return lead.Looked(world.now_s, found.owner, found.epoch.epoch, found.version, found.flaw)
+def looked(world: World, me: Supervisor, found: Sight) -> lead.Looked:
+    return lead.Looked(world.now_s, found.owner, found.epoch.epoch, found.version, found.flaw, gives_way(found, me.id))
 
 
 def stand(world: World, index: int, me: Supervisor, epoch: int, version: int) -> tuple[str, World]:
@@ -310,8 +316,8 @@ def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         yield Move(f"{me.id} (epoch {epoch}) reads the leases and plans{decided(outcome)}", after, urgent=late)
         return
     outcome = passed(world, me, tree)
-    sights, sents, broken = outcome
-    if not sents and not broken and sights == me.sights:
+    sights, sents, broken, nudged = outcome
+    if not sents and not broken and sights == me.sights and not (nudged and can_be_nudged(me)):
         return
     if world.split:
         reading = me._replace(reading=(tree, world.now_s))
@@ -338,13 +344,14 @@ def notice(world: World) -> World:
     for index, me in enumerate(world.supervisors):
         looks = me.alive and not me.paused and me.connected and me.term is not None and not me.queue
         if looks and me.reading is None and me.lag is None and not world.split:
-            sights, sents, broken = passed(world, me, world.tree)
+            sights, sents, broken, _ = passed(world, me, world.tree)
             if not sents and not broken and sights != me.sights:
                 world = world.with_supervisor(index, me._replace(sights=sights))
     return world
 
 
-Outcome = tuple[Sights, tuple[Sent, ...], tuple[str, ...]]
+Outcome = tuple[Sights, tuple[Sent, ...], tuple[str, ...], bool]
+"""``bool``: it has seen that a hand-over of its term is wanted."""
 
 
 def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
@@ -354,13 +361,18 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
     observer = Observer(zoo, LAYOUT, lambda: zoo.now_s, epoch)
     observer._sights._owns.update(me.sights.owns)
     observer._sights._leases.update(me.sights.leases)
+    if me.sights.accepted is not None:
+        observer._accepted = AcceptanceSight(Unreadable("", 0), *me.sights.accepted)
     view = observer.take_view(None, recorded=me.recorded, distrust=me.distrust)
     plan = make_plan(view, POLICY, now_s)
     broken = violations(view, plan)
-    sights = Sights(tuple(sorted(observer._sights._owns.items())), tuple(sorted(observer._sights._leases.items())))
+    accepted = view.accepted and (view.accepted.since_zxid, view.accepted.first_seen_s)
+    sights = Sights(tuple(sorted(observer._sights._owns.items())), tuple(sorted(observer._sights._leases.items())), accepted)
     desk = Desk(LAYOUT, epoch, fence, f"e{epoch}", "")
     sents = tuple(Sent(a.name, transaction_for(a, desk), me.sid, fence, a.why, without_entry(a, desk)) for a in plan.actions)
-    return sights, sents if not broken else (), broken
+    hand = Hand(desk, me.distrust).look_after(view, plan, broken)
+    sents += tuple(Sent(f"/{tx.what}", tx, me.sid, fence, "", number=epoch) for tx in hand.made)
+    return sights, sents if not broken else (), broken, hand.nudged
 
 
 def without_entry(action: Action, desk: Desk) -> Transaction | None:
@@ -373,10 +385,17 @@ def decided(outcome: Outcome) -> str:
 
 
 def after_pass(world: World, index: int, me: Supervisor, outcome: Outcome) -> World:
-    sights, sents, broken = outcome
+    sights, sents, broken, nudged = outcome
     after = judge.planned(world.with_supervisor(index, me._replace(sights=sights, queue=sents)), sents, me.id)
     after = judge.plans(after, index, sents) if world.replaceable else after
+    if nudged and can_be_nudged(me):
+        after = tell(after, index, lead.Nudged())
     return after.breaks(f"the check stopped a plan: {broken[0]}") if broken else after
+
+
+def can_be_nudged(me: Supervisor) -> bool:
+    """Its contender has nothing else to do: else it will look anyway."""
+    return me.standing.state is State.LEADING and not me.todo
 
 
 def carry_out(world: World, index: int, number: int) -> tuple[str, World]:

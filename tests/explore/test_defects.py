@@ -19,6 +19,7 @@ from supervisor.model.records import (
     BlobRef,
     Cause,
     CheckpointClaim,
+    CheckpointState,
     EpochRecord,
     Handover,
     Outcome,
@@ -26,14 +27,15 @@ from supervisor.model.records import (
     Pause,
     Result,
 )
+from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Node, Stat, Transaction
 from supervisor.plan.decide import FRESH
-from supervisor.registry import attempt_writes, codec, leader_writes, operator_writes, user_writes
+from supervisor.registry import attempt_writes, codec, doomed_claims, leader_writes, operator_writes, user_writes
 from supervisor.registry.attempt_writes import Exit, Identity
 from supervisor.registry.layout import Layout
 from supervisor.registry.record_sweep import Deletion
-from supervisor.registry.user_writes import Place
+from supervisor.registry.user_writes import Move, Place
 from tests.explore import defects_of_guards
 from tests.explore.defect import Defect
 from tests.explore.defects import DEFECTS
@@ -51,7 +53,9 @@ ENTRY = Assignment("j", "u1", 2, 1, 3, 7, BlobRef("k", "0", 1), 100)
 MINE, ENDED = Identity("j", "u1", 2, "c"), Exit(Cause.USER_ERROR, "why")
 LEFTOVER = replace(leftover(), claim=(LAYOUT.checkpoint("h"), Found(CLAIM, 2)))
 TAKEN = Place(LAYOUT.checkpoint("h"), "s3://b/j", Found(CLAIM, 2), 9)
+MOVE = Move(Remembered("p"), SEEN, (LAYOUT.checkpoint("g"), Found(CLAIM, 5)))
 FAILED: Found[Result] = Found(replace(leftover().result.record, outcome=Outcome.FAILED), 4)
+DOOMED = Found(doomed_claims.doom(CLAIM, FAILED.record, "now"), 2)
 ACCEPTED, WISH = Found(Acceptance("a", 9, "me", "now", 1.0), 6), Found(Handover(4, "s1", "s2", "me", "now", "op"), 6)
 NODE = Node(b"", Stat(5, 1))
 
@@ -69,13 +73,16 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
         lambda: election.accept(PATHS, codec, election.Restored(NODE, EPOCH, 3, NODE), ACCEPTED.record),),
     user_writes.submit: (
         lambda: user_writes.submit(USER, job().record, None, TAKEN), lambda: user_writes.submit(USER, job().record, own(S.EXITED), TAKEN)),
-    user_writes.register_again: (lambda: user_writes.register_again(USER, job().record, own(S.EXITED), FAILED, TAKEN),),
+    user_writes.register_again: (
+        lambda: user_writes.register_again(USER, job().record, own(S.EXITED), FAILED, TAKEN),
+        lambda: user_writes.register_again(USER, job().record, own(S.EXITED), FAILED, TAKEN, MOVE)),
     user_writes.cancel: (
         lambda: user_writes.cancel(USER, job(), "j", "u1", own(S.CLAIMED)),
         lambda: user_writes.cancel(USER, job(), "j", "u1", own(S.CLAIMED), ended=Unreadable("torn", 3))),
     user_writes.cancel_failed: (lambda: user_writes.cancel_failed(USER, FAILED, own(S.EXITED)),),
     user_writes.suspend: (lambda: user_writes.suspend(USER, job(), own(S.CLAIMED)),),
     user_writes.run_again: (lambda: user_writes.run_again(USER, job(), own(S.CLAIMED), "n2", "restarted"),),
+    user_writes.resume_from: (lambda: user_writes.resume_from(USER, job(), own(S.EXITED), job().record, TAKEN, MOVE),),
     leader_writes.assign: (
         lambda: act(actions.Assign("j", "w", job(), own(S.REVOKED), HOST, FRESH, Waited(SEEN))),
         lambda: act(actions.Assign("j", "w", job(), own(S.REVOKED), HOST, FRESH, Waited(None)))),
@@ -100,7 +107,14 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     Deletion.transaction: tuple(
         partial(Deletion("it", "j", path, 3, 7).transaction, LEADER)
         for path in (LAYOUT.assignment("s1", "u1", 2), LAYOUT.lease("j"), LAYOUT.checkpoint("h"), LAYOUT.result("u1"))),
-    operator_writes.unpause: (lambda: operator_writes.unpause(LAYOUT, Found(Pause("me", "now", "why", "op"), 0), "op"),),
+    doomed_claims.begin_deletion: (
+        lambda: doomed_claims.begin_deletion(LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT)),),
+    doomed_claims.give_up_claim: (
+        lambda: doomed_claims.give_up_claim(
+            LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.CLAIMED), FAILED, CheckpointState.KEPT, "why"),
+        lambda: doomed_claims.give_up_claim(
+            LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), FAILED, CheckpointState.DELETED, "")),
+    operator_writes.unpause: (lambda: operator_writes.unpause(LAYOUT, Found(Pause("me", "now", "why", "op"), 0), 4, "op"),),
     operator_writes.switchover: (lambda: operator_writes.switchover(LAYOUT, WISH.record, 4, WISH),),
     operator_writes.switched_over: (lambda: operator_writes.switched_over(LAYOUT, WISH, 4, "op"),),
 }
@@ -117,7 +131,7 @@ def test_the_guards_that_are_dropped_are_all_that_the_multis_have() -> None:
 
 
 def test_each_multi_of_the_writers_is_among_them() -> None:
-    writers = (user_writes, leader_writes, attempt_writes, operator_writes)
+    writers = (user_writes, leader_writes, attempt_writes, operator_writes, doomed_claims)
     builders = {
         function for module in writers for name, function in vars(module).items()
         if callable(function) and getattr(function, "__module__", "") == module.__name__ and not name.startswith("_")

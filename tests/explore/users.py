@@ -18,7 +18,8 @@ from supervisor.model.transaction import Check, Committed, Node, Reads, SetData,
 from supervisor.registry.attempt_writes import ring
 from supervisor.registry.commands import Commands, Did, Done, Submission
 from supervisor.registry.reading import seen
-from tests.explore import judge
+from tests.explore import judge, operators
+from tests.explore.operators import TOLD, Told
 from tests.explore.setting import LAYOUT, Ids, encode, spec, terms_of
 from tests.explore.shims import Move
 from tests.explore.world import Late, User, Wish, World, apply, described
@@ -67,12 +68,14 @@ class Replay:
         return self
 
 
-def run(user: User, wish: Wish, replies: tuple[Any, ...]) -> Done | Exception | tuple[Any, ...]:
+def run(user: User, wish: Wish, replies: tuple[Any, ...]) -> Done | Told | Exception | tuple[Any, ...]:
     """What came of the command, or the request that it waits for."""
     Ids.begin(f"user{user.number}.{user.done}")
     replay = Replay(replies)
     commands = Commands(replay, LAYOUT)
     try:
+        if wish.what in operators.OPERATED:
+            return operators.run(replay, wish)
         match wish.what:
             case "submit":
                 stored = Submission(wish.name, wish.uid, spec(wish.name), terms_of(wish.name), stored_from_s=0.0)
@@ -129,13 +132,14 @@ def late_moves(world: World) -> Iterator[Move]:
         without = world._replace(late=(*world.late[:number], *world.late[number + 1 :]))
         after, came = apply(without, late.tx, 0)
         if isinstance(came, tuple):
-            after = committed(without, after, late.tx, late.wish)
+            after = operators.ended_late(without, committed(without, after, late.tx, late.wish), late)
         yield Move(f"a late {late.tx.what} of a user reaches the server: {described(came)}", after, urgent=False)
 
 
 def committed(before: World, after: World, tx: Transaction, wish: Wish) -> World:
     """A user's multi has committed: whatever it stops from now on was asked for."""
     after = judge.registry_holds(before, after)
+    after = operators.committed(after, tx.what) if wish.what in operators.OPERATED else after
     shims = tuple(s._replace(disturbed=True) if s.name == wish.name and not s.disturbed else s for s in after.shims)
     return after._replace(shims=shims) if tx.what != "submit" else after
 
@@ -146,12 +150,12 @@ def go_on(world: World, index: int, answer: Any) -> World:
     wish = user.wishes[user.done]
     replies = user.replies if answer is None else (*user.replies, answer)
     if isinstance(answer, GuardFailed) and wish.what != "revise":
-        replies = replies[: 0 if wish.what == "submit" else 1]      # it reads again: as if this had been the first time
+        replies = replies[: KEPT.get(wish.what, 1)]      # it reads again: as if this had been the first time
     if user.unknown and answer is None:
         replies = (*replies, None)      # settled: the old session is closed for certain
     while True:
         came = run(user, wish, replies)
-        if isinstance(came, Done | Exception):
+        if isinstance(came, (Done, Exception, *TOLD)):
             world = judge.answered(world, user, came).with_user(index, over(user))
             return acknowledge(world, wish, came) if isinstance(came, Done) else world
         kind, *arguments = came
@@ -159,7 +163,15 @@ def go_on(world: World, index: int, answer: Any) -> World:
             return world.with_user(index, user._replace(begun=True, replies=replies, sent=arguments[0], unknown=False))
         if kind == "settle":
             return world.with_user(index, user._replace(begun=True, replies=replies, sent=None, unknown=True))
-        replies = (*replies, read(world, kind, arguments[0]))
+        if kind.endswith("epoch"):
+            world, reply = operators.ask_store(world, kind, arguments[0])
+        else:
+            reply = read(world, kind, arguments[0])
+        replies = (*replies, reply)
+
+
+KEPT: dict[str, int | None] = {"submit": 0, "pause": 0, "unpause": 0, "switchover": 0, "accept": None}
+"""Replies that stand when a command begins again; of an acceptance all: each try has an id of its own."""
 
 
 def over(user: User) -> User:
@@ -170,15 +182,18 @@ def read(world: World, kind: str, what: Any) -> Any:
     if kind == "children":
         return world.tree.children(what)
     if kind == "read":
-        return timeless(world.tree.read(what))
-    return tuple(timeless(world.tree.read(path)) for path in what)
+        return timeless(what, world.tree.read(what))
+    return tuple(timeless(path, world.tree.read(path)) for path in what)
 
 
-def timeless(node: Node | None) -> Node | None:
-    """No command looks at a zxid."""
+def timeless(path: str, node: Node | None) -> Node | None:
+    """No command looks at more of a zxid than whether it is the same."""
     if node is None:
         return None
-    return Node(node.data, Stat(node.stat.version, 0, 0, node.stat.ephemeral_owner, node.stat.children))
+    if path == LAYOUT.doorbell:
+        return Node(b"", Stat(node.stat.version, operators.BELL, 0, 0, 0))
+    mzxid = operators.mzxid_of(path, node.data, node.stat.version)
+    return Node(node.data, Stat(node.stat.version, mzxid, 0, node.stat.ephemeral_owner, node.stat.children))
 
 
 def acknowledge(world: World, wish: Wish, done: Done) -> World:
@@ -223,6 +238,6 @@ def leave(world: World, index: int) -> World:
     user = world.users[index]
     assert user.sent is not None
     wish = user.wishes[user.done]
-    world = world._replace(late=(*world.late, Late(user.sent, wish, world.tick)))
+    world = world._replace(late=(*world.late, Late(user.sent, wish, world.tick, operators.pause_read(user))))
     world = go_on(world, index, OutcomeUnknown("the connection was lost"))
     return go_on(world, index, Unreachable("no connection")) if world.users[index].unknown else world

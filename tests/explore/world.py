@@ -81,15 +81,16 @@ class Shim(NamedTuple):
 
 
 class Sights(NamedTuple):
-    """What a leader remembers from pass to pass: per name (mzxid, first seen)."""
+    """What a leader remembers from pass to pass: per name (mzxid, first seen); of the acceptance (czxid, first seen)."""
 
     owns: tuple[tuple[str, tuple[int, float]], ...] = ()
     leases: tuple[tuple[str, tuple[int, float]], ...] = ()
+    accepted: tuple[int, float] | None = None
 
 
 class Sent(NamedTuple):
     """An action of a leader under way: its multi, under the session and the epoch of its term. ``alone``: what is sent
-    instead when the entry is gone."""
+    instead when the entry is gone. ``epoch``: the version of /epoch; ``number``: what it says."""
 
     name: str
     tx: Transaction
@@ -97,6 +98,7 @@ class Sent(NamedTuple):
     epoch: int
     why: str
     alone: Transaction | None = None
+    number: int = 0
 
 
 class Supervisor(NamedTuple):
@@ -140,7 +142,7 @@ class Supervisor(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """A command of a user: ``submit``, ``cancel`` … ``uid``: of a submission."""
+    """A command of a user: ``submit``, ``cancel`` … ``uid``: of a submission; of a ``switchover`` the next leader."""
 
     what: str
     name: str
@@ -169,6 +171,7 @@ class Late(NamedTuple):
     tx: Transaction
     wish: Wish
     tick: int
+    pause: bytes = b""      # the one that an unpause read
 
 
 class Judge(NamedTuple):
@@ -180,7 +183,10 @@ class Judge(NamedTuple):
     which an attempt may be started: faults that there may be, and commands (I11).
 
     ``lost``: the registry was replaced, and something of it lost. ``rings``: of the doorbell as each supervisor saw it last.
-    ``knows``: supervisors that saw what was lost, and have looked again since.
+    ``knows``: supervisors that saw what was lost, and have looked again since. ``accepted``: an operator has accepted it.
+
+    ``paused``: a pause has committed, and no end of it since. ``handed_over``: the latest epoch of which somebody was told that
+    its leader will hand over.
     """
 
     cancelled: tuple[tuple[str, int], ...] = ()
@@ -192,6 +198,9 @@ class Judge(NamedTuple):
     lost: bool = False
     rings: tuple[int, ...] = ()
     knows: frozenset[int] = frozenset()
+    accepted: bool = False
+    paused: bool = False
+    handed_over: int = 0
 
 
 class Saved(NamedTuple):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import socket
 import struct
 import threading
@@ -20,13 +21,16 @@ Answer = tuple[int, list[tuple[str, str]], bytes]
 
 class FaultyS3:
     """``endpoint_url`` to give to the store under test. ``faults``: one per request to come, then all are relayed;
-    ``always``: for every request, while set. ``requests``: methods and paths that arrived."""
+    ``always``: for every request, while set; ``aim``: only for requests of one kind. ``requests``: methods and paths that
+    arrived; ``headers``: theirs, names in lower case."""
 
     def __init__(self, backend_port: int) -> None:
         self.backend_port = backend_port
         self.faults: list[Fault] = []
         self.always: Fault | None = None
         self.requests: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self._aimed: list[tuple[re.Pattern[str], list[Fault] | Fault]] = []
         self.released = threading.Event()
         self._lock = threading.Lock()
         faulty = self
@@ -42,16 +46,28 @@ class FaultyS3:
         self._thread.start()
         self.endpoint_url = f"http://127.0.0.1:{self._server.server_port}"
 
-    def next_fault(self, request: str) -> Fault:
+    def aim(self, kind: str, fault: Fault | list[Fault]) -> None:
+        """``kind``: a pattern that ``COMMAND path`` of the request begins with; a copy's command is COPY. A list: one for
+        each of the first requests of this kind; else for all of them."""
+        self._aimed.append((re.compile(kind), fault))
+
+    def next_fault(self, request: str, headers: dict[str, str]) -> Fault:
+        if "x-amz-copy-source" in headers:
+            request = request.replace("PUT", "COPY", 1)
         with self._lock:
             self.requests.append(request)
+            self.headers.append(headers)
             if self.always is not None:
                 return self.always
+            for kind, fault in self._aimed:
+                if kind.match(request) and fault:
+                    return fault.pop(0) if isinstance(fault, list) else fault
             return self.faults.pop(0) if self.faults else relay
 
     def reset(self) -> None:
         """No faults, nothing seen. What hangs must have been let go before."""
-        self.faults, self.always, self.requests, self.released = [], None, [], threading.Event()
+        self.faults, self.always, self.requests, self.headers, self._aimed = [], None, [], [], []
+        self.released = threading.Event()
 
     def stop(self) -> None:
         """Let everything that hangs go, and close."""
@@ -72,7 +88,8 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def do_any(self) -> None:
-        fault = self.owner.next_fault(f"{self.command} {self.path}")
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        fault = self.owner.next_fault(f"{self.command} {self.path}", headers)
         fault(self)
 
     do_GET = do_PUT = do_DELETE = do_HEAD = do_POST = do_any
@@ -119,13 +136,24 @@ def relay(handler: Handler) -> None:
     handler.answer(*handler.ask_backend())
 
 
-def refuse(status: int, code: str) -> Fault:
-    """S3's own way of saying no."""
+def refuse(status: int, code: str, **headers: str) -> Fault:
+    """S3's own way of saying no. With status 200: that of a copy which fails when its answer has begun."""
 
     def fault(handler: Handler) -> None:
         handler.body()
         text = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code}, on purpose</Message></Error>"
-        handler.answer(status, [("Content-Type", "application/xml")], text.encode())
+        named = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        handler.answer(status, [("Content-Type", "application/xml"), *named], text.encode())
+
+    return fault
+
+
+def refuse_keys(valid: Callable[[str], bool]) -> Fault:
+    """403 InvalidAccessKeyId for requests whose access key is not valid (any more)."""
+
+    def fault(handler: Handler) -> None:
+        found = re.search(r"Credential=([^/]+)/", handler.headers.get("Authorization", ""))
+        (relay if found and valid(found[1]) else refuse(403, "InvalidAccessKeyId"))(handler)
 
     return fault
 
@@ -179,6 +207,41 @@ def truncate_body(handler: Handler) -> None:
     status, headers, body = handler.ask_backend()
     handler.answer(status, headers, body[: len(body) // 2], announced=len(body))
     handler.close_connection = True
+
+
+def chunks_cut(handler: Handler) -> None:
+    """Half of the answer's body in a chunk without a length of all, then an orderly close instead of the last chunk."""
+    _in_chunks(handler, whole=False)
+
+
+def in_chunks(handler: Handler) -> None:
+    """The answer without ``Content-Length``, as some proxies send it."""
+    _in_chunks(handler, whole=True)
+
+
+def _in_chunks(handler: Handler, *, whole: bool) -> None:
+    status, headers, body = handler.ask_backend()
+    handler.send_response_only(status)
+    for name, value in headers:
+        if name.lower() not in ("content-length", "connection", "transfer-encoding"):
+            handler.send_header(name, value)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    part = body if whole else body[: len(body) // 2]
+    handler.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n" + (b"0\r\n\r\n" if whole else b""))
+    handler.close_connection = not whole
+
+
+def another_tag(handler: Handler) -> None:
+    """Carried out, and answered as a server does that gives a copy an ETag of its own."""
+    status, headers, body = handler.ask_backend()
+    handler.answer(status, headers, re.sub(rb"(<ETag>)(?:&quot;|\")?[0-9a-f]+", rb"\1another", body))
+
+
+def without_tag(handler: Handler) -> None:
+    """Carried out, and answered as Ceph 16 does when a copy in parts is complete."""
+    status, headers, body = handler.ask_backend()
+    handler.answer(status, headers, re.sub(rb"<ETag>.*</ETag>", b"<ETag></ETag>", body))
 
 
 def trickle(handler: Handler) -> None:

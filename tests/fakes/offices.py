@@ -144,7 +144,7 @@ class Bench:
         ref = self.ref(name)
         job = ref.record
         result = Result(
-            name, job.uid, Outcome.FAILED, Cleanliness.DIRTY, 1, job.spec, job.terms, 1, 1, "budget is spent", AT, AT, "op",
+            name, job.uid, Outcome.FAILED, Cleanliness.DIRTY, job.revision, job.spec, job.terms, 1, 1, "budget is spent", AT, AT, "op",
             failures=1,
         )
         self.zoo.client().commit(Transaction("conclude", "op", (

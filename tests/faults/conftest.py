@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -20,6 +21,9 @@ from tests.testbed.fleet import Fleet
 from tests.testbed.proxy import Action, Match, Proxies, Trap
 from tests.waiting import wait_until
 
+FIRST = 1 if os.environ.get("SPARK_SUPERVISOR_REQUIRE_DOCKER") == "1" else 0
+"""Of what may run on either kind: where containers must be there (CI) they are enough, for the servers in them are the same."""
+
 MakeFleet = Callable[..., Fleet]
 
 on_embedded = pytest.mark.parametrize("shared_fleet", ["embedded"], indirect=True)
@@ -27,12 +31,12 @@ on_embedded = pytest.mark.parametrize("shared_fleet", ["embedded"], indirect=Tru
 says which line of the catalogue is tested where."""
 
 with_cuts = pytest.mark.parametrize(
-    "ensemble", ["embedded", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.netns])], indirect=True,
+    "ensemble", ["embedded", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.netns])][FIRST:], indirect=True,
 )
 """For tests that cut processes from their ensemble (``tests.testbed.cuts``): containers are cut in the network itself."""
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS[FIRST:])
 def shared_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two supervisors for a whole module, on either kind of ensemble; take ``fleet``."""
     ensemble: Ensemble = request.getfixturevalue(f"{request.param}_ensemble")
@@ -133,7 +137,7 @@ class Fragile:
         return wait_until(found, 20, f"the server of session {session:x}") - 1
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS[FIRST:])
 def shared_fragile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
     with ExitStack() as stack:
         ensemble: Ensemble

@@ -273,16 +273,22 @@ def test_f48_cancel_racing_exit_restart_assign_and_claim(fleet: Fleet, job: str)
     """48 crash-looping jobs, each cancelled at a moment of its own; the leader is killed twice meanwhile.
 
     Whatever the cancel met (no assignment yet, assigned, claimed, running, exiting, back-off): it was the last word.
+    In the first turn one of them has come to its second attempt; how long that took here gives the span of the others.
     """
     chance = random.Random(job)
     commands = fleet.commands()
     uids: dict[str, str] = {}
+    span_s = 2.0
     for turn in range(6):
         names = [f"{job}-{turn}-{i}" for i in range(8)]
         knobs = {"exit_code": 1, "exit_after_s": chance.choice([0.0, 0.1, 0.3])}
         fleet.submit_many(names, knobs=knobs, restart={"strategy": "fixed", "initial": "100ms"})
         begun_s = boottime_s()
-        for at_s, name in sorted((chance.uniform(0.0, 2.0), name) for name in names):
+        if turn == 0:
+            fleet.wait_attempt(names[0], 2)
+            span_s = max(span_s, 0.5 * (boottime_s() - begun_s))
+            begun_s = boottime_s()
+        for at_s, name in sorted((chance.uniform(0.0, span_s), name) for name in names):
             time.sleep(max(0.0, begun_s + at_s - boottime_s()))      # the random moment itself
             done = commands.cancel(name)
             assert done.did is Did.CANCELLED

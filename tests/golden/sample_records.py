@@ -10,9 +10,12 @@ from supervisor.model.records import (
     BlobRef,
     Cause,
     CheckpointClaim,
+    CheckpointState,
     Cleanliness,
     Cluster,
+    Delay,
     Desired,
+    Doom,
     Driver,
     Entry,
     EpochRecord,
@@ -36,6 +39,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.remembered import Remembered
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
+from supervisor.model.savepoint_policy import SavepointPolicy
 
 UID = "01j9z3k7m2qx-5f4dcc3b"
 AT = "2026-11-21T00:46:50.123Z"
@@ -61,13 +65,18 @@ TERMS = Terms(
     checkpoint="s3a://bucket/checkpoints/clicks",
     restart=RESTART,
     driver_memory=700 << 20,
+    delete_checkpoint=True,
+    savepoints=SavepointPolicy(every_s=21_600.0, keep=8, max_age_s=2_592_000.0),
 )
 HISTORY = (
     Entry(at=AT, event="assigned", attempt=2, detail="to host-a"),
     Entry(at="2026-11-21T00:47:10.456Z", event="exited", attempt=2, detail='user error: "größer"'),
 )
 
-REMEMBERED = Remembered("0123456789abcdef", ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41",), "op0")
+REMEMBERED = Remembered(
+    "0123456789abcdef", ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41",), "op0",
+    ("fedcba9876543210 ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 7",),
+)
 
 SAMPLES: tuple[Any, ...] = (
     JobRef(
@@ -82,6 +91,7 @@ SAMPLES: tuple[Any, ...] = (
         changed=Entry(AT, "suspended", 2, "by the user"),
         op="op1",
         fresh_start="op0",
+        begins_with=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",),
         left_by="clicks-old",
     ),
     Ownership(
@@ -180,9 +190,13 @@ SAMPLES: tuple[Any, ...] = (
         op="op3",
         restart_nonce="r1",
         failures=2,
+        checkpoint_state=CheckpointState.DELETED,
         history=HISTORY,
     ),
-    CheckpointClaim(location="s3://bucket/checkpoints/clicks", name="clicks", uid=UID),
+    CheckpointClaim(
+        location="s3://bucket/checkpoints/clicks", name="clicks (its checkpoint is being deleted)", uid=UID,
+        doom=Doom(name="clicks", uid=UID, at=AT, spec=SPEC, epoch=9),
+    ),
     EpochRecord(epoch=7, supervisor="host-a", op="op4"),
     LeaderHint(supervisor="host-a", epoch=7, address="host-a.example:8780", distrust="ZooKeeper was restored"),
     Member(
@@ -197,6 +211,7 @@ SAMPLES: tuple[Any, ...] = (
         since=AT,
         distrust="ZooKeeper was restored",
         log_dir="/var/log/spark-supervisor",
+        delays=(Delay(UID, 3, "the checkpoint s3://bucket/checkpoints/clicks cannot be looked at: no answer in time"),),
     ),
     Acceptance(id="a1", epoch=9, by="root@host-a", at=AT, wait_s=32.06, waited=True),
     Pause(by="ops@host-a", at=AT, reason="moving the brokers", op="op5"),

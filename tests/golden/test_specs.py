@@ -44,4 +44,8 @@ def test_a_key_that_was_added_later_is_written_only_where_it_says_something() ->
     assert canonical_json(silent) == GOLDEN.read_bytes().removesuffix(b"\n")
     off = parse_spec(f"{FULL}checkpoint_fence: off\n", "full.yaml")
     assert b'"checkpoint_fence":"off"' in canonical_json(off)
+    kept = parse_spec(f"{FULL}checkpoint_on_cancel: keep\n", "full.yaml")
+    assert canonical_json(kept) == canonical_json(silent)
+    deleted = parse_spec(f"{FULL}checkpoint_on_cancel: delete\n", "full.yaml")
+    assert b'"checkpoint_on_cancel":"delete"' in canonical_json(deleted)
     assert from_canonical(canonical_json(off), "x") == off

@@ -30,10 +30,11 @@ def test_every_incident_names_a_test() -> None:
 
 
 def test_every_replay_of_this_directory_stands_in_the_table() -> None:
-    assert {name for file, name in NAMED if file == "incidents/test_flink.py"} == named_in("incidents/test_flink.py")
+    for replays in ("incidents/test_flink.py", "incidents/test_clients.py"):
+        assert {name for file, name in NAMED if file == replays} == named_in(replays)
 
 
 def test_the_incidents_that_the_project_must_know_are_there() -> None:
     flink = (2354, 5193, 9494, 9573, 10011, 10052, 10255, 10329, 11665, 11813, 19154, 24038, 27382, 33500, 39704)
-    wanted = [*(f"FLINK-{number}" for number in flink), "CURATOR-460", "CURATOR-644", "CURATOR-645", "kazoo #42", "Airwallex"]
+    wanted = [*(f"FLINK-{number}" for number in flink), "CURATOR-460", "CURATOR-644", "CURATOR-645", "kazoo #42", "Airwallex", "SPARK-26425"]
     assert [name for name in wanted if not any(name in row.split("|")[1] for row in ROWS)] == []

@@ -285,7 +285,7 @@ def test_a_store_that_says_no(
     clinic: Clinic, faulty: FaultyS3, s3_bucket: str, status: int, code: str, says: str,
 ) -> None:
     faulty.always = refuse(status, code)
-    clinic.patience = 0.4 if status == 503 else 6.0        # that one is tried again until its time is up
+    clinic.patience = 1.0 if status == 503 else 6.0        # that one is tried again until its time is up
     clinic.settings["store"] = {"url": f"s3://{s3_bucket}", "endpoint_url": faulty.endpoint_url}
     seen = clinic.see(STORE)
     assert seen["store"].verdict == "problem" and says in f"{seen['store'].found} {seen['store'].remedy}"

@@ -88,8 +88,7 @@ def stage(moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory) -> 
         for name, value in moto_server.env.items():
             environment.setenv(name, value)
         for store in (patient, hasty):
-            store.check()
-            store.read_to("blob", tmp_path_factory.mktemp("warm") / "blob")
+            wait_until(lambda store=store: warmed(store, tmp_path_factory.mktemp("warm")), 60, "clients to be made in time")
     yield Scene(server, backend, bucket, patient, hasty)
     server.stop()
 
@@ -105,12 +104,22 @@ def scene(stage: Scene, tmp_path: Path) -> Iterator[Scene]:
     stage.server.reset()
 
 
+def warmed(store: S3Store, directory: Path) -> bool:
+    """On a busy machine, making a client takes longer than the hasty one has."""
+    try:
+        store.check()
+        store.read_to("blob", directory / "blob")
+    except Unreachable:
+        return False
+    return True
+
+
 def store_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "store"]
 
 
 PASSING: dict[str, Fault] = {
-    "SlowDown": refuse(503, "SlowDown"),
+    "ServiceUnavailable": refuse(503, "ServiceUnavailable"),      # SlowDown: test_s3_pacing
     "InternalError": refuse(500, "InternalError"),
     "429": refuse(429, "TooManyRequests"),
     "RequestTimeout": refuse(400, "RequestTimeout"),
@@ -121,7 +130,8 @@ PASSING: dict[str, Fault] = {
 
 @pytest.mark.parametrize(
     ("name", "fault"),
-    [(name, "SlowDown") for name in OPERATIONS] + [(name, fault) for name in ("create", "read") for fault in PASSING],
+    [(name, "InternalError") for name in OPERATIONS]
+    + [(name, fault) for name in ("create", "read") for fault in PASSING if fault != "InternalError"],
 )
 def test_what_passes_is_retried(scene: Scene, name: str, fault: str) -> None:
     scene.server.faults = [PASSING[fault]] * 2
@@ -131,9 +141,15 @@ def test_what_passes_is_retried(scene: Scene, name: str, fault: str) -> None:
 
 @every_operation
 def test_what_stays_is_unreachable_and_says_what_it_was(scene: Scene, name: str) -> None:
-    scene.server.always = refuse(503, "SlowDown")
-    with pytest.raises(Unreachable, match="SlowDown"):
-        scene.call(name, scene.hasty)
+    scene.server.always = refuse(503, "ServiceUnavailable")
+
+    def told() -> str:
+        with pytest.raises(Unreachable) as error:
+            scene.call(name, scene.hasty)
+        return str(error.value)
+
+    # A busy machine may not come to its first answer in a second, and then there is nothing to be told.
+    wait_until(lambda: "ServiceUnavailable" in told(), 60, "what it was")
     assert len(scene.server.requests) > 1
 
 

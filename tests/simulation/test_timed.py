@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,10 +19,11 @@ from tests.explore.defects import DEFECTS
 from tests.simulation.timed import runs
 from tests.simulation.timed.scenario import Fault, plan_of
 
-SEEDS = range(300)
-"""Without the few large ones: 25 s of CPU."""
+SEEDS = range(100)
+"""The same in every run, without the few large ones."""
 
-BLOCK = 50
+BLOCK, NEW = 50, 4
+"""Seeds of a test; so many tests take seeds that nobody has seen. Together 25 s of CPU."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +36,21 @@ def collector() -> Iterator[None]:
     sys.setswitchinterval(interval_s)
 
 
-@pytest.mark.parametrize("first", SEEDS[::BLOCK])
-def test_under_simulated_faults_nothing_is_broken_and_all_comes_to_rest(first: int) -> None:
+def run_block(first: int) -> None:
     figures = runs.run_many(range(first, first + BLOCK), seconds=None, small=True)
     assert not figures.failed, figures.told()
     assert figures.counts["drivers"] > BLOCK and figures.counts["terms"] > BLOCK and sum(figures.faults.values()) > BLOCK
+
+
+@pytest.mark.parametrize("first", SEEDS[::BLOCK])
+def test_under_simulated_faults_nothing_is_broken_and_all_comes_to_rest(first: int) -> None:
+    run_block(first)
+
+
+@pytest.mark.parametrize("_", range(NEW))
+def test_nor_with_seeds_that_are_new_in_each_run(_: int) -> None:
+    """What fails names its seed: ``python -m tests.simulation --replay SEED --shrink`` tells the story."""
+    run_block(random.SystemRandom().randrange(10**6, 10**9))
 
 
 def test_a_seed_replays_exactly_whatever_ran_before_it() -> None:

@@ -139,8 +139,9 @@ class DockerEnsemble:
         self._paused.add(i)
 
     def resume(self, i: int) -> None:
-        self._container(i).unpause()
-        self._paused.discard(i)
+        if i in self._paused:
+            self._container(i).unpause()
+            self._paused.discard(i)
 
     unpause = resume
 

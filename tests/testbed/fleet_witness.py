@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+import threading
+from bisect import insort
+from collections import defaultdict
+from functools import cached_property
 from pathlib import Path
 
 from tests.faults import checker
 from tests.faults.checker import Note
 from tests.testbed.fleet_commands import PATIENCE_S
+from tests.testbed.growing import Growing
 from tests.waiting import wait_until
+
+
+class Record:
+    """The notes of each job, in the order of their time. A look parses only what was written since the last one: waits look often."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = Growing(path)
+        self._lock = threading.Lock()
+        self._by_job: dict[str, list[Note]] = defaultdict(list)
+
+    def of(self, job: str | None) -> list[Note]:
+        with self._lock:
+            for note in map(checker.parse, self._file.new_lines()):
+                insort(self._by_job[note.job], note, key=_time)
+            if job is not None:
+                return list(self._by_job.get(job, ()))
+            return sorted((note for notes in self._by_job.values() for note in notes), key=_time)
+
+    def forget(self, job: str) -> None:
+        with self._lock:
+            self._by_job.pop(job, None)
+
+
+def _time(note: Note) -> float:
+    return note.at_s
 
 
 class FleetWitness:
@@ -15,10 +45,13 @@ class FleetWitness:
 
     witness_file: Path
 
+    @cached_property
+    def record(self) -> Record:
+        return Record(self.witness_file)
+
     def notes(self, name: str | None = None, uid: str | None = None) -> list[Note]:
         """What the drivers wrote down, of one job or of one uid."""
-        notes = checker.read(self.witness_file)
-        return [n for n in notes if (name is None or n.job == name) and (uid is None or n.uid == uid)]
+        return [note for note in self.record.of(name) if uid is None or note.uid == uid]
 
     def starts(self, name: str, uid: str | None = None) -> list[Note]:
         """Starts of driver roots, in the order of their time."""

@@ -5,14 +5,17 @@ Used through the fixtures ``moto_server`` and ``s3_bucket``. Its keys are invent
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import boto3
+import pytest
 
 from supervisor.clients.death_guard import DeathGuard
 from tests.waiting import wait_until
@@ -30,24 +33,18 @@ AWS_ENV = {
 }
 
 
-class MotoServer:
-    """``endpoint_url`` and ``env`` (what a process needs in its environment to be let in)."""
+def use_only(patch: pytest.MonkeyPatch, env: Mapping[str, str]) -> None:
+    """Of AWS's variables this process has those in ``env``, and no others; and what else is in it."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        patch.delenv(name)
+    for name, value in env.items():
+        patch.setenv(name, value)
 
-    def __init__(self, directory: Path) -> None:
-        self._log = directory / "moto.log"
-        self._guard = DeathGuard()
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._guard.watch(self._process.pid)
-        self.endpoint_url = wait_until(self._announced, 30, "moto to name its port")
-        self.port = int(self.endpoint_url.rsplit(":", 1)[1])
-        self.env = dict(AWS_ENV)
+
+class S3Server:
+    """What tests want of any server that takes the keys of ``AWS_ENV``."""
+
+    endpoint_url: str
 
     def client(self) -> Any:
         """A boto3 S3 client for tests that look behind the product's back."""
@@ -64,6 +61,26 @@ class MotoServer:
         name = f"test-{uuid.uuid4().hex[:12]}"
         self.client().create_bucket(Bucket=name)
         return name
+
+
+class MotoServer(S3Server):
+    """``endpoint_url`` and ``env`` (what a process needs in its environment to be let in)."""
+
+    def __init__(self, directory: Path) -> None:
+        self._log = directory / "moto.log"
+        self._guard = DeathGuard()
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(Path(__file__).with_name("moto_server.py")), "-H", "127.0.0.1", "-p", "0"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._guard.watch(self._process.pid)
+        self.endpoint_url = wait_until(self._announced, 30, "moto to name its port")
+        self.port = int(self.endpoint_url.rsplit(":", 1)[1])
+        self.env = dict(AWS_ENV)
 
     def stop(self) -> None:
         self._process.kill()

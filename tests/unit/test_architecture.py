@@ -32,7 +32,7 @@ def test_what_the_safety_argument_links_to_is_there(name: str) -> None:
     assert (ROOT / "supervisor" / name).exists()
 
 
-@pytest.mark.parametrize("module", sorted(set(re.findall(r"python -m ([a-z._]+)", ARGUMENT + (ROOT / "README.md").read_text()))))
+@pytest.mark.parametrize("module", sorted(set(re.findall(r"python -m ([a-z0-9._]+)", ARGUMENT + (ROOT / "README.md").read_text()))))
 def test_what_is_said_to_be_a_command_is_one(module: str) -> None:
     place = ROOT / Path(*module.split("."))
     assert place.with_suffix(".py").exists() or (place / "__main__.py").exists() or module in ("venv",)

@@ -39,6 +39,7 @@ BESIDE = {
     "store_last_success_age_seconds": "gauge",
     "kill_seconds": "histogram",
     "starts_refused": "counter",
+    "starts_delayed": "gauge",
     "jobs_ended": "counter",
     "supervisors": "gauge",
     "capacity_memory_bytes": "gauge",
@@ -47,6 +48,9 @@ BESIDE = {
     "capacity_drivers_used": "gauge",
     "job_silence_seconds": "gauge",
     "job_queries_elsewhere": "gauge",
+    "job_savepoint_age_seconds": "gauge",
+    "job_savepoint_period_seconds": "gauge",
+    "job_savepoints": "counter",
     "lease_seconds": "gauge",
 }
 
@@ -221,6 +225,8 @@ def test_counts_and_durations(metrics: Metrics) -> None:
     assert value(metrics, "kill_seconds_count", killer="unknown") == 1
     assert (value(metrics, "jobs_ended_total", outcome="failed"), value(metrics, "jobs_ended_total", outcome="finished")) == (1, 0)
     assert value(metrics, "starts_refused_total", cause="no_room") == 1
+    metrics.follow_starts(lambda: 3)
+    assert value(metrics, "starts_delayed") == 3
     metrics.count_action("assign", "done")
     metrics.count_action("assign", "done")
     metrics.observe_pass(0.02)

@@ -13,7 +13,7 @@ from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.maven import CENTRAL, missing_from
 from supervisor.clients.store.open import open_store
 from supervisor.errors import SupervisorError
-from supervisor.model.s3a import bucket_of, for_store
+from supervisor.model.s3a import asked, bucket_of, for_store
 from supervisor.model.spec import JobSpec
 from supervisor.registry.spec_files import local_files
 from supervisor.settings.units import format_size, parse_size_bytes
@@ -80,7 +80,7 @@ def _file_trouble(subject: Subject, spec: JobSpec, named: str) -> str:
 def _object_trouble(subject: Subject, bucket: str, named: str) -> str:
     access = subject.access_to(bucket)
     key = for_store(named).removeprefix(f"s3://{bucket}/")
-    store = open_store(f"s3://{bucket}", access.endpoint_url, access.region, STEP_S * subject.patience)
+    store = open_store(f"s3://{bucket}", access.endpoint_url, access.region, STEP_S * subject.patience, asked(access))
     found = next(iter(store.entries(key)), None)
     return "" if found is not None and found.key == key else f"{named} is not in its bucket; put it there"
 

@@ -10,11 +10,13 @@ from urllib.parse import unquote, urlsplit
 from supervisor.cli.doctor.findings import Area, Check, Finding, Verdict, ok, problem, problem_said, skipped, warning
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import NO_SPEC
+from supervisor.clients.store.base import Store
+from supervisor.clients.store.files import FileStore
 from supervisor.clients.store.open import open_store
 from supervisor.clients.store.probe import Probe, probe_directory, probe_store
 from supervisor.errors import SupervisorError
 from supervisor.model.location import normalise
-from supervisor.model.s3a import PREFIX, bucket_of, for_store
+from supervisor.model.s3a import PREFIX, asked, bucket_of, for_store
 from supervisor.registry.blobs import Blobs
 
 STEP_S: Final = 5.0
@@ -28,13 +30,15 @@ SKEW_REFUSED_S: Final = 15 * 60.0
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """``owner``: root and name of the cluster that has marked it, None if nobody. ``expected``: ours."""
+    """``owner``: root and name of the cluster that has marked it, None if nobody. ``expected``: ours.
+    ``versions``: does the bucket keep older ones, and for ever; None: no bucket, or it doesn't tell us."""
 
     url: str
     probe: Probe
     owner: tuple[str, str] | None = None
     owner_error: str = ""
     expected: tuple[str, str] = ("", "")
+    versions: tuple[bool, bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class CheckpointFacts:
 
 def collect_store(subject: Subject) -> StoreFacts:
     settings = subject.settings
-    store = open_store(settings.store.url, settings.store.endpoint_url, settings.store.region, STEP_S * subject.patience)
+    within_s, access = STEP_S * subject.patience, subject.store_access
+    store = open_store(settings.store.url, access.endpoint_url, access.region, within_s, asked(access))
     probe = probe_store(store)
     owner, owner_error = None, ""
     if not probe.failed:
@@ -59,7 +64,19 @@ def collect_store(subject: Subject) -> StoreFacts:
             owner = None if mark is None else (mark.root, mark.name)
         except SupervisorError as error:
             owner_error = str(error)
-    return StoreFacts(store.url, probe, owner, owner_error, (settings.zookeeper.root, settings.cluster))
+    expected = (settings.zookeeper.root, settings.cluster)
+    return StoreFacts(store.url, probe, owner, owner_error, expected, None if probe.failed else _versions(store))
+
+
+def _versions(store: Store) -> tuple[bool, bool] | None:
+    if isinstance(store, FileStore):
+        return None
+    from supervisor.clients.store.s3 import S3Store  # here: boto3 is slow to import
+
+    try:
+        return store.keeps_versions() if isinstance(store, S3Store) else None
+    except SupervisorError:
+        return None
 
 
 def collect_checkpoint(subject: Subject) -> CheckpointFacts:
@@ -72,7 +89,8 @@ def collect_checkpoint(subject: Subject) -> CheckpointFacts:
     bucket = bucket_of(location)
     if bucket is not None:
         access = subject.access_to(bucket)
-        probe = probe_store(open_store(for_store(location), access.endpoint_url, access.region, STEP_S * subject.patience))
+        within_s = STEP_S * subject.patience
+        probe = probe_store(open_store(for_store(location), access.endpoint_url, access.region, within_s, asked(access)))
         keys = any(name.startswith(PREFIX) and "key" in name for name in spec.conf) or "AWS_ACCESS_KEY_ID" in spec.env
         return CheckpointFacts(location, "", probe, keys)
     parts = urlsplit(location)
@@ -156,6 +174,22 @@ def judge_clock(facts: StoreFacts) -> Finding:
     return judge_skew("the store", facts.probe.skew_s, refused=facts.url.startswith("s3://"))
 
 
+def judge_versioning(facts: StoreFacts) -> Finding:
+    if not facts.url.startswith("s3://"):
+        return ok("a directory keeps no older versions")
+    if facts.probe.failed:
+        return skipped("the store could not be written to")
+    if facts.versions is None:
+        return skipped("the bucket does not tell (s3:GetBucketVersioning, s3:GetLifecycleConfiguration)")
+    kept, forever = facts.versions
+    if forever:
+        return warning(
+            "the bucket keeps all that is deleted or overwritten, and no lifecycle rule ends it: it only grows",
+            "add a lifecycle rule with NoncurrentVersionExpiration to the bucket, or suspend versioning",
+        )
+    return ok(f"the bucket keeps {'older versions until its lifecycle rule ends them' if kept else 'no older versions'}")
+
+
 def judge_checkpoint(facts: CheckpointFacts) -> Finding:
     if facts.probe is None:
         return skipped(facts.why)
@@ -187,6 +221,7 @@ STORE = Area(
         Check("store", "the store takes a write, a listing, a read and a delete", judge_store),
         Check("store-conditional", "the store refuses a second create of one key (If-None-Match)", judge_store_exclusive),
         Check("store-owner", "the store belongs to this cluster, or to nobody", judge_owner),
+        Check("store-versioning", "the store's bucket ends what is deleted, also if it is versioned", judge_versioning),
         Check("store-clock", "the store's clock against this host's: S3 refuses more than 15 minutes", judge_clock),
     ),
 )

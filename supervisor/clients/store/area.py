@@ -71,6 +71,10 @@ class Area(Tree, Protocol):
         """What was copied is durable when this returns."""
         ...
 
+    def now_s(self) -> float:
+        """Seconds since the epoch by the service's own clock, to a second or so."""
+        ...
+
 
 def open_area(location: str, access: S3Access, deadline_s: float = DEADLINE_S) -> Area:
     """No I/O. Raises ``InvalidInput`` for a location that only Spark can reach (HDFS …). The rest as ``tree.open_tree``."""
@@ -169,6 +173,17 @@ class DirectoryArea(DirectoryTree):
         above = {place for path in touched for place in (path, *path.parents) if f"{place}".startswith(self._root)}
         for place in sorted(above | {Path(self._root).parent} if above else above):
             self._run(str(place), partial(_synced, place))
+
+    def now_s(self) -> float:
+        def work(_budget: Budget) -> float:
+            written = self._partial(Path(f"{self._root}/now"), iter(()))[0]
+            try:
+                return written.stat().st_mtime
+            finally:
+                with suppress(OSError):
+                    written.unlink()
+
+        return self._run(self._root, work)
 
     # -- writing --------------------------------------------------------------------------------------------------
 

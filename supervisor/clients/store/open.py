@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -15,9 +16,15 @@ _BUCKET = re.compile(r"[A-Za-z0-9._-]{3,255}")
 
 
 def open_store(
-    url: str, endpoint_url: str | None = None, region: str | None = None, deadline_s: float = DEADLINE_S
+    url: str,
+    endpoint_url: str | None = None,
+    region: str | None = None,
+    deadline_s: float = DEADLINE_S,
+    asked: Mapping[str, str] | None = None,
 ) -> Store:
     """The store of ``s3://bucket/prefix`` or ``file:///dir``. No I/O: ``check`` tells whether it is there.
+
+    ``asked``: of ``model.s3a.asked``, encryption and who pays.
 
     Raises ``InvalidInput`` naming ``store.url``, ``store.endpoint_url`` or ``store.region``.
     """
@@ -28,7 +35,7 @@ def open_store(
         from supervisor.clients.store.s3 import S3Store  # here: boto3 is slow to import, see the package
 
         bucket, prefix = _bucket_and_prefix(url, rest)
-        return S3Store(bucket, prefix, _endpoint(endpoint_url), _region(region), deadline_s)
+        return S3Store(bucket, prefix, _endpoint(endpoint_url), _region(region), deadline_s, asked=asked)
     raise InvalidInput(f"store.url {url!r} begins neither with s3:// nor with file:///; correct it")
 
 

@@ -2,44 +2,44 @@
 
 Immutability rests on the conditional PUT (``If-None-Match: *``). A 412 may be the echo of our own PUT whose reply was
 lost: read back and compare. A 409 is another writer at the same moment: again. botocore's own retries are off, because
-they know nothing of either, nor of our deadline; ours are jittered and end with the budget of the operation.
+they know nothing of either, nor of our deadline; ours (``s3_pacing``) are jittered and end with the budget of the operation.
+
+Credentials that expire are renewed by botocore (roles, container and instance metadata). What was read from a file or the
+output of a program never is: when the server refuses the keys, the chain is asked anew, once, and other keys are tried.
 """
 
 from __future__ import annotations
 
 import base64
-import os
-import random
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import boto3.session
-from botocore.config import Config
 from botocore.exceptions import ClientError
-from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from supervisor.clients.store.base import CHUNK_BYTES, DEADLINE_S, TRANSFER_MAX_S, StoreEntry, checked_key
-from supervisor.clients.store.deadline import PARALLEL_MAX, Bounded, Budget
-from supervisor.clients.store.local import Digest, TargetTrouble, digest_of, require_unchanged, source_chunks, write_whole
-from supervisor.clients.store.s3_errors import THEIRS, Place, meaning, status_of, wants_new_client
+from supervisor.clients.store.deadline import Bounded, Budget
+from supervisor.clients.store.local import Digest, digest_of, require_unchanged, source_chunks, write_whole
+from supervisor.clients.store.s3_client import keys_of, make_client
+from supervisor.clients.store.s3_errors import THEIRS, Place, code_of, meaning, status_of, wants_new_client
+from supervisor.clients.store.s3_pacing import Pace, attempts
 from supervisor.clients.store.s3_upload import Upload, arm
 from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, SupervisorError, Unreachable
 
 T = TypeVar("T")
 Client = Any  # boto3 makes its clients at run time
 PUT_MAX_BYTES = 5 * 1024**3
-BACKOFF_FIRST_S = 0.1
-BACKOFF_MAX_S = 2.0
 
 
 class S3Store:
     """``Store`` in ``bucket`` below ``prefix`` (no slash at its ends, may be empty).
 
     Credentials: the default chain of boto3. ``region`` None: the chain's, else us-east-1. ``deadline_s`` bounds each
-    operation whatever the server does, ``transfer_max_s`` a transfer that goes on moving. No I/O in the constructor.
+    operation whatever the server does, and before the first one the making of a client; ``transfer_max_s`` bounds a transfer
+    that goes on moving. ``path_style`` and ``asked``: see ``model.s3a``. No I/O in the constructor.
     """
 
     def __init__(
@@ -50,16 +50,22 @@ class S3Store:
         region: str | None = None,
         deadline_s: float = DEADLINE_S,
         transfer_max_s: float = TRANSFER_MAX_S,
+        path_style: bool | None = None,
+        asked: Mapping[str, str] | None = None,
     ) -> None:
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
         self._endpoint_url = endpoint_url
         self._region = region
+        self._path_style = path_style
+        self._asked = asked or {}
         self._deadline_s = deadline_s
         self._transfer_max_s = transfer_max_s
         self._bounded = Bounded(deadline_s)
+        self._pace = Pace()
         self._making = threading.Lock()
         self._session: boto3.session.Session | None = None
+        self._has_keys = False
         self._clients: dict[bool, Client] = {}
         self.url = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
         self._place = Place(self.url, endpoint_url or "AWS S3")
@@ -122,6 +128,23 @@ class S3Store:
 
         self._ask("", work)
 
+    def keeps_versions(self) -> tuple[bool, bool]:
+        """Does the bucket keep what is deleted and overwritten, and for ever (no lifecycle rule ends it)? For ``doctor``;
+        ``AccessDenied`` where asking is not granted (s3:GetBucketVersioning, s3:GetLifecycleConfiguration)."""
+
+        def work(_budget: Budget, client: Client) -> tuple[bool, bool]:
+            if client.get_bucket_versioning(Bucket=self._bucket).get("Status") != "Enabled":
+                return False, False
+            try:
+                rules = client.get_bucket_lifecycle_configuration(Bucket=self._bucket).get("Rules", ())
+            except ClientError as error:
+                if code_of(error) != "NoSuchLifecycleConfiguration":
+                    raise
+                rules = ()
+            return True, not any("NoncurrentVersionExpiration" in rule for rule in rules if rule["Status"] == "Enabled")
+
+        return self._ask("", work)
+
     # One operation: a budget, a client, attempts.
 
     def _run(self, key: str, work: Callable[[Budget, Client], T], max_s: float | None = None) -> T:
@@ -130,66 +153,81 @@ class S3Store:
     def _ask(self, key: str, work: Callable[[Budget, Client], T], max_s: float | None = None) -> T:
         """``key`` is only for messages here, and empty where the question is about the whole store."""
 
-        def attempts(budget: Budget) -> T:
-            for attempt in _attempts(budget):
-                with attempt:
-                    budget.check()
-                    return self._attempt(budget, key, work, patient=max_s is not None)
+        def run(budget: Budget) -> T:
+            with self._pace.of(budget):
+                for attempt in attempts(budget):
+                    with attempt:
+                        budget.check()
+                        return self._attempt(budget, key, work, patient=max_s is not None)
             raise AssertionError("tenacity either returns or raises")
 
-        return self._bounded.run(f"{self.url}/{key}", attempts, max_s)
+        self._make_ready(f"{self.url}/{key}", patient=max_s is not None)
+        return self._bounded.run(f"{self.url}/{key}", run, max_s)
+
+    def _make_ready(self, what: str, patient: bool) -> None:
+        """Make the client before the clock of the first operation runs: seconds of computing on a busy host, and none
+        of them the server's. Bounded as an operation is: the chain of credentials may run a program. What fails at once is
+        met again, and told, by the operation."""
+
+        def make(budget: Budget) -> None:
+            with suppress(SupervisorError, *THEIRS):
+                self._client(budget, patient)
+
+        if patient not in self._clients:
+            self._bounded.run(what, make)
 
     def _attempt(self, budget: Budget, key: str, work: Callable[[Budget, Client], T], patient: bool) -> T:
         try:
+            client = self._client(budget, patient)
+            try:
+                return work(budget, client)
+            except THEIRS as error:
+                if not wants_new_client(error) or not self._has_other_keys(budget, client):
+                    raise
+            budget.check()
             return work(budget, self._client(budget, patient))
         except THEIRS as error:
-            if wants_new_client(error):
-                self._forget_clients()
             raise meaning(error, self._place, key) from None
 
     def _client(self, budget: Budget, patient: bool) -> Client:
         """The client for this kind of operation, made on first use: that looks for credentials, which may take time."""
-        if not self._making.acquire(timeout=budget.remaining_s()):
-            raise budget.over()
-        try:
+        with self._while_making(budget):
             if patient not in self._clients:
                 self._clients[patient] = self._make(patient)
             return self._clients[patient]
+
+    def _has_other_keys(self, budget: Budget, refused: Client) -> bool:
+        """Does the chain of credentials give other keys than the refused ones? The next client is made with them."""
+        with self._while_making(budget):
+            if refused not in self._clients.values():      # another thread was here before
+                return True
+            session = boto3.session.Session()
+            keys = keys_of(session)
+            if keys is None or (self._has_keys and self._session is not None and keys == keys_of(self._session)):
+                return False
+            self._session, self._clients = session, {}
+            return True
+
+    @contextmanager
+    def _while_making(self, budget: Budget) -> Iterator[None]:
+        if not self._making.acquire(timeout=budget.remaining_s()):
+            raise budget.over()
+        try:
+            yield
         finally:
             self._making.release()
-
-    def _forget_clients(self) -> None:
-        with self._making:
-            self._session = None
-            self._clients = {}
 
     def _make(self, patient: bool) -> Client:
         # A session of our own: boto3's default one may be used by other threads while we make a client of it.
         session = self._session = self._session or boto3.session.Session()
-        own_endpoint = self._endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        self._has_keys = keys_of(session) is not None      # without, a session looks again when asked; its clients don't
         # Half the deadline, so that a second attempt fits in when one connection hangs. Not for transfers: the end of an
         # upload may sit in the socket's buffer for long, and a second attempt would begin at its beginning.
         quiet_s = self._deadline_s if patient else self._deadline_s / 2
-        config = Config(
-            connect_timeout=quiet_s / 2,
-            read_timeout=quiet_s,
-            retries={"total_max_attempts": 1},
-            max_pool_connections=PARALLEL_MAX,
-            s3={"addressing_style": self._addressing(bool(own_endpoint))},
-            # The newer default (CRC trailers) is refused by many other servers; Content-MD5 is known to all.
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
-        )
-        region = self._region or session.region_name or "us-east-1"
-        try:
-            client = session.client("s3", endpoint_url=self._endpoint_url, region_name=region, config=config)
-        except ValueError as error:  # what botocore says of an endpoint that is no URL
-            raise InvalidInput(f"store.endpoint_url or store.region is not valid: {error}") from None
+        client = make_client(session, self._endpoint_url, self._region, self._path_style, quiet_s, self._asked)
+        self._pace.arm(client)
         arm(client)
         return client
-
-    def _addressing(self, own_endpoint: bool) -> str:
-        return "path" if own_endpoint else "auto"
 
     # The calls.
 
@@ -208,7 +246,13 @@ class S3Store:
                 raise
         else:
             return
-        if digest_of(self._chunks(budget, client, key, "compared")).sha256 != digest.sha256:
+        try:
+            there = digest_of(self._chunks(budget, client, key, "compared"))
+        except ClientError as error:
+            if code_of(error) != "NoSuchKey":
+                raise
+            raise Unreachable(f"{self.url}/{key} was there, and went while it was looked at") from None
+        if there.sha256 != digest.sha256:
             raise Conflict(f"{self.url}/{key} exists with another content; it is never overwritten")
 
     def _chunks(
@@ -218,12 +262,16 @@ class S3Store:
         position = 0
         try:
             answer = client.get_object(Bucket=self._bucket, Key=self._prefix + key)
-            expected: int = answer.get("ContentLength", -1)
+            # Without a length, only the last chunk proves the end, and urllib3 misses it.
+            chunked = answer["ResponseMetadata"]["HTTPHeaders"].get("transfer-encoding", "").lower() == "chunked"
+            expected: int | None = answer.get("ContentLength")
             with closing(answer["Body"]) as body:
-                if max_bytes is not None and expected > max_bytes:
+                if max_bytes is not None and (expected or 0) > max_bytes:
                     raise Corrupt(f"{self.url}/{key} is larger than the {max_bytes} bytes it may have")
                 while chunk := body.read(CHUNK_BYTES):
                     position += len(chunk)
+                    if max_bytes is not None and position > max_bytes:
+                        raise Corrupt(f"{self.url}/{key} is larger than the {max_bytes} bytes it may have")
                     if way is None:
                         budget.check()
                     else:
@@ -231,8 +279,9 @@ class S3Store:
                     yield chunk
         except OSError as error:  # a socket's, or one of botocore's that are OSErrors: not the target file's
             raise Unreachable(f"{self.url}/{key}: {error}") from None
-        if position != expected:
-            raise Unreachable(f"{self.url}/{key}: {position} of {expected} bytes arrived")
+        if position != expected and not (expected is None and chunked):
+            of = "an unknown number of" if expected is None else expected
+            raise Unreachable(f"{self.url}/{key}: {position} of {of} bytes arrived")
 
     def _page(self, prefix: str, last: str) -> tuple[list[StoreEntry], bool]:
         def work(_budget: Budget, client: Client) -> tuple[list[StoreEntry], bool]:
@@ -251,23 +300,3 @@ class S3Store:
         if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)) or (more and not page):
             raise AccessDenied(f"{self.url} does not list in the order of keys; use a general purpose bucket")
         return page, more
-
-
-def _attempts(budget: Budget) -> Retrying:
-    """Again on what may pass, with full jitter, while the budget lasts."""
-
-    def pause_s(state: RetryCallState) -> float:
-        widest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(state.attempt_number, 10))
-        return min(random.uniform(BACKOFF_FIRST_S / 2, widest_s), budget.remaining_s())
-
-    def note(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
-        budget.trouble = str(error) if isinstance(error, SupervisorError) else ""
-
-    return Retrying(
-        retry=retry_if_exception(lambda error: isinstance(error, Unreachable) and not isinstance(error, TargetTrouble)),
-        wait=pause_s,
-        stop=lambda _: budget.remaining_s() <= 0,
-        after=note,
-        reraise=True,
-    )

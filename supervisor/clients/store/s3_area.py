@@ -10,8 +10,10 @@ reply is the same.
 from __future__ import annotations
 
 import base64
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 from botocore.exceptions import ClientError
@@ -21,15 +23,17 @@ from supervisor.clients.store.base import TRANSFER_MAX_S
 from supervisor.clients.store.deadline import Budget
 from supervisor.clients.store.local import digest_of
 from supervisor.clients.store.s3 import Client
-from supervisor.clients.store.s3_errors import status_of
+from supervisor.clients.store.s3_errors import code_of, status_of
 from supervisor.clients.store.s3_tree import S3Tree, _Calls
-from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError
+from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError, Unreachable
 from supervisor.model.s3a import S3Access
 
 PARTS_ABOVE_BYTES: Final = 512 * 1024**2
 """One ``CopyObject`` may be of 5 GiB, but answers when all of it is copied: parts keep each request short."""
 PART_BYTES: Final = 128 * 1024**2
 PARTS_MAX: Final = 10_000
+TOKEN: Final = "spark-supervisor-copy"
+"""Metadata of what was copied in parts."""
 COPY_DEADLINE_S: Final = 60.0
 """A copy of a large object answers late."""
 
@@ -66,7 +70,9 @@ class S3Area(S3Tree):
             raise InvalidInput(f"{source.location} can't be copied to {self.location}: both must be on one S3 service")
         origin = {"Bucket": source.bucket, "Key": source.prefix + item.key}
         tag = self._copies.copy(origin, item, key) if item.bytes <= PARTS_ABOVE_BYTES else self._in_parts(origin, item, key)
-        if tag != item.mark and source._calls.mark(item.key) != item.mark:      # a server that knows no such condition
+        if tag != item.mark and source._calls.mark(item.key) != item.mark:      # Ceph 16 knows no such condition
+            with suppress(SupervisorError):
+                self.remove(key)
             raise Conflict(f"{source.location}/{item.key} was replaced meanwhile")
         return tag
 
@@ -86,15 +92,19 @@ class S3Area(S3Tree):
     def settle(self) -> None:
         """Every answer was durable."""
 
+    def now_s(self) -> float:
+        return self._calls.now_s()
+
     def _in_parts(self, origin: dict[str, str], item: Item, key: str) -> str:
         size = max(PART_BYTES, -(-item.bytes // PARTS_MAX))
-        upload = self._calls.begin_parts(key)
+        token = secrets.token_hex(16)
+        upload = self._calls.begin_parts(key, token)
         try:
             tags = [
                 self._copies.copy_part(origin, item, key, upload, number, (start, min(start + size, item.bytes) - 1))
                 for number, start in enumerate(range(0, item.bytes, size), 1)
             ]
-            return self._copies.end_parts(key, upload, tags)
+            return self._copies.end_parts(key, upload, tags, token)
         except BaseException:
             with suppress(SupervisorError):
                 self._calls.drop_parts(key, upload)
@@ -112,6 +122,18 @@ class _Writes(_Calls):
                 for each in answer.get("Contents", ())
             ]
             return found, self._more(answer) is not None
+
+        return self._ask("", work)
+
+    def now_s(self) -> float:
+        def work(_budget: Budget, client: Client) -> float:
+            self._count()
+            answer = client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
+            said = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
+            try:
+                return parsedate_to_datetime(said).timestamp()
+            except ValueError:
+                raise Unreachable(f"{self._place.server} says no time (Date: {said[:40]!r}); correct the endpoint") from None
 
         return self._ask("", work)
 
@@ -137,10 +159,15 @@ class _Writes(_Calls):
 
         return self._ask(key, work, TRANSFER_MAX_S)
 
-    def begin_parts(self, key: str) -> str:
+    def begin_parts(self, key: str, token: str) -> str:
+        """``token``: by which ``end_parts`` knows what this very upload has made. One whose reply was lost stays, without
+        parts, until a lifecycle rule of the bucket aborts it: it might be another copy's."""
+
         def work(_budget: Budget, client: Client) -> str:
             self._count()
-            return str(client.create_multipart_upload(Bucket=self._bucket, Key=self._prefix + key)["UploadId"])
+            answer = client.create_multipart_upload(
+                Bucket=self._bucket, Key=self._prefix + key, Metadata={TOKEN: token})
+            return str(answer["UploadId"])
 
         return self._ask(key, work)
 
@@ -159,14 +186,27 @@ class _Writes(_Calls):
 
         return self._ask(key, work, TRANSFER_MAX_S)
 
-    def end_parts(self, key: str, upload: str, tags: list[str]) -> str:
+    def end_parts(self, key: str, upload: str, tags: list[str], token: str) -> str:
+        """``Conflict``: somebody has dropped the upload. That there is none any more may as well come of our own lost
+        reply: the object tells."""
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
 
         def work(_budget: Budget, client: Client) -> str:
             self._count()
-            answer = client.complete_multipart_upload(
-                Bucket=self._bucket, Key=self._prefix + key, UploadId=upload, MultipartUpload={"Parts": parts})
-            return str(answer["ETag"]).strip('"')
+            name = {"Bucket": self._bucket, "Key": self._prefix + key}
+            try:
+                answer = client.complete_multipart_upload(**name, UploadId=upload, MultipartUpload={"Parts": parts})
+                made = str(answer.get("ETag", "")).strip('"')
+                if made:
+                    return made
+            except ClientError as error:
+                if code_of(error) != "NoSuchUpload":
+                    raise
+            tag = _made(client, name, token)      # Ceph 16 does not tell it
+            if tag is None:
+                raise Conflict(
+                    f"{self.url}/{key}: its copy was dropped before it was complete, by a lifecycle rule or by hand")
+            return tag
 
         return self._ask(key, work, TRANSFER_MAX_S)
 
@@ -196,6 +236,17 @@ class _Writes(_Calls):
             client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
 
         self._ask(key, work)
+
+
+def _made(client: Client, name: dict[str, str], token: str) -> str | None:
+    """The tag of what is at ``name``, if it is of the upload with this token."""
+    try:
+        found = client.head_object(**name)
+    except ClientError as error:
+        if status_of(error) != 404:
+            raise
+        return None
+    return str(found["ETag"]).strip('"') if found.get("Metadata", {}).get(TOKEN) == token else None
 
 
 @contextmanager

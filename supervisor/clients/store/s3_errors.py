@@ -43,15 +43,21 @@ _REMEDIES = {
     "PermanentRedirect": "the bucket is in another region; correct store.region or store.endpoint_url",
     "AuthorizationHeaderMalformed": "the bucket is in another region; correct store.region",
     "IllegalLocationConstraintException": "the bucket is in another region; correct store.region",
+    "301": "the bucket is in another region, or this is not the address of the S3 itself; correct store.region or "
+    "store.endpoint_url",
+    "403": "the object or the bucket may not be read, or the credentials are not valid (any more), or the clock of this "
+    "host is wrong; doctor tells which",
+    "400": "the credentials have expired, or the region is wrong; renew the credentials or correct store.region",
     "NotImplemented": "this server lacks conditional writes (If-None-Match); use an S3 that has them",
     "EntityTooLarge": "the object is larger than one PUT may be (5 GiB); make the file smaller",
 }
 _STALE_KEYS = frozenset(
     ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidAccessKeyId")
-    + ("SignatureDoesNotMatch",)
+    + ("SignatureDoesNotMatch", "400", "403")
 )
 _PASSING = frozenset(("SlowDown", "RequestTimeout", "InternalError", "BadDigest", "XAmzContentSHA256Mismatch"))
-_PASSING_STATUS = frozenset((408, 409, 425, 429))
+_PASSING_STATUS = frozenset((307, 408, 409, 425, 429))
+"""307: a new bucket whose name is not known everywhere yet."""
 THEIRS = (BotoCoreError, ClientError, ResponseParserError, HTTPError)
 """All that a call of boto3 raises."""
 _MISCONFIGURED = (NoRegionError, ParamValidationError, ProfileNotFound, ConfigParseError, ConfigNotFound)
@@ -86,16 +92,19 @@ def status_of(error: ClientError) -> int:
 
 
 def wants_new_client(error: BaseException) -> bool:
-    """May other credentials have been put in place since the client looked for them? It never looks again by itself."""
+    """May other credentials have been put in place since the client looked for them? Those of files it never looks for again
+    by itself. A refused HEAD has no code."""
     if isinstance(error, ClientError):
-        return _code(error) in _STALE_KEYS
+        return code_of(error) in _STALE_KEYS
     return isinstance(error, NoCredentialsError | PartialCredentialsError)
 
 
 def _of_answer(error: ClientError, place: Place, key: str) -> SupervisorError:
-    code, status = _code(error), status_of(error)
+    code, status = code_of(error), status_of(error)
     if code == "NoSuchKey":
         return NotFound(f"{place.url}/{key} does not exist")
+    if status in (301, 302, 308) and code not in _REMEDIES:
+        code = "301"
     if code in _REMEDIES:
         return AccessDenied(f"{place.server} refused {place.url} ({code}): {_REMEDIES[code]}")
     if status in _PASSING_STATUS or status >= 500 or code in _PASSING:
@@ -107,7 +116,8 @@ def _of_answer(error: ClientError, place: Place, key: str) -> SupervisorError:
     return AccessDenied(f"{place.server} refused {place.url}/{key} ({status} {code}: {_line(error)})")
 
 
-def _code(error: ClientError) -> str:
+def code_of(error: ClientError) -> str:
+    """S3's word for the error; the status where the answer had no body (HEAD)."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 

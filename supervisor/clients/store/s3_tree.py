@@ -10,7 +10,7 @@ from supervisor.clients.store.deadline import Budget
 from supervisor.clients.store.s3 import Client, S3Store
 from supervisor.clients.store.tree import FOLDERS_MAX, Level
 from supervisor.errors import AccessDenied, Corrupt, Unreachable
-from supervisor.model.s3a import S3Access
+from supervisor.model.s3a import S3Access, asked
 
 
 class S3Tree:
@@ -63,14 +63,12 @@ class _Calls(S3Store):
     """The requests. Counted, the repeated ones too."""
 
     def __init__(self, bucket: str, prefix: str, access: S3Access, deadline_s: float) -> None:
-        super().__init__(bucket, prefix, access.endpoint_url, access.region, deadline_s)
-        self._path_style = access.path_style
+        super().__init__(
+            bucket, prefix, access.endpoint_url, access.region, deadline_s,
+            path_style=access.path_style, asked=asked(access),
+        )
         self._counting = threading.Lock()
         self.requests = 0
-
-    def _addressing(self, own_endpoint: bool) -> str:
-        style = own_endpoint if self._path_style is None else self._path_style
-        return "path" if style else "auto"
 
     def _count(self) -> None:
         with self._counting:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from supervisor.clients.store.base import DEADLINE_S, StoreEntry, listing_order
-from supervisor.clients.store.deadline import Bounded
+from supervisor.clients.store.deadline import Bounded, Budget
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.model.location import normalise
 from supervisor.model.s3a import S3Access
@@ -122,10 +122,11 @@ class DirectoryTree:
     def _listed(self, folder: str) -> list[tuple[str, os.stat_result]]:
         path = f"{self._root}/{folder}" if folder else self._root
 
-        def work(_budget: object) -> list[tuple[str, os.stat_result]]:
+        def work(budget: Budget) -> list[tuple[str, os.stat_result]]:
             found = []
             with os.scandir(path) as children:
-                for child in children:
+                for position, child in enumerate(children, 1):
+                    budget.moved("listed", position)
                     try:
                         found.append((child.name, child.stat()))
                     except FileNotFoundError:  # gone meanwhile, or a link that leads nowhere

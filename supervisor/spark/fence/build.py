@@ -1,8 +1,9 @@
 """Makes the jar of the storage fence on the user's host: Janino, which Spark ships, compiles it against Spark's own jars.
 
-Called by ``prepare`` at the first start with a Spark, and by ``doctor``. Takes 1 to 3 seconds once; kept under a name that
-says which Spark, Hadoop and source it was made of. No JDK is needed, and no compiled file is shipped that could be of
-another Spark. Never raises for what may go wrong: a fence that cannot be made keeps no driver from starting.
+Called by ``prepare``, when the supervisor starts and at the first start with another Spark, and by ``doctor``. Takes 1 to
+3 seconds once; kept under a name that says which Spark, Hadoop and source it was made of. No JDK is needed, and no compiled
+file is shipped that could be of another Spark. Never raises for what may go wrong: a fence that cannot be made keeps no
+driver from starting.
 """
 
 from __future__ import annotations
@@ -36,27 +37,36 @@ class Built(NamedTuple):
 
 
 _lock = threading.Lock()
+_making: dict[Path, threading.Lock] = {}
+"""By jar: who needs one waits for nobody who makes another."""
 _failed: dict[Path, tuple[float, str]] = {}
 """Jar → when and why it could not be made: not every start waits for the same failure again."""
 
 
 def fence_jar(
     home: Path, java: Path, spark_version: str, directory: Path, env: Mapping[str, str], within_s: float = BUILD_MAX_S,
+    *, remember: bool = True,
 ) -> Built:
-    """The jar in ``directory`` for the Spark at ``home``, made if it is not there. Safe among threads and processes."""
+    """The jar in ``directory`` for the Spark at ``home``, made if it is not there. Safe among threads and processes.
+
+    ``remember``: that it failed, so that the next to ask does not wait for the same failure.
+    """
     try:
         target = directory / f"fence-{_key(home, spark_version)}.jar"
         if target.is_file():
             return Built(target)
         with _lock:
+            making = _making.setdefault(target, threading.Lock())
+        with making:
             if target.is_file():
                 return Built(target)
             at, why = _failed.get(target, (None, ""))
             if at is not None and boottime_s() - at < TRIED_AGAIN_S:
                 return Built(None, why)
             why = _make(home, java, target, env, within_s)
-            if why:
+            if why and remember:
                 _failed[target] = (boottime_s(), why)
+            if why:
                 return Built(None, why)
             _failed.pop(target, None)
             return Built(target)

@@ -25,7 +25,7 @@ public final class Counts {
         Dataset<Row> rows = spark.readStream().format("rate-micro-batch").option("rowsPerBatch", ROWS_PER_BATCH).load();
         Dataset<Row> counts = rows.groupBy(col("value").mod(KEYS).as("key")).agg(count("*"), sum("value"));
         counts.writeStream().outputMode("complete").option("checkpointLocation", args[0])
-            .trigger(org.apache.spark.sql.streaming.Trigger.ProcessingTime("500 milliseconds"))
+            .trigger(org.apache.spark.sql.streaming.Trigger.ProcessingTime("2 seconds"))
             .foreachBatch((VoidFunction2<Dataset<Row>, Long>) Counts::write)
             .start().awaitTermination();
     }

@@ -76,7 +76,7 @@ def run(spark: Any) -> None:
         note("batch", batch_id=batch_id, counts=dict(sorted(found.items())))
 
     query = counts.writeStream.queryName("counts").outputMode("complete").foreachBatch(write)
-    trigger = sys.argv[2] if len(sys.argv) > 2 else "500 milliseconds"
+    trigger = sys.argv[2] if len(sys.argv) > 2 else "2 seconds"
     query.option("checkpointLocation", sys.argv[1]).trigger(processingTime=trigger).start()
 
 

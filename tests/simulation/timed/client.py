@@ -32,7 +32,7 @@ class SimClient:
         self.connections = 0
         self.session: Session | None = None
         self.last_success_s = 0.0
-        self.last_zxid = 0
+        self.last_zxid = self._claimed_zxid = 0
         self.heard_s = 0.0
         self._timeout_s = session_timeout_s
         self._request_timeout_s = request_timeout_s
@@ -223,7 +223,7 @@ class SimClient:
         self.loop.after(self._request_timeout_s, lambda: self._overdue(request), self.process)
 
     def answered(self, conn: Conn, request: Request, result: Any, zxid: int) -> None:
-        self.last_zxid = zxid
+        self.last_zxid = self._claimed_zxid = zxid
         self.last_success_s = max(self.last_success_s, request.sent_s)
         self._settle(request, result)
 
@@ -277,9 +277,9 @@ class SimClient:
         resume = (self.session.id, self.session.password) if self.session is not None else self._resume
         self._asked_s = self.boot_s()
         if self.session is not None and self._asked_s - self.heard_s > self.session.timeout_s:
-            self.last_zxid = 0
-        last_zxid = self.last_zxid
-        conn.up(lambda: conn.handshake(resume, self._timeout_s, last_zxid))
+            self._claimed_zxid = 0
+        claimed = self._claimed_zxid
+        conn.up(lambda: conn.handshake(resume, self._timeout_s, claimed))
         self.loop.after(max(0.5, self._timeout_s / 10), lambda: self.refused(conn), self.process)
 
     def refused(self, conn: Conn) -> None:

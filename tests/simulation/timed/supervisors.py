@@ -175,6 +175,13 @@ class SimLoop:
         self._owner.loops.pop(self, None)
 
 
+class NoRemover:
+    """No job of the simulation asks for the deletion of its checkpoint."""
+
+    def run(self) -> None:
+        return
+
+
 class SimSupervisor:
     """One daemon process, from its start to its end."""
 
@@ -208,7 +215,9 @@ class SimSupervisor:
             member, world.layout, cast(Any, self._connect), cast(Any, SimStarter(world, host, self._blobs)), cast(Any, hosted),
             self._tell_agent_session, cast(Any, doubt.of), lambda: doubt.own,
         )
-        leader = Leader(cast(Any, self._controller), cast(Any, self._sweeper), self._failed)
+        leader = Leader(
+            cast(Any, self._controller), cast(Any, self._sweeper), cast(Any, lambda _term, _controller: NoRemover()), self._failed,
+        )
         self.contender = self._contender(leader)
         try:
             self.agent.check_alone(2 * world.plan.session_s + 5.0)

@@ -47,7 +47,7 @@ class Dying:
 
 class Life:
     def __init__(self, at: int, *, after: bool) -> None:
-        self._left = at
+        self.left = at
         self._after = after
         self._lock = threading.Lock()
         self.dead = False
@@ -56,8 +56,8 @@ class Life:
         with self._lock:      # one at a time: a crash comes at one point
             if self.dead:
                 raise Killed
-            self._left -= 1
-            if self._left < 0:
+            self.left -= 1
+            if self.left < 0:
                 self.dead = True
                 if self._after:
                     work()

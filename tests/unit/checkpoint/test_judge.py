@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from supervisor.checkpoint.findings import Code, Finding
 from supervisor.checkpoint.judge import judge
 from tests.unit.checkpoint.golden import look, unpack, without, write
 
-V1, V2, ROCKS = "hdfs-v1", "rocksdb-v2", "rocksdb-v1"
+V1, V2, ROCKS, FILES = "hdfs-v1", "rocksdb-v2", "rocksdb-v1", "files"
 ID5 = "1811fd4c-8246-4d9c-8422-895047e86f5a"
 
 
@@ -47,6 +48,8 @@ DAMAGES: list[tuple[str, Callable[[Path], object], Code, str]] = [
     (V2, lambda c: flip(c, f"state/0/0/5_{ID5}.changelog"), Code.CHECKSUM_WRONG, f"state/0/0/5_{ID5}.changelog"),
     (V2, lambda c: (c / f"state/0/0/5_{ID5}.changelog").rename(c / "state/0/0/5_other.changelog"), Code.STATE_INCOMPLETE, "state/0/0"),
     (ROCKS, lambda c: without(c, "state/0/1/5.zip"), Code.STATE_INCOMPLETE, "state/0/1"),
+    (FILES, lambda c: (c / "sources/0/2").unlink(), Code.SOURCE_LOG_MISSING, "sources/0"),
+    (FILES, lambda c: shutil.rmtree(c / "sources"), Code.SOURCE_LOG_MISSING, "sources/0"),
 ]
 
 
@@ -75,6 +78,38 @@ def test_a_missing_newest_commit_is_replayed(tmp_path: Path) -> None:
     """Newest offset 2 and commit 1: what a driver leaves that died in a batch."""
     checkpoint = unpack("files", tmp_path)
     without(checkpoint, "commits/2")
+    assert judge(look(checkpoint)) == ()
+
+
+def test_the_log_of_a_file_source_may_be_compacted_and_ahead(tmp_path: Path) -> None:
+    checkpoint = unpack(FILES, tmp_path)
+    (checkpoint / "sources/0/2").rename(checkpoint / "sources/0/2.compact")
+    without(checkpoint, "sources/0/0", "sources/0/1")
+    assert judge(look(checkpoint)) == ()
+    (checkpoint / "sources/0/2.compact").rename(checkpoint / "sources/0/3")
+    assert judge(look(checkpoint)) == ()
+
+
+def test_a_start_without_its_log_leaves_an_offset_that_leads_back(tmp_path: Path) -> None:
+    """What Spark has made of it by the time that somebody looks: every file noted anew, and the next batch planned."""
+    checkpoint = unpack(FILES, tmp_path)
+    without(checkpoint, "sources/0/1", "sources/0/2")
+    write(checkpoint, "offsets/3", (checkpoint / "offsets/2").read_bytes().replace(b'{"logOffset":2}', b'{"logOffset":0}'))
+    (finding,) = judge(look(checkpoint))
+    assert (finding.code, "up to entry 2" in finding.sentence) == (Code.SOURCE_LOG_MISSING, True)
+
+
+def test_of_several_file_sources_each_has_its_log_and_one_that_is_read_twice_has_one(tmp_path: Path) -> None:
+    checkpoint = unpack(FILES, tmp_path)
+    offset = (checkpoint / "offsets/2").read_bytes().rstrip(b"\n")
+    write(checkpoint, "offsets/2", offset + b'\n{"logOffset":1}')
+    assert judge(look(checkpoint)) == (), "a self-union"
+    (checkpoint / "sources/1").mkdir()
+    (checkpoint / "sources/1/0").write_bytes(b"v1\n")
+    (finding,) = judge(look(checkpoint))
+    assert (finding.code, finding.object) == (Code.SOURCE_LOG_MISSING, "sources/1")
+    assert "ends at entry 0" in finding.sentence
+    (checkpoint / "sources/1/1").write_bytes(b"v1\n")
     assert judge(look(checkpoint)) == ()
 
 

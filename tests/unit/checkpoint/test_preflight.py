@@ -78,6 +78,15 @@ def test_nothing_is_expected_of_a_job_that_committed_nothing(tmp_path: Path) -> 
     assert look(tmp_path / "none", ()) is None
 
 
+def test_the_query_may_be_in_any_of_many_directories(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "many"
+    for number in range(100):
+        (checkpoint / f"query-{number:03}").mkdir(parents=True)
+        write(checkpoint, f"query-{number:03}/metadata", b'{"id":"another"}')
+    shutil.move(unpack("hdfs-v1", tmp_path), checkpoint / "query-999")
+    assert look(checkpoint) is None
+
+
 def test_several_queries_each_in_its_directory(tmp_path: Path) -> None:
     files = unpack("files", tmp_path)
     unpack("hdfs-v1", tmp_path)
@@ -170,7 +179,8 @@ def test_the_lease_counts_before_the_ownership_and_another_place_for_nothing() -
     lease, own = Remembered(here, ("q 9",)), Remembered(here, ("q 5",))
     assert to_be_expected("s3://bucket/ck/", "", lease, own) == lease
     assert to_be_expected("s3://bucket/ck", "", None, own) == own
-    assert to_be_expected("s3://bucket/other", "", lease, own) == Remembered(place_of("s3://bucket/other"))
+    other = to_be_expected("s3://bucket/other", "", lease, own)
+    assert other is not None and (other.place, queries_of(other)) == (place_of("s3://bucket/other"), ())
     assert to_be_expected(None, "", lease, own) is None
     assert to_be_expected("relative", "", lease, own) is None
 

@@ -12,7 +12,7 @@ import pytest
 
 from supervisor.checkpoint.judge import judge
 from supervisor.checkpoint.savepoint import Stage, checked_id, decode_begun, decode_manifest, new_id
-from supervisor.checkpoint.savepoint_choice import belongs, is_needed, names_its_place
+from supervisor.checkpoint.savepoint_choice import belongs, is_needed
 from supervisor.checkpoint.savepoint_create import ROUNDS_MAX, Creation, manifest_at
 from supervisor.checkpoint.savepoint_restore import MARK, read_savepoint, restore, verify
 from supervisor.clients.store.area import Area, open_area
@@ -64,11 +64,6 @@ def later(source: Path, batch: int, operators: int = 1, partitions: int = 2) -> 
 def test_what_belongs_to_the_boundary_after_batch_7(key: str, kept: bool, needed: bool) -> None:
     assert belongs(key, 7) is kept
     assert is_needed(key, 7) is needed or not kept
-
-
-def test_a_state_that_names_its_place_is_known() -> None:
-    assert names_its_place(["q/state/0/_metadata/v2/3"])
-    assert not names_its_place(["state/0/_metadata/metadata", "state/0/0/_metadata/schema"])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -95,7 +95,9 @@ def test_progress_only_where_a_person_looks(terminal: Terminal, tmp_path: Path, 
     checkpoint = unpack("files", tmp_path)
     assert terminal.run("checkpoint", "show", str(checkpoint)).err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert terminal.run("checkpoint", "show", str(checkpoint)).code == 0
+    monkeypatch.setenv("TERM", "xterm")
+    ran = terminal.run("checkpoint", "show", str(checkpoint), "-o", "json")
+    assert (ran.code, f"{ran.json['objects']} objects" in ran.err) == (0, True)
 
 
 def test_help_of_both(terminal: Terminal) -> None:
@@ -125,3 +127,12 @@ def test_a_fresh_start_is_accepted_at_resume_and_at_submit(terminal: Terminal) -
     assert "resume a --accept-fresh-start" in terminal.run("explain", "a").out
     assert terminal.run("resume", "a", "--accept-fresh-start").code == 0
     assert terminal.bench.ref("a").record.fresh_start == terminal.bench.ref("a").record.op != first.op
+
+
+def test_a_submit_of_what_is_registered_accepts_nothing_and_says_so(terminal: Terminal) -> None:
+    spec = terminal.spec("a")
+    assert terminal.run("submit", spec).err == ""
+    ran = terminal.run("submit", spec, "--accept-fresh-start")
+    assert (ran.code, terminal.bench.ref("a").record.fresh_start) == (0, "")
+    assert "a is registered already, and was left as it is: for that there is resume a --accept-fresh-start" in ran.err
+    assert terminal.run("submit", spec).err == ""

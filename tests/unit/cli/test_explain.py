@@ -15,6 +15,7 @@ from supervisor.model.records import (
     Acceptance,
     Cause,
     Cleanliness,
+    Delay,
     Desired,
     LeaderHint,
     Member,
@@ -94,6 +95,10 @@ VIEWS: dict[str, View] = {
     "not recorded": view(row(ref=job(), own=own(OwnState.VACANT)), recorded=False),
     "an accepted restore": view(row(ref=job(), own=own(OwnState.VACANT)), accepted=ACCEPTED),
     "assigned": view(row(ref=job(), own=own(OwnState.ASSIGNED), own_seen_s=NOW_S - 20)),
+    "assigned to a host that cannot start it": view(
+        row(ref=job(), own=own(OwnState.ASSIGNED), own_seen_s=NOW_S - 20),
+        members={"s1": replace(HOST, delays=(Delay("u1", 2, "the checkpoint s3://bkt/j can't be looked at: no answer"),))},
+    ),
     "back-off": view(WAITING),
     "back-off while paused": view(WAITING, paused=True),
     "back-off over": view(replace(WAITING, own_seen_s=NOW_S - 41)),

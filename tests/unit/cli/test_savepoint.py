@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from supervisor.checkpoint import savepoint_create
+from supervisor.checkpoint.savepoint_create import Creation
 from supervisor.model.records import OwnState
+from supervisor.model.remembered import SeenQuery, queries_of, to_be_expected
+from supervisor.model.savepoints import id_of, slot_of
+from supervisor.spark.state_reading import OpenedStore, StateOf
+from supervisor.wiring import deep
 from tests.unit.checkpoint.golden import look, only, unpack, without
-from tests.unit.checkpoint.savepoints import contents, files
+from tests.unit.checkpoint.savepoints import AT, area, begun, contents, files
+from tests.unit.checkpoint.savepoints import shelf as shelves
 from tests.unit.cli.conftest import Terminal
 
 
@@ -49,7 +56,7 @@ def test_create_list_show_verify_delete(terminal: Terminal, checkpoint: Path) ->
 def test_an_id_of_its_own_by_time(terminal: Terminal, checkpoint: Path) -> None:
     made = [terminal.run("savepoint", "create", "clicks", "-o", "json").json["id"] for _ in range(2)]
     assert made[0] != made[1]
-    assert [each["id"] for each in terminal.run("savepoint", "list", "clicks", "-o", "json").json] == sorted(made)
+    assert [each["id"] for each in terminal.run("savepoint", "list", "clicks", "-o", "json").json] == made, "oldest first"
 
 
 def test_what_is_not_there(terminal: Terminal, checkpoint: Path) -> None:
@@ -145,8 +152,38 @@ def test_submit_from_a_savepoint(terminal: Terminal, checkpoint: Path) -> None:
     assert (ran.code, ran.json[0]["did"], ran.json[0]["savepoint"]) == (0, "submitted", "one")
     assert only(look(fresh)).commits.newest == 12
     assert terminal.bench.ref("clicks").record.fresh_start, "what the name left before does not count"
+    job, own = terminal.bench.ref("clicks").record, terminal.bench.own("clicks")
+    expected = to_be_expected(str(fresh), job.fresh_start, None, own.remembered, job.begins_with)
+    assert queries_of(expected) == (SeenQuery(only(look(fresh)).id or "", 12),), "nor does a start from nothing"
     again = terminal.run("submit", spec, "--from-savepoint", "one", "-o", "json")
     assert (again.code, again.json[0]["did"]) == (0, "unchanged")
+    assert "was left as it is: for that there is resume clicks --from-savepoint one" in again.err
+    shutil.rmtree(fresh)
+    ran = terminal.run("checkpoint", "verify", "clicks")
+    assert (ran.code, "nothing at" in ran.err) == (3, True)
+
+
+def test_opened_with_spark_as_well(terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--deep: which state is opened, and what becomes of what Spark says of it."""
+    asked: list[StateOf] = []
+    error: list[str | None] = [None]
+
+    def opened(states: list[StateOf], *_given: object) -> tuple[OpenedStore, ...]:
+        asked.extend(states)
+        return (OpenedStore(states[0].location, 0, "stateStoreSave", "default", 2, None if error[0] else 7, error[0]),)
+
+    monkeypatch.setattr(deep, "open_state", opened)
+    ran = terminal.run("savepoint", "create", "clicks", "--id", "one", "--deep")
+    assert (ran.code, "stateStoreSave" in ran.out) == (0, True)
+    assert asked == [StateOf(f"file://{terminal.home}/store/savepoints/clicks/one/data", 12, 1)]
+    assert terminal.run("savepoint", "verify", "clicks", "--deep", "-o", "json").json["state_stores"][0]["rows"] == 7
+    error[0] = "EOFException"
+    ran = terminal.run("savepoint", "verify", "clicks", "--deep")
+    assert (ran.code, "stateStoreSave), default, does not open: EOFException" in ran.out) == (1, True)
+    (terminal.home / "store/savepoints/clicks/one/data/commits/12").unlink()
+    asked.clear()
+    assert terminal.run("savepoint", "verify", "clicks", "--deep").code == 1
+    assert asked == [], "what is not all there is not opened"
 
 
 def test_submit_from_a_savepoint_of_another_job_by_its_location(terminal: Terminal, checkpoint: Path) -> None:
@@ -200,5 +237,33 @@ def test_damaged_records_are_listed_and_deleted_by_force(terminal: Terminal, che
 
 def test_progress_is_for_terminals(terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
     ran = terminal.run("savepoint", "create", "clicks", "-o", "json")
     assert (ran.code, ran.json["state"]) == (0, "complete")
+    assert "copying" in ran.err and f"{ran.json['objects']}/{ran.json['objects']}" in ran.err
+
+
+def test_those_of_the_schedule_are_told_apart_and_say_when_the_next_is_due(terminal: Terminal, checkpoint: Path) -> None:
+    where = f"checkpoint: {checkpoint}\nsavepoints: {{every: 6h, keep: 3}}"
+    assert terminal.run("cancel", "clicks").code == 0
+    assert terminal.run("submit", terminal.spec("clicks", where), "--accept-fresh-start").code == 0
+    shown = terminal.run("show", "clicks", "-o", "json").json["savepoints"]
+    assert (shown["every"], shown["keep"], shown["newest"], shown["next_due_at"]) == ("6h", 3, None, None)
+    assert "newest none yet; next due now" in terminal.run("show", "clicks").out
+    shelf = area(terminal.home / "store" / "savepoints")
+    savepoint = id_of(slot_of("clicks", 21_600.0, shelf.now_s()))
+    place = terminal.home / "store" / "savepoints" / "clicks" / savepoint
+    made = shelves(terminal.home / "store")
+    what = replace(begun(checkpoint, place, savepoint), every_s=21_600.0)
+    made.begin(what)
+    Creation(area(checkpoint), made.place(what), what, lambda: AT).run()
+    assert terminal.run("savepoint", "create", "clicks", "--id", "mine").code == 0
+    listed = {each["id"]: each for each in terminal.run("savepoint", "list", "-o", "json").json}
+    assert (listed[savepoint]["scheduled"], listed[savepoint]["every"], listed["mine"]["scheduled"]) == (True, "6h", False)
+    due_at = listed[savepoint]["next_due_at"]
+    assert due_at is not None and listed["mine"]["next_due_at"] is None
+    assert f"clicks: every 6h while it runs; the next is due at {due_at}" in terminal.run("savepoint", "list").out
+    shown = terminal.run("show", "clicks", "-o", "json").json["savepoints"]
+    assert (shown["newest"], shown["next_due_at"], shown["problem"]) == (savepoint, due_at, None)
+    ran = terminal.run("savepoint", "create", "clicks", "--id", "scheduled-x")
+    assert ran.code == 2 and "choose another" in ran.err

@@ -58,7 +58,7 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     listed = terminal.run("list", "-o", "json").json[0]
     assert {key: shown[key] for key in listed if key != "reason"} == {k: v for k, v in listed.items() if k != "reason"}
     more = {"history", "spec", "spec_error", "queries", "more_queries", "stop_mode", "start"}
-    assert set(shown) - set(listed) - more == {"driver_memory", "last_exit", "checkpoint_fence"}
+    assert set(shown) - set(listed) - more == {"driver_memory", "last_exit", "checkpoint_fence", "savepoints"}
     assert [set(entry) for entry in shown["history"]] == [{"at", "event", "attempt", "detail"}] * len(shown["history"])
     assert {entry["event"] for entry in shown["history"]} == {"submitted", "user_error"}
     assert shown["spec"]["name"] == "a" and shown["uid"] == uid and shown["spec_error"] is None

@@ -159,7 +159,7 @@ def test_watch_in_a_pipe_has_a_line_per_change_and_ends_with_0(
     lines = [line.partition(" ")[2] for line in ran.out.splitlines()]
     assert lines == [
         "a pending: no supervisor is up", "b pending: no supervisor is up",
-        "a running attempt 1 on host-a.example: running on host-a.example",
+        "a running attempt 1 on host-a.example: running on host-a.example; this attempt has not used its checkpoint s3://bucket/a so far",
         "b is not listed any more; see spark-supervisor history b",
     ]
     assert ran.err.count("trying again") == 1 and "ZooKeeper answers again" in ran.err

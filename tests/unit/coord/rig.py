@@ -25,16 +25,19 @@ T = 1.5
 
 
 class MemoryEpochs:
-    """The epochs in the store; ``down``: it does not answer."""
+    """The epochs in the store; ``down``: it does not answer; ``mute``: it takes a mark, and its answer is lost."""
 
     def __init__(self) -> None:
         self.kept: dict[int, tuple[str, str]] = {}
-        self.down = False
+        self.down = self.mute = False
 
     def record_epoch(self, epoch: int, supervisor: str, op: str) -> None:
         self._answer()
+        is_new = epoch not in self.kept
         if self.kept.setdefault(epoch, (supervisor, op)) != (supervisor, op):
             raise Conflict(f"epoch {epoch} is another's")
+        if self.mute and is_new:
+            raise Unreachable("the answer was lost")
 
     def read_epoch(self, epoch: int) -> EpochRecord | None:
         self._answer()

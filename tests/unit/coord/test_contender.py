@@ -357,6 +357,26 @@ def test_more_unrecorded_terms_than_are_remembered_are_no_reason_to_distrust(
     assert len(zoo.tree()[PATHS.epoch]) < codec.MAX_RECORD_BYTES
 
 
+@pytest.mark.parametrize("mute", [1, 3])
+def test_a_mark_that_its_term_never_heard_of_is_no_reason_to_distrust(
+    zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path, mute: int
+) -> None:
+    """The store took it, the reply was lost, and the term was over; then more terms without a store than are remembered.
+
+    Found by chaos: a fleet that had kept all its data started nothing any more, for a mark 67 terms old.
+    """
+    for number in range(RECENT_KEPT + 8):
+        epochs.mute, epochs.down = 2 <= number < 2 + mute, 2 + mute <= number < RECENT_KEPT + 7
+        rig = Rig(zoo, epochs, tmp_path / "zxid")
+        with running(rig):
+            term = rig.leads()
+            if not epochs.down:
+                wait_until(lambda term=term: term.recorded or term.distrust or term.epoch in epochs.kept, 5)  # type: ignore[misc]
+            assert term.distrust is None
+    assert term.recorded
+    assert len(zoo.tree()[PATHS.epoch]) < codec.MAX_RECORD_BYTES
+
+
 def test_what_was_said_to_be_recorded_excuses_no_restore(zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path) -> None:
     """/recorded is restored with the rest: the store's newest epoch is not the one that it names."""
     backup: dict[str, bytes] = {}

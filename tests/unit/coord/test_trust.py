@@ -13,12 +13,13 @@ from supervisor.coord.election import (
     Candidate,
     is_ours,
     recent_terms,
+    say_recording,
     sight,
     take_leadership,
 )
 from supervisor.coord.trust import Evidence, Trust, doubt_of_epochs, record_epoch
 from supervisor.model.records import Acceptance, EpochRecord, LeaderHint
-from supervisor.model.transaction import Create, Node, SetData, Stat
+from supervisor.model.transaction import Check, Create, Node, SetData, Stat
 from supervisor.registry import codec
 from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs
 
@@ -88,13 +89,37 @@ def test_the_election_is_one_multi_on_leader_and_epoch() -> None:
     assert recent_terms(record) == {6: Author("host-b", "op6"), 7: Author("host-a", "op7")}
 
 
+def announced(record: EpochRecord, newest: int | None, recorded: Node | None) -> Node:
+    tx = say_recording(
+        PATHS, codec, epoch=record.epoch, fence=3, op_id="x", recent=recent_terms(record), newest=newest, recorded=recorded)
+    guard, say = tx.ops
+    assert guard == Check(PATHS.epoch, 3) and isinstance(say, Create if recorded is None else SetData)
+    return Node(say.data, Stat(0, 1))
+
+
 def test_the_epoch_record_stays_small() -> None:
-    record = EpochRecord(0, "", "")
+    record, recorded = EpochRecord(0, "", ""), None
     me = Candidate("h" * 63, "address")
     for epoch in range(1, 200):
         tx = take_leadership(PATHS, codec, me, epoch=10**9 + epoch, op_id="0" * 16, seen=record, version=epoch)
+        recorded = announced(codec.decode(EpochRecord, tx.ops[1].data, ""), 10**9 + 1 if epoch > 1 else None, recorded)  # type: ignore[union-attr]
+        seen = sight(PATHS, codec, None, Node(tx.ops[1].data, Stat(epoch, 1)), recorded=recorded)  # type: ignore[union-attr]
+        record = seen.epoch
+    assert set(recent_terms(record)) == {10**9 + 1, *range(10**9 + 200 - RECENT_KEPT, 10**9 + 200)}
+
+
+def test_of_what_may_be_in_the_store_nothing_is_forgotten_until_something_newer_is_there() -> None:
+    """Term 1 is in the store; of 2 and 3 nobody knows; then 4 is found there, and what came before it can go."""
+    recorded, known = None, []
+    record = EpochRecord(0, "", "")
+    for epoch, newest in ((1, None), (2, 1), (3, 1), (4, 1), (5, 4), (6, 5)):
+        tx = take_leadership(PATHS, codec, ME, epoch=epoch, op_id=f"op{epoch}", seen=record, version=epoch)
         record = codec.decode(EpochRecord, tx.ops[1].data, "")  # type: ignore[union-attr]
-    assert len(recent_terms(record)) == RECENT_KEPT
+        recorded = announced(record, newest, recorded)
+        later = EpochRecord(99, "b", "op99")       # its own account goes no further back
+        known.append(sorted(recent_terms(
+            sight(PATHS, codec, None, Node(codec.encode(later), Stat(epoch, 1)), recorded=recorded).epoch)))
+    assert known == [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4], [4, 5], [5, 6]]
 
 
 def test_strange_entries_of_the_recent_terms_are_left_out() -> None:

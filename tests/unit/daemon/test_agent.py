@@ -268,3 +268,23 @@ def test_a_start_is_told_what_the_registry_remembers_of_the_checkpoint(tmp_path:
     bench.put(bench.layout.lease("a"), lease)
     one_round(agent)
     assert started.known == [Known(location, older), Known(location, newest)]
+
+
+def test_what_another_job_left_matters_until_an_attempt_was_claimed(tmp_path: Path) -> None:
+    """An attempt that dies in its first batch leaves a checkpoint of its own, which is not to be taken for the other's."""
+    bench, started = Bench(), Started()
+    location = "s3://bucket/a"
+    uid = bench.submit("a", checkpoint=location).uid
+    bench.set_own("a", OwnState.ASSIGNED)
+    own, ref = bench.zoo.client().read(bench.layout.own("a")), bench.ref("a")
+    assert own is not None
+    bench.put(bench.layout.job("a"), replace(ref.record, left_by="old"))
+    entry = Assignment("a", uid, 1, 1, bench.ref("a").version, own.stat.version, ref.record.spec, 1)
+    bench.put(bench.layout.assignment("host-a", uid, 1), entry)
+    agent = agent_of(bench, started, tmp_path, None)
+    for of_uid in ("earlier", uid):
+        agent._round()
+        wait_until(lambda: not agent._under_way, 20, "its end")
+        bench.put(bench.layout.lease("a"), Lease("a", of_uid, 1, "c", 20.0, 15.0, Phase.RUNNING, Driver("h", 1), ""))
+    one_round(agent)
+    assert [known.left_by for known in started.known] == ["old", "old", ""]

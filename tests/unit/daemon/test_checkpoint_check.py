@@ -25,7 +25,7 @@ WORDS = ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",)
 def start(location: str | None, words: tuple[str, ...] = WORDS, conf: Mapping[str, str] | None = None) -> str:
     """What was prepared meanwhile."""
     remembered = Remembered(place_of(location), words) if location else None
-    with checked(GIVEN, Known(location, remembered), S3Access(), lambda: conf or {}):
+    with checked(GIVEN, Known(location, remembered), S3Access(), conf or {}):
         return "prepared"
 
 
@@ -71,7 +71,7 @@ def test_no_answer_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_went_wrong_in_the_preparation_is_what_is_said(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no Java"), checked(
-        GIVEN, Known(str(tmp_path / "none"), Remembered(place_of(str(tmp_path / "none")), WORDS)), S3Access(), dict,
+        GIVEN, Known(str(tmp_path / "none"), Remembered(place_of(str(tmp_path / "none")), WORDS)), S3Access(), {},
     ):
         raise Refused(Cause.NO_SPARK, "no Java")
 
@@ -80,8 +80,8 @@ def test_a_first_start_where_another_job_was(tmp_path: Path) -> None:
     """Refused if anything is there: its rows would be counted on from the other job's state."""
     checkpoint = unpack("files", tmp_path)
     known = Known(str(checkpoint), Remembered(place_of(str(checkpoint))), "old")
-    with pytest.raises(Refused, match="what job old left there.*--accept-fresh-start"), checked(GIVEN, known, S3Access(), dict):
+    with pytest.raises(Refused, match="what job old left there.*--accept-fresh-start"), checked(GIVEN, known, S3Access(), {}):
         pass
     shutil.rmtree(checkpoint)
-    with checked(GIVEN, known, S3Access(), dict):
+    with checked(GIVEN, known, S3Access(), {}):
         pass

@@ -14,7 +14,7 @@ from supervisor.daemon.hosting import Hosting
 from supervisor.daemon.starting import Hosted
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.model.records import OwnState
+from supervisor.model.records import OwnState, QueryProgress
 from tests.fakes.offices import Bench
 from tests.unit.shim.world import LAUNCH
 
@@ -52,3 +52,15 @@ def test_a_job_that_was_cancelled_stops_and_then_is_gone(tmp_path: Path, own: Ow
     bench.set_own("job", own)
     hosting.round(lambda: None)
     assert states(metrics) == state
+
+
+def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> None:
+    bench = Bench()
+    uid = bench.submit("job").uid
+    bench.run("job", queries=(QueryProgress("a", "1"), QueryProgress("b", "2", elsewhere="file:/tmp/temporary-1")))
+    metrics = Metrics(boottime_s)
+    hosting = Hosting(
+        "host-a", Home(tmp_path, uid), bench.layout, lambda: cast(ZooClient, bench.zoo.client()), metrics, lambda _launch: None,
+    )
+    hosting.round(lambda: None)
+    assert metrics.registry.get_sample_value("spark_supervisor_job_queries_elsewhere", {"job": "job"}) == 1

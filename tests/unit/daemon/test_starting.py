@@ -17,8 +17,9 @@ from supervisor.daemon.starting import Hosted, Look, Starter
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef
+from supervisor.model.spec import JobSpec
 from supervisor.registry.codec import encode
-from supervisor.settings.file import Settings
+from supervisor.settings.file import Settings, StoreSettings
 from supervisor.spark.refusal import Refused
 
 
@@ -31,14 +32,17 @@ class Slow(Starter):
 
     def __init__(self, directory: Path, together: int, **capacity: int) -> None:
         settings = SimpleNamespace(
-            supervisor=SimpleNamespace(capacity=SimpleNamespace(**capacity)), store=SimpleNamespace(endpoint_url=None, region=None),
+            supervisor=SimpleNamespace(capacity=SimpleNamespace(**capacity)), store=StoreSettings(url="file:///store"),
         )
         self.hosted = Hosted(directory / "run", directory / "log")
         self.directory = directory
         self.gate = threading.Barrier(together)
         super().__init__(cast(Settings, settings), "h", lambda: cast(Any, None), self.hosted, None, Metrics(boottime_s))
 
-    def _launch(self, given: Assignment, key: str) -> Launch:
+    def _spec(self, given: Assignment) -> JobSpec:
+        return cast(JobSpec, SimpleNamespace(conf={}))
+
+    def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
         try:
             self.gate.wait(0.5)
         except threading.BrokenBarrierError:
@@ -78,7 +82,7 @@ def test_the_last_place_is_given_once(tmp_path: Path, capacity: dict[str, int], 
 def test_a_start_that_failed_gives_its_place_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     starter = Slow(tmp_path, 1, drivers=1, memory_bytes=100)
     make = starter._launch
-    monkeypatch.setattr(starter, "_launch", lambda given, key: (_ for _ in ()).throw(Refused(starting.Cause.NO_ROOM, "no")))
+    monkeypatch.setattr(starter, "_launch", lambda given, key, spec: (_ for _ in ()).throw(Refused(starting.Cause.NO_ROOM, "no")))
     assert starter.try_start("a") == "no"
     monkeypatch.setattr(starter, "_launch", make)
     assert starter.try_start("b") == "started"
@@ -87,7 +91,7 @@ def test_a_start_that_failed_gives_its_place_back(tmp_path: Path, monkeypatch: p
 def test_launches_are_listed_by_many_threads_at_once(tmp_path: Path) -> None:
     """While run directories come and go: nobody sees a dictionary change under its eyes."""
     hosted = Hosted(tmp_path / "run", tmp_path / "log")
-    launch = Slow(tmp_path, 1, drivers=1, memory_bytes=1)._launch(given("a"), "k")
+    launch = Slow(tmp_path, 1, drivers=1, memory_bytes=1)._launch(given("a"), "k", cast(JobSpec, SimpleNamespace(conf={})))
     done = threading.Event()
 
     def come_and_go() -> None:

@@ -27,6 +27,12 @@ FENCE = (
 USED = "org.apache.spark.SparkConcurrentModificationException: Multiple streaming queries are concurrently using metadata."
 FENCE_ALONE = f"StreamingQueryException: [STREAM_FAILED] x | org.apache.hadoop.fs.FileAlreadyExistsException: {FENCE}"
 UNFENCED = "checkpoint fence: s3a://b/ck/commits/7 was written by [a driver without the fence], this driver is [job=a]"
+TAKEN = (
+    "org.apache.hadoop.fs.FileAlreadyExistsException: File already exists: s3a://b/ck/commits/0. Append or overwrite option must "
+    "be specified in [CREATE]"
+)
+"""Said by S3A to AbortableStreamBasedCheckpointFileManager (Spark 4.3.0, Hadoop's FileContext), on a server of moto's."""
+TAKEN_BY_FILE_SYSTEM = "org.apache.hadoop.fs.FileAlreadyExistsException: s3a://b/ck/sources/1/7 already exists"
 HEAP = "java.lang.OutOfMemoryError: Java heap space"
 WORKER_KILLED = """\
 STREAM_FAILED: StreamingQueryException: [STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage \
@@ -84,6 +90,11 @@ NO_S3A = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFi
         (Evidence(1, unbounded=True, error=FENCE_ALONE), Cause.CHECKPOINT_CONFLICT, "attempt 4 of clicks (uid u1) on h2 wrote offsets/12 at"),
         (Evidence(1, unbounded=True, tail=CONFLICT + UNFENCED), Cause.CHECKPOINT_CONFLICT,
          "a driver without the storage fence wrote commits/7: a second writer"),
+        # the same under a manager of the user's own, which says it in other words
+        (Evidence(1, unbounded=True, error=f"StreamingQueryException: [STREAM_FAILED] x | {TAKEN}"), Cause.CHECKPOINT_CONFLICT,
+         "commits/0 was there already (FileAlreadyExistsException): a second writer on the checkpoint, look for it"),
+        (Evidence(1, unbounded=True, tail=f"Caused by: {TAKEN_BY_FILE_SYSTEM}\n\tat x\n"), Cause.CHECKPOINT_CONFLICT, "sources/1/7 was there"),
+        (Evidence(1, unbounded=True, error=TAKEN.replace("ck/commits/0", "out/part-0")), Cause.USER_ERROR, "part-0"),
         # the fence's line alone is no end: it is also said of a log that is only read
         (Evidence(1, unbounded=True, tail=f"{FENCE}\n{TRACEBACK}"), Cause.USER_ERROR, "bad row"),
         # memory

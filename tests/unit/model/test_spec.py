@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from supervisor.errors import Corrupt, InvalidInput
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
+from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.spec import (
     SPEC_MAX_BYTES,
     JobSpec,
@@ -258,6 +259,8 @@ def test_terms_and_restart_policy() -> None:
         "checkpoint": "s3a://bucket/ck",
         "restart": asdict(policy),
         "driver_memory": 0,
+        "delete_checkpoint": False,
+        "savepoints": None,
         "extra": {},
     }
     assert parsed().restart_policy() == RestartPolicy()
@@ -282,6 +285,30 @@ def test_a_spec_that_says_nothing_of_it_has_the_bytes_that_it_always_had() -> No
     """Agents of the version before refuse keys that they do not know; and the same spec must stay the same."""
     assert b"memory_step" not in canonical_json(parsed()) and b"memory_max" not in canonical_json(parsed())
     assert b'"memory_max":"8g","memory_step":1.5' in canonical_json(parsed(RAISED))
+
+
+def test_savepoints_that_are_made_by_themselves() -> None:
+    spec = parsed("savepoints: {every: 6h, max_age: 30d}")
+    assert spec.terms().savepoints == SavepointPolicy(21_600.0, 8, 2_592_000.0)
+    stored = json.loads(canonical_json(spec))["savepoints"]
+    assert stored == {"every": "6h", "keep": 8, "max_age": "720h"}, "units that every version reads"
+    assert from_canonical(canonical_json(spec), "x") == spec
+
+
+@pytest.mark.parametrize(
+    ("base", "more", "why"), [
+        (MINIMAL, "savepoints: {every: 59s}", "savepoints.every is 59s, outside"),
+        (MINIMAL, "savepoints: {every: 1h, keep: 0}", "savepoints.keep must be at least 1"),
+        (MINIMAL, "savepoints: {every: 1h, max_age: 30m}", "max_age is shorter than every"),
+        (MINIMAL, "savepoints: {keep: 3}", "every is missing"),
+        (MINIMAL, "savepoints: {max_age: 3h}", "every is missing"),
+        ("name: a\napplication: a.py\nunbounded: false\n", "savepoints: {every: 1h}", "copies of the checkpoint, which is missing"),
+        ("name: a\napplication: a.py\ncheckpoint: hdfs://nn/ck\n", "savepoints: {every: 1h}", "which only Spark can reach"),
+    ],
+)
+def test_savepoints_that_can_not_be_made_are_refused(base: str, more: str, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        parsed(more, base=base)
 
 
 def test_local_files_are_replaced_by_their_store_keys() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.model.records import Lease, OwnState, Phase, QueryProgress
+from supervisor.model.records import Lease, OwnState, Phase, Progress, QueryProgress
 from supervisor.model.seen import Found
 from supervisor.model.state import state_of
 from tests.unit.plan.rows import job, lease, own
@@ -12,14 +12,16 @@ from tests.unit.plan.rows import job, lease, own
 HERE, TEMPORARY = QueryProgress("a", "1"), QueryProgress("b", "2", elsewhere="file:/tmp/temporary-1")
 
 
-def reason(*queries: QueryProgress, more: int = 0) -> str:
+def reason(
+    *queries: QueryProgress, more: int = 0, checkpoint: str | None = None, progress: Progress | None = None,
+) -> str:
     seen = lease().seen
     assert isinstance(seen, Found)
     claimed = own(OwnState.CLAIMED)
     told: Lease = replace(
-        seen.record, queries=queries, more_queries=more, phase=Phase.RUNNING, claim=claimed.record.claim,
+        seen.record, queries=queries, more_queries=more, phase=Phase.RUNNING, claim=claimed.record.claim, progress=progress,
     )
-    return state_of(job(), claimed, replace(seen, record=told)).reason
+    return state_of(job(checkpoint=checkpoint), claimed, replace(seen, record=told)).reason
 
 
 def test_all_is_well() -> None:
@@ -38,3 +40,13 @@ def test_the_checkpoint_of_the_job_is_used_by_none() -> None:
     assert "1 more" in said
     assert "no query uses the job's own" in said
     assert "no query uses" not in reason(TEMPORARY, more=1)
+
+
+def test_a_checkpoint_that_nobody_uses_is_told() -> None:
+    """An application without a query; a JVM one that commits elsewhere, of which nothing else is to be seen."""
+    place = "s3a://bucket/ck"
+    assert reason(checkpoint=place).endswith("; this attempt has not used its checkpoint s3a://bucket/ck so far")
+    assert "has not used" not in reason()
+    assert "has not used" not in reason(HERE, checkpoint=place)
+    assert "has not used" not in reason(more=1, checkpoint=place)
+    assert "has not used" not in reason(checkpoint=place, progress=Progress(batch_id=3))

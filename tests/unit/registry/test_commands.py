@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,14 +11,16 @@ import pytest
 from supervisor.clock import boottime_s
 from supervisor.errors import Conflict, NotFound, OutcomeUnknown, TimedOut, Unreachable
 from supervisor.model.location import digest
-from supervisor.model.records import Cause, Cleanliness, Desired, Outcome, OwnState
-from supervisor.model.remembered import Remembered, place_of
+from supervisor.model.records import BlobRef, Cause, CheckpointClaim, Cleanliness, Desired, Outcome, OwnState
+from supervisor.model.remembered import Remembered, SeenQuery, place_of, to_be_expected
+from supervisor.model.seen import Found
 from supervisor.model.transaction import Transaction
 from supervisor.registry import user_writes
 from supervisor.registry.commands import Commands, Did, Standing
 from supervisor.registry.ids import new_uid
+from supervisor.registry.moving import Revision
 from supervisor.registry.sweep import SUBMIT_MAX_S
-from tests.fakes.offices import Bench, submission
+from tests.fakes.offices import Bench, submission, terms
 
 OTHER = "cd" * 32
 Act = Callable[[Commands], object]
@@ -223,7 +226,15 @@ ACTS: dict[str, Act] = {
     "restart": lambda commands: commands.restart("live"),
     "resume": lambda commands: commands.resume("parked"),
     "register_again": lambda commands: commands.resume("failed"),
+    "resume_from": lambda commands: commands.resume_from(revision(commands, "parked")),
+    "register_again_from": lambda commands: commands.resume_from(revision(commands, "failed")),
 }
+
+
+def revision(commands: Commands, name: str, checkpoint: str = "s3://bkt/new") -> Revision:
+    """The next one of ``name``, with the copy of a savepoint."""
+    spec = BlobRef(f"specs/{name}/u/2-{OTHER}.json", OTHER, 10)
+    return Revision(commands.basis(name), spec, terms(checkpoint), "one", (SeenQuery("q", 12),))
 
 
 def prepared(bench: Bench) -> Commands:
@@ -232,7 +243,7 @@ def prepared(bench: Bench) -> Commands:
     bench.run("live")
     bench.submit("failed", checkpoint="s3://bkt/failed")
     bench.fail("failed")
-    bench.submit("parked")
+    bench.submit("parked", checkpoint="s3://bkt/parked")
     bench.commands().suspend("parked")
     commands = bench.commands()
     commands.standing("live")
@@ -414,8 +425,14 @@ def test_a_fresh_start_is_accepted_by_the_write_that_says_so(bench: Bench) -> No
     bench.fail("failed")
     assert commands.resume("failed", fresh_start=True).did is Did.REGISTERED_AGAIN
     assert bench.ref("failed").record.fresh_start == bench.ref("failed").record.op
-    commands.submit(submission("new", fresh_start=True))
-    assert bench.ref("new").record.fresh_start != ""
+    commands.submit(submission("new", fresh_start=True, queries=(SeenQuery("q", 12),)))
+    assert bench.ref("new").record.fresh_start != "" and bench.ref("new").record.begins_with == ("q 12",)
+    bench.exit("new", permanent=True)
+    commands.resume("new")
+    assert bench.ref("new").record.begins_with == ("q 12",)
+    bench.exit("new", permanent=True)
+    commands.resume("new", fresh_start=True)
+    assert bench.ref("new").record.begins_with == (), "whatever is there"
 
 
 def test_a_submit_names_who_used_the_checkpoint_before(bench: Bench) -> None:
@@ -435,3 +452,128 @@ def test_a_submit_names_who_used_the_checkpoint_before(bench: Bench) -> None:
     bench.zoo.remove(bench.layout.checkpoint(digest(place)))
     bench.submit("old", checkpoint=place)
     assert bench.ref("old").record.left_by == ""
+
+
+# -- going on from a savepoint --------------------------------------------------------------------------------------------
+
+
+def stopped(bench: Bench, name: str = "j", **changes: Any) -> Commands:
+    """``name`` ran at s3://bkt/old, committed batch 40 there, was suspended and has stopped. ``changes``: of its ownership."""
+    bench.submit(name, checkpoint="s3://bkt/old")
+    bench.run(name, remembered=Remembered(place_of("s3://bkt/old"), ("q 40",)))
+    bench.commands().suspend(name)
+    bench.set_own(name, changes.pop("state", OwnState.EXITED), cause=Cause.STOPPED, **changes)
+    return bench.commands()
+
+
+def claimed_by(bench: Bench, location: str) -> str | None:
+    found = bench.record(CheckpointClaim, bench.layout.checkpoint(digest(location)))
+    return found.record.name if isinstance(found, Found) else None
+
+
+def test_a_suspended_job_goes_on_with_the_copy_of_a_savepoint(bench: Bench) -> None:
+    commands = stopped(bench)
+    before = bench.ref("j").record
+    assert commands.resume_from(revision(commands, "j")).did is Did.RESUMED
+    job = bench.ref("j").record
+    assert (job.revision, job.desired, job.terms.checkpoint) == (2, Desired.RUNNING, "s3://bkt/new")
+    assert job.spec.sha256 == OTHER and job.restart_nonce != before.restart_nonce and job.uid == before.uid
+    assert job.changed.detail == "from savepoint one, now at s3://bkt/new"
+    assert (claimed_by(bench, "s3://bkt/old"), claimed_by(bench, "s3://bkt/new")) == (None, "j")
+    assert not bench.has(bench.layout.lease("j"))
+
+
+def test_what_is_remembered_fits_the_copy_and_keeps_what_it_knew_of_the_old_one(bench: Bench) -> None:
+    """An acceptance that was not taken yet was about the old one; so was what another job had left there."""
+    bench.submit("j", checkpoint="s3://bkt/old")
+    ref = bench.ref("j")
+    bench.put(bench.layout.job("j"), replace(ref.record, fresh_start="earlier", left_by="other"))
+    bench.run("j", remembered=Remembered(place_of("s3://bkt/old"), ("q 40",), "earlier"))
+    commands = bench.commands()
+    commands.suspend("j")
+    bench.set_own("j", OwnState.EXITED)
+    commands.resume_from(revision(commands, "j"))
+    job, own = bench.ref("j").record, bench.own("j")
+    assert (job.fresh_start, job.left_by) == ("", "")
+    expected = to_be_expected(job.terms.checkpoint, job.fresh_start, None, own.remembered)
+    assert expected == Remembered(place_of("s3://bkt/new"), ("q 12",), "", (f"{place_of('s3://bkt/old')} q 40",))
+    bench.submit("next", checkpoint="s3://bkt/old")
+    assert bench.ref("next").record.left_by == "j", "a first start of another job there is refused unless it is accepted"
+
+
+def test_a_failed_job_goes_on_from_a_savepoint_as_the_same_uid(bench: Bench) -> None:
+    bench.submit("j", checkpoint="s3://bkt/old")
+    uid = bench.fail("j")
+    commands = bench.commands()
+    assert commands.resume_from(revision(commands, "j")).did is Did.REGISTERED_AGAIN
+    job = bench.ref("j").record
+    assert (job.uid, job.revision, job.terms.checkpoint, bench.result(uid)) == (uid, 2, "s3://bkt/new", None)
+    assert (claimed_by(bench, "s3://bkt/old"), claimed_by(bench, "s3://bkt/new")) == (None, "j")
+
+
+def test_a_quarantined_job_goes_on_from_a_savepoint(bench: Bench) -> None:
+    bench.submit("j", checkpoint="s3://bkt/old")
+    bench.exit("j", Cause.BAD_CHECKPOINT, permanent=True)
+    commands = bench.commands()
+    assert commands.resume_from(revision(commands, "j")).did is Did.RESUMED
+
+
+@pytest.mark.parametrize("state", [OwnState.ASSIGNED, OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED])
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_job_that_may_have_a_driver_is_left_alone(bench: Bench, state: OwnState, suspended: bool) -> None:
+    commands = stopped(bench, state=state)
+    if not suspended:
+        bench.put(bench.layout.job("j"), replace(bench.ref("j").record, desired=Desired.RUNNING))
+    told = revision(commands, "j")
+    assert "suspend j --wait" in told.basis.running
+    with pytest.raises(Conflict, match="suspend it first"):
+        commands.resume_from(told)
+    assert bench.ref("j").record.revision == 1
+
+
+def test_a_job_in_backoff_or_waiting_for_a_place_starts_by_itself_and_is_left_alone(bench: Bench) -> None:
+    bench.submit("j", checkpoint="s3://bkt/old")
+    commands = bench.commands()
+    assert "pending" in commands.basis("j").running
+    bench.exit("j")
+    assert "backoff" in commands.basis("j").running
+    bench.exit("j", Cause.BAD_CHECKPOINT, permanent=True)
+    commands.resume("j")
+    assert "pending" in commands.basis("j").running, "a quarantine that was resumed"
+
+
+@pytest.mark.parametrize(("meanwhile", "why"), [
+    (lambda commands: commands.resume("j"), "suspend it first"),
+    (lambda commands: commands.cancel("j"), "is cancelled"),
+    (lambda commands: commands.resume_from(revision(commands, "j", "s3://bkt/theirs")), "suspend it first"),
+    (lambda commands: commands.submit(submission("k", checkpoint="s3://bkt/new/inside")), "belongs to job k"),
+], ids=["resumed", "cancelled", "moved", "taken"])
+@pytest.mark.parametrize("just_before", [False, True], ids=["while it is copied", "just before the multi"])
+def test_what_others_do_meanwhile_comes_first(bench: Bench, meanwhile: Act, why: str, just_before: bool) -> None:
+    commands = stopped(bench)
+    told = revision(commands, "j")
+    if just_before:
+        bench.clients[-1].before_next_commit(lambda: meanwhile(bench.commands()))
+    else:
+        meanwhile(bench.commands())
+    with pytest.raises(Conflict, match=why):
+        commands.resume_from(told)
+    assert claimed_by(bench, "s3://bkt/new") is None
+
+
+def test_a_revision_made_of_another_one_is_not_the_next(bench: Bench) -> None:
+    commands = stopped(bench)
+    told = revision(commands, "j")
+    commands.resume_from(told)
+    commands.suspend("j")
+    bench.set_own("j", OwnState.EXITED)
+    with pytest.raises(Conflict, match="changed by somebody else"):
+        commands.resume_from(replace(told, terms=terms("s3://bkt/3")))
+
+
+def test_only_the_claim_of_the_very_uid_is_given_up(bench: Bench) -> None:
+    commands = stopped(bench)
+    path = bench.layout.checkpoint(digest("s3://bkt/old"))
+    bench.put(path, CheckpointClaim("s3://bkt/old", "j", "older"))
+    commands.resume_from(revision(commands, "j"))
+    assert claimed_by(bench, "s3://bkt/old") == "j"

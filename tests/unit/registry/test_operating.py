@@ -132,6 +132,24 @@ def test_while_the_cluster_is_paused_nothing_is_claimed_but_what_runs_renews(ben
     zoo.commit(attempt_writes.renew(bench.layout, "a", own.version + 1, lease, "op2"))
 
 
+def test_a_late_unpause_ends_no_newer_pause(bench: Bench) -> None:
+    """Its outcome was unknown to its user; meanwhile others have ended that pause, and paused again for another reason."""
+    sessions, others = bench.sessions(), bench.sessions()
+    Operator(sessions, bench.layout, "ops@here").pause("one")
+    sent: list[Transaction] = []
+    sessions.zoo().before_next_commit(lambda: None)
+    client = sessions.zoo()
+    commit = client.commit
+    client.commit = lambda tx: (sent.append(tx), commit(tx))[1]
+    Operator(sessions, bench.layout, "ops@here").unpause()
+    Operator(others, bench.layout, "ops@there").pause("another")
+    with pytest.raises(GuardFailed) as refused:
+        commit(sent[0])
+    assert refused.value.path == bench.layout.doorbell
+    found = bench.record(Pause, bench.layout.pause)
+    assert isinstance(found, Found) and found.record.reason == "another"
+
+
 def test_an_unpause_ends_the_pause_that_was_read(bench: Bench) -> None:
     """Ended by somebody else meanwhile: that is what was wanted."""
     sessions = bench.sessions()

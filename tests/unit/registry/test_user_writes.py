@@ -21,13 +21,14 @@ from supervisor.model.records import (
     Phase,
     Result,
 )
+from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, SetData
 from supervisor.registry import user_writes
 from supervisor.registry.codec import decode, encode
 from supervisor.registry.layout import Layout
 from supervisor.registry.leader_writes import next_attempt
-from supervisor.registry.user_writes import Desk, Place
+from supervisor.registry.user_writes import Desk, Move, Place
 from tests.fakes.offices import AT, SHA, terms
 
 LAYOUT = Layout("/r")
@@ -187,3 +188,38 @@ def test_registering_again_undoes_the_result_and_keeps_the_attempt_number() -> N
     assert tx.ops[0] == Create("/r/jobs/j", encode(replace(JOB, op="op1")))
     assert tx.ops[1] == Delete("/r/results/u1", 8)
     assert SetData("/r/checkpoints", b"op1", 4) in tx.ops and tx.ops[-1] == BELL
+
+
+LAST = Found(Lease("j", "u1", 3, "c1", 30.0, 30.0, Phase.RUNNING, Driver("host1", 1), AT), 9)
+LEFT = ("/r/checkpoints/old", Found(CheckpointClaim("s3://bkt/old", "j", "u1"), 3))
+MOVED = Move(Remembered("p2", ("q 12",), elsewhere=("p1 q 40",)), LAST, LEFT)
+
+
+def test_going_on_from_a_savepoint_moves_reference_claims_and_memory_in_one_step() -> None:
+    """Each at the version seen; the fence is set, not only checked: nothing that was planned before can commit after it."""
+    job = replace(JOB, revision=2, restart_nonce="op1")
+    before = own(OwnState.EXITED, permanent=True)
+    tx = user_writes.resume_from(DESK, Found(JOB, 7), before, job, PLACE, MOVED)
+    assert tx.ops == (
+        SetData("/r/jobs/j", encode(replace(job, op="op1")), 7),
+        SetData("/r/own/j", encode(replace(before.record, op="op1", remembered=MOVED.remembered)), 5),
+        Create("/r/checkpoints/h", encode(CheckpointClaim("s3://bkt/c", "j", "u1"))),
+        SetData("/r/checkpoints", b"op1", 4),
+        Delete("/r/checkpoints/old", 3),
+        Delete("/r/lease/j", 9),
+        BELL,
+    )
+
+
+def test_what_is_not_there_needs_not_go_when_it_goes_on_from_a_savepoint() -> None:
+    tx = user_writes.resume_from(DESK, Found(JOB, 7), own(), JOB, PLACE, Move(MOVED.remembered, None, None))
+    assert not [op for op in tx.ops if isinstance(op, Delete)]
+
+
+def test_a_failed_uid_is_registered_again_with_a_savepoint_in_the_same_step() -> None:
+    failed = Result("j", "u1", Outcome.FAILED, Cleanliness.DIRTY, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0")
+    tx = user_writes.register_again(DESK, JOB, own(OwnState.EXITED), Found(failed, 8), PLACE, MOVED)
+    assert own_written(tx).remembered == MOVED.remembered
+    assert {Delete("/r/results/u1", 8), Delete("/r/checkpoints/old", 3), Delete("/r/lease/j", 9)} <= set(tx.ops)
+    plain = user_writes.register_again(DESK, JOB, own(OwnState.EXITED, remembered=MOVED.remembered), Found(failed, 8), PLACE)
+    assert own_written(plain).remembered == MOVED.remembered

@@ -16,6 +16,7 @@ import pytest
 from supervisor.coord.election import Candidate, take_leadership
 from supervisor.model.actions import Waited
 from supervisor.model.records import Assignment, Cause, CheckpointClaim, EpochRecord, JobRef, Outcome, OwnState
+from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, SetData, Transaction
 from supervisor.plan.decide import FRESH
@@ -39,7 +40,7 @@ def newer(found: Found[Any]) -> Found[Any]:
 
 
 JOB, RESULT, SEEN = newer(job()), newer(leftover(outcome=Outcome.FAILED).result), lease().seen
-CLAIM = Found(CheckpointClaim("s3://b/j", "j", "u1", NEW), 2)
+CLAIM = Found(CheckpointClaim("s3://b/j", "j", "u1", extra=NEW), 2)
 PLACE = user_writes.Place("/c/checkpoints/h", "s3://b/j", CLAIM, 5)
 REFUSED = Exit(Cause.NO_ROOM, "full")
 MINE = Identity("j", "u1", 2, "c")
@@ -69,6 +70,8 @@ WRITES: dict[str, Callable[[], Transaction | None]] = {
     "cancel": lambda: user_writes.cancel(USER, JOB, "j", "u1", newer(own(S.CLAIMED))),
     "cancel failed": lambda: user_writes.cancel_failed(USER, RESULT, newer(exited())),
     "suspend": lambda: user_writes.suspend(USER, JOB, newer(own(S.CLAIMED))),
+    "resume from": lambda: user_writes.resume_from(
+        USER, JOB, newer(own(S.EXITED)), JOB.record, PLACE, user_writes.Move(Remembered("p"), None, None)),
     "run again": lambda: user_writes.run_again(USER, JOB, newer(own(S.CLAIMED)), "nonce", "resumed"),
     "take leadership": lambda: take_leadership(
         paths_of(LAYOUT), codec, Candidate("s1", ""), epoch=8, op_id="op-1", seen=EpochRecord(7, "s2", "op", NEW), version=3,

@@ -10,7 +10,7 @@ from supervisor.settings.units import format_duration, format_size, parse_durati
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("500ms", 0.5), ("10s", 10), ("5m", 300), ("2h", 7200), ("0s", 0), ("1ms", 0.001)]
+    ("text", "seconds"), [("500ms", 0.5), ("10s", 10), ("5m", 300), ("2h", 7200), ("0s", 0), ("1ms", 0.001), ("30d", 2_592_000)]
 )
 def test_durations(text: str, seconds: float) -> None:
     assert parse_duration_s(text) == seconds
@@ -24,7 +24,7 @@ def test_sizes(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "10", "s", "1.5s", "-1s", "1d", "10 s", "10S", "1s2s", "٣s", "1" * 13 + "s", None, True, [], "10s\n"]
+    "wrong", ["", "10", "s", "1.5s", "-1s", "1w", "10 s", "10S", "1s2s", "٣s", "1" * 13 + "s", None, True, [], "10s\n"]
 )
 def test_what_is_no_duration_is_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match="is not a duration"):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.model.records import Cause, Lease, Progress, QueryState
-from supervisor.model.remembered import QUERIES_MAX, Remembered, SeenQuery, with_batches
+from supervisor.model.remembered import QUERIES_MAX, Remembered
 from supervisor.registry.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import queries
 from supervisor.shim import state as shim
@@ -74,6 +74,18 @@ def test_one_that_has_ended_is_not_stalled_and_is_shown(error: str, state: str) 
     assert states(world) == {"good": "active", "done": state}
 
 
+def test_what_a_query_says_of_its_end_is_covered_as_every_other_text_that_everybody_can_read() -> None:
+    """A failed query names the URL or the option that it could not connect with; the lease is shown by ``show``."""
+    life = Life()
+    place = shim.InPlace("id-q", 3, "s3a://key:hunter2hunter2@elsewhere/ck")
+    life = queries.after_report(life, replace(said("progress", "q", 3), committed=(place,)), 1.0)
+    life = queries.after_report(life, said("terminated", "q", error="SQLException: jdbc:x://db/y?user=a&password=hunter2"), 2.0)
+    ((shown,), _more) = queries.shown(life, STALL_S, 3.0, "s3a://bucket/ck")
+    assert "hunter2" not in f"{shown.error} {shown.elsewhere}"
+    assert (shown.error or "").startswith("SQLException: jdbc:x://db/y?user=a&password=")
+    assert (shown.elsewhere or "").endswith("@elsewhere/ck")
+
+
 def test_an_application_without_an_active_query_is_silent() -> None:
     world = started("done")
     world.tell(said("terminated", "done"))
@@ -134,7 +146,8 @@ def test_one_that_is_not_tracked_is_counted_once_however_much_it_says() -> None:
 
 
 TEXT = st.text(max_size=200)
-FULLEST = with_batches(Remembered("p" * 16, accepted="o" * 32), [SeenQuery(f"{n:036}", 2**63 - 1) for n in range(QUERIES_MAX)])
+WORDS = tuple(f"{n:036} {2**63 - 1}" for n in range(QUERIES_MAX))
+FULLEST = Remembered("p" * 16, WORDS[:1], "o" * 32, tuple(f"{'e' * 16} {word}" for word in WORDS[1:]))
 EVENTS = st.builds(
     lambda event, query, error: parse(json.dumps(
         {"event": event, "query": query, "id": query and query[:3], "batch_id": 10**18, "error": error,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 
 from supervisor.clients.tools import Ran
+from supervisor.daemon.fence_ahead import FenceAhead
 from supervisor.model.records import Assignment
 from supervisor.model.s3a import S3Access
 from supervisor.settings.file import Settings
@@ -154,6 +158,79 @@ def test_a_start_gets_the_fence(
     assert told == []
     assert f"{OWNER_KEY}=job=clicks uid=u1 attempt=3 host=h1" in text.replace("\\", "")
     assert str(tmp_path / "runtime" / "fence") in text
+
+
+@pytest.fixture
+def on_s3(settings: Settings, spark_home: Path, tmp_path: Path) -> Settings:
+    """Of a host whose store is on S3."""
+    return settings.model_copy(update={
+        "supervisor": settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"}),
+        "store": settings.store.model_copy(update={"url": "s3://bkt/p"}),
+    })
+
+
+def test_the_first_start_finds_it_made(
+    prepared: Callable[..., tuple[str, list[str]]], on_s3: Settings, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+
+    def compiled(argv: tuple[str, ...], *_: object) -> Ran:
+        calls.append(argv)
+        (Path(argv[argv.index("-d") + 1]) / "A.class").write_bytes(b"x")
+        return Ran(0, "", "")
+
+    monkeypatch.setattr(build, "run_tool", compiled)
+    with structlog.testing.capture_logs() as logs:
+        FenceAhead(on_s3, environ).make()
+    assert ([line["event"] for line in logs], len(calls)) == (["fence_made"], 1)
+    text, told = prepared()
+    assert MANAGER in text and (told, len(calls)) == ([], 1)
+
+
+def test_what_could_not_be_made_ahead_is_tried_by_the_first_start(
+    prepared: Callable[..., tuple[str, list[str]]], on_s3: Settings, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+    monkeypatch.setattr(build, "run_tool", lambda *_: calls.append(1) or Ran(1, "", "CompileException: no such"))
+    with structlog.testing.capture_logs() as logs:
+        FenceAhead(on_s3, environ).make()
+    assert [line["event"] for line in logs] == ["fence_not_made"]
+    _text, told = prepared()
+    assert len(calls) == 2 and "CompileException" in told[0]
+
+
+def test_a_host_that_has_nothing_on_s3_makes_none(
+    on_s3: Settings, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(build, "run_tool", lambda *_: pytest.fail("nobody needs it"))
+    here = on_s3.model_copy(update={"store": on_s3.store.model_copy(update={"url": "file:///store"})})
+    with structlog.testing.capture_logs() as logs:
+        FenceAhead(here, environ).make()
+        FenceAhead(on_s3.model_copy(update={"spark": on_s3.spark.model_copy(update={"home": Path("/nowhere")})}), environ).make()
+    assert logs == []
+
+
+def test_who_needs_another_jar_does_not_wait_for_one_that_takes_long(
+    spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(argv: tuple[str, ...], *_: object) -> Ran:
+        if "slow" in argv[argv.index("-d") + 1]:
+            begun.set()
+            assert go_on.wait(60)
+        (Path(argv[argv.index("-d") + 1]) / "A.class").write_bytes(b"x")
+        return Ran(0, "", "")
+
+    monkeypatch.setattr(build, "run_tool", slow)
+    java = Path("/usr/bin/java")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(fence_jar, spark_home, java, "4.1.2", tmp_path / "slow", {})
+        assert begun.wait(60)
+        assert fence_jar(spark_home, java, "4.1.2", tmp_path / "other", {}).jar is not None
+        assert not first.done()
+        go_on.set()
+        assert first.result().jar is not None
 
 
 def test_no_start_fails_for_want_of_it(prepared: Callable[..., tuple[str, list[str]]]) -> None:

@@ -1,0 +1,76 @@
+"""``resume --from-savepoint`` and ``suspend --savepoint``: what they say while and after the parts of ``wiring`` do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from supervisor.cli.output import notice, say
+from supervisor.cli.savepoint import progress
+
+if TYPE_CHECKING:
+    from supervisor.checkpoint.savepoint import Begun
+    from supervisor.cli.options import Chosen
+    from supervisor.registry.commands import Done
+    from supervisor.wiring import Office
+    from supervisor.wiring.resuming import Planned
+
+
+def resume_from(chosen: Chosen, office: Office, name: str, which: str | None, to: str | None) -> Done:
+    """Says what it did. Interrupted, or refused after the copy was begun, it names the copy."""
+    from supervisor.wiring import resuming
+
+    begun: list[Planned] = []
+    try:
+        with progress("restoring") as tell:
+            resumed = resuming.resume_from(office, name, which, to, lambda planned: _begins(begun, planned), tell)
+    except BaseException:
+        if begun:
+            notice(
+                f"what was copied to {begun[0].new} is no job's, unless show {name} names it: the same command goes on with "
+                "it, else it can be removed"
+            )
+        raise
+    done, planned = resumed.done, resumed.planned
+    if chosen.document:
+        chosen.say({**told_of(done, planned.manifest.id), "checkpoint": planned.new})
+        return done
+    if not begun:
+        say(f"{name}: {done.did.value} ({done.uid}); it has begun with savepoint {planned.manifest.id} at {planned.new}")
+        return done
+    batches = ", ".join(str(query.batch) for query in planned.manifest.queries)
+    say(f"{name}: {done.did.value} ({done.uid}), from savepoint {planned.manifest.id} after batch {batches}")
+    notice(f"its checkpoint is {planned.new} from now on: write that into its spec file, too; {planned.old} stays as it is")
+    return done
+
+
+def save_stopped(chosen: Chosen, office: Office, done: Done, which: str | None) -> None:
+    """Once the driver of ``done`` has stopped. Says what it did."""
+    from supervisor.wiring import stopping
+
+    savepoint = stopping.id_after(office, done.name, which)
+    with progress("copying") as tell:
+        saved = stopping.save(office, done.name, savepoint, _nobody, tell)
+    manifest = saved.manifest
+    if chosen.document:
+        chosen.say(told_of(done, manifest.id))
+        return
+    batches = ", ".join(str(query.batch) for query in manifest.queries)
+    did = "verified" if saved.did else "was there already"
+    say(f"{done.name}: savepoint {manifest.id} after batch {batches}: {manifest.objects} objects, {did}")
+
+
+def told_of(done: Done, savepoint: str | None) -> dict[str, Any]:
+    """The document. ``savepoint`` None: it has not come to one."""
+    return {"name": done.name, "uid": done.uid, "did": done.did.value, "savepoint": savepoint}
+
+
+def _begins(told: list[Planned], planned: Planned) -> None:
+    """Before anything is copied: whoever finds the copy later knows what it is."""
+    told.append(planned)
+    origin = planned.manifest
+    whose = "" if origin.name == planned.name else f" of {origin.name}"
+    notice(f"copying savepoint {origin.id}{whose} to {planned.new}")
+
+
+def _nobody(_begun: Begun) -> None:
+    """Its id is known before."""

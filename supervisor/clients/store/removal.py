@@ -1,0 +1,168 @@
+"""Deleting what lies below a location that nobody claims any more, a batch at a time. ``daemon.remover`` is the only caller.
+
+A batch is listed, then ``still`` is asked (it raises when this process may not go on), then it is deleted: what was listed
+before the answer is old by then. A process that was stopped between the answer and its request must not hit what came after.
+A directory is deleted through descriptors opened before the answer: whoever makes one of the same name afterwards makes
+another one, which they do not lead to. On S3 a request is sent within ``SEND_WITHIN_S`` of the answer or not at all, and a
+server takes a signature for 15 minutes only; who can't know what became of an earlier request waits ``late_s``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from supervisor.clients.store.deadline import Bounded, Budget
+from supervisor.errors import AccessDenied, SupervisorError, Unreachable
+from supervisor.model.deletable import holds_savepoints
+from supervisor.model.location import normalise
+from supervisor.model.s3a import S3Access
+
+BATCH_MAX: Final = 1_000
+BATCH_DEADLINE_S: Final = 30.0
+FOLDERS_DEEP_MAX: Final = 64
+KEPT_LATE_S: Final = 3_600.0
+"""Of a directory that could be emptied and not removed: a process that was stopped for longer is taken for dead."""
+
+
+class Removed(NamedTuple):
+    """``objects``: how many this batch deleted. ``left``: there may be more."""
+
+    objects: int
+    left: bool
+
+
+class Removal(Protocol):
+    """One location. ``late_s``: for how long after its sending a request may still take effect. ``seen``: False while this
+    host has seen no such directory."""
+
+    late_s: float
+    seen: bool
+
+    @property
+    def unanswered(self) -> int:
+        """Requests of this process of which nobody knows whether they are over."""
+        ...
+
+    def remove_batch(self, still: Callable[[], None]) -> Removed:
+        """At most ``BATCH_MAX`` objects. Savepoints are spared. Raises what ``still`` raises, Unreachable,
+        AccessDenied; Conflict: the answer of ``still`` is too old."""
+        ...
+
+
+def open_removal(location: str, access: S3Access, deadline_s: float = BATCH_DEADLINE_S) -> Removal:
+    """No I/O. ``location``: one that ``model.deletable`` has no objection to."""
+    location = normalise(location)
+    if location.startswith("s3://"):
+        from supervisor.clients.store.s3_removal import S3Removal  # here: boto3 is slow to import
+
+        return S3Removal(location, access, deadline_s)
+    return DirectoryRemoval(location, deadline_s)
+
+
+class DirectoryRemoval:
+    """``location``: normalised, ``file:///…``. Links are removed, never followed; another file system is not entered."""
+
+    def __init__(self, location: str, deadline_s: float) -> None:
+        self.location = location
+        self.late_s = 0.0
+        self.seen = False
+        self._path = location.removeprefix("file://")
+        self._bounded = Bounded(deadline_s)
+        self._counting = threading.Lock()
+        self._running = 0
+
+    @property
+    def unanswered(self) -> int:
+        return self._running
+
+    def remove_batch(self, still: Callable[[], None]) -> Removed:
+        def work(budget: Budget) -> Removed:
+            with self._counting:
+                self._running += 1
+            try:
+                return self._emptied(still, budget)
+            finally:
+                with self._counting:
+                    self._running -= 1
+
+        try:
+            return self._bounded.run(self._path, work)
+        except OSError as error:
+            raise _meaning(error, self._path) from None
+
+    def _emptied(self, still: Callable[[], None], budget: Budget) -> Removed:
+        try:
+            root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return Removed(0, left=False)
+        self.seen = True
+        try:
+            device = os.fstat(root).st_dev
+            still()
+            batch = _Batch(device, budget)
+            batch.empty(root, "", 0)
+        finally:
+            os.close(root)
+        if not batch.left and not batch.spared:
+            try:
+                Path(self._path).rmdir()
+            except OSError:      # a mount point, or its parent is not ours: the directory stays, and descriptors lead to it
+                self.late_s = KEPT_LATE_S
+        return Removed(batch.objects, batch.left)
+
+
+class _Batch:
+    """``left``: it was full before the end. ``spared``: savepoints remain."""
+
+    def __init__(self, device: int, budget: Budget) -> None:
+        self._device = device
+        self._budget = budget
+        self.objects = 0
+        self.left = False
+        self.spared = False
+
+    def empty(self, folder: int, path: str, depth: int) -> None:
+        """All below the directory that the descriptor ``folder`` leads to."""
+        if depth > FOLDERS_DEEP_MAX:
+            raise AccessDenied(f"{path} is nested too deep for a checkpoint: delete it by hand")
+        with os.scandir(folder) as children:
+            found = [(child.name, child.stat(follow_symlinks=False)) for child in children]
+        for name, status in found:
+            self._budget.check()
+            if self.objects >= BATCH_MAX:
+                self.left = True
+                return
+            if holds_savepoints(name):
+                self.spared = True
+            elif not stat.S_ISDIR(status.st_mode):
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+                self.objects += 1
+            else:
+                self._empty_inner(folder, name, f"{path}/{name}", depth)
+
+    def _empty_inner(self, folder: int, name: str, path: str, depth: int) -> None:
+        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            if os.fstat(inner).st_dev != self._device:
+                raise AccessDenied(f"{path} is on another file system: it is not entered; unmount or delete it by hand")
+            spared, self.spared = self.spared, False
+            self.empty(inner, path, depth + 1)
+        finally:
+            os.close(inner)
+        if not self.left and not self.spared:
+            os.rmdir(name, dir_fd=folder)
+        self.spared |= spared
+
+
+def _meaning(error: OSError, path: str) -> SupervisorError:
+    reason = error.strerror or str(error)
+    if isinstance(error, PermissionError | NotADirectoryError):
+        return AccessDenied(f"{path} can't be deleted ({reason}); grant it to the user that runs the supervisor")
+    return Unreachable(f"{path} can't be deleted ({reason})")

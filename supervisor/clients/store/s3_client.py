@@ -1,0 +1,76 @@
+"""Makes the boto3 client of a store: one configuration for all that the product asks of S3. Called by ``s3`` only.
+
+What is not said in ``supervisor.yaml`` comes from AWS's standard chain (environment, profile, ``~/.aws/config``): region,
+endpoint (``AWS_ENDPOINT_URL_S3``, ``endpoint_url`` of a profile or its services), certificates, proxies, FIPS.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import boto3.session
+from botocore.config import Config
+
+from supervisor.clients.store.deadline import PARALLEL_MAX
+from supervisor.errors import InvalidInput
+
+_OF_AWS: Final = re.compile(r"https?://[^/]*\.amazonaws\.com(\.cn)?(/|$)", re.IGNORECASE)
+
+
+def make_client(
+    session: boto3.session.Session,
+    endpoint_url: str | None,
+    region: str | None,
+    path_style: bool | None,
+    quiet_s: float,
+    asked: Mapping[str, str],
+) -> Any:
+    """``quiet_s``: how long a connection may be silent. ``asked``: parameters of every request that knows them, by the names
+    that boto3 has for them (``RequestPayer`` …). Looks for credentials, which may take time. Raises InvalidInput."""
+    named = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if path_style is None and named:
+        path_style = True
+    client = _made(session, endpoint_url, region, path_style, quiet_s)
+    chosen = (client.meta.config.s3 or {}).get("addressing_style", "auto")
+    if path_style is None and chosen == "auto" and not _OF_AWS.match(client.meta.endpoint_url):      # of ~/.aws/config
+        client = _made(session, endpoint_url, region, True, quiet_s)
+    if asked:
+        client.meta.events.register("provide-client-params.s3", _asking(asked))
+    return client
+
+
+def keys_of(session: boto3.session.Session) -> tuple[str, str, str | None] | None:
+    """Access key, secret key and token; None if the chain has none."""
+    credentials = session.get_credentials()
+    return None if credentials is None else tuple(credentials.get_frozen_credentials())
+
+
+def _made(
+    session: boto3.session.Session, endpoint_url: str | None, region: str | None, path_style: bool | None, quiet_s: float,
+) -> Any:
+    config = Config(
+        connect_timeout=quiet_s / 2,
+        read_timeout=quiet_s,
+        retries={"total_max_attempts": 1},
+        max_pool_connections=PARALLEL_MAX,
+        s3=None if path_style is None else {"addressing_style": "path" if path_style else "auto"},
+        # The newer default (CRC trailers) is refused by many other servers; Content-MD5 is known to all.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    region = region or session.region_name or "us-east-1"
+    try:
+        return session.client("s3", endpoint_url=endpoint_url, region_name=region, config=config)
+    except ValueError as error:  # what botocore says of an endpoint that is no URL
+        raise InvalidInput(f"store.endpoint_url or store.region is not valid: {error}") from None
+
+
+def _asking(asked: Mapping[str, str]) -> Any:
+    def add(params: dict[str, Any], model: Any, **_: Any) -> dict[str, Any]:
+        known = model.input_shape.members if model.input_shape is not None else ()
+        return {name: value for name, value in asked.items() if name in known} | params
+
+    return add

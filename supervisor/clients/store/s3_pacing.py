@@ -1,0 +1,128 @@
+"""How often an S3 server is asked: attempts of one operation, and the pace of all that share a store. Called by ``s3`` only.
+
+The pace is botocore's adaptive retry mode: a server that says SlowDown gets fewer requests a second (CUBIC), more as it
+answers again, and no limit before its first complaint. Three things differ from the mode as it is: its waits end when a
+token comes, however late, and then send what nobody waits for any more, while here they end with the operation's budget
+(and before the request is signed); it would slow down every later burst of a process that was told SlowDown once, weeks
+ago; and its floor, a request in two seconds, would let most of 32 parallel operations run into their deadlines.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from botocore.exceptions import CapacityNotAvailableError
+from botocore.retries.adaptive import ClientRateLimiter, RateClocker
+from botocore.retries.bucket import Clock, TokenBucket
+from botocore.retries.standard import RetryEventAdapter, ThrottlingErrorDetector
+from botocore.retries.throttling import CubicCalculator
+from tenacity import RetryCallState, Retrying, retry_if_exception
+
+from supervisor.clients.store.deadline import Budget
+from supervisor.clients.store.local import TargetTrouble
+from supervisor.errors import SupervisorError, Unreachable
+
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MAX_S = 2.0
+CALM_S = 30.0
+"""So long after the last complaint there is no limit any more."""
+FLOOR_PER_S = 5.0
+"""Requests that are sent in any case: S3 takes thousands."""
+
+
+def attempts(budget: Budget) -> Retrying:
+    """Again on what may pass, with full jitter, while the budget lasts."""
+
+    def pause_s(state: RetryCallState) -> float:
+        widest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(state.attempt_number, 10))
+        return min(random.uniform(BACKOFF_FIRST_S / 2, widest_s), budget.remaining_s())
+
+    def note(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        budget.trouble = str(error) if isinstance(error, SupervisorError) else ""
+
+    return Retrying(
+        retry=retry_if_exception(lambda error: isinstance(error, Unreachable) and not isinstance(error, TargetTrouble)),
+        wait=pause_s,
+        stop=lambda _: budget.remaining_s() <= 0,
+        after=note,
+        reraise=True,
+    )
+
+
+class Pace:
+    """Shared by all clients of a store; each operation runs in a thread of its own (``deadline``)."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        clock = self._clock = clock or Clock()
+        self._mine = threading.local()
+        self._slow_until_s = 0.0
+        self._detector = ThrottlingErrorDetector(retry_event_adapter=RetryEventAdapter())
+        self._tokens = TokenBucket(max_rate=FLOOR_PER_S, clock=clock, min_rate=FLOOR_PER_S)
+        self._limiter = ClientRateLimiter(
+            rate_adjustor=CubicCalculator(starting_max_rate=0, start_time=clock.current_time()),
+            rate_clocker=RateClocker(clock),
+            token_bucket=_Tokens(self._tokens, self._mine),
+            throttling_detector=self._detector,
+            clock=clock,
+        )
+
+    @contextmanager
+    def of(self, budget: Budget) -> Iterator[None]:
+        """Requests of this thread belong to the operation with this budget."""
+        self._mine.budget = budget
+        try:
+            yield
+        finally:
+            del self._mine.budget
+
+    def arm(self, client: Any) -> None:
+        client.meta.events.register("before-call.s3", self._wait)
+        client.meta.events.register("needs-retry.s3", self._heard)
+
+    def _wait(self, **_: Any) -> None:
+        if self._clock.current_time() < self._slow_until_s:
+            self._limiter.on_sending_request(request=None)
+
+    def _heard(self, **answer: Any) -> None:
+        """Returns None: it never repeats anything by itself."""
+        if self._detector.is_throttling_error(**answer):
+            self._slow_until_s = self._clock.current_time() + CALM_S
+        self._limiter.on_receiving_response(**answer)
+
+
+class _Tokens:
+    """A bucket whose ``acquire`` raises ``Unreachable``, and takes no token, when the thread's budget is used up."""
+
+    def __init__(self, bucket: TokenBucket, mine: threading.local) -> None:
+        self._bucket = bucket
+        self._mine = mine
+
+    @property
+    def max_rate(self) -> float:
+        return float(self._bucket.max_rate)
+
+    @max_rate.setter
+    def max_rate(self, rate: float) -> None:
+        self._bucket.max_rate = rate
+
+    @property
+    def available_capacity(self) -> float:
+        return float(self._bucket.available_capacity)
+
+    def acquire(self, amount: int = 1) -> None:
+        budget: Budget = self._mine.budget
+        while True:
+            budget.check()
+            try:
+                self._bucket.acquire(amount, block=False)
+            except CapacityNotAvailableError:
+                missing = max(0.0, amount - self.available_capacity)
+                time.sleep(min(random.uniform(0.5, 1.0) * missing / self.max_rate + 0.01, budget.remaining_s()))
+            else:
+                return

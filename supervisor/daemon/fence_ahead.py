@@ -1,0 +1,44 @@
+"""The jar of the storage fence, made while nobody waits for it: else the first start on this host would, for 1 to 3 s.
+
+One thread that ends when that is done, or has failed; then the first start tries for itself. Called by ``supervisor``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+
+import structlog
+
+from supervisor.clock import boottime_s
+from supervisor.settings.file import Settings
+from supervisor.spark.prepare import make_fence_ahead
+
+log = structlog.get_logger(__name__)
+
+
+class FenceAhead:
+    """``environ``: the supervisor's environment."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str] | None = None) -> None:
+        self._settings = settings
+        self._environ = dict(os.environ) if environ is None else environ
+        self._thread = threading.Thread(target=self.make, name="fence", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def make(self) -> None:
+        begun_s = boottime_s()
+        try:
+            built = make_fence_ahead(self._settings, self._environ)
+        except Exception:  # the edge of the thread
+            log.exception("thread_died", thread="fence")
+            return
+        if built is None:
+            return
+        if built.jar is None:
+            log.warning("fence_not_made", why=built.why, next="the first start with a checkpoint on S3 tries again")
+        else:
+            log.info("fence_made", jar=str(built.jar), s=round(boottime_s() - begun_s, 2))

@@ -1,0 +1,222 @@
+"""Deletes the checkpoints of ended jobs whose spec asks for it (``checkpoint_on_cancel: delete``).
+
+One per term, in a thread of its own beside the controller. It begins after the tombstone: with claims that a clean-up has
+doomed, and no others. ``registry.doomed_claims`` says why nobody can claim such a location before it is done, and how a
+deletion survives any change of leader. One batch of each location at a time; what fails is tried again later, less and less
+often. Nobody waits for it: a cancel was acknowledged long before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from supervisor.act.carry_out import Crew
+from supervisor.clients.store.removal import Removal, open_removal
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.coord.term import Term
+from supervisor.errors import Conflict, NotLeader, NotSent, OutcomeUnknown, SupervisorError
+from supervisor.model.deletable import why_not_deletable
+from supervisor.model.records import CheckpointClaim, CheckpointState, Doom, Ownership, Result
+from supervisor.model.s3a import S3Access
+from supervisor.model.seen import Found, Seen
+from supervisor.registry.doomed_claims import begin_deletion, give_up_claim
+from supervisor.registry.layout import Layout
+from supervisor.registry.reading import seen, seen_all
+
+log = structlog.get_logger(__name__)
+
+TICK_S = 1.0
+LOOK_EVERY_S = 600.0
+AGAIN_FIRST_S = 5.0
+AGAIN_MAX_S = 600.0
+
+AccessTo = Callable[[str, Doom], S3Access]
+Open = Callable[[str, S3Access], Removal]
+
+
+@dataclass
+class Job:
+    """One location under deletion. Times: BOOTTIME. ``unsure_s``: a request of somebody may have been sent until then."""
+
+    path: str
+    unsure_s: float
+    removal: Removal | None = None
+    objects: int = 0
+    next_s: float = 0.0
+    again_s: float = AGAIN_FIRST_S
+    told: str = ""
+
+
+@dataclass(frozen=True)
+class Doomed:
+    """What was read of it now."""
+
+    claim: Found[CheckpointClaim]
+    doom: Doom
+    own: Found[Ownership]
+    result: Found[Result] | None
+
+
+class Remover:
+    """``access_to``: where the S3 of a location is, for the job of that doom; may raise. ``store``: URL of the store."""
+
+    def __init__(
+        self, term: Term[ZooClient], layout: Layout, crew: Crew, store: str, access_to: AccessTo, *,
+        wanted: threading.Event, paused: Callable[[], bool] = lambda: False, clock: Callable[[], float] = boottime_s,
+        open_at: Open = open_removal,
+    ) -> None:
+        self._term = term
+        self._layout = layout
+        self._crew = crew
+        self._store = store
+        self._access_to = access_to
+        self._wanted = wanted
+        self._paused = paused
+        self._clock = clock
+        self._open = open_at
+        self._jobs: dict[str, Job] = {}
+        self._look_s = clock()
+
+    def run(self) -> None:
+        """Until the term is over."""
+        wait_s = TICK_S
+        while not self._term.over.wait(wait_s):
+            try:
+                wait_s = 0.0 if self.step() else TICK_S
+            except NotLeader:
+                return
+            except SupervisorError as error:
+                wait_s = AGAIN_FIRST_S
+                log.warning("deletion_not_looked_at", epoch=self._term.epoch, why=str(error), next="tried again later")
+
+    def step(self) -> bool:
+        """A batch of each location that is due. True: there is more to do at once."""
+        if self._term.distrust is not None or not self._term.recorded or self._paused():
+            return False
+        if self._wanted.is_set() or self._clock() >= self._look_s:
+            self._wanted.clear()
+            self._look_s = self._clock() + LOOK_EVERY_S
+            self._look()
+        due = [job for job in self._jobs.values() if self._clock() >= job.next_s]
+        return any([self._advance(job) for job in due if not self._term.over.is_set()])
+
+    def _look(self) -> None:
+        """Every claim, pipelined; raises Unreachable, and is made up for later."""
+        zoo = self._term.client
+        paths = [f"{self._layout.checkpoints}/{child}" for child in zoo.children(self._layout.checkpoints) or ()]
+        try:
+            claims = seen_all(CheckpointClaim, paths, zoo.read_many(paths).nodes)
+        except SupervisorError:
+            self._wanted.set()
+            raise
+        for path, claim in zip(paths, claims, strict=True):
+            if isinstance(claim, Found) and claim.record.doom is not None:
+                self._jobs.setdefault(path, Job(path, self._clock()))
+
+    def _advance(self, job: Job) -> bool:
+        """True: something was done, and there may be more. Raises NotLeader."""
+        try:
+            now = self._read(job.path)
+            if now is None:
+                del self._jobs[job.path]
+                return False
+            return self._carry_on(job, now)
+        except NotLeader:
+            raise
+        except (Conflict, NotSent, OutcomeUnknown) as error:      # looked at again
+            log.debug("deletion_interrupted", epoch=self._term.epoch, path=job.path, why=str(error))
+            job.next_s = self._clock() + TICK_S
+        except SupervisorError as error:
+            job.next_s = self._clock() + job.again_s
+            job.again_s = min(AGAIN_MAX_S, 2 * job.again_s)
+            if str(error) != job.told:
+                job.told = str(error)
+                log.warning("checkpoint_not_deleted", epoch=self._term.epoch, path=job.path, why=job.told,
+                            next="tried again later; its location stays claimed until then")
+        return False
+
+    def _read(self, path: str) -> Doomed | None:
+        """None: given up, or not to be read any more: left alone."""
+        zoo = self._term.client
+        claim: Seen[CheckpointClaim] = seen(CheckpointClaim, zoo.read(path), path)
+        if not isinstance(claim, Found) or claim.record.doom is None or claim.record.doom.uid != claim.record.uid:
+            return None
+        doom = claim.record.doom
+        paths = (self._layout.own(doom.name), self._layout.result(doom.uid))
+        nodes = zoo.read_many(paths).nodes
+        own: Seen[Ownership] = seen(Ownership, nodes[0], paths[0])
+        result: Seen[Result] = seen(Result, nodes[1], paths[1])
+        if not isinstance(own, Found):
+            return None
+        return Doomed(claim, doom, own, result if isinstance(result, Found) else None)
+
+    def _carry_on(self, job: Job, now: Doomed) -> bool:
+        why = self._why_kept(now)
+        if why is not None:
+            return self._give_up(job, now, CheckpointState.KEPT, why)
+        if now.doom.epoch == 0:
+            self._crew.commit(lambda desk: begin_deletion(desk, job.path, now.claim, now.own))
+            return True
+        if job.removal is None:
+            location = now.claim.record.location
+            job.removal = self._open(location, self._access_to(location, now.doom))
+        try:
+            removed = job.removal.remove_batch(lambda: self._still(job.path, now))
+        finally:
+            if job.removal.unanswered:
+                job.unsure_s = self._clock()
+        job.objects += removed.objects
+        job.again_s, job.told = AGAIN_FIRST_S, ""
+        if removed.left:
+            return True
+        return self._finish(job, now, job.removal)
+
+    def _finish(self, job: Job, now: Doomed, removal: Removal) -> bool:
+        """Nothing is there any more. Is there anybody whose request may be under way?"""
+        alone = now.doom.epoch == self._term.epoch and not removal.unanswered
+        left_s = job.unsure_s + removal.late_s - self._clock()
+        if not alone and left_s > 0:
+            job.next_s = self._clock() + min(left_s, LOOK_EVERY_S)
+            return False
+        if not removal.seen and now.doom.epoch == self._term.epoch:
+            return self._give_up(
+                job, now, CheckpointState.KEPT, "the host that leads sees no such directory: delete it where the driver ran")
+        return self._give_up(job, now, CheckpointState.DELETED, f"{job.objects} objects" if alone else "")
+
+    def _give_up(self, job: Job, now: Doomed, state: CheckpointState, detail: str) -> bool:
+        self._crew.commit(
+            lambda desk: give_up_claim(desk, job.path, now.claim, now.own, now.result, state, detail))
+        del self._jobs[job.path]
+        doom, place = now.doom, now.claim.record.location
+        if state is CheckpointState.DELETED:
+            log.info("checkpoint_deleted", epoch=self._term.epoch, job=doom.name, uid=doom.uid, checkpoint=place,
+                     objects=job.objects)
+        else:
+            log.warning("checkpoint_kept", epoch=self._term.epoch, job=doom.name, uid=doom.uid, checkpoint=place, why=detail)
+        return True
+
+    def _why_kept(self, now: Doomed) -> str | None:
+        """Why it must not be deleted after all."""
+        accepted = self._term.client.read(self._layout.accepted)
+        if accepted is not None and now.claim.mzxid < accepted.stat.czxid:
+            return "the registry was restored since: what lies there may be another job's"
+        return why_not_deletable(now.claim.record.location, self._store)
+
+    def _still(self, path: str, now: Doomed) -> None:
+        """Right before a batch goes out: is the term, and the claim, still as it was? As ZooKeeper says now."""
+        self._term.check()
+        zoo = self._term.client
+        if self._term.connection is not None and zoo.connections != self._term.connection:
+            raise NotSent("the leader has not yet looked at the registry on this connection")
+        zoo.sync()
+        epoch, claim, pause = zoo.read_many((self._layout.epoch, path, self._layout.pause)).nodes
+        if epoch is None or epoch.stat.version != self._term.fence_version:
+            raise self._term.fence_failed()
+        if claim is None or claim.stat.version != now.claim.version or pause is not None:
+            raise Conflict("its claim has changed, or the cluster is paused")
+        self._term.check()

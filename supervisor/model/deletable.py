@@ -1,0 +1,41 @@
+"""Which checkpoint locations may be deleted with all that is below them. Pure.
+
+Asked at submit (a spec with ``checkpoint_on_cancel: delete``) and again by the leader before it deletes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from supervisor.errors import InvalidInput
+from supervisor.model.location import normalise, overlaps
+
+BESIDE: Final = ".savepoints"
+"""How the directory ends that holds savepoints beside a checkpoint."""
+
+STORE_DIRECTORIES: Final = ("specs", "artifacts", "epochs", "savepoints")
+
+
+def why_not_deletable(location: str | None, store: str | None = None) -> str | None:
+    """None: it may be. ``store``: URL of the cluster's store; what it holds is never inside of what is deleted."""
+    if location is None:
+        return "there is no checkpoint"
+    try:
+        place = normalise(location)
+    except InvalidInput as error:
+        return str(error)
+    scheme, _, path = place.partition("://")
+    if scheme not in ("file", "s3"):
+        return f"only Spark can reach {place}"
+    if scheme == "file" and path.count("/") < 2:
+        return f"{place} is a directory at the root of a file system"
+    if holds_savepoints(path):
+        return f"{place} is where savepoints are"
+    inside = [f"{store}/{name}" for name in STORE_DIRECTORIES] if store is not None else []
+    taken = next((each for each in inside if overlaps(place, each)), None)
+    return f"{place} overlaps {taken}, where the store keeps its own" if taken is not None else None
+
+
+def holds_savepoints(key: str) -> bool:
+    """It, or a directory above it, is one of savepoints."""
+    return any(part.endswith(BESIDE) for part in key.split("/"))

@@ -1,0 +1,17 @@
+"""Which savepoints of a job are made by themselves. Apart from ``model.savepoints``: every shim has it in its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointPolicy:
+    """Spec key ``savepoints``: one ``every_s`` while the job runs; of these the newest ``keep`` stay, and none that is
+    ``max_age_s`` older than the newest."""
+
+    every_s: float
+    keep: int
+    max_age_s: float | None = None
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)

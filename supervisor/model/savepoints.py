@@ -1,0 +1,96 @@
+"""When a job's savepoints are made by themselves, how they are named, and which of them may go. Pure.
+
+A period is cut into slots, each job's shifted by its name, so that a fleet with one period does not copy all at once. The
+slot that a savepoint was made in is in its id, and that is all that schedule and retention go by: whoever leads, now or
+later, finds in the store which slot has its savepoint, and two leaders at once want the same id.
+
+Time is that of the store (``Area.now_s``), not of a host. If it is wrong all the same: one that jumps ahead makes a
+savepoint too early, and when that is complete, those before it are as old as the clock says, and go by ``max_age_s``; one
+that jumps back makes savepoints that are older by their ids than others. What is from the future of the clock is neither
+counted nor removed. Age is counted from the newest at the latest, and whatever the clock says, the newest by it stays.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from supervisor.model.savepoint_policy import SavepointPolicy
+
+PREFIX: Final = "scheduled-"
+NUMBER_MAX: Final = 100
+_ID: Final = re.compile(r"scheduled-(\d{8}-\d{6})(?:-\d{1,4})?")
+_STAMP: Final = "%Y%m%d-%H%M%S"
+
+
+class Scheduled(NamedTuple):
+    """A savepoint that was made by itself. ``source``: the checkpoint."""
+
+    id: str
+    source: str
+    complete: bool
+
+
+def slot_of(name: str, every_s: float, now_s: float) -> int:
+    """When the slot began that ``now_s`` is in: whole seconds since the epoch."""
+    every = max(1, int(every_s))
+    shift = zlib.crc32(name.encode()) % every
+    return int((now_s - shift) // every) * every + shift
+
+
+def id_of(slot_s: int) -> str:
+    """``scheduled-20261122-061742``."""
+    return PREFIX + datetime.fromtimestamp(slot_s, UTC).strftime(_STAMP)
+
+
+def began_s(savepoint: str) -> int | None:
+    """The slot of an id. None: it is none of these."""
+    match = _ID.fullmatch(savepoint)
+    if match is None:
+        return None
+    try:
+        return int(datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        return None
+
+
+def ids_of(slot_s: int) -> Iterator[str]:
+    """What a savepoint of the slot may be called, the usual one first: a name may have been submitted anew with another
+    checkpoint within the slot, or somebody else may have taken the id; then it gets a number."""
+    first = id_of(slot_s)
+    yield first
+    yield from (f"{first}-{number}" for number in range(2, NUMBER_MAX))
+
+
+def newest_of(there: Iterable[Scheduled], now_s: float, every_s: float) -> Scheduled | None:
+    """The newest complete one, of those that are not from the future."""
+    complete = [each for each in _past(there, now_s, every_s) if each.complete]
+    return max(complete, key=_rank, default=None)
+
+
+def surplus(there: Iterable[Scheduled], policy: SavepointPolicy, now_s: float) -> tuple[str, ...]:
+    """Ids that may go, oldest first: complete ones beyond ``keep`` or too old, never the newest; and incomplete ones of
+    slots before the newest's, which nobody goes on with."""
+    past = sorted(_past(there, now_s, policy.every_s), key=_rank)
+    complete = [each for each in past if each.complete]
+    if not complete:
+        return ()
+    newest_s = _rank(complete[-1])[0]
+    over = {each.id for each in complete[: -max(1, policy.keep)]}
+    if policy.max_age_s is not None:
+        limit_s = min(now_s, newest_s) - policy.max_age_s
+        over |= {each.id for each in complete[:-1] if _rank(each)[0] < limit_s}
+    over |= {each.id for each in past if not each.complete and _rank(each)[0] < newest_s}
+    return tuple(each.id for each in past if each.id in over)
+
+
+def _past(there: Iterable[Scheduled], now_s: float, every_s: float) -> list[Scheduled]:
+    """A slot that begins within a period from now is of a clock that is a little ahead."""
+    return [each for each in there if (at_s := began_s(each.id)) is not None and at_s <= now_s + every_s]
+
+
+def _rank(each: Scheduled) -> tuple[int, int, str]:
+    return began_s(each.id) or 0, len(each.id), each.id

@@ -1,0 +1,86 @@
+"""The claim of a checkpoint that is to be deleted (``checkpoint_on_cancel: delete``): from the end of its uid to its own.
+
+Pure builders. ``leader_writes.clean_up`` dooms the claim in the multi that declares the uid clean: no attempt of it lives.
+The claim stays, and with it the location is nobody's: equal, enclosing and inner locations are refused at submit, to the
+same name as well. ``daemon.remover`` deletes the objects then, and gives the claim up last. So there is no moment at which
+somebody can claim what is being deleted, whatever becomes of the leader in between.
+
+Why a doomed claim can't be taken over: ``registry.places`` refuses it. A command of an older version, which does not know
+``doom``, refuses it as another job's, because the name in it is one that no job can have; and the broom of an older leader
+looks for that name, finds no such job, and leaves it alone.
+
+Why a deletion can't hit who comes after: a leader gives the claim up only when every request that anybody can have sent is
+over. Its own: each was answered. Those of an earlier term (``Doom.epoch`` is not its own): they can't be asked about, so it
+waits for as long as one may be under way (``Removal.late_s``), counted from its own first sight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from supervisor.model.records import DEAD, CheckpointClaim, CheckpointState, Doom, Ownership, Result, noted
+from supervisor.model.remembered import forgotten
+from supervisor.model.seen import Found
+from supervisor.model.transaction import Check, Delete, Op, SetData, Transaction
+from supervisor.registry.codec import encode
+
+if TYPE_CHECKING:
+    from supervisor.registry.leader_writes import Desk
+
+EVENTS = {
+    CheckpointState.DELETING: "deleting checkpoint",
+    CheckpointState.DELETED: "checkpoint deleted",
+    CheckpointState.KEPT: "checkpoint kept",
+}
+
+
+def doom(claim: CheckpointClaim, result: Result, at: str) -> CheckpointClaim:
+    """``claim`` as one that nobody can take."""
+    name = f"{claim.name} (its checkpoint is being deleted)"
+    return replace(claim, name=name, doom=Doom(claim.name, claim.uid, at, result.spec))
+
+
+def told(result: Result, state: CheckpointState, at: str, detail: str = "") -> Result:
+    """``result`` with what became of the checkpoint, also as a line of its history."""
+    return replace(
+        result, checkpoint_state=state, history=noted(result.history, at, EVENTS[state], result.attempt, detail),
+    )
+
+
+def begin_deletion(
+    desk: Desk, path: str, claim: Found[CheckpointClaim], own: Found[Ownership],
+) -> Transaction:
+    """This term begins to delete: before its first request. ``path``: of the claim."""
+    begun = replace(claim.record, doom=replace(_doom_of(claim), epoch=desk.epoch))
+    return desk.transaction(
+        "begin_deletion", Check(desk.layout.own(_doom_of(claim).name), own.version),
+        SetData(path, encode(begun), claim.version),
+    )
+
+
+def give_up_claim(
+    desk: Desk, path: str, claim: Found[CheckpointClaim], own: Found[Ownership], result: Found[Result] | None,
+    state: CheckpointState, detail: str,
+) -> Transaction:
+    """The location is free again; ``result``, if it is still kept, says what became of the checkpoint.
+
+    What was deleted is not missed by the next start there: the ownership forgets it, unless an attempt of a newer uid may
+    live, whose fence is left alone (a start there asks for ``--accept-fresh-start`` then).
+    """
+    name = _doom_of(claim).name
+    fence: Op = Check(desk.layout.own(name), own.version)
+    if state is CheckpointState.DELETED and own.record.state in DEAD:
+        fence = desk.set_own(
+            name, own, replace(own.record, remembered=forgotten(own.record.remembered, claim.record.location)))
+    ops: list[Op] = [fence, Delete(path, claim.version)]
+    if result is not None:
+        written = told(result.record, state, desk.at, detail)
+        ops.append(SetData(desk.layout.result(result.record.uid), encode(written), result.version))
+    return desk.transaction("give_up_claim", *ops)
+
+
+def _doom_of(claim: Found[CheckpointClaim]) -> Doom:
+    if claim.record.doom is None:
+        raise ValueError("only a doomed claim is written here")
+    return claim.record.doom

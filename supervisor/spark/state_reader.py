@@ -1,0 +1,88 @@
+"""A Spark application that opens the state of streaming checkpoints with Spark's own state data source, and counts it.
+
+Run by spark-submit (``spark.state_reading``), never imported: ``state_reader.py TASK ANSWER``. TASK: JSON, ``{"queries":
+[{"location", "batch", "format"}]}``, the state after that batch. ANSWER: the file that is written in the end, ``{"queries":
+[{"location", "stores": [{"operator", "name", "store", "partitions", "rows", "error"}]}], "error"}``. Only reads; stdlib and
+pyspark only.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ERROR_MAX_CHARS = 600
+FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
+
+def main() -> None:
+    from pyspark.sql import SparkSession
+
+    task = json.loads(Path(sys.argv[1]).read_text())
+    answer: dict[str, Any] = {"queries": [], "error": None}
+    try:
+        spark = SparkSession.builder.appName("spark-supervisor savepoint verify").getOrCreate()
+        answer["queries"] = [
+            {"location": query["location"], "stores": stores_of(spark, query["location"], query["batch"], query["format"])}
+            for query in task["queries"]
+        ]
+    except Exception as error:  # noqa: BLE001 - the edge of the process
+        answer["error"] = told(error)
+    Path(sys.argv[2]).write_text(json.dumps(answer))
+
+
+def stores_of(spark: Any, location: str, batch: int, state_format: int) -> list[dict[str, Any]]:
+    """Of a query without state: none. Raises what Spark does when the operators' metadata can't be read."""
+    spark.conf.set(FORMAT_KEY, str(state_format))      # the reader asks the session, not the checkpoint
+    operators = spark.read.format("state-metadata").option("batchId", batch).load(location).collect()
+    found = []
+    for row in operators:
+        for variable in variables_of(row):
+            where = {"operatorId": row["operatorId"], "storeName": row["stateStoreName"], "batchId": batch, **variable}
+            store = {
+                "operator": row["operatorId"], "name": row["operatorName"],
+                "store": variable.get("stateVarName", row["stateStoreName"]), "partitions": row["numPartitions"],
+                "rows": None, "error": None,
+            }
+            try:
+                store["rows"] = count(spark, location, where)
+            except Exception as error:  # noqa: BLE001 - the edge of one store
+                store["error"] = told(error)
+            found.append(store)
+    return found
+
+
+def count(spark: Any, location: str, where: dict[str, Any]) -> int:
+    """Every row of every partition is read, key and value, and goes nowhere."""
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import count as counted
+    from pyspark.sql.functions import lit
+
+    state = spark.read.format("statestore").options(**{key: str(value) for key, value in where.items()}).load(location)
+    seen = Observation()
+    state.observe(seen, counted(lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    return int(seen.get["rows"])
+
+
+def variables_of(row: Any) -> list[dict[str, str]]:
+    """transformWithState has variables in its store, each of which is read by its name; others have none."""
+    try:
+        properties = json.loads(row["operatorProperties"] or "{}")
+    except (ValueError, KeyError, TypeError):
+        properties = {}
+    names = [each.get("stateName", "") for each in properties.get("stateVariables", ()) if isinstance(each, dict)]
+    return [{"stateVarName": name} for name in names if name and not name.startswith("$")] or [{}]
+
+
+def told(error: Exception) -> str:
+    """Spark's message without its stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.strip().startswith("at ")]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    text = " | ".join([*lines[:1], *causes[-1:]])
+    return f"{type(error).__name__}: {text}"[:ERROR_MAX_CHARS]
+
+
+if __name__ == "__main__":
+    main()

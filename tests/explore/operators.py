@@ -1,0 +1,184 @@
+"""What an operator does to the whole cluster: ``pause``, ``unpause``, ``switchover``, ``accept``, as ``users`` replays commands.
+
+Production code to the letter: ``registry.operating: Operator``, and of ``accept-registry`` the function that writes
+(``wiring.accepting: accept_registry``); the store is part of the world.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from supervisor.coord.election import ACCEPTER
+from supervisor.errors import Conflict, SupervisorError
+from supervisor.model.lease_terms import full_wait_s
+from supervisor.model.records import Acceptance, EpochRecord
+from supervisor.model.seen import Found
+from supervisor.model.transaction import Node
+from supervisor.registry.operating import Asked, Operator, Paused
+from supervisor.registry.reading import seen
+from supervisor.wiring.accepting import accept_registry
+from tests.explore.setting import LAYOUT, LEASE_S
+
+if TYPE_CHECKING:
+    from tests.explore.users import Replay
+    from tests.explore.world import Late, User, Wish, World
+
+OPERATED = ("pause", "unpause", "switchover", "accept")
+TOLD = (Paused, Asked, Acceptance)
+Told = Paused | Asked | Acceptance
+READ_BACK = (LAYOUT.pause, LAYOUT.switchover)
+"""Where a command asks whether a znode is still the very one that it read before, by its mzxid."""
+
+BELL = -1
+"""The mzxid of the doorbell as a command reads it: of all that it knows of it, only the version counts."""
+
+_MZXIDS: dict[tuple[str, bytes, int], int] = {}
+
+
+def mzxid_of(path: str, data: bytes, version: int) -> int:
+    """Stands for the mzxid: each record has the id of its own write in it."""
+    return _MZXIDS.setdefault((path, data, version), len(_MZXIDS) + 1) if path in READ_BACK else 0
+
+
+class Office:
+    """``wiring.commands.Office``, and its ``Blobs``: both ask ``replay``."""
+
+    layout = LAYOUT
+
+    def __init__(self, replay: Replay) -> None:
+        self.sessions = self._replay = replay
+
+    def zoo(self) -> Replay:
+        return self._replay
+
+    def blobs(self) -> Office:
+        return self
+
+    def newest_epoch_above(self, epoch: int) -> int | None:
+        found: int | None = self._replay._answer("newest epoch", epoch)
+        return found
+
+    def record_epoch(self, epoch: int, supervisor: str, op: str) -> None:
+        self._replay._answer("record epoch", (epoch, supervisor, op))
+
+
+def run(replay: Replay, wish: Wish) -> Told:
+    """``wish.uid`` of a switchover: to whom, "" for anybody."""
+    operator = Operator(replay, LAYOUT, "operator")
+    match wish.what:
+        case "pause":
+            return operator.pause("why")
+        case "unpause":
+            return operator.unpause()
+        case "switchover":
+            return operator.switchover(wish.uid or None)
+    office: Any = Office(replay)
+    return accept_registry(office, full_wait_s(LEASE_S), no_driver_runs=False)
+
+
+def ask_store(world: World, kind: str, what: Any) -> tuple[World, Any]:
+    """Answer a request to the store."""
+    from tests.explore.trust import Store
+
+    store = Store(world.store)
+    if kind == "newest epoch":
+        return world, store.newest_epoch_above(what)
+    try:
+        store.record_epoch(*what)
+    except Conflict as error:
+        return world, error
+    return world._replace(store=store.marks), None
+
+
+def pause_read(user: User) -> bytes:
+    """The pause that an unpause is about."""
+    if user.wishes[user.done].what != "unpause":
+        return b""
+    return next((reply.data for reply in reversed(user.replies) if isinstance(reply, Node) and reply.stat.mzxid != BELL), b"")
+
+
+# -- what is judged -----------------------------------------------------------------------------------------------------
+
+
+def told(world: World, user: User, came: Told | SupervisorError) -> World:
+    """I8: a command of an operator is over, and says what came of it."""
+    wish = user.wishes[user.done]
+    if isinstance(came, Acceptance | Asked) and not user.took and not (isinstance(came, Asked) and came.wish is None):
+        return world.breaks(f"I8: {wish.what} is acknowledged, and no write of it has committed")
+    if wish.what == "pause" and not world.judge.paused:
+        return world.breaks("I8: a pause is acknowledged, and the cluster is not paused")
+    if isinstance(came, Paused) and wish.what == "unpause" and not came.changed and world.judge.paused:
+        return world.breaks("I8: there is no pause to be ended, says unpause, and the cluster is paused")
+    if isinstance(came, Asked) and came.wish is not None:
+        known = world.judge
+        return world._replace(judge=known._replace(handed_over=max(known.handed_over, came.epoch)))
+    return world
+
+
+def committed(world: World, what: str) -> World:
+    """The multi of an operator's command has committed."""
+    known = world.judge
+    match what:
+        case "pause" | "unpause":
+            known = known._replace(paused=what == "pause")
+        case "accept_registry":
+            known = known._replace(accepted=True, lost=False, knows=frozenset())
+    return world._replace(judge=known)
+
+
+def ended_late(before: World, after: World, late: Late) -> World:
+    """The multi of a command that is over has committed."""
+    there = before.tree.nodes.get(LAYOUT.pause)
+    if late.wish.what == "unpause" and there is not None and there.data != late.pause:
+        return after.breaks("pause: an unpause that is long over ends a newer pause, which nobody wanted to end")
+    return after
+
+
+MEANT_FOR_A_PAUSE = ("switched_over",)
+"""What a leader writes all the same: no job is touched."""
+
+
+def held(world: World, what: str, name: str) -> World:
+    """A write of a leader, or a claim, has committed."""
+    if world.judge.paused and what not in MEANT_FOR_A_PAUSE:
+        return world.breaks(f"pause: {what} of {name} commits while the cluster is paused")
+    return world
+
+
+def changes_too_often(world: World, epoch: int) -> World:
+    """I11: a leader goes only for a fault, or because it was asked to."""
+    if not world.replaceable and epoch > 1 + world.judge.reasons:
+        return world.breaks(f"I11: epoch {epoch}, and only {world.judge.reasons} faults and commands")
+    return world
+
+
+def concluded(world: World, epoch: int) -> World:
+    """A leader takes the record of a hand-over away."""
+    if epoch <= world.judge.handed_over:
+        return world.breaks(f"switchover: the hand-over of epoch {world.judge.handed_over} is taken as done in epoch {epoch}")
+    return world
+
+
+def is_outdone(world: World) -> bool:
+    """Another acceptance has left its mark in the store, and died before its write: nobody trusts until it is given again
+    (``coord.trust``, 5)."""
+    accepted = seen(Acceptance, world.tree.read(LAYOUT.accepted), LAYOUT.accepted)
+    newest = max((epoch for epoch, author, _ in world.store if author == ACCEPTER), default=0)
+    return isinstance(accepted, Found) and newest > accepted.record.epoch
+
+
+def unfinished(world: World) -> str | None:
+    """At rest: what was asked of the cluster is done, and nothing of it is left."""
+    if len(world.hosts_down) == len(world.supervisors):
+        return None
+    if LAYOUT.pause in world.tree.nodes:
+        return "the cluster is paused"
+    if LAYOUT.switchover in world.tree.nodes:
+        return "/switchover is left of a hand-over"
+    epoch = seen(EpochRecord, world.tree.read(LAYOUT.epoch), LAYOUT.epoch)
+    if world.judge.handed_over and isinstance(epoch, Found) and epoch.record.epoch <= world.judge.handed_over:
+        return f"the hand-over of epoch {world.judge.handed_over} was acknowledged, and nobody was elected since"
+    accepted = seen(Acceptance, world.tree.read(LAYOUT.accepted), LAYOUT.accepted)
+    if isinstance(accepted, Found) and not accepted.record.waited:
+        return "the wait after the acceptance has no end"
+    return None

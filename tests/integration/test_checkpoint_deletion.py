@@ -1,0 +1,454 @@
+"""``checkpoint_on_cancel: delete``, with the real leader's parts: a registry in memory, checkpoints on disk and on S3 (moto).
+
+What must hold whatever dies when: nothing that anybody claims is deleted, what is doomed goes in the end, and nobody can
+claim it before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.clients.store import removal as removal_module
+from supervisor.clients.store import s3_removal
+from supervisor.clients.store.area import open_area
+from supervisor.clients.store.removal import Removal, Removed, open_removal
+from supervisor.clock import boottime_s
+from supervisor.coord.term import Term
+from supervisor.daemon.controller import Controller
+from supervisor.daemon.record import Recorder
+from supervisor.daemon.remover import LOOK_EVERY_S, Remover
+from supervisor.daemon.watchdog import Watchdog
+from supervisor.errors import Conflict, NotLeader, Unreachable
+from supervisor.metrics import Metrics
+from supervisor.model.location import digest
+from supervisor.model.records import (
+    Acceptance,
+    CheckpointClaim,
+    CheckpointState,
+    EpochRecord,
+    JobRef,
+    Outcome,
+    OwnState,
+    Result,
+)
+from supervisor.model.remembered import Remembered, place_of
+from supervisor.model.s3a import S3Access
+from supervisor.model.seen import Found
+from supervisor.model.state import state_of_ended
+from supervisor.plan.make import Policy
+from supervisor.registry.commands import Submission
+from tests.fakes.offices import Bench, submission, terms
+from tests.testbed.moto import MotoServer
+
+OBJECTS = 7
+BATCH = 3
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Leader:
+    """One term: the real controller, whose passes are asked for, and the real remover."""
+
+    def __init__(self, world: World, open_at: Callable[[str, S3Access], Removal] = open_removal) -> None:
+        zoo = world.bench.zoo.client()
+        node = zoo.read(world.bench.layout.epoch)
+        version = 0 if node is None else node.stat.version + 1
+        world.bench.put(world.bench.layout.epoch, EpochRecord(version + 1, "l", "op"))
+        zoo.start()
+        self.term: Term[Any] = Term(version + 1, version, zoo, 1e9, depose=lambda _why: None)
+        self.term.note_recorded()
+        loop = Watchdog(end=lambda _code: None).register("test", 60.0)
+        self.controller = Controller(self.term, world.bench.layout, Policy(), Recorder(Metrics(boottime_s), boottime_s()), loop)
+        self.remover = Remover(
+            self.term, world.bench.layout, self.controller.crew, world.store, lambda _location, _doom: world.access,
+            wanted=self.controller.doomed, clock=world.clock, open_at=open_at,
+        )
+
+    def clean_up(self) -> None:
+        for _ in range(4):
+            self.controller.reconcile_once()
+
+    def remove(self) -> None:
+        for _ in range(40):
+            if not self.remover.step():
+                return
+        raise AssertionError("no end")
+
+
+class World:
+    """A job ``a`` whose checkpoint at ``place`` has seven objects and is to be deleted."""
+
+    def __init__(self, place: str, access: S3Access) -> None:
+        self.bench = Bench()
+        self.place, self.access = place, access
+        self.store = "s3://store/prefix"
+        self.now_s = 1_000.0
+        self.area = open_area(place, access, deadline_s=60.0)
+        self.fill()
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def fill(self) -> None:
+        for number in range(OBJECTS):
+            self.area.write(f"offsets/{number}" if number else "metadata", b"v1")
+
+    def keys(self) -> list[str]:
+        return sorted(item.key for item in self.area.items())
+
+    def submission(self, name: str = "a", place: str | None = None) -> Submission:
+        return replace(submission(name), terms=terms(place or self.place, delete_checkpoint=True))
+
+    def run(self) -> str:
+        """Submitted, and its driver runs."""
+        uid = self.bench.commands().submit(self.submission()).uid
+        self.bench.run("a")
+        return uid
+
+    def cancel(self) -> str:
+        uid = self.run()
+        self.bench.commands().cancel("a")
+        return uid
+
+    def bury(self) -> None:
+        """The tombstone."""
+        self.bench.set_own("a", OwnState.EXITED)
+
+    def claim(self) -> CheckpointClaim | None:
+        found = self.bench.record(CheckpointClaim, self.bench.layout.checkpoint(digest(self.place)))
+        return found.record if isinstance(found, Found) else None
+
+    def result(self, uid: str) -> Result:
+        result = self.bench.result(uid)
+        assert result is not None
+        return result
+
+
+@pytest.fixture(params=["file", "s3"])
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(removal_module, "BATCH_MAX", BATCH)
+    monkeypatch.setattr(s3_removal, "BATCH_MAX", BATCH)
+    if request.param == "file":
+        return World(f"file://{tmp_path}/checkpoints/a", S3Access())
+    moto: MotoServer = request.getfixturevalue("moto_server")
+    return World(f"s3a://{request.getfixturevalue('s3_bucket')}/checkpoints/a", S3Access(moto.endpoint_url, "us-east-1"))
+
+
+def test_it_goes_after_the_tombstone_and_not_before(world: World) -> None:
+    uid = world.cancel()
+    leader = Leader(world)
+    leader.clean_up()
+    leader.remove()
+    assert len(world.keys()) == OBJECTS
+    assert state_of_ended(world.result(uid)).reason.endswith("its checkpoint will be deleted once no driver of it can be alive")
+    world.bury()
+    leader.clean_up()
+    assert world.result(uid).checkpoint_state is CheckpointState.DELETING
+    assert len(world.keys()) == OBJECTS
+    leader.remove()
+    assert world.keys() == []
+    assert world.claim() is None
+    ended = world.result(uid)
+    assert ended.checkpoint_state is CheckpointState.DELETED
+    assert [(entry.event, entry.detail) for entry in ended.history][-2:] == [
+        ("deleting checkpoint", ""), ("checkpoint deleted", f"{OBJECTS} objects")]
+
+
+@pytest.mark.parametrize("ending", ["suspended", "failed"])
+def test_no_other_end_deletes_it(world: World, ending: str) -> None:
+    world.run()
+    if ending == "failed":
+        world.bench.fail("a")
+    else:
+        world.bench.commands().suspend("a")
+        world.bury()
+    leader = Leader(world)
+    leader.clean_up()
+    leader.remove()
+    assert len(world.keys()) == OBJECTS
+
+
+def test_a_job_that_has_finished_by_itself_is_over_too() -> None:
+    ended = Result("a", "u", Outcome.FINISHED, "dirty", 1, None, terms("s3://b/c", delete_checkpoint=True), 1, 1, "", "", "", "")  # type: ignore[arg-type]
+    assert ended.dooms_checkpoint
+    assert not replace(ended, outcome=Outcome.FAILED).dooms_checkpoint
+    assert not replace(ended, terms=terms("s3://b/c")).dooms_checkpoint
+
+
+def test_nobody_can_claim_it_from_the_cancel_to_the_last_object(world: World) -> None:
+    """The name itself as well as others; at the place, inside of it and around it."""
+    world.cancel()
+
+    def refused() -> None:
+        outer = world.place.rpartition("/")[0]
+        for name, place in (("a", world.place), ("b", world.place), ("b", f"{world.place}/in"), ("b", outer)):
+            with pytest.raises(Conflict, match="being deleted|belongs to job a"):
+                world.bench.commands().submit(world.submission(name, place))
+            with pytest.raises(Conflict, match="being deleted|belongs to job a"):
+                world.bench.commands().check_submit(name, "ab" * 32, place)
+
+    refused()
+    world.bury()
+    leader = Leader(world)
+    leader.clean_up()
+    while world.keys():
+        refused()
+        leader.remover.step()
+    leader.remove()
+    world.bench.commands().submit(world.submission("b"))
+    assert world.claim() == CheckpointClaim(world.claim().location, "b", world.claim().uid)  # type: ignore[union-attr]
+
+
+def test_a_command_and_a_broom_of_an_older_version_leave_the_claim_alone(world: World) -> None:
+    """They know nothing of ``doom``: no job can have the name in the claim, so they take it for another job's."""
+    world.cancel()
+    world.bury()
+    Leader(world).clean_up()
+    claim = world.claim()
+    assert claim is not None
+    assert claim.doom is not None and claim.name not in ("", "a") and " " in claim.name
+
+
+class Dying:
+    """A removal whose process dies at the ``at``-th batch, before or after it."""
+
+    def __init__(self, inner: Removal, at: int, after: bool) -> None:
+        self._inner, self._left, self._after = inner, at, after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def remove_batch(self, still: Callable[[], None]) -> Removed:
+        self._left -= 1
+        if self._left or self._after:
+            done = self._inner.remove_batch(still)
+        if not self._left:
+            raise Killed
+        return done
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_leader_that_dies_at_a_batch_has_a_successor_that_goes_on(world: World, at: int, after: bool) -> None:
+    uid = world.cancel()
+    world.bury()
+    first = Leader(world, lambda location, access: Dying(open_removal(location, access), at, after))
+    first.clean_up()
+    with pytest.raises(Killed):
+        first.remove()
+    left = len(world.keys())
+    assert left == max(0, OBJECTS - BATCH * (at if after else at - 1))
+    successor = Leader(world)
+    successor.remove()
+    assert world.keys() == []
+    if world.place.startswith("s3"):      # a request of the dead one may be on its way for as long as S3 takes its signature
+        assert world.claim() is not None
+        for _ in range(int(s3_removal.LATE_S // LOOK_EVERY_S) + 1):
+            world.now_s += LOOK_EVERY_S
+            successor.remove()
+    assert world.claim() is None
+    assert world.result(uid).checkpoint_state is CheckpointState.DELETED
+
+
+def test_a_deposed_leader_deletes_nothing_more(world: World) -> None:
+    world.cancel()
+    world.bury()
+    first = Leader(world)
+    first.clean_up()
+    first.remover.step()
+    first.remover.step()
+    left = world.keys()
+    Leader(world)
+    with pytest.raises(NotLeader):
+        first.remove()
+    assert world.keys() == left != []
+
+
+def test_a_pause_stops_it_at_the_next_batch(world: World) -> None:
+    world.cancel()
+    world.bury()
+    leader = Leader(world)
+    leader.clean_up()
+    leader.remover.step()
+    world.bench.zoo.put(world.bench.layout.pause, b"{}")
+    leader.remove()
+    assert len(world.keys()) == OBJECTS
+    world.bench.zoo.remove(world.bench.layout.pause)
+    world.now_s += 10.0
+    leader.remove()
+    assert world.keys() == []
+
+
+def test_a_store_that_is_down_is_tried_again_later(world: World) -> None:
+    class Down:
+        def __init__(self, inner: Removal) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def remove_batch(self, still: Callable[[], None]) -> Removed:
+            if down.is_set():
+                raise Unreachable("S3 does not answer")
+            return self._inner.remove_batch(still)
+
+    down = threading.Event()
+    down.set()
+    world.cancel()
+    world.bury()
+    leader = Leader(world, lambda location, access: Down(open_removal(location, access)))  # type: ignore[arg-type, return-value]
+    leader.clean_up()
+    leader.remove()
+    assert len(world.keys()) == OBJECTS
+    assert world.claim() is not None
+    down.clear()
+    world.now_s += 10.0
+    leader.remove()
+    assert (world.keys(), world.claim()) == ([], None)
+
+
+def test_a_registry_that_was_restored_meanwhile_deletes_nothing(world: World) -> None:
+    """Somebody of the lost state may have claimed the place since."""
+    uid = world.cancel()
+    world.bury()
+    leader = Leader(world)
+    leader.clean_up()
+    world.bench.put(world.bench.layout.accepted, Acceptance("x", 9, "me", "now", 0.0, waited=True))
+    leader.remove()
+    assert len(world.keys()) == OBJECTS
+    assert world.claim() is None
+    assert world.result(uid).checkpoint_state is CheckpointState.KEPT
+    assert "restored" in world.result(uid).history[-1].detail
+
+
+def test_a_claim_from_before_a_restore_is_not_doomed_at_all(world: World) -> None:
+    uid = world.cancel()
+    world.bury()
+    world.bench.put(world.bench.layout.accepted, Acceptance("x", 9, "me", "now", 0.0, waited=True))
+    leader = Leader(world)
+    leader.clean_up()
+    leader.remove()
+    assert len(world.keys()) == OBJECTS
+    assert world.result(uid).checkpoint_state is CheckpointState.KEPT
+
+
+def test_what_overlaps_the_store_is_kept(world: World) -> None:
+    uid = world.cancel()
+    world.bury()
+    world.store = world.place.replace("s3a:", "s3:").rpartition("/")[0]
+    world.store = f"{world.place.replace('s3a:', 's3:')}/store"
+    leader = Leader(world)
+    leader.clean_up()
+    leader.remove()
+    assert len(world.keys()) == OBJECTS
+    assert world.result(uid).checkpoint_state is CheckpointState.KEPT
+
+
+def test_savepoints_and_neighbours_are_never_touched(world: World) -> None:
+    beside = open_area(f"{world.place}.savepoints", world.access)
+    neighbour = open_area(f"{world.place}b", world.access)
+    for area in (beside, neighbour):
+        area.write("a/1/manifest.json", b"{}")
+    world.area.write("inner.savepoints/a/manifest.json", b"{}")
+    world.cancel()
+    world.bury()
+    leader = Leader(world)
+    leader.clean_up()
+    leader.remove()
+    assert world.keys() == ["inner.savepoints/a/manifest.json"]
+    assert [item.key for area in (beside, neighbour) for item in area.items()] == ["a/1/manifest.json"] * 2
+    assert world.claim() is None
+
+
+def test_the_next_submission_there_does_not_miss_what_was_deleted(world: World) -> None:
+    world.run()
+    own = world.bench.own("a")
+    remembered = Remembered(place_of(world.place), ("q 7",))
+    world.bench.put(world.bench.layout.own("a"), replace(own, remembered=remembered))
+    world.bench.commands().cancel("a")
+    world.bench.put(world.bench.layout.own("a"), replace(world.bench.own("a"), state=OwnState.EXITED))
+    leader = Leader(world)
+    leader.clean_up()
+    leader.remove()
+    left = world.bench.own("a").remembered
+    assert left is not None and left.queries == ()
+    world.bench.commands().submit(world.submission())
+    assert isinstance(world.bench.record(JobRef, world.bench.layout.job("a")), Found)
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(f"file://{tmp_path}/checkpoints/a", S3Access())
+
+
+def test_a_process_that_was_stopped_in_the_middle_does_not_hit_who_came_after(on_disk: World) -> None:
+    """Between its last question and its first deletion another leader has done all the work, and the place is a new job's."""
+    on_disk.cancel()
+    on_disk.bury()
+    zombie = Leader(on_disk)
+    zombie.clean_up()
+    zombie.remover.step()      # it has begun
+    real = zombie.remover._still
+
+    def stopped(path: str, now: Any) -> None:
+        real(path, now)
+        successor = Leader(on_disk)
+        successor.remove()
+        assert on_disk.claim() is None
+        on_disk.bench.commands().submit(on_disk.submission("b"))
+        on_disk.fill()
+
+    zombie.remover._still = stopped  # type: ignore[method-assign]
+    with pytest.raises(NotLeader):
+        zombie.remove()
+    assert len(on_disk.keys()) == OBJECTS
+
+
+def test_a_request_that_was_held_up_is_not_sent(
+    moto_server: MotoServer, s3_bucket: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(f"s3a://{s3_bucket}/a", S3Access(moto_server.endpoint_url, "us-east-1"))
+    found = open_removal(world.place, world.access)
+
+    def stopped() -> None:
+        late_s = boottime_s() + s3_removal.SEND_WITHIN_S + 1
+        answers: Iterator[float] = iter([boottime_s()])
+        monkeypatch.setattr(s3_removal, "boottime_s", lambda: next(answers, late_s))
+
+    with pytest.raises(Conflict, match="stopped before it could send"):
+        found.remove_batch(stopped)
+    assert len(world.keys()) == OBJECTS
+    assert found.unanswered == 0
+
+
+def test_a_link_is_removed_and_not_followed(on_disk: World, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "data").write_text("x")
+    Path(on_disk.place.removeprefix("file://"), "link").symlink_to(tmp_path / "elsewhere")
+    on_disk.cancel()
+    on_disk.bury()
+    leader = Leader(on_disk)
+    leader.clean_up()
+    leader.remove()
+    assert on_disk.keys() == []
+    assert (tmp_path / "elsewhere" / "data").exists()
+
+
+def test_a_host_that_sees_no_such_directory_says_so(on_disk: World) -> None:
+    uid = on_disk.cancel()
+    on_disk.bury()
+    path = Path(on_disk.place.removeprefix("file://"))
+    path.rename(path.with_name("of-another-host"))
+    leader = Leader(on_disk)
+    leader.clean_up()
+    leader.remove()
+    assert on_disk.result(uid).checkpoint_state is CheckpointState.KEPT
+    assert "no such directory" in on_disk.result(uid).history[-1].detail

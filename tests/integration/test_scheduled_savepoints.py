@@ -1,0 +1,101 @@
+"""Savepoints that the leader makes by itself, with the real child processes: on a file store and on a real S3 API."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from supervisor.checkpoint.savepoint import Stage
+from supervisor.clients.store.area import Area, open_area
+from supervisor.daemon.savepoints import NotYet, Wanted
+from supervisor.errors import Conflict
+from supervisor.model.location import normalise
+from supervisor.model.s3a import S3Access
+from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.savepoints import id_of, slot_of
+from supervisor.model.spec import canonical_json, parse_spec
+from supervisor.registry.blobs import Blobs
+from supervisor.registry.ids import new_uid
+from supervisor.settings.file import Settings, load_settings
+from supervisor.wiring.commands import store_of
+from supervisor.wiring.savepoints import schedule_of
+from supervisor.wiring.scheduled import ScheduledSavepoints
+from tests.fakes.offices import Bench
+from tests.fakes.zookeeper import MemoryClient
+from tests.testbed.moto import MotoServer
+from tests.unit.checkpoint.golden import unpack
+from tests.unit.checkpoint.savepoints import files
+
+UID = new_uid("clicks")
+POLICY = SavepointPolicy(3600.0, 2)
+YES = lambda: True  # noqa: E731
+
+
+class Place:
+    """A store with the spec of ``clicks`` in it, and its checkpoint."""
+
+    def __init__(self, directory: Path, url: str, checkpoint: str, endpoint: str | None) -> None:
+        config = directory / "supervisor.yaml"
+        config.write_text(yaml.safe_dump({
+            "cluster": "test", "zookeeper": {"hosts": "zk:2181"}, "store": {"url": url, "endpoint_url": endpoint},
+        }))
+        self.settings: Settings = load_settings(config, {})
+        self.checkpoint: Area = open_area(checkpoint, S3Access(endpoint))
+        spec = parse_spec(f"name: clicks\napplication: s3://jobs/a.py\ncheckpoint: {checkpoint}\n", "x")
+        ref = Blobs(store_of(self.settings)).put_spec("clicks", UID, 1, canonical_json(spec))
+        self.wanted = Wanted("clicks", UID, 1, checkpoint, normalise(checkpoint), ref, POLICY, True)
+        bench: Any = Bench()
+        client: Any = MemoryClient(bench.zoo)
+        client.start()
+        self.means = ScheduledSavepoints(self.settings, client, bench.layout)
+
+    def fill(self, directory: Path) -> None:
+        source = unpack("files", directory)
+        for key in files(source):
+            self.checkpoint.write(key, (source / key).read_bytes())
+
+
+@pytest.fixture(params=["file", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    if request.param == "file":
+        return Place(tmp_path, f"file://{tmp_path}/store", f"file://{tmp_path}/ck", None)
+    moto: MotoServer = request.getfixturevalue("moto_server")
+    for name, value in moto.env.items():
+        monkeypatch.setenv(name, value)
+    bucket = request.getfixturevalue("s3_bucket")
+    prefix = uuid.uuid4().hex
+    return Place(tmp_path, f"s3://{bucket}/{prefix}/store", f"s3a://{bucket}/{prefix}/ck", moto.endpoint_url)
+
+
+def test_made_shown_and_removed_by_a_process_of_its_own(place: Place, tmp_path: Path) -> None:
+    shelf, slot_s = place.means.shelf, slot_of("clicks", POLICY.every_s, place.means.shelf.now_s())
+    savepoint = id_of(slot_s)
+    with pytest.raises(NotYet, match="no checkpoint of Spark's"):
+        place.means.create(place.wanted, savepoint, 60, YES)
+    place.fill(tmp_path)
+    made = place.means.create(place.wanted, savepoint, 60, YES)
+    entry = shelf.find("clicks", savepoint)
+    assert (entry.stage, made.batches, made.objects) == (Stage.COMPLETE, (2,), 17)
+    assert entry.scheduled is not None and entry.scheduled.source == place.wanted.source
+    newest, due_at = schedule_of(place.settings, "clicks", place.wanted.checkpoint, POLICY)
+    assert newest == savepoint and due_at is not None
+    assert entry.begun is not None and place.means.in_use()(entry.begun.location) is None
+    shelf.place(entry.begun).write("restores/x.json", b'{"target": "s3://b/x", "at": "now"}')
+    with pytest.raises(Conflict, match="being restored"):
+        place.means.delete("clicks", savepoint, 60, YES)
+    shelf.place(entry.begun).remove("restores/x.json")
+    place.means.delete("clicks", savepoint, 60, YES)
+    assert shelf.ids("clicks") == ()
+
+
+def test_before_the_first_commit_nothing_is_begun(place: Place, tmp_path: Path) -> None:
+    place.fill(tmp_path)
+    for item in [*place.checkpoint.items("commits")]:
+        place.checkpoint.remove(item.key)
+    with pytest.raises(NotYet):
+        place.means.create(place.wanted, "scheduled-20261122-060000", 60, YES)
+    assert place.means.shelf.ids("clicks") == ()

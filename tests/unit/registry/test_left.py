@@ -1,0 +1,44 @@
+"""Who has committed batches at a place: of thousands of ownerships only those that speak of it are decoded."""
+
+from __future__ import annotations
+
+import pytest
+
+from supervisor.model.records import Ownership, OwnState
+from supervisor.model.remembered import Remembered, place_of
+from supervisor.model.transaction import Node, Stat
+from supervisor.registry import places
+from supervisor.registry.codec import encode
+from supervisor.registry.places import Left
+
+HERE, ELSEWHERE = place_of("s3://bucket/here"), place_of("s3://bucket/elsewhere")
+
+
+def node(remembered: Remembered | None, **more: str) -> Node:
+    return Node(encode(Ownership(OwnState.VACANT, "op", remembered=remembered, **more)), Stat(0, 0, 0, 0, 0, 0.0))
+
+
+NODES = {
+    "/own/here": node(Remembered(HERE, ("q1 7",))),
+    "/own/here-too": node(Remembered(HERE, ("q2 0",), extra={"a": {"place": [1]}}), reason='"remembered":{"place":"00"}'),
+    "/own/never-committed": node(Remembered(HERE)),
+    "/own/elsewhere": node(Remembered(ELSEWHERE, ("q3 1",), accepted=HERE)),
+    "/own/moved-on": node(Remembered(ELSEWHERE, elsewhere=(f"{HERE} q5 3",))),
+    "/own/nothing": node(None),
+    "/own/gone": None,
+    "/own/torn": Node(node(Remembered(HERE, ("q4 1",))).data[:-9], Stat(0, 0, 0, 0, 0, 0.0)),
+}
+
+
+def test_who_committed_there() -> None:
+    left = Left(NODES.items())
+    assert left.by(HERE) == {"here", "here-too", "moved-on"}
+    assert left.by(ELSEWHERE) == {"elsewhere"}
+    assert left.by(place_of("s3://bucket/nobody")) == set()
+
+
+def test_the_others_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, asked, real = Left(NODES.items()), [], places.seen
+    monkeypatch.setattr(places, "seen", lambda cls, one, path: asked.append(path) or real(cls, one, path))
+    left.by(ELSEWHERE)
+    assert asked == ["/own/elsewhere", "/own/moved-on"]
