@@ -36,7 +36,8 @@ class RealZoo:
         self._clients: list[ZooClient] = []
 
     def connect(self, **arguments: Any) -> ZooClient:
-        client = ZooClient(self._hosts, 10.0, **arguments)
+        nodes = self._hosts.split(",")
+        client = ZooClient(nodes[len(self._clients) % len(nodes)], 10.0, **arguments)  # one each: it knows no other way back
         self._clients.append(client)
         client.start()
         client.wait_connected(20)
@@ -46,7 +47,7 @@ class RealZoo:
         close_session(self._hosts, session_id, password, 10)
 
     def sever(self, client: Any) -> None:
-        client._session.hosts = [("127.0.0.1", 1)]  # nobody listens there
+        client._session.hosts = [("127.0.0.1", 1)]  # nobody listens there; read when it has tried all that it knew
 
     def close(self) -> None:
         for client in self._clients:
