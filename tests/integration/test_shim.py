@@ -360,6 +360,8 @@ def test_a_shim_stopped_between_claim_and_exec_executes_nothing_afterwards(attem
     wait_until(lambda: attempts.state(attempt) is OwnState.CLAIMED or attempt.notes(), 20, "the claim")
     if attempt.notes():
         pytest.skip("it was executed before it could be stopped")
+    # Stopped before it has heard of its claim it has nothing to execute, now or later, and the twin nobody to kill.
+    wait_until(lambda: run_dir.read_deadline(attempt.directory) is not None, 20, "the shim to have heard of its claim")
     attempt.send(signal.SIGSTOP)
     claimed_s = boottime_s()
     wait_until(lambda: not attempt.shim_alive(), 20, "the twin to kill the shim")
