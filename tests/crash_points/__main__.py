@@ -41,6 +41,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=0, metavar="N", help="N random pairs of points instead of single ones")
     parser.add_argument("--seed", type=int, default=1, help="for --pairs, and for --sample")
     parser.add_argument("--memory", action="store_true", help="--pairs in memory: kill and pause in all four combinations")
+    parser.add_argument("--missed", type=Path, metavar="FILE", help="what never struck by these results: at its first pass, in `tend`")
     parser.add_argument("--replay", metavar="TEXT", help="one run, as the line of one that went wrong names it")
     parser.add_argument("--sample", type=int, metavar="N", help="at most N runs, drawn by --seed")
     parser.add_argument("--shuffle", action="store_true", help="in random order (--seed), for what is not run to its end")
@@ -78,6 +79,25 @@ def pairs(passed: Passed, mode: str, count: int, seed: int) -> Iterator[Task]:
         modes = mode.split("+") if mode in MIXED else [mode, mode]
         both = zip(drawn.sample(writes, 2), modes, strict=True)
         yield Task(scenario, mode, tuple((str(p), drawn.choice(moments(p, each)), 1) for p, each in both))
+
+
+def missed(results: Path) -> Iterator[Task]:
+    """What is done once at a start, or now and then: no pass of it came in the run that it was to strike in."""
+    lines = [json.loads(line)["task"] | {"hit": json.loads(line)["hit"]} for line in results.read_text().splitlines()]
+    struck = {(line["mode"], *line["points"][0][:2]) for line in lines if line["hit"]}
+    for mode, point, moment in dict.fromkeys((line["mode"], *line["points"][0][:2]) for line in lines):
+        if (mode, point, moment) not in struck:
+            yield Task("tend", mode, ((point, moment, 1),))
+
+
+def asked_for(options: argparse.Namespace, passed: Passed) -> Iterable[Task]:
+    if options.replay is not None:
+        return [Task.parse(options.replay)]
+    if options.missed is not None:
+        return missed(options.missed)
+    if options.pairs:
+        return pairs(passed, options.mode, options.pairs, options.seed)
+    return singles(passed, options.mode, every=options.every)
 
 
 def wanted(options: argparse.Namespace, tasks: Iterable[Task]) -> list[Task]:
@@ -164,7 +184,8 @@ def main() -> int:
         Path(temporary) / "zookeeper"
     ) as ensemble:
         directory = Path(temporary)
-        passed = {} if options.replay is not None else record_or_load(ensemble.hosts, directory, options)
+        known = options.replay is not None or options.missed is not None
+        passed = {} if known else record_or_load(ensemble.hosts, directory, options)
         chosen = where(passed)
         print(f"{len(chosen)} points:", dict(sorted(Counter(point.role for point in chosen).items())), flush=True)
         if options.list:
@@ -174,14 +195,8 @@ def main() -> int:
         if options.unreached:
             print("\n".join(unreached(chosen)))
             return 0
-        if options.replay is not None:
-            tasks: Iterable[Task] = [Task.parse(options.replay)]
-        elif options.pairs:
-            tasks = pairs(passed, options.mode, options.pairs, options.seed)
-        else:
-            tasks = singles(passed, options.mode, every=options.every)
         done = already(options.results)
-        todo = [task for task in wanted(options, tasks) if task.title not in done]
+        todo = [task for task in wanted(options, asked_for(options, passed)) if task.title not in done]
         print(f"{len(todo)} runs to make ({options.mode})", flush=True)
         counts: Counter[str] = Counter()
         for outcome in run_all(ensemble.hosts, directory, batches(todo, options), options.fleets, options.seconds):

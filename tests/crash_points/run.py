@@ -172,6 +172,12 @@ class OneRun:
         heard = not self.task.roles & {"shim", "twin", "starter"}
         self._acknowledged.append(Acknowledged(self.name, said.document["uid"], boottime_s(), heard))
 
+    def linger(self, seconds: float) -> None:
+        """Until all points have struck, or so long."""
+        arms = list(self._arms.values())
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: arms and all(control.hit(arm) for control, arm in arms), seconds, period_s=0.2)
+
     def command(self, *words: str, config: Path | None = None, also: tuple[int, ...] = ()) -> Said:
         """Give it until it is done."""
         last: list[Said] = []

@@ -21,6 +21,9 @@ from tests.waiting import wait_until
 LIMIT_S = 150.0
 """Generous: W is 17 s, a run directory without a shim is left alone for 15 s, and the machine may be busy."""
 
+TEND_S = 45.0
+"""A leader sweeps 30 s after it was elected."""
+
 
 class Story(Protocol):
     """One run, as a scenario sees it."""
@@ -31,6 +34,7 @@ class Story(Protocol):
     def submit(self, **spec: Any) -> None: ...
     def command(self, *words: str, config: Path | None = None, also: tuple[int, ...] = ()) -> None: ...
     def cancel(self) -> None: ...
+    def linger(self, seconds: float) -> None: ...
 
 
 def _starts(story: Story) -> list[Note]:
@@ -174,6 +178,17 @@ def handover(story: Story) -> None:
     story.cancel()
 
 
+def tend(story: Story) -> None:
+    """Each supervisor starts anew while the job runs, and the last leader gets as far as what it does now and then."""
+    story.submit()
+    running(story)
+    for _ in story.fleet.members:
+        _end_leader(story, signal.SIGTERM)
+    story.linger(TEND_S)
+    running(story)
+    story.cancel()
+
+
 def operate(story: Story) -> None:
     story.submit()
     running(story)
@@ -197,14 +212,14 @@ def depart(story: Story) -> None:
 SCENARIOS: dict[str, Callable[[Story], None]] = {
     "launch": launch, "crash": crash, "suspend": suspend, "restart": restart, "finished": finished, "failed": failed,
     "refused": refused, "ask": ask, "shim_killed": shim_killed, "deadline": deadline, "depart": depart,
-    "takeover": takeover, "handover": handover, "operate": operate,
+    "takeover": takeover, "handover": handover, "operate": operate, "tend": tend,
 }
 """In this order a point is looked for; so the quick ones come first."""
 
-ALONE = frozenset({"takeover", "handover", "operate", "depart"})
+ALONE = frozenset({"takeover", "handover", "operate", "depart", "tend"})
 """They touch more than their own job: nothing else runs on the fleet meanwhile."""
 
 DRIVERS = {
     "launch": 1, "crash": 2, "suspend": 2, "restart": 2, "finished": 1, "failed": 2, "refused": 0, "ask": 1, "shim_killed": 2,
-    "deadline": 2, "takeover": 1, "handover": 1, "operate": 1,
+    "deadline": 2, "takeover": 1, "handover": 1, "operate": 1, "tend": 1,
 }
