@@ -70,7 +70,7 @@ class Sweeper:
         view = self._full_view()
         if view.paused:
             return 0
-        removed = sum(1 for one in to_sweep(listing, view.rows)[:DELETIONS_MAX] if self._delete(one))
+        removed = sum(1 for one in to_sweep(listing, view.rows)[:DELETIONS_MAX] if self._may_go_on() and self._delete(one))
         blobs = len(self._blobs.scan(self._references, self._may_go_on))
         if self._may_go_on():
             self._epochs.prune_epochs()
@@ -82,7 +82,8 @@ class Sweeper:
         return removed + blobs + left
 
     def _may_go_on(self) -> bool:
-        return not self._term.over.is_set() and not self._paused()
+        """Asked before each request: a sweep may take long, and the registry be replaced in the middle of it (I10)."""
+        return not self._term.over.is_set() and self._term.distrust is None and not self._paused()
 
     def _full_view(self) -> View:
         """Of its own: the listing must be older than the view it is judged by."""

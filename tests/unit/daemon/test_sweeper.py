@@ -17,9 +17,12 @@ from supervisor.daemon.record import Recorder
 from supervisor.daemon.sweeper import Sweeper
 from supervisor.daemon.watchdog import Watchdog
 from supervisor.metrics import Metrics
-from supervisor.model.records import EpochRecord, Pause
+from supervisor.model.location import digest
+from supervisor.model.records import CheckpointClaim, EpochRecord, Pause
+from supervisor.model.transaction import Transaction
 from supervisor.plan.make import Policy
 from supervisor.registry.blobs import Blobs
+from supervisor.registry.leader_writes import Desk
 from supervisor.registry.sweep import BlobSweeper
 from tests.fakes.offices import AT, Bench
 from tests.fakes.zookeeper import MemoryClient
@@ -40,11 +43,13 @@ class Rig:
         client.start()
         self.term: Term[Any] = Term(1, 0, client, 1000.0, depose=lambda why: None)
         self.term.note_recorded()
-        store = FileStore(directory)
+        self.store = FileStore(directory)
+        self.blobs = Blobs(self.store)
         loop = Watchdog(end=lambda code: None).register("test", 60.0)
         controller = Controller(self.term, self.bench.layout, Policy(), Recorder(Metrics(self.clock), 0.0), loop)
+        self.crew = controller.crew
         self.sweeper = Sweeper(
-            self.term, self.bench.layout, controller.crew, BlobSweeper(store, clock=self.clock), Blobs(store),
+            self.term, self.bench.layout, self.crew, BlobSweeper(self.store, clock=self.clock), self.blobs,
             savepoints=SavepointSweeper(shelf(directory), self.clock),
         )
 
@@ -72,10 +77,34 @@ def test_what_is_left_of_a_savepoint_is_swept_and_said(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    "hinder", [lambda rig: rig.term.end("over"), lambda rig: rig.bench.put(rig.bench.layout.pause, Pause("me", AT, "", "op"))],
-    ids=["term-over", "paused"],
+    "hinder", [
+        lambda rig: rig.term.end("over"), lambda rig: rig.bench.put(rig.bench.layout.pause, Pause("me", AT, "", "op")),
+        lambda rig: rig.term.note_distrust("restored meanwhile"),
+    ],
+    ids=["term-over", "paused", "distrusted"],
 )
-def test_nothing_is_swept_after_the_term_nor_while_paused(rig: Rig, hinder: Callable[[Rig], None]) -> None:
+def test_nothing_is_swept_after_the_term_nor_while_paused_or_distrusted(rig: Rig, hinder: Callable[[Rig], None]) -> None:
     hinder(rig)
     assert rig.sweep_after_the_grace() == 0
     assert [*files(rig.place)] == ["begun.json", "data/offsets/0"]
+
+
+def test_a_sweep_under_way_ends_when_the_registry_is_not_trusted_any_more(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by exploration ("swept, restored"): what it had read of a registry that was replaced meanwhile, it went on deleting."""
+    blobs = [rig.blobs.put_spec("a", f"gone-{number}", 1, b"{}").key for number in range(2)]
+    rig.bench.submit("a")
+    assert rig.sweeper.sweep_once() == 0
+    for number in range(2):
+        place = f"s3://bkt/{number}"
+        rig.bench.put(rig.bench.layout.checkpoint(digest(place)), CheckpointClaim(place, "a", "older-uid"))
+    commit = rig.crew.commit
+
+    def and_then_the_contender_looks(build: Callable[[Desk], Transaction]) -> int | None:
+        version = commit(build)
+        rig.term.note_distrust("ZooKeeper was restored")
+        return version
+
+    monkeypatch.setattr(rig.crew, "commit", and_then_the_contender_looks)
+    assert rig.sweep_after_the_grace() == 1
+    assert len(rig.bench.zoo.client().children(rig.bench.layout.checkpoints) or ()) == 1
+    assert {entry.key for entry in rig.store.entries("specs/")} >= set(blobs)
