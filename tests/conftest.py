@@ -23,6 +23,7 @@ from tests.testbed.ensembles import Ensemble
 from tests.testbed.moto import MotoServer, use_only
 from tests.testbed.radosgw import RadosGateway
 from tests.testbed.radosgw import missing as missing_radosgw
+from tests.testbed.s3_servers import GivenServer
 
 if TYPE_CHECKING:
     from tests.testbed.docker_ensemble import DockerEnsemble
@@ -123,6 +124,12 @@ def radosgw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RadosGateway]:
     server = RadosGateway(tmp_path_factory.mktemp("radosgw"))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def given_s3() -> GivenServer:
+    """An S3 API that somebody else has started."""
+    return GivenServer()
 
 
 @pytest.fixture

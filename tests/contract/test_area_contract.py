@@ -12,28 +12,25 @@ import pytest
 from supervisor.clients.store.area import Area, Item, open_area
 from supervisor.errors import Conflict, InvalidInput, NotFound, Unreachable
 from supervisor.model.s3a import S3Access
-from tests.testbed.moto import MotoServer
-from tests.testbed.radosgw import RadosGateway
+from tests.testbed.moto import S3Server
+from tests.testbed.s3_servers import SERVERS
 
 Make = Callable[[str], Area]
 
 
-RADOSGW = pytest.param("radosgw", marks=pytest.mark.slow)
-
-
-@pytest.fixture(params=["file", "moto_server", RADOSGW])
+@pytest.fixture(params=["file", *SERVERS])
 def make(request: pytest.FixtureRequest, tmp_path: Path, aws_env: dict[str, str]) -> Make:
     """An area below one place; another client of it at each call."""
     if request.param == "file":
         return lambda name: open_area(f"file://{tmp_path}/{name}", S3Access())
-    server: MotoServer | RadosGateway = request.getfixturevalue(request.param)
+    server: S3Server = request.getfixturevalue(request.param)
     bucket = server.new_bucket()
     return lambda name: open_area(f"s3a://{bucket}/{name}", S3Access(server.endpoint_url))
 
 
-@pytest.fixture(params=["moto_server", RADOSGW])
-def server(request: pytest.FixtureRequest, aws_env: dict[str, str]) -> MotoServer | RadosGateway:
-    found: MotoServer | RadosGateway = request.getfixturevalue(request.param)
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest, aws_env: dict[str, str]) -> S3Server:
+    found: S3Server = request.getfixturevalue(request.param)
     return found
 
 
@@ -101,7 +98,7 @@ def test_items_below_a_folder(make: Make) -> None:
     assert sorted(item.key for item in area.items()) == ["commits/1", "commits/10", "commits2/1", "metadata"]
 
 
-def test_a_large_object_is_copied_in_parts(server: MotoServer | RadosGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_object_is_copied_in_parts(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     from supervisor.clients.store import s3_area
 
     monkeypatch.setattr(s3_area, "PARTS_ABOVE_BYTES", 6 * 2**20)
@@ -121,7 +118,7 @@ def test_a_large_object_is_copied_in_parts(server: MotoServer | RadosGateway, mo
     assert not uploads.get("Uploads"), "a copy that failed leaves no parts behind"
 
 
-def test_other_buckets_of_one_service_yes_other_services_no(server: MotoServer | RadosGateway, tmp_path: Path) -> None:
+def test_other_buckets_of_one_service_yes_other_services_no(server: S3Server, tmp_path: Path) -> None:
     s3_bucket, access = server.new_bucket(), S3Access(server.endpoint_url)
     source = open_area(f"s3://{s3_bucket}/a", access)
     source.write("x", b"1")

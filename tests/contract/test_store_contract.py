@@ -16,26 +16,22 @@ import pytest
 from supervisor.clients.store.base import Store
 from supervisor.clients.store.open import open_store
 from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, SupervisorError, Unreachable
-from tests.testbed.moto import MotoServer
-from tests.testbed.radosgw import RadosGateway
+from tests.testbed.moto import MotoServer, S3Server
+from tests.testbed.s3_servers import SERVERS
 
 BIG = random.Random(1).randbytes(3 * 1024 * 1024 + 17)
 MakeStore = Callable[[], Store]
 
 
-@pytest.fixture(params=["file", "s3", pytest.param("radosgw", marks=pytest.mark.slow)])
+@pytest.fixture(params=["file", *SERVERS])
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
     """Another client of one and the same empty store, at each call."""
     if request.param == "file":
         return lambda: open_store((tmp_path / "store dir").as_uri())
-    if request.param == "radosgw":
-        ceph: RadosGateway = request.getfixturevalue("radosgw")
-        request.getfixturevalue("aws_env")
-        place = f"s3://{ceph.new_bucket()}/some/prefix"
-        return lambda: open_store(place, ceph.endpoint_url)
-    bucket = request.getfixturevalue("s3_bucket")
-    moto: MotoServer = request.getfixturevalue("moto_server")
-    return lambda: open_store(f"s3://{bucket}/some/prefix", moto.endpoint_url)
+    request.getfixturevalue("aws_env")
+    server: S3Server = request.getfixturevalue(request.param)
+    place = f"s3://{server.new_bucket()}/some/prefix"
+    return lambda: open_store(place, server.endpoint_url)
 
 
 @pytest.fixture
@@ -371,9 +367,9 @@ def test_directory_markers_of_other_tools_are_skipped(moto_server: MotoServer, s
 
 
 @pytest.mark.usefixtures("aws_env")
-@pytest.mark.parametrize("server", ["moto_server", pytest.param("radosgw", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("server", SERVERS)
 def test_a_listing_of_several_pages_is_whole(server: str, request: pytest.FixtureRequest) -> None:
-    there: MotoServer | RadosGateway = request.getfixturevalue(server)
+    there: S3Server = request.getfixturevalue(server)
     bucket, client = there.new_bucket(), there.client()
     store = open_store(f"s3://{bucket}", there.endpoint_url)
     with ThreadPoolExecutor(8) as pool:

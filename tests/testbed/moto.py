@@ -24,7 +24,7 @@ REGION = "us-east-1"
 # The full set, so that no configuration, credential or metadata service of the machine is ever looked at.
 AWS_ENV = {
     "AWS_ACCESS_KEY_ID": "testing",
-    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing-testing",  # MinIO takes none of less than eight characters
     "AWS_REGION": REGION,
     "AWS_DEFAULT_REGION": REGION,
     "AWS_CONFIG_FILE": "/dev/null",
