@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -50,6 +51,7 @@ class Server(Protocol):
     """An S3 server on loopback."""
 
     endpoint_url: str
+    s3a: Mapping[str, str]
 
 
 class Driver:
@@ -69,7 +71,7 @@ class Driver:
             "spark.driver.extraClassPath": f"{jars or s3a_jars()}/*:{built.jar}:{hadoop_cloud_jar()}",
             "spark.hadoop.fs.s3a.endpoint": moto.endpoint_url, "spark.hadoop.fs.s3a.path.style.access": "true",
             "spark.hadoop.fs.s3a.connection.ssl.enabled": "false", "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-            OWNER_KEY: owner_of("race", "u1", 1, name),
+            OWNER_KEY: owner_of("race", "u1", 1, name), **moto.s3a,
         }))
         env = {
             **os.environ, **AWS_ENV, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable,
@@ -185,7 +187,13 @@ def times(driver: Driver, manager: str | None, directory: Path, place: str, want
     """Milliseconds of ``walCommit + commitOffsets`` and of the whole batch; the first five are left out."""
     sink = directory / "sink"
     driver.tell("start", manager=manager, checkpoint=place, sink=str(sink), every="0 seconds", other=None)
-    wait_until(lambda: len(batches(sink)) >= wanted, ANSWER_MAX_S, f"{wanted} batches")
+
+    def reached() -> bool:
+        state = driver.tell("state")
+        assert state["alive"], f"the query has ended: {state['error']}"
+        return len(batches(sink)) >= wanted
+
+    wait_until(reached, ANSWER_MAX_S, f"{wanted} batches")
     took = driver.tell("stop")["batches"][5:]
     return [each["walCommit"] + each["commitOffsets"] for each in took], [each["triggerExecution"] for each in took]
 

@@ -45,6 +45,8 @@ class S3Server:
     """What tests want of any server that takes the keys of ``AWS_ENV``."""
 
     endpoint_url: str
+    s3a: Mapping[str, str] = {}
+    """What a driver's S3A needs besides: Spark properties."""
 
     def client(self) -> Any:
         """A boto3 S3 client for tests that look behind the product's back."""

@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 from supervisor.clients.death_guard import DeathGuard
@@ -69,6 +70,9 @@ def missing() -> str | None:
 class RadosGateway(S3Server):
     """``endpoint_url``; its keys are those of moto, so that one environment serves both."""
 
+    s3a: Mapping[str, str] = {"spark.hadoop.fs.s3a.signing-algorithm": "AWS4UnsignedPayloadSignerType"}
+    """Version 16 answers 400 to an empty object whose payload is signed in chunks, as the SDK does without TLS."""
+
     def __init__(self, home: Path) -> None:
         self._home = home
         self._guard = DeathGuard()
@@ -123,9 +127,14 @@ class RadosGateway(S3Server):
         self._guard.watch(process.pid)
 
     def _listens(self, port: int) -> bool:
-        assert all(process.poll() is None for process in self._processes), f"a part of Ceph has ended; see {self._home}/*.out"
+        for process in self._processes:
+            assert process.poll() is None, f"a part of Ceph has ended with {process.returncode}: {process.args}\n{self._last_words()}"
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+    def _last_words(self) -> str:
+        return "\n".join(path.read_text(errors="replace")[-1500:] for path in (*self._home.glob("*.out"), *self._home.glob("*.log")))
 
 
 def free_port() -> int:
