@@ -53,15 +53,20 @@ class EmbeddedEnsemble:
 
     ``tick_ms`` 500 with ``sync_limit`` 6 replaces a killed leader in about 0.4 s and a stopped one in about 3.4 s;
     session time-outs from 2 ticks to 60 s are granted. Not thread safe, but for ``hosts``, ``node`` and ``leader``.
+    ``jvm_options``: more of them for every server, e.g. ``-Dreadonlymode.enabled=true``.
     """
 
-    def __init__(self, directory: Path | str, nodes: int = 3, tick_ms: int = 500, *, sync_limit: int = 6) -> None:
+    def __init__(
+        self, directory: Path | str, nodes: int = 3, tick_ms: int = 500, *, sync_limit: int = 6,
+        jvm_options: Sequence[str] = (),
+    ) -> None:
         if nodes < 1:
             raise InvalidInput(f"an ensemble needs at least one node, not {nodes}")
         self.directory = Path(directory)
         self.tick_ms = tick_ms
         self._count = nodes
         self._sync_limit = sync_limit
+        self._jvm_options = tuple(jvm_options)
         self._ports = _Ports(0)
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * nodes
         self._paused: set[int] = set()
@@ -208,6 +213,7 @@ class EmbeddedEnsemble:
             "-Dlog4j2.level=INFO",
             "-Dzookeeper.forceSync=no",  # a killed process loses nothing by it, and the disk is somebody's laptop
             "-Dzookeeper.preAllocSize=4096",
+            *self._jvm_options,
             "-cp",
             class_path,
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",

@@ -16,7 +16,8 @@ _TIMEOUT_S = 0.5
 
 @dataclass(frozen=True)
 class Look:
-    """``mode``: ``leader``, ``follower``, ``standalone``; None: no answer, or no quorum. ``epoch``: ZooKeeper's own."""
+    """``mode``: ``leader``, ``follower``, ``standalone``; None: no answer, or no quorum (also in read-only mode). ``epoch``:
+    ZooKeeper's own."""
 
     mode: str | None
     epoch: int
@@ -41,7 +42,9 @@ def look(address: str) -> Look:
         return Look(None, 0)
     mode = re.search(r"^Mode: (\S+)", answer, re.MULTILINE)
     zxid = re.search(r"^Zxid: 0x([0-9a-f]+)", answer, re.MULTILINE)
-    return Look(mode.group(1), int(zxid.group(1), 16) >> 32) if mode and zxid else Look(None, 0)
+    if mode is None or zxid is None or mode.group(1) == "read-only":
+        return Look(None, 0)
+    return Look(mode.group(1), int(zxid.group(1), 16) >> 32)
 
 
 def newest_leader(addresses: Sequence[str]) -> int | None:
