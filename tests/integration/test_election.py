@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from supervisor.wiring.accepting import paths_of
 from tests.testbed.contender_process import ContenderProcess
 from tests.testbed.election_world import CLUSTER, T, World
 from tests.testbed.ensembles import mend
+from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.waiting import wait_until
 
@@ -237,6 +239,50 @@ def test_f21_a_slow_network_makes_no_leader_flap(world: World) -> None:
             proxies[i].delay(0.3)
         writes = len(leader.all("wrote"))
         leader.wait("wrote", writes + 20, timeout_s=90)
+    assert leader.epochs == [1]
+    assert standby.epochs == []
+
+
+def led_on(leader: ContenderProcess, standby: ContenderProcess, timeout_s: float) -> None:
+    """For three session times from now on there is work under a fence, and the leader changes once at most."""
+    began_s = boottime_s()
+    wait_until(
+        lambda: any(each["at"] > began_s + 3 * timeout_s for contender in (leader, standby) for each in contender.all("wrote")),
+        6 * timeout_s, "work after three session times",
+    )
+    assert len(leader.epochs) + len(standby.epochs) <= 2
+    assert_growing(leader, standby)
+
+
+@pytest.mark.netns
+def test_f21_a_network_that_loses_packets_makes_no_leader_flap(world: World) -> None:
+    """30 % of all packets, each way, between two hosts and their servers."""
+    session_s = 10.0
+    with Namespace() as first, Namespace() as second, ExitStack() as stack:
+        hosts = [stack.enter_context(Proxies(world.hosts, each.host_address)).hosts for each in (first, second)]
+        leader = world.start("a", hosts=hosts[0], timeout_s=session_s, wrapper=first.wrap(()))
+        leader.wait("wrote")
+        standby = world.start("b", hosts=hosts[1], timeout_s=session_s, wrapper=second.wrap(()))
+        standby.wait("sessions")
+        first.lose(0.3)
+        second.lose(0.3)
+        led_on(leader, standby, session_s)
+        lost = (*first.lost(), *second.lost())
+        print(f"packets lost: {lost}, epochs: {leader.epochs}, {standby.epochs}")
+        assert min(lost) > 0
+
+
+def test_f21_a_narrow_line_makes_no_leader_flap(world: World) -> None:
+    """1 kB/s each way, for each connection; a contender has one."""
+    session_s = 8.0
+    with Proxies(world.hosts) as first, Proxies(world.hosts) as second:
+        leader = world.start("a", hosts=first.hosts, timeout_s=session_s)
+        leader.wait("wrote")
+        standby = world.start("b", hosts=second.hosts, timeout_s=session_s)
+        standby.wait("sessions")
+        for line in (first, second):
+            line.each(lambda proxy: proxy.throttle(1000))
+        led_on(leader, standby, session_s)
     assert leader.epochs == [1]
     assert standby.epochs == []
 

@@ -215,6 +215,22 @@ def test_a_namespace_is_cut_and_healed_without_breaking_its_connections(embedded
 
 
 @pytest.mark.netns
+def test_a_namespace_that_loses_packets_loses_no_bytes(embedded_ensemble: EmbeddedEnsemble) -> None:
+    def rules() -> str:
+        return subprocess.run(["iptables", "-w", "-S", "INPUT"], capture_output=True, text=True, check=True).stdout
+
+    with Namespace() as namespace, Proxies(embedded_ensemble.hosts, namespace.host_address) as proxies:
+        namespace.lose(0.3)
+        assert namespace.name in rules()
+        answer = partial(_srvr_from, namespace, proxies[0].address)
+        wait_until(lambda: "Mode" in answer() and min(namespace.lost()) > 0, 60, "an answer, and losses")
+        namespace.heal()
+        assert namespace.name not in rules() and namespace.lost() == (0, 0)
+        namespace.lose(0.3)
+    assert namespace.name not in rules()
+
+
+@pytest.mark.netns
 def test_a_namespace_leaves_nothing_behind_not_even_its_processes() -> None:
     with Namespace() as namespace:
         process = subprocess.Popen(namespace.wrap(["sleep", "600"]))

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class ContenderProcess:
-    """The test's end of it. ``said``: everything heard so far, oldest first."""
+    """The test's end of it. ``said``: everything heard so far, oldest first. ``wrapper``: what its argv is put behind."""
 
     def __init__(self, name: str, *, hosts: str, layout: Layout, cluster: str, directory: Path, timeout_s: float,
-                 sentinel: bool = False) -> None:
+                 sentinel: bool = False, wrapper: Sequence[str] = ()) -> None:
         self.name = name
         self.said: list[dict[str, Any]] = []
         options = {
@@ -50,7 +51,7 @@ class ContenderProcess:
             "zxid": str(directory / f"zxid-{name}"), "timeout_s": timeout_s, "sentinel": sentinel,
         }
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, json.dumps(options)], cwd=REPOSITORY, text=True, bufsize=1,
+            [*wrapper, sys.executable, "-m", __name__, json.dumps(options)], cwd=REPOSITORY, text=True, bufsize=1,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )
         threading.Thread(target=self._listen, daemon=True).start()

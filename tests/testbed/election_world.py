@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,12 @@ class World:
         self.zoo.start()
         self.zoo.wait_connected(30)
 
-    def start(self, name: str, *, sentinel: bool = False, timeout_s: float = T, hosts: str = "") -> ContenderProcess:
+    def start(
+        self, name: str, *, sentinel: bool = False, timeout_s: float = T, hosts: str = "", wrapper: Sequence[str] = ()
+    ) -> ContenderProcess:
         contender = ContenderProcess(
             name, hosts=hosts or self.hosts, layout=self.layout, cluster=CLUSTER, directory=self.directory,
-            timeout_s=timeout_s, sentinel=sentinel,
+            timeout_s=timeout_s, sentinel=sentinel, wrapper=wrapper,
         )
         self.contenders.append(contender)
         return contender

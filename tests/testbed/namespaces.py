@@ -3,7 +3,7 @@
 Root only. A process inside sees the same files, processes and cgroups; only its network is its own. It reaches this
 machine at ``host_address``: what listens on 127.0.0.1 here is reached through a ``Proxies`` listening there; containers
 are reached directly after ``reach(network)``. Nothing outside of the namespace made here is ever cut or changed, but
-for FORWARD rules that name its own interface; ``close`` removes all of it, and a later run what a killed one left.
+for INPUT and FORWARD rules that name its own interface; ``close`` removes all of it, and a later run what a killed one left.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Namespace:
         number = next(_counter)
         self.name = f"{_PREFIX}{os.getpid()}x{number}"
         self._outer = f"{self.name}o"
-        self._forward: list[list[str]] = []
+        self._outside: list[list[str]] = []
         subnet = free_subnet(30)
         self.host_address, self.address = str(subnet[1]), str(subnet[2])
         try:
@@ -85,34 +85,53 @@ class Namespace:
             ports = [] if port is None else ["-p", "tcp", side, str(port)]
             self._iptables("-A", chain, end, address, *ports, "-j", "DROP")
 
+    def lose(self, share: float) -> None:
+        """Of the packets to and from this machine so many vanish, at random: their senders learn it by time-outs only.
+
+        Each way it is the receiver who drops: a sender whose own packet filter drops is told at once, and sends again.
+        """
+        loss = ["-m", "statistic", "--mode", "random", "--probability", str(share), "-j", "DROP"]
+        self._iptables("-A", "INPUT", "-i", "inner", *loss)
+        self._outside_rule("INPUT", "-i", self._outer, *loss)
+
+    def lost(self) -> tuple[int, int]:
+        """How many packets ``lose`` has dropped since the last ``heal``: of those that came in, and of those that went out."""
+        listing = ("iptables", "-w", "-vxnL", "INPUT")
+        return _dropped(self.run(*listing), "inner"), _dropped(_run(*listing), self._outer)
+
     def heal(self) -> None:
-        """Take back every cut."""
+        """Take back every cut and loss."""
         self._iptables("-F")
+        for rule in [rule for rule in self._outside if rule[0] == "INPUT"]:
+            _run("iptables", "-w", "-D", *rule)
+            self._outside.remove(rule)
 
     def reach(self, network: str) -> None:
         """Let the processes inside reach ``network`` (CIDR notation, e.g. a Docker bridge's) through this machine."""
         self.run("ip", "route", "replace", network, "via", self.host_address)
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # as Docker has set it
         for way in (["-i", self._outer], ["-o", self._outer]):
-            rule = ["FORWARD", *way, "-j", "ACCEPT"]
-            _run("iptables", "-w", "-I", *rule)
-            self._forward.append(rule)
+            self._outside_rule("FORWARD", *way, "-j", "ACCEPT")
 
     def close(self) -> None:
         """End the processes inside (SIGKILL), then remove the namespace with its interfaces. Idempotent."""
-        for rule in self._forward:
+        for rule in self._outside:
             _run("iptables", "-w", "-D", *rule)
-        self._forward.clear()
+        self._outside.clear()
         _remove(self.name)
+
+    def _outside_rule(self, *rule: str) -> None:
+        _run("iptables", "-w", "-I", *rule)
+        self._outside.append(list(rule))
 
     def _iptables(self, *arguments: str) -> None:
         self.run("iptables", "-w", *arguments)
 
 
 def sweep() -> None:
-    """Remove namespaces, and FORWARD rules, of test processes that are gone."""
+    """Remove namespaces, and rules about their interfaces, of test processes that are gone."""
     # The interface goes with its namespace; rules that name it would stay for ever.
-    for line in _run("iptables", "-w", "-S", "FORWARD").splitlines():
+    for line in (*_run("iptables", "-w", "-S", "FORWARD").splitlines(), *_run("iptables", "-w", "-S", "INPUT").splitlines()):
         found = re.search(rf"-[io] {_PREFIX}(\d+)x\d+o ", line)
         if found and not Path(f"/proc/{found.group(1)}").exists():
             subprocess.run(["iptables", "-w", "-D", *line.split()[1:]], capture_output=True, timeout=20)
@@ -120,6 +139,12 @@ def sweep() -> None:
         found = re.fullmatch(rf"{_PREFIX}(\d+)x\d+", entry["name"])
         if found and not Path(f"/proc/{found.group(1)}").exists():
             _remove(entry["name"])
+
+
+def _dropped(listing: str, interface: str) -> int:
+    """By the rules of ``iptables -vxnL`` that drop what comes from ``interface``."""
+    rows = [line.split() for line in listing.splitlines()]
+    return sum(int(row[0]) for row in rows if "DROP" in row and interface in row)
 
 
 def _remove(name: str) -> None:
