@@ -28,6 +28,7 @@ EVENTS: Final[dict[str, Event]] = {
     "loop_failed": Event("The defect that ended a loop.", "loop"),
     "thread_died": Event("A thread ended by a defect.", "thread"),
     "waiting": Event("Something that is needed at start is not there yet.", "what why next"),
+    "session_time_differs": Event("ZooKeeper grants another session time than was asked for.", "asked_s granted_s why next"),
     "store_not_checked": Event("The store could not be checked at start; the cluster is known all the same.", "why next"),
     "store_unusable": Event("The store, asked every 30 s, cannot be used.", "why next"),
     "store_usable_again": Event("It can.", "was"),

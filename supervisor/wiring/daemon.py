@@ -142,12 +142,24 @@ class Assembly:
             client.start()
             try:
                 client.wait_connected(10.0)
+                self._compare_session_time(client)
                 found.append(self._check_cluster(client, identity))
             finally:
                 client.close()
 
         wait_for("the cluster", attempt, self._owner.stopping)
         return found[0] if found else Cluster("", "", "")
+
+    def _compare_session_time(self, client: ZooClient) -> None:
+        """All that counts in session times counts in the one that was granted; who set another one wants to know (F61)."""
+        asked_s = self._settings.zookeeper.session_timeout_s
+        granted_s = client.session.timeout_s if client.session is not None else asked_s
+        if granted_s != asked_s:
+            log.warning(
+                "session_time_differs", asked_s=asked_s, granted_s=granted_s,
+                why="the servers' limits (minSessionTimeout, maxSessionTimeout) are 2 and 20 ticks if not set otherwise",
+                next="what is granted counts; set zookeeper.session_timeout to it",
+            )
 
     def _check_cluster(self, client: ZooClient, identity: Identity) -> Cluster:
         try:

@@ -258,6 +258,17 @@ def test_a_file_where_a_directory_of_the_daemon_should_be(desk: Desk, key: str, 
     refused(desk.cli("run"), 2, f"supervisor.{key} {desk.directory}/file{below} cannot be used")
 
 
+def test_f61_a_daemon_says_that_zookeeper_grants_another_session_time(desk: Desk) -> None:
+    """The servers grant up to a minute. It goes on with what it got: the port that is taken ends this one."""
+    desk.settings["zookeeper"]["session_timeout"] = "90s"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        desk.settings["supervisor"]["http"] = f"127.0.0.1:{server.getsockname()[1]}"
+        said = desk.call("run")
+    told = [json.loads(line) for line in said.err.splitlines() if line.startswith("{")]
+    (warned,) = [line for line in told if line["event"] == "session_time_differs"]
+    assert (warned["asked_s"], warned["granted_s"], warned["level"]) == (90.0, 60.0, "warning")
+
+
 def test_a_daemon_on_another_clusters_root_or_store_or_port(desk: Desk) -> None:
     """It ends; it never waits for what will not come about by itself."""
     assert desk.put("a").code == 0
