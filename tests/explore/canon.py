@@ -20,9 +20,11 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, Delete, Node, SetData, Transaction
 from supervisor.shim import state as said
 from supervisor.shim.state import ShimState, Stage
+from tests.explore import sweeping
 from tests.explore.judge import OBEYED_TICKS
 from tests.explore.operators import BELL
-from tests.explore.setting import LAYOUT, TICK_S
+from tests.explore.replay import Stored
+from tests.explore.setting import LAYOUT, SUBMIT_MAX_S, TICK_S
 from tests.explore.world import Sent, Shim, Sights, Snapshot, Supervisor, User, World
 
 STATIC = frozenset({
@@ -43,7 +45,7 @@ def key_of(world: World) -> tuple[Any, ...]:
                for uid, tick in world.judge.cancelled]),
         world.judge.registered, world.judge.spoilt, world.judge.paused, world.judge.handed_over, world.broken,
         tuple([(tx_key(late.tx, world.tree), late.wish, late.pause, world.tick - late.tick) for late in world.late]),
-        replacement_key(world) if world.replaceable else None,
+        replacement_key(world) if world.replaceable else None, sweeping.key_of(world) if world.sweeps else None,
     )
 
 
@@ -281,7 +283,8 @@ def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
 def user_key(user: User, world: World) -> tuple[Any, ...]:
     sent = None if user.sent is None else tx_key(user.sent, world.tree)
     replies = tuple([
-        _is_now(reply.stat.version, world.tree) if isinstance(reply, Node) and reply.stat.mzxid == BELL else reply
+        min(world.now_s - reply.at_s, SUBMIT_MAX_S + TICK_S) if isinstance(reply, Stored)
+        else _is_now(reply.stat.version, world.tree) if isinstance(reply, Node) and reply.stat.mzxid == BELL else reply
         for reply in user.replies
     ])
     return user.number, user.done, user.begun, user.unknown, user.took, replies, sent

@@ -1,7 +1,7 @@
 """The second judge: an ordinary test that fails while a defect is planted, for each defect that the explorer cannot see.
 
 It cannot see what only shows in parts of a tick (of K, of ρ), in what it models thinly (a kill
-that leaves something), or in what it leaves out (two terms of lease, want of room, the broom). And what another
+that leaves something), or in what it leaves out (two terms of lease, want of room, the deletion of checkpoints). And what another
 guard covers has no trace to be found; that the guard is there all the same is what a test of it says.
 """
 
@@ -22,6 +22,7 @@ from tests.fakes.offices import Bench
 
 MACHINE, WARD, KILLER = "unit.shim.test_machine", "unit.daemon.test_ward", "unit.model.test_second_killer"
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.registry.test_commands"
+KEPT = "unit.daemon.test_references"
 GUARDS, WRITES = "explore.test_defects", "unit.registry.test_leader_writes"
 SIGHTS, TRUST, USERS = "unit.observe.test_sights", "unit.coord.test_trust", "unit.registry.test_user_writes"
 
@@ -113,6 +114,16 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "unit.registry.test_record_sweep", "test_a_claim_stays_while_a_driver_of_its_uid_may_be_alive"),
     "result-and-reference-of-different-moments": (PLAN, "test_a_reference_beside_its_own_result_is_read_again"),
     "cancel-turns-revoked-into-exited": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
+    "references-keep-nothing": (KEPT, "test_a_registered_uid_keeps_its_blobs_without_an_ownership"),
+    "ownerships-keep-nothing": (KEPT, "test_an_ownership_keeps_the_blobs_of_its_attempt_and_of_the_newest_submission"),
+    "newest-uid-keeps-nothing": (KEPT, "test_an_ownership_keeps_the_blobs_of_its_attempt_and_of_the_newest_submission"),
+    "results-keep-nothing": (KEPT, "test_a_kept_result_keeps_its_blobs_when_the_name_is_anothers"),
+    "assignments-keep-nothing": (KEPT, "test_an_assignment_keeps_its_blobs_whoever_owns_the_name"),
+    "doomed-claims-keep-nothing": (KEPT, "test_a_claim_keeps_the_blobs_of_its_uid_only_while_its_checkpoint_is_being_deleted"),
+    "unreadable-records-keep-nothing": (
+        KEPT, "test_an_unreadable_reference_is_made_up_for_by_the_ownership_and_by_nothing_else"),
+    "sweep-begins-in-distrust": (KEPT, "test_only_a_term_that_is_recorded_and_trusts_its_registry_sweeps"),
+    "sweeps-before-the-epoch-is-recorded": (KEPT, "test_only_a_term_that_is_recorded_and_trusts_its_registry_sweeps"),
 }
 """By the name of the defect: module below ``tests`` and the test. That each fails while it is planted is a test itself."""
 

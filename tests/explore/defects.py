@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.explore import defects_of_guards, defects_of_lease, defects_of_operation, defects_of_rule
+from tests.explore import defects_of_guards, defects_of_lease, defects_of_operation, defects_of_rule, defects_of_sweep
 from tests.explore.defect import Defect
 
 DEFECTS: tuple[Defect, ...] = (
     *defects_of_guards.DEFECTS, *defects_of_lease.DEFECTS, *defects_of_rule.DEFECTS, *defects_of_operation.DEFECTS,
+    *defects_of_sweep.DEFECTS,
 )

@@ -135,6 +135,13 @@ def leave_user(world: World) -> Iterator[Move]:
             yield Move(f"the user is cut off, his {user.sent.what} under way", users.leave(world, index))
 
 
+def kill_user(world: World) -> Iterator[Move]:
+    """A user's command is killed between its put and its multi."""
+    for index, user in enumerate(world.users):
+        if user.begun and user.sent is None and not user.unknown:
+            yield Move(f"user {user.wishes[user.done].what} is killed", users.die(world, index))
+
+
 def lose_election(world: World) -> Iterator[Move]:
     """The answer to an election is lost, whether or not it was applied."""
     for index, one in enumerate(world.supervisors):
@@ -226,7 +233,7 @@ def stop(world: World, index: int) -> World:
     )
     return world._replace(shims=shims).with_supervisor(index, one._replace(
         alive=False, paused=False, standing=lead.Standing(highest=0), todo=(), term=None, sights=Sights(), reading=None,
-        tick_due=False, lag=None, sight=None, recorded=True, distrust=None, recent=(), suspended=False,
+        tick_due=False, lag=None, sight=None, recorded=True, distrust=None, recent=(), suspended=False, sightings=(), sweep=None,
     ))
 
 
@@ -323,7 +330,7 @@ KINDS: dict[str, Kind] = {
     "fail driver": fail_driver, "pause supervisor": pause_supervisor, "kill supervisor": kill_supervisor,
     "cut supervisor": cut_supervisor, "lose action": lose_action, "lag": lag, "remove leader": remove_leader,
     "spoil lease": spoil_lease, "spoil own": spoil_own, "lose host": lose_host,
-    "cut user": leave_user, "end driver": end_driver, "second shim": second_shim, "lose disk": lose_disk,
+    "cut user": leave_user, "kill user": kill_user, "end driver": end_driver, "second shim": second_shim, "lose disk": lose_disk,
     **replacing.KINDS,
 }
 

@@ -10,13 +10,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from supervisor.errors import GuardFailed, OutcomeUnknown
-from supervisor.model.records import JobRef, Outcome, Ownership, Result
+from supervisor.model.records import CheckpointClaim, Cleanliness, JobRef, Outcome, Ownership, Result
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Transaction
 from supervisor.registry.commands import Did, Done
 from supervisor.registry.reading import seen
 from tests.explore import operators
-from tests.explore.setting import JOBS, LAYOUT, LEASE_S, TICK_S, terms_of
+from tests.explore.setting import JOBS as JOB_KINDS
+from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, terms_of
 
 if TYPE_CHECKING:
     from tests.explore.world import Answer, Sent, Shim, User, World
@@ -30,7 +31,7 @@ def obeyed_ticks(name: str) -> int:
     return int((terms_of(name).stop_grace_s + LEASE_S) / TICK_S) + 2
 
 
-OBEYED_TICKS = max(map(obeyed_ticks, JOBS))
+OBEYED_TICKS = max(map(obeyed_ticks, JOB_KINDS))
 """The longest of these."""
 
 
@@ -105,6 +106,8 @@ def leader_commit(before: World, after: World, sent: Sent, came: Answer) -> Worl
     if before.tree.nodes[LAYOUT.epoch].version != sent.epoch:
         after = after.breaks(f"I4: {sent.tx.what} of {sent.name} commits under an epoch that is over")
     after = operators.held(after, sent.tx.what, sent.name)
+    if sent.tx.what in ("sweep_result", "sweep_claim"):
+        after = forgotten(before, after, sent) if sent.tx.what == "sweep_result" else given_up(before, after)
     if sent.tx.what == "switched_over":
         after = operators.concluded(after, sent.number)
     if sent.tx.what in ("assign", "bury") or (sent.tx.what == "clean_up" and frees_name(sent)):
@@ -112,6 +115,31 @@ def leader_commit(before: World, after: World, sent: Sent, came: Answer) -> Worl
             if shim.name == sent.name and shim.tree in LIVING:
                 after = after.breaks(f"I5: {sent.tx.what} of {sent.name} commits while driver {shim.title} is alive")
     return registry_holds(before, after)
+
+
+def forgotten(before: World, after: World, sent: Sent) -> World:
+    """A result is swept: a clean one, of a name that has as many newer ones as are kept. Of that uid nobody is told any more."""
+    results = [seen(Result, before.tree.read(path), path) for path in before.tree.nodes if path.startswith(RESULTS)]
+    of_name = [one.record for one in results if isinstance(one, Found) and one.record.name == sent.name]
+    for gone in [one for one in of_name if LAYOUT.result(one.uid) not in after.tree.nodes]:
+        if gone.state is not Cleanliness.CLEAN:
+            after = after.breaks(f"§5: the result of {gone.uid} is swept, and it is dirty")
+        if sum(one.uid > gone.uid for one in of_name) < RESULTS_KEPT:
+            after = after.breaks(f"§5: the result of {gone.uid} is swept, and it is one of the newest {RESULTS_KEPT} of {sent.name}")
+        after = after._replace(judge=after.judge._replace(registered=after.judge.registered - {gone.uid}))
+    return after
+
+
+def given_up(before: World, after: World) -> World:
+    """The claim of a checkpoint is swept: not that of a uid that is registered, not clean, or runs."""
+    for path in before.tree.nodes.keys() - after.tree.nodes.keys():
+        claim = seen(CheckpointClaim, before.tree.read(path), path)
+        if not isinstance(claim, Found):
+            continue
+        uid, name = claim.record.uid, claim.record.name
+        if refers(after, name, uid) or any(shim.uid == uid and shim.tree in LIVING for shim in after.shims):
+            after = after.breaks(f"§4: the claim of {uid} on its checkpoint is swept, and {uid} is registered or runs")
+    return after
 
 
 def frees_name(sent: Sent) -> bool:
@@ -139,7 +167,30 @@ def registry_holds(before: World, after: World) -> World:
     for path, node in old.items():
         if path.startswith(OWNS) and (path not in nodes or nodes[path].version < node.version):
             return after.breaks(f"§4: the version of {path} went back")
-    return after
+    return blobs_hold(after)
+
+
+def blobs_hold(world: World) -> World:
+    """§4: reference ⇒ blob exists, and what a kept result names does, too."""
+    if not world.sweeps:
+        return world
+    there = {key for key, _ in world.blobs} | world.judge.dangling
+    for path, key in named_blobs(world):
+        if key not in there:
+            return world.breaks(f"§4: {path} names a blob that is not in the store: {key}")
+    return world
+
+
+def named_blobs(world: World) -> list[tuple[str, str]]:
+    """What references and results name, by path."""
+    kinds: dict[str, type[JobRef] | type[Result]] = {JOBS: JobRef, RESULTS: Result}
+    named = []
+    for path in world.tree.nodes:
+        kind = next((kind for parent, kind in kinds.items() if path.startswith(parent)), None)
+        record = seen(kind, world.tree.read(path), path) if kind is not None else None
+        if isinstance(record, Found) and record.record.spec is not None:
+            named.append((path, record.record.spec.key))
+    return named
 
 
 def refers(world: World, name: str, uid: str) -> bool:
@@ -147,7 +198,7 @@ def refers(world: World, name: str, uid: str) -> bool:
     return isinstance(ref, Unreadable) or (isinstance(ref, Found) and ref.record.uid == uid)
 
 
-JOBS, OWNS = f"{LAYOUT.jobs}/", f"{LAYOUT.owns}/"
+JOBS, OWNS, RESULTS = f"{LAYOUT.jobs}/", f"{LAYOUT.owns}/", f"{LAYOUT.results}/"
 
 
 # -- I8: what a user is told ----------------------------------------------------------------------------------------------
@@ -199,6 +250,13 @@ def plans(world: World, index: int, sents: tuple[Sent, ...]) -> World:
 def starts(world: World, index: int, entry: str) -> World:
     if index in world.judge.knows:
         return world.breaks(f"I10: {world.supervisors[index].id} knows that the registry is an older one, and starts {entry}")
+    return world
+
+
+def sweeps(world: World, index: int, key: str) -> World:
+    """A sweeper sends a deletion."""
+    if index in world.judge.knows:
+        return world.breaks(f"I10: {world.supervisors[index].id} knows that the registry is an older one, and deletes {key}")
     return world
 
 

@@ -20,7 +20,7 @@ from supervisor.wiring.accepting import accept_registry
 from tests.explore.setting import LAYOUT, LEASE_S
 
 if TYPE_CHECKING:
-    from tests.explore.users import Replay
+    from tests.explore.replay import Replay
     from tests.explore.world import Late, User, Wish, World
 
 OPERATED = ("pause", "unpause", "switchover", "accept")

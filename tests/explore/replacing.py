@@ -14,7 +14,7 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
 from supervisor.registry.reading import seen
 from supervisor.shim import state as said
-from tests.explore import users
+from tests.explore import judge, users
 from tests.explore.setting import LAYOUT
 from tests.explore.shims import Move, heal_shim, tell, unanswered
 from tests.explore.supervisors import tell as tell_contender
@@ -66,6 +66,9 @@ def replaced(world: World, by: Saved) -> World:
         accepted=by.judge.accepted, paused=by.judge.paused, handed_over=by.judge.handed_over,
     )
     world = world._replace(tree=tree, sessions=tuple((sid, 0) for sid, _ in by.sessions), judge=known, late=())
+    there = {key for key, _ in world.blobs}      # what was swept in the time that is lost can't come back
+    dangling = frozenset(key for _, key in judge.named_blobs(world) if key not in there) if world.sweeps else frozenset()
+    world = world._replace(judge=world.judge._replace(dangling=dangling))
     for index in range(len(world.shims)):
         world = break_shim(world, index)
     for index in range(len(world.supervisors)):

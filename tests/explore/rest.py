@@ -12,7 +12,7 @@ from supervisor.model.records import CheckpointClaim, Cleanliness, Desired, JobR
 from supervisor.model.seen import Found
 from supervisor.registry.operator_writes import unpause
 from supervisor.registry.reading import seen
-from tests.explore import operators, trust
+from tests.explore import operators, sweeping, trust
 from tests.explore.canon import key_of
 from tests.explore.setting import LAYOUT
 from tests.explore.world import World, apply
@@ -157,7 +157,8 @@ def leftovers(world: World) -> str | None:
             return f"the result of {uid} stays dirty"
     for one in world.supervisors:
         for entry in tree.children(LAYOUT.assigned_to(one.id)) or ():
-            if entry.partition("-")[2].rpartition(".")[0] not in world.judge.spoilt:
+            name = entry.partition("-")[2].rpartition(".")[0]
+            if name not in world.judge.spoilt or (world.sweeps and is_readable(world, name)):
                 return f"the assignment {entry} to {one.id} is left"
     for place in tree.children(LAYOUT.checkpoints) or ():
         claim = seen(CheckpointClaim, tree.read(f"{LAYOUT.checkpoints}/{place}"), place)
@@ -165,4 +166,4 @@ def leftovers(world: World) -> str | None:
             job = seen(JobRef, tree.read(LAYOUT.job(claim.record.name)), "")
             if not isinstance(job, Found) or job.record.uid != claim.record.uid:
                 return f"the claim of {claim.record.uid} on its checkpoint is left"
-    return None
+    return sweeping.unswept(world) if world.sweeps else None

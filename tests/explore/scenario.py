@@ -11,8 +11,9 @@ from supervisor.coord import leadership as lead
 from supervisor.model.records import Cluster, EpochRecord
 from supervisor.model.transaction import Create, Transaction
 from supervisor.registry.layout import LAYOUT_VERSION
+from tests.explore import sweeping
 from tests.explore.rest import CALM_TICKS, next_move, not_at_rest
-from tests.explore.setting import LAYOUT, encode
+from tests.explore.setting import LAYOUT, encode, spec
 from tests.explore.supervisors import tell
 from tests.explore.world import Judge, Snapshot, Supervisor, User, Wish, World
 
@@ -29,7 +30,8 @@ class Scenario:
     ``slow_users``: a user's multi may be under way for any time; else it arrives within the tick.
     ``script``: moves that are made first, each by a part of its label, with all that
     is ordinary in between and nobody coming back: a way into what lies deep. ``replaceable``: the registry may be
-    restored, lost or spoilt as a whole; ``hasty``: and a leader acts before it has looked again. ``max_states``: where the quick bounds end.
+    restored, lost or spoilt as a whole; ``hasty``: and a leader acts before it has looked again. ``sweeps``: blobs are put, and leaders
+    sweep; ``past``: commands given before it begins, where there is a script within that; ``orphans``: uids of submits that stopped after their put. ``max_states``: where the quick bounds end.
     """
 
     name: str
@@ -46,6 +48,9 @@ class Scenario:
     script: tuple[str, ...] = ()
     replaceable: bool = False
     hasty: bool = False
+    sweeps: bool = False
+    past: tuple[tuple[str, ...], ...] = ()
+    orphans: tuple[str, ...] = ()
     max_states: int = 1_000
 
     def begin(self, trace: list[str], begun: Begun, *, wide: bool = False) -> World:
@@ -53,7 +58,8 @@ class Scenario:
 
         ``begun``: what the same code came to before, by what a beginning depends on.
         """
-        key = (self.running, self.supervisors, self.settled, self.replaceable, self.script, self.kinds if self.script else ())
+        key = (self.running, self.supervisors, self.settled, self.replaceable, self.script, self.kinds if self.script else (),
+               self.sweeps, self.past, self.orphans)
         if key not in begun:
             begun[key] = self.beginning(trace)
         world = begun[key]
@@ -67,12 +73,16 @@ class Scenario:
 
     def beginning(self, trace: list[str], *, strict: bool = False) -> World:
         """``strict``: raises ValueError for a script that can't be followed; else it is left where it ends."""
-        world = founded(self.supervisors, replaceable=self.replaceable)
+        world = founded(self.supervisors, replaceable=self.replaceable)._replace(sweeps=self.sweeps)
         if world.broken is not None:
             return world
-        submits = User(9, tuple(Wish("submit", name, f"u0-{name}") for name in self.running))
-        world = world._replace(users=(submits,))
+        submits = tuple(Wish("submit", name, f"u0-{name}") for name in self.running)
+        past = tuple(Wish(*one) for one in self.past)
+        world = world._replace(users=(User(9, submits if self.script else (*submits, *past)),))
         world = settled(world, trace) if self.settled else submitted(world)
+        world = world._replace(users=(User(9, past),)) if self.script else world
+        for uid in self.orphans:
+            world = sweeping.put(world, spec(uid.partition("-")[2], uid).key)
         for part in self.script:
             after = made(world._replace(faults=1), self.kinds, part, trace)
             if after is None and strict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.explore.scenario import Scenario
 from tests.explore.scenarios_more import MORE
 from tests.explore.scenarios_operated import OPERATED
+from tests.explore.scenarios_swept import SWEPT
 
 SUBMIT, CANCEL, SUSPEND, RESUME = ("submit", "a", "u1-a"), ("cancel", "a"), ("suspend", "a"), ("resume", "a")
 RESTART, REVISE = ("restart", "a"), ("revise", "a")
@@ -128,6 +129,7 @@ SCENARIOS: tuple[Scenario, ...] = (
              kinds=("fail driver",)),
     *MORE,
     *OPERATED,
+    *SWEPT,
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}

@@ -8,21 +8,42 @@ jobs, and a shim's patience with its claim is 6 ticks.
 
 Abstracted from, so that states that differ in nothing but their past are one: the wall clock, histories, reasons and
 other fields that are only displayed (``shown_only``), and ids of multis where nothing reads them back.
+
+Where leaders sweep (``Scenario.sweeps``) a submit may take a tick from its put to the building of its multi, which then arrives
+while its session lives, a tick later at the latest; the grace time of the sweeper is 3 ticks, the next one that is longer than
+both (in production 10 minutes, a session's seconds, an hour). A sweep may begin at any time, and not only every 10 minutes.
+Of a name one result is kept, not five. A job's one blob is its spec, put at once and durable at once: artifacts are put before it, kept and
+swept by the same uid, and nothing looks at more of them. The store answers, always.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 from unittest import mock
 
 import structlog
 
 from supervisor.coord import election
-from supervisor.daemon import controller
-from supervisor.model.records import BlobRef, Driver, Entry, JobRef, LeaderHint, Lease, Member, Ownership, Result, Terms
+from supervisor.daemon import controller, sweeper
+from supervisor.model.records import (
+    BlobRef,
+    Desired,
+    Driver,
+    Entry,
+    JobRef,
+    LeaderHint,
+    Lease,
+    Member,
+    Ownership,
+    Result,
+    Terms,
+)
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.second_killer import SecondKiller
 from supervisor.plan import decide
@@ -35,9 +56,14 @@ from supervisor.registry import (
     operating,
     operator_writes,
     reading,
+    record_sweep,
+    submitting,
+    sweep,
     user_writes,
 )
+from supervisor.registry.blobs import spec_key
 from supervisor.registry.layout import Layout
+from supervisor.registry.submitting import Prepared
 from supervisor.shim import machine
 from supervisor.wiring import accepting
 
@@ -48,6 +74,9 @@ SESSION_TICKS = 2
 SESSION_S = SESSION_TICKS * TICK_S
 CLAIM_TIMEOUT_S = 2 * TICK_S
 NEVER_S = 1e9
+SUBMIT_MAX_S = TICK_S
+SWEEP_GRACE_S = 3 * TICK_S
+RESULTS_KEPT = 1
 
 LAYOUT = Layout("/c")
 PATHS = election.Paths(LAYOUT.leader, LAYOUT.epoch, LAYOUT.cluster, LAYOUT.switchover, LAYOUT.accepted, LAYOUT.doorbell, LAYOUT.recorded)
@@ -68,7 +97,7 @@ JOBS: dict[str, Terms] = {
     "slow": replace(TERMS, stop_grace_s=10.0),
 }
 """By how its name begins: ``once`` is bounded, ``brittle`` may fail once only, ``weary`` is suspended when it fails, ``slow``
-may take longer to stop than the full wait. All others run for ever."""
+may take longer to stop than the full wait. All others run for ever. (``idle`` is suspended from its submit on: ``desired_of``.)"""
 
 
 def terms_of(name: str) -> Terms:
@@ -77,8 +106,36 @@ def terms_of(name: str) -> Terms:
     return replace(terms, checkpoint=f"s3://bucket/{name}")
 
 
-def spec(name: str) -> BlobRef:
-    return BlobRef(f"specs/{name}", f"{name:0<64.64}", 1)
+def desired_of(name: str) -> Desired:
+    return Desired.SUSPENDED if name.startswith("idle") else Desired.RUNNING
+
+
+def spec_bytes(name: str, revision: int) -> bytes:
+    """Stands for the canonical JSON."""
+    return f"{name} {revision}".encode()
+
+
+@cache
+def spec(name: str, uid: str, revision: int = 1) -> BlobRef:
+    """As ``Blobs.put_spec`` returns it."""
+    data = spec_bytes(name, revision)
+    sha256 = hashlib.sha256(data).hexdigest()
+    return BlobRef(spec_key(name, uid, revision, sha256), sha256, len(data))
+
+
+class PlainSpec(NamedTuple):
+    """As much of a ``JobSpec`` as is asked of it when it is stored."""
+
+    name: str
+
+    def terms(self) -> Terms:
+        return terms_of(self.name)
+
+
+def prepared(name: str) -> Any:
+    """``submitting.Prepared``: without files."""
+    plain: Any = PlainSpec(name)
+    return Prepared(Path(name), plain, spec(name, "").sha256, (), ())
 
 
 def member(name: str) -> Member:
@@ -164,6 +221,12 @@ class Ids:
         return f"{cls.prefix}.{cls.count}"
 
 
+class Hour:
+    """Stands for BOOTTIME where commands ask it: as the one that is replayed read it."""
+
+    read: Callable[[], float] = staticmethod(lambda: 0.0)
+
+
 @contextmanager
 def abstracted() -> Iterator[None]:
     """Within it production code runs as explored: no wall clock, no random ids, records without display."""
@@ -179,9 +242,15 @@ def abstracted() -> Iterator[None]:
         put(reading, decode=decode)
         for module in (accepting, commands, operating):
             put(module, new_op_id=Ids.new, wall_iso=lambda: "")
-        put(commands, boottime_s=lambda: 0.0)
+        for module in (commands, submitting):
+            put(module, boottime_s=lambda: Hour.read())
+        put(submitting, canonical_json=lambda plain: spec_bytes(plain.name, 1))
+        put(record_sweep, RESULTS_PER_NAME=RESULTS_KEPT)
+        for module in (commands, sweep):
+            put(module, SUBMIT_MAX_S=SUBMIT_MAX_S)
         put(accepting, codec=PlainCodec, _caller=lambda: "operator")
-        put(controller, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
+        for module in (controller, sweeper):
+            put(module, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
         put(decide, LEASE_MAX_S=LEASE_S)      # the longest lease there can be: no job of this world has a longer one
         put(machine, wall_iso=lambda _: "", CLAIM_PATIENCE_S=6 * TICK_S)
         put(election, _next_term=_next_term)

@@ -63,7 +63,7 @@ class Launch(model.Launch):
 
 @cache
 def launch_of(name: str, uid: str, attempt: int, job_version: int, own_version: int, supervisor: str) -> Launch:
-    entry = Assignment(name, uid, attempt, 0, job_version, own_version, spec(name), 0, extra=EMPTY_DICT)
+    entry = Assignment(name, uid, attempt, 0, job_version, own_version, spec(name, uid), 0, extra=EMPTY_DICT)
     terms = terms_of(name)
     return Launch(
         "c", "", LAYOUT.root, SESSION_S, supervisor, f"host of {supervisor}", entry, LEASE_S, terms.stop_grace_s, NEVER_S, NEVER_S,

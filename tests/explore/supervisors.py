@@ -22,7 +22,7 @@ from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import make_plan
 from supervisor.registry.leader_writes import Desk, unassign
-from tests.explore import judge, operators, trust
+from tests.explore import judge, operators, sweeping, trust
 from tests.explore.controlling import Hand
 from tests.explore.hosts import host
 from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S, PlainCodec
@@ -47,6 +47,8 @@ def moves(world: World, index: int) -> Iterator[Move]:
     for number, sent in enumerate(me.queue):
         label, after = carry_out(world, index, number)
         yield Move(f"{me.id} (epoch {sent.epoch}): {label}", after, urgent=me.alive and not me.paused and me.connected)
+    if world.sweeps:
+        yield from sweeping.under_way(world, index, me)
     if not me.alive or me.paused:
         return
     yield from contend(world, index, me)
@@ -54,6 +56,8 @@ def moves(world: World, index: int) -> Iterator[Move]:
         yield from trust.moves(world, index, me)
     if me.term is not None and me.connected and not me.queue and not (world.replaceable and is_held(world, me)):
         yield from lead_on(world, index, me)
+    if world.sweeps and (me.sweep is not None or not (world.replaceable and is_held(world, me))):
+        yield from sweeping.moves(world, index, me)
     yield from host(world, index, me)
 
 
@@ -78,7 +82,7 @@ def is_local(world: World, index: int) -> bool:
         return False
     match me.todo[0]:
         case lead.EndTerm():
-            return not me.queue
+            return not me.queue and me.erasing is None
         case lead.Disconnect():
             return not world.has_session(me.sid)
         case lead.Probe():
@@ -193,7 +197,7 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
         case lead.Stand(epoch, version):
             return stand(after, index, me, epoch, version)
         case lead.BeginTerm(epoch, fence):
-            term = me._replace(term=(epoch, fence), sights=Sights(), reading=None, suspended=False)
+            term = me._replace(term=(epoch, fence), sights=Sights(), reading=None, suspended=False, sightings=(), sweep=None)
             term = trust.begun(term, epoch) if world.replaceable else term
             after = operators.changes_too_often(after, epoch)
             return f"leads with epoch {epoch}", after.with_supervisor(index, term)
@@ -221,12 +225,14 @@ def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Eff
 
 def end_term(world: World, after: World, index: int, me: Supervisor, why: str) -> Done | None:
     """The term's tasks are awaited: the machine goes on when nothing of them is under way."""
+    if me.erasing is not None:
+        return None
     if me.queue:
         gone = me._replace(term=None, reading=None, todo=(lead.EndTerm(why), *me.todo))
         if any(world.has_session(sent.sid) for sent in me.queue) and me.connected:
             return None
         return "gives up what was under way", after.with_supervisor(index, gone._replace(queue=()))
-    after = after.with_supervisor(index, me._replace(term=None, reading=None, distrust=None))
+    after = after.with_supervisor(index, me._replace(term=None, reading=None, distrust=None, sightings=(), sweep=None))
     return f"ends its term: {why}", tell(after, index, lead.TermDrained())
 
 

@@ -1,101 +1,74 @@
 """What a user's command does next: the real ``registry.commands.Commands``, made explorable by *replay*.
 
 Commands block; the explorer must not. So a command is the list of the answers that it got so far: it runs from its
-beginning on a client that answers from that list, and is interrupted (``Pending``) where the list ends. The explorer
+beginning on a client (``Replay``) that answers from that list, and is interrupted (``Pending``) where the list ends. The explorer
 carries the request out at a moment of its choosing, appends the answer, and runs it again. The state stays a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown, TimedOut, Unreachable
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
-from supervisor.model.transaction import Check, Committed, Node, Reads, SetData, Stat, Transaction
+from supervisor.model.transaction import Check, Node, SetData, Stat, Transaction
 from supervisor.registry.attempt_writes import ring
+from supervisor.registry.blobs import Blobs
 from supervisor.registry.commands import Commands, Did, Done, Submission
 from supervisor.registry.reading import seen
-from tests.explore import judge, operators
+from supervisor.registry.submitting import store_prepared
+from tests.explore import judge, operators, sweeping
 from tests.explore.operators import TOLD, Told
-from tests.explore.setting import LAYOUT, Ids, encode, spec, terms_of
+from tests.explore.replay import Pending, Replay, Stored
+from tests.explore.setting import LAYOUT, Hour, Ids, desired_of, encode, prepared, spec, spec_bytes, terms_of
 from tests.explore.shims import Move
 from tests.explore.world import Late, User, Wish, World, apply, described
 
 
-class Pending(BaseException):
-    """The command waits for the answer to this request."""
-
-    def __init__(self, request: Any) -> None:
-        self.request = request
-
-
-class Replay:
-    """A client, and the ``Sessions`` over it, that answers from ``replies``."""
-
-    def __init__(self, replies: tuple[Any, ...]) -> None:
-        self._replies = iter(replies)
-
-    def _answer(self, *request: Any) -> Any:
-        for reply in self._replies:
-            if isinstance(reply, SupervisorError):
-                raise reply
-            return reply
-        raise Pending(request)
-
-    def sync(self) -> None:
-        """The explorer's users read from the leader: what they read is the newest state anyway."""
-
-    def read(self, path: str) -> Node | None:
-        return self._answer("read", path)
-
-    def children(self, path: str) -> tuple[str, ...] | None:
-        return self._answer("children", path)
-
-    def read_many(self, paths: Sequence[str]) -> Reads:
-        return Reads(self._answer("read_many", tuple(paths)), 0.0, 0.0)
-
-    def commit(self, tx: Transaction) -> Committed:
-        return Committed(0.0, self._answer("commit", tx))
-
-    def zoo(self) -> Replay:
-        return self
-
-    def settle(self) -> Replay:
-        self._answer("settle")
-        return self
-
-
-def run(user: User, wish: Wish, replies: tuple[Any, ...]) -> Done | Told | Exception | tuple[Any, ...]:
+def run(user: User, wish: Wish, replay: Replay) -> Done | Told | Exception | tuple[Any, ...]:
     """What came of the command, or the request that it waits for."""
     Ids.begin(f"user{user.number}.{user.done}")
-    replay = Replay(replies)
+    Hour.read = replay.time
     commands = Commands(replay, LAYOUT)
     try:
         if wish.what in operators.OPERATED:
             return operators.run(replay, wish)
         match wish.what:
             case "submit":
-                stored = Submission(wish.name, wish.uid, spec(wish.name), terms_of(wish.name), stored_from_s=0.0)
-                return commands.submit(stored)
+                return commands.submit(stored(replay, wish))
             case "revise":
                 return revise(replay, wish.name)
         return getattr(commands, wish.what)(wish.name)  # type: ignore[no-any-return]
-    except (Conflict, NotFound, Corrupt, OutcomeUnknown) as error:
+    except (Conflict, NotFound, Corrupt, OutcomeUnknown, TimedOut) as error:
         return error
     except Pending as pending:
         return pending.request
 
 
+def stored(replay: Replay, wish: Wish) -> Submission:
+    """A submission whose blob is durable; where there is no store, as if it were."""
+    if replay.stores:
+        return store_prepared(Blobs(as_store(replay)), prepared(wish.name), wish.uid, desired_of(wish.name))
+    return Submission(wish.name, wish.uid, spec(wish.name, wish.uid), terms_of(wish.name), desired_of(wish.name), stored_from_s=0.0)
+
+
+def as_store(replay: Any) -> Any:
+    """Of the protocol as much as is asked for: ``create``."""
+    return replay
+
+
 def revise(zoo: Replay, name: str) -> Done:
-    """A new revision, as DESIGN §5 guards it: version of /jobs, and /own checked at the version read."""
+    """A new revision, as DESIGN §5 guards it: its blob first, version of /jobs, and /own checked at the version read."""
     nodes = zoo.read_many((LAYOUT.job(name), LAYOUT.own(name))).nodes
     ref, own = seen(JobRef, nodes[0], LAYOUT.job(name)), seen(Ownership, nodes[1], LAYOUT.own(name))
     if not isinstance(ref, Found) or not isinstance(own, Found):
         raise NotFound(name)
-    changed = replace(ref.record, revision=ref.record.revision + 1, op=Ids.new())
+    revision, uid, store = ref.record.revision + 1, ref.record.uid, Blobs(as_store(zoo))
+    blob = store.put_spec(name, uid, revision, spec_bytes(name, revision)) if zoo.stores else spec(name, uid, revision)
+    changed = replace(ref.record, revision=revision, spec=blob, op=Ids.new())
     try:
         zoo.commit(Transaction("revise", changed.op, (
             SetData(LAYOUT.job(name), encode(changed), ref.version), Check(LAYOUT.own(name), own.version),
@@ -150,11 +123,13 @@ def go_on(world: World, index: int, answer: Any) -> World:
     wish = user.wishes[user.done]
     replies = user.replies if answer is None else (*user.replies, answer)
     if isinstance(answer, GuardFailed) and wish.what != "revise":
-        replies = replies[: KEPT.get(wish.what, 1)]      # it reads again: as if this had been the first time
+        most = KEPT.get(wish.what, 1)
+        most = 1 if replies and isinstance(replies[0], Stored) else most
+        replies = replies[:most]      # it reads again: as if this had been the first time
     if user.unknown and answer is None:
         replies = (*replies, None)      # settled: the old session is closed for certain
     while True:
-        came = run(user, wish, replies)
+        came = run(user, wish, Replay(replies, world.now_s, stores=world.sweeps))
         if isinstance(came, (Done, Exception, *TOLD)):
             world = judge.answered(world, user, came).with_user(index, over(user))
             return acknowledge(world, wish, came) if isinstance(came, Done) else world
@@ -163,6 +138,9 @@ def go_on(world: World, index: int, answer: Any) -> World:
             return world.with_user(index, user._replace(begun=True, replies=replies, sent=arguments[0], unknown=False))
         if kind == "settle":
             return world.with_user(index, user._replace(begun=True, replies=replies, sent=None, unknown=True))
+        if kind == "put":
+            replies = (*replies, Stored(world.now_s))
+            return sweeping.put(world, arguments[0]).with_user(index, user._replace(begun=True, replies=replies, sent=None, unknown=False))
         if kind.endswith("epoch"):
             world, reply = operators.ask_store(world, kind, arguments[0])
         else:
@@ -231,6 +209,11 @@ def lose(world: World, index: int, *, after_commit: bool) -> World:
             world = committed(before, world, user.sent, user.wishes[user.done])
             world = world.with_user(index, user._replace(took=True))
     return go_on(world, index, OutcomeUnknown("the connection was lost"))
+
+
+def die(world: World, index: int) -> World:
+    """Between two requests: of what it had stored nobody knows."""
+    return world.with_user(index, over(world.users[index]))
 
 
 def leave(world: World, index: int) -> World:

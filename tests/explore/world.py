@@ -13,6 +13,7 @@ from supervisor.daemon.ward import Ward
 from supervisor.errors import GuardFailed
 from supervisor.model.second_killer import SecondKiller
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
+from supervisor.registry.sweep import Sighting
 from supervisor.shim.state import Effect, Event, ShimState
 from tests.explore.setting import now_s
 from tests.fakes.zookeeper_tree import Tree
@@ -110,6 +111,9 @@ class Supervisor(NamedTuple):
     Where the registry may be replaced: ``memory``: what it remembers of the registry, on its disk; ``recorded``: its epoch is
     in the store; ``distrust``: of this term; ``recent``: the terms that it knew when it stood; ``cleared``: the term that
     its agent has asked the store about. ``suspended``: its term is paused.
+
+    Where it sweeps: ``sightings``: the objects that its latest scan saw unreferenced; ``sweep``: what the scan under way was
+    answered so far; ``erasing``: the key whose deletion it has sent.
     """
 
     id: str
@@ -139,6 +143,9 @@ class Supervisor(NamedTuple):
     recent: tuple[tuple[int, str, str], ...] = ()
     cleared: tuple[int, int] | None = None
     suspended: bool = False
+    sightings: tuple[tuple[str, Sighting], ...] = ()
+    sweep: tuple[Any, ...] | None = None
+    erasing: str | None = None
 
 
 class Wish(NamedTuple):
@@ -179,14 +186,14 @@ class Judge(NamedTuple):
 
     ``cancelled``: uid → tick of the acknowledgement. ``claimed``: claims that committed. ``executed``: (uid, attempt) of
     every driver that was ever executed. ``registered``: uids acknowledged as registered. ``spoilt``: names that somebody spoilt an
-    ownership of: the sweeper, which is not in this world, has to remove what is left of their assignments. ``reasons``: of
+    ownership of: the sweeper, which is not in every world, has to remove what is left of their assignments. ``reasons``: of
     which an attempt may be started: faults that there may be, and commands (I11).
 
     ``lost``: the registry was replaced, and something of it lost. ``rings``: of the doorbell as each supervisor saw it last.
     ``knows``: supervisors that saw what was lost, and have looked again since. ``accepted``: an operator has accepted it.
 
     ``paused``: a pause has committed, and no end of it since. ``handed_over``: the latest epoch of which somebody was told that
-    its leader will hand over.
+    its leader will hand over. ``dangling``: blobs that the restored registry names, and that were deleted when nobody knew of it.
     """
 
     cancelled: tuple[tuple[str, int], ...] = ()
@@ -201,6 +208,7 @@ class Judge(NamedTuple):
     accepted: bool = False
     paused: bool = False
     handed_over: int = 0
+    dangling: frozenset[str] = frozenset()
 
 
 class Saved(NamedTuple):
@@ -216,6 +224,7 @@ class Saved(NamedTuple):
 class World(NamedTuple):
     """``replaceable``: the registry may be restored or lost, so terms and doorbells are remembered. ``hasty``: a
     leader whose connection is back may act before it has looked. ``store``: the epochs in the store, with their authors.
+    ``sweeps``: leaders sweep, and the store has ``blobs``: the keys of specs, each with the tick of its put.
     """
 
     tick: int
@@ -235,6 +244,8 @@ class World(NamedTuple):
     hasty: bool = False
     store: tuple[tuple[int, str, str], ...] = ()
     saved: Saved | None = None
+    sweeps: bool = False
+    blobs: tuple[tuple[str, int], ...] = ()
 
     @property
     def now_s(self) -> float:
