@@ -38,7 +38,7 @@ SWEPT: tuple[Scenario, ...] = (
     Swept("swept, ownership spoilt", "An ownership becomes unreadable at any moment of a start, and the job is cancelled.",
           ((("cancel", "a"),),), settled=False, supervisors=1, kinds=("spoil own",)),
     Swept("swept while paused", "The cluster is paused while there is something to sweep.", ((("pause", ""), ("unpause", "")),),
-          running=("idle",), past=(CANCEL, SUBMIT, CANCEL), settled=False, supervisors=1, faults=0),
+          running=("idle",), past=(CANCEL, SUBMIT, CANCEL), settled=False, supervisors=1, faults=0, max_states=600),
     Swept("swept, restored", "ZooKeeper is restored between what a sweeper has read and its deletions.", settled=False, replaceable=True,
           orphans=("u8-a", "u9-a"), kinds=("restore registry",), faults=0, max_states=300,
           script=("the registry is saved", "shim u0-a.1: executes", *READ, "ZooKeeper is restored")),

@@ -1,0 +1,94 @@
+"""The store's blobs and the leader's sweeper (§3, §5), each rule undone, one at a time."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from supervisor.daemon import sweeper
+from supervisor.registry import blobs, commands, record_sweep, sweep
+from tests.explore.defect import Defect
+from tests.explore.planting import Edit, edited
+from tests.explore.survivors import SCENARIOS, reason
+
+
+def text(name: str, of: str, *edits: tuple[Any, str, str]) -> Defect:
+    patch = partial(edited, *(Edit(*edit) for edit in edits))
+    return Defect(name, of, patch, SCENARIOS.get(name, ()), reason(name))
+
+
+GRACE = "§5: the sweeper needs two scans a grace time apart"
+WITHIN = "§5: submit's multi runs within 10 minutes of its put"
+KEEPS = "§4: reference ⇒ blob exists"
+RESULTS = "§5: what a kept result names is no orphan"
+ORPHANS = "§4: orphan blobs are swept after a grace time"
+DISTRUST = "I10: nothing is cleaned while the registry is not trusted"
+
+OLD_ENOUGH = "began_s - sighting.first_s >= grace_s"
+OF_OWN = "uids.update(uid for uid in (row.own.record.uid, row.own.record.newest_uid) if uid)"
+OF_REF = "uids.add(row.ref.record.uid)"
+
+BLOBS = (
+    text("blob-is-not-stored", "§5 submit: blob and artifacts stored first",
+         (blobs.Blobs.put_spec, "self._store.create(key, data)", "pass")),
+    text("swept-at-first-sight", GRACE, (sweep.judge, OLD_ENOUGH, "True")),
+    text("grace-shorter-than-a-submit", GRACE, (sweep.judge, OLD_ENOUGH, "began_s - sighting.first_s >= grace_s / 3")),
+    text("submit-without-a-bound", WITHIN,
+         (commands.Commands.submit, "if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:", "if False:")),
+    text("orphans-are-never-swept", ORPHANS, (sweep.judge, "doomed.append(entry.key)", "pass")),
+    text("each-scan-sees-anew", ORPHANS,
+         (sweep.judge, "before if before is not None and before.entry == entry else Sighting(entry, ended_s)", "Sighting(entry, ended_s)")),
+    text("references-before-the-listing", "§5: references are read after the listing",
+         (sweep.BlobSweeper.scan, "    began_s = self._clock()\n", "    began_s = self._clock()\n    references = referenced()\n"),
+         (sweep.BlobSweeper.scan, "    references = referenced()\n    verdict", "    verdict")),
+    text("references-without-a-sync", "§5: references are read after a sync",
+         (sweeper.Sweeper._references, "self._term.client.sync()", "pass")),
+    text("empty-registry-is-swept", "I10: an empty registry: nothing is cleaned", (sweep.judge, "if not references.uids:", "if False:")),
+)
+
+KEPT = (
+    text("registered-uids-keep-nothing", KEEPS, (sweeper.references, OF_REF, "pass"), (sweeper.references, OF_OWN, "pass")),
+    text("references-keep-nothing", KEEPS, (sweeper.references, OF_REF, "pass")),
+    text("ownerships-keep-nothing", KEEPS, (sweeper.references, OF_OWN, "pass")),
+    text("newest-uid-keeps-nothing", KEEPS,
+         (sweeper.references, "(row.own.record.uid, row.own.record.newest_uid)", "(row.own.record.uid,)")),
+    text("unnamed-revisions-are-not-kept", "§5: a uid keeps all that is under it",
+         (sweep.References.keep, "parsed.uid in self.uids", "(parsed.uid in self.uids and parsed.revision == 1)")),
+    text("results-keep-nothing", RESULTS,
+         (sweeper.references, 'uids.update(path.rpartition("/")[2] for path in listing.results)', "pass")),
+    text("assignments-keep-nothing", KEEPS,
+         (sweeper.references, 'uids.update(path.rpartition("/")[2].rpartition(".")[0] for path in listing.assignments)', "pass")),
+    text("doomed-claims-keep-nothing", "§5: the spec of a checkpoint that is being deleted may say where its S3 is",
+         (sweeper.references, " and claim.record.doom)", " and False)")),
+    text("unreadable-records-keep-nothing", "I9, §5: nothing is deleted on doubt",
+         (sweeper.references, "if isinstance(row.ref, Unreadable) and not isinstance(row.own, Found):", "if False:")),
+)
+
+TRUSTED = "self._term.distrust is not None or "
+GOES_ON = " and self._term.distrust is None"
+
+HELD = (
+    text("sweep-goes-on-in-distrust", DISTRUST, (sweeper.Sweeper._may_go_on, GOES_ON, "")),
+    text("sweep-begins-in-distrust", DISTRUST, (sweeper.Sweeper.run, TRUSTED, "")),
+    text("sweeps-in-distrust", DISTRUST, (sweeper.Sweeper.run, TRUSTED, ""), (sweeper.Sweeper._may_go_on, GOES_ON, "")),
+    text("sweeps-before-the-epoch-is-recorded", "§6: until that is recorded, the leader starts and cleans nothing",
+         (sweeper.Sweeper.run, " or not self._term.recorded", "")),
+    text("sweep-outlives-its-term", "§6: cancel and await every task of the epoch",
+         (sweeper.Sweeper._may_go_on, "not self._term.over.is_set() and ", "")),
+    text("sweeps-while-paused", "§6 pause: the leader acts on nothing", (sweeper.Sweeper.sweep_once, "if view.paused:", "if False:")),
+)
+
+RECORDS = (
+    text("assignment-that-nobody-speaks-of-stays", "§5: nothing is left of uids that are gone",
+         (record_sweep._assignments, "yield from _deletion", "yield from () and _deletion")),
+    text("results-are-never-swept", "§5: kept results: the newest of a name",
+         (record_sweep._results, "kept[:-RESULTS_PER_NAME]]", "kept[:0]]")),
+    text("newest-result-is-swept", "§5: kept results: the newest of a name",
+         (record_sweep._results, "kept[:-RESULTS_PER_NAME]]", "kept[RESULTS_PER_NAME:]]")),
+    text("dirty-result-is-swept", "§2: dirty until its leftovers are cleaned",
+         (record_sweep._results, "result.record.state is Cleanliness.CLEAN", "True")),
+    text("claim-of-a-registered-uid-is-swept", "§4: /checkpoints: equal or nested locations are refused",
+         (record_sweep._claims, "not registered and ", "")),
+)
+
+DEFECTS = (*BLOBS, *KEPT, *HELD, *RECORDS)
