@@ -219,4 +219,6 @@ class Remover:
             raise self._term.fence_failed()
         if claim is None or claim.stat.version != now.claim.version or pause is not None:
             raise Conflict("its claim has changed, or the cluster is paused")
+        if self._term.distrust is not None:
+            raise NotSent("the registry is not trusted any more")
         self._term.check()

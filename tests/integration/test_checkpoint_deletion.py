@@ -329,6 +329,29 @@ def test_a_registry_that_was_restored_meanwhile_deletes_nothing(world: World) ->
     assert "restored" in world.result(uid).history[-1].detail
 
 
+def test_no_batch_goes_out_once_the_registry_is_not_trusted(world: World) -> None:
+    """The contender has noticed a restore since this step began: what is doomed here may be somebody's checkpoint there (I10)."""
+
+    class Noticed:
+        def __init__(self, inner: Removal) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def remove_batch(self, still: Callable[[], None]) -> Removed:
+            leader.term.note_distrust("restored")
+            return self._inner.remove_batch(still)
+
+    world.cancel()
+    world.bury()
+    leader = Leader(world, lambda location, access: Noticed(open_removal(location, access)))  # type: ignore[arg-type, return-value]
+    leader.clean_up()
+    leader.remove()
+    assert len(world.keys()) == OBJECTS
+    assert world.claim() is not None
+
+
 def test_a_claim_from_before_a_restore_is_not_doomed_at_all(world: World) -> None:
     uid = world.cancel()
     world.bury()
