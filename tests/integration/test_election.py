@@ -254,6 +254,7 @@ def led_on(leader: ContenderProcess, standby: ContenderProcess, timeout_s: float
     assert_growing(leader, standby)
 
 
+@pytest.mark.slow
 @pytest.mark.netns
 def test_f21_a_network_that_loses_packets_makes_no_leader_flap(world: World) -> None:
     """30 % of all packets, each way, between two hosts and their servers."""
@@ -272,6 +273,7 @@ def test_f21_a_network_that_loses_packets_makes_no_leader_flap(world: World) -> 
         assert min(lost) > 0
 
 
+@pytest.mark.slow
 def test_f21_a_narrow_line_makes_no_leader_flap(world: World) -> None:
     """1 kB/s each way, for each connection; a contender has one."""
     session_s = 8.0
