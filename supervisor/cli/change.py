@@ -30,7 +30,7 @@ To = Annotated[
     str | None, typer.Option("--to", metavar="LOCATION", help="Where that is; else beside the present checkpoint."),
 ]
 Save = Annotated[bool, typer.Option("--savepoint", help="Then save its checkpoint, verified; with --timeout as for --wait.")]
-SaveId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Of the savepoint; else one made from the time.")]
+SaveId = Annotated[str | None, typer.Argument(metavar="ID", help="Of the savepoint; else one made from the time.")]
 
 _HINTS = {
     "already finished": "it had finished by itself: nothing to cancel",

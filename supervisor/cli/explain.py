@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from supervisor.plan.explain import Explanation
 
 MaybeName = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="Name of a job; else all.", autocompletion=job_names),
+    str | None, typer.Argument(metavar="NAME", help="Name of a job; else all.", autocompletion=job_names),
 ]
 
 LABEL = 13

@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from supervisor.spark.state_reading import OpenedStore
     from supervisor.wiring.checkpoints import Located
 
-Which = Annotated[str | None, typer.Argument(metavar="[ID]", help="Of the savepoint; else the newest complete one.")]
+Which = Annotated[str | None, typer.Argument(metavar="ID", help="Of the savepoint; else the newest complete one.")]
 MustId = Annotated[str, typer.Argument(metavar="ID", help="Of the savepoint: see savepoint list.")]
 NewId = Annotated[
-    str | None, typer.Option("--id", metavar="ID", help="Its id; one that is incomplete goes on. Else made from the time."),
+    str | None, typer.Argument(metavar="ID", help="Its id; one that is incomplete goes on. Else made from the time."),
 ]
+IdOption = Annotated[str | None, typer.Option("--id", metavar="ID", hidden=True)]
 Where = Annotated[
     str, typer.Argument(metavar="NAME|LOCATION", help="A job, or the location of a savepoint.", autocompletion=job_names),
 ]
 MaybeName = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="Of the job; else all savepoints.", autocompletion=job_names),
+    str | None, typer.Argument(metavar="NAME", help="Of the job; else all savepoints.", autocompletion=job_names),
 ]
 To = Annotated[str, typer.Option("--to", metavar="LOCATION", help="Where nothing is yet, like s3a://bucket/path.")]
 Force = Annotated[
@@ -52,7 +53,7 @@ app = typer.Typer(
 
 
 @command
-def create(chosen: Chosen, name: Name, new: NewId = None, deep: Deep = False) -> int:
+def create(chosen: Chosen, name: Name, new: NewId = None, deep: Deep = False, old_style: IdOption = None) -> int:
     """Copy the checkpoint of a job, at a batch boundary, while it runs on. Returns when the copy is complete and verified.
 
     On S3 the server copies; nothing passes through this host. Interrupted, it leaves an incomplete savepoint that nobody can
@@ -61,7 +62,7 @@ def create(chosen: Chosen, name: Name, new: NewId = None, deep: Deep = False) ->
     \b
     Examples:
       spark-supervisor savepoint create clicks
-      spark-supervisor savepoint create clicks --id before-upgrade
+      spark-supervisor savepoint create clicks before-upgrade
     """
     from supervisor.wiring.savepoints import create_savepoint
 
@@ -70,10 +71,10 @@ def create(chosen: Chosen, name: Name, new: NewId = None, deep: Deep = False) ->
     told: list[Begun] = []
     try:
         with progress("copying") as tell:
-            manifest = create_savepoint(settings, place, name, uid, attempt, new, told.append, tell)
+            manifest = create_savepoint(settings, place, name, uid, attempt, new or old_style, told.append, tell)
     except BaseException:
         if told:
-            notice(f"savepoint {told[0].id} is incomplete: savepoint create {name} --id {told[0].id} goes on")
+            notice(f"savepoint {told[0].id} is incomplete: savepoint create {name} {told[0].id} goes on")
         raise
     document = _document(settings, name, manifest.id)
     stores = _opened(settings, _area(settings, name, manifest.id), manifest, name) if deep else None

@@ -133,7 +133,7 @@ def find_savepoint(settings: Settings, name: str | None, which: str | None, conf
     shelf = shelf_of(settings)
     entry = newest(shelf, name, which)
     if entry.begun is None or entry.stage is not Stage.COMPLETE:
-        raise NotFound(f"savepoint {entry.id} of {name} is incomplete: savepoint create {name} --id {entry.id} goes on")
+        raise NotFound(f"savepoint {entry.id} of {name} is incomplete: savepoint create {name} {entry.id} goes on")
     return shelf.place(entry.begun)
 
 

@@ -33,7 +33,7 @@ def checkpoint(terminal: Terminal, tmp_path: Path) -> Path:
 
 def test_create_list_show_verify_delete(terminal: Terminal, checkpoint: Path) -> None:
     before = contents(checkpoint)
-    ran = terminal.run("savepoint", "create", "clicks", "--id", "one")
+    ran = terminal.run("savepoint", "create", "clicks", "one")
     assert (ran.code, ran.err) == (0, "")
     assert "savepoint one after batch 12: " in ran.out
     assert contents(checkpoint) == before
@@ -61,7 +61,7 @@ def test_an_id_of_its_own_by_time(terminal: Terminal, checkpoint: Path) -> None:
 
 def test_what_is_not_there(terminal: Terminal, checkpoint: Path) -> None:
     for arguments, code in [
-        (["create", "nobody"], 3), (["create", "clicks", "--id", "No_Id"], 2), (["show", "clicks"], 3),
+        (["create", "nobody"], 3), (["create", "clicks", "No_Id"], 2), (["show", "clicks"], 3),
         (["show", "clicks", "none"], 3), (["verify", "clicks", "none"], 3), (["verify", f"file://{terminal.home}/none"], 3),
         (["verify", f"file://{terminal.home}/none", "one"], 2), (["delete", "clicks", "none"], 3),
         (["restore", "clicks", "--to", f"{terminal.home}/x"], 3), (["list", "Not_A_Name"], 3),
@@ -88,20 +88,21 @@ def test_interrupted_it_says_so_and_goes_on(terminal: Terminal, checkpoint: Path
 
     with monkeypatch.context() as patch:
         patch.setattr(savepoint_create, "problems_of", interrupted)
-        ran = terminal.run("savepoint", "create", "clicks", "--id", "one")
+        ran = terminal.run("savepoint", "create", "clicks", "one")
     assert (ran.code, copied) == (130, [1])
-    assert "savepoint one is incomplete: savepoint create clicks --id one goes on" in ran.err
+    assert "savepoint one is incomplete: savepoint create clicks one goes on" in ran.err
     assert terminal.run("savepoint", "list", "-o", "json").json[0]["state"] == "incomplete"
     for arguments in (["verify", "clicks"], ["verify", "clicks", "one"], ["restore", "clicks", "one", "--to", f"{terminal.home}/x"]):
         assert terminal.run("savepoint", *arguments).code == 3
-    ran = terminal.run("savepoint", "create", "clicks", "--id", "one")
+    ran = terminal.run("savepoint", "create", "clicks", "one")
     assert ran.code == 0
     assert terminal.run("savepoint", "verify", "clicks", "one").code == 0
-    assert terminal.run("savepoint", "create", "clicks", "--id", "one").code == 0, "again: the same"
+    assert terminal.run("savepoint", "create", "clicks", "one").code == 0, "again: the same"
+    assert terminal.run("savepoint", "create", "clicks", "--id", "one").code == 0, "as it was said first"
 
 
 def test_a_damaged_one_is_told(terminal: Terminal, checkpoint: Path) -> None:
-    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    terminal.run("savepoint", "create", "clicks", "one")
     (terminal.home / "store/savepoints/clicks/one/data/commits/12").unlink()
     ran = terminal.run("savepoint", "verify", "clicks", "-o", "json")
     assert (ran.code, ran.json["ok"], ran.json["problems"][0]) == (1, False, "commits/12 is missing")
@@ -117,7 +118,7 @@ def test_a_checkpoint_that_is_not_whole_makes_none(terminal: Terminal, checkpoin
 
 
 def test_restore_by_name_and_by_location(terminal: Terminal, checkpoint: Path) -> None:
-    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    terminal.run("savepoint", "create", "clicks", "one")
     for number, where in enumerate(("clicks", f"file://{terminal.home}/store/savepoints/clicks/one")):
         to = terminal.home / f"fresh-{number}"
         ran = terminal.run("savepoint", "restore", where, "--to", str(to), "-o", "json")
@@ -130,7 +131,7 @@ def test_restore_by_name_and_by_location(terminal: Terminal, checkpoint: Path) -
 
 
 def test_restore_refuses_what_another_job_has_and_where_its_own_may_run(terminal: Terminal, checkpoint: Path) -> None:
-    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    terminal.run("savepoint", "create", "clicks", "one")
     terminal.run("submit", terminal.spec("other", f"checkpoint: {terminal.home}/others"))
     ran = terminal.run("savepoint", "restore", "clicks", "--to", f"{terminal.home}/others/below")
     assert (ran.code, "belongs to job other" in ran.err) == (4, True)
@@ -142,7 +143,7 @@ def test_restore_refuses_what_another_job_has_and_where_its_own_may_run(terminal
 
 
 def test_submit_from_a_savepoint(terminal: Terminal, checkpoint: Path) -> None:
-    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    terminal.run("savepoint", "create", "clicks", "one")
     fresh = terminal.home / "fresh"
     assert terminal.run("cancel", "clicks").code == 0
     spec = terminal.spec("clicks", f"checkpoint: {fresh}")
@@ -173,7 +174,7 @@ def test_opened_with_spark_as_well(terminal: Terminal, checkpoint: Path, monkeyp
         return (OpenedStore(states[0].location, 0, "stateStoreSave", "default", 2, None if error[0] else 7, error[0]),)
 
     monkeypatch.setattr(deep, "open_state", opened)
-    ran = terminal.run("savepoint", "create", "clicks", "--id", "one", "--deep")
+    ran = terminal.run("savepoint", "create", "clicks", "one", "--deep")
     assert (ran.code, "stateStoreSave" in ran.out) == (0, True)
     assert asked == [StateOf(f"file://{terminal.home}/store/savepoints/clicks/one/data", 12, 1)]
     assert terminal.run("savepoint", "verify", "clicks", "--deep", "-o", "json").json["state_stores"][0]["rows"] == 7
@@ -187,14 +188,14 @@ def test_opened_with_spark_as_well(terminal: Terminal, checkpoint: Path, monkeyp
 
 
 def test_submit_from_a_savepoint_of_another_job_by_its_location(terminal: Terminal, checkpoint: Path) -> None:
-    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    terminal.run("savepoint", "create", "clicks", "one")
     spec = terminal.spec("copy", f"checkpoint: {terminal.home}/copy-ck")
     assert terminal.run("submit", spec, "--from-savepoint", "one").code == 3
     assert terminal.run("submit", spec, "--from-savepoint", f"{terminal.home}/store/savepoints/clicks/one").code == 0
 
 
 def test_what_submit_from_a_savepoint_refuses(terminal: Terminal, checkpoint: Path) -> None:
-    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    terminal.run("savepoint", "create", "clicks", "one")
     location = f"{terminal.home}/store/savepoints/clicks/one"
     full = terminal.home / "full"
     full.mkdir()
@@ -213,7 +214,7 @@ def test_what_submit_from_a_savepoint_refuses(terminal: Terminal, checkpoint: Pa
 
 
 def test_delete_refuses_where_a_job_has_its_checkpoint(terminal: Terminal, checkpoint: Path) -> None:
-    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    terminal.run("savepoint", "create", "clicks", "one")
     place = terminal.home / "store/savepoints/clicks/one"
     terminal.run("submit", terminal.spec("careless", f"checkpoint: {place}/data"))
     ran = terminal.run("savepoint", "delete", "clicks", "one")
@@ -224,7 +225,7 @@ def test_delete_refuses_where_a_job_has_its_checkpoint(terminal: Terminal, check
 
 
 def test_damaged_records_are_listed_and_deleted_by_force(terminal: Terminal, checkpoint: Path) -> None:
-    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    terminal.run("savepoint", "create", "clicks", "one")
     begun = terminal.home / "store/savepoints/clicks/one/begun.json"
     begun.write_text("{")
     (listed,) = terminal.run("savepoint", "list", "-o", "json").json
@@ -257,7 +258,7 @@ def test_those_of_the_schedule_are_told_apart_and_say_when_the_next_is_due(termi
     what = replace(begun(checkpoint, place, savepoint), every_s=21_600.0)
     made.begin(what)
     Creation(area(checkpoint), made.place(what), what, lambda: AT).run()
-    assert terminal.run("savepoint", "create", "clicks", "--id", "mine").code == 0
+    assert terminal.run("savepoint", "create", "clicks", "mine").code == 0
     listed = {each["id"]: each for each in terminal.run("savepoint", "list", "-o", "json").json}
     assert (listed[savepoint]["scheduled"], listed[savepoint]["every"], listed["mine"]["scheduled"]) == (True, "6h", False)
     due_at = listed[savepoint]["next_due_at"]
@@ -265,5 +266,5 @@ def test_those_of_the_schedule_are_told_apart_and_say_when_the_next_is_due(termi
     assert f"clicks: every 6h while it runs; the next is due at {due_at}" in terminal.run("savepoint", "list").out
     shown = terminal.run("show", "clicks", "-o", "json").json["savepoints"]
     assert (shown["newest"], shown["next_due_at"], shown["problem"]) == (savepoint, due_at, None)
-    ran = terminal.run("savepoint", "create", "clicks", "--id", "scheduled-x")
+    ran = terminal.run("savepoint", "create", "clicks", "scheduled-x")
     assert ran.code == 2 and "choose another" in ran.err

@@ -52,7 +52,7 @@ def test_the_whole_round_on_s3(terminal: Terminal, tmp_path: Path, moto_server: 
     terminal.config.write_text(config)
     location = upload(unpack("files", tmp_path), moto_server, s3_bucket)
     assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {location}")).code == 0
-    ran = terminal.run("savepoint", "create", "clicks", "--id", "one", "-o", "json")
+    ran = terminal.run("savepoint", "create", "clicks", "one", "-o", "json")
     assert (ran.code, ran.json["location"]) == (0, f"s3://{other}/store/savepoints/clicks/one"), ran.err
     assert terminal.run("savepoint", "verify", "clicks").code == 0
     assert terminal.run("cancel", "clicks").code == 0
@@ -72,7 +72,7 @@ def test_beside_the_checkpoint_where_the_store_is_elsewhere(
     terminal.config.write_text(config)
     checkpoint = unpack("files", tmp_path)
     assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {checkpoint}")).code == 0
-    ran = terminal.run("savepoint", "create", "clicks", "--id", "one", "-o", "json")
+    ran = terminal.run("savepoint", "create", "clicks", "one", "-o", "json")
     assert (ran.code, ran.json["location"]) == (0, f"file://{checkpoint}.savepoints/clicks/one"), ran.err
     assert terminal.run("savepoint", "list", "-o", "json").json[0]["state"] == "complete"
     assert terminal.run("savepoint", "restore", "clicks", "--to", f"{tmp_path}/fresh").code == 0

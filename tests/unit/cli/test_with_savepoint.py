@@ -39,7 +39,7 @@ def checkpoint(terminal: Terminal, tmp_path: Path) -> Path:
 @pytest.fixture
 def saved(terminal: Terminal, checkpoint: Path) -> Path:
     """``clicks`` has savepoint ``one``, is suspended, and has stopped. Its checkpoint."""
-    assert terminal.run("savepoint", "create", "clicks", "--id", "one").code == 0
+    assert terminal.run("savepoint", "create", "clicks", "one").code == 0
     assert terminal.run("suspend", "clicks").code == 0
     terminal.bench.set_own("clicks", OwnState.EXITED, cause=Cause.STOPPED)
     return checkpoint
@@ -132,7 +132,7 @@ def test_a_failed_and_a_quarantined_job_go_on_from_a_savepoint(terminal: Termina
 def test_the_savepoint_of_another_job_only_by_its_location(terminal: Terminal, saved: Path) -> None:
     other = unpack("join", terminal.home)
     terminal.run("submit", terminal.spec("other", f"checkpoint: {other}"))
-    terminal.run("savepoint", "create", "other", "--id", "theirs")
+    terminal.run("savepoint", "create", "other", "theirs")
     terminal.run("cancel", "other")
     terminal.bench.zoo.remove(terminal.bench.layout.checkpoint(digest(str(other))))
     assert terminal.run("resume", "clicks", "--from-savepoint", "theirs").code == 3
@@ -158,7 +158,7 @@ def test_what_it_refuses_leaves_no_copy(terminal: Terminal, saved: Path) -> None
     terminal.bench.set_own("clicks", OwnState.EXITED)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(savepoint_create, "problems_of", lambda _tree: (_ for _ in ()).throw(KeyboardInterrupt))
-        terminal.run("savepoint", "create", "clicks", "--id", "half")
+        terminal.run("savepoint", "create", "clicks", "half")
     refused(3, "is incomplete", which="half")
     terminal.run("resume", "clicks")
     refused(4, "suspend it first")
@@ -171,7 +171,7 @@ def test_an_application_that_would_stay_at_the_old_place_is_told_of(terminal: Te
     terminal.run("cancel", "clicks")
     lines = f"checkpoint: {checkpoint}\nargs: ['--at={checkpoint}/']"
     assert terminal.run("submit", terminal.spec("clicks", lines), "--suspended").code == 0
-    terminal.run("savepoint", "create", "clicks", "--id", "one")
+    terminal.run("savepoint", "create", "clicks", "one")
     ran = terminal.run("resume", "clicks", "--from-savepoint", "one")
     assert (ran.code, "args of clicks names" in ran.err, "write {checkpoint} there" in ran.err) == (2, True, True)
 
@@ -234,7 +234,7 @@ def test_it_waits_for_the_driver_and_says_what_to_do_when_that_takes_too_long(te
 
 
 def test_what_cannot_come_to_a_savepoint_stops_no_job(terminal: Terminal, checkpoint: Path) -> None:
-    terminal.run("savepoint", "create", "clicks", "--id", "old")
+    terminal.run("savepoint", "create", "clicks", "old")
     terminal.run("submit", terminal.spec("far", "checkpoint: hdfs://host/far"))
     bare = terminal.home / "bare.yaml"
     bare.write_text("name: bare\napplication: app.py\nunbounded: false\n")
@@ -305,7 +305,7 @@ def small(terminal: Terminal, tmp_path: Path) -> Path:
     """The checkpoint of ``clicks``, of few files; it has savepoint ``one``."""
     found = unpack("files", tmp_path)
     assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {found}")).code == 0
-    assert terminal.run("savepoint", "create", "clicks", "--id", "one").code == 0
+    assert terminal.run("savepoint", "create", "clicks", "one").code == 0
     return found
 
 
