@@ -11,7 +11,7 @@ from supervisor.cli.output import Columns, age, clean, notice, say, say_table
 from supervisor.errors import Corrupt, NotFound, SupervisorError
 
 if TYPE_CHECKING:
-    from supervisor.model.records import BlobRef
+    from supervisor.model.records import BlobRef, Lease
     from supervisor.observe.listing import JobRow, OneJob
     from supervisor.wiring import Office
 
@@ -76,7 +76,7 @@ def _document(office: Office, job: OneJob) -> dict[str, Any]:
             "cause": ended.event, "attempt": ended.attempt, "at": ended.at, "why": ended.detail,
         },
         "start": start_of(job.row),
-        "checkpoint_fence": _fence(spec),
+        "checkpoint_fence": _fence(spec, job.row.lease_of_owner),
         "savepoints": _savepoints(office, job) if spec is not None else None,
         "history": documents_of(history),
         "spec": None if spec is None else redacted(spec),
@@ -118,8 +118,10 @@ def _spec(office: Office, ref: BlobRef | None) -> tuple[dict[str, Any] | None, s
         return None, str(error)
 
 
-def _fence(spec: dict[str, Any] | None) -> str | None:
-    """``auto``, or why not, as far as the spec says; None: no checkpoint on S3. A host that can't says so in its log."""
+def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
+    """Why the driver that runs has none; else, as far as the spec says, ``auto`` or why not. None: no checkpoint on S3."""
+    if lease is not None and lease.not_fenced:
+        return f"off: {lease.not_fenced}"
     from supervisor.spark.fence.choice import why_not_wanted
 
     conf, place = (spec.get(key) for key in ("conf", "checkpoint")) if spec is not None else (None, None)

@@ -190,12 +190,10 @@ class Starter:
             host=self._host, run_dir=self._hosted.attempts_dir / key, work_dir=self._hosted.work_dir / key,
             log_path=self._hosted.log_path(given), cgroup=cgroup,
         )
-        return prepare(
-            spec, given, self._settings, place, lambda stored: self._fetch(given, stored),
-            not_fenced=lambda why: log.warning(
-                "checkpoint_not_fenced", job=given.name, uid=given.uid, attempt=given.attempt, why=why
-            ),
-        )
+        launch = prepare(spec, given, self._settings, place, lambda stored: self._fetch(given, stored))
+        if launch.not_fenced:
+            log.warning("checkpoint_not_fenced", job=given.name, uid=given.uid, attempt=given.attempt, why=launch.not_fenced)
+        return launch
 
     def _spec(self, given: Assignment) -> JobSpec:
         try:

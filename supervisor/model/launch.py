@@ -22,7 +22,8 @@ class Launch:
 
     ``reports``: the driver runs our bootstrap and says when it has begun (PySpark); else the supervisor of the host
     looks at the checkpoint's commit log and tells the shim (JVM applications). ``cgroup``: absolute directory of the
-    attempt's own cgroup v2, or None where there is none.
+    attempt's own cgroup v2, or None where there is none. ``not_fenced``: why a driver with its checkpoint on S3 starts
+    without the storage fence; empty: it has it, or needs none.
     """
 
     cluster: str
@@ -48,6 +49,7 @@ class Launch:
     begun_s: float = 0.0        # BOOTTIME when the agent took the assignment up; 0: not known
     looked_s: float = 0.0       # BOOTTIME before the agent's last look whether the registry is to be trusted; 0: not known
     remembered: Remembered | None = None      # of the job's checkpoint; None: it has none
+    not_fenced: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -369,6 +369,7 @@ class Lease:
     start: StartTimes | None = None
     silence_s: float | None = None          # since the last sign of life of a query, when this was sent; None: no query yet
     remembered: Remembered | None = None    # of the checkpoint: what the next start has to find there
+    not_fenced: str = ""        # why its checkpoint on S3 has no storage fence; empty: it has it, or needs none
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -415,7 +415,7 @@ class _Turn:
             entry.name, entry.uid, entry.attempt, state.claim_id, state.launch.lease_s, state.launch.stop_grace_s,
             state.phase, Driver(state.launch.host, state.shim_pid, pid, state.started_at or None), state.since,
             state.life.progress, state.renewals, shown, more, self.ran_s, self.start_times, self.silence_s,
-            queries.remembered(state.launch, state.life),
+            queries.remembered(state.launch, state.life), state.launch.not_fenced,
         )
 
     @property

@@ -51,12 +51,12 @@ class Place:
 
 def prepare(
     spec: JobSpec, assignment: Assignment, settings: Settings, place: Place, fetch_stored: Callable[[str], Path], *,
-    root: str | None = None, not_fenced: Callable[[str], None] = lambda _: None,
+    root: str | None = None,
 ) -> Launch:
     """``fetch_stored``: key of the store → verified file on this host (``Blobs.fetch_artifact``).
 
-    ``root``: of the cluster in ZooKeeper, if it is not ``zookeeper.root``. ``not_fenced``: told why a driver with its
-    checkpoint on S3 starts without the storage fence. Raises ``Refused``, ``Unreachable``, ``AccessDenied``.
+    ``root``: of the cluster in ZooKeeper, if it is not ``zookeeper.root``. Raises ``Refused``, ``Unreachable``,
+    ``AccessDenied``.
     """
     toolchain = find_toolchain(
         home=settings.spark.home, java_home=settings.spark.java_home, s3a_jars=settings.spark.s3a_jars,
@@ -71,8 +71,6 @@ def prepare(
     files = _fetch_all(spec, place.work_dir, fetch_stored, store)
     argv = build_argv(spec, files, toolchain, properties_file)
     fence = _fence(spec, assignment, settings, place, toolchain)
-    if fence.why:
-        not_fenced(fence.why)
     properties = build_properties(spec, files, toolchain, store, assignment.driver_memory, fence)
     _write_private(properties_file, render_properties(properties))
     return Launch(
@@ -94,6 +92,7 @@ def prepare(
         cwd=str(cwd),
         log_path=str(place.log_path),
         cgroup=place.cgroup,
+        not_fenced=fence.why,
     )
 
 

@@ -143,6 +143,7 @@ SAMPLES: tuple[Any, ...] = (
         ),
         renewals=12,
         remembered=REMEMBERED,
+        not_fenced="Spark is 4.0.1, and the fence needs 4.1 or newer",
         queries=(
             QueryProgress(
                 query="counts",

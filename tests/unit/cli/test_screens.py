@@ -81,6 +81,13 @@ def test_show_says_whether_a_checkpoint_is_to_be_fenced(terminal: Terminal, more
     assert terminal.run("show", "a", "-o", "json").json["checkpoint_fence"] == said
 
 
+def test_show_says_why_the_driver_that_runs_has_no_fence(terminal: Terminal) -> None:
+    """Its host could not give it one: what the spec says is not what is."""
+    assert terminal.run("submit", terminal.spec("a", "")).code == 0
+    terminal.bench.run("a", not_fenced="Spark is 4.0.1, and the fence needs 4.1 or newer")
+    assert terminal.run("show", "a", "-o", "json").json["checkpoint_fence"] == "off: Spark is 4.0.1, and the fence needs 4.1 or newer"
+
+
 def test_show_is_the_same_document_in_yaml(terminal: Terminal) -> None:
     import yaml
 

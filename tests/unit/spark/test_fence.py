@@ -133,15 +133,14 @@ def prepared(
 ) -> Callable[..., tuple[str, list[str]]]:
     def prepared_(**keys: object) -> tuple[str, list[str]]:
         """The properties of a job with a checkpoint on S3, and what was told."""
-        told: list[str] = []
         runtime = settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"})
         (tmp_path / "app.py").touch()
         place = Place("h1", tmp_path / "run", tmp_path / "work", tmp_path / "log", environ=environ)
-        prepare(
+        launch = prepare(
             make_spec(checkpoint="s3a://bkt/ck", **keys), assignment, settings.model_copy(update={"supervisor": runtime}),
-            place, lambda key: tmp_path / "app.py", not_fenced=told.append,
+            place, lambda key: tmp_path / "app.py",
         )
-        return (tmp_path / "work" / "spark.properties").read_text(), told
+        return (tmp_path / "work" / "spark.properties").read_text(), [launch.not_fenced] if launch.not_fenced else []
 
     return prepared_
 
