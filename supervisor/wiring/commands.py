@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -93,7 +93,8 @@ def open_commands(settings: Settings) -> Iterator[Office]:
     try:
         yield Office(settings, sessions, layout_of(settings))
     finally:
-        sessions.close()
+        with suppress(SupervisorError):      # what was answered stands, whatever becomes of the session
+            sessions.close()
 
 
 # -- what is shown ------------------------------------------------------------------------------------------------

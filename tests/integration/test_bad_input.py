@@ -22,6 +22,7 @@ import yaml
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.sessions import KeptSession
 from supervisor.clients.zookeeper import Session, ZooClient, close_session
+from supervisor.errors import Unreachable
 from supervisor.wiring import commands
 from tests.faults.checker import Acknowledged
 from tests.testbed import requirements
@@ -256,6 +257,19 @@ def test_a_file_where_a_directory_of_the_daemon_should_be(desk: Desk, key: str, 
     (desk.directory / "file").write_text("x")
     desk.settings["supervisor"][key] = f"{desk.directory}/file{below}"
     refused(desk.cli("run"), 2, f"supervisor.{key} {desk.directory}/file{below} cannot be used")
+
+
+def test_a_session_that_can_not_be_closed_spoils_no_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is registered is registered: exit code 5 would say that nothing was."""
+    closed = KeptSession.close
+
+    def broken(self: KeptSession[ZooClient]) -> None:
+        closed(self)
+        raise Unreachable("no answer to the closing of a session")
+
+    monkeypatch.setattr(KeptSession, "close", broken)
+    assert desk.put("a").code == 0
+    assert desk.jobs() == ["a"]
 
 
 def test_f61_a_daemon_says_that_zookeeper_grants_another_session_time(desk: Desk) -> None:

@@ -68,7 +68,7 @@ READS = frozenset({
 """They change nothing outside of the process: killed before or after one of them is the same."""
 
 _ERRNO = {"os.fork": errno.EAGAIN, "os.pidfd_open": errno.EMFILE, "subprocess.fork_exec": errno.EAGAIN, "os.open": errno.ENOSPC,
-          "os.mkdir": errno.ENOSPC, "open": errno.EMFILE, "os.execve": errno.ENOENT}
+          "os.mkdir": errno.ENOSPC, "open": errno.EMFILE, "os.execve": errno.EAGAIN}
 
 _real = {name: getattr(os, name) for name in dir(os) if callable(getattr(os, name))}
 _open, _getpid, _write = open, os.getpid, os.write
