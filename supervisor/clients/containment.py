@@ -10,6 +10,7 @@ when to kill. Standard library only, and light: the twin lives on what is import
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -184,7 +185,8 @@ class ScanContainment:
         while clean < 2:  # once more after a clean look: /proc is no snapshot
             tree = self._tree()
             for member in tree:
-                processes.kill(ProcessId(member.pid, member.start_ticks, self._boot_id))
+                with contextlib.suppress(OSError):      # no descriptor just now: the next look finds it again
+                    processes.kill(ProcessId(member.pid, member.start_ticks, self._boot_id))
             clean = 0 if tree else clean + 1
             if time.monotonic() - began_s >= timeout_s:
                 break

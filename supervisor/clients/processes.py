@@ -7,6 +7,7 @@ go through a pidfd, which stays with the process it was opened for. Called by th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -47,11 +48,11 @@ def boot_id() -> str:
 
 
 def stat(pid: int) -> ProcessStat | None:
-    """None if there is no such process."""
+    """None if there is no such process. Raises OSError where nobody can tell: want of descriptors proves nothing (F56)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             line = file.read()
-    except OSError:  # ENOENT, ESRCH: gone while we looked
+    except (FileNotFoundError, ProcessLookupError):
         return None
     # The second field is the command in parentheses, and may itself hold blanks and parentheses.
     fields = line[line.rindex(b")") + 2 :].split()
@@ -59,22 +60,24 @@ def stat(pid: int) -> ProcessStat | None:
 
 
 def all_stats() -> Iterator[ProcessStat]:
-    """Every process of this pid namespace. Not a snapshot: processes come and go while this runs."""
+    """Every process of this pid namespace that can be looked at. Not a snapshot: processes come and go while this runs, so
+    nobody takes what is not there for a proof."""
     for entry in os.listdir("/proc"):
         if entry.isdigit():
-            found = stat(int(entry))
-            if found is not None:
-                yield found
+            with contextlib.suppress(OSError):
+                found = stat(int(entry))
+                if found is not None:
+                    yield found
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has ``pid`` now (a zombie counts), or None."""
+    """The process that has ``pid`` now (a zombie counts), or None. Raises OSError, as ``stat``."""
     found = stat(pid)
     return None if found is None else ProcessId(pid, found.start_ticks, boot_id())
 
 
 def alive(process: ProcessId) -> bool:
-    """Whether exactly this process still runs. A stopped process is alive, a zombie is not."""
+    """Whether exactly this process still runs. A stopped process is alive, a zombie is not. Raises OSError, as ``stat``."""
     found = stat(process.pid)
     same = found is not None and found.start_ticks == process.start_ticks and process.boot_id == boot_id()
     return same and found is not None and not found.dead
@@ -100,7 +103,11 @@ def open_pidfd(process: ProcessId) -> int | None:
         if error.errno == 22:  # EINVAL: a thread has the number now, not a process
             return None
         raise
-    found = stat(process.pid)
+    try:
+        found = stat(process.pid)
+    except OSError:
+        os.close(pidfd)
+        raise
     if found is None or found.start_ticks != process.start_ticks:
         os.close(pidfd)
         return None
@@ -117,7 +124,7 @@ def send_signal(pidfd: int, number: int) -> bool:
 
 
 def kill(process: ProcessId) -> bool:
-    """SIGKILL to exactly this process; False if it is gone."""
+    """SIGKILL to exactly this process; False if it is gone. Raises OSError, as ``open_pidfd``."""
     pidfd = open_pidfd(process)
     if pidfd is None:
         return False

@@ -153,6 +153,9 @@ def take_lock(run_dir: str) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
+    except OSError:
+        os.close(descriptor)      # or whoever asks again would be refused by this very process
+        raise
     if os.fstat(descriptor).st_nlink == 0:  # removed between open and lock
         os.close(descriptor)
         return None

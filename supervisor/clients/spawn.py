@@ -44,7 +44,10 @@ def spawn_detached(argv: Sequence[str], env: Mapping[str, str], cwd: str, stdio_
             os.close(log)
     with _children_lock:
         _children.append(child)
-    started = processes.identify(child.pid)
+    try:
+        started = processes.identify(child.pid)
+    except OSError as error:
+        raise SupervisorError(f"{argv[0]} was started, but can't be looked at: {error}") from error
     if started is None:  # cannot be: our child stays a zombie until we reap it
         raise SupervisorError(f"{argv[0]} vanished at its start")
     return started

@@ -105,7 +105,11 @@ def _ask(directory: Path, one: _Leaving) -> None:
     if shim is None:
         one.over = not directory.exists() or boottime_s() - one.seen_s >= UNBORN_S
         return
-    one.pidfd = processes.open_pidfd(shim.process)
+    try:
+        one.pidfd = processes.open_pidfd(shim.process)
+    except OSError as error:
+        log.warning("driver_stop_not_requested", **about_key(one.key), why=str(error), next="asked again")
+        return
     if one.pidfd is None:
         one.over = True
         return

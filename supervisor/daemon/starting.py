@@ -95,7 +95,10 @@ class Hosted:
     def is_alive(self, key: str) -> bool:
         """Its shim lives, or is about to; a run directory that is only waiting to be removed occupies nothing."""
         shim = run_dir.read_process(str(self.attempts_dir / key / run_dir.SHIM))
-        return shim is None or processes.alive(shim.process)
+        try:
+            return shim is None or processes.alive(shim.process)
+        except OSError:      # it can't be looked at now: what it has is not given to another
+            return True
 
     def log_path(self, given: Assignment) -> Path:
         return self.log_dir / given.name / f"{given.uid}.{given.attempt}.log"

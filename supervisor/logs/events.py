@@ -113,6 +113,7 @@ EVENTS: Final[dict[str, Event]] = {
     "driver_stop_requested": Event(
         "The host goes down: a shim was asked to stop its driver.", "uid attempt shim_pid stop_grace_s"
     ),
+    "driver_stop_not_requested": Event("A shim could not be asked to stop; it is asked again.", "uid attempt why next"),
     "drivers_stopped": Event("All shims of the host have ended, or the time is over.", "stopped left s next"),
     # The host: guardian
     "run_dir_removed": Event("A run directory in which no shim was ever started.", f"{_ATTEMPT} why"),

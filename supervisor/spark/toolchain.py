@@ -8,6 +8,7 @@ before the supervisor's own environment. Last, Spark is the installed pyspark, P
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import re
@@ -18,11 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from supervisor.errors import Unreachable
 from supervisor.model.records import Cause
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
 
 JAVA_MAJOR_MIN: Final = 17
+PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE, errno.EINTR)
+"""Errors of a read that time heals, and nobody has to correct."""
 S3A_JARS_VARIABLE: Final = "SPARK_SUPERVISOR_S3A_JARS"
 
 
@@ -154,7 +158,7 @@ def s3a_jars_of(configured: Path | None, home: Path, environ: Mapping[str, str])
 def defaults_of(
     home: Path, job_env: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    """What ``spark-defaults.conf`` says. Raises ``Refused`` if it cannot be read."""
+    """What ``spark-defaults.conf`` says. Raises ``Refused`` if it cannot be read, ``Unreachable`` if only now it can't."""
     directory = job_env.get("SPARK_CONF_DIR") or environ.get("SPARK_CONF_DIR") or str(home / "conf")
     file = Path(directory) / "spark-defaults.conf"
     try:
@@ -162,6 +166,8 @@ def defaults_of(
     except FileNotFoundError:
         return ()
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno in PASSING:
+            raise Unreachable(f"{file} cannot be read now: {error}") from None
         raise Refused(Cause.NO_SPARK, f"{file} cannot be read ({error}); correct it") from None
     return tuple((key, value) for key, value in parse_properties(text).items() if key.startswith("spark."))
 

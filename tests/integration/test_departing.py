@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,6 +54,20 @@ def host(tmp_path: Path) -> Iterator[Host]:
     for shim in host.shims:
         shim.kill()
         shim.communicate()
+
+
+def test_a_shim_that_can_not_be_asked_for_want_of_descriptors_is_asked_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    shim = host.shim("u1.1", OBEDIENT)
+    opened, failures = processes.open_pidfd, iter([True, True])
+
+    def sometimes(process: ProcessId) -> int | None:
+        if next(failures, False):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opened(process)
+
+    monkeypatch.setattr(processes, "open_pidfd", sometimes)
+    assert stop_drivers(host.attempts).stopped == ("u1.1",)
+    assert shim.wait(10) == 0
 
 
 def test_a_host_without_attempts_has_nothing_to_stop(tmp_path: Path) -> None:

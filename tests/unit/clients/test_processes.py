@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import errno
 import os
 import signal
 import subprocess
@@ -48,6 +50,26 @@ def test_another_process_with_the_same_pid_is_left_alone(
     assert not processes.alive(reused)
     assert processes.open_pidfd(reused) is None
     assert not processes.kill(reused)
+    assert sleeper.poll() is None
+
+
+def test_want_of_descriptors_is_no_proof_of_a_death(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one went to the pidfd, and /proc could not be opened: who is asked must not take that for "gone" (F56)."""
+    process = identity(sleeper)
+
+    def no_more(*_arguments: object) -> object:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(builtins, "open", no_more)
+    monkeypatch.setattr(processes, "boot_id", lambda: process.boot_id)
+    for ask in (processes.open_pidfd, processes.alive, processes.kill):
+        with pytest.raises(OSError, match="Too many open files"):
+            ask(process)
+    with pytest.raises(OSError, match="Too many open files"):
+        processes.stat(process.pid)
+    monkeypatch.undo()
+    assert len(os.listdir("/proc/self/fd")) == before
     assert sleeper.poll() is None
 
 

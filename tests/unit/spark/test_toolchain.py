@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from supervisor.errors import Unreachable
 from supervisor.model.records import Cause
 from supervisor.spark import toolchain
 from supervisor.spark.refusal import Refused
-from supervisor.spark.toolchain import Toolchain, find_toolchain, java_major
+from supervisor.spark.toolchain import Toolchain, defaults_of, find_toolchain, java_major
 
 
 def find(
@@ -87,6 +90,18 @@ def test_s3a_jars(environ: dict[str, str], spark_home: Path, java_home: Path, tm
     assert find({**environ, "SPARK_SUPERVISOR_S3A_JARS": str(thin)}, spark_home, java_home).s3a_jars == jars
     (spark_home / "jars" / "hadoop-aws-3.5.0.jar").touch()
     assert find(environ, spark_home, java_home, thin).s3a_jars == ()
+
+
+def test_spark_defaults_that_can_not_be_read_now_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Want of descriptors passes; a refusal would keep the job quarantined until somebody comes (F56)."""
+
+    def no_more(*_arguments: object, **_named: object) -> str:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    (tmp_path / "conf").mkdir()
+    monkeypatch.setattr(Path, "read_text", no_more)
+    with pytest.raises(Unreachable, match="Too many open files"):
+        defaults_of(tmp_path, {}, {})
 
 
 def test_spark_defaults_are_read(environ: dict[str, str], spark_home: Path, java_home: Path, tmp_path: Path) -> None:
