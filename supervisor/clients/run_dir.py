@@ -150,16 +150,15 @@ def take_lock(run_dir: str) -> int | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
     except BlockingIOError:
-        os.close(descriptor)
-        return None
+        pass
     except OSError:
         os.close(descriptor)      # or whoever asks again would be refused by this very process
         raise
-    if os.fstat(descriptor).st_nlink == 0:  # removed between open and lock
-        os.close(descriptor)
-        return None
-    return descriptor
+    os.close(descriptor)      # somebody has it, or it was removed between open and lock
+    return None
 
 
 def write_process(path: str, process: ProcessId, claim: str = "") -> None:

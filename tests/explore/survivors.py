@@ -55,7 +55,6 @@ COVERED: dict[str, str] = {
     "election-without-its-leader-node-taken-as-won": "the first probe finds no /leader, and ends the term",
     # -- commands and decisions
     "unknown-outcome-tried-again-blindly": _AGAIN,
-    "settled-by-a-reading-that-settles-nothing": _AGAIN,
     "cancel-hits-whatever-has-the-name": "whoever replaced the uid has left a result of it, which is looked at first",
     "cancel-leaves-the-attempt-assigned": "its claim fails on the version of /own, and the leader takes the assignment back",
     # -- guards of multis that another guard of the same multi covers
@@ -239,6 +238,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "second-killers-act-a-lease-late": ("twin killed, shim stopped",),
     "second-killers-do-not-act-at-the-deadline": ("twin killed, shim stopped",),
     "second-killers-never-act": ("shim killed",),
+    "settled-by-a-reading-that-settles-nothing": ("switchover, twice at once",),
     "settled-claim-counts-from-the-reading": ("starting, shim cut off",),
     "silence-is-not-waited-for-before-revoking": ("shim cut off",),
     "stands-while-somebody-leads": ("submit",),
