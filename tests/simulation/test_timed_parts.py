@@ -156,6 +156,21 @@ def test_without_a_quorum_no_session_ends_and_nothing_is_written(rig: Rig) -> No
     assert client.link is Link.CONNECTED and len(rig.ensemble.sessions) == 1 and "set" not in rig.applied
 
 
+def test_how_long_it_was_without_a_leader_is_known_whatever_took_it(rig: Rig) -> None:
+    """Two servers, one after the other: the judge must know, or who could not renew is said to have been stopped for nothing."""
+    first, second, _ = rig.ensemble.servers
+    rig.ensemble.take_down(second)
+    rig.run(5.0)
+    assert rig.ensemble.leaderless == []
+    rig.ensemble.take_down(first)
+    rig.run(10.0)
+    assert [(begun_s, to_s) for begun_s, to_s in rig.ensemble.leaderless] == [(5.0, float("inf"))]
+    rig.ensemble.bring_up(second)
+    rig.run(20.0)
+    ((begun_s, to_s),) = rig.ensemble.leaderless
+    assert begun_s == 5.0 and 15.0 <= to_s < 35.0
+
+
 def test_the_ephemerals_of_a_session_go_with_it(rig: Rig) -> None:
     process = rig.process("p")
     client = rig.client(process)

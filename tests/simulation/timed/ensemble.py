@@ -76,6 +76,7 @@ class Ensemble:
         self.servers = [Server(number) for number in range(servers)]
         self.leader = self.servers[0]
         self.electing = False
+        self.leaderless: list[list[float]] = []      # from, to; the last one may have no end yet
         self.sessions: dict[int, Granted] = {}
         self.number = 0                       # of the latest transaction; never goes back, unlike the zxid
         self.commits = 0
@@ -340,11 +341,15 @@ class Ensemble:
             return
         if self.electing:
             return
-        self.electing = True
+        self._stop_leading()
         for server in self.servers:
             if server is not lost or not server.up:
                 self.loop.after(self.loop.random.uniform(0.0, 0.3), lambda server=server: self._drop_if_voting(server))  # type: ignore[misc]
         self.loop.after(self.loop.random.uniform(0.2, 1.5), self._vote)
+
+    def _stop_leading(self) -> None:
+        self.electing = True
+        self.leaderless.append([self.loop.now_s, LOST_S])
 
     def _drop_if_voting(self, server: Server) -> None:
         if self.electing:
@@ -356,6 +361,7 @@ class Ensemble:
             self.loop.after(0.3, self._vote)
             return
         self.electing = False
+        self.leaderless[-1][1] = self.loop.now_s
         for server in able:
             self._drop_connections(server)
             server.applied, server.applies, server.last_apply_s = self.number, [], self.loop.now_s
@@ -390,7 +396,8 @@ class Ensemble:
         for path in {**self._nodes, **self.tree.nodes}:
             self._keep(self._nodes, path, self.tree.read(path))
             self._keep(self._names, path, self.tree.children(path))
-        self.electing = True
+        if not self.electing:
+            self._stop_leading()
         self._vote()
         for number in sorted({node.owner for node in self.tree.nodes.values() if node.owner}):
             if self.sessions[number].over:

@@ -95,7 +95,6 @@ class Judge:
         self.touched: dict[str, float] = {}            # by name: when a user last touched it
         self.heard: dict[tuple[str, int], float] = {}
         self.claims: dict[tuple[str, int], float] = {}
-        self.no_quorum: list[list[float]] = []
         self.trouble: dict[str, list[tuple[float, float]]] = {}
         self.restored_s: float | None = None           # an unaccepted restore that lost something
         self.knew: dict[str, Bell] = {}                # hosts that had seen, before it, what it lost, until they look again …
@@ -169,7 +168,7 @@ class Judge:
             for from_s, to_s in self.trouble.get(victim, ()):
                 if from_s <= now_s and to_s >= since_s:
                     return
-        silent_s = sum(min(to_s, now_s) - max(from_s, since_s) for from_s, to_s in self.no_quorum if to_s > since_s)
+        silent_s = sum(min(to_s, now_s) - max(from_s, since_s) for from_s, to_s in self.world.ensemble.leaderless if to_s > since_s)
         if silent_s > (life.lease_s * 5 / 6 - 3.0) / 3 or not self.world.plan.survives_minority:
             return
         self.broke(f"I6: {life.name} {life.uid}.{life.number} was stopped ({ended}) though it could renew")
