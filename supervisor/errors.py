@@ -7,6 +7,14 @@ field, file or host concerned and, after it, the remedy.
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
+PASSING: Final = frozenset({
+    errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE, errno.EINTR,
+})
+"""Numbers of an OSError of a read that time heals: nobody has to correct anything, and it proves nothing (F56)."""
+
 
 class SupervisorError(Exception):
     """Root of all errors. ``exit_code`` is what the command line exits with (CONTRACT: exit codes)."""

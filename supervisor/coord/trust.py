@@ -53,7 +53,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from supervisor.coord.election import Author, Codec, Paths
-from supervisor.errors import Conflict, Corrupt
+from supervisor.errors import PASSING, Conflict, Corrupt, Unreachable
 from supervisor.model.records import Acceptance, Cluster, EpochRecord
 from supervisor.model.transaction import Node
 
@@ -193,7 +193,8 @@ class Trust:
     """What this supervisor remembers of its ZooKeeper over restarts, in one small file.
 
     ``path``: ``<runtime_dir>/zxid``. ``cluster_id``: of the cluster that was founded or checked at start; what the file
-    says of another cluster counts for nothing. ``judge`` and ``remember`` are for one thread, the rest for any.
+    says of another cluster counts for nothing. Raises Unreachable when it can't be read just now. ``judge`` and
+    ``remember`` are for one thread, the rest for any.
     """
 
     def __init__(self, path: Path, cluster_id: str) -> None:
@@ -340,7 +341,7 @@ def _with_bell(memory: Memory, bell: Node | None) -> Memory:
 
 
 def _load(path: Path, cluster_id: str) -> Memory:
-    """What the file says. A file that is there and can't be read is no file that isn't there."""
+    """What the file says. A file that is there and can't be read is no file that isn't there. Raises Unreachable."""
     try:
         known = json.loads(path.read_text())
         if known["cluster"] != cluster_id:
@@ -355,6 +356,8 @@ def _load(path: Path, cluster_id: str) -> Memory:
     except FileNotFoundError:
         return Memory()
     except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, OSError) and error.errno in PASSING:
+            raise Unreachable(f"{path}, which says how far ZooKeeper was, can't be read now: {error}") from None
         return Memory(noted=None, reason=(
             f"{path}, which says how far ZooKeeper was, can't be read ({error}); remove it if nothing was restored, else "
             "run spark-supervisor accept-registry"

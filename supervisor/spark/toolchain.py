@@ -8,7 +8,6 @@ before the supervisor's own environment. Last, Spark is the installed pyspark, P
 
 from __future__ import annotations
 
-import errno
 import importlib.util
 import os
 import re
@@ -19,14 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from supervisor.errors import Unreachable
+from supervisor.errors import PASSING, Unreachable
 from supervisor.model.records import Cause
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
 
 JAVA_MAJOR_MIN: Final = 17
-PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE, errno.EINTR)
-"""Errors of a read that time heals, and nobody has to correct."""
 S3A_JARS_VARIABLE: Final = "SPARK_SUPERVISOR_S3A_JARS"
 
 

@@ -97,7 +97,7 @@ class Assembly:
         settings, runtime_dir = self._settings, self._settings.supervisor.runtime_dir
         cgroup_parent = find_cgroup_parent(find_own_cgroup())
         cluster = self._found()
-        self._trust = Trust(runtime_dir / "zxid", cluster.id)
+        self._trust = self._remembered(cluster.id)
         server = self._server()
         agent = self._agent(server.address, cgroup_parent)
         self._agent_ = agent
@@ -149,6 +149,12 @@ class Assembly:
 
         wait_for("the cluster", attempt, self._owner.stopping)
         return found[0] if found else Cluster("", "", "")
+
+    def _remembered(self, cluster_id: str) -> Trust:
+        """Raises Unreachable where it can't be read and we are told to stop."""
+        path, found = self._settings.supervisor.runtime_dir / "zxid", []
+        wait_for("what it remembers of ZooKeeper", lambda: found.append(Trust(path, cluster_id)), self._owner.stopping)
+        return found[0] if found else Trust(path, cluster_id)
 
     def _compare_session_time(self, client: ZooClient) -> None:
         """All that counts in session times counts in the one that was granted; who set another one wants to know (F61)."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from supervisor.coord.election import (
     take_leadership,
 )
 from supervisor.coord.trust import Evidence, Trust, doubt_of_epochs, record_epoch
+from supervisor.errors import Unreachable
 from supervisor.model.records import Acceptance, EpochRecord, LeaderHint
 from supervisor.model.transaction import Check, Create, Node, SetData, Stat
 from supervisor.registry import codec
@@ -255,3 +258,16 @@ class TestAnAcceptance:
         (tmp_path / "zxid").write_text(json.dumps({"v": 1, "cluster": CLUSTER.id, "zxid": 9, "distrust": None}))
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
         assert (trust.zxid, judge(trust, 9, bell=(1, 2))) == (9, None)
+
+
+def test_a_file_that_can_not_be_read_just_now_is_no_reason_to_distrust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Want of descriptors passes; an alarm would wait for an operator, and tell him to remove the file (F56)."""
+    Trust(tmp_path / "zxid", "c").remember(7)
+
+    def no_more(*_arguments: object, **_named: object) -> str:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch, pytest.raises(Unreachable, match="Too many open files"):
+        patch.setattr(Path, "read_text", no_more)
+        Trust(tmp_path / "zxid", "c")
+    assert Trust(tmp_path / "zxid", "c").reason is None
