@@ -23,7 +23,7 @@ from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.four_letter import ask
 from tests.conftest import KINDS
 from tests.testbed.docker_ensemble import DockerEnsemble
-from tests.testbed.ensembles import Ensemble, mend
+from tests.testbed.ensembles import Ensemble, bring_back, mend
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Action, Proxies, Proxy, Way, http_request, zookeeper_request
@@ -104,6 +104,17 @@ def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(mended_ensembl
     with zookeeper(mended_ensemble.address(old)) as client:
         client.sync("/")
         assert client.exists("/before") and client.exists("/while-down")
+
+
+def test_a_server_that_ended_by_itself_is_brought_back(fresh_embedded_ensemble: EmbeddedEnsemble) -> None:
+    """As its own defect ends it: nobody has told the ensemble."""
+    pid = fresh_embedded_ensemble.node(0).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not fresh_embedded_ensemble.runs(0), 20)
+    bring_back(fresh_embedded_ensemble)
+    assert None not in fresh_embedded_ensemble.modes()
+    assert fresh_embedded_ensemble.node(0).pid not in (None, pid)
 
 
 def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(mended_ensemble: Ensemble) -> None:
