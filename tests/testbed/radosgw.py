@@ -54,7 +54,7 @@ osd data = {home}/osd
 osd objectstore = memstore
 memstore device bytes = 1073741824
 [client.rgw]
-rgw frontends = beast endpoint=127.0.0.1:{http}
+rgw frontends = beast endpoint=127.0.0.1:{http} tcp_nodelay=1
 rgw data = {home}/rgw
 """
 
@@ -105,19 +105,31 @@ class RadosGateway(S3Server):
         self._start("ceph-mon", "-i", "a", "-f")
         self._run("ceph", "--connect-timeout", "60", "osd", "new", osd)
         self._run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", osd)
-        self._start("ceph-osd", "-i", "0", "-f")
+        self._start_osd()
         self._start("radosgw", "-n", "client.rgw", "-f")
         wait_until(lambda: self._listens(http), 120, f"radosgw to listen; see {self._home}/client.rgw.log")
         self._run("radosgw-admin", "user", "create", "--uid=testing", "--display-name=testing",
                   f"--access-key={AWS_ENV['AWS_ACCESS_KEY_ID']}", f"--secret-key={AWS_ENV['AWS_SECRET_ACCESS_KEY']}")
 
+    def _start_osd(self) -> None:
+        """Now and then it ends at once ("wrong fsid"): it asks the monitor before it has heard which cluster this is."""
+        for _ in range(5):
+            self._start("ceph-osd", "-i", "0", "-f")
+            osd = self._processes[-1]
+            wait_until(lambda osd=osd: osd.poll() is not None or "1 up" in self._run("ceph", "osd", "stat"), 120, "the object store")
+            if osd.poll() is None:
+                return
+            self._processes.remove(osd)
+        raise AssertionError(f"no object store: {self._last_words()}")
+
     def _command(self, arguments: tuple[str, ...]) -> list[str]:
         own = [] if arguments[0] in ("ceph-authtool", "monmaptool") else ["-c", f"{self._home}/ceph.conf"]
         return [arguments[0], *own, *arguments[1:]]
 
-    def _run(self, *arguments: str) -> None:
+    def _run(self, *arguments: str) -> str:
         done = subprocess.run(self._command(arguments), stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
         assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr.decode()[-2000:]}"
+        return done.stdout.decode()
 
     def _start(self, *arguments: str) -> None:
         with (self._home / f"{arguments[0]}.out").open("wb") as out:
