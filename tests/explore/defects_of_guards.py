@@ -10,7 +10,7 @@ from supervisor.registry import attempt_writes, doomed_claims, leader_writes, op
 from supervisor.registry.record_sweep import Deletion
 from tests.explore.defect import Defect
 from tests.explore.guards import dropped, unwritten
-from tests.explore.survivors import SCENARIOS, reason
+from tests.explore.planting import planted
 
 GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (election.take_leadership, ("epoch",)),
@@ -69,12 +69,12 @@ def named(builder: Any) -> str:
 def _dropped(builder: Any, kind: str) -> Defect:
     name = f"{named(builder)}-unguarded-by-{kind}"
     of = f"§5: every multi is guarded; {named(builder)} checks or sets the version of {kind} that was read"
-    return Defect(name, of, partial(dropped, builder, kind), SCENARIOS.get(name, ()), reason(name))
+    return planted(name, of, partial(dropped, builder, kind))
 
 
 def _unwritten(builder: Any, kind: str, of: str) -> Defect:
     name = f"{named(builder)}-does-not-write-{kind}"
-    return Defect(name, of, partial(unwritten, builder, kind), SCENARIOS.get(name, ()), reason(name))
+    return planted(name, of, partial(unwritten, builder, kind))
 
 
 DEFECTS = (

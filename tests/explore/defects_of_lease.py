@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -15,20 +13,9 @@ from supervisor.observe.sights import Sights
 from supervisor.plan import check, decide
 from supervisor.registry import attempt_writes
 from supervisor.shim import machine
-from tests.explore.defect import Defect
-from tests.explore.planting import Edit, around, edited
-from tests.explore.survivors import SCENARIOS, reason
+from tests.explore.planting import around, planted, text
 
 Turn = machine._Turn
-
-
-def text(name: str, of: str, *edits: tuple[Any, str, str]) -> Defect:
-    """A defect that is an edit of the text of a function: (function, old, new)."""
-    return planted(name, of, partial(edited, *(Edit(*edit) for edit in edits)))
-
-
-def planted(name: str, of: str, patch: Callable[[], AbstractContextManager[object]]) -> Defect:
-    return Defect(name, of, patch, SCENARIOS.get(name, ()), reason(name))
 
 
 # -- the deadline (§7.1) -----------------------------------------------------------------------------------------------

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 from supervisor.coord import election, leadership, trust
 from supervisor.coord.start_doubt import StartDoubt
 from supervisor.daemon.controller import Controller
 from supervisor.plan import after_restore, decide, make
 from supervisor.wiring import accepting
-from tests.explore.defect import Defect
-from tests.explore.planting import Edit, edited
-from tests.explore.survivors import SCENARIOS, reason
-
-
-def text(name: str, of: str, *edits: tuple[Any, str, str]) -> Defect:
-    patch = partial(edited, *(Edit(*edit) for edit in edits))
-    return Defect(name, of, patch, SCENARIOS.get(name, ()), reason(name))
-
+from tests.explore.planting import text
 
 PAUSED = "§6 pause: the leader acts on nothing"
 ONE_EPOCH = "§6 switchover: in force for the epoch that it names"

@@ -13,14 +13,7 @@ from supervisor.plan import decide, make
 from supervisor.registry import commands, record_sweep, settle, user_writes
 from supervisor.registry.leader_writes import Desk
 from tests.explore.defect import Defect
-from tests.explore.planting import Edit, around, edited
-from tests.explore.survivors import SCENARIOS, reason
-
-
-def text(name: str, of: str, *edits: tuple[Any, str, str]) -> Defect:
-    patch = partial(edited, *(Edit(*edit) for edit in edits))
-    return Defect(name, of, patch, SCENARIOS.get(name, ()), reason(name))
-
+from tests.explore.planting import around, text
 
 # -- leadership (§6) ---------------------------------------------------------------------------------------------------
 

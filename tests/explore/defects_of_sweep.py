@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 from supervisor.daemon import sweeper
 from supervisor.registry import blobs, commands, record_sweep, sweep
-from tests.explore.defect import Defect
-from tests.explore.planting import Edit, edited
-from tests.explore.survivors import SCENARIOS, reason
-
-
-def text(name: str, of: str, *edits: tuple[Any, str, str]) -> Defect:
-    patch = partial(edited, *(Edit(*edit) for edit in edits))
-    return Defect(name, of, patch, SCENARIOS.get(name, ()), reason(name))
-
+from tests.explore.planting import text
 
 GRACE = "§5: the sweeper needs two scans a grace time apart"
 WITHIN = "§5: submit's multi runs within 10 minutes of its put"

@@ -10,9 +10,23 @@ import __future__
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple
+
+from tests.explore.defect import Defect
+from tests.explore.survivors import SCENARIOS, reason
+
+
+def planted(name: str, of: str, patch: Callable[[], AbstractContextManager[object]]) -> Defect:
+    """With what ``survivors`` says of it."""
+    return Defect(name, of, patch, SCENARIOS.get(name, ()), reason(name))
+
+
+def text(name: str, of: str, *edits: tuple[Any, str, str]) -> Defect:
+    """A defect that is an edit of the text of a function: (function, old, new)."""
+    return planted(name, of, partial(edited, *(Edit(*edit) for edit in edits)))
 
 
 class Edit(NamedTuple):
