@@ -10,10 +10,14 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-PASSING: Final = frozenset({
+_PASSING: Final = frozenset({
     errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE, errno.EINTR,
 })
-"""Numbers of an OSError of a read that time heals: nobody has to correct anything, and it proves nothing (F56)."""
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether time heals what a read failed of: then nobody has to correct anything, and it proves nothing (F56)."""
+    return isinstance(error, OSError) and error.errno in _PASSING
 
 
 class SupervisorError(Exception):

@@ -53,7 +53,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from supervisor.coord.election import Author, Codec, Paths
-from supervisor.errors import PASSING, Conflict, Corrupt, Unreachable
+from supervisor.errors import Conflict, Corrupt, Unreachable, is_passing
 from supervisor.model.records import Acceptance, Cluster, EpochRecord
 from supervisor.model.transaction import Node
 
@@ -356,7 +356,7 @@ def _load(path: Path, cluster_id: str) -> Memory:
     except FileNotFoundError:
         return Memory()
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, OSError) and error.errno in PASSING:
+        if is_passing(error):
             raise Unreachable(f"{path}, which says how far ZooKeeper was, can't be read now: {error}") from None
         return Memory(noted=None, reason=(
             f"{path}, which says how far ZooKeeper was, can't be read ({error}); remove it if nothing was restored, else "

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -33,6 +33,7 @@ from supervisor.daemon.watchdog import EXIT_CODE, Loop, Watchdog
 from supervisor.errors import Conflict, InvalidInput, SupervisorError
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 LOOP_LIMIT_S = 60.0
 """A loop that has not come round for so long is stuck; each of its requests is bounded far below."""
@@ -215,13 +216,13 @@ def check_log_dir(log_dir: Path) -> None:
         ) from None
 
 
-def wait_for(what: str, attempt: Callable[[], None], stopping: threading.Event, pause_s: float = 2.0) -> None:
-    """Try until it works or we are told to stop: ZooKeeper may come up after us. Conflicts are raised at once."""
+def wait_for(what: str, attempt: Callable[[], T], stopping: threading.Event, pause_s: float = 2.0) -> T | None:
+    """Try until it works, which gives its result, or until we are told to stop, which gives None: ZooKeeper may come up
+    after us. Conflicts are raised at once."""
     said = ""
     while not stopping.is_set():
         try:
-            attempt()
-            return
+            return attempt()
         except Conflict:
             raise
         except SupervisorError as error:
@@ -229,3 +230,4 @@ def wait_for(what: str, attempt: Callable[[], None], stopping: threading.Event, 
                 said = str(error)
                 log.warning("waiting", what=what, why=said, next="tried again; drivers of this host go on meanwhile")
         stopping.wait(pause_s)
+    return None

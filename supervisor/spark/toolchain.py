@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from supervisor.errors import PASSING, Unreachable
+from supervisor.errors import Unreachable, is_passing
 from supervisor.model.records import Cause
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
@@ -163,7 +163,7 @@ def defaults_of(
     except FileNotFoundError:
         return ()
     except (OSError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and error.errno in PASSING:
+        if is_passing(error):
             raise Unreachable(f"{file} cannot be read now: {error}") from None
         raise Refused(Cause.NO_SPARK, f"{file} cannot be read ({error}); correct it") from None
     return tuple((key, value) for key, value in parse_properties(text).items() if key.startswith("spark."))

@@ -135,26 +135,24 @@ class Assembly:
     def _found(self) -> Cluster:
         settings = self._settings
         identity = Identity(settings.cluster, settings.zookeeper.root, settings.store.url)
-        found: list[Cluster] = []
 
-        def attempt() -> None:
+        def attempt() -> Cluster:
             client = self._connect(lambda _link: None)
             client.start()
             try:
                 client.wait_connected(10.0)
                 self._compare_session_time(client)
-                found.append(self._check_cluster(client, identity))
+                return self._check_cluster(client, identity)
             finally:
                 client.close()
 
-        wait_for("the cluster", attempt, self._owner.stopping)
-        return found[0] if found else Cluster("", "", "")
+        return wait_for("the cluster", attempt, self._owner.stopping) or Cluster("", "", "")
 
     def _remembered(self, cluster_id: str) -> Trust:
         """Raises Unreachable where it can't be read and we are told to stop."""
-        path, found = self._settings.supervisor.runtime_dir / "zxid", []
-        wait_for("what it remembers of ZooKeeper", lambda: found.append(Trust(path, cluster_id)), self._owner.stopping)
-        return found[0] if found else Trust(path, cluster_id)
+        path = self._settings.supervisor.runtime_dir / "zxid"
+        known = wait_for("what it remembers of ZooKeeper", lambda: Trust(path, cluster_id), self._owner.stopping)
+        return known or Trust(path, cluster_id)
 
     def _compare_session_time(self, client: ZooClient) -> None:
         """All that counts in session times counts in the one that was granted; who set another one wants to know (F61)."""
