@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import subprocess
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,15 +36,8 @@ def fleet(
 ) -> Iterator[SparkFleet]:
     directory = tmp_path_factory.mktemp("fence")
     (directory / "app.py").write_text(APPLICATION)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in moto_server.env.items():
-            patch.setenv(name, value)
-        made = SparkFleet(
-            embedded_ensemble, f"/fence-{uuid.uuid4().hex[:12]}", directory, lease_s=20.0, grace_s=15.0, session_s=10.0,
-            endpoint_url=moto_server.endpoint_url, bucket=moto_server.new_bucket(), s3a_jars=s3a_jars(),
-        )
-        with made:
-            yield made
+    with SparkFleet.on_moto(embedded_ensemble, moto_server, directory) as made:
+        yield made
 
 
 def running(fleet: SparkFleet, job: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import pytest
 
 from supervisor.clients.ensemble import EmbeddedEnsemble
-from tests.testbed.moto import MotoServer, use_only
-from tests.testbed.s3a_jars import s3a_jars
+from tests.testbed.moto import MotoServer
 from tests.testbed.spark_fleet import START_S, Batch, SparkFleet
 from tests.waiting import wait_until
 
@@ -38,14 +36,8 @@ class FreshFleet(SparkFleet):
 def fleet(
     embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[FreshFleet]:
-    with pytest.MonkeyPatch.context() as patch:
-        use_only(patch, moto_server.env)
-        made = FreshFleet(
-            embedded_ensemble, f"/lost-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("lost"), lease_s=20.0, grace_s=15.0,
-            session_s=10.0, endpoint_url=moto_server.endpoint_url, bucket=moto_server.new_bucket(), s3a_jars=s3a_jars(),
-        )
-        with made:
-            yield made
+    with FreshFleet.on_moto(embedded_ensemble, moto_server, tmp_path_factory.mktemp("lost")) as made:
+        yield made
 
 
 def objects(s3: Any, fleet: SparkFleet) -> dict[str, bytes]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 import signal
 import stat
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +25,7 @@ from supervisor.spark.toolchain import installed_spark_home
 from tests.fakes.faulty_s3 import FaultyS3, refuse
 from tests.testbed import requirements
 from tests.testbed.fleet import FAKE_SPARK
-from tests.testbed.moto import MotoServer, use_only
-from tests.testbed.s3a_jars import s3a_jars
+from tests.testbed.moto import MotoServer
 from tests.testbed.spark_fleet import APPLICATIONS, START_S, SparkFleet, build_jar, digest
 from tests.waiting import wait_until
 
@@ -43,14 +41,9 @@ def fleet(
 ) -> Iterator[SparkFleet]:
     directory = tmp_path_factory.mktemp("recovery")
     (directory / "token").write_text(f"{FILE_TOKEN}\n")
-    with pytest.MonkeyPatch.context() as patch:
-        use_only(patch, {**moto_server.env, "AWS_SECRET_ACCESS_KEY": S3_SECRET, "E2E_TOKEN": TOKEN})
-        made = SparkFleet(
-            embedded_ensemble, f"/recovery-{uuid.uuid4().hex[:12]}", directory, lease_s=20.0, grace_s=15.0, session_s=10.0,
-            endpoint_url=moto_server.endpoint_url, bucket=moto_server.new_bucket(), s3a_jars=s3a_jars(),
-        )
-        with made:
-            yield made
+    env = {"AWS_SECRET_ACCESS_KEY": S3_SECRET, "E2E_TOKEN": TOKEN}
+    with SparkFleet.on_moto(embedded_ensemble, moto_server, directory, env=env) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ each with the state that all rows before it have made. What it did between count
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,7 @@ from typing import Any
 import pytest
 
 from supervisor.clients.ensemble import EmbeddedEnsemble
-from tests.testbed.moto import MotoServer, use_only
-from tests.testbed.s3a_jars import s3a_jars
+from tests.testbed.moto import MotoServer
 from tests.testbed.spark_fleet import Batch, SparkFleet
 from tests.waiting import wait_until
 
@@ -48,14 +46,8 @@ class ReturningFleet(SparkFleet):
 def fleet(
     embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ReturningFleet]:
-    with pytest.MonkeyPatch.context() as patch:
-        use_only(patch, moto_server.env)
-        made = ReturningFleet(
-            embedded_ensemble, f"/back-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("back"), lease_s=60.0, grace_s=15.0,
-            session_s=10.0, endpoint_url=moto_server.endpoint_url, bucket=moto_server.new_bucket(), s3a_jars=s3a_jars(),
-        )
-        with made:
-            yield made
+    with ReturningFleet.on_moto(embedded_ensemble, moto_server, tmp_path_factory.mktemp("back"), lease_s=60.0) as made:
+        yield made
 
 
 def objects(s3: Any, location: str) -> dict[str, str]:

@@ -12,13 +12,16 @@ import shutil
 import subprocess
 import sys
 import threading
+import uuid
 import zipfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import pytest
 import yaml
 
 from supervisor.clients import processes
@@ -26,8 +29,11 @@ from supervisor.clients.processes import ProcessId
 from supervisor.clock import boottime_s
 from tests.faults import checker
 from tests.faults.checker import Note
+from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import DRIVER, Fleet, Member, Said
 from tests.testbed.growing import Growing
+from tests.testbed.moto import MotoServer, use_only
+from tests.testbed.s3a_jars import s3a_jars
 from tests.waiting import wait_until
 
 APPLICATIONS = Path(__file__).resolve().parents[1] / "e2e" / "applications"
@@ -77,6 +83,21 @@ class SparkFleet(Fleet):
     s3a_jars: Path = Path()
     spark: dict[str, Any] = field(default_factory=dict)
     endpoints: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    @contextmanager
+    def on_moto(
+        cls, ensemble: Ensemble, moto: MotoServer, directory: Path, *, lease_s: float = 20.0, env: Mapping[str, str] | None = None,
+    ) -> Iterator[Self]:
+        """Started, on a new bucket; ``env``: of its members, besides the keys of ``moto``."""
+        with pytest.MonkeyPatch.context() as patch:
+            use_only(patch, {**moto.env, **(env or {})})
+            made = cls(
+                ensemble, f"/{directory.name}-{uuid.uuid4().hex[:12]}", directory, lease_s=lease_s, grace_s=15.0, session_s=10.0,
+                endpoint_url=moto.endpoint_url, bucket=moto.new_bucket(), s3a_jars=s3a_jars(),
+            )
+            with made:
+                yield made
 
     def __post_init__(self) -> None:
         self.store = f"s3://{self.bucket}/store"
