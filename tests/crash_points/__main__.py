@@ -83,10 +83,12 @@ def pairs(passed: Passed, mode: str, count: int, seed: int) -> Iterator[Task]:
 
 def missed(results: Path) -> Iterator[Task]:
     """What is done once at a start, or now and then: no pass of it came in the run that it was to strike in."""
-    lines = [json.loads(line)["task"] | {"hit": json.loads(line)["hit"]} for line in results.read_text().splitlines()]
-    struck = {(line["mode"], *line["points"][0][:2]) for line in lines if line["hit"]}
-    for mode, point, moment in dict.fromkeys((line["mode"], *line["points"][0][:2]) for line in lines):
-        if (mode, point, moment) not in struck:
+    hits: dict[tuple[str, str, str], bool] = {}
+    for line in map(json.loads, results.read_text().splitlines()):
+        what = (line["task"]["mode"], *line["task"]["points"][0][:2])
+        hits[what] = hits.get(what, False) or bool(line["hit"])
+    for (mode, point, moment), struck in hits.items():
+        if not struck:
             yield Task("tend", mode, ((point, moment, 1),))
 
 

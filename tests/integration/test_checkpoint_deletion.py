@@ -217,14 +217,22 @@ def test_a_command_and_a_broom_of_an_older_version_leave_the_claim_alone(world: 
     assert claim.doom is not None and claim.name not in ("", "a") and " " in claim.name
 
 
-class Dying:
-    """A removal whose process dies at the ``at``-th batch, before or after it."""
+class Wrapped:
+    """A removal as it is, but for what a subclass overrides."""
 
-    def __init__(self, inner: Removal, at: int, after: bool) -> None:
-        self._inner, self._left, self._after = inner, at, after
+    def __init__(self, inner: Removal) -> None:
+        self._inner = inner
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+class Dying(Wrapped):
+    """Its process dies at the ``at``-th batch, before or after it."""
+
+    def __init__(self, inner: Removal, at: int, after: bool) -> None:
+        super().__init__(inner)
+        self._left, self._after = at, after
 
     def remove_batch(self, still: Callable[[], None]) -> Removed:
         self._left -= 1
@@ -288,13 +296,7 @@ def test_a_pause_stops_it_at_the_next_batch(world: World) -> None:
 
 
 def test_a_store_that_is_down_is_tried_again_later(world: World) -> None:
-    class Down:
-        def __init__(self, inner: Removal) -> None:
-            self._inner = inner
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._inner, name)
-
+    class Down(Wrapped):
         def remove_batch(self, still: Callable[[], None]) -> Removed:
             if down.is_set():
                 raise Unreachable("S3 does not answer")
@@ -304,7 +306,7 @@ def test_a_store_that_is_down_is_tried_again_later(world: World) -> None:
     down.set()
     world.cancel()
     world.bury()
-    leader = Leader(world, lambda location, access: Down(open_removal(location, access)))  # type: ignore[arg-type, return-value]
+    leader = Leader(world, lambda location, access: Down(open_removal(location, access)))
     leader.clean_up()
     leader.remove()
     assert len(world.keys()) == OBJECTS
@@ -332,20 +334,14 @@ def test_a_registry_that_was_restored_meanwhile_deletes_nothing(world: World) ->
 def test_no_batch_goes_out_once_the_registry_is_not_trusted(world: World) -> None:
     """The contender has noticed a restore since this step began: what is doomed here may be somebody's checkpoint there (I10)."""
 
-    class Noticed:
-        def __init__(self, inner: Removal) -> None:
-            self._inner = inner
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._inner, name)
-
+    class Noticed(Wrapped):
         def remove_batch(self, still: Callable[[], None]) -> Removed:
             leader.term.note_distrust("restored")
             return self._inner.remove_batch(still)
 
     world.cancel()
     world.bury()
-    leader = Leader(world, lambda location, access: Noticed(open_removal(location, access)))  # type: ignore[arg-type, return-value]
+    leader = Leader(world, lambda location, access: Noticed(open_removal(location, access)))
     leader.clean_up()
     leader.remove()
     assert len(world.keys()) == OBJECTS

@@ -44,7 +44,8 @@ def leave_one(ensemble: EmbeddedEnsemble) -> None:
     assert ensemble.modes() == (None, None, None)
 
 
-def bring_back(ensemble: EmbeddedEnsemble) -> None:
+def restore_quorum(ensemble: EmbeddedEnsemble) -> None:
+    """``LEFT`` goes on as the process that it is: ``mend`` would restart it, too, if the others took long."""
     for i in range(3):
         if i != LEFT:
             ensemble.restart(i)
@@ -70,7 +71,7 @@ def test_a_read_only_server_is_no_registry(ensemble: EmbeddedEnsemble, zk_root: 
     for words in (("submit", site.spec("b")), ("list",)):
         ran = site.run(*words, timeout_s=UNREACHABLE_MAX_S)
         assert ran.returncode == 5 and site.hosts in ran.stderr, f"{words}: {ran.returncode}: {ran.stdout}{ran.stderr}"
-    bring_back(ensemble)
+    restore_quorum(ensemble)
     for client in (old, new):
         client.wait_connected(30)
         client.commit(write)
@@ -90,7 +91,7 @@ def test_nobody_leads_on_a_read_only_server(ensemble: EmbeddedEnsemble, zk_root:
         leader.wait("stepped_down")
         assert len(leader.all("wrote")) == written
         assert (leader.epochs, standby.epochs) == ([1], [])
-        bring_back(ensemble)
+        restore_quorum(ensemble)
         wait_until(lambda: any(each["epoch"] > 1 for c in (leader, standby) for each in c.all("wrote")), 60, "a leader that writes")
         epochs = sorted(leader.epochs + standby.epochs)
         assert epochs == sorted(set(epochs))

@@ -20,7 +20,7 @@ from supervisor.errors import AccessDenied, Conflict, NotFound, Unreachable
 from supervisor.model.s3a import S3Access
 from tests.fakes import faulty_s3
 from tests.fakes.faulty_s3 import Fault, FaultyS3, Handler, refuse
-from tests.testbed.moto import MotoServer
+from tests.testbed.moto import MotoServer, use_only
 from tests.waiting import wait_until
 
 CONTENT = {"small": random.Random(3).randbytes(2_000), "old": b"old", "large": random.Random(4).randbytes(5 * 2**20 + 1)}
@@ -98,8 +98,7 @@ def stage(moto_server: MotoServer) -> Iterator[Scene]:
     for key, content in CONTENT.items():
         backend.put_object(Bucket=bucket, Key=f"ck/{key}", Body=content)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in moto_server.env.items():
-            patch.setenv(name, value)
+        use_only(patch, moto_server.env)
         patch.setattr(s3_pacing, "BACKOFF_FIRST_S", 0.002)
         patch.setattr(s3_area, "PARTS_ABOVE_BYTES", 5 * 2**20)
         patch.setattr(s3_area, "PART_BYTES", 5 * 2**20)

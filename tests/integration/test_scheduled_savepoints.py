@@ -60,12 +60,10 @@ class Place:
 
 
 @pytest.fixture(params=["file", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "file":
         return Place(tmp_path, f"file://{tmp_path}/store", f"file://{tmp_path}/ck", None)
     moto: MotoServer = request.getfixturevalue("moto_server")
-    for name, value in moto.env.items():
-        monkeypatch.setenv(name, value)
     bucket = request.getfixturevalue("s3_bucket")
     prefix = uuid.uuid4().hex
     return Place(tmp_path, f"s3://{bucket}/{prefix}/store", f"s3a://{bucket}/{prefix}/ck", moto.endpoint_url)

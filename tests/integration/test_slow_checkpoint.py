@@ -63,11 +63,8 @@ def answers(tree: Tree) -> bool:
     return False
 
 
-def test_a_store_that_answers_slowly_is_looked_at_to_the_end(
-    location: str, faulty: FaultyS3, monkeypatch: pytest.MonkeyPatch, moto_server: MotoServer,
-) -> None:
-    for name, value in moto_server.env.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("aws_env")
+def test_a_store_that_answers_slowly_is_looked_at_to_the_end(location: str, faulty: FaultyS3) -> None:
     quick, patient = trees_of(location, faulty)
     wait_until(lambda: answers(quick), 60, "the client to be made, which takes its time")
     faulty.aim("GET .*state", [slow] * 2)
@@ -83,11 +80,8 @@ def test_a_store_that_answers_slowly_is_looked_at_to_the_end(
     assert tree.requests > before
 
 
-def test_a_store_that_never_answered_is_told_of_quickly(
-    location: str, faulty: FaultyS3, monkeypatch: pytest.MonkeyPatch, moto_server: MotoServer,
-) -> None:
-    for name, value in moto_server.env.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("aws_env")
+def test_a_store_that_never_answered_is_told_of_quickly(location: str, faulty: FaultyS3) -> None:
     quick, patient = trees_of(location, faulty)
     faulty.always = hang
     with pytest.raises(Unreachable):

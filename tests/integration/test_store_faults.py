@@ -22,7 +22,7 @@ from supervisor.clients.store.s3 import S3Store
 from supervisor.errors import AccessDenied, Conflict, NotFound, Unreachable
 from tests.fakes import faulty_s3
 from tests.fakes.faulty_s3 import Fault, FaultyS3, Handler, refuse
-from tests.testbed.moto import MotoServer
+from tests.testbed.moto import MotoServer, use_only
 from tests.waiting import wait_until
 
 BLOB = random.Random(2).randbytes(700_000)
@@ -85,8 +85,7 @@ def stage(moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory) -> 
     backend.put_object(Bucket=bucket, Key="p/blob", Body=BLOB)
     patient, hasty = (S3Store(bucket, "p", server.endpoint_url, deadline_s=deadline_s) for deadline_s in (20.0, 1.0))
     with pytest.MonkeyPatch.context() as environment:
-        for name, value in moto_server.env.items():
-            environment.setenv(name, value)
+        use_only(environment, moto_server.env)
         for store in (patient, hasty):
             wait_until(lambda store=store: warmed(store, tmp_path_factory.mktemp("warm")), 60, "clients to be made in time")
     yield Scene(server, backend, bucket, patient, hasty)

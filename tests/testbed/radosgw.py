@@ -144,7 +144,6 @@ class RadosGateway(S3Server):
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
-
     def _last_words(self) -> str:
         return "\n".join(path.read_text(errors="replace")[-1500:] for path in (*self._home.glob("*.out"), *self._home.glob("*.log")))
 
