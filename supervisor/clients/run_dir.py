@@ -9,6 +9,7 @@ driver.json    which process the driver's root is (from before exec)
 deadline       one line: until when the driver may live
 report         datagram socket: what the driver reports
 orders         datagram socket of the driver: what the shim asks of it (from its first SparkSession on)
+gate           written by the agent: may the application begin? (only if the driver was started before that was known)
 shim.log       the shim's log: JSON lines (kept in the log directory when the attempt is over)
 kills          who had to kill the driver tree, and how long that took: for metrics
 =============  ======================================================================================================
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 
 from supervisor.clients.processes import ProcessId
 
-LAUNCH, LOCK, DEADLINE, REPORT, ORDERS = "launch.json", "lock", "deadline", "report", "orders"
+LAUNCH, LOCK, DEADLINE, REPORT, ORDERS, GATE = "launch.json", "lock", "deadline", "report", "orders", "gate"
 SHIM, TWIN, DRIVER = "shim.json", "twin.json", "driver.json"
 SHIM_LOG, KILLS = "shim.log", "kills"
 
@@ -40,6 +41,13 @@ class ShimRecord(NamedTuple):
 
     process: ProcessId
     claim: str
+
+
+class Gate(NamedTuple):
+    """Content of gate. ``cause``: a ``model.records.Cause``, why the application must not begin; empty: it may."""
+
+    cause: str = ""
+    why: str = ""
 
 
 class DeadlineFile:
@@ -174,6 +182,21 @@ def read_process(path: str) -> ShimRecord | None:
             body: dict[str, Any] = json.loads(file.read(4096))
         process = ProcessId(int(body["pid"]), int(body["start_ticks"]), str(body["boot_id"]))
         return ShimRecord(process, str(body["claim"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_gate(run_dir: str, gate: Gate) -> None:
+    """Raises OSError: FileNotFoundError when the attempt is over."""
+    write_atomically(f"{run_dir}/{GATE}", json.dumps({"cause": gate.cause, "why": gate.why}).encode())
+
+
+def read_gate(run_dir: str) -> Gate | None:
+    """None: nothing is decided yet, or it is not believable."""
+    try:
+        with open(f"{run_dir}/{GATE}", "rb") as file:
+            body: dict[str, Any] = json.loads(file.read(65536))
+        return Gate(str(body["cause"]), str(body["why"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

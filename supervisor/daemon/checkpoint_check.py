@@ -1,14 +1,15 @@
 """The preflight of a start on this host: is the checkpoint there that the job left? Called by ``starting``, beside the
-preparation of the files, so that it costs hardly any time; the shim is started only when both are done.
+preparation of the files and, on S3, beside the start of the driver, so that it costs no time.
 
-A JVM application runs no code of ours, and a PySpark one is not held at a gate of its own: the look comes before the driver
-for both. What cannot be looked at (HDFS, or S3 with credentials that only the job has) is started all the same, and said.
+A PySpark driver waits at its gate, before the application's first line (``spark/bootstrap.py``). A JVM application runs no
+code of ours that could wait: there the look comes before exec. What cannot be looked at (HDFS, or S3 with credentials that
+only the job has) is started all the same, and said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -17,9 +18,10 @@ import structlog
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.checkpoint.preflight import preflight, preflight_of_first
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
+from supervisor.model.location import normalise
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.remembered import Remembered, queries_of
-from supervisor.model.s3a import S3Access
+from supervisor.model.s3a import S3Access, bucket_of
 from supervisor.spark.refusal import Refused
 
 log = structlog.get_logger(__name__)
@@ -34,22 +36,41 @@ class Known(NamedTuple):
     left_by: str = ""
 
 
+class Check:
+    """A look that goes on beside what its owner does."""
+
+    def __init__(self, looking: Future[None] | None = None, *, may_last: bool = False) -> None:
+        self._looking = looking
+        self._may_last = may_last
+
+    @property
+    def may_be_awaited_later(self) -> bool:
+        """It is not over, and may take its time. Never of a first start: that the job was claimed there is taken for a sign
+        that what others left was looked at (``agent._known``). A directory answers at once, or hangs."""
+        return self._may_last and self._looking is not None and not self._looking.done()
+
+    def settle(self) -> None:
+        """Await its end.
+
+        Raises Refused (``BAD_CHECKPOINT``, with finding and remedy), Unreachable (nothing is known: tried again).
+        """
+        if self._looking is not None:
+            self._looking.result()
+
+
 @contextmanager
 def checked(
     given: Assignment, known: Known, store: S3Access, conf: Mapping[str, str],
-) -> Iterator[None]:
-    """Looks while the body runs. ``conf``: properties of the job.
-
-    Raises Refused (``BAD_CHECKPOINT``, with finding and remedy), Unreachable (nothing is known: tried again).
-    """
-    if known.location is None or not (queries_of(known.remembered) or known.left_by):
-        yield
+) -> Iterator[Check]:
+    """Looks while the body runs, which asks what came of it. ``conf``: properties of the job."""
+    expected = queries_of(known.remembered)
+    if known.location is None or not (expected or known.left_by):
+        yield Check()
         return
     location = known.location
     with ThreadPoolExecutor(1, thread_name_prefix="checkpoint") as pool:
         looking = pool.submit(lambda: _look(given, location, known, conf, store))
-        yield
-        looking.result()
+        yield Check(looking, may_last=bool(expected) and bucket_of(normalise(location)) is not None)
 
 
 def _look(given: Assignment, location: str, known: Known, conf: Mapping[str, str], store: S3Access) -> None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from supervisor.model import out_of_memory
 from supervisor.model.out_of_memory import SPARK_EXIT_OOM, WORKER_DIED, Oom
-from supervisor.model.records import Cause, clip
+from supervisor.model.records import PERMANENT_CAUSES, Cause, clip
 from supervisor.model.secret import covered
 
 REASON_MAX_BYTES: Final = 400
@@ -29,7 +29,7 @@ class Evidence:
     ``stop_requested``: in any way, before the exit. ``killed_for``: what we killed it for, with the sentence.
     ``begun``: the application was seen to run; None: it is not of the reporting kind. ``error``: the last ``error``
     report, or ``""``. ``tail``: the end of the driver's output. ``oom``: whom the kernel killed for lack of memory
-    meanwhile (``shim.oom``); None: not known.
+    meanwhile (``shim.oom``); None: not known. ``refused``: why the application was not let begin; None: it was.
     """
 
     status: int | None
@@ -40,6 +40,7 @@ class Evidence:
     error: str = ""
     tail: str = ""
     oom: Oom | None = None
+    refused: tuple[Cause, str] | None = None
 
     @property
     def signal(self) -> int | None:
@@ -122,6 +123,12 @@ def _stopped(e: Evidence) -> Verdict:
     if e.killed_for is not None and e.killed_for[0] is Cause.STOPPED:
         return Verdict(Cause.STOPPED, e.killed_for[1])
     return Verdict(Cause.STOPPED, f"stopped on request ({how(e.status)})")
+
+
+def _refused(e: Evidence) -> Verdict:
+    assert e.refused is not None
+    cause, reason = e.refused
+    return Verdict(cause, reason, permanent=cause in PERMANENT_CAUSES)
 
 
 def _ours(e: Evidence) -> Verdict:
@@ -217,6 +224,7 @@ def _own_failure(e: Evidence) -> Verdict:
 _TABLE: Final[tuple[tuple[Callable[[Evidence], bool], Callable[[Evidence], Verdict]], ...]] = (
     # A stop request comes first: whatever a driver does while it is being stopped is not its fault.
     (lambda e: e.stop_requested, _stopped),
+    (lambda e: e.refused is not None, _refused),
     (lambda e: e.killed_for is not None, _ours),
     (lambda e: e.status == 0 and not e.unbounded, _finished),
     # Then what somebody said, before what the exit code lets us guess.

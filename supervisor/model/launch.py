@@ -15,6 +15,9 @@ from supervisor.model.remembered import Remembered
 CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
 """Of CONTRACT: in the environment of every driver."""
 
+GATE = "SPARK_SUPERVISOR_GATE"
+"""In the environment of a driver whose application waits for a word of the host's supervisor: the file with that word."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -56,3 +59,8 @@ class Launch:
     def checkpoint(self) -> str | None:
         """Its location as the driver was told it, for Spark; None: the job has none."""
         return self.env.get(CHECKPOINT) or None
+
+    @property
+    def is_held(self) -> bool:
+        """Its application waits at the gate until its checkpoint was looked at."""
+        return GATE in self.env

@@ -95,7 +95,7 @@ class Cause(StrEnum):
     BAD_ARTIFACT = "bad_artifact"                # refused: spec or application missing or altered
     NO_SPARK = "no_spark"                        # refused: Spark or Java not found
     NO_ROOM = "no_room"                          # refused: the host is full
-    NO_ACCESS = "no_access"                      # refused: the store refused the host's credentials
+    NO_ACCESS = "no_access"                      # refused: S3 refused the host's credentials, or never answered
     BAD_CHECKPOINT = "bad_checkpoint"            # refused: it is not (any more) the checkpoint that the job left
 
     @classmethod

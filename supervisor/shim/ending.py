@@ -14,7 +14,7 @@ def describe(state: ShimState) -> Exit:
         state.status, state.launch.unbounded, stop_requested=state.stop_asked,
         killed_for=None if state.cause is None else (state.cause, state.reason),
         begun=state.life.begun_s is not None if state.launch.reports else None,
-        error=state.life.error, tail=state.tail, oom=state.oom,
+        error=state.life.error, tail=state.tail, oom=state.oom, refused=state.refused,
     ))
     code = state.status
     if code is not None and code < 0:

@@ -458,7 +458,7 @@ class _Turn:
 
     def exited(self, event: Exited) -> None:
         if self.state.status is None and self.state.stage not in (Stage.BURYING, Stage.DONE):
-            self.set(status=event.status, tail=event.tail, oom=event.oom)
+            self.set(status=event.status, tail=event.tail, oom=event.oom, refused=event.refused)
             if self.state.stage is Stage.CONNECTING:
                 self.finish("the starter ended before the claim")
             else:  # nothing while a claim is under way: exec will fail then

@@ -20,6 +20,7 @@ from supervisor.clock import boottime_s, wall_s
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
+from supervisor.model.records import Cause
 from supervisor.registry.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.children import Children
@@ -149,7 +150,13 @@ class Runner:
         while not self._heard:  # nobody has the other end any more: this ends
             events.extend(self._hear_starter())
         oom = self._oom_watch.seen() if self._oom_watch is not None else None
-        return [*events, *self._reports.take(), shim.Exited(children.ended[pid], self._pump.tail(), oom)]
+        exited = shim.Exited(children.ended[pid], self._pump.tail(), oom, self._refused())
+        return [*events, *self._reports.take(), exited]
+
+    def _refused(self) -> tuple[Cause, str] | None:
+        """What the gate says, if it says no. Its word is final: after it the application has not begun."""
+        gate = run_dir.read_gate(self._parts.directory) if self._parts.launch.is_held else None
+        return (Cause(gate.cause), gate.why) if gate is not None and gate.cause else None
 
     # -- what is done --------------------------------------------------------------------------------------------------
 

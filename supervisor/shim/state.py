@@ -146,12 +146,14 @@ class ExecLate:
 class Exited:
     """The driver's root process ended. ``status``: exit code, or −signal. ``tail``: the end of its output.
 
-    ``oom``: whom the kernel killed for lack of memory since exec; None: not known.
+    ``oom``: whom the kernel killed for lack of memory since exec; None: not known. ``refused``: why the host's supervisor
+    did not let the application begin, which waited for its word; None: it did, or nothing waited.
     """
 
     status: int
     tail: str = ""
     oom: Oom | None = None
+    refused: tuple[Cause, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +394,7 @@ class ShimState:
     status: int | None = None
     tail: str = ""
     oom: Oom | None = None
+    refused: tuple[Cause, str] | None = None  # the application was not let begin
     kill_at_s: float = 0.0
     kill_began_s: float = 0.0
     cause: Cause | None = None  # why we killed it; None: it ended by itself

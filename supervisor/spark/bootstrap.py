@@ -5,7 +5,10 @@ Started by ``spark-submit`` in place of the application (``bootstrap.py APP ARGS
 nothing outside the standard library but pyspark: it may run under another Python (3.9 and later) than the supervisor's.
 
 It never changes what the application sees (``__main__``, ``sys.argv``, ``sys.path[0]``, tracebacks, exit code), never
-blocks it, and never lets an error of its own reach it: a report that cannot be sent is dropped.
+blocks it once it has begun, and never lets an error of its own reach it: a report that cannot be sent is dropped.
+
+**The gate.** A driver that was started while its checkpoint was still being looked at does not begin the application
+before the word of the host's supervisor is there (``SPARK_SUPERVISOR_GATE``); if that is no, it never begins.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from urllib.parse import unquote
 REPORT_MAX_BYTES = 8192
 MESSAGE_MAX_CHARS = 1024
 SESSION_POLL_S = 1.0
+GATE_POLL_S = 0.02
+NOT_BEGUN = 78  # EX_CONFIG; the shim knows why from the gate
 LAST_TRIES = 20
 LAST_PAUSE_S = 0.025
 
@@ -349,6 +354,24 @@ def without_us(error: BaseException) -> types.TracebackType | None:
     return trace
 
 
+def pass_gate() -> None:
+    """Wait for the word of the host's supervisor, if this driver has to; leave if it is no.
+
+    There is no time-out here: a query that starts without its checkpoint starts from nothing. A supervisor that died looks
+    again when it is back, and the shim ends what has not begun in time.
+    """
+    path = os.environ.get("SPARK_SUPERVISOR_GATE")
+    while path:
+        try:
+            word = json.loads(Path(path).read_bytes())
+            if not word["cause"]:
+                return
+            sys.stderr.write(f"spark-supervisor: the application does not begin: {word['why']}\n")
+            sys.exit(NOT_BEGUN)
+        except (OSError, ValueError, KeyError, TypeError):  # nothing is decided yet
+            time.sleep(GATE_POLL_S)
+
+
 def guarded(reports: Reports, call: Callable[[], None]) -> None:
     """Run the application's code; end as Python would have ended, after reporting how."""
     try:
@@ -387,6 +410,7 @@ def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
 
     def execute() -> None:
         code = compile(source, path, "exec", dont_inherit=True)
+        pass_gate()
         reports.send("begun")
         try:
             exec(code, main.__dict__)
@@ -410,6 +434,7 @@ def run_session(reports: Reports, entry: str, path: str, args: Sequence[str]) ->
         from pyspark.sql import SparkSession
 
         spark = SparkSession.builder.getOrCreate()
+        pass_gate()
         watch.announce = True
         reports.send("begun")
         reports.send("session")

@@ -28,18 +28,18 @@ HEALTH = {"start_timeout": "15m", "stall_timeout": "15m"}
 
 @dataclass
 class ReturningFleet(SparkFleet):
-    """Of the first ``judged`` batches those after ``kept`` count for nothing any more: the job has gone back."""
+    """Of the first ``judged_batches`` batches those after ``kept`` count for nothing any more: the job has gone back."""
 
-    judged: int = 0
+    judged_batches: int = 0
     kept: int = 0
 
     def batches(self, name: str) -> list[Batch]:
         found = super().batches(name)
-        return [each for each in found[: self.judged] if each.batch_id <= self.kept] + found[self.judged:]
+        return [each for each in found[: self.judged_batches] if each.batch_id <= self.kept] + found[self.judged_batches:]
 
     def go_back(self, name: str, batch: int) -> None:
         self.judge()
-        self.judged, self.kept = len(SparkFleet.batches(self, name)), batch
+        self.judged_batches, self.kept = len(SparkFleet.batches(self, name)), batch
 
 
 @pytest.fixture

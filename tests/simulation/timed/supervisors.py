@@ -97,6 +97,9 @@ class SimHosted:
     def launches(self) -> dict[str, Launch]:
         return {key: attempt.launch for key, attempt in self._host.attempts.items()}
 
+    def at_gate(self) -> list[str]:
+        return []
+
     def tidy(self, _under_way: frozenset[str]) -> None: ...
 
 

@@ -36,8 +36,8 @@ class Looking:
     started: list[str] = field(default_factory=list)
 
     def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
-        with checked(given, look.known, S3Access(), {}):
-            pass
+        with checked(given, look.known, S3Access(), {}) as check:
+            check.settle()
         self.started.append(f"{given.uid}.{given.attempt}")
 
     def refused(self, why: Refused) -> None:

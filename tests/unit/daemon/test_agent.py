@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 import structlog
 
 from supervisor.clients.zookeeper import ZooClient
@@ -134,7 +135,7 @@ def test_a_number_that_was_used_here_in_a_lost_state_is_refused(tmp_path: Path) 
     assert node is not None
     given = decode(Assignment, node.data, "")
     known = [replace(given, own_version=given.own_version + 3), given]
-    agent._hosted.launches = lambda: {key: SimpleNamespace(assignment=known[-1])}  # type: ignore[method-assign,dict-item]
+    agent._hosted.launches = lambda: {key: SimpleNamespace(assignment=known[-1], is_held=False)}  # type: ignore[method-assign,dict-item]
     agent._round()
     wait_until(lambda: not agent._under_way, 20, "its end")
     assert bench.own("a").state is OwnState.ASSIGNED, "started by this very assignment"
@@ -288,3 +289,29 @@ def test_what_another_job_left_matters_until_an_attempt_was_claimed(tmp_path: Pa
         bench.put(bench.layout.lease("a"), Lease("a", of_uid, 1, "c", 20.0, 15.0, Phase.RUNNING, Driver("h", 1), ""))
     one_round(agent)
     assert [known.left_by for known in started.known] == ["old", "old", ""]
+
+
+@dataclass
+class AtGate(Started):
+    """Looks again until it can be told; ``broken``: so many times it can't."""
+
+    broken: int = 1
+
+    def look_again(self, key: str) -> None:
+        self.keys.append(key)
+        if len(self.keys) <= self.broken:
+            raise Unreachable("no room")
+
+
+def test_who_waits_at_its_gate_is_looked_at_in_each_round_until_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when it was started by a supervisor that died: nothing is assigned here."""
+    bench, started = Bench(), AtGate()
+    agent = agent_of(bench, started, tmp_path, None)
+    monkeypatch.setattr(Hosted, "at_gate", lambda _hosted: ["u.1"] if len(started.keys) <= started.broken else [])
+    for delayed in (1, 0, 0):
+        agent._round()
+        wait_until(lambda: not agent._under_way, 20, "its end")
+        assert agent.delayed == delayed
+    assert started.keys == ["u.1", "u.1"]

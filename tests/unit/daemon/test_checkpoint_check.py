@@ -25,7 +25,8 @@ WORDS = ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",)
 def start(location: str | None, words: tuple[str, ...] = WORDS, conf: Mapping[str, str] | None = None) -> str:
     """What was prepared meanwhile."""
     remembered = Remembered(place_of(location), words) if location else None
-    with checked(GIVEN, Known(location, remembered), S3Access(), conf or {}):
+    with checked(GIVEN, Known(location, remembered), S3Access(), conf or {}) as check:
+        check.settle()
         return "prepared"
 
 
@@ -80,8 +81,8 @@ def test_a_first_start_where_another_job_was(tmp_path: Path) -> None:
     """Refused if anything is there: its rows would be counted on from the other job's state."""
     checkpoint = unpack("files", tmp_path)
     known = Known(str(checkpoint), Remembered(place_of(str(checkpoint))), "old")
-    with pytest.raises(Refused, match="what job old left there.*--accept-fresh-start"), checked(GIVEN, known, S3Access(), {}):
-        pass
+    with pytest.raises(Refused, match="what job old left there.*--accept-fresh-start"), checked(GIVEN, known, S3Access(), {}) as check:
+        check.settle()
     shutil.rmtree(checkpoint)
-    with checked(GIVEN, known, S3Access(), {}):
-        pass
+    with checked(GIVEN, known, S3Access(), {}) as check:
+        check.settle()

@@ -61,6 +61,7 @@ CRASH = """\
 """
 NO_CLASS = "Error: Failed to load class example.Missing.\n26/11/21 INFO ShutdownHookManager: Shutdown hook called\n"
 END = "26/11/21 05:30:44 INFO SparkContext: Successfully stopped SparkContext (Uptime: 56245 ms)\n"
+GONE = (Cause.BAD_CHECKPOINT, "it is missing")
 NO_S3A = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
 
 
@@ -71,6 +72,11 @@ NO_S3A = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFi
         (Evidence(0, unbounded=False), Cause.FINISHED, "exit code 0"),
         (Evidence(0, unbounded=True), Cause.EXITED_ZERO, "swallowed"),
         (Evidence(0, unbounded=True, tail=TRACEBACK), Cause.EXITED_ZERO, "ValueError: bad row"),
+        # it was not let begin: what a driver does that waits says nothing of the job
+        (Evidence(78, unbounded=True, refused=GONE, error="SystemExit: exit 78"), Cause.BAD_CHECKPOINT, "it is missing"),
+        (Evidence(0, unbounded=False, refused=(Cause.NO_ACCESS, "no answer")), Cause.NO_ACCESS, "no answer"),
+        (Evidence(-9, unbounded=True, refused=GONE, killed_for=(Cause.START_TIMED_OUT, "late")), Cause.BAD_CHECKPOINT, "it is"),
+        (Evidence(143, unbounded=True, refused=GONE, stop_requested=True), Cause.STOPPED, "stopped on request"),
         # a stop was asked for: nothing else counts
         (Evidence(0, unbounded=False, stop_requested=True), Cause.STOPPED, "stopped on request"),
         (Evidence(143, unbounded=True, stop_requested=True), Cause.STOPPED, "SIGTERM (exit code 143)"),
@@ -162,7 +168,7 @@ def test_cause_and_sentence(evidence: Evidence, cause: Cause, says: str) -> None
     assert verdict.cause is cause
     assert says in verdict.reason
     assert "\n" not in verdict.reason
-    assert verdict.permanent is (cause is Cause.NOT_STARTED)
+    assert verdict.permanent is (cause in (Cause.NOT_STARTED, Cause.BAD_CHECKPOINT))
 
 
 def test_the_sentence_is_bounded() -> None:
@@ -203,3 +209,8 @@ def test_last_words_without_end_are_searched_in_one_pass() -> None:
     """The tombstone waits for the verdict; a search that goes back from every word would take minutes here."""
     verdict = classify(Evidence(1, True, tail="PYTHON_ " * 60_000 + "MemoryErro"))
     assert verdict.cause is Cause.USER_ERROR
+
+
+@pytest.mark.parametrize(("cause", "permanent"), [(Cause.BAD_CHECKPOINT, True), (Cause.NO_ACCESS, False)])
+def test_what_was_not_let_begin_is_tried_again_where_that_can_help(cause: Cause, permanent: bool) -> None:
+    assert classify(Evidence(78, unbounded=True, refused=(cause, "why"))).permanent is permanent

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from supervisor.clients.run_dir import GATE, Gate, write_gate
 from supervisor.spark import bootstrap
 from tests.fakes.report_socket import ReportSocket
 
@@ -116,6 +117,34 @@ def test_exit_code_is_reported(tmp_path: Path, reports: ReportSocket) -> None:
 def test_nobody_listening_does_no_harm(tmp_path: Path) -> None:
     assert run(written(tmp_path, "print(1)"), report=tmp_path / "nowhere" / "report").stdout == "1\n"
     assert run(written(tmp_path, "print(1)"), report=tmp_path / "report").stdout == "1\n"
+
+
+WORDS = {"yes": Gate(), "no": Gate("bad_checkpoint", "h: the checkpoint is missing")}
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("already", ["", "torn", "there"])
+def test_the_application_begins_when_the_gate_says_so(
+    tmp_path: Path, reports: ReportSocket, word: str, already: str,
+) -> None:
+    """And never otherwise, nor before it says anything."""
+    app, begun = written(tmp_path, "import pathlib; pathlib.Path('begun').touch()"), tmp_path / "begun"
+    if already == "there":
+        write_gate(str(tmp_path), WORDS[word])
+    elif already:
+        (tmp_path / GATE).write_text('{"cau')
+    env = {"PATH": "/usr/bin:/bin", "SPARK_SUPERVISOR_REPORT": str(reports.path), "SPARK_SUPERVISOR_GATE": str(tmp_path / GATE)}
+    command = [sys.executable, bootstrap.__file__, str(app)]
+    with subprocess.Popen(command, env=env, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as driver:
+        if already != "there":
+            with pytest.raises(subprocess.TimeoutExpired):
+                driver.wait(1)
+            assert not begun.exists() and reports.names() == []
+            write_gate(str(tmp_path), WORDS[word])
+        _, said = driver.communicate(timeout=60)
+    assert (driver.returncode, begun.exists()) == ((0, True) if word == "yes" else (bootstrap.NOT_BEGUN, False))
+    assert said == ("" if word == "yes" else "spark-supervisor: the application does not begin: h: the checkpoint is missing\n")
+    assert ("begun" in reports.names()) is (word == "yes")
 
 
 def test_quoted_arguments_arrive_verbatim(tmp_path: Path) -> None:

@@ -1,0 +1,163 @@
+"""The preflight of a PySpark job whose checkpoint is on S3 goes on beside the start of its driver, which waits at its gate.
+
+S3 answers when the test lets it. What is true is what the driver wrote down: a driver that has started and made no batch has
+not begun its application.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.model.records import Lease
+from supervisor.model.remembered import queries_of
+from supervisor.model.seen import Found
+from supervisor.registry.reading import seen
+from tests.fakes.faulty_s3 import FaultyS3, Handler, relay
+from tests.faults.conftest import MakeFleet
+from tests.testbed.fleet import DRIVER, PATIENCE_S, Fleet
+from tests.testbed.moto import MotoServer
+from tests.waiting import wait_until
+
+JOB = "held"
+QUERY = "ff7b2486-db9c-40b5-91ab-94bbc3f36e3d"
+OBJECTS = {"metadata": json.dumps({"id": QUERY}), "offsets/900": "v1\n{}\n", "commits/900": "v1\n{}\n"}
+"""Ahead of what the light driver says, which keeps its log elsewhere."""
+
+
+@dataclass
+class Place:
+    """A checkpoint on S3 that answers while ``answers`` is set."""
+
+    bucket: str
+    client: Any
+    endpoint_url: str
+    answers: threading.Event = field(default_factory=threading.Event)
+
+    def fill(self) -> None:
+        for key, text in OBJECTS.items():
+            self.client.put_object(Bucket=self.bucket, Key=f"ck/{key}", Body=text.encode())
+
+    def empty(self) -> None:
+        for key in OBJECTS:
+            self.client.delete_object(Bucket=self.bucket, Key=f"ck/{key}")
+
+    def hold(self, handler: Handler) -> None:
+        self.answers.wait(PATIENCE_S)
+        relay(handler)
+
+
+@pytest.fixture
+def place(moto_server: MotoServer, aws_env: dict[str, str]) -> Iterator[Place]:
+    faulty = FaultyS3(moto_server.port)
+    made = Place(moto_server.new_bucket(), moto_server.client(), faulty.endpoint_url)
+    faulty.always = made.hold
+    made.answers.set()
+    made.fill()
+    yield made
+    made.answers.set()
+    faulty.stop()
+
+
+@pytest.fixture
+def fleet(make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble, place: Place) -> Fleet:
+    """The job runs there, and it is remembered."""
+    fleet = make_fleet(embedded_ensemble, supervisors=1)
+    s3a = {"spark.hadoop.fs.s3a.endpoint": place.endpoint_url, "spark.hadoop.fs.s3a.path.style.access": "true"}
+    restart = {"strategy": "exponential", "initial": "500ms", "attempts": 1}
+    fleet.submit(JOB, checkpoint=f"s3a://{place.bucket}/ck", conf=s3a, knobs={"query_id": QUERY}, restart=restart)
+    wait_until(lambda: remembered(fleet), PATIENCE_S, "the memory of its checkpoint")
+    return fleet
+
+
+def remembered(fleet: Fleet) -> bool:
+    path = fleet.layout.lease(JOB)
+    lease = seen(Lease, fleet.look(path), path)
+    return isinstance(lease, Found) and any(query.id == QUERY for query in queries_of(lease.record.remembered))
+
+
+def started_while_s3_is_silent(fleet: Fleet, place: Place) -> int:
+    """Its driver was killed; the number of the next attempt, which is up."""
+    before = len(fleet.starts(JOB))
+    place.answers.clear()
+    fleet.signal(fleet.process(JOB, DRIVER), signal.SIGKILL)
+    wait_until(lambda: len(fleet.starts(JOB)) > before, PATIENCE_S, "the next driver, beside the look at its checkpoint")
+    return fleet.starts(JOB)[-1].attempt
+
+
+def batches(fleet: Fleet, attempt: int) -> int:
+    return sum(note.event == "batch" and note.attempt == attempt for note in fleet.notes(JOB))
+
+
+def test_a_driver_starts_beside_the_look_and_begins_after_it(fleet: Fleet, place: Place) -> None:
+    attempt = started_while_s3_is_silent(fleet, place)
+    assert batches(fleet, attempt) == 0
+    shown = fleet.show(JOB)
+    assert (shown["state"], shown["attempt"]) == ("starting", attempt)
+    place.answers.set()
+    wait_until(lambda: batches(fleet, attempt), PATIENCE_S, "its first batch")
+    fleet.wait_state(JOB, "running")
+
+
+def test_a_checkpoint_that_is_gone_is_found_while_the_driver_starts(fleet: Fleet, place: Place) -> None:
+    attempt = started_while_s3_is_silent(fleet, place)
+    place.empty()
+    place.answers.set()
+    shown = fleet.wait_state(JOB, "quarantined")
+    assert "missing or empty" in shown["reason"] and "--accept-fresh-start" in shown["reason"]
+    assert shown["attempt"] == attempt and batches(fleet, attempt) == 0
+    wait_until(lambda: not fleet.alive_pids(JOB), PATIENCE_S, "its driver to be gone")
+    assert "--accept-fresh-start" in fleet.ok("explain", JOB).out
+
+    fleet.ok("resume", JOB)      # it is still gone, and still remembered
+    fleet.wait_state(JOB, "quarantined")
+    assert all(batches(fleet, note.attempt) == 0 for note in fleet.starts(JOB) if note.attempt >= attempt)
+    place.fill()
+    fleet.ok("resume", JOB)
+    fleet.wait_state(JOB, "running")
+
+
+def test_a_driver_that_waits_is_cancelled_like_any_other(fleet: Fleet, place: Place) -> None:
+    attempt = started_while_s3_is_silent(fleet, place)
+    fleet.cancel(JOB)
+    wait_until(lambda: not fleet.alive_pids(JOB), PATIENCE_S, "its driver to be gone")
+    assert batches(fleet, attempt) == 0
+    place.answers.set()
+    assert fleet.wait_state(JOB, "cancelled")["attempt"] == attempt
+
+
+def test_who_waits_when_the_supervisor_dies_is_told_by_the_next_one(fleet: Fleet, place: Place) -> None:
+    attempt = started_while_s3_is_silent(fleet, place)
+    fleet.kill(fleet.members[0])
+    place.answers.set()
+    assert batches(fleet, attempt) == 0
+    fleet.start_member(0)
+    fleet.wait_complete()
+    wait_until(lambda: batches(fleet, attempt), PATIENCE_S, "its first batch")
+    fleet.wait_state(JOB, "running")
+    assert fleet.starts(JOB)[-1].attempt == attempt, "the same driver"
+
+
+def test_s3_that_does_not_answer_costs_one_driver_and_no_restart_of_the_budget(fleet: Fleet, place: Place) -> None:
+    """One driver is given up; the next start waits until S3 answers, before anything of it is there (F26)."""
+    held = started_while_s3_is_silent(fleet, place)
+
+    def told() -> str:
+        reason = str(fleet.show(JOB)["reason"])
+        return reason if "can't start it yet" in reason else ""
+
+    reason = wait_until(told, 3 * PATIENCE_S, "the host to say why", period_s=0.3)
+    assert place.bucket in reason
+    assert [note.attempt for note in fleet.starts(JOB)][-1] == held and batches(fleet, held) == 0
+    assert re.search(rf"no_access +{held} ", fleet.ok("history", JOB).out)
+    place.answers.set()
+    fleet.wait_state(JOB, "running", timeout_s=2 * PATIENCE_S)
+    assert fleet.starts(JOB)[-1].attempt == held + 1
