@@ -96,7 +96,9 @@ EVENTS: Final[dict[str, Event]] = {
     "start_delayed": Event("A start could not be prepared (store, ZooKeeper); tried again.", "uid attempt why next"),
     "start_failed": Event("A defect while preparing a start.", "uid attempt"),
     "start_held_back": Event("Assigned before a pause; started after it.", "uid attempt why next"),
-    "start_refused": Event("This host cannot start it, and says so to the leader or to its driver.", f"{_ATTEMPT} cause why next"),
+    "start_refused": Event(
+        "This host cannot start it, and says so to the leader, or to the driver that waits.", f"{_ATTEMPT} cause why next",
+    ),
     "refusal_not_recorded": Event("The refusal did not commit; the leader takes the assignment back.", f"{_ATTEMPT} why"),
     "shim_started": Event("A shim was started; its log and the driver's are named.", f"{_ATTEMPT} shim_pid containment log"),
     "checkpoint_checked": Event("The checkpoint is the one that the job left.", f"{_ATTEMPT} checkpoint requests"),
