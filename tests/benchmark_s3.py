@@ -1,8 +1,9 @@
-"""``python -m tests.benchmark_s3 [--only preflight savepoint log-writes cold-start]``: what S3 costs, as ratios, in one run.
+"""``python -m tests.benchmark_s3 [--only preflight start savepoint log-writes cold-start]``: what S3 costs, as ratios, in one run.
 
 Not a test: it asserts nothing. Everything that is compared is done on one server, in turns, so that the load of the machine
 falls on all alike; the medians are told with their ratio to the first line. **preflight**: the look before a start, beside one
-HEAD, at checkpoints of growing size. **savepoint**: beside ``aws s3 sync`` and ``s5cmd sync``, whose copies are neither complete
+HEAD, at checkpoints of growing size. **start**: a supervised job started again, with a look that takes longer and longer: it goes
+on beside the start, so that it should cost nothing until it is slower than that. **savepoint**: beside ``aws s3 sync`` and ``s5cmd sync``, whose copies are neither complete
 in themselves nor verified. **log-writes**: the two log entries of a micro-batch, with each checkpoint manager, in one real driver.
 **cold-start**: a real driver to its first committed batch, with the thin S3A jars and with the AWS SDK's bundle (686 MB, fetched
 by Maven). Tools are fetched once, into ``--cache``; what can't be had is left out, and said. Real Spark needs Java and Maven.
@@ -30,21 +31,25 @@ from typing import Any
 from supervisor.checkpoint.preflight import preflight
 from supervisor.checkpoint.savepoint import Begun
 from supervisor.checkpoint.savepoint_create import Creation
+from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.store.area import open_area
 from supervisor.clients.store.tree import open_tree
 from supervisor.clock import wall_iso
 from supervisor.model.remembered import SeenQuery
 from supervisor.model.s3a import S3Access
+from tests.fakes.faulty_s3 import FaultyS3, Handler, relay
 from tests.fence_race import MANAGERS, Driver, batches, times
 from tests.testbed.moto import AWS_ENV, REGION, MotoServer
 from tests.testbed.radosgw import RadosGateway, missing
 from tests.testbed.s3a_jars import s3a_jars
+from tests.testbed.spark_fleet import APPLICATIONS, SparkFleet
 from tests.waiting import wait_until
 
 S5CMD = "github.com/peak/s5cmd/v2@latest"
 QUERY, BATCHES = "ff7b2486-db9c-40b5-91ab-94bbc3f36e3d", 100
 OFFSET = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}\n{"t":{"0":%d}}'
 LOOKS = 15
+DELAYS_S = (0.0, 0.1, 0.3, 1.0)
 PUT_WORKERS, COPY_MAX_S, FETCH_MAX_S, FIRST_BATCH_MAX_S = 16, 3_600.0, 1_800.0, 300.0
 
 
@@ -163,6 +168,40 @@ def preflights(bench: Bench) -> None:
                 took.setdefault(name, []).append(look)
             more[name] = f"{tree.requests} requests"
     table({"one HEAD": heads[1:], **took}, "ms", more)
+
+
+def starts(bench: Bench) -> None:
+    """From the assignment seen by the agent to the first batch. The driver itself asks S3 directly."""
+    slow = FaultyS3(int(bench.server.endpoint_url.rpartition(":")[2]))
+    delay_s = [0.0]
+
+    def late(handler: Handler) -> None:
+        time.sleep(delay_s[0] if "checkpoints" in handler.path else 0.0)
+        relay(handler)
+
+    slow.always = late
+    direct, counts = bench.directory / "direct.py", (APPLICATIONS / "counts.py").read_text()
+    builder = f"SparkSession.builder.config('spark.hadoop.fs.s3a.endpoint', {bench.server.endpoint_url!r})"
+    direct.write_text(counts.replace("SparkSession.builder", builder))
+    took: dict[str, list[float]] = {f"each request of the look + {delay:g} s": [] for delay in DELAYS_S}
+    with EmbeddedEnsemble(bench.directory) as ensemble:
+        fleet = SparkFleet(
+            ensemble, f"/start-{uuid.uuid4().hex[:8]}", bench.directory, supervisors=1, lease_s=20.0, session_s=10.0,
+            endpoint_url=slow.endpoint_url, bucket=bench.bucket, s3a_jars=s3a_jars(),
+        )
+        with fleet:
+            fleet.submit("counts", application=direct, conf=dict(bench.server.s3a))
+            fleet.wait_batches("counts", timeout_s=FIRST_BATCH_MAX_S / 3)
+            for _ in range(bench.chosen.rounds):
+                for name, delay_s[0] in zip(took, DELAYS_S, strict=True):
+                    attempt = fleet.show("counts")["attempt"] + 1
+                    fleet.ok("restart", "counts")
+                    first = fleet.wait_batch_of("counts", attempt)
+                    launch = next(fleet.members[0].attempts_dir.glob(f"*.{attempt}/launch.json"))
+                    took[name].append(first.at_s - json.loads(launch.read_bytes())["begun_s"])
+                    fleet.wait_batches("counts")
+    slow.stop()
+    table(took, "s")
 
 
 def found_well(finding: object) -> None:
@@ -316,7 +355,7 @@ def with_bundle(cache: Path) -> Path:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    "preflight": preflights, "savepoint": savepoints, "log-writes": log_writes, "cold-start": cold_starts,
+    "preflight": preflights, "start": starts, "savepoint": savepoints, "log-writes": log_writes, "cold-start": cold_starts,
 }
 
 if __name__ == "__main__":
