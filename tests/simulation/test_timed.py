@@ -92,7 +92,7 @@ NOTICED: dict[str, tuple[Fault | None, int]] = {
     "unanswered-renewal-counts": (Fault.CUT_SHIM, 1024),
     "second-killers-never-act": (Fault.PAUSE_SHIM, 1001),
     "second-killers-act-a-lease-late": (Fault.PAUSE_SHIM, 1001),
-    "tombstone-before-the-tree-is-empty": (None, 1201),
+    "tombstone-before-the-tree-is-empty": (None, 1319),
     "exec-before-the-claim-is-answered": (Fault.SPOIL, 1011),
     "unknown-outcome-acknowledged": (Fault.SPOIL, 1005),
     "draining-is-not-obeyed": (None, 1049),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from supervisor.clients.processes import ProcessId
-from supervisor.clients.run_dir import ShimRecord
+from supervisor.clients.run_dir import Gate, ShimRecord
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.shim import state as shim
@@ -45,6 +45,7 @@ class Attempt:
     starter_alive: bool = False
     driver: Driver | None = None
     deadline_s: float | None = None
+    gate: Gate | None = None
 
     def start_shim(self) -> None:
         """Fork and exec of the shim; then its twin, its starter, and only then the rest of it."""

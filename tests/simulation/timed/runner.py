@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
+from supervisor.model.records import Cause
 from supervisor.shim import link as links
 from supervisor.shim import machine
 from supervisor.shim import state as shim
@@ -55,7 +56,9 @@ class Runner:
             self._soon()
 
     def driver_ended(self, status: int) -> None:
-        self._ended.append(shim.Exited(status))
+        gate = self._attempt.gate
+        refused = (Cause(gate.cause), gate.why) if gate is not None and gate.cause else None
+        self._ended.append(shim.Exited(status, refused=refused))
         self._soon()
 
     def _soon(self) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from supervisor.clients import zookeeper
+from supervisor.clients.run_dir import Gate
 from supervisor.clients.zookeeper import Link, Session
 from supervisor.coord.contender import Contender, Duties, Registry, Sessions
 from supervisor.coord.election import Candidate
@@ -25,7 +27,7 @@ from supervisor.daemon.starting import Look, Refused
 from supervisor.daemon.supervisor import LOOP_LIMIT_S, wait_for
 from supervisor.daemon.sweeper import Sweeper
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
-from supervisor.model.launch import Launch
+from supervisor.model.launch import GATE, Launch
 from supervisor.model.records import Assignment, Cause, Cluster, Member
 from supervisor.plan.make import Policy
 from supervisor.registry import codec
@@ -85,6 +87,10 @@ class MemoryPath:
     def __exit__(self, *_: object) -> None: ...
 
 
+HELD, LOOKS_S = 0.4, (0.05, 0.5, 3.0, 12.0)
+"""Starts beside a look at the checkpoint, and how long that takes."""
+
+
 class SimHosted:
     """``daemon.starting.Hosted`` on a simulated host."""
 
@@ -98,7 +104,7 @@ class SimHosted:
         return {key: attempt.launch for key, attempt in self._host.attempts.items()}
 
     def at_gate(self) -> list[str]:
-        return []
+        return [key for key, attempt in self._host.attempts.items() if attempt.launch.is_held and attempt.gate is None]
 
     def tidy(self, _under_way: frozenset[str]) -> None: ...
 
@@ -134,8 +140,22 @@ class SimStarter:
             job.start_timeout_s, 600.0, bool(spec["unbounded"]), job.reports, ("driver",), {}, "/", "/log",
             cgroup="/cgroup" if host.cgroups else None, begun_s=begun_s, looked_s=looked_s,
         )
+        held = job.reports and world.lots("held", host.name, key).random() < HELD
+        if held:
+            launch = replace(launch, env={GATE: "gate"})
         attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_s)
         attempt.start_shim()
+        if held:
+            self.look_again(key)
+
+    def look_again(self, key: str) -> None:
+        """The look at the checkpoint beside the start: the word for the driver, which waits at its gate."""
+        world, attempt = self._world, self._host.attempts.get(key)
+        lots = world.lots("look", self._host.name, key, f"{world.loop.now_s:.6f}")
+        world.loop.sleep(lots.choice(LOOKS_S))
+        if attempt is not None:
+            answered = world.calm or lots.random() < 0.8
+            attempt.gate = Gate() if answered else Gate(Cause.NO_ACCESS.value, "no answer in time")
 
     def refused(self, _why: Refused) -> None: ...
 
