@@ -35,6 +35,7 @@ SETTLED_AFTER_S = 30.0
 
 PHASES: Mapping[Phase, str] = {
     Phase.CLAIMED: "claimed",
+    Phase.WAITING: "waiting: its driver waits until its checkpoint was looked at",
     Phase.BEGUN: "begun: the application's first line ran",
     Phase.SESSION: "session: it has a SparkSession",
     Phase.QUERY: "query: it waits for its first batch",

@@ -141,7 +141,7 @@ EVENTS: Final[dict[str, Event]] = {
         f"{_ATTEMPT} stage was",
     ),
     "shim_phase": Event(
-        "How far the application is: claimed begun session query running stopping.", f"{_ATTEMPT} phase was"
+        "How far the application is: claimed waiting begun session query running stopping.", f"{_ATTEMPT} phase was"
     ),
     "shim_driver_exited": Event(
         "The driver's root process ended. status: exit code, or minus the signal.", f"{_ATTEMPT} status driver_pid"

@@ -65,6 +65,7 @@ class Phase(StrEnum):
     """How far an attempt has come, as its shim knows it (in the lease record)."""
 
     CLAIMED = "claimed"      # the claim committed; the driver is being started
+    WAITING = "waiting"      # the driver is up, and waits for the look at its checkpoint
     BEGUN = "begun"          # the application's first line ran
     SESSION = "session"      # it has a SparkSession
     QUERY = "query"          # a streaming query was started

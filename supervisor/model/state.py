@@ -106,6 +106,7 @@ def with_delay(shown: Shown, own: Seen[Ownership], host: Member | None) -> Shown
 
 HOW_FAR: Final[dict[Phase, str]] = {
     Phase.CLAIMED: "its process starts",
+    Phase.WAITING: "its driver waits until its checkpoint was looked at",
     Phase.BEGUN: "the application runs, Spark is not up yet",
     Phase.SESSION: "Spark is up, no query yet",
     Phase.QUERY: "a query prepares its first batch",

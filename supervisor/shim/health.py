@@ -26,6 +26,8 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
     """The signs of life with one more. Unknown events are no sign of anything."""
     life = queries.after_report(life, report, now_s)
     match report.event:
+        case "waiting":
+            return replace(life, waits=True)
         case "begun":
             return replace(life, begun_s=life.begun_s or now_s)
         case "session":
@@ -69,7 +71,9 @@ def phase_of(life: Life, launch: Launch, exec_s: float, now_s: float) -> Phase:
     up_since_s = life.begun_s if launch.reports else exec_s
     if up_since_s is not None and now_s - up_since_s >= UP_WITHOUT_QUERY_S:
         return Phase.RUNNING
-    return Phase.CLAIMED if life.begun_s is None else Phase.BEGUN
+    if life.begun_s is not None:
+        return Phase.BEGUN
+    return Phase.WAITING if life.waits else Phase.CLAIMED
 
 
 def overdue(life: Life, launch: Launch, exec_s: float, now_s: float) -> tuple[Cause, str] | None:

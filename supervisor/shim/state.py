@@ -174,7 +174,7 @@ class InPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A word from the driver, or about a JVM application from the host's supervisor. ``event``: begun session query
+    """A word from the driver, or about a JVM application from the host's supervisor. ``event``: waiting begun session query
     progress idle working looked terminated error heard stopping stopped ended.
 
     ``query``, ``id``: which one it is about. ``queries``: how many are waited for. ``at``: wall time, for display.
@@ -321,6 +321,7 @@ class Life:
     ``looked_s``: when somebody last looked for signs of a driver that does not report (a JVM application), and found none.
     """
 
+    waits: bool = False  # at its gate
     begun_s: float | None = None
     session_s: float | None = None
     query_s: float | None = None

@@ -354,13 +354,13 @@ def without_us(error: BaseException) -> types.TracebackType | None:
     return trace
 
 
-def pass_gate() -> None:
+def pass_gate(reports: Reports) -> None:
     """Wait for the word of the host's supervisor, if this driver has to; leave if it is no.
 
     There is no time-out here: a query that starts without its checkpoint starts from nothing. A supervisor that died looks
     again when it is back, and the shim ends what has not begun in time.
     """
-    path = os.environ.get("SPARK_SUPERVISOR_GATE")
+    path, said = os.environ.get("SPARK_SUPERVISOR_GATE"), False
     while path:
         try:
             word = json.loads(Path(path).read_bytes())
@@ -369,6 +369,7 @@ def pass_gate() -> None:
             sys.stderr.write(f"spark-supervisor: the application does not begin: {word['why']}\n")
             sys.exit(NOT_BEGUN)
         except (OSError, ValueError, KeyError, TypeError):  # nothing is decided yet
+            said = said or reports.send("waiting")
             time.sleep(GATE_POLL_S)
 
 
@@ -410,7 +411,7 @@ def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
 
     def execute() -> None:
         code = compile(source, path, "exec", dont_inherit=True)
-        pass_gate()
+        pass_gate(reports)
         reports.send("begun")
         try:
             exec(code, main.__dict__)
@@ -434,7 +435,7 @@ def run_session(reports: Reports, entry: str, path: str, args: Sequence[str]) ->
         from pyspark.sql import SparkSession
 
         spark = SparkSession.builder.getOrCreate()
-        pass_gate()
+        pass_gate(reports)
         watch.announce = True
         reports.send("begun")
         reports.send("session")

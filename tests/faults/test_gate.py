@@ -100,6 +100,7 @@ def batches(fleet: Fleet, attempt: int) -> int:
 def test_a_driver_starts_beside_the_look_and_begins_after_it(fleet: Fleet, place: Place) -> None:
     attempt = started_while_s3_is_silent(fleet, place)
     assert batches(fleet, attempt) == 0
+    wait_until(lambda: "waits until its checkpoint" in fleet.show(JOB)["reason"], PATIENCE_S, "show to say what it waits for")
     shown = fleet.show(JOB)
     assert (shown["state"], shown["attempt"]) == ("starting", attempt)
     place.answers.set()

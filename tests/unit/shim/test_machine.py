@@ -325,7 +325,9 @@ def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
     world.run()
     world.tell(shim.Executed())
     world.run()
-    steps = [("begun", Phase.BEGUN), ("session", Phase.SESSION), ("query", Phase.QUERY), ("progress", Phase.RUNNING)]
+    steps = [
+        ("waiting", Phase.WAITING), ("begun", Phase.BEGUN), ("session", Phase.SESSION), ("query", Phase.QUERY), ("progress", Phase.RUNNING),
+    ]
     for event, phase in steps:
         rung = world.nodes["/c/doorbell"].version
         world.tell(shim.Reported(event))
