@@ -156,7 +156,7 @@ def _phase(own: Ownership, lease: Seen[Lease]) -> str:
     phase = lease.record.phase if isinstance(lease, Found) and mine else Phase.CLAIMED
     if phase is Phase.RUNNING and isinstance(lease, Found) and lease.record.progress is None:
         return "running: it is up, and no query of it has reported a batch"
-    return f"claimed: attempt {own.attempt} on {own.host}" if phase is Phase.CLAIMED else PHASES[phase]
+    return f"claimed: attempt {own.attempt} on {own.host}" if phase is Phase.CLAIMED else PHASES.get(phase, phase.value)
 
 
 def _whys(office: Office, names: Iterable[str]) -> dict[str, str]:

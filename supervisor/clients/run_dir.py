@@ -20,6 +20,7 @@ the deadline is overwritten in place. Standard library only: the twin lives on w
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -186,9 +187,25 @@ def read_process(path: str) -> ShimRecord | None:
         return None
 
 
-def write_gate(run_dir: str, gate: Gate) -> None:
-    """Raises OSError: FileNotFoundError when the attempt is over."""
-    write_atomically(f"{run_dir}/{GATE}", json.dumps({"cause": gate.cause, "why": gate.why}).encode())
+def write_gate(run_dir: str, gate: Gate) -> bool:
+    """Once: False when there was a word, or the attempt is over. Raises OSError."""
+    if read_gate(run_dir) is not None:
+        return False
+    drawn, final = f"{run_dir}/.{GATE}.{os.urandom(4).hex()}", f"{run_dir}/{GATE}"
+    try:
+        write_atomically(drawn, json.dumps({"cause": gate.cause, "why": gate.why}).encode())
+        try:
+            os.link(drawn, final)
+        except FileExistsError:
+            if read_gate(run_dir) is not None:
+                return False
+            os.replace(drawn, final)      # what is there is no word
+        return True
+    except FileNotFoundError:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(drawn)
 
 
 def read_gate(run_dir: str) -> Gate | None:

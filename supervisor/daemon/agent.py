@@ -157,19 +157,15 @@ class Agent:
             under_way = frozenset(self._under_way)
         self._hosted.tidy(under_way)
         entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set) or ()
-        waiting = self._hosted.at_gate()
+        untold = self._starter.look_again()
         with self._lock:
             fresh = [entry for entry in entries if entry not in self._under_way]
             self._under_way.update(fresh)
-            waiting = [entry for entry in waiting if entry not in self._under_way]
-            self._under_way.update(waiting)
             self._held_back &= set(entries)
             self._doubted = {entry: why for entry, why in self._doubted.items() if entry in entries}
-            self._delays = {entry: why for entry, why in self._delays.items() if entry in entries or entry in waiting}
+            self._delays = {entry: why for entry, why in self._delays.items() if entry in entries} | untold
         for entry in fresh:
-            self._pool.submit(self._guarded, entry, partial(self._start, client, entry))
-        for entry in waiting:
-            self._pool.submit(self._guarded, entry, partial(self._starter.look_again, entry))
+            self._pool.submit(self._start_guarded, client, entry)
 
     def _open(self) -> ZooClient:
         """The present client, or a new one: a session that was lost never comes back."""
@@ -227,14 +223,14 @@ class Agent:
 
     # -- one assignment -------------------------------------------------------------------------------------------
 
-    def _guarded(self, entry: str, work: Callable[[], None]) -> None:
+    def _start_guarded(self, client: ZooClient, entry: str) -> None:
         """The edge of a starter thread: whatever goes wrong with one assignment is that job's trouble alone."""
         try:
-            work()
+            self._start(client, entry)
             self._note_delay(entry, None)
         except SupervisorError as error:
             self._note_delay(entry, str(error))
-            log.warning("start_delayed", **about_key(entry), why=str(error), next="tried again in the next round")
+            log.warning("start_delayed", **about_key(entry), why=str(error), next="tried again while it is assigned here")
         except Exception:
             log.exception("start_failed", **about_key(entry))
         finally:

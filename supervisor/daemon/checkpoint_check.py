@@ -8,15 +8,16 @@ only the job has) is started all the same, and said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import NamedTuple
 
 import structlog
 
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.checkpoint.preflight import preflight, preflight_of_first
+from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
 from supervisor.model.location import normalise
 from supervisor.model.records import Assignment, Cause
@@ -37,40 +38,59 @@ class Known(NamedTuple):
 
 
 class Check:
-    """A look that goes on beside what its owner does."""
+    """A look that goes on beside what its owner does, in a thread that nobody has to wait for."""
 
-    def __init__(self, looking: Future[None] | None = None, *, may_last: bool = False) -> None:
-        self._looking = looking
+    def __init__(self, look: Callable[[], None], *, may_last: bool = False) -> None:
+        self.took_s = 0.0
+        self._look = look
         self._may_last = may_last
+        self._over: Future[None] = Future()
+        self._began_s = boottime_s()
+        threading.Thread(target=self._run, name="checkpoint", daemon=True).start()
 
     @property
     def may_be_awaited_later(self) -> bool:
         """It is not over, and may take its time. Never of a first start: that the job was claimed there is taken for a sign
         that what others left was looked at (``agent._known``). A directory answers at once, or hangs."""
-        return self._may_last and self._looking is not None and not self._looking.done()
+        return self._may_last and not self._over.done()
+
+    @property
+    def has_no_answer(self) -> bool:
+        """It is over, and nothing is known."""
+        return self._over.done() and isinstance(self._over.exception(), Unreachable)
 
     def settle(self) -> None:
         """Await its end.
 
         Raises Refused (``BAD_CHECKPOINT``, with finding and remedy), Unreachable (nothing is known: tried again).
         """
-        if self._looking is not None:
-            self._looking.result()
+        self._over.result()
+
+    def then(self, work: Callable[[], None]) -> None:
+        """Call ``work`` when it is over: in its thread, or here if it is over already."""
+        self._over.add_done_callback(lambda _over: work())
+
+    def _run(self) -> None:
+        try:
+            self._look()
+        except BaseException as error:  # noqa: BLE001 - it is for whoever asks
+            failed: BaseException | None = error
+        else:
+            failed = None
+        self.took_s = boottime_s() - self._began_s
+        if failed is None:
+            self._over.set_result(None)
+        else:
+            self._over.set_exception(failed)
 
 
-@contextmanager
-def checked(
-    given: Assignment, known: Known, store: S3Access, conf: Mapping[str, str],
-) -> Iterator[Check]:
-    """Looks while the body runs, which asks what came of it. ``conf``: properties of the job."""
-    expected = queries_of(known.remembered)
-    if known.location is None or not (expected or known.left_by):
-        yield Check()
-        return
-    location = known.location
-    with ThreadPoolExecutor(1, thread_name_prefix="checkpoint") as pool:
-        looking = pool.submit(lambda: _look(given, location, known, conf, store))
-        yield Check(looking, may_last=bool(expected) and bucket_of(normalise(location)) is not None)
+def check_of(given: Assignment, known: Known, store: S3Access, conf: Callable[[], Mapping[str, str]]) -> Check:
+    """Begins to look. ``conf``: gives the properties of the job, in the thread of the look."""
+    expected, location = queries_of(known.remembered), known.location
+    if location is None or not (expected or known.left_by):
+        return Check(lambda: None)
+    is_s3 = bucket_of(normalise(location)) is not None
+    return Check(lambda: _look(given, location, known, conf(), store), may_last=bool(expected) and is_s3)
 
 
 def _look(given: Assignment, location: str, known: Known, conf: Mapping[str, str], store: S3Access) -> None:

@@ -4,8 +4,7 @@ Called by the agent, in one of a few threads. Touches no record of ZooKeeper: a 
 recorded by the agent; ``Unreachable`` and ``AccessDenied`` mean that it may be tried again. Starting the same assignment
 twice does nothing the second time; if a second shim is started all the same, its claim fails.
 
-A PySpark driver whose checkpoint on S3 is still being looked at is started, and waits at its gate for what comes of it.
-One wait is not worth a start that has to be given up: while a store does not answer, nothing more is started in advance.
+A PySpark driver whose checkpoint on S3 is still being looked at is started, and waits for what comes of it (``gate``).
 """
 
 from __future__ import annotations
@@ -25,11 +24,12 @@ import structlog
 from supervisor.clients import processes, run_dir
 from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
-from supervisor.daemon.checkpoint_check import Check, Known, checked
-from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
+from supervisor.daemon.checkpoint_check import Check, Known, check_of
+from supervisor.daemon.gate import Gate
+from supervisor.errors import Corrupt, NotFound, SupervisorError
 from supervisor.metrics import Metrics
-from supervisor.model.launch import GATE, Launch
-from supervisor.model.records import PERMANENT_CAUSES, Assignment, Cause
+from supervisor.model.launch import Launch
+from supervisor.model.records import Assignment, Cause
 from supervisor.model.s3a import access_of_store
 from supervisor.model.spec import JobSpec, from_canonical
 from supervisor.registry.blobs import Blobs, artifact_key
@@ -96,11 +96,6 @@ class Hosted:
                     continue
             return dict(self._launches)
 
-    def at_gate(self) -> list[str]:
-        """Keys of drivers that wait for a word of this supervisor: the one before it did not come to say it, maybe."""
-        held = [key for key, launch in self.launches().items() if launch.is_held]
-        return [key for key in held if run_dir.read_gate(str(self.attempts_dir / key)) is None]
-
     def is_alive(self, key: str) -> bool:
         """Its shim lives, or is about to; a run directory that is only waiting to be removed occupies nothing."""
         shim = run_dir.read_process(str(self.attempts_dir / key / run_dir.SHIM))
@@ -136,7 +131,7 @@ class Starter:
         self._metrics = metrics
         self._room_lock = threading.Lock()
         self._taking: dict[str, Assignment] = {}
-        self._unanswered: set[str] = set()
+        self._gate = Gate(host, hosted.attempts_dir, metrics)
 
     def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
         """Start the shim of ``given``, unless ``look`` shows doubt. ``ended_before``: the cause of the exit before it.
@@ -147,41 +142,18 @@ class Starter:
         key = f"{given.uid}.{given.attempt}"
         with self._room(key, given):
             spec = self._spec(given)
-            with checked(given, look.known, access_of_store(self._settings.store), spec.conf) as check:
-                prepared = self._launch(given, key, spec)
-                held = prepared.reports and check.may_be_awaited_later and given.name not in self._unanswered
-                if held:
-                    prepared = replace(prepared, env={**prepared.env, GATE: str(self._gate(key))})
-                else:
-                    self._settle(given, check)
-                looked_s = look.lately()      # files may have taken long to come
-                if looked_s is None:
-                    return
-                launch = replace(prepared, begun_s=begun_s, looked_s=looked_s, remembered=look.known.remembered)
-                if not self._started(key, launch, ended_before):
-                    return
-                if held:
-                    self._decide(key, given, partial(self._settle, given, check))
-
-    def look_again(self, key: str) -> None:
-        """For a driver that waits at its gate, because whoever had to tell it could not. Raises Unreachable."""
-        launch = self._hosted.launches().get(key)
-        if launch is None:
+            check = check_of(given, look.known, access_of_store(self._settings.store), lambda: spec.conf)
+            prepared = self._launch(given, key, spec)
+            held = self._gate.may_hold(prepared, check)
+            if not held:
+                self._gate.settle(given, check)
+            looked_s = look.lately()      # files may have taken long to come
+            if looked_s is None:
+                return
+            launch = replace(prepared, begun_s=begun_s, looked_s=looked_s, remembered=look.known.remembered)
+            shim = self._started(key, launch) if not held else self._started_held(key, launch, check)
+        if shim is None:
             return
-        given, known = launch.assignment, Known(launch.checkpoint, launch.remembered)
-
-        def settle() -> None:
-            with checked(given, known, access_of_store(self._settings.store), self._spec(given).conf) as check:
-                self._settle(given, check)
-
-        self._decide(key, given, settle)
-
-    def _started(self, key: str, launch: Launch, ended_before: str | None) -> bool:
-        """False: it was started before."""
-        directory = self._make_run_dir(key, launch)
-        if directory is None:
-            return False
-        shim, given = self._spawn(directory, launch), launch.assignment
         self._hosted.fresh.set()
         if ended_before is not None:
             self._metrics.job_restarted(given.name, ended_before)
@@ -189,40 +161,28 @@ class Starter:
             "shim_started", job=given.name, uid=given.uid, attempt=given.attempt, shim_pid=shim,
             containment="cgroup" if launch.cgroup else "scan", log=launch.log_path,
         )
-        return True
 
-    def _settle(self, given: Assignment, check: Check) -> None:
-        """Await the look. Raises as that."""
-        try:
-            check.settle()
-        except Unreachable:
-            self._unanswered.add(given.name)
-            raise
-        self._unanswered.discard(given.name)
+    def look_again(self) -> dict[str, str]:
+        """Begin to look for drivers that wait at their gate, because whoever had to tell them could not. Returns why those
+        are not told of which it is known, by key. Called in each round of the agent."""
+        for key, launch in self._gate.waiting(self._hosted.launches).items():
+            given, known = launch.assignment, Known(launch.checkpoint, launch.remembered)
+            check = check_of(given, known, access_of_store(self._settings.store), partial(self._conf, given))
+            self._gate.tell_after(key, given, check)
+        return dict(self._gate.untold)
 
-    def _decide(self, key: str, given: Assignment, settle: Callable[[], None]) -> None:
-        """Tell the driver at its gate what came of the look. One that cannot be looked at is given up: nobody else is to be
-        kept from trying, and this host starts it again when the store answers. Raises Unreachable if it can't be told."""
-        gate = run_dir.Gate()
-        try:
-            settle()
-        except (Refused, Unreachable, AccessDenied) as error:
-            cause = error.cause if isinstance(error, Refused) else Cause.NO_ACCESS
-            gate = run_dir.Gate(cause.value, f"{self._host}: {error}")
-            self._metrics.count_refusal(cause.value)
-            log.error(
-                "start_refused", job=given.name, uid=given.uid, attempt=given.attempt, cause=cause.value, why=gate.why,
-                next="quarantined until resume" if cause in PERMANENT_CAUSES else "assigned again after back-off",
-            )
-        try:
-            run_dir.write_gate(str(self._hosted.attempts_dir / key), gate)
-        except FileNotFoundError:
-            pass      # the attempt is over
-        except OSError as error:
-            raise Unreachable(f"{self._gate(key)} can't be written ({error.strerror}); make room there") from error
+    def _started(self, key: str, launch: Launch) -> int | None:
+        """The shim's pid; None: it was started before."""
+        directory = self._make_run_dir(key, launch)
+        return self._spawn(directory, launch) if directory is not None else None
 
-    def _gate(self, key: str) -> Path:
-        return self._hosted.attempts_dir / key / run_dir.GATE
+    def _started_held(self, key: str, launch: Launch, check: Check) -> int | None:
+        """As ``_started``, of a driver that waits for what comes of ``check``."""
+        with self._gate.about_to_tell(key):
+            shim = self._started(key, self._gate.held(key, launch))
+            if shim is not None:
+                self._gate.tell_after(key, launch.assignment, check)
+            return shim
 
     def refused(self, why: Refused) -> None:
         """For the metrics of this host."""
@@ -272,6 +232,9 @@ class Starter:
             return from_canonical(self._blobs().read_spec(given.spec), given.spec.key)
         except (NotFound, Corrupt) as error:
             raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
+
+    def _conf(self, given: Assignment) -> dict[str, str]:
+        return self._spec(given).conf
 
     def _fetch(self, given: Assignment, stored: str) -> Path:
         """``<sha256>/<filename>`` of a spec's ``store:`` reference → the verified file, kept per uid on this host."""

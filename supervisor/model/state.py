@@ -91,8 +91,9 @@ def state_of(ref: Seen[JobRef], own: Seen[Ownership], lease: Seen[Lease]) -> Sho
 
 
 def delay_of(own: Ownership, host: Member | None) -> str:
-    """Why ``host`` cannot start the attempt that is assigned to it, as it says itself; empty: it says nothing."""
-    delays = host.delays if host is not None and own.state is OwnState.ASSIGNED else ()
+    """Why ``host`` cannot start the attempt that is assigned to it, or tell its driver that it may begin, as it says itself;
+    empty: it says nothing."""
+    delays = host.delays if host is not None and own.state in (OwnState.ASSIGNED, OwnState.CLAIMED) else ()
     return next((delay.why for delay in delays if (delay.uid, delay.attempt) == (own.uid, own.attempt)), "")
 
 
@@ -101,7 +102,8 @@ def with_delay(shown: Shown, own: Seen[Ownership], host: Member | None) -> Shown
     why = delay_of(own.record, host) if isinstance(own, Found) and shown.state is JobState.STARTING else ""
     if not why:
         return shown
-    return replace(shown, reason=f"{shown.reason}, which can't start it yet: {why}; tried again every few seconds")
+    what = "" if isinstance(own, Found) and own.record.state is OwnState.CLAIMED else ", which can't start it yet"
+    return replace(shown, reason=f"{shown.reason}{what}: {why}; tried again every few seconds")
 
 
 HOW_FAR: Final[dict[Phase, str]] = {

@@ -3,7 +3,8 @@
 ``start_timeout`` ends an attempt whose application has not begun, or that has a SparkSession but no batch;
 ``stall_timeout`` one of whose queries was seen and is silent (``queries`` says what counts as life). Until the application
 has its first batch ``start_timeout`` alone judges: a slow start is no stall, and has its own limit. An application that runs
-and makes neither session nor query is left alone by both.
+and makes neither session nor query is left alone by both. What a driver waits at its gate is none of its start: after it
+the time counts anew, and a wait without an end is no failure of the job.
 
 A JVM application does not report; the supervisor of its host looks into its commit log and reports for it. When nobody
 looks (the supervisor is down, or can't read the checkpoint) its silence means nothing: it counts up to the last look only.
@@ -78,7 +79,11 @@ def phase_of(life: Life, launch: Launch, exec_s: float, now_s: float) -> Phase:
 
 def overdue(life: Life, launch: Launch, exec_s: float, now_s: float) -> tuple[Cause, str] | None:
     """Why the attempt has to be ended now, or None."""
-    if now_s - exec_s >= launch.start_timeout_s:
+    since_s = life.begun_s if life.waits and life.begun_s is not None else exec_s
+    if now_s - since_s >= launch.start_timeout_s:
+        if life.begun_s is None and life.waits:      # of S3, or of this host: not the job's fault
+            untold = f"its driver was not told within {launch.start_timeout_s:g} s that its checkpoint was looked at"
+            return Cause.NO_ACCESS, f"{untold}: see the log of its host's supervisor"
         if life.begun_s is None and launch.reports:
             return Cause.START_TIMED_OUT, f"the application had not begun after {launch.start_timeout_s:g} s"
         if life.batch_s is None and (life.session_s is not None or life.query_s is not None):

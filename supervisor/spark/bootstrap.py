@@ -364,7 +364,7 @@ def pass_gate(reports: Reports) -> None:
     while path:
         try:
             word = json.loads(Path(path).read_bytes())
-            if not word["cause"]:
+            if word["cause"] == "":
                 return
             sys.stderr.write(f"spark-supervisor: the application does not begin: {word['why']}\n")
             sys.exit(NOT_BEGUN)

@@ -70,12 +70,16 @@ def place(moto_server: MotoServer, aws_env: dict[str, str]) -> Iterator[Place]:
 @pytest.fixture
 def fleet(make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble, place: Place) -> Fleet:
     """The job runs there, and it is remembered."""
-    fleet = make_fleet(embedded_ensemble, supervisors=1)
-    s3a = {"spark.hadoop.fs.s3a.endpoint": place.endpoint_url, "spark.hadoop.fs.s3a.path.style.access": "true"}
-    restart = {"strategy": "exponential", "initial": "500ms", "attempts": 1}
-    fleet.submit(JOB, checkpoint=f"s3a://{place.bucket}/ck", conf=s3a, knobs={"query_id": QUERY}, restart=restart)
+    fleet = make_fleet(embedded_ensemble, supervisors=1, capacity={"drivers": 2, "memory": "2g"})
+    fleet.submit(JOB, **spec(place))
     wait_until(lambda: remembered(fleet), PATIENCE_S, "the memory of its checkpoint")
     return fleet
+
+
+def spec(place: Place, **more: Any) -> dict[str, Any]:
+    s3a = {"spark.hadoop.fs.s3a.endpoint": place.endpoint_url, "spark.hadoop.fs.s3a.path.style.access": "true"}
+    restart = {"strategy": "exponential", "initial": "500ms", "attempts": 1}
+    return {"checkpoint": f"s3a://{place.bucket}/ck", "conf": s3a, "knobs": {"query_id": QUERY}, "restart": restart, **more}
 
 
 def remembered(fleet: Fleet) -> bool:
@@ -133,6 +137,32 @@ def test_a_driver_that_waits_is_cancelled_like_any_other(fleet: Fleet, place: Pl
     assert batches(fleet, attempt) == 0
     place.answers.set()
     assert fleet.wait_state(JOB, "cancelled")["attempt"] == attempt
+
+
+def test_a_cancelled_one_gives_its_place_to_another_at_once(fleet: Fleet, place: Place) -> None:
+    """Its look goes on for as long as S3 is silent."""
+    for name in ("second", "third"):
+        fleet.submit(name, suspended=True, resources={"memory": "900m"})
+    started_while_s3_is_silent(fleet, place)
+    fleet.cancel(JOB)
+    for name in ("second", "third"):
+        fleet.ok("resume", name)
+        fleet.wait_state(name, "running")
+    assert "no_room" not in fleet.members[0].log and "start_refused" not in fleet.members[0].log
+
+
+def test_a_wait_that_is_too_long_is_not_charged_to_the_job(fleet: Fleet, place: Place) -> None:
+    """S3 is silent for longer than the job may take to start; one restart is all that its budget has left."""
+    fleet.cancel(JOB)
+    fleet.submit(JOB, **spec(place, health={"start_timeout": "3s"}))
+    wait_until(lambda: remembered(fleet), PATIENCE_S, "the memory of its checkpoint")
+    fleet.wait_state(JOB, "running")
+    held = started_while_s3_is_silent(fleet, place)
+    given_up = re.compile(rf"no_access +{held} ")
+    wait_until(lambda: given_up.search(fleet.ok("history", JOB).out), PATIENCE_S, "the driver to be given up")
+    place.answers.set()
+    fleet.wait_state(JOB, "running", timeout_s=2 * PATIENCE_S)
+    assert batches(fleet, held) == 0 and fleet.show(JOB)["attempt"] > held
 
 
 def test_who_waits_when_the_supervisor_dies_is_told_by_the_next_one(fleet: Fleet, place: Place) -> None:

@@ -126,6 +126,9 @@ class Host:
     def refused(self, why: Refused) -> None:
         pass
 
+    def look_again(self) -> dict[str, str]:
+        return {}
+
     # -- as its shims -----------------------------------------------------------------------------------------------
 
     def tick(self, now_s: float) -> None:

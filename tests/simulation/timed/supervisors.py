@@ -103,19 +103,18 @@ class SimHosted:
     def launches(self) -> dict[str, Launch]:
         return {key: attempt.launch for key, attempt in self._host.attempts.items()}
 
-    def at_gate(self) -> list[str]:
-        return [key for key, attempt in self._host.attempts.items() if attempt.launch.is_held and attempt.gate is None]
-
     def tidy(self, _under_way: frozenset[str]) -> None: ...
 
 
 class SimStarter:
     """``daemon.starting.Starter``: spec from the store, room, run directory, shim."""
 
-    def __init__(self, world: World, host: Host, blobs: Blobs) -> None:
+    def __init__(self, world: World, host: Host, blobs: Blobs, process: Process) -> None:
         self._world = world
         self._host = host
         self._blobs = blobs
+        self._process = process
+        self._looking: set[str] = set()
 
     def start(self, given: Assignment, look: Look, _ended_before: str | None = None) -> None:
         world, host = self._world, self._host
@@ -146,16 +145,28 @@ class SimStarter:
         attempt = host.attempts[key] = Attempt(world, host, key, launch, host.boot_id, decided_s)
         attempt.start_shim()
         if held:
-            self.look_again(key)
+            self._look(key, attempt)
 
-    def look_again(self, key: str) -> None:
-        """The look at the checkpoint beside the start: the word for the driver, which waits at its gate."""
-        world, attempt = self._world, self._host.attempts.get(key)
+    def look_again(self) -> dict[str, str]:
+        """For drivers that wait, and that no thread of this supervisor is looking for."""
+        for key, attempt in self._host.attempts.items():
+            if attempt.launch.is_held and attempt.gate is None and key not in self._looking:
+                self._look(key, attempt)
+        return {}
+
+    def _look(self, key: str, attempt: Attempt) -> None:
+        """The look at the checkpoint beside the start, and then the word for the driver, which waits at its gate."""
+        world = self._world
         lots = world.lots("look", self._host.name, key, f"{world.loop.now_s:.6f}")
-        world.loop.sleep(lots.choice(LOOKS_S))
-        if attempt is not None:
+        self._looking.add(key)
+
+        def tell() -> None:
+            self._looking.discard(key)
             answered = world.calm or lots.random() < 0.8
-            attempt.gate = Gate() if answered else Gate(Cause.NO_ACCESS.value, "no answer in time")
+            if attempt.gate is None:
+                attempt.gate = Gate() if answered else Gate(Cause.NO_ACCESS.value, "no answer in time")
+
+        world.loop.after(lots.choice(LOOKS_S), tell, self._process)
 
     def refused(self, _why: Refused) -> None: ...
 
@@ -235,7 +246,7 @@ class SimSupervisor:
         member = Member(host.name, host.name, host.boot_id, "", 1 << 50, host.drivers, world.plan.starting, "0", "t")
         doubt = StartDoubt(paths_of(world.layout), codec, self._trust, self._blobs)
         self.agent = Agent(
-            member, world.layout, cast(Any, self._connect), cast(Any, SimStarter(world, host, self._blobs)), cast(Any, hosted),
+            member, world.layout, cast(Any, self._connect), cast(Any, SimStarter(world, host, self._blobs, self.process)), cast(Any, hosted),
             self._tell_agent_session, cast(Any, doubt.of), lambda: doubt.own,
         )
         leader = Leader(

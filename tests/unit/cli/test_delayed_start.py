@@ -13,7 +13,7 @@ from supervisor.checkpoint.findings import Finding
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.daemon import agent, checkpoint_check
 from supervisor.daemon.agent import Agent
-from supervisor.daemon.checkpoint_check import checked
+from supervisor.daemon.checkpoint_check import check_of
 from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import Unreachable
 from supervisor.model.records import Assignment, Delay, Member, Ownership, OwnState
@@ -36,9 +36,11 @@ class Looking:
     started: list[str] = field(default_factory=list)
 
     def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
-        with checked(given, look.known, S3Access(), {}) as check:
-            check.settle()
+        check_of(given, look.known, S3Access(), dict).settle()
         self.started.append(f"{given.uid}.{given.attempt}")
+
+    def look_again(self) -> dict[str, str]:
+        return {}
 
     def refused(self, why: Refused) -> None:
         raise AssertionError(why)
@@ -140,4 +142,4 @@ def test_the_delay_of_another_attempt_is_not_that_of_this_one() -> None:
     host = replace(ME, delays=(Delay("u1", 2, "old"), Delay("u2", 3, "another's")))
     assert delay_of(own, host) == ""
     assert delay_of(own, replace(ME, delays=(Delay("u1", 3, "mine"),))) == "mine"
-    assert delay_of(replace(own, state=OwnState.CLAIMED), replace(ME, delays=(Delay("u1", 3, "mine"),))) == ""
+    assert delay_of(replace(own, state=OwnState.EXITED), replace(ME, delays=(Delay("u1", 3, "mine"),))) == ""

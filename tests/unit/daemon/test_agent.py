@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
 import structlog
 
 from supervisor.clients.zookeeper import ZooClient
@@ -35,6 +34,10 @@ class Started:
     keys: list[str] = field(default_factory=list)
     refusals: list[Cause] = field(default_factory=list)
     known: list[Known] = field(default_factory=list)
+    untold: dict[str, str] = field(default_factory=dict)
+
+    def look_again(self) -> dict[str, str]:
+        return self.untold
 
     def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
         self.known.append(look.known)
@@ -135,7 +138,7 @@ def test_a_number_that_was_used_here_in_a_lost_state_is_refused(tmp_path: Path) 
     assert node is not None
     given = decode(Assignment, node.data, "")
     known = [replace(given, own_version=given.own_version + 3), given]
-    agent._hosted.launches = lambda: {key: SimpleNamespace(assignment=known[-1], is_held=False)}  # type: ignore[method-assign,dict-item]
+    agent._hosted.launches = lambda: {key: SimpleNamespace(assignment=known[-1])}  # type: ignore[method-assign,dict-item]
     agent._round()
     wait_until(lambda: not agent._under_way, 20, "its end")
     assert bench.own("a").state is OwnState.ASSIGNED, "started by this very assignment"
@@ -291,27 +294,13 @@ def test_what_another_job_left_matters_until_an_attempt_was_claimed(tmp_path: Pa
     assert [known.left_by for known in started.known] == ["old", "old", ""]
 
 
-@dataclass
-class AtGate(Started):
-    """Looks again until it can be told; ``broken``: so many times it can't."""
-
-    broken: int = 1
-
-    def look_again(self, key: str) -> None:
-        self.keys.append(key)
-        if len(self.keys) <= self.broken:
-            raise Unreachable("no room")
-
-
-def test_who_waits_at_its_gate_is_looked_at_in_each_round_until_it_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also when it was started by a supervisor that died: nothing is assigned here."""
-    bench, started = Bench(), AtGate()
+def test_why_a_driver_that_waits_is_not_told_is_told_by_its_host(tmp_path: Path) -> None:
+    """Every round looks for such drivers: the supervisor that started them may be dead."""
+    bench, started = Bench(), Started()
     agent = agent_of(bench, started, tmp_path, None)
-    monkeypatch.setattr(Hosted, "at_gate", lambda _hosted: ["u.1"] if len(started.keys) <= started.broken else [])
-    for delayed in (1, 0, 0):
+    for untold in ({"u.1": "no room"}, {}):
+        started.untold = untold
         agent._round()
-        wait_until(lambda: not agent._under_way, 20, "its end")
-        assert agent.delayed == delayed
-    assert started.keys == ["u.1", "u.1"]
+        agent._tell_state(agent._open())
+        member = decode(Member, bench.zoo.tree()[bench.layout.supervisor("host-a")], "")
+        assert [(each.uid, each.attempt, each.why) for each in member.delays] == [("u", 1, why) for why in untold.values()]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from supervisor.daemon.checkpoint_check import Known, checked
+from supervisor.daemon.checkpoint_check import Known, check_of
 from supervisor.errors import Unreachable
 from supervisor.model.records import PERMANENT_CAUSES, Assignment, BlobRef, Cause
 from supervisor.model.remembered import Remembered, place_of
@@ -25,9 +25,8 @@ WORDS = ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",)
 def start(location: str | None, words: tuple[str, ...] = WORDS, conf: Mapping[str, str] | None = None) -> str:
     """What was prepared meanwhile."""
     remembered = Remembered(place_of(location), words) if location else None
-    with checked(GIVEN, Known(location, remembered), S3Access(), conf or {}) as check:
-        check.settle()
-        return "prepared"
+    check_of(GIVEN, Known(location, remembered), S3Access(), lambda: conf or {}).settle()
+    return "prepared"
 
 
 def test_the_checkpoint_that_the_job_left(tmp_path: Path) -> None:
@@ -70,19 +69,11 @@ def test_no_answer_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         start("/data/ck")
 
 
-def test_what_went_wrong_in_the_preparation_is_what_is_said(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="no Java"), checked(
-        GIVEN, Known(str(tmp_path / "none"), Remembered(place_of(str(tmp_path / "none")), WORDS)), S3Access(), {},
-    ):
-        raise Refused(Cause.NO_SPARK, "no Java")
-
-
 def test_a_first_start_where_another_job_was(tmp_path: Path) -> None:
     """Refused if anything is there: its rows would be counted on from the other job's state."""
     checkpoint = unpack("files", tmp_path)
     known = Known(str(checkpoint), Remembered(place_of(str(checkpoint))), "old")
-    with pytest.raises(Refused, match="what job old left there.*--accept-fresh-start"), checked(GIVEN, known, S3Access(), {}) as check:
-        check.settle()
+    with pytest.raises(Refused, match="what job old left there.*--accept-fresh-start"):
+        check_of(GIVEN, known, S3Access(), dict).settle()
     shutil.rmtree(checkpoint)
-    with checked(GIVEN, known, S3Access(), {}) as check:
-        check.settle()
+    check_of(GIVEN, known, S3Access(), dict).settle()

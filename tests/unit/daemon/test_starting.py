@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,19 +12,15 @@ import pytest
 
 from supervisor.clients import run_dir
 from supervisor.clock import boottime_s
-from supervisor.daemon import checkpoint_check, starting
-from supervisor.daemon.checkpoint_check import Known
+from supervisor.daemon import starting
 from supervisor.daemon.starting import Hosted, Look, Starter
-from supervisor.errors import Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef
-from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.spec import JobSpec
 from supervisor.registry.codec import encode
 from supervisor.settings.file import Settings, StoreSettings
 from supervisor.spark.refusal import Refused
-from tests.waiting import wait_until
 
 
 def given(name: str) -> Assignment:
@@ -148,135 +143,3 @@ def test_what_a_killed_agent_left_of_a_run_directory_is_removed(tmp_path: Path, 
     hosted.tidy(frozenset({"made-now-1.1"}))
     assert {entry.name.split(".")[-3] for entry in attempts.iterdir() if entry.name.startswith(".")} == {"made-now-1"}
     assert hosted.keys() == {"whole-1.1"}
-
-
-class Beside(Slow):
-    """Its job has a checkpoint on S3, remembered, and the look at it ends when ``answer`` is set: to None, or an error."""
-
-    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(directory, 1, drivers=9, memory_bytes=1000)
-        self.answer: Future[None] = Future()
-        self.looks = 0
-        monkeypatch.setattr(checkpoint_check, "_look", self._look_at)
-
-    def _look_at(self, *_: object) -> None:
-        self.looks += 1
-        self.answer.result(60)
-
-    def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
-        launch = super()._launch(given, key, spec)
-        return replace(launch, env={"SPARK_SUPERVISOR_CHECKPOINT": "s3a://bucket/a"})
-
-    def begin(self, location: str = "s3://bucket/a", attempt: int = 1, left_by: str = "") -> Future[None]:
-        known = Known(location, Remembered(place_of(location), () if left_by else ("q1 7",)), left_by)
-        done: Future[None] = Future()
-
-        def work() -> None:
-            try:
-                self.start(replace(given("a"), attempt=attempt), Look(boottime_s(), lambda: None, known))
-                done.set_result(None)
-            except Exception as error:
-                done.set_exception(error)
-
-        threading.Thread(target=work, daemon=True).start()
-        return done
-
-    def gate(self, attempt: int = 1) -> run_dir.Gate | None:
-        return run_dir.read_gate(str(self.hosted.attempts_dir / f"uid-a.{attempt}"))
-
-
-@pytest.fixture
-def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Beside:
-    return Beside(tmp_path, monkeypatch)
-
-
-REFUSALS = {
-    "gone": (Refused(starting.Cause.BAD_CHECKPOINT, "it is missing"), run_dir.Gate("bad_checkpoint", "h: it is missing")),
-    "no answer": (Unreachable("no answer in time"), run_dir.Gate("no_access", "h: no answer in time")),
-}
-
-
-def test_a_driver_is_started_beside_the_look_and_told_what_came_of_it(beside: Beside) -> None:
-    done = beside.begin()
-    wait_until(lambda: beside.hosted.keys() == {"uid-a.1"}, 60, "the start")
-    assert beside.hosted.launches()["uid-a.1"].is_held and beside.hosted.at_gate() == ["uid-a.1"]
-    beside.answer.set_result(None)
-    done.result(60)
-    assert beside.gate() == run_dir.Gate() and beside.hosted.at_gate() == []
-
-
-@pytest.mark.parametrize("why", REFUSALS)
-def test_what_is_found_while_it_starts_is_told_to_the_driver(beside: Beside, why: str) -> None:
-    error, gate = REFUSALS[why]
-    done = beside.begin()
-    wait_until(lambda: beside.hosted.keys() == {"uid-a.1"}, 60, "the start")
-    beside.answer.set_exception(error)
-    done.result(60)
-    assert beside.gate() == gate
-
-
-@pytest.mark.parametrize("location", ["/data/a", "s3://bucket/a"])
-def test_what_is_not_held_is_not_started_before_the_look(beside: Beside, location: str) -> None:
-    """A directory; and a first start, where the claim would count as a look at what another job left."""
-    done = beside.begin(location, left_by="other" if location.startswith("s3") else "")
-    wait_until(lambda: beside.looks, 60, "the look")
-    with pytest.raises(TimeoutError):
-        done.result(0.3)
-    assert beside.hosted.keys() == frozenset()
-    beside.answer.set_exception(Refused(starting.Cause.BAD_CHECKPOINT, "it is missing"))
-    with pytest.raises(Refused, match="it is missing"):
-        done.result(60)
-    assert beside.hosted.keys() == frozenset()
-
-
-def test_a_jvm_application_has_nothing_that_could_wait(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
-    make = beside._launch
-    monkeypatch.setattr(beside, "_launch", lambda given, key, spec: replace(make(given, key, spec), reports=False))
-    done = beside.begin()
-    with pytest.raises(TimeoutError):
-        done.result(0.3)
-    assert beside.hosted.keys() == frozenset()
-    beside.answer.set_result(None)
-    done.result(60)
-    assert not beside.hosted.launches()["uid-a.1"].is_held
-
-
-def test_after_no_answer_nothing_is_started_beside_a_look_until_there_is_one(beside: Beside) -> None:
-    done = beside.begin()
-    wait_until(lambda: beside.hosted.keys() == {"uid-a.1"}, 60, "the start")
-    beside.answer.set_exception(Unreachable("no answer in time"))
-    done.result(60)
-    with pytest.raises(Unreachable):
-        beside.begin(attempt=2).result(60)
-    assert beside.hosted.keys() == {"uid-a.1"}
-    beside.answer = Future()
-    waits = beside.begin(attempt=2)
-    with pytest.raises(TimeoutError):
-        waits.result(0.3)
-    assert beside.hosted.keys() == {"uid-a.1"}
-    beside.answer.set_result(None)
-    waits.result(60)
-    assert not beside.hosted.launches()["uid-a.2"].is_held
-    beside.answer = Future()
-    beside.begin(attempt=3)
-    wait_until(lambda: beside.hosted.has("uid-a.3"), 60, "a start beside the look again")
-    beside.answer.set_result(None)
-
-
-def test_a_word_that_could_not_be_written_is_said_by_the_next_look(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = beside.begin()
-    wait_until(lambda: beside.hosted.keys() == {"uid-a.1"}, 60, "the start")
-    with monkeypatch.context() as full:
-        full.setattr(run_dir, "write_atomically", no_room)
-        beside.answer.set_result(None)
-        with pytest.raises(Unreachable, match="gate can't be written .*make room there"):
-            done.result(60)
-    assert beside.hosted.at_gate() == ["uid-a.1"]
-    beside.look_again("uid-a.1")
-    assert beside.gate() == run_dir.Gate() and beside.looks == 2
-    run_dir.remove(str(beside.hosted.attempts_dir / "uid-a.1"))
-    beside.look_again("uid-a.1")      # it is over meanwhile
-
-
-def no_room(*_: object) -> None:
-    raise OSError(28, "No space left on device")

@@ -28,6 +28,10 @@ def life(*signs: tuple[str, float]) -> Life:
     [
         ((), 299.0, None),
         ((), 300.0, Cause.START_TIMED_OUT),
+        ((("waiting", 2.0),), 299.0, None),
+        ((("waiting", 2.0),), 300.0, Cause.NO_ACCESS),
+        ((("waiting", 2.0), ("begun", 200.0), ("session", 201.0)), 499.0, None),
+        ((("waiting", 2.0), ("begun", 200.0), ("session", 201.0)), 500.0, Cause.START_TIMED_OUT),
         ((("begun", 1.0),), 1e6, None),
         ((("begun", 1.0), ("session", 2.0)), 299.0, None),
         ((("begun", 1.0), ("session", 2.0)), 300.0, Cause.START_TIMED_OUT),
