@@ -17,6 +17,7 @@ import pytest
 
 from tests.explore.defects import DEFECTS
 from tests.simulation.timed import runs
+from tests.simulation.timed.judge import UNTOLD
 from tests.simulation.timed.scenario import Fault, plan_of
 
 SEEDS = range(100)
@@ -80,6 +81,12 @@ REGRESSIONS = (
 @pytest.mark.parametrize(("seed", "also"), REGRESSIONS)
 def test_a_seed_that_found_a_defect_finds_none_any_more(seed: int, also: Fault) -> None:
     assert runs.run_one(plan_of(seed, also)).judge.broken == []
+
+
+def test_what_nobody_can_tell_is_counted_and_no_violation() -> None:
+    """A restore to a state of the same term; who leads next was cut off from before what was lost, and assigns at once."""
+    judge = runs.run_one(plan_of(804783)).judge
+    assert (judge.broken, judge.answers[UNTOLD]) == ([], 1)
 
 
 NOTICED: dict[str, tuple[Fault | None, int]] = {

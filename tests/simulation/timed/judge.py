@@ -29,6 +29,7 @@ BY_LEADER = frozenset((
     "assign", "unassign", "drain", "revoke", "bury", "conclude", "clean_up", "suspend_exhausted",
 ))
 SLACK_S = 0.6
+UNTOLD = "two drivers, one of a lost state, and nobody who noticed the loss had led since"
 KEPT_AFTER_S = 7.0
 """``coord.contender`` writes what it has seen to disk every five seconds; a supervisor that ends before has forgotten it."""
 
@@ -99,6 +100,8 @@ class Judge:
         self.restored_s: float | None = None           # an unaccepted restore that lost something
         self.knew: dict[str, Bell] = {}                # hosts that had seen, before it, what it lost, until they look again …
         self.knows: set[str] = set()                   # … and then saw that it is lost
+        self.leads = ""                                # host of the newest term
+        self.told = False                              # one that knows has led since, so the store has a mark
         self._bell: dict[str, Bell] = {}
         self.restores = 0
         self._alive: dict[Driver, Life] = {}
@@ -119,8 +122,7 @@ class Judge:
         self.world.loop.note(f"exec {driver.name} {driver.uid}.{driver.number} on {attempt.host.name}")
         for other in self._alive.values():
             if other.name == life.name or other.place == life.place:
-                self.broke(f"I1: {life.name} {life.uid}.{life.number} starts on {life.host} while {other.uid}.{other.number} "
-                           f"is alive on {other.host}")
+                self._overlap(life, other)
         if (life.uid, life.number) not in self.claims:
             self.broke(f"I5: {life.name} {life.uid}.{life.number} is executed without a committed claim")
         if any((one.uid, one.number) == (life.uid, life.number) for one in self.lives) and not self.restores:
@@ -138,6 +140,16 @@ class Judge:
                 self.answers["claimed after a restore by a shim from before it"] += 1
         self._alive[driver] = life
         self.lives.append(life)
+
+    def _overlap(self, new: Life, old: Life) -> None:
+        """Two drivers of a name. Nobody could tell when the old one is of a state that was lost, and of those who have
+        noticed that none has led since (SAFETY.md: not covered; ``coord.trust``: what nobody can tell)."""
+        claimed_s = self.claims.get((new.uid, new.number), 0.0)
+        if self.restored_s is not None and not self.told and old.exec_s < self.restored_s < claimed_s:
+            self.answers[UNTOLD] += 1
+        else:
+            self.broke(f"I1: {new.name} {new.uid}.{new.number} starts on {new.host} while {old.uid}.{old.number} "
+                       f"is alive on {old.host}")
 
     def tree_empty(self, driver: Driver) -> None:
         now_s = self.world.loop.now_s
@@ -201,6 +213,7 @@ class Judge:
             kept = before is not None and (before.process is process or before.since_s < (self.restored_s or 0.0) - KEPT_AFTER_S)
             if before is not None and kept and not now.may_follow(before):
                 self.knows.add(host)
+                self.told = self.told or host == self.leads
             last = self._bell.get(host)
             if last is None or last.process is not process or not last.is_like(now):
                 self._bell[host] = now
@@ -215,6 +228,7 @@ class Judge:
         self.cancelled = {uid: at_s for uid, at_s in self.cancelled.items() if at_s <= to_s}
         self.knew = {host: seen for host, seen in self._bell.items() if seen.rings > rings}
         self.knows.clear()
+        self.told = False
         self._bell.clear()
         if lost:
             self.restored_s = self.world.loop.now_s
@@ -236,6 +250,8 @@ class Judge:
             self._claimed(tx)
         elif what == "take_leadership":
             self.terms += 1
+            self.leads = self._author(session)
+            self.told = self.told or self.leads in self.knows
         elif what in BY_LEADER or what.startswith("sweep_"):
             first = tx.ops[0]
             if not isinstance(first, Check) or first.path != world.layout.epoch:
