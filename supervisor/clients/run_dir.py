@@ -193,9 +193,12 @@ def write_gate(run_dir: str, gate: Gate) -> bool:
         return False
     drawn, final = f"{run_dir}/.{GATE}.{os.urandom(4).hex()}", f"{run_dir}/{GATE}"
     try:
-        write_atomically(drawn, json.dumps({"cause": gate.cause, "why": gate.why}).encode())
+        with open(drawn, "xb", opener=_private) as file:
+            file.write(json.dumps({"cause": gate.cause, "why": gate.why}).encode())
         try:
             os.link(drawn, final)
+        except PermissionError:      # a file system without hard links
+            os.replace(drawn, final)
         except FileExistsError:
             if read_gate(run_dir) is not None:
                 return False
@@ -206,6 +209,10 @@ def write_gate(run_dir: str, gate: Gate) -> bool:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(drawn)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def read_gate(run_dir: str) -> Gate | None:

@@ -46,7 +46,10 @@ class Check:
         self._may_last = may_last
         self._over: Future[None] = Future()
         self._began_s = boottime_s()
-        threading.Thread(target=self._run, name="checkpoint", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="checkpoint", daemon=True).start()
+        except RuntimeError as error:
+            self._over.set_exception(Unreachable(f"no thread can be started for it ({error}); make room on this host"))
 
     @property
     def may_be_awaited_later(self) -> bool:
@@ -57,7 +60,12 @@ class Check:
     @property
     def has_no_answer(self) -> bool:
         """It is over, and nothing is known."""
-        return self._over.done() and isinstance(self._over.exception(), Unreachable)
+        error = self._over.exception() if self._over.done() else None
+        return error is not None and not isinstance(error, Refused)
+
+    def wait(self) -> None:
+        """Until it is over, whatever comes of it."""
+        self._over.exception()
 
     def settle(self) -> None:
         """Await its end.

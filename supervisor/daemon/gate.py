@@ -8,12 +8,12 @@ waits for them. If it dies before the word, the next one looks again. Called by 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -33,22 +33,40 @@ SLOW_S: Final = 5.0
 """A look that took so long, or had no answer: the next start of that job waits for its own before there is a driver."""
 
 
+class Look(NamedTuple):
+    """One that somebody waits for. ``directory``: as ``Gate._directory``, when it was begun."""
+
+    key: str
+    given: Assignment
+    check: Check
+    directory: tuple[int, int] | None
+
+
 class Gate:
     """Of all drivers of this host. ``host``: for the words. ``attempts_dir``: of the run directories."""
 
     def __init__(self, host: str, attempts_dir: Path, metrics: Metrics) -> None:
-        self.untold: dict[str, str] = {}
-        """Key → why a word that is known can't be written; it is tried again in each round."""
         self._host = host
         self._attempts_dir = attempts_dir
         self._metrics = metrics
+        self._lock = threading.Lock()
         self._starting: set[str] = set()
-        self._looking: set[str] = set()
+        self._looking: dict[str, Look] = {}
         self._slow: set[str] = set()
+        self._untold: dict[str, str] = {}
+
+    @property
+    def untold(self) -> dict[str, str]:
+        """Key → why a word that is known can't be written; it is tried again in each round."""
+        with self._lock:
+            return dict(self._untold)
 
     def may_hold(self, launch: Launch, check: Check) -> bool:
         """The driver can wait, and what it would wait for is not over and not known to last."""
-        return launch.reports and check.may_be_awaited_later and launch.assignment.name not in self._slow and _is_known()
+        name = launch.assignment.name
+        with self._lock:
+            lasts = name in self._slow or any(look.given.name == name for look in self._looking.values())
+        return launch.reports and check.may_be_awaited_later and not lasts and _is_known()
 
     def held(self, key: str, launch: Launch) -> Launch:
         """``launch`` of a driver that waits."""
@@ -60,42 +78,64 @@ class Gate:
             check.settle()
         finally:
             slow = check.took_s >= SLOW_S or check.has_no_answer
-            (self._slow.add if slow else self._slow.discard)(given.name)
+            with self._lock:
+                (self._slow.add if slow else self._slow.discard)(given.name)
 
     @contextmanager
     def about_to_tell(self, key: str) -> Iterator[None]:
         """Nobody else looks for ``key`` in the body, in which it is started and given to ``tell_after``."""
-        self._starting.add(key)
+        with self._lock:
+            self._starting.add(key)
         try:
             yield
         finally:
-            self._starting.discard(key)
+            with self._lock:
+                self._starting.discard(key)
 
-    def tell_after(self, key: str, given: Assignment, check: Check) -> None:
+    def tell_after(self, key: str, launch: Launch, check: Check) -> None:
         """Write the word when the look is over."""
-        self._looking.add(key)
-        check.then(lambda: self._tell(key, given, check))
+        look = Look(key, launch.assignment, check, self._directory(key))
+        with self._lock:
+            self._looking[key] = look
+        check.then(lambda: self._tell(look))
 
     def waiting(self, launches: Callable[[], Mapping[str, Launch]]) -> dict[str, Launch]:
         """Drivers that wait for a word that nobody is about to write: a supervisor died, or could not write."""
-        looking = self._starting | self._looking      # before the words are read: who leaves these has written
+        with self._lock:
+            looking = self._starting | self._looking.keys()      # before the words are read: who leaves these has written
         held = {key: launch for key, launch in launches().items() if launch.is_held and key not in looking}
-        self.untold = {key: why for key, why in self.untold.items() if key in held or key in looking}
+        with self._lock:
+            for key in self._untold.keys() - held.keys() - looking:
+                del self._untold[key]
         return {key: launch for key, launch in held.items() if run_dir.read_gate(str(self._attempts_dir / key)) is None}
 
-    def _tell(self, key: str, given: Assignment, check: Check) -> None:
+    def _directory(self, key: str) -> tuple[int, int] | None:
+        """Which one it is, under a key that comes up again when a restore was accepted; None: it is gone."""
         try:
-            word = self._word(key, given, check)
-            told = run_dir.write_gate(str(self._attempts_dir / key), word)
+            status = (self._attempts_dir / key / run_dir.LAUNCH).stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_mtime_ns
+
+    def _tell(self, look: Look) -> None:
+        key, given = look.key, look.given
+        try:
+            word = self._word(look)
+            is_there = look.directory is not None and look.directory == self._directory(key)
+            told = is_there and run_dir.write_gate(str(self._attempts_dir / key), word)
         except OSError as error:
-            if key not in self.untold:
-                why = f"{self._attempts_dir / key / run_dir.GATE} can't be written ({error.strerror}); make room there"
-                self.untold[key] = why
+            why = f"{self._attempts_dir / key / run_dir.GATE} can't be written ({error.strerror}); make room there"
+            with self._lock:
+                is_new, self._untold[key] = self._untold.get(key) != why, why
+            if is_new:
                 log.warning("start_delayed", **about_key(key), why=why, next="tried again in the next round")
             return
         finally:
-            self._looking.discard(key)
-        self.untold.pop(key, None)
+            with self._lock:
+                if self._looking.get(key) is look:
+                    del self._looking[key]
+        with self._lock:
+            self._untold.pop(key, None)
         if told and word.cause:
             self._metrics.count_refusal(word.cause)
             permanent = Cause(word.cause) in PERMANENT_CAUSES
@@ -104,17 +144,17 @@ class Gate:
                 next="quarantined until resume" if permanent else "assigned again after back-off",
             )
 
-    def _word(self, key: str, given: Assignment, check: Check) -> run_dir.Gate:
+    def _word(self, look: Look) -> run_dir.Gate:
         """A checkpoint that can't be looked at is no reason to keep a driver: it is given up, uncharged, and the next start
         waits until there is an answer, on this host or another."""
         try:
-            self.settle(given, check)
+            self.settle(look.given, look.check)
         except Refused as refused:
             return run_dir.Gate(refused.cause.value, f"{self._host}: {refused}")
         except SupervisorError as error:
             return run_dir.Gate(Cause.NO_ACCESS.value, f"{self._host}: {error}")
         except Exception as error:
-            log.exception("start_failed", **about_key(key))
+            log.exception("start_failed", **about_key(look.key))
             why = f"{self._host}: its checkpoint can't be looked at, a defect of the supervisor: {error!r}"
             return run_dir.Gate(Cause.NO_ACCESS.value, why)
         return run_dir.Gate()
@@ -122,12 +162,7 @@ class Gate:
 
 def _is_known() -> bool:
     """The bootstrap on the disk may be older than this process (a downgrade in place), and would not wait."""
-    return _knows_gate(BOOTSTRAP.stat().st_mtime_ns)
-
-
-@cache
-def _knows_gate(_mtime_ns: int) -> bool:
-    return GATE.encode() in BOOTSTRAP.read_bytes()
-
-
-__all__ = ["SLOW_S", "Gate"]
+    try:
+        return GATE.encode() in BOOTSTRAP.read_bytes()
+    except OSError:
+        return False

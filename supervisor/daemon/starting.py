@@ -143,7 +143,11 @@ class Starter:
         with self._room(key, given):
             spec = self._spec(given)
             check = check_of(given, look.known, access_of_store(self._settings.store), lambda: spec.conf)
-            prepared = self._launch(given, key, spec)
+            try:
+                prepared = self._launch(given, key, spec)
+            except Exception:
+                check.wait()      # or there were one more at each try
+                raise
             held = self._gate.may_hold(prepared, check)
             if not held:
                 self._gate.settle(given, check)
@@ -168,8 +172,8 @@ class Starter:
         for key, launch in self._gate.waiting(self._hosted.launches).items():
             given, known = launch.assignment, Known(launch.checkpoint, launch.remembered)
             check = check_of(given, known, access_of_store(self._settings.store), partial(self._conf, given))
-            self._gate.tell_after(key, given, check)
-        return dict(self._gate.untold)
+            self._gate.tell_after(key, launch, check)
+        return self._gate.untold
 
     def _started(self, key: str, launch: Launch) -> int | None:
         """The shim's pid; None: it was started before."""
@@ -181,7 +185,7 @@ class Starter:
         with self._gate.about_to_tell(key):
             shim = self._started(key, self._gate.held(key, launch))
             if shim is not None:
-                self._gate.tell_after(key, launch.assignment, check)
+                self._gate.tell_after(key, launch, check)
             return shim
 
     def refused(self, why: Refused) -> None:

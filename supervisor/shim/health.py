@@ -82,8 +82,8 @@ def overdue(life: Life, launch: Launch, exec_s: float, now_s: float) -> tuple[Ca
     since_s = life.begun_s if life.waits and life.begun_s is not None else exec_s
     if now_s - since_s >= launch.start_timeout_s:
         if life.begun_s is None and life.waits:      # of S3, or of this host: not the job's fault
-            untold = f"its driver was not told within {launch.start_timeout_s:g} s that its checkpoint was looked at"
-            return Cause.NO_ACCESS, f"{untold}: see the log of its host's supervisor"
+            waited = f"after {launch.start_timeout_s:g} s the application had not begun: its driver waited for the look at"
+            return Cause.NO_ACCESS, f"{waited} its checkpoint; the log of its host's supervisor says more"
         if life.begun_s is None and launch.reports:
             return Cause.START_TIMED_OUT, f"the application had not begun after {launch.start_timeout_s:g} s"
         if life.batch_s is None and (life.session_s is not None or life.query_s is not None):

@@ -53,7 +53,7 @@ from supervisor.model.transaction import Transaction
 from supervisor.registry import attempt_writes
 from supervisor.registry.attempt_writes import Identity
 from supervisor.shim import health, queries, stopping
-from supervisor.shim.ending import describe
+from supervisor.shim.ending import describe, waits_only
 from supervisor.shim.state import (
     CloseFailed,
     CloseSession,
@@ -442,7 +442,9 @@ class _Turn:
     def ran_s(self) -> float:
         """So far: whoever has to bury this attempt without a word from us knows how long it ran at least."""
         state = self.state
-        return round(self.now_s - state.exec_s, 3) if state.executed and state.exec_s is not None else 0.0
+        if not state.executed or state.exec_s is None or waits_only(state):
+            return 0.0
+        return round(self.now_s - state.exec_s, 3)
 
     @property
     def period_s(self) -> float:

@@ -22,6 +22,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.spec import JobSpec
+from supervisor.registry.codec import encode
 from supervisor.spark.refusal import Refused
 from tests.unit.daemon.test_starting import Slow, given
 from tests.waiting import wait_until
@@ -165,7 +166,7 @@ def test_who_can_not_wait_is_not_held(
     assert not beside.is_held()
 
 
-@pytest.mark.parametrize("slow", ["no answer", "late"])
+@pytest.mark.parametrize("slow", ["no answer", "late", "a defect"])
 def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
     beside: Beside, monkeypatch: pytest.MonkeyPatch, slow: str,
 ) -> None:
@@ -176,7 +177,7 @@ def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
             patch.setattr(gate, "SLOW_S", 0.0)
             beside.answer.set_result(None)
         else:
-            beside.answer.set_exception(Unreachable("no answer in time"))
+            beside.answer.set_exception(Unreachable("no answer in time") if slow == "no answer" else RecursionError("x"))
         beside.wait_word()
         wait_until(lambda: not beside._gate._looking, MAX_S, "the end of it")
     beside.answer = Future()
@@ -196,7 +197,7 @@ def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
 def test_a_word_that_can_not_be_written_is_tried_again_and_told_meanwhile(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
     beside.begin().result(MAX_S)
     with monkeypatch.context() as full, structlog.testing.capture_logs() as logs:
-        full.setattr(run_dir, "write_atomically", no_room)
+        full.setattr(run_dir.os, "link", no_room)
         beside.answer.set_result(None)
         why = wait_until(beside.look_again, MAX_S, "why it is not told")[KEY]
         assert why.endswith(f"{KEY}/gate can't be written (No space left on device); make room there")
@@ -207,6 +208,41 @@ def test_a_word_that_can_not_be_written_is_tried_again_and_told_meanwhile(beside
     beside.look_again()
     assert beside.wait_word() == run_dir.Gate()
     wait_until(lambda: beside.look_again() == {}, MAX_S, "nothing to tell of")
+    assert not [entry.name for entry in (beside.hosted.attempts_dir / KEY).iterdir() if entry.name.startswith(".")]
+
+
+def test_while_a_look_goes_on_no_second_driver_waits_for_another(beside: Beside) -> None:
+    """The first was given up (``start_timeout``) before S3 answered."""
+    beside.begin().result(MAX_S)
+    waits = beside.begin(attempt=2)
+    with pytest.raises(TimeoutError):
+        waits.result(0.3)
+    assert beside.hosted.keys() == {KEY}
+    beside.answer.set_result(None)
+    waits.result(MAX_S)
+    assert not beside.is_held("uid-a.2")
+
+
+def test_a_word_is_for_one_directory_not_for_its_name(beside: Beside) -> None:
+    """Numbers of attempts come up again after an accepted restore."""
+    beside.begin().result(MAX_S)
+    old, directory = beside.hosted.launches()[KEY], beside.hosted.attempts_dir / KEY
+    run_dir.remove(str(directory))
+    run_dir.create(str(beside.hosted.attempts_dir), KEY, encode(old, 1 << 20))
+    beside.answer.set_result(None)
+    wait_until(lambda: not beside._gate._looking, MAX_S, "the end of the old look")
+    assert beside.word() is None
+    beside.look_again()
+    assert beside.wait_word() == run_dir.Gate() and beside.looks == 2
+
+
+def test_without_a_thread_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with pytest.raises(Unreachable, match="no thread can be started"):
+        checkpoint_check.Check(lambda: None).settle()
 
 
 def test_the_next_supervisor_looks_for_who_waits(beside: Beside, tmp_path: Path) -> None:
