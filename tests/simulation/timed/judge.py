@@ -73,6 +73,7 @@ class Life:
     host: str
     lease_s: float
     exec_s: float
+    claimed_s: float
     empty_s: float | None = None
     ended: str = ""
 
@@ -118,7 +119,8 @@ class Judge:
     def executed(self, driver: Driver) -> None:
         now_s, attempt = self.world.loop.now_s, driver.attempt
         job = self.world.job_of(driver.name)
-        life = Life(driver.name, driver.uid, driver.number, job.place, attempt.host.name, job.lease_s, now_s)
+        claimed_s = self.claims.get((driver.uid, driver.number), 0.0)
+        life = Life(driver.name, driver.uid, driver.number, job.place, attempt.host.name, job.lease_s, now_s, claimed_s)
         self.world.loop.note(f"exec {driver.name} {driver.uid}.{driver.number} on {attempt.host.name}")
         for other in self._alive.values():
             if other.name == life.name or other.place == life.place:
@@ -130,7 +132,6 @@ class Judge:
         recent = [one for one in self.lives if one.name == life.name and one.exec_s > now_s - WITHIN_S]
         if len(recent) >= RESTARTS_MAX:
             self.broke(f"I11: {life.name} was started {len(recent) + 1} times within {WITHIN_S:g} s")
-        claimed_s = self.claims.get((life.uid, life.number), 0.0)
         if self.restored_s is not None and claimed_s > self.restored_s and life.host in self.knows:
             if attempt.decided_s > self.restored_s:
                 self.broke(f"I10: {life.name} {life.uid}.{life.number} is started in a restored registry that nobody accepted")
@@ -144,8 +145,7 @@ class Judge:
     def _overlap(self, new: Life, old: Life) -> None:
         """Two drivers of a name. Nobody could tell when the old one is of a state that was lost, and of those who have
         noticed that none has led since (SAFETY.md: not covered; ``coord.trust``: what nobody can tell)."""
-        claimed_s = self.claims.get((new.uid, new.number), 0.0)
-        if self.restored_s is not None and not self.told and old.exec_s < self.restored_s < claimed_s:
+        if self.restored_s is not None and not self.told and old.claimed_s < self.restored_s < new.claimed_s:
             self.answers[UNTOLD] += 1
         else:
             self.broke(f"I1: {new.name} {new.uid}.{new.number} starts on {new.host} while {old.uid}.{old.number} "
