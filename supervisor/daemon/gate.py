@@ -33,7 +33,7 @@ SLOW_S: Final = 5.0
 """A look that took so long, or had no answer: the next start of that job waits for its own before there is a driver."""
 
 
-class Look(NamedTuple):
+class Awaited(NamedTuple):
     """One that somebody waits for. ``directory``: as ``Gate._directory``, when it was begun."""
 
     key: str
@@ -51,7 +51,7 @@ class Gate:
         self._metrics = metrics
         self._lock = threading.Lock()
         self._starting: set[str] = set()
-        self._looking: dict[str, Look] = {}
+        self._looking: dict[str, Awaited] = {}
         self._slow: set[str] = set()
         self._untold: dict[str, str] = {}
 
@@ -94,7 +94,7 @@ class Gate:
 
     def tell_after(self, key: str, launch: Launch, check: Check) -> None:
         """Write the word when the look is over."""
-        look = Look(key, launch.assignment, check, self._directory(key))
+        look = Awaited(key, launch.assignment, check, self._directory(key))
         with self._lock:
             self._looking[key] = look
         check.then(lambda: self._tell(look))
@@ -117,7 +117,7 @@ class Gate:
             return None
         return status.st_ino, status.st_mtime_ns
 
-    def _tell(self, look: Look) -> None:
+    def _tell(self, look: Awaited) -> None:
         key, given = look.key, look.given
         try:
             word = self._word(look)
@@ -144,7 +144,7 @@ class Gate:
                 next="quarantined until resume" if permanent else "assigned again after back-off",
             )
 
-    def _word(self, look: Look) -> run_dir.Gate:
+    def _word(self, look: Awaited) -> run_dir.Gate:
         """A checkpoint that can't be looked at is no reason to keep a driver: it is given up, uncharged, and the next start
         waits until there is an answer, on this host or another."""
         try:
