@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
+from supervisor.clients.run_dir import GATE, Gate, write_gate
 from supervisor.spark import bootstrap
 from tests.fakes.report_socket import ReportSocket
 from tests.testbed.spark_fleet import LIGHT_PROPERTIES
@@ -205,3 +206,17 @@ def test_session(tmp_path: Path, reports: ReportSocket, function: str, code: int
     batches = [e["batch_id"] for e in reports.taken if e["event"] == "progress" and e["query"] == "good"]
     assert batches == list(range(len(batches)))
     assert code or len(batches) >= 3
+
+
+def test_the_function_of_a_session_is_not_called_when_the_gate_says_no(tmp_path: Path, reports: ReportSocket) -> None:
+    """Spark is up by then; what Spark leaves at its end is no word of the application."""
+    (tmp_path / "conf").write_text(LIGHT_PROPERTIES)
+    (tmp_path / "jobs.py").write_text("import pathlib\n\ndef main(spark):\n    pathlib.Path('begun').touch()\n")
+    write_gate(str(tmp_path), Gate("bad_checkpoint", "h: it is missing"))
+    words = ["--properties-file", str(tmp_path / "conf"), "--master", "local[1]", "pyspark-shell"]
+    command = [sys.executable, bootstrap.__file__, "--session", "jobs:main", str(tmp_path / "jobs.py")]
+    env = {**environment(reports), "PYSPARK_SUBMIT_ARGS": shlex.join(words), "SPARK_SUPERVISOR_GATE": str(tmp_path / GATE)}
+    done = run(command, env, tmp_path, reports)
+    assert done.returncode == bootstrap.NOT_BEGUN, done.stdout[-3000:]
+    assert not {"begun", "session"} & set(reports.names())
+    assert not list(tmp_path.rglob("begun"))
