@@ -17,6 +17,7 @@ import structlog
 from supervisor.clients.zookeeper import Link, Session, ZooClient
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.daemon.checkpoint_check import Known
+from supervisor.daemon.gate import say_refused
 from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import AccessDenied, Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.records import (
@@ -309,15 +310,12 @@ class Agent:
             log.info("start_held_back", **about_key(entry), why="the cluster is paused", next="started after unpause")
 
     def _refuse(self, client: ZooClient, given: Assignment, own: Found[Ownership], refused: Refused) -> None:
-        why, permanent = str(refused), refused.cause in PERMANENT_CAUSES
+        why = str(refused)
         if self._me.host not in why:
             why = f"{self._me.host}: {why}"
-        ended = Exit(refused.cause, why, permanent=permanent)
+        ended = Exit(refused.cause, why, permanent=refused.cause in PERMANENT_CAUSES)
         tx = refuse(self._layout, given, own, ended, new_op_id(), wall_iso())
-        log.error(
-            "start_refused", job=given.name, uid=given.uid, attempt=given.attempt, cause=refused.cause.value,
-            why=why, next="quarantined until resume" if permanent else "assigned again after back-off",
-        )
+        say_refused(given, refused.cause, why)
         if tx is None:
             return
         try:

@@ -38,16 +38,19 @@ class Known(NamedTuple):
 
 
 class Check:
-    """A look that goes on beside what its owner does, in a thread that nobody has to wait for."""
+    """A look that goes on beside what its owner does, in a thread that nobody has to wait for. ``look`` None: there is
+    nothing to look at, and it is over."""
 
-    def __init__(self, look: Callable[[], None], *, may_last: bool = False) -> None:
+    def __init__(self, look: Callable[[], None] | None = None, *, may_last: bool = False) -> None:
         self.took_s = 0.0
-        self._look = look
         self._may_last = may_last
         self._over: Future[None] = Future()
         self._began_s = boottime_s()
+        if look is None:
+            self._over.set_result(None)
+            return
         try:
-            threading.Thread(target=self._run, name="checkpoint", daemon=True).start()
+            threading.Thread(target=self._run, args=(look,), name="checkpoint", daemon=True).start()
         except RuntimeError as error:
             self._over.set_exception(Unreachable(f"no thread can be started for it ({error}); make room on this host"))
 
@@ -78,9 +81,9 @@ class Check:
         """Call ``work`` when it is over: in its thread, or here if it is over already."""
         self._over.add_done_callback(lambda _over: work())
 
-    def _run(self) -> None:
+    def _run(self, look: Callable[[], None]) -> None:
         try:
-            self._look()
+            look()
         except BaseException as error:  # noqa: BLE001 - it is for whoever asks
             failed: BaseException | None = error
         else:
@@ -96,7 +99,7 @@ def check_of(given: Assignment, known: Known, store: S3Access, conf: Callable[[]
     """Begins to look. ``conf``: gives the properties of the job, in the thread of the look."""
     expected, location = queries_of(known.remembered), known.location
     if location is None or not (expected or known.left_by):
-        return Check(lambda: None)
+        return Check()
     is_s3 = bucket_of(normalise(location)) is not None
     return Check(lambda: _look(given, location, known, conf(), store), may_last=bool(expected) and is_s3)
 

@@ -138,11 +138,7 @@ class Gate:
             self._untold.pop(key, None)
         if told and word.cause:
             self._metrics.count_refusal(word.cause)
-            permanent = Cause(word.cause) in PERMANENT_CAUSES
-            log.error(
-                "start_refused", job=given.name, uid=given.uid, attempt=given.attempt, cause=word.cause, why=word.why,
-                next="quarantined until resume" if permanent else "assigned again after back-off",
-            )
+            say_refused(given, Cause(word.cause), word.why)
 
     def _word(self, look: Awaited) -> run_dir.Gate:
         """A checkpoint that can't be looked at is no reason to keep a driver: it is given up, uncharged, and the next start
@@ -158,6 +154,14 @@ class Gate:
             why = f"{self._host}: its checkpoint can't be looked at, a defect of the supervisor: {error!r}"
             return run_dir.Gate(Cause.NO_ACCESS.value, why)
         return run_dir.Gate()
+
+
+def say_refused(given: Assignment, cause: Cause, why: str) -> None:
+    """For the log of this host, whoever else is told."""
+    log.error(
+        "start_refused", job=given.name, uid=given.uid, attempt=given.attempt, cause=cause.value, why=why,
+        next="quarantined until resume" if cause in PERMANENT_CAUSES else "assigned again after back-off",
+    )
 
 
 def _is_known() -> bool:

@@ -142,7 +142,7 @@ class Starter:
         key = f"{given.uid}.{given.attempt}"
         with self._room(key, given):
             spec = self._spec(given)
-            check = check_of(given, look.known, access_of_store(self._settings.store), lambda: spec.conf)
+            check = self._check(given, look.known, lambda: spec)
             try:
                 prepared = self._launch(given, key, spec)
             except Exception:
@@ -171,7 +171,7 @@ class Starter:
         are not told of which it is known, by key. Called in each round of the agent."""
         for key, launch in self._gate.waiting(self._hosted.launches).items():
             given, known = launch.assignment, Known(launch.checkpoint, launch.remembered)
-            check = check_of(given, known, access_of_store(self._settings.store), partial(self._conf, given))
+            check = self._check(given, known, partial(self._spec, given))
             self._gate.tell_after(key, launch, check)
         return self._gate.untold
 
@@ -237,8 +237,8 @@ class Starter:
         except (NotFound, Corrupt) as error:
             raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
 
-    def _conf(self, given: Assignment) -> dict[str, str]:
-        return self._spec(given).conf
+    def _check(self, given: Assignment, known: Known, spec: Callable[[], JobSpec]) -> Check:
+        return check_of(given, known, access_of_store(self._settings.store), lambda: spec().conf)
 
     def _fetch(self, given: Assignment, stored: str) -> Path:
         """``<sha256>/<filename>`` of a spec's ``store:`` reference → the verified file, kept per uid on this host."""

@@ -17,18 +17,14 @@ from typing import Any
 import pytest
 
 from supervisor.clients.ensemble import EmbeddedEnsemble
-from supervisor.model.records import Lease
-from supervisor.model.remembered import queries_of
-from supervisor.model.seen import Found
-from supervisor.registry.reading import seen
 from tests.fakes.faulty_s3 import FaultyS3, Handler, relay
 from tests.faults.conftest import MakeFleet
+from tests.faults.test_lost_jvm_checkpoint import QUERY, remembered
 from tests.testbed.fleet import DRIVER, PATIENCE_S, Fleet
 from tests.testbed.moto import MotoServer
 from tests.waiting import wait_until
 
 JOB = "held"
-QUERY = "ff7b2486-db9c-40b5-91ab-94bbc3f36e3d"
 OBJECTS = {"metadata": json.dumps({"id": QUERY}), "offsets/900": "v1\n{}\n", "commits/900": "v1\n{}\n"}
 """Ahead of what the light driver says, which keeps its log elsewhere."""
 
@@ -72,7 +68,7 @@ def fleet(make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble, place: Pla
     """The job runs there, and it is remembered."""
     fleet = make_fleet(embedded_ensemble, supervisors=1, capacity={"drivers": 2, "memory": "2g"})
     fleet.submit(JOB, **spec(place))
-    wait_until(lambda: remembered(fleet), PATIENCE_S, "the memory of its checkpoint")
+    wait_until(lambda: remembered(fleet, JOB) is not None, PATIENCE_S, "the memory of its checkpoint")
     return fleet
 
 
@@ -80,12 +76,6 @@ def spec(place: Place, **more: Any) -> dict[str, Any]:
     s3a = {"spark.hadoop.fs.s3a.endpoint": place.endpoint_url, "spark.hadoop.fs.s3a.path.style.access": "true"}
     restart = {"strategy": "exponential", "initial": "500ms", "attempts": 1}
     return {"checkpoint": f"s3a://{place.bucket}/ck", "conf": s3a, "knobs": {"query_id": QUERY}, "restart": restart, **more}
-
-
-def remembered(fleet: Fleet) -> bool:
-    path = fleet.layout.lease(JOB)
-    lease = seen(Lease, fleet.look(path), path)
-    return isinstance(lease, Found) and any(query.id == QUERY for query in queries_of(lease.record.remembered))
 
 
 def started_while_s3_is_silent(fleet: Fleet, place: Place) -> int:
@@ -155,7 +145,7 @@ def test_a_wait_that_is_too_long_is_not_charged_to_the_job(fleet: Fleet, place: 
     """S3 is silent for longer than the job may take to start; one restart is all that its budget has left."""
     fleet.cancel(JOB)
     fleet.submit(JOB, **spec(place, health={"start_timeout": "3s"}))
-    wait_until(lambda: remembered(fleet), PATIENCE_S, "the memory of its checkpoint")
+    wait_until(lambda: remembered(fleet, JOB) is not None, PATIENCE_S, "the memory of its checkpoint")
     fleet.wait_state(JOB, "running")
     held = started_while_s3_is_silent(fleet, place)
     given_up = re.compile(rf"no_access +{held} ")

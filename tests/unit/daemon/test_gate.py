@@ -166,6 +166,17 @@ def test_who_can_not_wait_is_not_held(
     assert not beside.is_held()
 
 
+def the_second_waits_for_its_look(beside: Beside) -> None:
+    """There is no driver of attempt 2 before S3 answers, and none that waits after that."""
+    waits = beside.begin(attempt=2)
+    with pytest.raises(TimeoutError):
+        waits.result(0.3)
+    assert beside.hosted.keys() == {KEY}
+    beside.answer.set_result(None)
+    waits.result(MAX_S)
+    assert not beside.is_held("uid-a.2")
+
+
 @pytest.mark.parametrize("slow", ["no answer", "late", "a defect"])
 def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
     beside: Beside, monkeypatch: pytest.MonkeyPatch, slow: str,
@@ -181,13 +192,7 @@ def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
         beside.wait_word()
         wait_until(lambda: not beside._gate._looking, MAX_S, "the end of it")
     beside.answer = Future()
-    waits = beside.begin(attempt=2)
-    with pytest.raises(TimeoutError):
-        waits.result(0.3)
-    assert beside.hosted.keys() == {KEY}
-    beside.answer.set_result(None)
-    waits.result(MAX_S)
-    assert not beside.is_held("uid-a.2")
+    the_second_waits_for_its_look(beside)
     beside.answer = Future()
     beside.begin(attempt=3).result(MAX_S)
     assert beside.is_held("uid-a.3")
@@ -214,13 +219,7 @@ def test_a_word_that_can_not_be_written_is_tried_again_and_told_meanwhile(beside
 def test_while_a_look_goes_on_no_second_driver_waits_for_another(beside: Beside) -> None:
     """The first was given up (``start_timeout``) before S3 answered."""
     beside.begin().result(MAX_S)
-    waits = beside.begin(attempt=2)
-    with pytest.raises(TimeoutError):
-        waits.result(0.3)
-    assert beside.hosted.keys() == {KEY}
-    beside.answer.set_result(None)
-    waits.result(MAX_S)
-    assert not beside.is_held("uid-a.2")
+    the_second_waits_for_its_look(beside)
 
 
 def test_a_word_is_for_one_directory_not_for_its_name(beside: Beside) -> None:
