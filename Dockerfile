@@ -5,9 +5,14 @@
 # hands over, leaves the fleet, and stops the drivers of this container in order: their jobs start in other containers at
 # once. Give it the time: docker stop --time, stop_grace_period or terminationGracePeriodSeconds of at least the longest
 # stop_grace of your jobs, and 15 s. A container that is killed costs its jobs the full wait (lease and some).
+# What goes in is known: Python packages by hash (deploy/lock renews them), jars with checked checksums, and the base image
+# by its digest where --build-arg BASE_DIGEST=sha256:… names it, for a build that can be repeated:
+#   docker buildx imagetools inspect debian:bookworm-slim --format '{{.Manifest.Digest}}'
+# Without it the base is what its tag means today. Debian's packages are those of the day, signed by Debian.
 ARG BASE=debian:bookworm-slim
+ARG BASE_DIGEST=
 
-FROM ${BASE} AS build
+FROM ${BASE}${BASE_DIGEST:+@${BASE_DIGEST}} AS build
 ENV DEBIAN_FRONTEND=noninteractive PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 LANG=C.UTF-8
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv openjdk-17-jre-headless maven \
@@ -15,17 +20,17 @@ RUN apt-get update \
 RUN python3 -m venv /opt/spark-supervisor
 WORKDIR /build
 # Dependencies first: PySpark is most of the image, and a change of the code alone need not fetch it again.
-COPY pyproject.toml ./
-RUN python3 -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
-      > requirements.txt \
- && /opt/spark-supervisor/bin/pip install -r requirements.txt
+# PySpark is built from its source: without isolation, by the setuptools of the lock.
+COPY deploy/build-requirements.lock deploy/requirements.lock ./
+RUN /opt/spark-supervisor/bin/pip install --require-hashes -r build-requirements.lock \
+ && /opt/spark-supervisor/bin/pip install --require-hashes --use-pep517 --no-build-isolation -r requirements.lock
 COPY deploy/s3a-jars deploy/s3a-jars
 RUN deploy/s3a-jars/fetch /opt/s3a-jars "$(echo /opt/spark-supervisor/lib/python3*/site-packages/pyspark)"
-COPY README.md ./
+COPY pyproject.toml README.md ./
 COPY supervisor supervisor
-RUN /opt/spark-supervisor/bin/pip install --no-deps .
+RUN /opt/spark-supervisor/bin/pip install --no-deps --no-build-isolation .
 
-FROM ${BASE}
+FROM ${BASE}${BASE_DIGEST:+@${BASE_DIGEST}}
 ENV DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8
 # tini: a driver's orphans become children of process 1, which must reap them.
 RUN apt-get update \

@@ -4,13 +4,14 @@ One ``Metrics`` per supervisor process; served by its HTTP server at ``/metrics`
 
 * of the process: ``leader``, ``epoch``, ``distrust``, ``zookeeper_*``, ``store_*``, ``kill_seconds``, ``starts_refused``,
   ``starts_delayed``, ``job_start_seconds`` but for ``queued``, ``build_info``, ``process_*``;
-* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``paused``, ``supervisors``, ``capacity_*``,
-  ``takeover_seconds``, ``reconcile_*``, ``job_savepoint*`` of the jobs that shall run and have a period, and ``job_state``
-  of those that no supervisor hosts at the moment;
+* of the fleet, shown by the leader only: ``jobs``, ``jobs_ended``, ``job_failed``, ``paused``, ``supervisors``,
+  ``capacity_*``, ``takeover_seconds``, ``reconcile_*``, ``job_savepoint*`` of the jobs that shall run and have a period, and
+  ``job_state`` of those that no supervisor hosts at the moment;
 * of a job, shown by the supervisor that hosts its driver: all other ``job_*`` and ``lease_*``. They vanish when the job
   ends or moves (``forget_job``), so that nothing alerts on a number that nobody updates.
 
-Labels are bounded: job names (those registered), supervisors (those that are up), and closed lists of words.
+Labels are bounded: job names (those registered, and a hundred that failed), eight queries of each, supervisors (those that
+are up), and closed lists of words.
 
 Ages and remaining times are computed when they are read, on the clock that the caller passes in. Nothing here decides
 anything, and no call raises or blocks.
@@ -63,11 +64,26 @@ class Capacity(NamedTuple):
     drivers_used: int
 
 
+FAILED_SHOWN_S = 3600.0
+FAILED_SHOWN = 100
+"""So many jobs that failed are named at most; ``jobs_ended`` counts all."""
+
+
 class SavepointStanding(NamedTuple):
     """``at_s``: how new the newest savepoint that was made by itself is; none yet: since when the leader knows the job."""
 
     at_s: float
     period_s: float
+
+
+class QueryNumbers(NamedTuple):
+    """Of one query, in the order of the families: batch, rows a second, seconds of the newest batch, records of lag."""
+
+    batch_id: int | None = None
+    input_rows_per_s: float | None = None
+    processed_rows_per_s: float | None = None
+    batch_s: float | None = None
+    lag: float | None = None
 
 
 class Metrics:
@@ -87,6 +103,8 @@ class Metrics:
         self._progress_at_s: dict[str, float] = {}
         self._deadline_s: dict[str, float] = {}
         self._silent_since_s: dict[str, float] = {}
+        self._queries: dict[str, frozenset[str]] = {}
+        self._failed_at_s: dict[tuple[str, str], float] = {}
         self._supervisor_ids: set[str] = set()
         self._hosted: set[str] = set()
         self._restarted: set[str] = set()
@@ -94,6 +112,8 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """The text for Prometheus; its type is ``CONTENT_TYPE``."""
+        with self._lock:
+            self._forget_failures({key for key, at_s in self._failed_at_s.items() if self._now_s() - at_s >= FAILED_SHOWN_S})
         return prometheus_client.generate_latest(self.registry)
 
     # -- of the process
@@ -114,6 +134,7 @@ class Metrics:
             self._supervisors.set(_UNKNOWN)
             self._show_capacity({})
             self._forget_unhosted(keep=())
+            self._forget_failures(set(self._failed_at_s))
             self.set_savepoints({})
 
     def follow_leadership(self, leads: Callable[[], bool], epoch: Callable[[], int], distrust: Callable[[], bool]) -> None:
@@ -195,6 +216,24 @@ class Metrics:
         """A job reached one of ``OUTCOMES``: it is not registered any more."""
         self._ended.labels(outcome).inc()
 
+    def job_failed(self, job: str, cause: str) -> None:
+        """``job`` ended as failed, its last attempt by ``cause``. Shown for an hour, or until it is registered again."""
+        with self._lock:
+            while len(self._failed_at_s) >= FAILED_SHOWN:
+                self._forget_failures({min(self._failed_at_s, key=lambda key: self._failed_at_s[key])})
+            self._failed_at_s[(job, cause)] = self._now_s()
+            self._failed.labels(job, cause).set(1)
+
+    def jobs_registered(self, jobs: Collection[str]) -> None:
+        """What the leader saw registered: an earlier failure of these is no news any more."""
+        with self._lock:
+            self._forget_failures({key for key in self._failed_at_s if key[0] in jobs})
+
+    def _forget_failures(self, keys: Collection[tuple[str, str]]) -> None:
+        for key in keys:
+            del self._failed_at_s[key]
+            self._failed.remove(*key)
+
     def set_paused(self, paused: bool) -> None:
         """Whether the leader acts on nothing, because an operator paused the cluster."""
         self._paused.set(float(paused))
@@ -229,28 +268,26 @@ class Metrics:
         """How long one ``START_PHASES`` of a start took."""
         self._start.labels(phase).observe(seconds)
 
-    def job_progress(
-        self,
-        job: str,
-        *,
-        at_s: float,
-        batch_id: int | None = None,
-        input_rows_per_s: float | None = None,
-        processed_rows_per_s: float | None = None,
-        batch_ms: float | None = None,
-    ) -> None:
-        """A progress event that arrived at ``at_s``; what is None keeps its last value."""
-        values = {
-            self._batch_id: batch_id,
-            self._input_rows: input_rows_per_s,
-            self._processed_rows: processed_rows_per_s,
-            self._batch_seconds: None if batch_ms is None else batch_ms / 1000,
-        }
-        for gauge, value in values.items():
-            if value is not None:
-                gauge.labels(job).set(value)
+    def job_progress(self, job: str, at_s: float) -> None:
+        """A progress event of any query arrived at ``at_s``."""
         self._progress_at_s[job] = at_s
         self._progress_age.labels(job).set_function(lambda: self._age_s(self._progress_at_s.get(job, 0.0)))
+
+    def job_queries(self, job: str, queries: Mapping[str, QueryNumbers]) -> None:
+        """What the queries of ``job`` that live have said last, by label; series of all others of it vanish.
+
+        What is None keeps its last value. The label is empty for a query without a name or id, which Prometheus takes for
+        no label at all.
+        """
+        with self._lock:
+            for gone in self._queries.get(job, frozenset()) - queries.keys():
+                for gauge in self._per_query:
+                    gauge.remove_by_labels({"job": job, "query": gone})
+            self._queries[job] = frozenset(queries)
+            for query, numbers in queries.items():
+                for gauge, value in zip(self._per_query, numbers, strict=True):
+                    if value is not None:
+                        gauge.labels(job, query).set(value)
 
     def job_silence(self, job: str, since_s: float) -> None:
         """The instant of the last sign of life of a query of ``job``: a batch, or the word that it waits for data."""
@@ -285,6 +322,9 @@ class Metrics:
                 self._state.remove(job, state)
             for gauge in self._per_job:
                 gauge.remove(job)
+            for gauge in self._per_query:
+                gauge.remove_by_labels({"job": job})
+            self._queries.pop(job, None)
             self._progress_at_s.pop(job, None)
             self._deadline_s.pop(job, None)
             self._silent_since_s.pop(job, None)
@@ -372,6 +412,10 @@ class Metrics:
         self._ended = self._counter("jobs_ended", "Jobs that ended for good, by outcome (leader only)", "outcome")
         for outcome in OUTCOMES:
             self._ended.labels(outcome)
+        self._failed = self._gauge(
+            "job_failed", "1 for an hour after a job failed for good, by the cause of its last exit; until it is registered "
+            "again, or another supervisor leads (leader only)", "job", "cause",
+        )
         self._paused = self._gauge("paused", "1 while the cluster is paused by an operator, as the leader sees it")
         self._supervisors = self._gauge("supervisors", "Supervisors that are up, as the leader sees it")
         self._supervisors.set(_UNKNOWN)
@@ -416,10 +460,14 @@ class Metrics:
         for phase in START_PHASES:
             self._start.labels(phase)
         self._attempt = self._gauge("job_attempt", "Number of the attempt that runs", "job")
-        self._batch_id = self._gauge("job_batch_id", "Newest batch that was reported", "job")
-        self._input_rows = self._gauge("job_input_rows_per_second", "Rows arriving per second", "job")
-        self._processed_rows = self._gauge("job_processed_rows_per_second", "Rows processed per second", "job")
-        self._batch_seconds = self._gauge("job_batch_seconds", "Seconds that the newest batch took", "job")
+        self._batch_id = self._gauge("job_batch_id", "Newest batch that was reported", "job", "query")
+        self._input_rows = self._gauge("job_input_rows_per_second", "Rows arriving per second", "job", "query")
+        self._processed_rows = self._gauge("job_processed_rows_per_second", "Rows processed per second", "job", "query")
+        self._batch_seconds = self._gauge("job_batch_seconds", "Seconds that the newest batch took", "job", "query")
+        self._lag = self._gauge(
+            "job_lag_records", "Records that the sources of a query have and it has not read, where they tell (Kafka)",
+            "job", "query",
+        )
         self._progress_age = self._gauge("job_progress_age_seconds", "Seconds since the last progress event", "job")
         self._silence = self._gauge(
             "job_silence_seconds", "Seconds since the last sign of life of a query: a batch, or that it waits for data",
@@ -436,13 +484,10 @@ class Metrics:
         self._lease = self._gauge("lease_seconds", "Length of the job's lease in seconds, as its spec has it", "job")
         self._per_job = (
             self._attempt,
-            self._batch_id,
-            self._input_rows,
-            self._processed_rows,
-            self._batch_seconds,
             self._progress_age,
             self._silence,
             self._strays,
             self._lease_remaining,
             self._lease,
         )
+        self._per_query = (self._batch_id, self._input_rows, self._processed_rows, self._batch_seconds, self._lag)

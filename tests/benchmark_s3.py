@@ -346,7 +346,7 @@ def with_bundle(cache: Path) -> Path:
     if not (place / f"bundle-{version}.jar").exists():
         place.mkdir(parents=True, exist_ok=True)
         artifact = f"-Dartifact=software.amazon.awssdk:bundle:{version}"
-        subprocess.run(["mvn", "--batch-mode", "--quiet", "dependency:copy", artifact, f"-DoutputDirectory={place}"],
+        subprocess.run(["mvn", "-C", "--batch-mode", "--quiet", "dependency:copy", artifact, f"-DoutputDirectory={place}"],
                        check=True, timeout=FETCH_MAX_S, stdin=subprocess.DEVNULL)
     for jar in thin.glob("*.jar"):
         if not jar.stem.endswith(f"-{version}"):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for file in (*taken, *last) for item in file]
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slowest-files", type=int, default=0, metavar="N", help="print the N files whose tests took longest")
+
+
+def slowest_files(reports: Iterable[Any], count: int) -> list[str]:
+    """A line for each of the ``count`` files whose tests, with what was set up for them, took longest: seconds, tests, file."""
+    took_s: Counter[str] = Counter()
+    tests: dict[str, set[str]] = {}
+    for report in reports:
+        file = report.nodeid.partition("::")[0]
+        took_s[file] += report.duration
+        tests.setdefault(file, set()).add(report.nodeid)
+    return [f"{seconds:8.1f} s  {len(tests[file]):5d}  {file}" for file, seconds in took_s.most_common(count)]
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    reports = (each for found in terminalreporter.stats.values() for each in found if isinstance(each, pytest.TestReport))
+    if count := config.getoption("--slowest-files"):
+        terminalreporter.write_sep("=", f"slowest {count} files: time, tests")
+        for line in slowest_files(reports, count):
+            terminalreporter.write_line(line)
     lines = requirements.summary([str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])])
     if lines:
         terminalreporter.write_sep("!", "tests skipped", red=True, bold=True)

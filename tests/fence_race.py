@@ -62,7 +62,7 @@ class Driver:
         home = installed_spark_home()
         assert home is not None
         version = spark_version(home) or ""
-        built = fence_jar(home, java_of(None, {}, os.environ), version, directory, os.environ)
+        built = fence_jar(home, java_of(None, os.environ), version, directory, os.environ)
         assert built.jar is not None, built.why
         properties = directory / f"{name}.properties"
         properties.write_text(render_properties({

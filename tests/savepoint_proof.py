@@ -174,7 +174,7 @@ def take_moments(query: Any, sink: Sink, checkpoint: str, shelf: str, access: S3
 def session(directory: Path, moto: MotoServer) -> Any:
     home = installed_spark_home()
     assert home is not None
-    built = fence_jar(home, java_of(None, {}, os.environ), spark_version(home) or "", directory, os.environ)
+    built = fence_jar(home, java_of(None, os.environ), spark_version(home) or "", directory, os.environ)
     assert built.jar is not None, built.why
     properties = directory / "spark.properties"
     properties.write_text(render_properties({

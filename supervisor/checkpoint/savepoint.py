@@ -11,6 +11,10 @@ and at the location that it names (the same place, where the checkpoint's servic
 * ``manifest.json``, written last, removed first: **no manifest, no savepoint**. It vouches for that list by its sha256;
 * ``restores/…``: one marker for each restore under way, so that nobody deletes what is being read.
 
+What they say is no more to be believed than other records (I9): numbers have bounds, keys stay below where they are put, and
+the location of an entry ends with ``savepoints/<name>/<id>``: whatever else it may be, it is no other savepoint's, and no
+checkpoint.
+
 A location with a manifest stands for itself: it can be restored by another cluster, or by hand.
 """
 
@@ -25,7 +29,8 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from supervisor.errors import Corrupt, InvalidInput
-from supervisor.model.s3a import S3Access
+from supervisor.model.bounds import YEARS_10_S
+from supervisor.model.s3a import RECORDED, S3Access
 
 FORMAT: Final = 1
 SHELF: Final = "savepoints"
@@ -36,6 +41,9 @@ RESTORES: Final = "restores"
 SMALL_MAX_BYTES: Final = 1024 * 1024
 OBJECTS_MAX_BYTES: Final = 1024**3
 
+COUNT_MAX: Final = 2**60
+
+_SHA256: Final = re.compile(r"[0-9a-z]{1,64}")
 _ID: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -120,7 +128,7 @@ def new_id(at: str, random: str) -> str:
 
 
 def encode_begun(begun: Begun) -> bytes:
-    return _encoded({**asdict(begun), "access": begun.access._asdict()})
+    return _encoded({**asdict(begun), "access": {name: getattr(begun.access, name) for name in RECORDED}})
 
 
 def decode_begun(data: bytes, where: str) -> Begun:
@@ -129,9 +137,9 @@ def decode_begun(data: bytes, where: str) -> Begun:
     try:
         access = body["access"]
         return Begun(
-            **{name: _text(body, name) for name in ("id", "name", "uid", "source", "location", "at", "software")},
-            attempt=int(body["attempt"]), every_s=float(body.get("every_s", 0)),
-            access=S3Access(**{name: access.get(name) for name in S3Access._fields}),
+            **{name: _text(body[name]) for name in ("id", "name", "uid", "source", "location", "at", "software")},
+            attempt=_count(body["attempt"]), every_s=_seconds(body.get("every_s", 0)),
+            access=S3Access(**{name: _of_access(name, access.get(name)) for name in RECORDED}),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Corrupt(f"{where} is not what spark-supervisor writes there") from None
@@ -146,10 +154,10 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
     names = ("id", "name", "uid", "source", "location", "objects_sha256", "begun_at", "created_at", "software")
     try:
         return Manifest(
-            **{name: _text(body, name) for name in names},
-            attempt=int(body["attempt"]), objects=int(body["objects"]), bytes=int(body["bytes"]),
-            left_out=int(body.get("left_out", 0)),
-            queries=tuple(SavedQuery(str(q["path"]), str(q["id"]), int(q["batch"])) for q in body["queries"]),
+            **{name: _checked(name, _text(body[name])) for name in names},
+            attempt=_count(body["attempt"]), objects=_count(body["objects"]), bytes=_count(body["bytes"]),
+            left_out=_count(body.get("left_out", 0)),
+            queries=tuple(SavedQuery(_text(q["path"]), _text(q["id"]), _count(q["batch"])) for q in body["queries"]),
         )
     except (KeyError, TypeError, ValueError):
         raise Corrupt(f"{where} is not what spark-supervisor writes there") from None
@@ -164,7 +172,7 @@ def decode_objects(data: bytes, manifest: Manifest, where: str) -> tuple[Saved, 
     if hashlib.sha256(data).hexdigest() != manifest.objects_sha256:
         raise Corrupt(f"{where} is not the list that the manifest of savepoint {manifest.id} vouches for")
     try:
-        return tuple(Saved(str(key), int(size), str(tag)) for key, size, tag in _decoded(data, where)["objects"])
+        return tuple(Saved(_key(key), _count(size), _text(tag)) for key, size, tag in _decoded(data, where)["objects"])
     except (KeyError, TypeError, ValueError):
         raise Corrupt(f"{where} is not what spark-supervisor writes there") from None
 
@@ -185,8 +193,40 @@ def _decoded(data: bytes, where: str) -> dict[str, Any]:
     return body
 
 
-def _text(body: dict[str, Any], name: str) -> str:
-    value = body[name]
+def _text(value: Any) -> str:
+    """Also raises ValueError for half a surrogate pair, which nobody can print."""
     if not isinstance(value, str):
+        raise TypeError("not text")
+    value.encode()
+    return value
+
+
+def _checked(name: str, value: str) -> str:
+    if name == "objects_sha256" and not _SHA256.fullmatch(value):
+        raise ValueError(value)
+    return value
+
+
+def _key(value: Any) -> str:
+    """Below where it is put, wherever that is."""
+    if {"", ".", ".."} & set(_text(value).split("/")):
+        raise ValueError(value)
+    return str(value)
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= COUNT_MAX:
+        raise ValueError("no count")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= YEARS_10_S:
+        raise ValueError("no seconds")
+    return float(value)
+
+
+def _of_access(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, bool if name == "path_style" else str):
         raise TypeError(name)
     return value

@@ -116,7 +116,7 @@ def _is_mine(target: Area, manifest: Manifest) -> bool:
     """Has a restore of this very savepoint begun there?"""
     try:
         body = json.loads(target.read(MARK, SMALL_MAX_BYTES))
-    except (NotFound, ValueError):
+    except (NotFound, Corrupt, ValueError, RecursionError):
         return False
     return isinstance(body, dict) and body.get("objects") == manifest.objects_sha256
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from supervisor.checkpoint.savepoint import (
     BEGUN,
+    DATA,
     MANIFEST,
     RESTORES,
+    SHELF,
     SMALL_MAX_BYTES,
     Begun,
     Manifest,
@@ -24,10 +26,14 @@ from supervisor.checkpoint.savepoint import (
     encode_manifest,
 )
 from supervisor.checkpoint.savepoint_create import Tell, in_parallel, manifest_at
-from supervisor.clients.store.area import Area, Item
-from supervisor.errors import Conflict, Corrupt, NotFound, SupervisorError
+from supervisor.clients.store.area import PARTIAL, Area, Item
+from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, SupervisorError
+from supervisor.model.location import normalise
 from supervisor.model.s3a import S3Access
 from supervisor.model.savepoints import Scheduled, began_s
+
+ITS_OWN = (AccessDenied, Conflict, Corrupt, InvalidInput, NotFound)
+"""What may be the trouble of one savepoint alone: the others are gone on with."""
 
 OpenArea = Callable[[str, S3Access], Area]
 
@@ -89,17 +95,25 @@ class Shelf:
     def leftovers(self) -> Iterator[tuple[str, str]]:
         """Name and id of what has no manifest, among those whose copies are in the store. A request for each savepoint."""
         for name in self.names():
-            for savepoint in self._area.level(name).folders:
-                level = self._area.level(f"{name}/{savepoint}")
-                keys = {entry.key for entry in level.objects}
-                if MANIFEST in keys or not (keys or level.folders):
-                    continue
+            try:
+                ids = self.ids(name)
+            except ITS_OWN:
+                continue
+            for savepoint in ids:
                 try:
-                    begun = self._begun(name, savepoint)
-                except Corrupt:
+                    is_left = self._is_left(name, savepoint)
+                except ITS_OWN:
                     continue
-                if begun is None or begun.location == self._home(name, savepoint):
+                if is_left:
                     yield name, savepoint
+
+    def _is_left(self, name: str, savepoint: str) -> bool:
+        level = self._area.level(f"{name}/{savepoint}")
+        keys = {entry.key for entry in level.objects}
+        if MANIFEST in keys or not (keys or level.folders) or not _is_ours(keys, level.folders):
+            return False
+        begun = self._begun(name, savepoint)
+        return begun is None or begun.location == self._home(name, savepoint)
 
     def print_of(self, name: str, savepoint: str) -> tuple[int, int]:
         """How many objects, of how many bytes: another one when somebody works on it."""
@@ -197,6 +211,8 @@ class Shelf:
         begun = decode_begun(data, f"{self._area.location}/{key}")
         if (begun.name, begun.id) != (name, savepoint):
             raise Corrupt(f"{self._area.location}/{key} is of savepoint {begun.id} of {begun.name}")
+        if not _is_place_of(begun.location, name, savepoint):
+            raise Corrupt(f"{self._area.location}/{key} names {begun.location}: no place of savepoint {savepoint} of {name}")
         return begun
 
 
@@ -206,6 +222,20 @@ def next_due_s(entry: Entry) -> float | None:
     return None if entry.begun is None or not entry.begun.every_s or slot_s is None else slot_s + entry.begun.every_s
 
 
+def _is_place_of(location: str, name: str, savepoint: str) -> bool:
+    """In a store, or beside a checkpoint."""
+    try:
+        return normalise(location).endswith(f"{SHELF}/{name}/{savepoint}")
+    except InvalidInput:
+        return False
+
+
+def _is_ours(keys: set[str], folders: tuple[str, ...]) -> bool:
+    """Nothing is there but what a savepoint is made of: else it is no leftover, but somebody's."""
+    return {*folders} <= {DATA, RESTORES} and all(
+        key == BEGUN or key.startswith("objects-") or key.endswith(PARTIAL) for key in keys)
+
+
 def _refuse_readers(place: Area) -> None:
     for entry in place.level(RESTORES).objects:
         try:
@@ -213,7 +243,7 @@ def _refuse_readers(place: Area) -> None:
             told = f"to {note['target']} since {note['at']}"
         except NotFound:
             continue
-        except (ValueError, KeyError, TypeError):
+        except (Corrupt, ValueError, KeyError, TypeError, RecursionError):
             told = "by somebody"
         raise Conflict(
             f"it is being restored {told}: wait for it; if that was interrupted, restore it there again, or give --force"

@@ -2,7 +2,8 @@
 
 A savepoint without a manifest goes when two scans at least a grace time apart saw the same of it: nobody works on it. Long
 enough for a person to go on with it; whoever goes on after all finds out before it writes a manifest (``Shelf.require``).
-Complete ones are never touched, nor those beside a checkpoint, which the leader may not see. All doubt keeps it.
+Complete ones are never touched, nor those beside a checkpoint, which the leader may not see, nor where anything lies that is
+no part of a savepoint. All doubt keeps it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from supervisor.checkpoint.savepoint_shelf import Shelf
+from supervisor.checkpoint.savepoint_shelf import ITS_OWN, Shelf
 from supervisor.clock import boottime_s
-from supervisor.errors import Conflict, Corrupt, NotFound
 
 GRACE_S: Final = 6 * 3600.0
 EVERY_S: Final = 3600.0
@@ -41,7 +41,10 @@ class SavepointSweeper:
         for each in self._shelf.leftovers():
             if not go_on():
                 return ()
-            now = self._shelf.print_of(*each)
+            try:
+                now = self._shelf.print_of(*each)
+            except ITS_OWN:
+                continue
             before = self._sightings.get(each)
             seen[each] = before if before is not None and before[0] == now else (now, self._clock())
             if began_s - seen[each][1] >= GRACE_S:
@@ -53,7 +56,7 @@ class SavepointSweeper:
                 break
             try:
                 self._shelf.delete(name, savepoint)
-            except (Conflict, Corrupt, NotFound):      # being restored, or another was faster: looked at again
+            except ITS_OWN:      # being restored, or another was faster: looked at again
                 continue
             removed.append(f"{name}/{savepoint}")
         return tuple(removed)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import notice, say, say_table
+from supervisor.cli.output import local_time, notice, say, say_table
 from supervisor.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def _tell_lost(finding: Finding) -> None:
             "anew what you miss:"
         )
         head = ("  NAME", "UID", "REVISION", "STORED")
-        say_table(head, [(f"  {spec.name}", spec.uid, spec.revision, spec.at) for spec in finding.lost[:SHOWN_MAX]])
+        shown = finding.lost[:SHOWN_MAX]
+        say_table(head, [(f"  {spec.name}", spec.uid, spec.revision, local_time(spec.at)) for spec in shown])
         if len(finding.lost) > SHOWN_MAX:
             notice(f"and {len(finding.lost) - SHOWN_MAX} more: see -o json")
     print()

@@ -12,7 +12,7 @@ import typer
 
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, known_name
-from supervisor.cli.output import Columns, age, say, say_labelled, say_table
+from supervisor.cli.output import Columns, age, local_time, say, say_labelled, say_table
 from supervisor.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _print_query(query: dict[str, Any]) -> None:
         ("query", query["id"] or "unknown: its metadata can't be read"), ("directory", query["path"] or None),
         ("offsets", _range(query["offsets"])), ("commits", _range(query["commits"])), ("lag", _lag(query["lag"])),
         ("watermark", query["watermark"]),
-        ("planned", f"{query['planned_at']}  ({age(query['planned_at'])} ago)" if query["planned_at"] else None),
+        ("planned", f"{local_time(query['planned_at'])}  ({age(query['planned_at'])} ago)" if query["planned_at"] else None),
     ]
     lines += [(f"source {number}", source["words"]) for number, source in enumerate(query["sources"])]
     lines.append(("objects", f"{query['objects']}, {_size(query['bytes'])}, newest {age(query['newest_at'])} ago"))

@@ -83,7 +83,8 @@ def _tell(stack: Stack, document: dict[str, Any]) -> None:
     _say(f"  cd {shlex.quote(str(stack.directory))}\n")
     _say_columns([
         (f"{PROGRAM} submit jobs/{stack.spec.name}", "a sample job; its application lies beside the spec"),
-        (f"{PROGRAM} list --watch", "what runs where, and how far it is"),
+        (f"{PROGRAM} list --watch", "what runs, and how far it is"),
+        (f"{PROGRAM} list -o wide", "with each driver's pid and supervisor"),
         (f"{PROGRAM} show clicks", "its state, its history, its spec"),
         (f"{PROGRAM} explain", "what does not simply run, why, and what helps"),
         (f"{PROGRAM} logs -f clicks", "what the driver writes"),

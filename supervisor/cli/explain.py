@@ -1,6 +1,6 @@
-"""``explain [NAME]``: what the leader would do now and why, what a job waits for and until when, and what to do about it.
+"""``explain [NAME]``: what is so, why, what comes next and when, and what to do about it; ``--verbose``: as the plan has it.
 
-Prints what ``plan.explain`` says; nothing is decided here. Works without any supervisor.
+Prints what ``plan.explain`` says, in the words of ``cli.plain``; nothing is decided here. Works without any supervisor.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import typer
 
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, known_name
-from supervisor.cli.output import Columns, age, notice, say, say_labelled, say_table
+from supervisor.cli.output import Columns, local_time, notice, say, say_labelled, say_table, span, with_local_times
 from supervisor.errors import NotFound
+from supervisor.model.words import counted
 
 if TYPE_CHECKING:
     from supervisor.cli.scene import Scene
@@ -25,13 +26,18 @@ MaybeName = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Name of a job; else all.", autocompletion=job_names),
 ]
 
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also what it rests on: attempt, lease, hosts, rule of the plan, epoch."),
+]
+
 LABEL = 13
-HEAD = Columns(("NAME", "STATE", "NEXT", "IN", "WHY"), state=1, spare=("IN", "NEXT"))
+ACCEPT = "spark-supervisor accept-registry --help"
+HEAD = Columns(("NAME", "STATE", "NEXT", "WHY"), state=1, spare=("NEXT",), whole=True)
 
 
 @command
-def explain(chosen: Chosen, name: MaybeName = None) -> int:
-    """Say what the leader would do now, and why: of one job in full, else of all that do not simply run.
+def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) -> int:
+    """Say what becomes of a job, and why: of one, else of all that do not simply run.
 
     For a job that waits: for what, and until when. For one that is stuck: the command that helps. The answer comes from
     the leader's own plan, made here from what ZooKeeper holds now; nothing of it is carried out.
@@ -40,6 +46,7 @@ def explain(chosen: Chosen, name: MaybeName = None) -> int:
     Examples:
       spark-supervisor explain               what needs a look, most urgent first
       spark-supervisor explain clicks        why clicks does not run
+      spark-supervisor explain clicks -v     and by which rule of the plan
       spark-supervisor explain -o json | jq '.jobs[] | select(.state == "quarantined").remedies'
     """
     if name is not None:
@@ -56,75 +63,60 @@ def explain(chosen: Chosen, name: MaybeName = None) -> int:
 
         scene = take_scene(office)
         if name is not None:
-            _tell_one(chosen, scene, explain_name(office, scene, name))
+            _tell_one(chosen, scene, explain_name(office, scene, name), verbose=verbose)
         else:
-            _tell_all(chosen, scene, explain_all(office, scene))
+            _tell_all(chosen, scene, explain_all(office, scene), verbose=verbose)
     return 0
 
 
 # -- one job ------------------------------------------------------------------------------------------------------
 
 
-def _tell_one(chosen: Chosen, scene: Scene, explained: Explanation) -> None:
+def _tell_one(chosen: Chosen, scene: Scene, explained: Explanation, *, verbose: bool) -> None:
     now_s = time.time()
     if chosen.document:
         chosen.say({**document_of(explained, now_s), **_cluster(scene)})
         return
-    for label, text in (*lines_of(explained, now_s), ("leader", f"{scene.leader or 'nobody'} (epoch {scene.epoch})")):
-        say_labelled(f"  {label:<{LABEL}}" if label else "", text)
+    from supervisor.cli.plain import plain_lines
+
+    lines = list(plain_lines(explained, now_s))
+    if scene.view.distrust:
+        lines.append(("you can", ACCEPT))
+    if verbose:
+        lines += [("", ""), *lines_of(explained, now_s), ("leader", f"{scene.leader or 'nobody'} (epoch {scene.epoch})")]
+    for label, text in lines:
+        say_labelled(f"  {label:<{LABEL}}" if label else "", with_local_times(text))
     if scene.store_error is not None:
-        notice(f"the store could not be asked whether it knows younger epochs: {scene.store_error}")
+        notice(f"the store could not be asked whether it knows of a newer registry: {scene.store_error}")
 
 
 def lines_of(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
-    """(label, text); the first without a label. ``wall_now_s``: of the same instant as the explanation."""
-    from supervisor.model.state import JobState
-
-    yield "", f"{explained.name} is {explained.state.value}: {explained.reason}"
+    """(label, text): what it rests on, in the words of the plan. ``wall_now_s``: of the same instant as the explanation."""
     if explained.attempt:
         where = f" on {explained.host}" if explained.host else ""
-        plural = "s" if explained.failures > 1 else ""
-        failures = f", {explained.failures} failure{plural} in a row" if explained.failures else ""
+        failures = f", {counted(explained.failures, 'failure')} in a row" if explained.failures else ""
         yield "attempt", f"{explained.attempt}{where}{failures}"
-    yield from _progress(explained, wall_now_s)
+    if explained.record is not None and (explained.record.progress is None or explained.record.progress.batch_id is None):
+        yield "phase", f"{explained.record.phase.value}, no batch yet"
     yield from _lease(explained, wall_now_s)
     if explained.held_by:
         yield "held", explained.held_by
     if explained.waits_for:
         yield "waits for", explained.waits_for + _until(explained.wait_s, wall_now_s)
     if explained.action:
-        leader = "the leader would" if explained.held_by else "the leader will now"
-        yield "next", f"{leader} {explained.action}: {explained.why}"
+        leader = "would" if explained.held_by else "will now"
+        yield "plan", f"the leader {leader} {explained.action}: {explained.why}"
     elif explained.then and explained.waits_for:
-        yield "then", f"{explained.then}"
-    elif explained.is_fine:
-        yield "next", "nothing to do: it runs as wanted"
-    told = explained.action or explained.why in ("", explained.held_by)
-    if explained.state in (JobState.PENDING, JobState.STOPPING) and not told:
-        yield "why", explained.why
+        yield "plan", f"then {explained.then}"
     for host in explained.hosts:
         room = f"{host.drivers} of {host.drivers_max} drivers, {host.free_memory // 2**20}m free, {host.starting} of "
         room += f"{host.starting_max} starting"
-        yield "host", f"{host.lacking or f'{host.id} has room'} ({room})"
+        yield "host", f"{host.id}: {room}" + (f"; {host.lacking}" if host.lacking else "")
     if explained.alarm:
         yield "alarm", explained.alarm
-    for remedy in explained.remedies:
-        yield "you can", f"{remedy.command}   # {remedy.note}" if remedy.command else remedy.note
     if explained.cell and explained.rule:
         owned, wanted = explained.cell
         yield "rule", f"ownership {owned.value} × wanted {wanted.value} → {explained.rule.value}"
-
-
-def _progress(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
-    ended = explained.last_exit
-    if ended is not None and explained.failures and explained.record is not None:
-        yield "last exit", f"{ended.event}, attempt {ended.attempt}, {age(ended.at, wall_now_s)} ago: {ended.detail}"
-    progress = explained.record.progress if explained.record else None
-    if progress is not None and progress.batch_id is not None:
-        query = f" of {progress.query}" if progress.query else ""
-        yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
-    elif explained.record is not None:
-        yield "phase", f"{explained.record.phase.value}, no batch yet"
 
 
 def _lease(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
@@ -144,28 +136,29 @@ def _lease(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str
 
 
 def _until(wait_s: float | None, wall_now_s: float) -> str:
-    return "" if wait_s is None else f", until {_clock(wall_now_s + wait_s, wall_now_s)} (in {max(0.0, wait_s):.0f}s)"
+    return "" if wait_s is None else f", until {_clock(wall_now_s + wait_s, wall_now_s)} (in {span(wait_s)})"
 
 
 def _clock(wall_s: float, now_s: float) -> str:
-    """UTC, as in history and logs; with the date if that is another one than now."""
-    moment, today = time.gmtime(wall_s), time.gmtime(now_s)
-    return time.strftime("%H:%M:%S UTC" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M:%S UTC", moment)
+    from supervisor.clock import wall_iso
+
+    return local_time(wall_iso(wall_s), now_s)
 
 
 # -- all jobs -----------------------------------------------------------------------------------------------------
 
 
-def _tell_all(chosen: Chosen, scene: Scene, everything: list[Explanation]) -> None:
+def _tell_all(chosen: Chosen, scene: Scene, everything: list[Explanation], *, verbose: bool) -> None:
     now_s = time.time()
     notable = [explained for explained in everything if not explained.is_fine]
     if chosen.document:
         jobs = [document_of(explained, now_s) for explained in notable]
         chosen.say({**_cluster(scene), "running": len(everything) - len(notable), "jobs": jobs})
         return
-    for label, text in _heads(scene):
-        say_labelled(f"{label:<9}", text)
-    count = f"{len(everything) - len(notable)} run as wanted, {len(notable)} do not" if everything else "none"
+    for label, text in _heads(scene, verbose=verbose):
+        say_labelled(f"{label:<9}", with_local_times(text))
+    fine, others = len(everything) - len(notable), len(notable)
+    count = f"{fine} as wanted" + (f", {others} to look at" if others else "") if everything else "none"
     say(f"{'jobs:':<9}{count}")
     if notable:
         print()
@@ -173,13 +166,13 @@ def _tell_all(chosen: Chosen, scene: Scene, everything: list[Explanation]) -> No
         say_table(HEAD, [_brief(explained) for explained in notable])
 
 
-def _heads(scene: Scene) -> Iterator[tuple[str, str]]:
-    yield "leader:", f"{scene.leader or 'nobody'} (epoch {scene.epoch})"
+def _heads(scene: Scene, *, verbose: bool) -> Iterator[tuple[str, str]]:
+    yield "leader:", (scene.leader or "nobody") + (f" (epoch {scene.epoch})" if verbose else "")
     if scene.leader is None:
         yield "", "jobs run on, and stop when told to; nothing is started until somebody leads"
     if scene.view.distrust:
-        remedy = "nothing is started, stopped or cleaned; see spark-supervisor accept-registry --help"
-        yield "DISTRUST:", f"{scene.view.distrust}: {remedy}"
+        told = f"the registry is not trusted: {scene.view.distrust}; nothing is started, stopped or cleaned"
+        yield "trust:", f"{told}; see {ACCEPT}"
     if scene.view.paused:
         yield "paused:", f"{scene.view.pause.sentence if scene.view.pause else 'yes'}; spark-supervisor unpause ends it"
     for alarm in scene.explainer.alarms:
@@ -190,14 +183,10 @@ def _heads(scene: Scene) -> Iterator[tuple[str, str]]:
 
 
 def _brief(explained: Explanation) -> list[Any]:
-    wait = None if explained.wait_s is None else f"{max(0.0, explained.wait_s):.0f}s"
-    from supervisor.model.state import JobState
+    from supervisor.cli.plain import brief
 
-    plain = explained.waits_for and explained.state is not JobState.PENDING or explained.is_half or explained.is_unproven
-    why = explained.reason if plain and not explained.action else explained.why
-    if explained.held_by and explained.action:
-        why = f"{explained.held_by}; {why}"
-    return [explained.name, explained.state.value, explained.action or explained.then, wait, why or explained.reason]
+    following, why = brief(explained)
+    return [explained.name, explained.state.value, following, with_local_times(why)]
 
 
 # -- documents ----------------------------------------------------------------------------------------------------

@@ -1,17 +1,19 @@
 """``history NAME``: what happened to a job, newest last, as its records tell it.
 
-ZooKeeper keeps a short ring per uid (the latest entries; the whole story is in the logs of the supervisors).
+ZooKeeper keeps a bounded story per uid, older failures alike as one entry (``model.history``); the whole one is in the logs
+of the supervisors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import Columns, say, say_table
+from supervisor.cli.output import Columns, local_time, say_labelled, say_table, with_local_times
 from supervisor.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -22,14 +24,19 @@ if TYPE_CHECKING:
 Uid = Annotated[str | None, typer.Option("--uid", metavar="UID", help="Of this submission; see list --all.")]
 All = Annotated[bool, typer.Option("--all", help="Of every submission of the name that is kept, oldest first.")]
 
-HEAD = Columns(("AT", "EVENT", "ATTEMPT", "DETAIL"), state=1)
+BRIEF = 20
+"""Entries in ``show``, where the spec comes after them."""
+
+HEAD = Columns(("AT", "EVENT", "ATTEMPT", "DETAIL"), state=1, whole=True)
 
 
 @command
 def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False) -> int:
     """Show what happened to a job, newest last: of the live submission, else of the newest.
 
-    The latest 10 entries of each submission are kept, and its submit and its end besides. Times are UTC.
+    At least the latest 100 entries of each submission are kept, its submit and its end, and the first failure of a series.
+    Older failures in a row that are alike are one line: the first of them, with their number. On a terminal times are
+    local, else UTC.
 
     \b
     Examples:
@@ -40,27 +47,29 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
     if uid is not None and every_uid:
         raise InvalidInput("--uid names one submission and --all means every one: give one of the two")
     settings = chosen.settings()
+    from supervisor.registry.names import no_job
     from supervisor.wiring import open_commands
 
     with open_commands(settings) as office:
         jobs = _jobs(office, name) if office.check() is not None else []
-    if not jobs:
-        raise NotFound(f"no job is named {name}: see spark-supervisor list --all")
+        if not jobs:
+            raise no_job(office.zoo(), office.layout, name)
     if uid is not None:
         jobs = [job for job in jobs if job.uid == uid]
         if not jobs:
             raise NotFound(f"{name} has no submission {uid} that is kept: see spark-supervisor history {name} --all")
     elif not every_uid:
         jobs = jobs[-1:]
-    stories = [_story(job) for job in jobs]
     if chosen.document:
-        chosen.say({"name": name, "uids": stories})
+        chosen.say({"name": name, "uids": [_story(job)[0] for job in jobs]})
         return 0
-    for number, story in enumerate(stories):
+    for number, job in enumerate(jobs):
         if number:
             print()
-        say(f"{name}: {story['state']} ({story['uid'] or 'uid unknown'}): {story['reason']}")
-        say_table(HEAD, [list(entry.values()) for entry in story["history"]])
+        story, reason = _story(job)
+        say_labelled("", f"{name}: {story['state']} ({story['uid'] or 'uid unknown'}): {with_local_times(reason)}")
+        sys.stdout.flush()
+        say_table(HEAD, [line_of(entry) for entry in story["history"]])
     return 0
 
 
@@ -74,12 +83,14 @@ def _jobs(office: Office, name: str) -> list[OneJob]:
     return [*(job for job in read_ended(office.zoo(), office.layout, newest.row) if job.uid != newest.uid), newest]
 
 
-def _story(job: OneJob) -> dict[str, Any]:
+def _story(job: OneJob) -> tuple[dict[str, Any], str]:
+    """The document of one submission, and its reason in its shortest form."""
     from supervisor.clock import wall_s
     from supervisor.observe.listing import job_row
 
     row = job_row(job, wall_s())
-    return {"uid": job.uid or None, "state": row.state, "reason": row.reason, "history": documents_of(entries_of(job))}
+    story = {"uid": job.uid or None, "state": row.state, "reason": row.reason, "history": documents_of(entries_of(job))}
+    return story, row.trouble or row.reason
 
 
 def entries_of(job: OneJob) -> tuple[Entry, ...]:
@@ -93,7 +104,37 @@ def entries_of(job: OneJob) -> tuple[Entry, ...]:
 
 
 def documents_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """``attempt`` is null for what is about none."""
-    return [
-        {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None, "detail": entry.detail} for entry in entries
-    ]
+    """``attempt`` is null for what is about none. Of a series also how many there were, the last, and what is left out."""
+    from supervisor.model.history import Series
+
+    documents: list[dict[str, Any]] = []
+    for entry in entries:
+        told: dict[str, Any] = {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None}
+        told["detail"] = entry.detail
+        if isinstance(entry, Series):
+            told |= {"count": entry.count, "last_at": entry.last_at or entry.at}
+            told |= {"last_attempt": entry.last_attempt or entry.attempt, "omitted": entry.omitted}
+        documents.append(told)
+    return documents
+
+
+def line_of(document: dict[str, Any]) -> list[Any]:
+    """The row of the table for an entry of the document. What a series is comes before its first detail."""
+    attempt, detail = document["attempt"], document["detail"]
+    if document.get("omitted"):
+        detail = f"({document['omitted']} entries after it are not kept) {detail}"
+    if document.get("count", 1) > 1:
+        attempt = f"{attempt}-{document['last_attempt']}"
+        detail = f"{document['count']} times until {local_time(document['last_at'])}: {detail}"
+    return [local_time(document["at"]), document["event"], attempt, detail]
+
+
+def brief(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The newest ``BRIEF`` entries, and before them the first failure of the newest series."""
+    from supervisor.model.history import first_failure
+    from supervisor.model.records import Entry
+
+    entries = [Entry(told["at"], told["event"], told["attempt"] or 0) for told in documents]
+    first = first_failure(entries)
+    place = next((n for n, entry in enumerate(entries[:-BRIEF]) if entry is first), None)
+    return [*(() if place is None else (documents[place],)), *documents[-BRIEF:]]

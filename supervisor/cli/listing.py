@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from supervisor.cli.options import Chosen, Output, command
-from supervisor.cli.output import Columns, age, notice, say_table
+from supervisor.cli.output import (
+    Columns,
+    age,
+    local_time,
+    notice,
+    say_labelled,
+    say_table,
+    span,
+    terminal_width,
+    with_local_times,
+)
 from supervisor.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from supervisor.model.records import Pause
     from supervisor.observe.listing import JobRow
     from supervisor.wiring import Office
 
 NARROW = Columns(
     ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"),
-    state=1, spare=("ROWS/S", "ATTEMPT", "BATCH", "HOST", "SINCE"),
+    state=1, spare=("ROWS/S", "ATTEMPT", "BATCH", "HOST", "SINCE"), whole=True,
 )
 WIDE = Columns((
     "NAME", "UID", "STATE", "SINCE", "ATTEMPT", "RESTARTS", "FAILURES", "SUPERVISOR", "HOST", "DRIVER", "BATCH", "ROWS/S",
-    "NEXT", "CHECKPOINT", "REASON",
-), state=2)
+    "LAG", "NEXT", "CHECKPOINT", "REASON",
+), state=2, whole=True)
 WIDE_SPARE = (
-    "CHECKPOINT", "UID", "NEXT", "DRIVER", "SUPERVISOR", "FAILURES", "RESTARTS", "ROWS/S", "ATTEMPT", "BATCH", "HOST",
+    "CHECKPOINT", "UID", "NEXT", "LAG", "DRIVER", "SUPERVISOR", "FAILURES", "RESTARTS", "ROWS/S", "ATTEMPT", "BATCH", "HOST",
     "SINCE",
 )
 """What stays in place on a screen must fit on it; printed once, every column is there."""
@@ -44,8 +57,8 @@ All = Annotated[bool, typer.Option("--all", help="Every uid that is kept, cancel
 def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> int:
     """List the jobs; of each name the live uid, or the newest if it failed.
 
-    SINCE: for how long in this state. BATCH, ROWS/S: of the query that reported last. A narrow terminal leaves columns
-    out; nothing is cut in a pipe.
+    SINCE: for how long in this state. BATCH, ROWS/S, LAG (records): of the query that reported last. REASON: what is not
+    well, in short; show has all of it. A narrow terminal leaves other columns out.
 
     \b
     Examples:
@@ -62,18 +75,62 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
     if watch:
         columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
         with open_commands(settings) as office:
-            _watch(columns, lambda: _rows(office, every_uid), row_cells)
+            _watch(columns, lambda: told_apart(take_look(office, every_uid)), row_cells)
         return 0
     with collector_at_rest():
         with open_commands(settings) as office:
-            rows = _rows(office, every_uid)
-            if not rows and office.check() is None:
+            look = take_look(office, every_uid)
+            if not look.rows and office.check() is None:
                 notice(f"nothing was ever submitted at {settings.zookeeper.root}")
         if chosen.document:
-            chosen.say([row.document() for row in rows])
+            chosen.say([row.document() for row in look.rows])
         else:
-            say_table(columns, [row_cells(row) for row in rows])
+            _say_pause(look)
+            say_table(columns, [row_cells(row) for row in told_apart(look).rows])
+            _say_what_helps(look)
     return 0
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a list shows. ``paused``: the cluster is; ``pause``: by whom, if that can be read. ``shared``: the names of hosts
+    that have several supervisors, as in ``dev``."""
+
+    rows: list[JobRow]
+    paused: bool = False
+    pause: Pause | None = None
+    shared: frozenset[str] = frozenset()
+
+    @property
+    def head(self) -> str:
+        """Of a cluster that is paused: what is to be known before any row; else empty."""
+        if not self.paused:
+            return ""
+        told = "" if self.pause is None else f" by {self.pause.by} since {local_time(self.pause.at)}"
+        told += f" ({self.pause.reason})" if self.pause is not None and self.pause.reason else ""
+        return f"the cluster is paused{told}: nothing is started or cleaned; spark-supervisor unpause ends it"
+
+
+def told_apart(look: Look) -> Look:
+    """For people: a HOST with several supervisors is shown with the one that has the job."""
+    rows = [replace(row, host=f"{row.host} ({row.supervisor})") if row.host in look.shared else row for row in look.rows]
+    return replace(look, rows=rows)
+
+
+def _say_what_helps(look: Look) -> None:
+    """To a person, of jobs that wait for one."""
+    if terminal_width() is not None and any(row.state in ("failed", "quarantined") for row in look.rows):
+        print()
+        say_labelled("", "spark-supervisor explain NAME says what to do about a job that is failed or quarantined")
+
+
+def _say_pause(look: Look) -> None:
+    """First of all; a script that reads the table in a pipe does not meet it."""
+    if look.head and terminal_width() is None:
+        notice(look.head)
+    elif look.head:
+        say_labelled("", look.head)
+        print(flush=True)
 
 
 @contextmanager
@@ -86,7 +143,7 @@ def collector_at_rest() -> Iterator[None]:
         gc.enable()
 
 
-def _watch(columns: Columns, take: Callable[[], list[JobRow]], row_cells: Callable[[JobRow], list[Any]]) -> None:
+def _watch(columns: Columns, take: Callable[[], Look], row_cells: Callable[[JobRow], list[Any]]) -> None:
     from supervisor.cli.watch import watch_lines, watch_screen
 
     try:
@@ -98,7 +155,7 @@ def _watch(columns: Columns, take: Callable[[], list[JobRow]], row_cells: Callab
         return
 
 
-def _rows(office: Office, every_uid: bool) -> list[JobRow]:
+def take_look(office: Office, every_uid: bool) -> Look:
     from supervisor.clock import boottime_s, wall_s
     from supervisor.model.records import LeaderHint
     from supervisor.observe.listing import take_rows, with_reasons
@@ -106,31 +163,53 @@ def _rows(office: Office, every_uid: bool) -> list[JobRow]:
     from supervisor.registry.reading import seen
 
     if office.check() is None:
-        return []
+        return Look([])
     zoo = office.zoo()
     view = Observer(zoo, office.layout, boottime_s, epoch=0).take_view(None)
     rows = take_rows(zoo, office.layout, view, wall_s(), every_uid=every_uid)
 
+    told: dict[str, str] = {}
+
     def reasons() -> dict[str, str]:
         from supervisor.cli.reasons import reasons_of
+        from supervisor.model.site_policy import site_policy
 
         path = office.layout.leader
-        return reasons_of(view, seen(LeaderHint, zoo.read(path), path))
+        leader, site = seen(LeaderHint, zoo.read(path), path), site_policy(office.settings.policy)
+        if view.paused:
+            told.update(reasons_of(view, leader, site, pause_is_told=True))
+        return reasons_of(view, leader, site)
 
-    return with_reasons(rows, reasons)
+    rows = with_reasons(rows, reasons)
+    rows = [replace(row, trouble=told[row.name]) if row.state == "pending" and row.name in told else row for row in rows]
+    hosts = Counter(member.host for member in view.members.values())
+    return Look(rows, view.paused, view.pause, frozenset(host for host, count in hosts.items() if count > 1))
+
+
+def trouble_of(row: JobRow, now_s: float | None = None) -> str:
+    """REASON: what is not well, and when it is tried again."""
+    said = row.reason if row.trouble is None else row.trouble
+    said = with_local_times(said)
+    if row.state != "backoff" or row.next_attempt_at is None:
+        return said
+    from datetime import datetime
+
+    left_s = datetime.fromisoformat(row.next_attempt_at).timestamp() - (time.time() if now_s is None else now_s)
+    return f"{said}; next try in {span(left_s)}"
 
 
 def _narrow(row: JobRow) -> list[Any]:
     batch, rate = _progress(row)
-    return [row.name, row.state, age(row.since), row.attempt, row.host, batch, rate, row.reason]
+    return [row.name, row.state, age(row.since), row.attempt, row.host, batch, rate, trouble_of(row)]
 
 
 def _wide(row: JobRow) -> list[Any]:
     batch, rate = _progress(row)
     coming = f"in {age(row.next_attempt_at)}" if row.next_attempt_at and row.state == "backoff" else None
+    lag = None if row.progress is None or row.progress.lag is None else int(row.progress.lag)
     return [
         row.name, row.uid, row.state, age(row.since), row.attempt, row.restarts, row.failures, row.supervisor, row.host,
-        row.driver_pid, batch, rate, coming, row.checkpoint, row.reason,
+        row.driver_pid, batch, rate, lag, coming, row.checkpoint, trouble_of(row),
     ]
 
 

@@ -1,16 +1,18 @@
 """``logs NAME``: the output of an attempt's driver, from the files of this host. ``-f`` goes on from attempt to attempt.
 
 The files are written by the shim (``shim.output``): ``<log_dir>/<name>/<uid>.<attempt>.log``, rotated to ``.1``, ``.2`` …,
-the highest number is the oldest. Another host's files are not reached from here; the error says where they are.
+the highest number is the oldest. In a pipe they come byte by byte as they are, on a terminal without escape sequences.
+Another host's files are not reached from here; the error says where they are.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +22,7 @@ import typer
 
 from supervisor.cli.options import Chosen, Name, command, known_name
 from supervisor.cli.output import notice
-from supervisor.errors import InvalidInput, NotFound, SupervisorError, Unreachable
+from supervisor.errors import InvalidInput, SupervisorError, Unreachable
 
 if TYPE_CHECKING:
     from supervisor.observe.listing import OneJob
@@ -73,8 +75,8 @@ def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = 
     with open_commands(settings) as office:
         job = _job(office, name)
         number = attempt or _latest_attempt(job)
-        output = Output(_log_dir(office, job, number) / name / f"{job.uid}.{number}.log")
-        if not output.files() and not (follow and _is_here(office, job, number)[0]):
+        output = output_of(office, job, number)
+        if not output.files() and not (follow and is_here(office, job, number)[0]):
             _elsewhere(office, job, number, output.path)
         if chosen.document:
             text = b"".join(file.read_bytes() for file in output.files()).decode("utf-8", "replace")
@@ -88,10 +90,11 @@ def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = 
 
 def _job(office: Office, name: str) -> OneJob:
     from supervisor.observe.listing import read_job
+    from supervisor.registry.names import no_job
 
     job = read_job(office.zoo(), office.layout, name) if office.check() is not None else None
     if job is None:
-        raise NotFound(f"no job is named {name}: see spark-supervisor list --all")
+        raise no_job(office.zoo(), office.layout, name)
     return job
 
 
@@ -103,6 +106,11 @@ def _latest_attempt(job: OneJob) -> int:
     if job.own is not None and job.own.uid == job.uid and job.own.attempt:
         return job.own.attempt
     raise SupervisorError(f"{job.row.name} has had no attempt yet: see spark-supervisor show {job.row.name}")
+
+
+def output_of(office: Office, job: OneJob, number: int) -> Output:
+    """Where the output of an attempt is, if it ran on this host."""
+    return Output(_log_dir(office, job, number) / job.row.name / f"{job.uid}.{number}.log")
 
 
 def _log_dir(office: Office, job: OneJob, number: int) -> Path:
@@ -121,14 +129,17 @@ def _log_dir(office: Office, job: OneJob, number: int) -> Path:
 
 def _elsewhere(office: Office, job: OneJob, number: int, path: Path) -> NoReturn:
     """Say where the output must be, as far as the records tell."""
-    here, where = _is_here(office, job, number)
+    here, where = is_here(office, job, number)
     which = f"attempt {number} of {job.row.name}"
     if here:
         lack = "has written nothing yet" if number == _latest_attempt(job) else "has left nothing that is kept"
         raise SupervisorError(f"{which} {lack}: {path} does not exist; {_kept(path, job.uid)}")
     if not where:
         raise SupervisorError(f"{which} is not known, and {path} does not exist on this host; {_kept(path, job.uid)}")
-    raise SupervisorError(f"{which} ran on {where}: read {path} there; {_kept(path, job.uid)}")
+    host = _where(job, number)[0]       # empty: only its supervisor's id is known, which need not be a host's name
+    there = f"ssh {host} spark-supervisor logs {job.row.name} --attempt {number}, or read {path} there" if host else (
+        f"read {path} there")
+    raise SupervisorError(f"{which} ran on {where}: {there}; {_kept(path, job.uid)}")
 
 
 def _kept(path: Path, uid: str) -> str:
@@ -138,7 +149,7 @@ def _kept(path: Path, uid: str) -> str:
     return f"kept here is that of attempt {kept}" if kept else "nothing of this job is kept here"
 
 
-def _is_here(office: Office, job: OneJob, number: int) -> tuple[bool, str]:
+def is_here(office: Office, job: OneJob, number: int) -> tuple[bool, str]:
     """Whether the attempt ran on this host, and the name of its host, or at least of its supervisor."""
     host, supervisor = _where(job, number)
     return supervisor == office.settings.supervisor.id or host == socket.gethostname(), host or supervisor
@@ -171,11 +182,28 @@ def _pieces(file: Path) -> Iterator[bytes]:
 
 
 def _write(pieces: Iterator[bytes]) -> None:
-    """Bytes as the driver wrote them."""
+    """Bytes as the driver wrote them, into a pipe or file; on a terminal as ``harmless`` text."""
     sys.stdout.flush()
+    if sys.stdout.isatty():
+        for text in harmless(pieces):
+            sys.stdout.write(text)
+        sys.stdout.flush()
+        return
     for piece in pieces:
         sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
+
+
+def harmless(pieces: Iterable[bytes]) -> Iterator[str]:
+    """The text of ``pieces`` without what a terminal obeys: all but printable characters, line ends and tabs is escaped."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for piece in pieces:
+        yield _escaped(decoder.decode(piece))
+    yield _escaped(decoder.decode(b"", final=True))
+
+
+def _escaped(text: str) -> str:
+    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
 def _follow(office: Office, name: str, output: Output, uid: str, number: int, *, stay: bool) -> None:
@@ -188,8 +216,8 @@ def _follow(office: Office, name: str, output: Output, uid: str, number: int, *,
         if stay or job is None:
             return
         number = _latest_attempt(job)
-        output = Output(_log_dir(office, job, number) / name / f"{uid}.{number}.log")
-        if not output.files() and not _is_here(office, job, number)[0]:
+        output = output_of(office, job, number)
+        if not output.files() and not is_here(office, job, number)[0]:
             _elsewhere(office, job, number, output.path)
         notice(f"==> attempt {number} <==")
 
@@ -250,7 +278,7 @@ def _tail(path: Path, is_over: Callable[[], bool]) -> Iterator[bytes]:
                 continue
             if over:
                 return
-            sys.stdout.buffer.flush()
+            sys.stdout.flush()
             time.sleep(PERIOD_S)
     finally:
         if stream is not None:

@@ -35,7 +35,7 @@ from supervisor.cli import (
     submit,
 )
 from supervisor.cli.doctor import command as doctor
-from supervisor.cli.options import Chosen, Config, Debug, Form, reader_left
+from supervisor.cli.options import Chosen, Config, Debug, Form, Version, reader_left
 from supervisor.cli.output import notice
 from supervisor.errors import SupervisorError
 
@@ -71,7 +71,9 @@ app = typer.Typer(
 
 
 @app.callback()
-def _globals(ctx: typer.Context, config: Config = None, output: Form = None, debug: Debug = False) -> None:
+def _globals(
+    ctx: typer.Context, config: Config = None, output: Form = None, debug: Debug = False, _version: Version = False,
+) -> None:
     ctx.ensure_object(Chosen).take(config, output, debug)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from supervisor.cli.options import Chosen, command, seconds
-from supervisor.cli.output import say
+from supervisor.cli.output import say, with_local_times
 from supervisor.errors import NotFound, SupervisorError
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _who() -> str:
 
 
 def _sentence(record: Pause | None) -> str:
-    return record.sentence if record is not None else "paused (by a record that can't be read)"
+    return with_local_times(record.sentence) if record is not None else "paused (by a record that can't be read)"
 
 
 def _document(done: Paused, *, paused: bool) -> dict[str, Any]:

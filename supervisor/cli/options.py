@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor import __version__
 from supervisor.cli.completion import job_names
 from supervisor.errors import InvalidInput, NotFound
 
@@ -78,10 +79,23 @@ Form = Annotated[
     typer.Option("--output", "-o", help="json, yaml: one document on stdout, nothing else. wide: more columns."),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
+Version = Annotated[
+    bool,
+    typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=lambda asked: _say_version(asked)),
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=job_names)]
 Timeout = Annotated[
     str, typer.Option("--timeout", metavar="TIME", help="Longest --wait, like 90s or 10m; then exit code 7."),
 ]
+
+
+
+def _say_version(asked: bool) -> None:
+    """Before anything else is parsed: no command is needed beside it."""
+    if asked:
+        print(f"spark-supervisor {__version__}")
+        raise typer.Exit
+
 
 _GLOBAL = {"config": (Config, None), "output": (Form, None), "debug": (Debug, False)}
 

@@ -11,20 +11,26 @@ from supervisor.clock import boottime_s, wall_s
 from supervisor.model.actions import Assign
 from supervisor.model.records import LeaderHint
 from supervisor.model.seen import Found, Seen
+from supervisor.model.site_policy import SitePolicy
 from supervisor.model.view import View
 from supervisor.observe.listing import aged
 from supervisor.plan.make import Policy, make_plan
 
 
-def reasons_of(view: View, leader: Seen[LeaderHint]) -> dict[str, str]:
-    """By name: why the plan does not start it, or that it is about to. ``leader``: /leader, None if nobody leads."""
+def reasons_of(view: View, leader: Seen[LeaderHint], site: SitePolicy, *, pause_is_told: bool = False) -> dict[str, str]:
+    """By name: why the plan does not start it, or that it is about to. ``leader``: /leader, None if nobody leads. ``site``:
+    of this command's configuration. ``pause_is_told``: once, elsewhere; so the reasons are those that there are besides."""
     now_s, has_leader = boottime_s(), leader is not None
+    waits_for_unpause = view.paused and pause_is_told
+    if waits_for_unpause:
+        view = replace(view, paused=False, pause=None)
     if isinstance(leader, Found):
         view = replace(view, distrust=leader.record.distrust)
-    plan = make_plan(aged(view, now_s, wall_s()), Policy(), now_s)
+    plan = make_plan(aged(view, now_s, wall_s()), Policy(site=site), now_s)
     reasons = {note.name: note.why for note in plan.notes}
     for action in plan.actions:
         if isinstance(action, Assign):
             wait = "waiting for the leader to assign it" if has_leader else "but no supervisor leads at the moment"
-            reasons[action.name] = f"there is room on {action.host.id}, {wait}"
+            room = f"there is room on {action.host.id}, {wait}"
+            reasons[action.name] = f"starts on {action.host.id} when the pause ends" if waits_for_unpause else room
     return reasons

@@ -17,10 +17,12 @@ def run(chosen: Chosen) -> int:
       spark-supervisor run --config /etc/spark-supervisor/supervisor.yaml
     """
     settings = chosen.settings()
+    from supervisor.clients import umask
     from supervisor.daemon.supervisor import check_log_dir
     from supervisor.logs import configure_logs
     from supervisor.wiring.daemon import build_supervisor
 
-    check_log_dir(settings.supervisor.log_dir)
-    configure_logs("DEBUG" if chosen.debug else "INFO")
-    return build_supervisor(settings).run()
+    with umask.private():
+        check_log_dir(settings.supervisor.log_dir)
+        configure_logs("DEBUG" if chosen.debug else "INFO")
+        return build_supervisor(settings).run()

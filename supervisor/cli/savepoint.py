@@ -12,7 +12,7 @@ import typer
 
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import Columns, age, notice, say, say_labelled, say_table
+from supervisor.cli.output import Columns, age, local_time, notice, say, say_labelled, say_table
 from supervisor.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ Force = Annotated[
 Deep = Annotated[
     bool, typer.Option("--deep", help="Also open the state with Spark (of this host) and read every row of it."),
 ]
+JobCode = Annotated[
+    bool, typer.Option("--job-code", help="With --deep: load the job's jars and packages, and so run its code, as you."),
+]
 STORES = Columns(("OPERATOR", "NAME", "STORE", "PARTITIONS", "ROWS"))
 TABLE = Columns(
     ("NAME", "ID", "STATE", "MADE BY", "AGE", "BATCH", "OBJECTS", "SIZE", "LOCATION"), spare=("OBJECTS", "SIZE", "BATCH"),
@@ -53,7 +56,10 @@ app = typer.Typer(
 
 
 @command
-def create(chosen: Chosen, name: Name, new: NewId = None, deep: Deep = False, old_style: IdOption = None) -> int:
+def create(
+    chosen: Chosen, name: Name, new: NewId = None, deep: Deep = False, job_code: JobCode = False,
+    old_style: IdOption = None,
+) -> int:
     """Copy the checkpoint of a job, at a batch boundary, while it runs on. Returns when the copy is complete and verified.
 
     On S3 the server copies; nothing passes through this host. Interrupted, it leaves an incomplete savepoint that nobody can
@@ -66,6 +72,7 @@ def create(chosen: Chosen, name: Name, new: NewId = None, deep: Deep = False, ol
     """
     from supervisor.wiring.savepoints import create_savepoint
 
+    _only_deep(deep, job_code)
     settings = chosen.settings()
     place, uid, attempt = _job(settings, known_name(name))
     told: list[Begun] = []
@@ -77,7 +84,7 @@ def create(chosen: Chosen, name: Name, new: NewId = None, deep: Deep = False, ol
             notice(f"savepoint {told[0].id} is incomplete: savepoint create {name} {told[0].id} goes on")
         raise
     document = _document(settings, name, manifest.id)
-    stores = _opened(settings, _area(settings, name, manifest.id), manifest, name) if deep else None
+    stores = _opened(settings, _area(settings, name, manifest.id), manifest, name, job_code) if deep else None
     bad = _bad(stores)
     if chosen.document:
         chosen.say({**document, "state_stores": _stores(stores), "problems": bad})
@@ -118,7 +125,7 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
     ])
     for each in found:
         if each["next_due_at"] is not None:
-            say(f"{each['name']}: every {each['every']} while it runs; the next is due at {each['next_due_at']}")
+            say(f"{each['name']}: every {each['every']} while it runs; the next is due at {local_time(each['next_due_at'])}")
     return 0
 
 
@@ -164,11 +171,14 @@ def show(chosen: Chosen, name: Name, which: Which = None) -> int:
 
 
 @command
-def verify(chosen: Chosen, where: Where, which: Which = None, deep: Deep = False) -> int:
+def verify(
+    chosen: Chosen, where: Where, which: Which = None, deep: Deep = False, job_code: JobCode = False,
+) -> int:
     """Check that a savepoint is all there, as it was written, and that Spark could go on from it. Exit code 1: it is not.
 
-    With --deep a Spark of its own, found as for a job on this host, opens the state of every operator after the saved batch
-    and reads all of it; nothing is written there. That takes as long as Spark takes to start, and to read the state.
+    With --deep this host's Spark, in a process of its own, opens the state of every operator after the saved batch and reads
+    all of it; nothing is written there. That takes as long as Spark takes to start, and to read the state. Nothing of the
+    job's code is loaded: state that only its jars or packages can read says so, and --job-code loads them.
 
     \b
     Examples:
@@ -177,11 +187,12 @@ def verify(chosen: Chosen, where: Where, which: Which = None, deep: Deep = False
     """
     from supervisor.checkpoint.savepoint_restore import verify as look
 
+    _only_deep(deep, job_code)
     settings = chosen.settings()
     area = _area(settings, where, which)
     verdict = look(area)
     manifest = verdict.manifest
-    stores = _opened(settings, area, manifest, manifest.name) if deep and not verdict.problems else None
+    stores = _opened(settings, area, manifest, manifest.name, job_code) if deep and not verdict.problems else None
     problems = [*verdict.problems, *_bad(stores)]
     if chosen.document:
         chosen.say({
@@ -306,12 +317,17 @@ def _area(settings: Settings, where: str, which: str | None) -> Any:
     return find_savepoint(settings, None, where, {})
 
 
-def _opened(settings: Settings, area: Any, manifest: Manifest, name: str) -> tuple[OpenedStore, ...]:
+def _only_deep(deep: bool, job_code: bool) -> None:
+    if job_code and not deep:
+        raise InvalidInput("--job-code is for --deep: add that, or leave it out")
+
+
+def _opened(settings: Settings, area: Any, manifest: Manifest, name: str, job_code: bool) -> tuple[OpenedStore, ...]:
     from supervisor.wiring.deep import open_saved_state
 
     if sys.stderr.isatty():
         notice("opening the state with Spark ...")
-    return open_saved_state(settings, area, manifest, name)
+    return open_saved_state(settings, area, manifest, name, job_code=job_code)
 
 
 def _bad(stores: tuple[OpenedStore, ...] | None) -> list[str]:

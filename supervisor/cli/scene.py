@@ -12,12 +12,14 @@ from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import NotFound, SupervisorError
 from supervisor.model.records import EpochRecord, LeaderHint
 from supervisor.model.seen import Found, Seen
+from supervisor.model.site_policy import site_policy
 from supervisor.model.state import JobState
 from supervisor.model.view import View
 from supervisor.observe.listing import aged, changes_of, newest_results, read_job
 from supervisor.observe.observer import Observer
 from supervisor.plan.explain import Explainer, Explanation, explain_ended, urgency
 from supervisor.plan.make import Policy
+from supervisor.registry.names import no_job
 from supervisor.registry.reading import seen
 from supervisor.wiring import Office
 
@@ -48,7 +50,7 @@ def take_scene(office: Office, *, ask_store: bool = True) -> Scene:
         view, store_error = _trusted(office, view, number)
     now_s = boottime_s()
     leads = leader.record.supervisor if isinstance(leader, Found) else "somebody" if leader is not None else None
-    policy = Policy(claim_timeout_s=office.settings.spark.submit_timeout_s)
+    policy = Policy(office.settings.spark.submit_timeout_s, site_policy(office.settings.policy))
     explainer = Explainer(aged(view, now_s, wall_s(), changed), policy, now_s, leads)
     return Scene(view, explainer, leads, number, store_error)
 
@@ -60,7 +62,7 @@ def explain_name(office: Office, scene: Scene, name: str) -> Explanation:
         return scene.explainer.job(name)
     job = read_job(office.zoo(), office.layout, name)
     if job is None:
-        raise NotFound(f"no job is named {name}: see spark-supervisor list --all")
+        raise no_job(office.zoo(), office.layout, name)
     if job.ref is not None:
         raise NotFound(f"{name} was submitted at this very moment: ask again")
     return explain_ended(name, job.uid, job.result, row)

@@ -3,50 +3,55 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from supervisor.cli.history import HEAD, documents_of, entries_of
+import typer
+
+from supervisor.cli.history import documents_of, entries_of
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import Columns, age, clean, notice, say, say_table
-from supervisor.errors import Corrupt, NotFound, SupervisorError
+from supervisor.errors import Corrupt, SupervisorError
 
 if TYPE_CHECKING:
+    from supervisor.cli.show_screen import LastWords
     from supervisor.model.records import BlobRef, Lease
     from supervisor.observe.listing import JobRow, OneJob
     from supervisor.wiring import Office
 
-QUERIES = Columns(
-    ("QUERY", "STATE", "BATCH", "IN/S", "DONE/S", "BATCH MS", "LAG", "LAST SIGN", "ERROR"),
-    spare=("LAG", "BATCH MS", "DONE/S"),
-)
+All = Annotated[bool, typer.Option("--all", help="Also what is unknown, or as it is by default.")]
 
 
 @command
-def show(chosen: Chosen, name: Name) -> int:
-    """Show a job: its state and why, where it runs, what happened to it, and its spec.
+def show(chosen: Chosen, name: Name, everything: All = False) -> int:
+    """Show a job: its state and why, where it runs, how it failed last, what happened to it, and its spec.
 
-    Of the live submission of the name, else of the newest. Values in the spec that look like secrets are covered;
-    references to secrets are not. What it waits for, and what to do about it, says explain.
+    Of the live submission of the name, else of the newest. What is unknown, or as it is by default, is left out. Values
+    in the spec that look like secrets are covered; references to secrets are not. What it waits for, and what to do
+    about it, says explain.
 
     \b
     Examples:
       spark-supervisor show clicks
+      spark-supervisor show clicks --all
       spark-supervisor show clicks -o json | jq .progress
     """
     known_name(name)
     settings = chosen.settings()
     from supervisor.observe.listing import read_job
+    from supervisor.registry.names import no_job
     from supervisor.wiring import open_commands
 
     with open_commands(settings) as office:
         job = read_job(office.zoo(), office.layout, name) if office.check() is not None else None
         if job is None:
-            raise NotFound(f"no job is named {name}: see spark-supervisor list --all")
+            raise no_job(office.zoo(), office.layout, name)
         document = _document(office, job)
+        words = None if chosen.document else _last_words(office, job, document)
     if chosen.document:
         chosen.say(document)
-    else:
-        _print(document)
+        return 0
+    from supervisor.cli.show_screen import print_job
+
+    print_job(document, words, every=everything)
     return 0
 
 
@@ -76,6 +81,7 @@ def _document(office: Office, job: OneJob) -> dict[str, Any]:
             "cause": ended.event, "attempt": ended.attempt, "at": ended.at, "why": ended.detail,
         },
         "start": start_of(job.row),
+        "env_ignored": _env_ignored(spec),
         "checkpoint_fence": _fence(spec, job.row.lease_of_owner),
         "savepoints": _savepoints(office, job) if spec is not None else None,
         "history": documents_of(history),
@@ -94,12 +100,14 @@ def _row(office: Office, job: OneJob) -> JobRow:
         return row
     from supervisor.cli.reasons import reasons_of
     from supervisor.model.records import LeaderHint
+    from supervisor.model.site_policy import site_policy
     from supervisor.observe.observer import Observer
     from supervisor.registry.reading import seen
 
     zoo = office.zoo()
     view = Observer(zoo, office.layout, boottime_s, epoch=0).take_view(None)
-    reasons = reasons_of(view, seen(LeaderHint, zoo.read(office.layout.leader), office.layout.leader))
+    leader = seen(LeaderHint, zoo.read(office.layout.leader), office.layout.leader)
+    reasons = reasons_of(view, leader, site_policy(office.settings.policy))
     return job_row(job, wall_s(), reasons.get(job.row.name))
 
 
@@ -116,6 +124,14 @@ def _spec(office: Office, ref: BlobRef | None) -> tuple[dict[str, Any] | None, s
         return None, f"{ref.key} is not JSON"
     except SupervisorError as error:
         return None, str(error)
+
+
+def _env_ignored(spec: dict[str, Any] | None) -> str | None:
+    """What of the spec's env does not count, and why: an older version registered it. None: all of it counts."""
+    from supervisor.model.host_tools import why_ignored
+
+    env = spec.get("env") if spec is not None else None
+    return why_ignored(env) if isinstance(env, dict) else None
 
 
 def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
@@ -152,62 +168,22 @@ def _savepoints(office: Office, job: OneJob) -> dict[str, Any] | None:
     return {**said, "newest": newest, "next_due_at": due_at}
 
 
-def _told_savepoints(said: dict[str, Any] | None) -> str | None:
-    if said is None:
+def _last_words(office: Office, job: OneJob, document: dict[str, Any]) -> LastWords | None:
+    """How the driver that failed last took its leave, if it wrote that on this host; else where it is."""
+    from supervisor.cli.last_words import last_words, read_tail
+    from supervisor.cli.logs import is_here, output_of
+    from supervisor.cli.show_screen import LastWords
+    from supervisor.model.records import PLANNED_CAUSES
+
+    ended = document["last_exit"]
+    if ended is None or ended["cause"] in PLANNED_CAUSES:
         return None
-    limit = "" if said["max_age"] is None else f", none older than {said['max_age']}"
-    what = f"every {said['every']}, the newest {said['keep']} are kept{limit}"
-    if said["problem"] is not None:
-        return f"{what}; {said['problem']}"
-    return f"{what}; newest {said['newest'] or 'none yet'}; next due {said['next_due_at'] or 'now'}, while it runs"
-
-
-def _print_queries(queries: list[dict[str, Any]], more: int) -> None:
-    """Where there is one query only, the progress has said it all, unless there is something wrong with it."""
-    if len(queries) + more < 2 and all(query["state"] in ("active", "idle") for query in queries):
-        return
-    print()
-    say_table(QUERIES, [
-        (query["query"] or query["id"], query["state"], query["batch_id"], _rounded(query["input_rows_per_s"]),
-         _rounded(query["processed_rows_per_s"]), query["batch_ms"], query["lag"], age(query["at"]), query["error"])
-        for query in queries
-    ])
-    if more:
-        say(f"and {more} more")
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, 1)
-
-
-def _print(document: dict[str, Any]) -> None:
-    import yaml
-
-    history, spec, why_not = (document.pop(key) for key in ("history", "spec", "spec_error"))
-    progress, ended = document.pop("progress"), document.pop("last_exit")
-    if ended is not None:
-        document["last exit"] = f"{ended['cause']}, attempt {ended['attempt']}, {age(ended['at'])} ago: {ended['why']}"
-    phases = document.pop("start") or {}
-    document["start"] = ", ".join(f"{phase.removesuffix('_s')} {seconds:.1f} s" for phase, seconds in phases.items()) or None
-    document["driver memory"] = document.pop("driver_memory")
-    document["stop mode"] = document.pop("stop_mode")
-    document["fence"] = document.pop("checkpoint_fence")
-    document["savepoints"] = _told_savepoints(document.pop("savepoints"))
-    queries, more = document.pop("queries"), document.pop("more_queries")
-    for key, value in document.items():
-        if value is not None:
-            ago = f"  ({age(value)} ago)" if key in ("since", "started_at") else ""
-            say(f"{key + ':':<16} {value}{ago}")
-    for key, value in (progress or {}).items():
-        if value is not None:
-            say(f"{'progress ' + key + ':':<31} {value}")
-    _print_queries(queries, more)
-    print()
-    say_table(HEAD, [list(entry.values()) for entry in history])
-    print()
-    if spec is None:
-        notice(f"the spec can't be shown: {why_not}")
-        return
-    print("spec:")
-    for line in yaml.safe_dump(spec, sort_keys=False, allow_unicode=True).splitlines():
-        print(f"  {clean(line)}")
+    number, call = ended["attempt"], f"spark-supervisor logs {job.row.name} --attempt {ended['attempt']}"
+    try:
+        lines = last_words(read_tail(output_of(office, job, number).files()))
+    except OSError as error:
+        return LastWords(number, (), f"can't be read here ({error.strerror}): {call}")
+    if lines:
+        return LastWords(number, tuple(lines), call)
+    here, where = is_here(office, job, number)
+    return None if here or not where else LastWords(number, (), f"attempt {number} ran on {where}: there {call}")

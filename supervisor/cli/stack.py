@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from supervisor.clients import processes
-from supervisor.clients.ensemble import EmbeddedEnsemble, find_class_path, find_java
+from supervisor.clients.ensemble import EmbeddedEnsemble, HeldPorts, find_class_path, find_java
 from supervisor.clients.marked import find_marked, kill_marked
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.spawn import reap_finished, spawn_detached
@@ -53,10 +53,12 @@ _KILL_WAIT_S = 10.0
 
 @dataclass
 class Daemon:
-    """One supervisor of the stack. ``process``: None while it is not running."""
+    """One supervisor of the stack. ``port``: of its HTTP server, also after a restart. ``process``: None while it is not
+    running."""
 
     id: str
     home: Path
+    port: int
     process: ProcessId | None = None
 
     @property
@@ -110,7 +112,10 @@ class Stack:
         self._trigger = trigger
         self._guard = StackGuard(self.directory, keep=keep)
         self._ensemble = EmbeddedEnsemble(self.directory / "zookeeper")
-        self.daemons = {name: Daemon(name, self.directory / name) for name in ids}
+        self._ports = HeldPorts(len(ids))
+        self.daemons = {
+            name: Daemon(name, self.directory / name, port) for name, port in zip(ids, self._ports.numbers, strict=True)
+        }
 
     def __enter__(self) -> Stack:
         """From here on SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; once it is being closed they hurry it up."""
@@ -172,7 +177,7 @@ class Stack:
             "store": {"url": f"file://{self.directory}/store"},
             "supervisor": {
                 "id": daemon.id,
-                "http": "127.0.0.1:0",
+                "http": f"127.0.0.1:{daemon.port}",
                 "runtime_dir": str(daemon.home / "run"),
                 "log_dir": str(self.directory / "logs"),
                 "capacity": {"memory": "16g", "drivers": 8, "starting": 2},
@@ -250,6 +255,7 @@ class Stack:
             kill_marked(MARKER, str(self.directory), _KILL_WAIT_S)
             reap_finished()
             self._ensemble.stop()
+            self._ports.release()
             remove_cgroups(self.directory)
             if not self._keep:
                 remove_directory(self.directory)

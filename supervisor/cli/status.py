@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import age, notice, say, say_table
+from supervisor.cli.output import Columns, age, local_time, notice, say_labelled, say_table, with_local_times
+
+SUPERVISORS = Columns(
+    ("SUPERVISOR", "HOST", "LEADER", "DRIVERS", "UP", "SOFTWARE", "ADDRESS"), spare=("SOFTWARE", "UP", "HOST"),
+)
 
 
 @command
@@ -35,28 +39,34 @@ def status(chosen: Chosen) -> int:
 
 def _print(document: dict[str, Any]) -> None:
     zookeeper, store = document["zookeeper"], document["store"]
-    say(f"cluster:    {document['cluster']}")
-    say(f"leader:     {document['leader'] or 'nobody'} (epoch {document['epoch']})")
-    say(f"zookeeper:  {zookeeper['state']}, {zookeeper['hosts']}, session {zookeeper['session']}")
-    say(f"store:      {'ok' if store['ok'] else 'unreachable'}, {store['url']}")
-    say(f"jobs:       {', '.join(f'{n} {state}' for state, n in document['jobs'].items()) or 'none'}")
+    known = zookeeper["session"] is not None
+    epoch = "" if document["epoch"] is None else f" (epoch {document['epoch']})"
+    session = "" if zookeeper["session"] is None else f", session {zookeeper['session']}"
+    lines = [
+        ("cluster", document["cluster"]),
+        ("leader", f"{document['leader'] or ('nobody' if known else 'unknown')}{epoch}"),
+        ("zookeeper", f"{zookeeper['state']}, {zookeeper['hosts']}{session}"),
+        ("store", f"{'ok' if store['ok'] else 'unreachable'}, {store['url']}"),
+        ("jobs", ", ".join(f"{n} {state}" for state, n in document["jobs"].items()) or ("none" if known else "unknown")),
+    ]
     if document["paused"]:
-        say(f"paused:     {_paused(document['pause'])}; nothing is started or cleaned")
+        lines.append(("paused", f"{_paused(document['pause'])}; nothing is started or cleaned"))
     if document["distrust"]:
-        say(f"distrust:   {document['distrust']}")
+        lines.append(("distrust", document["distrust"]))
     if document["accepted"] and document["accepted"]["waiting"]:
-        say(f"waiting:    {document['accepted']['waiting']}")
+        lines.append(("waiting", with_local_times(document["accepted"]["waiting"])))
+    for label, text in lines:
+        say_labelled(f"{label + ':':<12}", text)
     if document["supervisors"]:
-        print()
-        head = ("SUPERVISOR", "HOST", "LEADER", "DRIVERS", "UP", "SOFTWARE", "ADDRESS")
-        say_table(head, [_row(member) for member in document["supervisors"]])
+        print(flush=True)
+        say_table(SUPERVISORS, [_row(member) for member in document["supervisors"]])
     _tell_versions(document["supervisors"])
 
 
 def _paused(pause: dict[str, Any] | None) -> str:
     if pause is None:
         return "yes"
-    return f"by {pause['by']} since {pause['since']}" + (f" ({pause['reason']})" if pause["reason"] else "")
+    return f"by {pause['by']} since {local_time(pause['since'])}" + (f" ({pause['reason']})" if pause["reason"] else "")
 
 
 def _tell_versions(supervisors: list[dict[str, Any]]) -> None:

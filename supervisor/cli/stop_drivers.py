@@ -8,6 +8,7 @@ import typer
 
 from supervisor.cli.options import Chosen, command, seconds
 from supervisor.cli.output import notice, say
+from supervisor.model.words import counted
 
 Patience = Annotated[
     str | None,
@@ -34,8 +35,9 @@ def stop_drivers(chosen: Chosen, timeout: Patience = None) -> int:
     if chosen.document:
         chosen.say({"stopped": list(departed.stopped), "left": list(departed.left)})
     else:
-        say(f"{len(departed.stopped)} drivers stopped" if departed.stopped else f"no driver runs below {directory}")
+        stopped = f"{counted(len(departed.stopped), 'driver')} stopped"
+        say(stopped if departed.stopped else f"no driver runs below {directory}")
     if departed.left:
-        notice(f"error: still stopping: {', '.join(departed.left)}; their shims kill at the end of stop_grace")
+        notice(f"error: still stopping: {', '.join(departed.left)}; each is killed at the end of its stop_grace")
         return 7
     return 0

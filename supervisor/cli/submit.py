@@ -16,11 +16,14 @@ import typer
 from supervisor.cli.completion import files
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice, say
+from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 
 if TYPE_CHECKING:
     from supervisor.model.records import Desired
     from supervisor.model.remembered import SeenQuery
+    from supervisor.model.site_policy import SitePolicy
+    from supervisor.model.spec import JobSpec
     from supervisor.registry.blobs import Blobs
     from supervisor.registry.commands import Submission
     from supervisor.registry.submitting import Prepared
@@ -28,12 +31,16 @@ if TYPE_CHECKING:
     from supervisor.wiring import Office
 
 WORKERS = 8
+MASTERS_S = 2.0
+"""For asking whether the Spark masters of all the specs answer."""
 
 Specs = Annotated[
     list[Path],
     typer.Argument(metavar="SPEC.yaml", help="Job specs; many are stored in parallel.", autocompletion=files),
 ]
-Wait = Annotated[bool, typer.Option("--wait", help="Return when each job runs (exit code 1: one failed, 7: too late).")]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Until each job has its first batch (exit code 1: one failed, 7: too late)."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, store nothing.")]
 Suspended = Annotated[bool, typer.Option("--suspended", help="Register without starting; resume starts it.")]
 FreshStart = Annotated[
@@ -120,6 +127,8 @@ def submit(
 
 def _prepared(specs: Iterable[Path], settings: Settings) -> list[Line]:
     """Read and check every file before anything is asked of anybody."""
+    from supervisor.model.s3a import access_of_store, why_no_access
+    from supervisor.model.site_policy import site_policy
     from supervisor.registry.submitting import prepare
     from supervisor.settings.file import lease_warnings
 
@@ -133,10 +142,44 @@ def _prepared(specs: Iterable[Path], settings: Settings) -> list[Line]:
         except SupervisorError as error:
             line.failed(error)
             continue
+        site = site_policy(settings.policy)
+        forbidden = site.why_no_checkpoint(prepared.spec.checkpoint)
+        if forbidden is not None:
+            line.failed(InvalidInput(f"{source}: checkpoint: {forbidden}; choose a location that is allowed"))
+            continue
+        spec, store = prepared.spec, access_of_store(settings.store, settings.policy.endpoints)
+        unreachable = why_no_access(spec.conf, (spec.checkpoint, spec.application, *spec.py_files, *spec.jars), store)
+        if unreachable is not None:
+            line.failed(InvalidInput(f"{source}: {unreachable}"))
+            continue
         warnings = lease_warnings(prepared.spec.lease_s, settings.zookeeper.session_timeout_s)
-        for warning in (*prepared.warnings, *warnings):
+        for warning in (*prepared.warnings, *warnings, *_not_deleted(prepared.spec, site)):
             notice(f"{source}: {warning}")
+    _ask_masters(lines)
     return lines
+
+
+def _not_deleted(spec: JobSpec, site: SitePolicy) -> tuple[str, ...]:
+    """What ``checkpoint_on_cancel: delete`` will come to, as this host's configuration says; that of the leader decides."""
+    if spec.checkpoint_on_cancel != "delete" or spec.checkpoint is None:
+        return ()
+    why = site.why_not_deletable(spec.checkpoint)
+    return () if why is None else (f"checkpoint_on_cancel: delete will not delete: {why}; the checkpoint will be kept",)
+
+
+def _ask_masters(lines: list[Line]) -> None:
+    """Tell of a Spark master that does not answer, each once. It may be up by the time the driver starts, or be reached
+    from the supervisors' hosts only: no reason to refuse the job."""
+    from supervisor.clients.listening import why_silent
+    from supervisor.model.master import addresses
+
+    deadline_s = boottime_s() + MASTERS_S
+    masters = {line.prepared.spec.master: line.source for line in _open(lines) if line.prepared is not None}
+    for master, source in masters.items():
+        left_s = deadline_s - boottime_s()
+        why = why_silent(addresses(master), left_s) if left_s > 0 and addresses(master) else None
+        if why is not None:
+            notice(f"{source}: nobody answers at master {master} from here ({why}); start it, or correct master")
 
 
 def _carry_out(lines: list[Line], settings: Settings, wish: Wish) -> None:

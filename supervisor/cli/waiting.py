@@ -6,15 +6,26 @@ runs out of time is told what is still missing.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
+from time import sleep
 from typing import TYPE_CHECKING
 
 from supervisor.cli.narrator import Narrator
 from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import SupervisorError, TimedOut, Unreachable
+from supervisor.model.history import FAILURES, same_words
 from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
-from supervisor.model.records import DEAD, Handover, JobRef, LeaderHint, Lease, Ownership, OwnState, Phase, Result
+from supervisor.model.records import (
+    DEAD,
+    Handover,
+    JobRef,
+    LeaderHint,
+    Lease,
+    Ownership,
+    OwnState,
+    Phase,
+    Result,
+)
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import JobState, Shown, state_of, state_of_ended
 from supervisor.observe.listing import seconds_of
@@ -31,7 +42,11 @@ GOOD = frozenset({JobState.RUNNING, JobState.FINISHED})
 BAD = frozenset({JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED, JobState.SUSPENDED})
 
 SETTLED_AFTER_S = 30.0
-"""Of running without a batch: such an application makes no query. By the wall clock: it only ends a wait."""
+"""Of running without a query: a shim of the version before says so when Spark has yet to start. By the wall clock: it only
+ends a wait."""
+SAME_FAILURES = 3
+"""So many equal failures in a row end a wait: the next attempt will most likely fare no better."""
+
 
 PHASES: Mapping[Phase, str] = {
     Phase.CLAIMED: "claimed",
@@ -84,22 +99,31 @@ def _alive(office: Office, name: str, uid: str, sights: Sights) -> str | None:
 
 
 def wait_running(office: Office, uids: Mapping[str, str], timeout_s: float, did: str) -> dict[str, SupervisorError | None]:
-    """Until each of ``uids`` (name → uid) runs as asked for, has finished, or has failed; ``did`` as in ``wait_gone``.
+    """Until each of ``uids`` (name → uid) has its first batch, has finished, or has failed; ``did`` as in ``wait_gone``.
 
-    By name: None, or why it does not run. An attempt that is to be replaced (a restart) does not count as running.
+    By name: None, or why it does not run. An attempt that is to be replaced (a restart) does not count as running. A job
+    that is tried again and again has failed for who waits once the same failure has come three times during the wait.
     """
     outcomes: dict[str, SupervisorError | None] = {}
+    began_with: dict[str, int] = {}
     with Narrator(len(uids), "running") as narrator:
         def all_settled() -> bool:
             for name, uid in uids.items():
                 if name in outcomes:
                     continue
-                shown, phase = _shown(office, name, uid)
+                shown, phase, own = _shown(office, name, uid)
                 narrator.tell(name, phase, done=shown.state in GOOD | BAD)
+                first = began_with.setdefault(name, 1 if own is None else _first_of_wait(own))
+                again = "" if own is None else repeated(own, first)
                 if shown.state in GOOD:
                     outcomes[name] = None
                 elif shown.state in BAD:
                     outcomes[name] = SupervisorError(f"{name} does not run ({shown.state.value}: {shown.reason})")
+                elif again:
+                    outcomes[name] = SupervisorError(
+                        f"{name} is {did} but does not run: {SAME_FAILURES} attempts failed alike ({again}); it is tried "
+                        f"again until you correct it, or suspend or cancel {name}"
+                    )
             return len(outcomes) == len(uids)
 
         _poll(all_settled, timeout_s, narrator)
@@ -109,8 +133,27 @@ def wait_running(office: Office, uids: Mapping[str, str], timeout_s: float, did:
     return outcomes
 
 
-def _shown(office: Office, name: str, uid: str) -> tuple[Shown, str]:
-    """State, and how far it is on the way to its first batch."""
+def _first_of_wait(own: Ownership) -> int:
+    """The first attempt whose failure is one of this wait."""
+    return own.attempt + 1 if own.state in DEAD else own.attempt
+
+
+def repeated(own: Ownership, since_attempt: int) -> str:
+    """The cause, if the newest failures from ``since_attempt`` on are one and the same three times; else empty.
+
+    Alike are those of one cause whose words differ in numbers only (a pid, a port, a duration).
+    """
+    failures = [entry for entry in own.history if entry.event in FAILURES and entry.attempt >= since_attempt]
+    newest = failures[-SAME_FAILURES:]
+    alike = {(entry.event, same_words(entry.detail)) for entry in newest}
+    if len(newest) < SAME_FAILURES or len(alike) > 1:
+        return ""
+    is_newest = own.state is OwnState.EXITED and own.attempt == newest[-1].attempt
+    return (own.reason if is_newest else "") or newest[-1].detail or newest[-1].event
+
+
+def _shown(office: Office, name: str, uid: str) -> tuple[Shown, str, Ownership | None]:
+    """State, how far it is on the way to its first batch, and its ownership, if that is about ``uid``."""
     layout = office.layout
     paths = [layout.job(name), layout.own(name), layout.lease(name), layout.result(uid)]
     nodes = office.zoo().read_many(paths).nodes
@@ -118,6 +161,7 @@ def _shown(office: Office, name: str, uid: str) -> tuple[Shown, str]:
     own: Seen[Ownership] = seen(Ownership, nodes[1], paths[1])
     lease: Seen[Lease] = seen(Lease, nodes[2], paths[2])
     result: Seen[Result] = seen(Result, nodes[3], paths[3])
+    mine = own.record if isinstance(own, Found) and own.record.uid == uid else None
     if isinstance(result, Found):
         shown = state_of_ended(result.record)
     elif isinstance(ref, Found) and ref.record.uid != uid or ref is None:
@@ -129,14 +173,13 @@ def _shown(office: Office, name: str, uid: str) -> tuple[Shown, str]:
         if shown.state is JobState.RUNNING and not _is_settled(lease):
             shown = Shown(JobState.STARTING, shown.reason)
         if shown.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING) and isinstance(own, Found):
-            return shown, _phase(own.record, lease)
-    return shown, f"{shown.state.value}: {shown.reason}"
+            return shown, _phase(own.record, lease), mine
+    return shown, f"{shown.state.value}: {shown.reason}", mine
 
 
 def _is_settled(lease: Seen[Lease]) -> bool:
-    """Whether who waits may go. An application that is up for 10 s counts as running; but Spark may need longer to start,
-    and most that goes wrong does so before the first batch."""
-    if not isinstance(lease, Found) or lease.record.progress is not None:
+    """Whether who waits may go: a query has committed a batch or waits for data, or there will be none (``shim.health``)."""
+    if not isinstance(lease, Found) or lease.record.progress is not None or lease.record.queries:
         return True
     since_s = seconds_of(lease.record.since)
     return since_s is None or not 0 <= wall_s() - since_s < SETTLED_AFTER_S
@@ -155,7 +198,7 @@ def _phase(own: Ownership, lease: Seen[Lease]) -> str:
     mine = isinstance(lease, Found) and lease.record.claim == own.claim
     phase = lease.record.phase if isinstance(lease, Found) and mine else Phase.CLAIMED
     if phase is Phase.RUNNING and isinstance(lease, Found) and lease.record.progress is None:
-        return "running: it is up, and no query of it has reported a batch"
+        return "running: it is up, and makes no query so far"
     return f"claimed: attempt {own.attempt} on {own.host}" if phase is Phase.CLAIMED else PHASES.get(phase, phase.value)
 
 
@@ -211,4 +254,4 @@ def _poll(is_over: Callable[[], bool], timeout_s: float, narrator: Narrator, per
         narrator.refresh()
         if last_look:
             return False
-        time.sleep(min(period_s, max(0.0, deadline_s - boottime_s())))
+        sleep(min(period_s, max(0.0, deadline_s - boottime_s())))

@@ -16,6 +16,7 @@ from supervisor.errors import Unreachable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from supervisor.cli.listing import Look
     from supervisor.observe.listing import JobRow
 
 PERIOD_S = 2.0
@@ -25,7 +26,7 @@ AROUND = 4
 """Lines of the screen that are not rows: the head, the foot, the prompt."""
 
 Key = tuple[str | None, str | None]
-Take = Callable[[], "list[JobRow]"]
+Take = Callable[[], "Look"]
 
 
 def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], list[Any]]) -> None:
@@ -34,30 +35,35 @@ def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], lis
     from rich.live import Live
 
     console = Console(highlight=False, markup=False)
-    rows, trouble, changes = take(), "", Changes()
+    look, trouble, changes = take(), "", Changes()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
-            marked = changes.seen(rows)
-            shown = rows[: max(1, console.size.height - AROUND)]
-            table = drawn(
-                columns, cells(row_cells(row) for row in shown), console.size.width,
-                frozenset(n for n, row in enumerate(shown) if _key(row) in marked),
-            )
-            live.update(_page(table, len(rows) - len(shown), trouble), refresh=True)
+            marked = changes.seen(look.rows)
+            marks = frozenset(n for n, row in enumerate(look.rows) if _key(row) in marked)
+            height = console.size.height - AROUND - (1 if look.head else 0)
+            lines = cells(row_cells(row) for row in look.rows[: max(1, height)])
+            count = len(lines)
+            table = drawn(columns, lines[:count], console.size.width, marks)
+            while len(table.renderables) - 1 > height and count > 1:    # reasons that stand below their rows
+                count -= 1
+                table = drawn(columns, lines[:count], console.size.width, marks)
+            live.update(_page(look.head, table, len(look.rows) - count, trouble), refresh=True)
             _pause()
             try:
-                rows, trouble = take(), ""
+                look, trouble = take(), ""
             except Unreachable as error:
                 trouble = trouble or f"since {time.strftime('%H:%M:%S')} {error}; trying again"
 
 
-def _page(table: RenderableType, more: int, trouble: str) -> RenderableType:
+def _page(head: str, table: RenderableType, more: int, trouble: str) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
     hidden = f"… and {more} more (a taller window, or spark-supervisor list); " if more else ""
     foot = Text(f"{hidden}{time.strftime('%H:%M:%S')}, every {PERIOD_S:g} s, Ctrl-C ends", "dim", no_wrap=True)
-    return Group(table, Text(clean(trouble), "bold red", no_wrap=True, overflow="ellipsis") if trouble else foot)
+    last = Text(clean(trouble), "bold red", no_wrap=True, overflow="ellipsis") if trouble else foot
+    first = [Text(clean(head), "bold yellow", no_wrap=True, overflow="ellipsis")] if head else []
+    return Group(*first, table, last)
 
 
 class Changes:
@@ -81,7 +87,7 @@ def watch_lines(take: Take) -> None:
     """Until KeyboardInterrupt: what there is, then a line for each change of state, attempt, host or reason."""
     before: dict[Key, str] = {}
     away = False
-    rows = take()
+    rows = take().rows
     while True:
         now = {_key(row): _line(row) for row in rows}
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -94,7 +100,7 @@ def watch_lines(take: Take) -> None:
         before = now
         _pause()
         try:
-            rows = take()
+            rows = take().rows
             if away:
                 notice("ZooKeeper answers again")
             away = False
@@ -111,7 +117,8 @@ def _key(row: JobRow) -> Key:
 def _line(row: JobRow) -> str:
     where = f" on {row.host}" if row.host else ""
     attempt = f" attempt {row.attempt}{where}" if row.attempt else ""
-    return clean(f"{row.name} {row.state}{attempt}: {row.reason}")
+    said = row.reason if row.trouble is None else row.trouble
+    return clean(f"{row.name} {row.state}{attempt}" + (f": {said}" if said else ""))
 
 
 def _pause() -> None:

@@ -11,6 +11,7 @@ when to kill. Standard library only, and light: the twin lives on what is import
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -55,6 +56,7 @@ class CgroupContainment:
         self.path = path
         self._events: int | None = None
         self._kill: int | None = None
+        self._procs: int | None = None
 
     def create(self) -> None:
         """Make the group and hold its files open: a kill must not fail for want of descriptors (F56). Raises OSError.
@@ -65,21 +67,26 @@ class CgroupContainment:
         self.hold()
 
     def hold(self) -> None:
-        """Hold the files open that a kill needs. Raises OSError when the group is gone."""
+        """Hold the files open that a kill needs, and entering, so that nobody enters a group that was removed and made anew.
+        Raises OSError when the group is gone."""
         self._events = os.open(f"{self.path}/cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._kill = os.open(f"{self.path}/cgroup.kill", os.O_WRONLY | os.O_CLOEXEC)
         except FileNotFoundError:  # before Linux 5.14
             self._kill = None
+        self._procs = os.open(f"{self.path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def release(self) -> None:
         """Close what ``hold`` opened."""
-        for descriptor in (self._events, self._kill):
+        for descriptor in (self._events, self._kill, self._procs):
             if descriptor is not None:
                 os.close(descriptor)
-        self._events = self._kill = None
+        self._events = self._kill = self._procs = None
 
     def enter(self) -> None:
+        if self._procs is not None:
+            os.write(self._procs, b"0")
+            return
         with open(f"{self.path}/cgroup.procs", "w", encoding="ascii") as file:
             file.write("0")
 
@@ -94,14 +101,18 @@ class CgroupContainment:
         return time.monotonic() - began_s
 
     def emptiness(self) -> Emptiness:
+        """Whoever has held the group since it was made knows that a removed one is empty: the kernel removes only what has
+        no member, and nobody enters it any more (ENODEV). To who comes later a missing path proves nothing: the group may
+        never have been made, or entered by another path."""
         try:
             if self._events is not None:
                 text = os.pread(self._events, 4096, 0)
             else:
                 with open(f"{self.path}/cgroup.events", "rb") as file:
                     text = file.read()
-        except OSError:  # no such group: that proves nothing, its members may never have entered it
-            return Emptiness.UNPROVABLE
+        except OSError as error:
+            gone = self._events is not None and error.errno == errno.ENODEV
+            return Emptiness.EMPTY if gone else Emptiness.UNPROVABLE
         for line in text.splitlines():
             if line.startswith(b"populated "):
                 return Emptiness.POPULATED if line.split()[1] != b"0" else Emptiness.EMPTY
@@ -171,7 +182,7 @@ class ScanContainment:
     def __init__(
         self, claim: str, root: Callable[[], ProcessId | None], childless: Callable[[], bool] | None = None,
     ) -> None:
-        self._marker = f"\0{CLAIM_MARKER}={claim}\0".encode()
+        self._marker = f"\0{CLAIM_MARKER}={claim}\0".encode() if claim.isalnum() else None      # no id: nobody carries it
         self._root = root
         self._childless = childless
         self._boot_id = processes.boot_id()
@@ -240,7 +251,7 @@ class ScanContainment:
                 environment = b"\0" + file.read() + b"\0"
         except OSError:
             return False
-        return self._marker in environment
+        return self._marker is not None and self._marker in environment
 
 
 def become_subreaper() -> None:

@@ -281,12 +281,12 @@ class _PortTaken(SupervisorError):
     """Somebody else listens on a port that was chosen a moment ago."""
 
 
-class _Ports:
+class HeldPorts:
     """Free loopback ports, held until ``release``.
 
     Each stays bound, without listening, by a socket of ours: the kernel then gives it to nobody who asks for any port,
-    also while its server is down between a kill and a restart. A server may still listen there, because Java sets
-    SO_REUSEADDR and so do we (after binding, so that the choice itself never lands on a port in use).
+    also while its server is down between a kill and a restart. A server may still listen there, because Java and Python's
+    HTTP server set SO_REUSEADDR and so do we (after binding, so that the choice itself never lands on a port in use).
     """
 
     def __init__(self, count: int) -> None:
@@ -296,21 +296,25 @@ class _Ports:
             holder.bind(("127.0.0.1", 0))
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._holders.append(holder)
-        self._numbers: Sequence[int] = [holder.getsockname()[1] for holder in self._holders]
-
-    def client(self, i: int) -> int:
-        return self._numbers[i * _PORTS_PER_NODE]
-
-    def quorum(self, i: int) -> int:
-        return self._numbers[i * _PORTS_PER_NODE + 1]
-
-    def election(self, i: int) -> int:
-        return self._numbers[i * _PORTS_PER_NODE + 2]
+        self.numbers: Sequence[int] = [holder.getsockname()[1] for holder in self._holders]
 
     def release(self) -> None:
         for holder in self._holders:
             holder.close()
         self._holders = []
+
+
+class _Ports(HeldPorts):
+    """Three for each ZooKeeper server."""
+
+    def client(self, i: int) -> int:
+        return self.numbers[i * _PORTS_PER_NODE]
+
+    def quorum(self, i: int) -> int:
+        return self.numbers[i * _PORTS_PER_NODE + 1]
+
+    def election(self, i: int) -> int:
+        return self.numbers[i * _PORTS_PER_NODE + 2]
 
 
 def find_java() -> Path:

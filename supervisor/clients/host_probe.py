@@ -24,6 +24,17 @@ UNIT_DIRECTORIES = (
 )
 """In the order of precedence of systemd (man systemd.unit)."""
 
+OWN_DIRECTORIES = {
+    "RuntimeDirectory": "/run",
+    "StateDirectory": "/var/lib",
+    "CacheDirectory": "/var/cache",
+    "LogsDirectory": "/var/log",
+}
+"""Where systemd makes the directories that these options name; the service may write there."""
+
+LISTS = frozenset({"ReadWritePaths", *OWN_DIRECTORIES})
+"""Options whose lines add up; an empty one takes back what was said before."""
+
 UNLIMITED = -1
 
 
@@ -141,6 +152,7 @@ class Directory:
     free_bytes: int | None = None
     free_files: int | None = None
     open_to_all: bool = False
+    anothers: bool = False
 
 
 def look_at_directory(path: Path) -> Directory:
@@ -160,6 +172,7 @@ def look_at_directory(path: Path) -> Directory:
         free_bytes,
         free_files,
         place == path and _open_to_all(place),
+        place == path and _is_anothers(place),
     )
 
 
@@ -192,6 +205,14 @@ def _open_to_all(place: Path) -> bool:
     except OSError:
         return False
     return bool(mode & 0o002) and not mode & 0o1000
+
+
+def _is_anothers(place: Path) -> bool:
+    """It belongs to another user than the one of this process."""
+    try:
+        return place.stat().st_uid != os.geteuid()
+    except OSError:
+        return False
 
 
 def mount_of(path: Path, mountinfo: str | None = None) -> tuple[str, frozenset[str]]:
@@ -236,7 +257,7 @@ def unit_of(pid: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit file with its drop-ins. ``options``: of [Service], as systemd would see them: the last word counts."""
+    """A unit file with its drop-ins. ``options``: of [Service], as systemd sees them: the last word counts, LISTS add up."""
 
     path: str
     options: Mapping[str, str]
@@ -258,14 +279,33 @@ def read_unit(path: Path, directories: Iterable[str] = UNIT_DIRECTORIES) -> Unit
     options: dict[str, str] = {}
     for file in (path, *(drop_ins[name] for name in sorted(drop_ins))):
         try:
-            options |= _service_options(file.read_text(errors="replace"))
+            _add_service_options(file.read_text(errors="replace"), options)
         except OSError as error:
             return Unit(str(path), {}, f"{file} cannot be read ({error.strerror})")
     return Unit(str(path), options)
 
 
-def _service_options(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def may_write(options: Mapping[str, str], path: str) -> bool:
+    """Whether a unit with these options lets its service write to ``path``, which is absolute.
+
+    Judged by ProtectSystem=strict alone.
+    """
+    if options.get("ProtectSystem") != "strict":
+        return True
+    said = options.get("ReadWritePaths", "").split()
+    if any("%" in one for one in said):  # what it stands for is known to systemd
+        return True
+    there = [one.lstrip("-+") for one in said if not one.startswith("-") or Path(one.lstrip("-+")).exists()]
+    open_to_it = ["/dev", "/proc", "/sys", *there]
+    for key, parent in OWN_DIRECTORIES.items():
+        open_to_it += [f"{parent}/{one.partition(':')[0]}" for one in options.get(key, "").split()]
+    if options.get("ProtectHome", "no").lower() in ("", "no", "false", "0", "off", "n", "f"):
+        open_to_it += ["/home", "/root", "/run/user"]
+    target = Path(os.path.realpath(path))
+    return any(target.is_relative_to(os.path.realpath(one)) for one in open_to_it)
+
+
+def _add_service_options(text: str, found: dict[str, str]) -> None:
     section = ""
     for line in text.replace("\\\n", " ").splitlines():
         stripped = line.strip()
@@ -273,8 +313,8 @@ def _service_options(text: str) -> dict[str, str]:
             section = stripped
         elif section == "[Service]" and "=" in stripped and not stripped.startswith(("#", ";")):
             key, _, value = stripped.partition("=")
-            found[key.strip()] = value.strip()
-    return found
+            before = found.get(key.strip(), "") if key.strip() in LISTS and value.strip() else ""
+            found[key.strip()] = f"{before} {value.strip()}".strip()
 
 
 def _text(path: str) -> str:

@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from supervisor.clients.kazoo_parts import (
     CLOSE_RESPONSE,
@@ -39,6 +39,11 @@ _BATCH_MAX, _BATCH_MAX_BYTES = 64, 64 * 1024
 _TCP_SHARE, _REPLY_SHARE = 0.1, 0.125  # of the session time, for one TCP connect and one Connect reply
 _PATIENCE_MAX_SHARE = 0.5
 _PATIENCE_MIN_S = 0.3
+_PATIENCE_GROWTH = 4.0  # from one silence of a server to its next: three servers that are all slow must fit into a session
+_SLOWER = 3.0  # than answers were of late: a Connect costs the ensemble a write
+_RECENT = 0.25  # of a new answer in what answers took of late
+_SILENT_SHARE = 0.2  # of the time, at most, goes to servers that say nothing while others say something
+_PAUSE_FIRST_S, _PAUSE_MAX_S = 0.1, 0.5  # between two rounds: a lease may be running out
 _PING_SHARE = 0.15  # of the session time, without a request (kazoo: 1/3)
 _SILENCE_SHARE = 0.6  # of the session time: a node that says nothing for so long is left (kazoo: 2/3, pings included)
 _XID_MAX = 2**31 - 1
@@ -109,18 +114,26 @@ class Handler:
                 return [s for s in readers if s.fileno() in ready], [s for s in writers if s.fileno() in ready], []
 
 
+class Silence(NamedTuple):
+    """How often in a row a server has taken, or swallowed, our connection and said nothing; until when it is left alone."""
+
+    times: int = 0
+    rests_until_s: float = 0.0
+
+
 class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     """kazoo's connection, with shorter patience and all waiting requests in one write."""
 
     def __init__(self, owner: SessionLink) -> None:
         logger, self._once = quiet_logger("connection")
-        retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1, interrupt=owner._stopped.is_set)
+        retry = KazooRetry(max_tries=-1, delay=_PAUSE_FIRST_S, max_delay=_PAUSE_MAX_S, interrupt=owner._stopped.is_set)
         super().__init__(owner, retry, logger=logger)
         self._owner = owner
         self._xid = 0
-        self._fruitless_rounds = 0
-        self._answer_took_s = 0.0
+        self._answer_took_s: float | None = None
         self._last_tried: tuple[str, int] | None = None
+        self._silences: dict[tuple[str, int], Silence] = {}
+        self._spoken_to = False
 
     def zk_loop(self) -> None:
         self._owner._thread_id = threading.get_ident()
@@ -132,12 +145,15 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
                 self.close()
 
     def _patience_s(self, share: float) -> float:
-        """Short at first, because other nodes are likely to be well; doubled per round, because all may be slow.
+        """For one step of connecting to the server that is being tried: longer after each time that it said nothing.
 
-        Once it is known how slow they are it starts with that, or the session would be over before the third round.
+        Short at first, because other servers are likely to be well: a few times what answers took of late, once that is
+        known, else ``share`` of the session time.
         """
-        wanted_s: float = self._owner.timeout_s() * share * 2 ** min(self._fruitless_rounds, 3)
-        wanted_s = max(_PATIENCE_MIN_S, wanted_s, 2 * self._answer_took_s)
+        known_s = self._answer_took_s
+        first_s = self._owner.timeout_s() * share if known_s is None else _SLOWER * known_s
+        silence = self._silences.get(self._last_tried) if self._last_tried is not None else None
+        wanted_s = max(_PATIENCE_MIN_S, first_s) * _PATIENCE_GROWTH ** (silence.times if silence is not None else 0)
         return min(wanted_s, max(_PATIENCE_MIN_S, self._owner.timeout_s() * _PATIENCE_MAX_SHARE))
 
     def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
@@ -150,22 +166,51 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
                 continue
             found += [(host, str(address[0]), int(address[1])) for *_, address in answers]
         random.shuffle(found)
-        # The node that we have just left comes last: a stopped process still accepts connections.
-        return sorted(found, key=lambda each: each[1:] == self._last_tried)
+        # Silent servers come last, and the one that we have just left: a stopped process still accepts connections.
+        return sorted(found, key=lambda each: (each[1:] in self._silences, each[1:] == self._last_tried))
 
     def _connect_loop(self, retry: Any) -> Any:
-        self.handler.connect_timeout_s = self._patience_s(_TCP_SHARE)
+        self._spoken_to = False
         try:
             return super()._connect_loop(retry)
         except (KazooException, ForceRetryError):
-            self._fruitless_rounds += 1
             raise
         except Exception as error:  # kazoo has logged it; a reply that makes no sense ends this connection only
             self._owner._session_callback(KeeperState.CONNECTING)
             raise ForceRetryError(f"unexpected {type(error).__name__} on the connection") from error
 
+    def _connect_attempt(self, host: str, hostip: str, port: int, retry: Any) -> Any:
+        """None: not this one; it was passed over, if the round has found servers that speak and it rests after its silence.
+
+        While a leader of the ensemble is stopped, the others refuse at once until they have elected another: who then waits
+        for the stopped one comes seconds late to those that serve again, and a lease may end meanwhile.
+        """
+        silence = self._silences.get((hostip, port))
+        if self._spoken_to and silence is not None and boottime_s() < silence.rests_until_s:
+            return None
+        return super()._connect_attempt(host, hostip, port, retry)
+
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
-        self._last_tried = (hostip, port)
+        address = self._last_tried = (hostip, port)
+        self.ping_outstanding.clear()  # it went out on the connection before: nothing here waits for its answer
+        self.handler.connect_timeout_s = self._patience_s(_TCP_SHARE)
+        allowed_s = min(self.handler.connect_timeout_s, self._patience_s(_REPLY_SHARE))
+        begun_s = boottime_s()
+        try:
+            limits = self._connect_once(host, hostip, port)
+        except Exception:
+            took_s = boottime_s() - begun_s
+            if took_s < allowed_s:
+                self._spoken_to = True
+                self._silences.pop(address, None)
+            else:
+                before = self._silences.get(address, Silence())
+                self._silences[address] = Silence(before.times + 1, boottime_s() + took_s * (1 / _SILENT_SHARE - 1))
+            raise
+        self._silences.clear()
+        return limits
+
+    def _connect_once(self, host: str, hostip: str, port: int) -> tuple[float, float]:
         if boottime_s() - self._owner.heard_s > self._owner.timeout_s():
             # Servers that know less than we have seen (wiped, or restored) turn us away before they look at the session, all
             # of them, for ever. By now it has ended, most likely; if not, whoever reads after an outage does a sync first.
@@ -173,7 +218,6 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         read_timeout: float
         connect_timeout: float
         read_timeout, connect_timeout = super()._connect(host, hostip, port)
-        self._fruitless_rounds = 0
         self._once.reset()
         ping_ms = self._owner.timeout_s() * _PING_SHARE * 1000.0
         return min(read_timeout, 2 * ping_ms), connect_timeout  # kazoo pings after half of it
@@ -184,8 +228,13 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             return super()._invoke(timeout, request, xid)
         result = super()._invoke(self._patience_s(_REPLY_SHARE), request, xid)
         self._owner.granted(asked_s, request, result[0])
-        self._answer_took_s = boottime_s() - asked_s
+        self._note_answer(boottime_s() - asked_s)
         return result
+
+    def _note_answer(self, took_s: float) -> None:
+        """The first one of a server that has just begun to run says little: it fades."""
+        before_s = self._answer_took_s
+        self._answer_took_s = took_s if before_s is None else before_s + _RECENT * (took_s - before_s)
 
     def _read_header(self, timeout: float) -> Any:
         result = super()._read_header(timeout)
@@ -198,6 +247,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             self._owner.answered_zxid = header.zxid
         if reply is not None and xid == header.xid:
             self._owner.answered(reply)
+            self._note_answer(boottime_s() - reply.sent_s)
         try:
             response = super()._read_response(header, buffer, offset)
         except Exception as error:

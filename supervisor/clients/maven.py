@@ -16,7 +16,7 @@ def pom_url(repository: str, coordinates: str) -> str:
     return f"{repository.rstrip('/')}/{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.pom"
 
 
-def missing_from(repositories: tuple[str, ...], coordinates: str) -> str:
+def missing_from(repositories: tuple[str, ...], coordinates: str, within_s: float = TIMEOUT_S) -> str:
     """Empty if one of ``repositories`` has it; else why not, as far as it is known. Never raises."""
     said = []
     for repository in repositories:
@@ -26,7 +26,7 @@ def missing_from(repositories: tuple[str, ...], coordinates: str) -> str:
             continue
         try:
             request = urllib.request.Request(url, method="HEAD")
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S):
+            with urllib.request.urlopen(request, timeout=within_s):
                 return ""
         except urllib.error.HTTPError as error:
             said.append(f"{repository} does not have it" if error.code == 404 else f"{repository} answered {error.code}")

@@ -2,7 +2,7 @@
 
 A bare pid is a number that the kernel hands out again. Here a process is pid + start time + boot id (F58), and signals
 go through a pidfd, which stays with the process it was opened for. Called by the shim, its twin, the guardian and
-``containment``; never decides whom to kill. Standard library only: the twin lives on what is imported here.
+``containment``; never decides whom to kill. Standard library and our clock only: the twin lives on what is imported here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import signal
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from supervisor.clock import boottime_s
 
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 _DEAD_STATES = "ZXx"
@@ -86,6 +88,12 @@ def alive(process: ProcessId) -> bool:
 def started_s(process: ProcessId) -> float:
     """CLOCK_BOOTTIME at which the process was forked; good to one clock tick (10 ms)."""
     return process.start_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def own_age_s() -> float:
+    """For how long this process has existed. 0.0 where /proc does not tell."""
+    me = identify(os.getpid())
+    return 0.0 if me is None else max(0.0, boottime_s() - started_s(me))
 
 
 def open_pidfd(process: ProcessId) -> int | None:

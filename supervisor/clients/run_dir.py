@@ -14,16 +14,19 @@ shim.log       the shim's log: JSON lines (kept in the log directory when the at
 kills          who had to kill the driver tree, and how long that took: for metrics
 =============  ======================================================================================================
 
-A missing or unreadable file proves nothing (DESIGN §5, exit). Nothing here is needed to renew a lease: on a full disk
-the deadline is overwritten in place. Standard library only: the twin lives on what is imported here.
+A missing or unreadable file proves nothing (DESIGN §5, exit), and what is no regular file is a missing one. Nothing here
+is needed to renew a lease: on a full disk the deadline is overwritten in place. Standard library only: the twin lives on
+what is imported here.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import stat
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -35,6 +38,12 @@ SHIM, TWIN, DRIVER = "shim.json", "twin.json", "driver.json"
 SHIM_LOG, KILLS = "shim.log", "kills"
 
 _DEADLINE_WIDTH = 20
+_PID_MAX = 2**22
+_TICKS_MAX = 2**63 - 1
+_KILL_MAX_S = 86_400.0
+_RECORD_MAX_BYTES = 4096
+_GATE_MAX_BYTES = 65536
+_NO_FILE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
 
 
 class ShimRecord(NamedTuple):
@@ -89,13 +98,49 @@ def parse_deadline(line: bytes) -> float | None:
     if len(body) != _DEADLINE_WIDTH or check != b"%08x" % zlib.crc32(body):
         raise ValueError("not a deadline, or a torn one")
     text = body.decode("ascii").strip()
-    return None if text == "none" else float(text)
+    if text == "none":
+        return None
+    deadline_s = float(text)
+    if deadline_s - deadline_s != 0.0:
+        raise ValueError(f"{text} is no time")
+    return deadline_s
 
 
 def read_deadline(run_dir: str) -> float | None:
     """As ``DeadlineFile.read``, by path."""
-    with open(f"{run_dir}/{DEADLINE}", "rb") as file:
-        return parse_deadline(file.read(64))
+    line = read_file(f"{run_dir}/{DEADLINE}", 64)
+    if line is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{run_dir}/{DEADLINE}")
+    return parse_deadline(line)
+
+
+def read_file(path: str, max_bytes: int) -> bytes | None:
+    """The first ``max_bytes`` of a regular file. None: there is none, or something else has its name: a pipe would be waited
+    for without end, and a link leads to the files of somebody else. Raises OSError where nobody can tell."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        data = b""
+        while len(data) < max_bytes and (more := os.read(descriptor, max_bytes - len(data))):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def directories(attempts_dir: str) -> set[str]:
+    """Names of the run directories, drafts left out. A link is none: what it leads to is not ours. Raises OSError."""
+    try:
+        with os.scandir(attempts_dir) as entries:
+            return {entry.name for entry in entries if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)}
+    except FileNotFoundError:
+        return set()
 
 
 def create(attempts_dir: str, key: str, launch: bytes) -> str | None:
@@ -154,7 +199,7 @@ def take_lock(run_dir: str) -> int | None:
     None: somebody lives there, or it is being removed. Raises OSError for anything else.
     """
     try:
-        descriptor = os.open(f"{run_dir}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(f"{run_dir}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
         return None
     try:
@@ -170,6 +215,17 @@ def take_lock(run_dir: str) -> int | None:
     return None
 
 
+def is_deserted(run_dir: str) -> bool:
+    """Nobody holds the lock that is there. False where there is none. Raises OSError."""
+    if not os.path.lexists(f"{run_dir}/{LOCK}"):
+        return False
+    lock = take_lock(run_dir)
+    if lock is None:
+        return False
+    os.close(lock)
+    return True
+
+
 def write_process(path: str, process: ProcessId, claim: str = "") -> None:
     """Record a process. Raises OSError."""
     body = {"v": 1, "pid": process.pid, "start_ticks": process.start_ticks, "boot_id": process.boot_id, "claim": claim}
@@ -179,11 +235,11 @@ def write_process(path: str, process: ProcessId, claim: str = "") -> None:
 def read_process(path: str) -> ShimRecord | None:
     """None: absent or not believable."""
     try:
-        with open(path, "rb") as file:
-            body: dict[str, Any] = json.loads(file.read(4096))
+        body: dict[str, Any] = json.loads(read_file(path, _RECORD_MAX_BYTES) or b"")
         process = ProcessId(int(body["pid"]), int(body["start_ticks"]), str(body["boot_id"]))
-        return ShimRecord(process, str(body["claim"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        is_one = 0 < process.pid <= _PID_MAX and 0 <= process.start_ticks <= _TICKS_MAX
+        return ShimRecord(process, str(body["claim"])) if is_one else None
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
@@ -218,10 +274,9 @@ def _private(path: str, flags: int) -> int:
 def read_gate(run_dir: str) -> Gate | None:
     """None: nothing is decided yet, or it is not believable."""
     try:
-        with open(f"{run_dir}/{GATE}", "rb") as file:
-            body: dict[str, Any] = json.loads(file.read(65536))
+        body: dict[str, Any] = json.loads(read_file(f"{run_dir}/{GATE}", _GATE_MAX_BYTES) or b"")
         return Gate(str(body["cause"]), str(body["why"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -239,14 +294,16 @@ def note_kill(run_dir: str, killer: str, took_s: float) -> None:
 
 def read_kills(run_dir: str) -> list[tuple[str, float]]:
     """(killer, seconds) of each kill; what is torn is left out."""
-    kills = []
+    kills: list[tuple[str, float]] = []
     try:
-        with open(f"{run_dir}/{KILLS}", encoding="ascii", errors="replace") as file:
-            for line in file.read(4096).splitlines():
-                killer, _, took = line.partition(" ")
+        text = (read_file(f"{run_dir}/{KILLS}", _RECORD_MAX_BYTES) or b"").decode("ascii", "replace")
+    except OSError:
+        return kills
+    for line in text.splitlines():
+        killer, _, took = line.partition(" ")
+        with contextlib.suppress(ValueError):
+            if 0.0 <= float(took) <= _KILL_MAX_S:
                 kills.append((killer, float(took)))
-    except (OSError, ValueError):
-        pass
     return kills
 
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from supervisor.clients import processes
+from supervisor.clients import processes, umask
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import SHIM_LOG
 from supervisor.errors import SupervisorError
@@ -28,6 +28,7 @@ _PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
 def spawn_detached(argv: Sequence[str], env: Mapping[str, str], cwd: str, stdio_log: str | None) -> ProcessId:
     """Start ``argv`` without a shell, its output appended to ``stdio_log`` (to nowhere if that can't be opened).
 
+    It gets the umask that this process was started with: what it is to keep private, it keeps so itself.
     Raises SupervisorError when it can't be started (no such file, no process, memory or descriptor left). Not
     idempotent. Call ``reap_finished`` now and then.
     """
@@ -35,7 +36,7 @@ def spawn_detached(argv: Sequence[str], env: Mapping[str, str], cwd: str, stdio_
     try:
         child = subprocess.Popen(
             list(argv), env=dict(env), cwd=cwd, start_new_session=True, close_fds=True, stdin=subprocess.DEVNULL,
-            stdout=log, stderr=log,
+            stdout=log, stderr=log, umask=umask.given(),
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise SupervisorError(f"{argv[0]} could not be started: {error}") from error

@@ -2,7 +2,7 @@
 
 ``run_task`` starts ``python -m <module>``, gives it one JSON object on stdin and takes one from stdout: nothing of it stands
 in argv or in the environment. ``serve`` is the other end. The child has low priority; it ends with us, however we die: it
-holds a pidfd of this process (never its pid, see ``piped_child``).
+holds a pidfd of this process (never its pid, see ``piped_child``). It writes to shared places only: with the host's umask.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from supervisor.clients import umask
 from supervisor.errors import SupervisorError, TimedOut
 
 NICE: Final = 10
@@ -38,7 +39,7 @@ def run_task(module: str, task: dict[str, Any], timeout_s: float, go_on: Callabl
             child = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, str(us)], pass_fds=(us,), stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/",
-                env={**os.environ, "PYTHONPATH": path},
+                env={**os.environ, "PYTHONPATH": path}, umask=umask.given(),
             )
         finally:
             os.close(us)

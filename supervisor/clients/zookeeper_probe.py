@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from supervisor.clients.four_letter import ask
 from supervisor.clients.zookeeper import ZooClient, parse_hosts
@@ -36,14 +37,14 @@ class ServerLook:
     error: str = ""
 
 
-def look_at_servers(hosts: str) -> tuple[ServerLook, ...]:
-    """Every server of ``hosts``, side by side, in order."""
+def look_at_servers(hosts: str, within_s: float = SERVER_S) -> tuple[ServerLook, ...]:
+    """Every server of ``hosts``, side by side, in order. ``within_s``: of each answer of a server."""
     addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parse_hosts(hosts)]
     with ThreadPoolExecutor(max(1, len(addresses)), thread_name_prefix="zookeeper-look") as pool:
-        return tuple(pool.map(look_at, addresses))
+        return tuple(pool.map(partial(look_at, within_s=within_s), addresses))
 
 
-def look_at(address: str) -> ServerLook:
+def look_at(address: str, within_s: float = SERVER_S) -> ServerLook:
     """Never raises."""
     host, _, port = address.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
@@ -52,10 +53,10 @@ def look_at(address: str) -> ServerLook:
     except OSError as error:
         return ServerLook(address, False, error=f"its name does not resolve ({error.strerror or error})")
     try:
-        answer = ask(f"{bare}:{port}", "srvr", SERVER_S)
+        answer = ask(f"{bare}:{port}", "srvr", within_s)
     except OSError as error:
-        return ServerLook(address, False, error=_why(error))
-    return read_srvr(address, answer) or _by_session(address)
+        return ServerLook(address, False, error=_why(error, within_s))
+    return read_srvr(address, answer) or _by_session(address, within_s)
 
 
 def read_srvr(address: str, answer: str) -> ServerLook | None:
@@ -70,11 +71,11 @@ def read_srvr(address: str, answer: str) -> ServerLook | None:
     return None
 
 
-def _by_session(address: str) -> ServerLook:
-    client = ZooClient(address, 10.0, request_timeout_s=SERVER_S)
+def _by_session(address: str, within_s: float) -> ServerLook:
+    client = ZooClient(address, 10.0, request_timeout_s=within_s)
     client.start()
     try:
-        client.wait_connected(SERVER_S)
+        client.wait_connected(within_s)
         client.sync()
         return ServerLook(address, True)
     except SupervisorError:
@@ -83,9 +84,9 @@ def _by_session(address: str) -> ServerLook:
         client.close(1.0)
 
 
-def _why(error: OSError) -> str:
+def _why(error: OSError, within_s: float) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {SERVER_S:g} s"
+        return f"no answer within {within_s:g} s"
     return (error.strerror or str(error)).lower()
 
 

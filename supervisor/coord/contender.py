@@ -129,7 +129,7 @@ class Contender(Generic[Client]):
         self._zxid_kept_s = 0.0
         self._said_distrust: str | None = None
         self._recent: dict[int, Author] = {}
-        self._marking = False
+        self._marking: tuple[int, threading.Event] | None = None
         self._looked_on = 0
         self._since_s = boottime_s()
         self._report = self._make_report()
@@ -186,6 +186,8 @@ class Contender(Generic[Client]):
             log.exception("contender_failed", state=self._standing.state.value)
             if self._term is not None:
                 self._term.end("the contender failed")
+        finally:
+            self._end_marking()
 
     def _receive(self) -> None:
         try:
@@ -388,7 +390,6 @@ class Contender(Generic[Client]):
         term.vacant_s = self._vacant_s if self._vacant_s is not None else term.began_s
         self._vacant_s = None
         self._term = term
-        self._marking = False
         self._recent = recent_terms(self._sight.epoch) if self._sight is not None else {}
         self._recent[term.epoch] = Author(self._me.supervisor, self._op_id)
         if term.distrust is None:
@@ -444,11 +445,23 @@ class Contender(Generic[Client]):
             log.debug("distrust_not_said", why=str(error))
 
     def _mark_restored(self) -> None:
-        """Once per term, when this supervisor remembers another past: the next leader may remember none."""
-        term = self._term
-        if term is not None and term.active and self._trust.restored and not self._marking:
-            self._marking = True
-            start_marking(term, self._store, self._recent, Author(self._me.supervisor, secrets.token_hex(8)))
+        """Once per epoch, when this supervisor remembers another past, whether it leads or not: who leads next may remember
+        none, and this one may be gone by then."""
+        term, seen = self._term, self._sight
+        if not self._trust.restored or seen is None or seen.flaw is not None:
+            return
+        leads = term is not None and term.active
+        epoch, recent = (term.epoch, self._recent) if term and leads else (seen.epoch.epoch, recent_terms(seen.epoch))
+        if self._marking is not None and self._marking[0] == epoch:
+            return
+        self._end_marking()
+        self._marking = epoch, threading.Event()
+        by = Author(self._me.supervisor, secrets.token_hex(8))
+        start_marking(self._store, epoch, recent, by, self._marking[1])
+
+    def _end_marking(self) -> None:
+        if self._marking is not None:
+            self._marking[1].set()
 
     def _say_recording(self, term: Term[Client], recent: Mapping[int, Author], newest: int | None) -> None:
         """In the recorder's thread, before the store is told. Raises SupervisorError: tried again while the term lasts."""

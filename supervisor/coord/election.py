@@ -160,12 +160,16 @@ def hint_of(me: Candidate, epoch: int, distrust: str | None) -> LeaderHint:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The registry that an operator looked at: the nodes /cluster, /epoch and /accepted as they were read."""
+    """The registry that an operator looked at: the nodes /cluster, /epoch and /accepted as they were read.
+
+    ``missing``: fixed znodes that are not there, and are made anew.
+    """
 
     cluster: Node
     epoch: EpochRecord
     epoch_version: int
     accepted: Node | None
+    missing: tuple[str, ...] = ()
 
 
 def accept(paths: Paths, codec: Codec, seen: Restored, acceptance: Acceptance) -> Transaction:
@@ -184,6 +188,7 @@ def accept(paths: Paths, codec: Codec, seen: Restored, acceptance: Acceptance) -
         Check(paths.cluster, seen.cluster.stat.version),
         SetData(paths.epoch, codec.encode(term), seen.epoch_version),
         *before,
+        *(Create(path, b"") for path in seen.missing),
         Create(paths.accepted, codec.encode(acceptance)),
     ))
 

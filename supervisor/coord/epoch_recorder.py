@@ -36,23 +36,29 @@ def start_recording(
     return thread
 
 
-def start_marking(term: Term[Any], store: EpochMarks, recent: Mapping[int, Author], by: Author) -> threading.Thread:
-    """Leave in the store that this registry has another past, for leaders that know of none (``trust.mark_restored``)."""
-    thread = threading.Thread(target=_mark, args=(term, store, dict(recent), by), name=f"mark-{term.epoch}", daemon=True)
+def start_marking(
+    store: EpochMarks, epoch: int, recent: Mapping[int, Author], by: Author, over: threading.Event,
+) -> threading.Thread:
+    """Leave in the store that this registry has another past, for leaders that know of none (``trust.mark_restored``).
+
+    Tried until it is done, or until ``over``. What it still does then is harmless: a number is taken once, and not before
+    the store was seen to know nothing above the registry as it was looked at.
+    """
+    thread = threading.Thread(target=_mark, args=(store, epoch, dict(recent), by, over), name=f"mark-{epoch}", daemon=True)
     thread.start()
     return thread
 
 
-def _mark(term: Term[Any], store: EpochMarks, recent: Mapping[int, Author], by: Author) -> None:
-    while not term.over.is_set():
+def _mark(store: EpochMarks, epoch: int, recent: Mapping[int, Author], by: Author, over: threading.Event) -> None:
+    while not over.is_set():
         try:
-            mark_restored(store, term.epoch, recent, by)
+            mark_restored(store, epoch, recent, by)
             return
         except SupervisorError as error:
-            log.warning("restore_not_marked", epoch=term.epoch, why=str(error))
-            term.over.wait(PAUSE_MAX_S)
+            log.warning("restore_not_marked", epoch=epoch, why=str(error))
+            over.wait(PAUSE_MAX_S)
         except Exception:  # the edge of this thread
-            log.exception("epoch_recorder_failed", epoch=term.epoch)
+            log.exception("epoch_recorder_failed", epoch=epoch)
             return
 
 

@@ -80,6 +80,10 @@ class Term(Generic[Client]):
         """A planned hand-over of this term was asked for: the contender looks now, and not at its next tick."""
         self._nudge()
 
+    def note_distrust(self, why: str) -> None:
+        """For the rest of the term; the first reason stays. By the contender, or by whoever finds the registry damaged."""
+        self._distrust = self._distrust or why
+
     # What follows is for the contender alone.
 
     def pause(self) -> None:
@@ -98,9 +102,6 @@ class Term(Generic[Client]):
 
     def note_recorded(self) -> None:
         self._recorded = True
-
-    def note_distrust(self, why: str) -> None:
-        self._distrust = self._distrust or why
 
     def _hindrance(self) -> NotLeader | NotSent | None:
         # The contender's thread may be as late as this one: after a SIGCONT nobody has been told anything (F2, F60).

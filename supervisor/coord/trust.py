@@ -34,13 +34,15 @@ create-only; then one multi writes /accepted and makes n the epoch of the regist
     before, and accepted by calling the command again, under a higher number. A mark that is put late by a request
     thought lost can't take a number that was used: it is create-only.
 
-A supervisor that was down all the time, or has lost its disk, or did not look after the snapshot was made, judges by the
-store alone, and a restore within one and the same term does not show there. The others say so in /leader and /supervisors,
-as long as they live. So a leader that *remembers* another past also leaves a mark in the store, under the next free number
-(``mark_restored``): a term that no registry knows of, which every later leader and every host finds, whoever is left. An
-acceptance takes a number above that as above all others.
+A supervisor that was down all the time, or has lost its disk, or did not look after the snapshot was made, judges by
+the store alone, and a restore within one and the same term does not show there. So whoever *remembers* another past,
+leading or not, leaves a mark in the store, under the next free number (``mark_restored``): a term that no registry knows
+of, which every later leader and every host finds, whoever is left. An acceptance takes a number above that as above all
+others. A number is taken once, and only by one who has just found that the store knows nothing above the registry at which
+it looked; so a mark never undoes an acceptance that came in between, also if its request is late.
 
-What nobody can tell: a restore within one term that only supervisors which then never led have noticed.
+What nobody can tell: a restore within one term that nobody had noticed before the next leader recorded its term: whoever
+notices then has its mark heeded by the terms after that one.
 """
 
 from __future__ import annotations

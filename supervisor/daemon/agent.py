@@ -16,10 +16,12 @@ import structlog
 
 from supervisor.clients.zookeeper import Link, Session, ZooClient
 from supervisor.clock import boottime_s, wall_iso
+from supervisor.daemon.apart import Apart
 from supervisor.daemon.checkpoint_check import Known
 from supervisor.daemon.gate import say_refused
 from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import AccessDenied, Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.model.history import opened
 from supervisor.model.records import (
     PERMANENT_CAUSES,
     Assignment,
@@ -38,7 +40,7 @@ from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transacti
 from supervisor.registry.attempt_writes import Exit, refuse
 from supervisor.registry.codec import encode
 from supervisor.registry.ids import new_op_id
-from supervisor.registry.layout import Layout, about_key, split_attempt
+from supervisor.registry.layout import Layout, about_key, is_attempt, split_attempt
 from supervisor.registry.reading import seen
 
 log = structlog.get_logger(__name__)
@@ -86,6 +88,7 @@ class Agent:
         self._doubted: dict[str, str] = {}
         self._delays: dict[str, str] = {}
         self._said = ""
+        self._apart = Apart("agent")
 
     # -- for the daemon -------------------------------------------------------------------------------------------
 
@@ -143,7 +146,7 @@ class Agent:
 
     def _turn(self) -> None:
         try:
-            self._round()
+            self._apart.attempt("round", self._round, None, (SupervisorError,))
             self._said = ""
         except SupervisorError as error:
             self._say_once(str(error))
@@ -156,11 +159,13 @@ class Agent:
         self._tell_state(client)
         with self._lock:
             under_way = frozenset(self._under_way)
-        self._hosted.tidy(under_way)
-        entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set) or ()
-        untold = self._starter.look_again()
+        self._apart.attempt("tidy", lambda: self._hosted.tidy(under_way), None)
+        entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set)
+        if entries is None:      # removed by hand: made anew in the next round
+            self._registered, entries = None, ()
+        untold = self._apart.attempt("gate", self._starter.look_again, dict[str, str]())
         with self._lock:
-            fresh = [entry for entry in entries if entry not in self._under_way]
+            fresh = [entry for entry in entries if entry not in self._under_way and is_attempt(entry)]
             self._under_way.update(fresh)
             self._held_back &= set(entries)
             self._doubted = {entry: why for entry, why in self._doubted.items() if entry in entries}
@@ -232,8 +237,9 @@ class Agent:
         except SupervisorError as error:
             self._note_delay(entry, str(error))
             log.warning("start_delayed", **about_key(entry), why=str(error), next="tried again while it is assigned here")
-        except Exception:
-            log.exception("start_failed", **about_key(entry))
+        except Exception as error:  # noqa: BLE001 - the edge of one item
+            self._note_delay(entry, f"a defect of the supervisor: {type(error).__name__}: {error}")
+            self._apart.say(entry, error)
         finally:
             with self._lock:
                 self._under_way.discard(entry)
@@ -245,8 +251,9 @@ class Agent:
         given = seen(Assignment, node, path)
         if node is None or given is None:
             return
-        if isinstance(given, Unreadable):
-            log.error("assignment_unreadable", **about_key(entry), why=given.reason, next="the leader takes it back")
+        if isinstance(given, Unreadable) or (given.record.uid, given.record.attempt) != (uid, attempt):
+            why = given.reason if isinstance(given, Unreadable) else f"{path} is about another attempt"
+            log.error("assignment_unreadable", **about_key(entry), why=why, next="the leader takes it back")
             return
         taken = self._hosted.has(entry)
         if taken and not self._is_of_lost_state(entry, given.record):
@@ -353,7 +360,10 @@ class Agent:
 def _ended_before(own: Ownership) -> str | None:
     """The cause of the exit before this attempt, from the history; None: this is the first attempt of its uid."""
     causes = {cause.value for cause in Cause}
-    return next((entry.event for entry in reversed(own.history) if entry.event in causes), None) if own.claims else None
+    if not own.claims:
+        return None
+    known = (*opened(own.earlier, own.uid), *own.history)
+    return next((entry.event for entry in reversed(known) if entry.event in causes), None)
 
 
 def _is_current(own: Found[Ownership], given: Assignment) -> bool:

@@ -15,9 +15,10 @@ from supervisor.act.carry_out import Came, Carried, Crew
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
+from supervisor.daemon.apart import Apart
 from supervisor.daemon.record import Pass, Recorder
 from supervisor.daemon.watchdog import Loop
-from supervisor.errors import GuardFailed, NotLeader, OutcomeUnknown, Unreachable
+from supervisor.errors import GuardFailed, NotLeader, OutcomeUnknown, SupervisorError
 from supervisor.model.actions import Action, CleanUp, Plan
 from supervisor.model.records import Acceptance, Handover
 from supervisor.model.seen import Found, Seen
@@ -27,7 +28,7 @@ from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import Policy, make_plan
 from supervisor.registry.layout import Layout
-from supervisor.registry.leader_writes import end_wait
+from supervisor.registry.leader_writes import end_wait, make_parents
 from supervisor.registry.operator_writes import switched_over
 
 log = structlog.get_logger(__name__)
@@ -38,6 +39,9 @@ FULL_READ_EVERY_S = 60.0
 REREAD_ALL_BELOW = 1_000
 """Below so many names, rings whose names are unknown are answered by a full read at once; above, every 10 s."""
 CROWDED_FULL_READ_EVERY_S = 10.0
+DEFECTS_MAX = 60
+"""So many passes in a row, a second apart, that end by a defect: another process may do better than this one. Not at the
+first: what one record does to this leader it does to the next, and a process that ends at once keeps nobody's jobs."""
 
 
 class Controller:
@@ -61,6 +65,8 @@ class Controller:
         self._missed = False
         self._unsettled = True
         self._full_at_s = float("-inf")
+        self._apart = Apart("controller")
+        self._defects = 0
 
     @property
     def crew(self) -> Crew:
@@ -76,21 +82,32 @@ class Controller:
         return self._plan
 
     def run(self) -> None:
-        """Pass after pass until the term is over. A pass that fails is repeated; it has had no effect by itself."""
+        """Pass after pass until the term is over. A pass that fails is repeated, and what it read is read anew; it has had
+        no effect by itself. Raises a defect that has ended ``DEFECTS_MAX`` passes in a row."""
         while not self._term.over.is_set():
             self._loop.beat()
             self.wake.clear()
             try:
                 self._heed(self.reconcile_once().view.wish)
-            except Unreachable as error:
-                self._unsettled = True
-                self._recorder.skipped(self._term.epoch, error)
+                self._defects = 0
             except NotLeader as error:
                 self._recorder.deposed(self._term.epoch, error)
                 break
+            except SupervisorError as error:
+                self._unsettled = True
+                self._recorder.skipped(self._term.epoch, error)
+            except Exception as error:  # noqa: BLE001 - the edge of one item
+                self._after_defect(error)
             self.wake.wait(self._wait_s())
         self._crew.close()
         self._loop.done()
+
+    def _after_defect(self, error: Exception) -> None:
+        self._defects += 1
+        if self._defects >= DEFECTS_MAX:
+            raise error
+        self._unsettled, self._full_at_s = True, float("-inf")
+        self._apart.say("pass", error)
 
     def reconcile_once(self) -> Pass:
         """One pass. Raises Unreachable (nothing was planned), NotLeader."""
@@ -99,9 +116,10 @@ class Controller:
         view = self._observe()
         plan = self._without_busy(make_plan(view, self._policy, boottime_s(), self._crew.flying))
         broken = violations(view, plan)
+        self._mind_whole(view)
         carried = self._act(plan.actions if not broken else ())
         done = Pass(view, plan, broken, tuple(carried), begun_s, boottime_s())
-        self._recorder.record(done)
+        self._apart.attempt("record", lambda: self._recorder.record(done), None)
         if plan.waited_out is not None and not broken:
             self._note_waited(plan.waited_out)
         return done
@@ -168,6 +186,18 @@ class Controller:
             log.debug("switchover_not_concluded", why=str(error))       # the next pass looks again
         else:
             log.info("switched_over", epoch=self._term.epoch, was=wish.record.leader, by=wish.record.by)
+
+    def _mind_whole(self, view: View) -> None:
+        """What somebody removed by hand: nothing is done any more by this term, or what is missing is made anew."""
+        if view.distrust is not None:
+            self._term.note_distrust(view.distrust)
+        elif view.missing and view.recorded:
+            try:
+                self._crew.commit(lambda desk: make_parents(desk, view.missing))
+            except (GuardFailed, OutcomeUnknown) as error:
+                log.debug("parents_not_made", why=str(error))       # the next pass looks again
+            else:
+                log.error("parents_made_anew", epoch=self._term.epoch, paths=view.missing, why="they were removed by hand")
 
     def _note_waited(self, accepted: Found[Acceptance]) -> None:
         """The plan says that the wait after an accepted restore is over."""

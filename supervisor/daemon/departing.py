@@ -21,6 +21,7 @@ import structlog
 
 from supervisor.clients import processes, run_dir
 from supervisor.clock import boottime_s
+from supervisor.daemon.starting import LAUNCH_MAX_BYTES
 from supervisor.errors import Corrupt
 from supervisor.model.launch import Launch
 from supervisor.registry.codec import decode
@@ -88,11 +89,7 @@ def stop_drivers(
 
 
 def _ask_new(attempts_dir: Path, known: dict[str, _Leaving]) -> None:
-    try:
-        keys = {name for name in os.listdir(attempts_dir) if name[0] != "."}  # noqa: PTH208 - names only
-    except FileNotFoundError:
-        keys = set()
-    for key in keys - known.keys():
+    for key in run_dir.directories(str(attempts_dir)) - known.keys():
         known[key] = _Leaving(key, boottime_s())
     for one in known.values():
         if one.pidfd is None and not one.over:
@@ -119,9 +116,9 @@ def _ask(directory: Path, one: _Leaving) -> None:
 
 
 def _grace_s(directory: Path) -> float:
-    path = directory / run_dir.LAUNCH
+    path = str(directory / run_dir.LAUNCH)
     try:
-        return max(0.001, decode(Launch, path.read_bytes(), str(path)).stop_grace_s)
+        return max(0.001, decode(Launch, run_dir.read_file(path, LAUNCH_MAX_BYTES) or b"", path).stop_grace_s)
     except (OSError, Corrupt):
         return MARGIN_S
 

@@ -6,13 +6,14 @@ is nothing special: a supervisor that starts finds the shims of its predecessor 
 
 Driven by a loop of the daemon: ``tick`` whenever one of ``fds`` is readable, and after the seconds that it returned.
 It decides nothing, never starts anything, never renews, never blocks on ZooKeeper (one asynchronous request per attempt),
-and touches no run directory of another supervisor.
+and touches no run directory of another supervisor, and nothing whose name is not that of an attempt.
 """
 
 from __future__ import annotations
 
 import os
 import queue
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +30,9 @@ from supervisor.clients.second_killer import strike
 from supervisor.clients.spawn import reap_finished
 from supervisor.clients.zookeeper import Committed, Reads
 from supervisor.clock import wall_iso
+from supervisor.daemon.apart import Apart
 from supervisor.daemon.housekeeping import ENDED, put_aside
+from supervisor.daemon.starting import read_launch
 from supervisor.daemon.ward import (
     Buried,
     Commit,
@@ -40,6 +43,7 @@ from supervisor.daemon.ward import (
     ReadOwn,
     Remove,
     Say,
+    Stranger,
     Strike,
     Tick,
     Unanswered,
@@ -54,8 +58,7 @@ from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Ownership
 from supervisor.model.second_killer import Looked
 from supervisor.model.transaction import Transaction
-from supervisor.registry.codec import decode
-from supervisor.registry.layout import Layout, about_key
+from supervisor.registry.layout import Layout, about_key, is_attempt
 from supervisor.registry.reading import seen
 
 log = structlog.get_logger(__name__)
@@ -78,6 +81,7 @@ class Post:
     ward: Ward
     pidfd: int | None = None
     tree: Containment | None = None
+    said: str = ""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -103,6 +107,7 @@ class Guardian:
         self._client = client
         self._posts: dict[str, Post] = {}
         self._boot_id = processes.boot_id()
+        self._apart = Apart("guardian")
         self._answers: queue.SimpleQueue[tuple[str, Reads | Committed | SupervisorError]] = queue.SimpleQueue()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
@@ -130,7 +135,11 @@ class Guardian:
             try:
                 self._attend(post, now_s)
             except OSError as error:  # no descriptor, no memory: this one again at the next tick, the others now
-                log.warning("guardian_failed", **post.about, stage=post.ward.stage.value, why=str(error))
+                if post.said != str(error):
+                    log.warning("guardian_failed", **post.about, stage=post.ward.stage.value, why=str(error))
+                post.said = str(error)
+            except Exception as error:  # noqa: BLE001 - as above: the others need their killer
+                self._apart.say(post.ward.key, error)
         killing = any(ward.stage is WardStage.KILLING for ward in self.wards())
         wakes = [max(0.0, at_s - now_s) for at_s in map(next_wake_s, self.wards()) if at_s is not None]
         return min([SECOND_KILLER_PERIOD_S, *([_SLICE_S / 5] if killing else []), *wakes])
@@ -145,10 +154,7 @@ class Guardian:
     # -- the posts -----------------------------------------------------------------------------------------------------
 
     def _list_posts(self, now_s: float) -> None:
-        try:
-            names = {name for name in os.listdir(self._attempts_dir) if name[0] != "."}  # noqa: PTH208 - names only
-        except FileNotFoundError:
-            names = set()
+        names = {name for name in run_dir.directories(self._attempts_dir) if is_attempt(name)}
         for name in names - self._posts.keys():
             ward = Ward(name, self._supervisor, self._boot_id, self._layout, now_s)
             self._posts[name] = Post(f"{self._attempts_dir}/{name}", ward)
@@ -187,13 +193,12 @@ class Guardian:
                 return Tick(self._client() is not None)
 
     def _read_launch(self, post: Post) -> Launch | None:
-        path = Path(post.directory) / run_dir.LAUNCH
         try:
-            return decode(Launch, path.read_bytes(), str(path))
-        except FileNotFoundError:
-            return None
+            return read_launch(post.directory, post.ward.key)
         except Corrupt as error:
-            log.error("launch_file_corrupt", **post.about, why=str(error))
+            if post.said != str(error):
+                log.error("launch_file_corrupt", **post.about, why=str(error))
+            post.said = str(error)
             return None
 
     def _tree(self, post: Post, shim: ShimRecord) -> Containment:
@@ -207,11 +212,18 @@ class Guardian:
 
         return ScanContainment(shim.claim, root)
 
-    def _look(self, post: Post) -> Looked:
+    def _look(self, post: Post) -> Looked | Stranger:
         if post.tree is None:
             assert post.ward.shim is not None
-            post.pidfd = processes.open_pidfd(post.ward.shim.process)  # no descriptor left is no proof that it is dead
-            post.tree = self._tree(post, post.ward.shim)
+            pidfd = processes.open_pidfd(post.ward.shim.process)  # no descriptor left is no proof that it is dead
+            try:
+                if pidfd is not None and run_dir.is_deserted(post.directory) and not processes.wait_dead(pidfd, 0.0):
+                    return Stranger()
+                post.tree = self._tree(post, post.ward.shim)
+                post.pidfd, pidfd = pidfd, None
+            finally:
+                if pidfd is not None:
+                    os.close(pidfd)
         dead = post.pidfd is None or processes.wait_dead(post.pidfd, 0.0)
         try:
             return Looked(dead, run_dir.read_deadline(post.directory))
@@ -258,7 +270,10 @@ class Guardian:
             key, answer = self._answers.get()
             post = self._posts.get(key)
             if post is not None and post.ward.asking:
-                self._feed(post, self._event(post, answer), now_s)
+                self._apart.attempt(key, partial(self._take_answer, post, answer, now_s), None, (OSError,))
+
+    def _take_answer(self, post: Post, answer: Reads | Committed | SupervisorError, now_s: float) -> None:
+        self._feed(post, self._event(post, answer), now_s)
 
     def _event(self, post: Post, answer: Reads | Committed | SupervisorError) -> Event:
         if isinstance(answer, Committed):
@@ -301,7 +316,8 @@ class Guardian:
             self._on_kill(by, seconds)
         shim_log, launch = Path(post.directory) / run_dir.SHIM_LOG, post.ward.launch
         try:
-            if launch is not None and shim_log.stat().st_size:
+            found = shim_log.lstat()
+            if launch is not None and stat.S_ISREG(found.st_mode) and found.st_size:
                 put_aside(shim_log, Path(self._attempts_dir).parent / ENDED, launch.assignment.name, post.ward.key)
         except OSError as error:
             log.info("shim_log_lost", **post.about, why=str(error))

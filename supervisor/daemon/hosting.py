@@ -13,6 +13,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -21,11 +22,22 @@ from supervisor.checkpoint.commit_log import CommitLog, Committed
 from supervisor.clients import run_dir
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
+from supervisor.daemon.apart import Apart
 from supervisor.daemon.starting import Hosted
 from supervisor.errors import SupervisorError
-from supervisor.metrics import Metrics
+from supervisor.metrics import Metrics, QueryNumbers
 from supervisor.model.launch import Launch
-from supervisor.model.records import LEASED, JobRef, Lease, Ownership, Phase, Progress, StartTimes
+from supervisor.model.records import (
+    LEASED,
+    JobRef,
+    Lease,
+    Ownership,
+    Phase,
+    Progress,
+    QueryProgress,
+    QueryState,
+    StartTimes,
+)
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import JobState, state_of, strays_of
 from supervisor.registry.layout import Layout
@@ -64,13 +76,14 @@ class Hosting:
         self._unborn = False
         self._began_s = boottime_s()
         self._said = ""
+        self._apart = Apart("hosting")
 
     def run(self, beat: Callable[[], None]) -> None:
         """Until ``stop``."""
         while not self._stopping.is_set():
             beat()
             try:
-                self.round(beat)
+                self._apart.attempt("round", lambda: self.round(beat), None, (SupervisorError, OSError))
                 self._said = ""
             except (SupervisorError, OSError) as error:
                 if str(error) != self._said:
@@ -112,7 +125,7 @@ class Hosting:
                     continue
                 state = JobState.STOPPING
             shown.add(launch.assignment.name)
-            self._tell_job(key, launch, state.value, lease)
+            self._apart.attempt(key, partial(self._tell_job, key, launch, state.value, lease), None)
         now_s = boottime_s()
         self._unborn = any(
             key not in self._phases and now_s - launch.begun_s < UNBORN_MAX_S for key, launch in launches.items()
@@ -155,10 +168,8 @@ class Hosting:
         progress = lease.record.progress
         if progress is not None and self._progress.get(key) != progress:
             self._progress[key] = progress
-            self._metrics.job_progress(
-                name, at_s=boottime_s(), batch_id=progress.batch_id, input_rows_per_s=progress.input_rows_per_s,
-                processed_rows_per_s=progress.processed_rows_per_s, batch_ms=progress.batch_ms,
-            )
+            self._metrics.job_progress(name, boottime_s())
+        self._metrics.job_queries(name, _numbers(lease.record))
 
     def _tell_start(self, key: str, launch: Launch, lease: Lease) -> None:
         """Each phase of a start once, as the shim measured it; not again by a supervisor that came after the start."""
@@ -211,6 +222,9 @@ class Hosting:
                 uid, attempt = _which(launch)
                 log.info("commits_not_read", job=launch.assignment.name, uid=uid, attempt=attempt, why=str(error))
                 continue
+            except Exception as error:  # noqa: BLE001 - the edge of one item
+                self._apart.say(key, error)
+                continue
             self._looks[key] = (look, newest)
             report(self._hosted.attempts_dir / key, event)
 
@@ -247,6 +261,22 @@ def _committed(look: CommitLog, launch: Launch) -> dict[str, object]:
     except (SupervisorError, OSError):
         return {}
     return {"committed": committed, "checkpoint": launch.checkpoint} if committed else {}
+
+
+def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
+    """Of the queries that live, by name, else id. The record holds eight at most, which bounds the series of a job."""
+    ended = (QueryState.FAILED, QueryState.TERMINATED)
+    live = (one for one in lease.queries if one.state not in ended)
+    told: dict[str, QueryProgress | Progress] = {one.query or one.id or "": one for one in live}
+    if not lease.queries and lease.progress is not None:
+        told = {lease.progress.query or "": lease.progress}
+    return {
+        query: QueryNumbers(
+            one.batch_id, one.input_rows_per_s, one.processed_rows_per_s,
+            None if one.batch_ms is None else one.batch_ms / 1000, one.lag,
+        )
+        for query, one in told.items()
+    }
 
 
 def _which(launch: Launch) -> tuple[str, int]:

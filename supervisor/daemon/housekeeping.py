@@ -9,15 +9,20 @@ asked every 30 s whether it can be used: a store that is down shows in no driver
 from __future__ import annotations
 
 import shutil
+import stat
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import structlog
 
+from supervisor.clients import umask
 from supervisor.clock import boottime_s
+from supervisor.daemon.apart import Apart
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
+from supervisor.registry.layout import is_attempt
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +44,7 @@ class Housekeeper:
         self._asked_s = float("-inf")
         self._store_said = ""
         self._keep_said = ""
+        self._apart = Apart("housekeeping")
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def start(self) -> None:
@@ -50,31 +56,38 @@ class Housekeeper:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            try:
-                self.keep_logs()
-                if boottime_s() - self._asked_s >= STORE_EVERY_S:
-                    self._asked_s = boottime_s()
-                    self.ask_store()
-            except Exception:  # the edge of the loop: nobody would start it again
-                log.exception("loop_failed", loop="housekeeping")
+            self._apart.attempt("logs", self.keep_logs, None)
+            if boottime_s() - self._asked_s >= STORE_EVERY_S:
+                self._asked_s = boottime_s()
+                self._apart.attempt("store", self.ask_store, None)
             self._stopping.wait(PERIOD_S)
 
     def keep_logs(self) -> None:
-        """Move what the guardian has put aside. Tried again later if there is no room."""
+        """Move what the guardian has put aside, each by itself. Tried again later if there is no room."""
+        trouble = ""
         try:
-            for path in sorted(self._ended.iterdir()):
-                job, _, key = path.stem.partition(".")
-                directory = self._log_dir / job
-                directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-                shutil.move(path, directory / f"{key}.shim.log")
-                prune(directory)
-            self._keep_said = ""
+            paths = sorted(self._ended.iterdir())
         except FileNotFoundError:
-            pass
+            paths = []
         except OSError as error:
-            if str(error) != self._keep_said:
-                self._keep_said = str(error)
-                log.warning("shim_logs_not_kept", why=str(error), next="tried again")
+            paths, trouble = [], str(error)
+        for path in paths:
+            try:
+                self._apart.attempt(path.name, partial(self._keep_log, path), None, (OSError,))
+            except OSError as error:
+                trouble = trouble or str(error)
+        if trouble and trouble != self._keep_said:
+            log.warning("shim_logs_not_kept", why=trouble, next="tried again")
+        self._keep_said = trouble
+
+    def _keep_log(self, path: Path) -> None:
+        job, _, key = path.stem.partition(".")
+        if path.suffix != ".log" or not job or not is_attempt(key) or not stat.S_ISREG(path.lstat().st_mode):
+            return      # somebody else's: left alone
+        directory = self._log_dir / job
+        umask.make_shared_directories(str(directory), umask.GROUP)
+        shutil.move(path, directory / f"{key}.shim.log")
+        prune(directory)
 
     def ask_store(self) -> None:
         """Is it usable now? Says so when that has changed."""

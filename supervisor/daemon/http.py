@@ -1,12 +1,17 @@
 """The HTTP server of a supervisor: ``/livez``, ``/readyz``, ``/metrics``, ``/api/status``. Read-only, loopback by default.
 
 Made by ``wiring`` and run beside the loops in threads of its own. It is told by callables what to answer and holds no
-state of the product. No request can hold up the daemon: connections, threads and times are bounded, and ``/livez`` is
-answered also while ``/api/status`` waits for ZooKeeper.
+state of the product. No request can hold up the daemon: connections, threads and times are bounded.
+
+``/livez`` and ``/readyz`` are answered whatever other clients do, because who asks them may end this host's drivers: other
+paths are answered on ``OTHERS_MAX`` connections at once at most, and of those that have not sent their request yet the
+oldest makes room for a new one. A header has one deadline and one limit of size, not each of its pieces.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import socket
 import socketserver
@@ -24,9 +29,18 @@ from supervisor.metrics import CONTENT_TYPE
 log = get_logger(__name__)
 
 CONNECTIONS_MAX = 32
+OTHERS_MAX = 24
+"""Connections on which paths other than those of probes are answered at once; the next gets 503."""
+PROBES = ("/livez", "/readyz")
 STATUS_MAX = 4
 """Requests that may wait for a status at once; the next gets 503, so that the other paths keep their threads."""
+HEADER_TIMEOUT_S = 5.0
+HEADER_BYTES_MAX = 64 * 1024
+"""Of request line and headers together."""
+LINGER_BYTES_MAX = 1024 * 1024
+MAKE_ROOM_S = 1.0
 SOCKET_TIMEOUT_S = 5.0
+"""Of each write of an answer."""
 STATUS_FRESH_S = 1.0
 STATUS_WAIT_S = 10.0
 
@@ -39,19 +53,21 @@ class Answers:
     """What the daemon says of itself. ``live``: the watchdog is satisfied. ``ready``: (yes, or no with the reason).
 
     ``metrics``: the text for Prometheus. ``status``: the document of ``/api/status``; may raise SupervisorError.
+    ``leadership``: what this supervisor knows of it, compared only: a document from before a change is not shown after it.
     """
 
     live: Callable[[], bool]
     ready: Callable[[], tuple[bool, str]]
     metrics: Callable[[], bytes]
     status: Callable[[], dict[str, Any]]
+    leadership: Callable[[], object] = lambda: None
 
 
 class HttpServer:
     """``host``, ``port``: where to listen; port 0 lets the system choose (see ``address``). Listens from ``start`` on."""
 
     def __init__(self, host: str, port: int, answers: Answers) -> None:
-        self._status = _Fresh(answers.status, STATUS_FRESH_S)
+        self._status = _Fresh(answers.status, STATUS_FRESH_S, answers.leadership)
         handler = type("Handler", (_Handler,), {"answers": answers, "fresh_status": self._status})
         try:
             self._server = _Server((host, port), handler, socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -77,14 +93,59 @@ class HttpServer:
         self._server.server_close()
 
 
+class _Slots:
+    """Who is connected, and who of them has not asked for anything yet.
+
+    A connection that has not is put out by shutting its socket down, which ends its thread; its slot is free when the
+    thread has left it. So threads are bounded, too.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._silent: dict[socket.socket, None] = {}
+        """In the order in which they came."""
+        self.taken = 0
+        self.others = threading.BoundedSemaphore(OTHERS_MAX)
+
+    def enter(self, connection: socket.socket) -> bool:
+        """False: there is no room, and nobody to put out."""
+        with self._changed:
+            if self.taken >= CONNECTIONS_MAX and self._silent:
+                oldest = next(iter(self._silent))
+                del self._silent[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+                self._changed.wait_for(lambda: self.taken < CONNECTIONS_MAX, MAKE_ROOM_S)
+            if self.taken >= CONNECTIONS_MAX:
+                return False
+            self.taken += 1
+            self._silent[connection] = None
+            return True
+
+    def has_asked(self, connection: socket.socket) -> bool:
+        """It stays from here on. False: it was put out."""
+        with self._changed:
+            if connection not in self._silent:
+                return False
+            del self._silent[connection]
+            return True
+
+    def leave(self, connection: socket.socket) -> None:
+        """Before it is closed: a closed socket's number may be another's when it is shut down."""
+        with self._changed:
+            self._silent.pop(connection, None)
+            self.taken -= 1
+            self._changed.notify_all()
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    request_queue_size = CONNECTIONS_MAX
+    request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], family: int) -> None:
         self.address_family = family
-        self._free = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self.slots = _Slots()
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
@@ -93,42 +154,112 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = "supervisor", self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
+        if not self.slots.enter(request):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._free.release()
+            self.slots.leave(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
-            super().process_request_thread(request, client_address)
+            self.finish_request(request, client_address)
+        except Exception:  # noqa: BLE001 - the edge of a connection
+            self.handle_error(request, client_address)
         finally:
-            self._free.release()
+            self.slots.leave(request)
+            self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         log.debug("http_request_failed", client=str(client_address), exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """One request of one connection (HTTP/1.0): its header is read to the end here, then parsed by the standard library."""
+
+    server: _Server
     answers: Answers
     fresh_status: _Fresh
-    timeout = SOCKET_TIMEOUT_S
     server_version = "spark-supervisor"
     sys_version = ""
 
+    def handle(self) -> None:
+        self.close_connection = True
+        self._until_s = boottime_s() + HEADER_TIMEOUT_S
+        self._asked = False
+        header = self._read_header()
+        if header is None:
+            return
+        self.connection.settimeout(SOCKET_TIMEOUT_S)
+        if len(header) > HEADER_BYTES_MAX:
+            self.command, self.requestline, self.request_version = "", "", self.protocol_version
+            self._answer(431, TEXT, b"the header of the request is too large\n")
+        else:
+            self.rfile = io.BytesIO(header)
+            self.handle_one_request()
+        if not self._asked:
+            self._linger()
+
+    def _read_header(self) -> bytes | None:
+        """To the empty line at least, or more than ``HEADER_BYTES_MAX`` bytes; None: it did not come."""
+        header = bytearray()
+        while len(header) <= HEADER_BYTES_MAX:
+            data = self._receive(HEADER_BYTES_MAX + 1 - len(header))
+            if not data:
+                return None
+            before = max(0, len(header) - 2)      # an end may have begun there
+            header += data
+            if header.find(b"\n\r\n", before) >= 0 or header.find(b"\n\n", before) >= 0:
+                break
+        return bytes(header)
+
+    def _receive(self, bytes_max: int) -> bytes:
+        """Empty: nothing comes any more, or not in time; or the connection was put out."""
+        left_s = self._until_s - boottime_s()
+        if left_s <= 0:
+            return b""
+        self.connection.settimeout(left_s)
+        try:
+            return bytes(self.connection.recv(min(bytes_max, 8192)))
+        except OSError:
+            return b""
+
+    def _linger(self) -> None:
+        """What was sent and not read would reset the connection when it is closed, and the answer might not arrive."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+        left = LINGER_BYTES_MAX
+        while left > 0 and (data := self._receive(left)):
+            left -= len(data)
+
     def do_GET(self) -> None:
+        if not self.server.slots.has_asked(self.connection):
+            return
+        self._asked = True
         path = self.path.partition("?")[0]
+        if path in PROBES:
+            self._answer(*self._said_of(path))
+        elif self.server.slots.others.acquire(blocking=False):
+            try:
+                self._answer(*self._said_of(path))
+            finally:
+                self.server.slots.others.release()
+        else:
+            self._answer(503, TEXT, b"too many requests at once: try again\n")
+
+    def _said_of(self, path: str) -> tuple[int, str, bytes]:
         answer = {
             "/livez": self._live, "/readyz": self._ready, "/metrics": self._metrics, "/api/status": self._api_status,
         }.get(path)
         try:
-            code, kind, body = answer() if answer is not None else (404, TEXT, b"not found\n")
+            return answer() if answer is not None else (404, TEXT, b"not found\n")
         except Exception:  # the edge of a request
             log.exception("http_answer_failed", path=path[:100])
-            code, kind, body = 500, TEXT, b"internal error, see the log\n"
+            return 500, TEXT, b"internal error, see the log\n"
+
+    def _answer(self, code: int, kind: str, body: bytes) -> None:
         self.send_response(code)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -160,10 +291,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Fresh:
-    """A document that is asked for at most once per ``fresh_s``, by one request at a time."""
+    """A document that is asked for at most once per ``fresh_s`` while ``about`` stays as it is, by one request at a time.
 
-    def __init__(self, take: Callable[[], dict[str, Any]], fresh_s: float) -> None:
+    Its age counts from before it was asked for, and so does ``about``: what changes meanwhile has it asked for again.
+    """
+
+    def __init__(self, take: Callable[[], dict[str, Any]], fresh_s: float, about: Callable[[], object]) -> None:
         self._take = take
+        self._about = about
+        self._taken_about: object = None
         self._fresh_s = fresh_s
         self._turn = threading.Lock()
         self._waiting = threading.BoundedSemaphore(STATUS_MAX)
@@ -178,9 +314,10 @@ class _Fresh:
             if not self._turn.acquire(timeout=STATUS_WAIT_S):
                 raise SupervisorError("the status takes too long: try again")
             try:
-                if boottime_s() - self._taken_s >= self._fresh_s:
+                now_s, about = boottime_s(), self._about()
+                if now_s - self._taken_s >= self._fresh_s or about != self._taken_about:
                     self._document = self._take()
-                    self._taken_s = boottime_s()
+                    self._taken_s, self._taken_about = now_s, about
                 return self._document
             finally:
                 self._turn.release()

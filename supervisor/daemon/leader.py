@@ -12,6 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.controller import Controller
 from supervisor.daemon.remover import Remover
@@ -19,6 +20,11 @@ from supervisor.daemon.savepoints import Savepoints
 from supervisor.daemon.sweeper import Sweeper
 
 log = structlog.get_logger(__name__)
+
+AWAIT_SLICE_S = 0.5
+AWAIT_TOLD_S = 5.0
+AWAIT_MAX_S = 600.0
+"""More than any single request to S3 or a file system is waited for."""
 
 
 class Leader:
@@ -63,14 +69,29 @@ class Leader:
         if self._controller is not None:
             self._controller.wake.set()
 
-    def step_down(self, term: Term[ZooClient]) -> None:
-        """Await every task of ``term``; its ``over`` is set already."""
+    def step_down(self, term: Term[ZooClient], beat: Callable[[], None] = lambda: None) -> None:
+        """Await every task of ``term``; its ``over`` is set already.
+
+        A task ends with the request that it is in: a batch of a deletion, a copy for a savepoint. ``beat`` says that
+        waiting for that is no defect, for ``AWAIT_MAX_S``; then the watchdog ends this process, which costs no driver.
+        """
         self.wake()
-        for thread in self._threads:
-            thread.join()
+        self._await(term, beat)
         self._threads = []
         self._controller = None
         log.info("stepped_down", epoch=term.epoch)
+
+    def _await(self, term: Term[ZooClient], beat: Callable[[], None]) -> None:
+        begun_s, told = boottime_s(), False
+        while waiting := [thread for thread in self._threads if thread.is_alive()]:
+            waited_s = boottime_s() - begun_s
+            if waited_s < AWAIT_MAX_S:
+                beat()
+            if waited_s >= AWAIT_TOLD_S and not told:
+                told = True
+                log.warning("step_down_waits", epoch=term.epoch, loops=[thread.name for thread in waiting],
+                            next="this supervisor stands again when they have ended; others may lead meanwhile")
+            waiting[0].join(AWAIT_SLICE_S)
 
     def _guarded(self, name: str, loop: Callable[[], None]) -> None:
         try:

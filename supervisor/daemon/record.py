@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import structlog
 
 from supervisor.act.carry_out import Came, Carried
+from supervisor.daemon.apart import Apart
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Capacity, Metrics
 from supervisor.model.actions import Action, Assign, CleanUp, Conclude, Plan
 from supervisor.model.load import Load, loads_of
 from supervisor.model.records import LEASED, OCCUPYING, Outcome
 from supervisor.model.seen import Found
-from supervisor.model.state import next_attempt, state_of
+from supervisor.model.state import JobState, next_attempt, state_of
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
 
@@ -50,14 +51,16 @@ class Recorder:
         self._first = True
         self._why_skipped = ""
         self._paused = False
+        self._apart = Apart("record")
 
     def record(self, done: Pass) -> None:
         """Metrics always; a line when anything was done, changed or is wrong."""
-        by_name = {name: state_of_row(row) for name, row in done.view.rows.items() if row.ref is not None}
+        by_name = {name: self._state_of(row) for name, row in done.view.rows.items() if row.ref is not None}
         states = Counter(by_name.values())
         unhosted = {name: state for name, state in by_name.items() if not _is_hosted(done.view.rows[name])}
         self._metrics.set_fleet(states, done.view.epoch, unhosted)
         self._metrics.set_capacity(_capacity_of(done.view))
+        self._metrics.jobs_registered(by_name)
         self._note_wanted(done)
         self._say_paused(done.view)
         self._metrics.observe_pass(done.ended_s - done.begun_s)
@@ -80,6 +83,9 @@ class Recorder:
             log.debug("pass", epoch=done.view.epoch, jobs=sum(states.values()), supervisors=len(done.view.members))
         self._first = False
         self._why_skipped = ""
+
+    def _state_of(self, row: Row) -> str:
+        return self._apart.attempt(row.name, lambda: state_of_row(row), JobState.QUARANTINED.value)
 
     def skipped(self, epoch: int, error: SupervisorError) -> None:
         """A pass without a view: said once per reason."""
@@ -115,8 +121,10 @@ class Recorder:
         match one.action:
             case Assign(name=name):
                 self._metrics.job_started("queued", max(0.0, done.ended_s - self._wanted_s.pop(name, done.begun_s)))
-            case Conclude(outcome=outcome):
+            case Conclude(name=name, outcome=outcome, own=own):
                 self._metrics.job_ended(outcome.value)
+                if outcome is Outcome.FAILED:
+                    self._metrics.job_failed(name, own.record.cause.value if own.record.cause is not None else "unknown")
             case CleanUp(leftover=leftover) if leftover.result.record.outcome is Outcome.CANCELLED:
                 self._metrics.job_ended(Outcome.CANCELLED.value)
 

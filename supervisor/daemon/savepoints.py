@@ -27,6 +27,7 @@ from supervisor.clients.task_child import Ended
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
+from supervisor.daemon.apart import Apart
 from supervisor.errors import Conflict, NotFound, SupervisorError
 from supervisor.metrics import Metrics, SavepointStanding
 from supervisor.model.location import normalise
@@ -122,13 +123,14 @@ class Savepoints:
         self._lock = threading.Lock()
         self._standings: dict[str, Standing] = {}
         self._flying: dict[str, Future[None]] = {}
+        self._apart = Apart("savepoints")
 
     def run(self) -> None:
         """Until the term is over; then what is under way is ended."""
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="savepoints")
         try:
             while not self._term.over.wait(self._tick_s):
-                for wanted in self.due():
+                for wanted in self._apart.attempt("due", self.due, list[Wanted]()):
                     self._flying[wanted.name] = pool.submit(self.see_to, wanted)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -139,7 +141,7 @@ class Savepoints:
         view = self._view()
         if view is None or view.paused or self._term.distrust is not None or not self._term.recorded or not self._go_on():
             return []
-        jobs = {row.name: found for row in view.rows.values() if (found := wanted_of(row)) is not None}
+        jobs = {row.name: found for row in view.rows.values() if (found := self._wanted_of(row)) is not None}
         now_s = self._clock()
         with self._lock:
             known = self._standings
@@ -157,6 +159,9 @@ class Savepoints:
         ]
         ready.sort(key=lambda job: standings[job.name].look_s)
         return ready[: WORKERS - len(self._flying)]
+
+    def _wanted_of(self, row: Row) -> Wanted | None:
+        return self._apart.attempt(row.name, lambda: wanted_of(row), None)
 
     def see_to(self, job: Wanted) -> None:
         """Make what is due of one job, remove what may go. Raises nothing."""

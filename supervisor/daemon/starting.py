@@ -9,6 +9,7 @@ A PySpark driver whose checkpoint on S3 is still being looked at is started, and
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import threading
@@ -21,17 +22,21 @@ from typing import NamedTuple
 
 import structlog
 
-from supervisor.clients import processes, run_dir
+from supervisor.clients import processes, run_dir, umask
 from supervisor.clients.spawn import spawn_shim
 from supervisor.clock import boottime_s
 from supervisor.daemon.checkpoint_check import Check, Known, check_of
 from supervisor.daemon.gate import Gate
 from supervisor.errors import Corrupt, NotFound, SupervisorError
 from supervisor.metrics import Metrics
+from supervisor.model.host_tools import why_ignored
 from supervisor.model.launch import Launch
+from supervisor.model.location import normalise
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.s3a import access_of_store
+from supervisor.model.s3a import S3Access, access_of_store, why_no_access
+from supervisor.model.site_policy import ANYWHERE, site_policy
 from supervisor.model.spec import JobSpec, from_canonical
+from supervisor.model.words import all_its
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.registry.codec import decode, encode
 from supervisor.settings.file import Settings
@@ -43,6 +48,24 @@ log = structlog.get_logger(__name__)
 LAUNCH_MAX_BYTES = 4 * 2**20
 LOOK_LASTS_S = 2.0
 """A shim has 10 s from the look to its connection (``shim.machine``), and has to be started in them."""
+
+
+def read_launch(directory: str, key: str) -> Launch | None:
+    """The launch file of the run directory ``key``; None: there is none. Raises OSError; Corrupt if it can't be believed, or
+    is about another attempt, or about a cgroup that is not the attempt's own: whoever is there is left alone."""
+    path = f"{directory}/{run_dir.LAUNCH}"
+    data = run_dir.read_file(path, LAUNCH_MAX_BYTES + 1)
+    if data is None:
+        return None
+    if len(data) > LAUNCH_MAX_BYTES:
+        raise Corrupt(f"{path} is larger than the {LAUNCH_MAX_BYTES} bytes it may have")
+    launch = decode(Launch, data, path)
+    given, cgroup = launch.assignment, launch.cgroup
+    if f"{given.uid}.{given.attempt}" != key:
+        raise Corrupt(f"{path} is about {given.uid}.{given.attempt}")
+    if cgroup is not None and not (cgroup.startswith("/") and cgroup.rpartition("/")[2].startswith(f"{key}-")):
+        raise Corrupt(f"{path} names the cgroup {cgroup[:200]}, which is not the attempt's")
+    return launch
 
 
 class Look(NamedTuple):
@@ -89,11 +112,12 @@ class Hosted:
         with self._lock:
             self._launches = {key: known for key, known in self._launches.items() if key in keys}
             for key in keys - self._launches.keys():
-                path = self.attempts_dir / key / run_dir.LAUNCH
                 try:
-                    self._launches[key] = decode(Launch, path.read_bytes(), str(path))
+                    launch = read_launch(str(self.attempts_dir / key), key)
                 except (OSError, Corrupt):
                     continue
+                if launch is not None:
+                    self._launches[key] = launch
             return dict(self._launches)
 
     def is_alive(self, key: str) -> bool:
@@ -142,6 +166,7 @@ class Starter:
         key = f"{given.uid}.{given.attempt}"
         with self._room(key, given):
             spec = self._spec(given)
+            self._require_allowed(spec)
             check = self._check(given, look.known, lambda: spec)
             try:
                 prepared = self._launch(given, key, spec)
@@ -214,7 +239,7 @@ class Starter:
         hosted = {other: launch.assignment for other, launch in launches if self._hosted.is_alive(other)}
         others = [entry for other, entry in (hosted | self._taking).items() if other != key]
         if len(others) >= capacity.drivers:
-            raise Refused(Cause.NO_ROOM, f"{self._host} has all its {capacity.drivers} drivers")
+            raise Refused(Cause.NO_ROOM, f"{self._host} has {all_its(capacity.drivers, 'driver')}")
         used = sum(entry.memory for entry in others)
         if used + given.memory > capacity.memory_bytes:
             free = max(0, capacity.memory_bytes - used) // 2**20
@@ -227,6 +252,12 @@ class Starter:
             log_path=self._hosted.log_path(given), cgroup=cgroup,
         )
         launch = prepare(spec, given, self._settings, place, lambda stored: self._fetch(given, stored))
+        ignored = why_ignored(spec.env)
+        if ignored is not None:
+            log.warning(
+                "tools_of_job_ignored", job=given.name, uid=given.uid, attempt=given.attempt, why=ignored,
+                next="it is started with those of this host",
+            )
         if launch.not_fenced:
             log.warning("checkpoint_not_fenced", job=given.name, uid=given.uid, attempt=given.attempt, why=launch.not_fenced)
         return launch
@@ -237,8 +268,23 @@ class Starter:
         except (NotFound, Corrupt) as error:
             raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
 
+    def _require_allowed(self, spec: JobSpec) -> None:
+        """By this host's own configuration, whatever the leader's says; a directory where it really is. Raises Refused."""
+        site, location = site_policy(self._settings.policy), spec.checkpoint
+        why = site.why_no_checkpoint(location)
+        if why is None and location is not None and ANYWHERE not in site.checkpoints:
+            place = normalise(location)
+            if place.startswith("file://"):
+                why = site.why_no_checkpoint(f"file://{os.path.realpath(place.removeprefix('file://'))}")
+        why = why or why_no_access(spec.conf, (location,), self._store_access())
+        if why is not None:
+            raise Refused(Cause.BAD_CHECKPOINT, f"{why} (on {self._host})")
+
     def _check(self, given: Assignment, known: Known, spec: Callable[[], JobSpec]) -> Check:
-        return check_of(given, known, access_of_store(self._settings.store), lambda: spec().conf)
+        return check_of(given, known, self._store_access(), lambda: spec().conf)
+
+    def _store_access(self) -> S3Access:
+        return access_of_store(self._settings.store, self._settings.policy.endpoints)
 
     def _fetch(self, given: Assignment, stored: str) -> Path:
         """``<sha256>/<filename>`` of a spec's ``store:`` reference → the verified file, kept per uid on this host."""
@@ -248,7 +294,7 @@ class Starter:
 
     def _make_run_dir(self, key: str, launch: Launch) -> str | None:
         try:
-            Path(launch.log_path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            umask.make_shared_directories(str(Path(launch.log_path).parent), umask.GROUP)
             return run_dir.create(str(self._hosted.attempts_dir), key, encode(launch, LAUNCH_MAX_BYTES))
         except OSError as error:
             raise Refused(Cause.NO_ROOM, f"{self._host}: {error.filename}: {error.strerror}; make room there") from error

@@ -10,8 +10,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import pwd
 import select
 import signal
+import stat
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
+from supervisor.clients import umask
 from supervisor.clock import boottime_s
 from supervisor.daemon.agent import Agent
 from supervisor.daemon.fence_ahead import FenceAhead
@@ -183,7 +186,7 @@ def guard(guardian: Guardian, stopping: threading.Event, loop: Loop) -> None:
 def take_lock(runtime_dir: Path) -> int:
     """One supervisor per runtime directory. Raises Conflict while another lives, InvalidInput if it can't be used."""
     try:
-        runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(runtime_dir)
         descriptor = os.open(runtime_dir / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise InvalidInput(
@@ -199,13 +202,43 @@ def take_lock(runtime_dir: Path) -> int:
     return descriptor
 
 
+def make_private(runtime_dir: Path) -> None:
+    """Make it, or see to it that it is our user's alone: whoever may write there may exchange deadlines, locks and programs.
+
+    A link that root or our user has made is followed. Raises InvalidInput if it is another user's, OSError.
+    """
+    if not os.path.lexists(runtime_dir):
+        runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    us, link, found = os.geteuid(), runtime_dir.lstat(), runtime_dir.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    by_link = stat.S_ISLNK(link.st_mode) and link.st_uid not in (0, us)
+    if by_link or found.st_uid != us:
+        what = f"a link of {_user(link.st_uid)}" if by_link else f"a directory of {_user(found.st_uid)}"
+        raise InvalidInput(
+            f"supervisor.runtime_dir {runtime_dir} is {what} (mode {mode:04o}), and this supervisor runs as {_user(us)}: "
+            f"chown it to {_user(us)}, or choose another, which is made if it does not exist"
+        )
+    if mode & 0o077:
+        runtime_dir.chmod(0o700)
+        log.warning("runtime_dir_tightened", runtime_dir=str(runtime_dir), was=f"{mode:04o}", now="0700")
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} ({uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
 def check_log_dir(log_dir: Path) -> None:
     """Make it. Raises InvalidInput if it can never be used: every job placed here would be refused, over and over.
 
     A full or failing disk is no reason to stay away: living drivers are to be adopted all the same (F56).
     """
     try:
-        log_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+        umask.make_shared_directories(str(log_dir), umask.GROUP)
         if not os.access(log_dir, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, "it cannot be written to")
     except OSError as error:

@@ -15,7 +15,8 @@ from supervisor.checkpoint.savepoint_sweep import SavepointSweeper
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
-from supervisor.errors import Corrupt, GuardFailed, NotLeader, OutcomeUnknown, SupervisorError
+from supervisor.daemon.apart import Apart
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotLeader, OutcomeUnknown, SupervisorError
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import Row, View
 from supervisor.observe.observer import Observer
@@ -49,6 +50,7 @@ class Sweeper:
         self._savepoints = savepoints
         self._first_after_s = first_after_s
         self._every_s = every_s
+        self._apart = Apart("sweeper")
 
     def run(self) -> None:
         """Until the term is over."""
@@ -58,7 +60,7 @@ class Sweeper:
             if self._term.distrust is not None or not self._term.recorded:
                 continue
             try:
-                self.sweep_once()
+                self._apart.attempt("sweep", self.sweep_once, 0, (SupervisorError,))
             except NotLeader:
                 return
             except SupervisorError as error:
@@ -71,28 +73,49 @@ class Sweeper:
         if view.paused:
             return 0
         removed = sum(1 for one in to_sweep(listing, view.rows)[:DELETIONS_MAX] if self._may_go_on() and self._delete(one))
-        blobs = len(self._blobs.scan(self._references, self._may_go_on))
-        if self._may_go_on():
-            self._epochs.prune_epochs()
+        blobs = self._part("blobs", lambda: len(self._blobs.scan(self._references, self._may_go_on)))
+        self._part("epochs", self._epochs.prune_epochs)
         left = 0
-        if self._savepoints is not None and self._may_go_on():
-            left = len(self._savepoints.scan(self._may_go_on))
+        if self._savepoints is not None:
+            savepoints = self._savepoints
+            left = self._part("savepoints", lambda: len(savepoints.scan(self._may_go_on)))
         if removed or blobs or left:
             log.info("swept", epoch=self._term.epoch, records=removed, blobs=blobs, savepoints=left)
         return removed + blobs + left
+
+    def _part(self, what: str, work: Callable[[], int]) -> int:
+        """One kind of what is swept: what keeps it from being swept keeps no other."""
+        if not self._may_go_on():
+            return 0
+        try:
+            return self._apart.attempt(what, work, 0, (SupervisorError,))
+        except NotLeader:
+            raise
+        except SupervisorError as error:
+            log.warning("sweep_failed", epoch=self._term.epoch, why=f"{what}: {error}", next="tried again later")
+            return 0
 
     def _may_go_on(self) -> bool:
         """Asked before each request: a sweep may take long, and the registry be replaced in the middle of it (I10)."""
         return not self._term.over.is_set() and self._term.distrust is None and not self._paused()
 
     def _full_view(self) -> View:
-        """Of its own: the listing must be older than the view it is judged by."""
-        return Observer(self._term.client, self._layout, boottime_s, self._term.epoch).take_view(None)
+        """Of its own: the listing must be older than the view it is judged by. Raises Conflict for one that vouches for
+        nothing: a registry that has lost its references needs no blob, as it looks (I10)."""
+        view = Observer(self._term.client, self._layout, boottime_s, self._term.epoch).take_view(None)
+        if view.distrust is not None:
+            raise Conflict(view.distrust)
+        return view
 
     def _delete(self, deletion: Deletion) -> bool:
         try:
             self._crew.commit(deletion.transaction)
         except (GuardFailed, OutcomeUnknown):
+            return False
+        except SupervisorError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the edge of one item
+            self._apart.say(deletion.path, error)
             return False
         return True
 

@@ -5,7 +5,8 @@ stage     what is going on                                     what ends it
 ========  ===================================================  ========================================================
 unborn    the run directory is read until it names a shim;     a shim → watched; one of an earlier boot → removing;
           another supervisor's is left alone                   no shim for 15 s: the directory is removed
-watched   shim and deadline file are looked at                 ``model.second_killer`` acts → killing
+watched   shim and deadline file are looked at                 ``model.second_killer`` acts → killing;
+                                                               a stranger → removing
 killing   the shim, then its tree, until nothing is seen       tree proven empty → burying; not provable → removing
 burying   /own is read, and the tombstone written              written, or /own is not about this claim → removing;
                                                                /own unbelievable for long → removing
@@ -21,6 +22,8 @@ What is never bent:
 * Run files of an earlier boot are removed and nothing else (F58): that the host was booted would prove its tree gone,
   but that the files are of this very host is only what they say, and a tombstone on the strength of a copied or shared
   directory would start a second driver. The leader's full wait is mostly over by then.
+* A living shim has the lock of its directory, from before it writes that it is there. Where the lock is free and the process
+  that is named lives, that one is a stranger (the directory was copied): nobody is killed on the strength of it.
 
 One request is under way at a time. Called by ``guardian``.
 """
@@ -83,6 +86,11 @@ class DirectoryRead:
 
 
 @dataclass(frozen=True, slots=True)
+class Stranger:
+    """The process that is named lives, but not here."""
+
+
+@dataclass(frozen=True, slots=True)
 class OwnRead:
     """Answer to ``ReadOwn``. ``driver_began_s``: when the driver's process was started, None: not known.
 
@@ -104,7 +112,7 @@ class Unanswered:
     """The request was rejected, not sent, or its outcome is unknown: /own is read again."""
 
 
-Event: TypeAlias = Tick | DirectoryRead | Looked | ShimStruck | TreeStruck | OwnRead | Buried | Unanswered
+Event: TypeAlias = Tick | DirectoryRead | Stranger | Looked | ShimStruck | TreeStruck | OwnRead | Buried | Unanswered
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -203,6 +211,13 @@ class _Turn:
         match event, self.ward.stage:
             case DirectoryRead(), WardStage.UNBORN:
                 self.meet(event)
+            case Stranger(), WardStage.WATCHED:
+                assert self.ward.shim is not None
+                self.say(
+                    "run_dir_of_stranger", "warning", pid=self.ward.shim.process.pid,
+                    next="it is removed; the process is let be",
+                )
+                self.set(stage=WardStage.REMOVING)
             case Looked(), WardStage.WATCHED:
                 self.watch(event)
             case ShimStruck() | TreeStruck(), WardStage.KILLING:
@@ -302,6 +317,6 @@ class _Turn:
         """A stop that was requested before is a stop, whatever killed the driver in the end."""
         ran_s = 0.0 if driver_began_s is None else round(max(0.0, self.ward.acted_s - driver_began_s), 3)
         if own.state is OwnState.DRAINING:
-            return Exit(Cause.STOPPED, "stopped on request; its shim died meanwhile", None, ran_s)
-        why = "its lease ran out" if self.ward.killer.due else "its shim died"
+            return Exit(Cause.STOPPED, "stopped on request; the process beside the driver died meanwhile", None, ran_s)
+        why = "its lease ran out" if self.ward.killer.due else "the process beside the driver died"
         return Exit(self.ward.cause, f"{why}, and the driver with it", None, ran_s)

@@ -23,9 +23,14 @@ _ATTEMPT: Final = "job uid attempt"
 EVENTS: Final[dict[str, Event]] = {
     # The process
     "supervisor_started": Event("The supervisor runs: its loops are up.", "supervisor pid runtime_dir"),
+    "runtime_dir_tightened": Event("The runtime directory was open to other users; now it is not.", "runtime_dir was now"),
     "supervisor_stopped": Event("It ended in order.", "supervisor handed_over s next"),
     "supervisor_failed": Event("A loop ended by a defect; the process ends, to be started anew.", "loop why next"),
     "loop_failed": Event("The defect that ended a loop.", "loop"),
+    "item_failed": Event(
+        "A defect, or something odd, met one item of a loop (a job, a file, a claim): it is skipped; said once in 10 min.",
+        "loop item why next",
+    ),
     "thread_died": Event("A thread ended by a defect.", "thread"),
     "waiting": Event("Something that is needed at start is not there yet.", "what why next"),
     "session_time_differs": Event("ZooKeeper grants another session time than was asked for.", "asked_s granted_s why next"),
@@ -39,6 +44,7 @@ EVENTS: Final[dict[str, Event]] = {
     # Leadership
     "leadership": Event("This supervisor's standing changed, or the reason of it.", "state was epoch why"),
     "term_over": Event("The leader found out that its term is over.", "epoch why next"),
+    "step_down_waits": Event("A task of a term that is over is in a request that takes long.", "epoch loops next"),
     "stepped_down": Event("Every task of a term has ended.", "epoch"),
     "switched_over": Event("A planned hand-over is complete.", "epoch was by"),
     "switchover_not_concluded": Event("The request for a hand-over could not be removed; tried again.", "why"),
@@ -54,6 +60,10 @@ EVENTS: Final[dict[str, Event]] = {
         "What this supervisor says of itself (distrust, delayed starts) could not be written; tried again.", "why"
     ),
     "restore_waited_out": Event("The wait after an accepted restore is over: jobs start again.", "epoch acceptance by"),
+    "parents_made_anew": Event(
+        "Fixed znodes were missing, and the leader made them again; what was below them is told anew.", "epoch paths why"
+    ),
+    "parents_not_made": Event("Missing fixed znodes could not be made again; tried again.", "why"),
     "wait_not_ended": Event("The end of that wait could not be written down; tried again.", "why"),
     "zxid_not_kept": Event("How far ZooKeeper was could not be written to disk.", "why"),
     # The leader's passes
@@ -63,7 +73,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "action": Event("The leader carried out, or tried, one action.", f"action {_ATTEMPT} epoch why outcome detail"),
     "action_failed": Event("A defect while carrying out an action; no other job is affected.", "action job epoch"),
-    "pass_skipped": Event("No view could be taken; tried again.", "epoch why next"),
+    "pass_skipped": Event("No view could be taken, or the pass could not be finished; tried again.", "epoch why next"),
     "alarm": Event("Something that a person should look at.", "epoch why"),
     "alarm_over": Event("It is over.", "epoch why"),
     "paused": Event("An operator paused the cluster.", "epoch why next"),
@@ -108,6 +118,10 @@ EVENTS: Final[dict[str, Event]] = {
     "checkpoint_not_fenced": Event(
         "A driver with its checkpoint on S3 starts without the storage fence.", f"{_ATTEMPT} why"
     ),
+    "tools_of_job_ignored": Event(
+        "An older version registered a job with a Spark or Java of its own: it is started with the host's.",
+        f"{_ATTEMPT} why next",
+    ),
     "fence_made": Event("The storage fence's jar is there, before the first start needs it.", "jar s"),
     "fence_not_made": Event("It could not be made ahead.", "why next"),
     "hosting_not_told": Event("Metrics of this host's drivers could not be brought up to date.", "why next"),
@@ -119,6 +133,8 @@ EVENTS: Final[dict[str, Event]] = {
     "drivers_stopped": Event("All shims of the host have ended, or the time is over.", "stopped left s next"),
     # The host: guardian
     "run_dir_removed": Event("A run directory in which no shim was ever started.", f"{_ATTEMPT} why"),
+    "run_dir_of_stranger": Event(
+        "A run directory names a living process as its shim, which is not there; only removed.", f"{_ATTEMPT} pid next"),
     "run_dir_of_earlier_boot": Event("A run directory from before the host was booted; only removed.", _ATTEMPT),
     "launch_file_corrupt": Event("What to start cannot be read from a run directory.", f"{_ATTEMPT} why"),
     "shim_let_deadline_come": Event(

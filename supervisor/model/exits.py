@@ -6,6 +6,7 @@ are Spark's own (SPARK.md): an error class or an exception name in a report of t
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from supervisor.model import out_of_memory
+from supervisor.model.driver_memory import MIB
 from supervisor.model.out_of_memory import SPARK_EXIT_OOM, WORKER_DIED, Oom
 from supervisor.model.records import PERMANENT_CAUSES, Cause, clip
 from supervisor.model.secret import covered
@@ -167,6 +169,24 @@ def _conflict(e: Evidence) -> Verdict:
     return Verdict(Cause.CHECKPOINT_CONFLICT, reason)
 
 
+REFUSED_MEMORY: Final = re.compile(r"(System|Executor) memory (\d{1,16}) must be at least (\d{1,16})")
+"""Spark's memory manager at the start (INVALID_DRIVER_MEMORY, INVALID_EXECUTOR_MEMORY; older ones have the words alone)."""
+
+
+def _refused_memory(e: Evidence) -> re.Match[str] | None:
+    return REFUSED_MEMORY.search(e.error) or REFUSED_MEMORY.search(e.tail)
+
+
+def _impossible_memory(e: Evidence) -> Verdict:
+    """The same settings are refused at each start: no restart helps, only a person does."""
+    found = _refused_memory(e)
+    assert found is not None
+    whose = "driver" if found[1] == "System" else "executor"
+    had, needed = int(found[2]) // MIB, math.ceil(int(found[3]) / MIB)
+    reason = f"{whose} memory {had} MiB, Spark needs {needed} MiB; raise spark.{whose}.memory and submit it again"
+    return Verdict(Cause.NOT_STARTED, f"{reason} ({how(e.status)})", permanent=True)
+
+
 def _short_of_memory(e: Evidence) -> str | None:
     """What ran out and which setting to raise, if anything says that it was memory. A word counts more than a counter:
     it tells whose memory it was. Without any counter a SIGKILL that nobody of ours sent is most likely the kernel's."""
@@ -229,6 +249,7 @@ _TABLE: Final[tuple[tuple[Callable[[Evidence], bool], Callable[[Evidence], Verdi
     (lambda e: e.status == 0 and not e.unbounded, _finished),
     # Then what somebody said, before what the exit code lets us guess.
     (lambda e: e.mentions(CONFLICT_WORDS) is not None or _taken(e) != "", _conflict),
+    (lambda e: e.status != 0 and _refused_memory(e) is not None, _impossible_memory),
     (lambda e: _short_of_memory(e) is not None, _out_of_memory),
     (lambda e: e.status == 0, _swallowed),
     (lambda e: CRASHED.search(e.tail) is not None, _crashed),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from supervisor.model.bounds import Count, Seconds, SomeSeconds, SupervisorId
 from supervisor.model.records import Assignment
 from supervisor.model.remembered import Remembered
 
@@ -32,22 +33,22 @@ class Launch:
     cluster: str
     hosts: str
     root: str
-    session_timeout_s: float
-    supervisor: str
+    session_timeout_s: Seconds
+    supervisor: SupervisorId
     host: str
     assignment: Assignment
-    lease_s: float
-    stop_grace_s: float
-    start_timeout_s: float
-    stall_timeout_s: float
+    lease_s: SomeSeconds
+    stop_grace_s: Seconds
+    start_timeout_s: Seconds
+    stall_timeout_s: SomeSeconds
     unbounded: bool
     reports: bool
     argv: tuple[str, ...]
     env: dict[str, str]
     cwd: str
     log_path: str
-    log_max_bytes: int = 64 * 1024 * 1024
-    log_keep: int = 5
+    log_max_bytes: Count = 64 * 1024 * 1024
+    log_keep: Count = 5
     cgroup: str | None = None
     begun_s: float = 0.0        # BOOTTIME when the agent took the assignment up; 0: not known
     looked_s: float = 0.0       # BOOTTIME before the agent's last look whether the registry is to be trusted; 0: not known

@@ -50,7 +50,7 @@ def loads_of(rows: Iterable[Row], now_s: float | None = None) -> dict[str, Load]
 
 
 def _is_starting(row: Row, now_s: float | None) -> bool:
-    """From the assignment to the first committed batch (or 10 s of running without a query), unless it is stuck.
+    """From the assignment to the first committed batch, unless it is stuck (or makes no query, which looks alike).
 
     For how long it has been starting: what this observer saw, or the shim's own count, which a takeover does not reset.
     """

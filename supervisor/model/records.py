@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from supervisor.model.bounds import Bytes, Count, JobName, Seconds, SupervisorId, SupervisorIdOrNone, Uid, UidOrNone
 from supervisor.model.remembered import Remembered
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
@@ -69,7 +70,7 @@ class Phase(StrEnum):
     BEGUN = "begun"          # the application's first line ran
     SESSION = "session"      # it has a SparkSession
     QUERY = "query"          # a streaming query was started
-    RUNNING = "running"      # first batch committed, or up for 10 s without a query
+    RUNNING = "running"      # first batch committed, or a job without queries (shim.health)
     STOPPING = "stopping"    # an orderly stop is under way
 
     @classmethod
@@ -162,12 +163,18 @@ class Entry:
 
     at: str
     event: str
-    attempt: int = 0
+    attempt: Count = 0
     detail: str = ""
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-HISTORY_KEPT = 10
+HISTORY_KEPT = 8
+"""Entries that a leader's write leaves in plain sight: with the next assignment still the last three failures, by which a
+wait judges (``cli.waiting``). The older ones go to ``earlier``."""
+
+HISTORY_MAX = 16
+"""What others may append before a leader writes again; then the oldest go."""
+
 DETAIL_MAX_BYTES = 120
 
 
@@ -183,8 +190,8 @@ def clip(text: str, max_bytes: int) -> str:
 
 
 def noted(history: tuple[Entry, ...], at: str, event: str, attempt: int = 0, detail: str = "") -> tuple[Entry, ...]:
-    """``history`` with one more entry; only the newest ``HISTORY_KEPT`` are kept (a record stays under 4 KiB)."""
-    return (*history, Entry(at, event, attempt, clip(detail, DETAIL_MAX_BYTES)))[-HISTORY_KEPT:]
+    """``history`` with one more entry, at most ``HISTORY_MAX`` (a record stays under 4 KiB)."""
+    return (*history, Entry(at, event, attempt, clip(detail, DETAIL_MAX_BYTES)))[-HISTORY_MAX:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +200,7 @@ class BlobRef:
 
     key: str
     sha256: str
-    bytes: int
+    bytes: Count
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -201,15 +208,15 @@ class BlobRef:
 class Terms:
     """What the leader must know of a spec, copied into the reference so that a takeover reads no blob at all."""
 
-    memory: int                 # bytes
+    memory: Bytes                 # bytes
     priority: int
     unbounded: bool
-    lease_s: float
-    stop_grace_s: float
-    start_timeout_s: float
+    lease_s: Seconds
+    stop_grace_s: Seconds
+    start_timeout_s: Seconds
     checkpoint: str | None
     restart: RestartPolicy
-    driver_memory: int = 0      # bytes of spark.driver.memory to begin with, where restart.memory_step may raise it
+    driver_memory: Bytes = 0      # bytes of spark.driver.memory to begin with, where restart.memory_step may raise it
     delete_checkpoint: bool = False     # checkpoint_on_cancel: delete
     savepoints: SavepointPolicy | None = None
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
@@ -225,9 +232,9 @@ class JobRef:
     checkpoint before, and gave it up; a first start there is refused unless it is accepted.
     """
 
-    name: str
-    uid: str
-    revision: int
+    name: JobName
+    uid: Uid
+    revision: Count
     spec: BlobRef
     desired: Desired
     restart_nonce: str
@@ -247,30 +254,31 @@ class Ownership:
 
     state: OwnState
     op: str
-    newest_uid: str = ""                  # of the newest submission of the name; set by submit, for look-ups
-    uid: str = ""                         # whom the rest of the record is about
-    attempt: int = 0
+    newest_uid: UidOrNone = ""                  # of the newest submission of the name; set by submit, for look-ups
+    uid: UidOrNone = ""                         # whom the rest of the record is about
+    attempt: Count = 0
     claim: str = ""
-    revision: int = 0
-    supervisor: str = ""
+    revision: Count = 0
+    supervisor: SupervisorIdOrNone = ""
     host: str = ""
-    memory: int = 0                       # bytes that the attempt occupies on its supervisor
-    driver_memory: int = 0                # bytes that spark.driver.memory is set to; 0: as the spec says
-    raised: int = 0                       # how often it was raised after out_of_memory (restart.memory_step)
-    claims: int = 0                       # claimed attempts of this uid so far
+    memory: Bytes = 0                       # bytes that the attempt occupies on its supervisor
+    driver_memory: Bytes = 0                # bytes that spark.driver.memory is set to; 0: as the spec says
+    raised: Count = 0                       # how often it was raised after out_of_memory (restart.memory_step)
+    claims: Count = 0                       # claimed attempts of this uid so far
     cause: Cause | None = None
     reason: str = ""                      # one sentence for humans
     permanent: bool = False               # of an exit: do not try again until resume or restart
     exit_code: int | None = None
     stop_mode: StopMode | None = None     # of an exit: how a requested stop was carried out
-    ran_s: float = 0.0                    # how long the exited attempt had a driver (boottime)
-    failures: int = 0                     # consecutive failures before this attempt, for the back-off
-    charged: int = 0                      # of these, those that count against the budget
+    ran_s: Seconds = 0.0                    # how long the exited attempt had a driver (boottime)
+    failures: Count = 0                     # consecutive failures before this attempt, for the back-off
+    charged: Count = 0                      # of these, those that count against the budget
     recent_s: tuple[float, ...] = ()      # ages of recent charged failures, oldest first (failure-rate)
     restart_nonce: str = ""
     job_version: int = -1                 # version of /jobs/<name> that the assignment was made from
     remembered: Remembered | None = None  # of the checkpoint, from the last lease that was removed
     history: tuple[Entry, ...] = ()
+    earlier: str = ""                     # what was before it (model.history); may still be about the uid before
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -353,22 +361,22 @@ class Lease:
     ``since``: when it was claimed; once its phase is ``running`` or ``stopping``: when that began.
     """
 
-    name: str
-    uid: str
-    attempt: int
+    name: JobName
+    uid: Uid
+    attempt: Count
     claim: str
-    lease_s: float
-    stop_grace_s: float
+    lease_s: Seconds
+    stop_grace_s: Seconds
     phase: Phase
     driver: Driver
     since: str
     progress: Progress | None = None
-    renewals: int = 0
+    renewals: Count = 0
     queries: tuple[QueryProgress, ...] = ()
-    more_queries: int = 0       # that found no room in ``queries``
-    ran_s: float = 0.0          # for how long there was a driver, by the shim's BOOTTIME, when this was sent
+    more_queries: Count = 0       # that found no room in ``queries``
+    ran_s: Seconds = 0.0          # for how long there was a driver, by the shim's BOOTTIME, when this was sent
     start: StartTimes | None = None
-    silence_s: float | None = None          # since the last sign of life of a query, when this was sent; None: no query yet
+    silence_s: Seconds | None = None        # since the last sign of life of a query, when this was sent; None: no query yet
     remembered: Remembered | None = None    # of the checkpoint: what the next start has to find there
     not_fenced: str = ""        # why its checkpoint on S3 has no storage fence; empty: it has it, or needs none
     extra: dict[str, Any] = field(default_factory=dict)
@@ -378,39 +386,45 @@ class Lease:
 class Assignment:
     """/assigned/<supervisor>/<uid>.<attempt>: what this supervisor must start, and the versions the claim must meet."""
 
-    name: str
-    uid: str
-    attempt: int
-    revision: int
+    name: JobName
+    uid: Uid
+    attempt: Count
+    revision: Count
     job_version: int
     own_version: int
     spec: BlobRef
-    memory: int
-    driver_memory: int = 0      # bytes for spark.driver.memory; 0: as the spec says
+    memory: Bytes
+    driver_memory: Bytes = 0      # bytes for spark.driver.memory; 0: as the spec says
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """/results/<uid>: the terminal result of a uid. Carries what ``show`` tells of an ended job."""
+    """/results/<uid>: the terminal result of a uid. Carries what ``show`` tells of an ended job. ``earlier``: as in /own.
 
-    name: str
-    uid: str
+    ``wrote``: the place (``model.remembered``) of its checkpoint, where an attempt of this uid ran and batches were seen
+    committed; empty: none was seen. Without it nothing there is deleted.
+    """
+
+    name: JobName
+    uid: Uid
     outcome: Outcome
     state: Cleanliness
-    revision: int
+    revision: Count
     spec: BlobRef | None
     terms: Terms | None
-    attempt: int
-    claims: int
+    attempt: Count
+    claims: Count
     reason: str
     at: str
     submitted_at: str
     op: str
     restart_nonce: str = ""
-    failures: int = 0
+    failures: Count = 0
     checkpoint_state: CheckpointState | None = None
     history: tuple[Entry, ...] = ()
+    earlier: str = ""
+    wrote: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -429,11 +443,11 @@ class Doom:
     of an earlier one may be on their way.
     """
 
-    name: str
-    uid: str
+    name: JobName
+    uid: Uid
     at: str
     spec: BlobRef | None = None
-    epoch: int = 0
+    epoch: Count = 0
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -446,9 +460,14 @@ class CheckpointClaim:
 
     location: str
     name: str
-    uid: str
+    uid: Uid
     doom: Doom | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_doomed(self) -> bool:
+        """Of the uid that it was doomed for; else somebody has altered it, and it counts as living."""
+        return self.doom is not None and self.doom.uid == self.uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,7 +499,7 @@ class Delay:
     """An attempt that a supervisor cannot start at the moment, and why; it tries again while the attempt is assigned."""
 
     uid: str
-    attempt: int
+    attempt: Count
     why: str
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
@@ -493,13 +512,13 @@ class Member:
     the output of its drivers is, on its host. ``delays``: some of the starts that it cannot make, for people.
     """
 
-    id: str
+    id: SupervisorId
     host: str
     boot_id: str
     address: str
-    memory: int                 # bytes
-    drivers: int
-    starting: int
+    memory: Bytes                 # bytes
+    drivers: Count
+    starting: Count
     software: str
     since: str
     distrust: str | None = None
@@ -521,7 +540,7 @@ class Acceptance:
     epoch: int
     by: str
     at: str
-    wait_s: float
+    wait_s: Seconds
     waited: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 

@@ -18,6 +18,7 @@ from supervisor.model.location import digest
 QUERIES_MAX: Final = 8
 """Words in all, those about other locations included: a lease has no room for more."""
 PLACE_CHARS: Final = 16
+BATCH_DIGITS_MAX: Final = 19
 
 
 class SeenQuery(NamedTuple):
@@ -55,9 +56,15 @@ def queries_of(remembered: Remembered | None) -> tuple[SeenQuery, ...]:
     found = []
     for word in remembered.queries if remembered is not None else ():
         query_id, _, batch = word.rpartition(" ")
-        if query_id and batch.isascii() and batch.isdigit():
+        if query_id and len(batch) <= BATCH_DIGITS_MAX and batch.isascii() and batch.isdigit():
             found.append(SeenQuery(query_id, int(batch)))
     return tuple(found)
+
+
+def query_ids_at(remembered: Remembered | None, place: str) -> frozenset[str]:
+    """Of the queries that were seen to commit batches at ``place``, here or before, as far as they are still known."""
+    words = _by_place(None, remembered).get(place, ())
+    return frozenset(query.id for query in queries_of(Remembered(place, words)))
 
 
 def words_of(seen: Iterable[SeenQuery]) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from supervisor.model.bounds import Bytes, Count, Factor, Seconds
+from supervisor.model.words import counted
+
 
 class Strategy(StrEnum):
     FIXED = "fixed"                # always ``initial``
@@ -36,14 +39,14 @@ class RestartPolicy:
     """
 
     strategy: Strategy = Strategy.EXPONENTIAL
-    initial_s: float = 1.0
-    max_s: float = 300.0
+    initial_s: Seconds = 1.0
+    max_s: Seconds = 300.0
     jitter: float = 0.2
-    reset_after_s: float = 600.0
-    attempts: int | None = None
+    reset_after_s: Seconds = 600.0
+    attempts: Count | None = None
     on_exhausted: OnExhausted = OnExhausted.FAIL
-    memory_step: float | None = None
-    memory_max: int | None = None
+    memory_step: Factor | None = None
+    memory_max: Bytes | None = None
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -112,6 +115,16 @@ def _delay_s(policy: RestartPolicy, failures: int, seed: str) -> float:
 def _jitter(policy: RestartPolicy) -> float:
     """Within its bounds, whatever somebody wrote into the record: ``account`` has an answer for every record (I9)."""
     return min(1.0, max(0.0, policy.jitter))
+
+
+def spent(policy: RestartPolicy) -> str:
+    """Why it is not tried again, in words."""
+    if policy.strategy is Strategy.NONE or policy.attempts == 0:
+        return "restarts are off"
+    if policy.strategy is Strategy.FAILURE_RATE:
+        too_many = f"more than {counted(policy.attempts or 0, 'failure')}"
+        return f"restart budget is spent ({too_many} within {policy.reset_after_s:g} s)"
+    return f"restart budget is spent ({counted(policy.attempts or 0, 'restart')})"
 
 
 def _exhausted(policy: RestartPolicy, charged: int, recent_s: tuple[float, ...]) -> bool:

@@ -7,11 +7,17 @@ same place. CONTRACT: the job's ``spark.hadoop.fs.s3a.endpoint`` counts, else th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from supervisor.errors import InvalidInput
 
 _S3: Final = re.compile(r"s3[an]?://([^/]*)(.*)", re.IGNORECASE | re.DOTALL)
 PREFIX: Final = "spark.hadoop.fs.s3a."
+AWS: Final = "AWS"
+_HOST: Final = re.compile(r"[a-z0-9._:-]+")
+_OF_AWS: Final = re.compile(r"s3(-fips)?(\.dualstack)?([.-][a-z]{2}(-[a-z]+)+-[0-9])?\.amazonaws\.com(\.cn)?")
 SSE_OF_S3A: Final = {"AES256": "AES256", "SSE-KMS": "aws:kms", "DSSE-KMS": "aws:kms:dsse"}
 """``encryption.algorithm`` of S3A, and S3's own word. Keys that only the driver has (SSE-C, CSE) are its own affair."""
 
@@ -22,6 +28,8 @@ class S3Access(NamedTuple):
 
     ``sse``, ``sse_kms_key_id``: how what is written shall be encrypted there, None: as the bucket says. ``request_payer``:
     ``requester`` for buckets of others who want to be paid by who asks. Words as S3 has them.
+
+    ``others``: of the store's only: endpoints besides its own that jobs may name (``policy.endpoints``). Not recorded.
     """
 
     endpoint_url: str | None = None
@@ -30,6 +38,10 @@ class S3Access(NamedTuple):
     sse: str | None = None
     sse_kms_key_id: str | None = None
     request_payer: str | None = None
+    others: tuple[str, ...] = ()
+
+
+RECORDED: Final = tuple(name for name in S3Access._fields if name != "others")
 
 
 class Store(Protocol):
@@ -47,9 +59,55 @@ class Store(Protocol):
     def request_payer(self) -> str | None: ...
 
 
-def access_of_store(store: Store) -> S3Access:
-    """The service that the store is on: also a checkpoint's, unless its job says another."""
-    return S3Access(store.endpoint_url, store.region, None, store.sse, store.sse_kms_key_id, store.request_payer)
+def access_of_store(store: Store, others: tuple[str, ...] = ()) -> S3Access:
+    """The service that the store is on: also a checkpoint's, unless its job says another. ``others``: the endpoints that a
+    job may say (``policy.endpoints``)."""
+    return S3Access(store.endpoint_url, store.region, None, store.sse, store.sse_kms_key_id, store.request_payer, others)
+
+
+def allowed(access: S3Access, store: S3Access) -> S3Access:
+    """``access``, if the supervisor's credentials may go there: to the store's own service, or to one of ``others``.
+
+    The one judge of it: whoever signs a request for what a job, or a record, names gets its access from here.
+    Raises InvalidInput.
+    """
+    service = _service(access.endpoint_url)
+    if service is not None and service in {_service(store.endpoint_url), *map(_service, store.others)}:
+        return access._replace(others=())
+    named = f"S3 endpoint {(access.endpoint_url or 'of AWS')[:200]!r}"
+    raise InvalidInput(
+        f"{named} is neither the store's nor listed in policy.endpoints of supervisor.yaml: it gets no credentials of the "
+        "supervisor; list it there, or leave it out of the job's conf")
+
+
+def why_no_access(conf: Mapping[str, str], locations: Iterable[str | None], store: S3Access) -> str | None:
+    """Why one of these, of a job with the properties ``conf``, can't be got at; None: all can, as far as is known here."""
+    for location in locations:
+        bucket = bucket_of(location) if location is not None else None
+        try:
+            if bucket is not None:
+                access_of(conf, bucket, store)
+        except InvalidInput as error:
+            return f"{location}: {error}"
+    return None
+
+
+def _service(endpoint: str | None) -> str | None:
+    """Two endpoints with the same are one service. None: never the same as any."""
+    if endpoint is None:
+        return AWS
+    try:
+        parts = urlsplit(endpoint)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return None
+    plain = not (parts.username or parts.password or parts.query or parts.fragment or parts.path.strip("/"))
+    if not host or not plain or parts.scheme not in ("http", "https") or not _HOST.fullmatch(host):
+        return None
+    port = port or (443 if parts.scheme == "https" else 80)
+    if parts.scheme == "https" and port == 443 and _OF_AWS.fullmatch(host):
+        return AWS
+    return f"{parts.scheme}://{host}:{port}"
 
 
 def asked(access: S3Access) -> dict[str, str]:
@@ -85,16 +143,20 @@ def setting(conf: Mapping[str, str], bucket: str, name: str) -> str | None:
 
 
 def access_of(conf: Mapping[str, str], bucket: str, store: S3Access) -> S3Access:
-    """Where the bucket is, as the driver sees it. ``conf``: the job's properties; ``store``: of ``supervisor.yaml``."""
+    """Where the bucket is, as the driver sees it. ``conf``: the job's properties; ``store``: of ``supervisor.yaml``.
+
+    Raises InvalidInput for an endpoint that gets no credentials (``allowed``).
+    """
     endpoint, region = setting(conf, bucket, "endpoint"), setting(conf, bucket, "endpoint.region")
     path_style = _truth(setting(conf, bucket, "path.style.access"))
     if endpoint is None:
-        return _with_wishes(conf, bucket, store._replace(region=region or store.region, path_style=path_style))
+        near = store._replace(region=region or store.region, path_style=path_style, others=())
+        return _with_wishes(conf, bucket, near)
     if not endpoint:
-        return _with_wishes(conf, bucket, S3Access(None, region, path_style))
+        return _with_wishes(conf, bucket, allowed(S3Access(None, region, path_style), store))
     plain = _truth(setting(conf, bucket, "connection.ssl.enabled")) is False
     url = endpoint if "://" in endpoint else f"{'http' if plain else 'https'}://{endpoint}"
-    return _with_wishes(conf, bucket, S3Access(url, region, path_style))
+    return _with_wishes(conf, bucket, allowed(S3Access(url, region, path_style), store))
 
 
 def _with_wishes(conf: Mapping[str, str], bucket: str, access: S3Access) -> S3Access:

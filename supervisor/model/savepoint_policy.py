@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from supervisor.model.bounds import Count, Seconds, SomeSeconds
+
 
 @dataclass(frozen=True, slots=True)
 class SavepointPolicy:
     """Spec key ``savepoints``: one ``every_s`` while the job runs; of these the newest ``keep`` stay, and none that is
     ``max_age_s`` older than the newest."""
 
-    every_s: float
-    keep: int
-    max_age_s: float | None = None
+    every_s: SomeSeconds
+    keep: Count
+    max_age_s: Seconds | None = None
     extra: dict[str, Any] = field(default_factory=dict, hash=False)

@@ -21,8 +21,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
 """Spark's own pattern (``spark.redaction.regex``), and the spelling of environment variables."""
 _NAMED = re.compile(
-    r"(?i)((?:secret|password|passwd|pwd|token|(?:access|api)[._-]?key)[\w.-]*[\"']?(?: ?= ?|: ?)[\"']?)[^\s,;&\"'|()]{3,}"
+    r"(?i)((?:secret|password|passwd|pwd|token|(?:access|api)[._-]?key)[\w.-]{0,99}[\"']?"
+    r"(?: ?= ?|: ?)[\"']?)[^\s,;&\"'|()]{3,}"
 )
+"""The name is bounded: a text that is one long name must not take time that grows with its square."""
 _IN_URL = re.compile(r"(?<=://)([^\s/:@]*):[^\s/@]+@")
 REDACTED = "*********(redacted)"
 

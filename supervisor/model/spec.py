@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from supervisor.errors import Corrupt, InvalidInput
-from supervisor.model import driver_memory
+from supervisor.model import driver_memory, heap, host_tools, master
 from supervisor.model.deletable import why_not_deletable
 from supervisor.model.location import normalise
 from supervisor.model.records import Terms
@@ -218,6 +218,10 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
         raise InvalidInput(f"{source} is larger than {SPEC_MAX_BYTES // 1024} KiB; move data out of it")
     body = read_mapping(text, source, as_written={"conf", "env"})
     spec = validated(JobSpec, _with_defaults(body, defaults or Defaults()), source)
+    # Not of what is stored: a job that was registered before these were known stays what it is.
+    for why in (heap.why_impossible(spec.conf), master.why_unsupported(spec.master), host_tools.why_refused(spec.env)):
+        if why is not None:
+            raise InvalidInput(f"{source}: {why}")
     for place in _files(spec):
         if place.startswith(STORE_SCHEME):
             raise InvalidInput(
@@ -236,6 +240,27 @@ def canonical_json(spec: JobSpec) -> bytes:
         if body[key] == silent:
             del body[key]
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def without_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stored spec says beyond the defaults of this version, for people; in the order of REFERENCE."""
+    plain = JobSpec(name="any", application="any.py", unbounded=False).model_dump(mode="json", by_alias=True)
+    plain |= {"name": None, "application": None, "unbounded": True, "v": SPEC_VERSION}
+    order = [*(key for key in plain if key in document), *(key for key in document if key not in plain)]
+    return _beyond({key: document[key] for key in order}, plain)
+
+
+def _beyond(said: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in said.items():
+        usual = plain.get(key)
+        if isinstance(value, Mapping) and isinstance(usual, Mapping):
+            value = _beyond(value, usual)
+            if not value:
+                continue
+        if value != usual:
+            found[key] = value
+    return found
 
 
 def from_canonical(data: bytes, source: str) -> JobSpec:
@@ -289,6 +314,12 @@ def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
             "jars": tuple(map(put, spec.jars)),
         }
     )
+
+
+def memory_warnings(spec: JobSpec) -> tuple[str, ...]:
+    """What is declared for the driver, where it can't hold it."""
+    why = heap.why_short(spec.conf, spec.resources.memory_bytes, python=spec.is_python)
+    return () if why is None else (why,)
 
 
 def secret_warnings(spec: JobSpec) -> tuple[str, ...]:

@@ -5,10 +5,13 @@ The words are those of CONTRACT (``list -o json``: ``state``); nothing stores th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from supervisor.model.headline import headline
+from supervisor.model.history import Series, opened
 from supervisor.model.records import (
     PLANNED_CAUSES,
     UNCHARGED_CAUSES,
@@ -28,7 +31,7 @@ from supervisor.model.records import (
     QueryState,
     Result,
 )
-from supervisor.model.restart import Account, account
+from supervisor.model.restart import Account, account, spent
 from supervisor.model.seen import Found, Seen, Unreadable
 
 
@@ -47,10 +50,12 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """State, and the sentence that says why."""
+    """State, and the sentence that says why. ``trouble``: what a list of many says of it, in its shortest form: empty where
+    all is well; None: the reason itself."""
 
     state: JobState
     reason: str
+    trouble: str | None = None
 
 
 ENDED = {
@@ -78,11 +83,12 @@ def state_of(ref: Seen[JobRef], own: Seen[Ownership], lease: Seen[Lease]) -> Sho
     if owner.uid != job.uid:
         return _not_yet_owned(job, owner)
     if owner.state in (OwnState.DRAINING, OwnState.REVOKED):
-        return Shown(JobState.STOPPING, f"attempt {owner.attempt} is being stopped ({owner.state.value})")
+        being = f"attempt {owner.attempt} is being stopped"
+        return Shown(JobState.STOPPING, f"{being} ({owner.state.value})", being)
     if owner.state is OwnState.CLAIMED:
         return _of_claimed(job, owner, lease)
     if job.desired is Desired.SUSPENDED:
-        return Shown(JobState.SUSPENDED, job.changed.detail or "suspended")
+        return _suspended(job)
     if owner.state is OwnState.ASSIGNED:
         return Shown(JobState.STARTING, f"assigned to {owner.supervisor}")
     if owner.state is OwnState.EXITED and owner.restart_nonce == job.restart_nonce:
@@ -103,7 +109,8 @@ def with_delay(shown: Shown, own: Seen[Ownership], host: Member | None) -> Shown
     if not why:
         return shown
     what = "" if isinstance(own, Found) and own.record.state is OwnState.CLAIMED else ", which can't start it yet"
-    return replace(shown, reason=f"{shown.reason}{what}: {why}; tried again every few seconds")
+    again = "tried again every few seconds"
+    return replace(shown, reason=f"{shown.reason}{what}: {why}; {again}", trouble=f"can't start yet: {why}; {again}")
 
 
 HOW_FAR: Final[dict[Phase, str]] = {
@@ -119,7 +126,9 @@ HOW_FAR: Final[dict[Phase, str]] = {
 def state_of_ended(result: Result) -> Shown:
     """The state of a uid with a terminal result."""
     fate = _fate(result)
-    return Shown(ENDED[result.outcome], f"{result.reason}; {fate}" if fate else result.reason)
+    why = "" if result.outcome is Outcome.FINISHED else headline(result.reason)
+    trouble = "; ".join(part for part in (why, fate) if part)
+    return Shown(ENDED[result.outcome], f"{result.reason}; {fate}" if fate else result.reason, trouble)
 
 
 def _fate(result: Result) -> str:
@@ -133,6 +142,12 @@ def _fate(result: Result) -> str:
 def next_attempt(job: JobRef, own: Ownership) -> int:
     """Number of the next attempt of ``job``: never reused within its uid, also not after an un-assignment."""
     return own.attempt + 1 if own.uid == job.uid else 1
+
+
+def has_finished(job: JobRef, own: Ownership) -> bool:
+    """A bounded job has ended by itself, with 0: it is over, whether or not a leader has concluded it yet."""
+    ended = own.state is OwnState.EXITED and own.uid == job.uid
+    return ended and own.cause is Cause.FINISHED and not job.terms.unbounded
 
 
 def account_of(job: JobRef, own: Ownership) -> Account:
@@ -150,9 +165,10 @@ def history_of(ref: JobRef | None, own: Ownership | None, result: Result | None,
     What is about an attempt keeps the records' own order, since its times come from the clocks of several hosts. What a
     user did is put among it by its time: the ownership takes it over only with the next assignment.
     """
-    entries = list(own.history) if own is not None and own.uid == uid else []
+    entries = [*opened(own.earlier, uid), *own.history] if own is not None and own.uid == uid else []
     if result is not None:
-        entries = [entry for entry in result.history if not _holds(entries, entry)] + entries
+        besides = (*opened(result.earlier, uid), *result.history)
+        entries = [entry for entry in besides if not _holds(entries, entry)] + entries
     told = [ref.changed] if ref is not None and ref.changed.event != "submitted" else []
     submitted_at = ref.submitted_at if ref is not None else result.submitted_at if result is not None else ""
     told += [Entry(submitted_at, "submitted")] if submitted_at else []
@@ -172,36 +188,51 @@ def last_exit_of(history: tuple[Entry, ...]) -> Entry | None:
 
 
 def _holds(entries: list[Entry], entry: Entry) -> bool:
-    return any((other.at, other.event) == (entry.at, entry.event) for other in entries)
+    """As it is, or within a series."""
+    return any(
+        (other.at, other.event) == (entry.at, entry.event) or (isinstance(other, Series) and other.covers(entry))
+        for other in entries
+    )
 
 
 def _not_yet_owned(job: JobRef, own: Ownership) -> Shown:
     """The ownership is still about an earlier submission of the name."""
     if job.desired is Desired.SUSPENDED:
-        return Shown(JobState.SUSPENDED, job.changed.detail or "suspended")
+        return _suspended(job)
     if own.state in (OwnState.VACANT, OwnState.EXITED):
         return Shown(JobState.PENDING, "waiting for the leader to place it")
     return Shown(JobState.PENDING, f"attempt {own.attempt} of an earlier submission has not ended yet ({own.state.value})")
+
+
+def _suspended(job: JobRef) -> Shown:
+    return Shown(JobState.SUSPENDED, job.changed.detail or "suspended", headline(job.changed.detail))
 
 
 def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
     if job.desired is Desired.SUSPENDED:
         return Shown(JobState.STOPPING, "suspended: waiting for its driver to stop")
     if not isinstance(lease, Found) or lease.record.claim != own.claim:
-        return Shown(JobState.STARTING, f"claimed on {own.host}")
+        return Shown(JobState.STARTING, f"claimed on {own.host}", HOW_FAR[Phase.CLAIMED])
     phase = lease.record.phase
     if phase is Phase.RUNNING:
-        more = f"{_unproven(own, lease.record)}{_failed_query(lease.record)}{_strays(lease.record)}"
-        more += _unused(job, lease.record)
-        return Shown(JobState.RUNNING, f"running on {own.host}{more}")
+        others = (_strays(lease.record), _unused(job, lease.record))
+        unproven, failed = _unproven(own, lease.record), failed_query(lease.record)
+        where = f"running on {own.host}" + (f", {unproven}" if unproven else "")
+        reason = _joined((where, _of_failed(failed, str), *others))
+        return Shown(JobState.RUNNING, reason, _joined((unproven, _of_failed(failed, headline), *others)))
     if phase is Phase.STOPPING:
         return Shown(JobState.STOPPING, "its driver is being stopped")
-    return Shown(JobState.STARTING, f"starting on {own.host}: {HOW_FAR.get(phase, phase.value)}")
+    how_far = HOW_FAR.get(phase, phase.value)
+    return Shown(JobState.STARTING, f"starting on {own.host}: {how_far}", how_far)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "; ".join(part for part in parts if part)
 
 
 def _unproven(own: Ownership, lease: Lease) -> str:
-    """Up for 10 s is running, too; but after failures it is no sign that this attempt fares better."""
-    return f", no batch yet; {own.failures} failed before" if own.failures and lease.progress is None else ""
+    """A job without queries runs, too; but after failures it is no sign that this attempt fares better."""
+    return f"no batch yet; {own.failures} failed before" if own.failures and lease.progress is None else ""
 
 
 def failed_query(lease: Lease) -> QueryProgress | None:
@@ -209,9 +240,8 @@ def failed_query(lease: Lease) -> QueryProgress | None:
     return next((query for query in lease.queries if query.state is QueryState.FAILED), None)
 
 
-def _failed_query(lease: Lease) -> str:
-    failed = failed_query(lease)
-    return "" if failed is None else f"; query {failed.query or failed.id} has failed: {failed.error}"
+def _of_failed(failed: QueryProgress | None, form: Callable[[str], str]) -> str:
+    return "" if failed is None else f"query {failed.query or failed.id} has failed: {form(failed.error or '')}"
 
 
 def strays_of(lease: Lease) -> tuple[QueryProgress, ...]:
@@ -226,7 +256,7 @@ def _strays(lease: Lease) -> str:
     which = f"query {strays[0].query or strays[0].id} keeps its checkpoint elsewhere, in {strays[0].elsewhere}"
     more = f" ({len(strays) - 1} more do)" if len(strays) > 1 else ""
     unused = "; no query uses the job's own" if len(strays) == len(lease.queries) + lease.more_queries else ""
-    return f"; {which}{more}: it can't be recovered from there{unused}"
+    return f"{which}{more}: it can't be recovered from there{unused}"
 
 
 def _unused(job: JobRef, lease: Lease) -> str:
@@ -234,18 +264,20 @@ def _unused(job: JobRef, lease: Lease) -> str:
     place = job.terms.checkpoint
     if place is None or lease.progress is not None or lease.queries or lease.more_queries:
         return ""
-    return f"; this attempt has not used its checkpoint {place} so far"
+    return f"this attempt has not used its checkpoint {place} so far"
 
 
 def _of_exited(job: JobRef, own: Ownership) -> Shown:
     why = own.reason or (own.cause.value if own.cause else "exited")
     if own.permanent:
-        return Shown(JobState.QUARANTINED, why)
+        return Shown(JobState.QUARANTINED, why, headline(why))
     if own.cause is Cause.FINISHED:
-        return Shown(JobState.FINISHED, why)
+        return Shown(JobState.FINISHED, why, "")
     if own.cause in PLANNED_CAUSES:
         return Shown(JobState.PENDING, "to be started again")
     acc = account_of(job, own)
     if acc.exhausted:
-        return Shown(JobState.FAILED, f"restart budget is spent: {why}")
-    return Shown(JobState.BACKOFF, f"failure {acc.failures}, next attempt after {acc.delay_s:.1f} s: {why}")
+        no_more = spent(job.terms.restart)
+        return Shown(JobState.FAILED, f"{no_more}: {why}", f"{headline(why)}; {no_more}")
+    reason = f"failure {acc.failures}, next attempt after {acc.delay_s:.1f} s: {why}"
+    return Shown(JobState.BACKOFF, reason, headline(why))

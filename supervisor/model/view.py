@@ -87,7 +87,7 @@ class View:
     ``distrust``: why this registry must not be acted upon at all (I10), or None. ``recorded``: this term's epoch is in
     the store; until then nothing is started or cleaned. ``paused``: there is a /pause, whatever is in it; ``pause``: what
     is in it. ``wish``: the latest planned hand-over that was asked for, in force or not. ``accepted``: None if nothing was
-    ever restored and accepted here.
+    ever restored and accepted here. ``missing``: parents that somebody removed and the leader makes anew.
     """
 
     rows: Mapping[str, Row]
@@ -99,6 +99,7 @@ class View:
     wish: Seen[Handover] = None
     accepted: AcceptanceSight | None = None
     distrust: str | None = None
+    missing: tuple[str, ...] = ()
     errors: tuple[str, ...] = field(default=())
 
     @property

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from supervisor.clock import wall_iso
+from supervisor.model.headline import headline
 from supervisor.model.records import (
     LEASED,
     OCCUPYING,
@@ -69,10 +70,12 @@ class JobRow:
     next_attempt_at: str | None = None
     checkpoint: str | None = None
     progress: Progress | None = None
+    trouble: str | None = None
+    """What a table says in the place of the reason; None: the reason. No part of the document."""
 
     def document(self) -> dict[str, Any]:
         """As JSON has it; what a newer version wrote beside it is not ours to show."""
-        document = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        document = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "trouble"}
         if self.progress is not None:
             document["progress"] = dataclasses.asdict(self.progress)
             del document["progress"]["extra"]
@@ -87,16 +90,31 @@ def take_rows(zoo: Zoo, layout: Layout, view: View, wall_now_s: float, *, every_
 
     ``every_uid``: all that is kept, cancelled and finished ones included.
     """
-    rows = [row_of(row, wall_now_s, host=_host_of(row, view.members)) for row in view.rows.values() if row.is_listed]
+    rows = [_shown(row, view, wall_now_s) for row in view.rows.values() if row.is_listed]
     live = {row.uid for row in rows}
     results = _all_results(zoo, layout) if every_uid else _newest_results(zoo, layout, view)
     names = {name_suffix(name): name for name in view.rows} if results else {}
     for uid, result in results.items():
         if uid not in live and (every_uid or not _is_hidden(result)):
-            rows.append(row_of_result(uid, result, names.get(uid.rpartition("-")[2])))
+            rows.append(_shown_result(uid, result, names.get(uid.rpartition("-")[2])))
     rows.sort(key=lambda row: row.uid or "", reverse=True)  # a uid begins with its time: the newest first
     rows.sort(key=lambda row: (row.name or "", row.uid not in live))
     return rows
+
+
+def _shown(row: Row, view: View, wall_now_s: float) -> JobRow:
+    """The row of one name; what can't be shown of it, for whatever reason, hides no other (I9)."""
+    try:
+        return row_of(row, wall_now_s, host=_host_of(row, view.members))
+    except Exception as error:  # noqa: BLE001 - the edge of one name
+        return JobRow(row.name, reason=f"its records could not be shown ({type(error).__name__}: {error})")
+
+
+def _shown_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
+    try:
+        return row_of_result(uid, result, name)
+    except Exception as error:  # noqa: BLE001 - the edge of one result
+        return JobRow(name, uid=uid, reason=f"its result could not be shown ({type(error).__name__}: {error})")
 
 
 def with_reasons(rows: list[JobRow], reasons: Callable[[], Mapping[str, str]]) -> list[JobRow]:
@@ -105,7 +123,9 @@ def with_reasons(rows: list[JobRow], reasons: Callable[[], Mapping[str, str]]) -
         return rows
     why = reasons()
     return [
-        replace(row, reason=why.get(row.name or "", row.reason)) if row.state == JobState.PENDING else row for row in rows
+        replace(row, reason=why[row.name], trouble=None)
+        if row.state == JobState.PENDING and row.name is not None and row.name in why else row
+        for row in rows
     ]
 
 
@@ -217,17 +237,17 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | N
     if row.ref is None and isinstance(row.own, Unreadable):
         shown = Shown(JobState.QUARANTINED, f"its ownership is unreadable: {row.own.reason}")
     if not isinstance(row.ref, Found):
-        return JobRow(row.name, state=shown.state.value, reason=shown.reason)
+        return JobRow(row.name, state=shown.state.value, reason=shown.reason, trouble=shown.trouble)
     job = row.ref.record
     if not isinstance(row.own, Found):
         return JobRow(
             row.name, job.uid, job.revision, job.desired.value, shown.state.value, shown.reason,
-            since=job.changed.at, checkpoint=job.terms.checkpoint,
+            since=job.changed.at, checkpoint=job.terms.checkpoint, trouble=shown.trouble,
         )
     own = row.own.record
     next_at_s = _next_attempt_s(job, own) if shown.state is JobState.BACKOFF else None
     if next_at_s is not None and next_at_s <= wall_now_s:
-        shown = Shown(JobState.PENDING, f"to be started again: {own.reason}")
+        shown = Shown(JobState.PENDING, f"to be started again: {own.reason}", f"to be started again: {headline(own.reason)}")
     if shown.state is JobState.PENDING and why is not None:
         shown = Shown(JobState.PENDING, why)
     owned = own.uid == job.uid      # else the ownership is still about an earlier submission of the name
@@ -247,7 +267,7 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | N
         failures=_failures(job, own) if owned else 0,
         next_attempt_at=wall_iso(next_at_s) if next_at_s is not None else None,
         checkpoint=job.terms.checkpoint,
-        progress=lease.progress if lease is not None else None,
+        progress=lease.progress if lease is not None else None, trouble=shown.trouble,
     )
 
 
@@ -300,7 +320,7 @@ def row_of_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
     return JobRow(
         name=record.name, uid=record.uid, revision=record.revision or None, state=shown.state.value,
         reason=shown.reason, attempt=record.attempt or None, since=record.at, restarts=max(0, record.claims - 1),
-        failures=record.failures, checkpoint=record.terms.checkpoint if record.terms else None,
+        failures=record.failures, checkpoint=record.terms.checkpoint if record.terms else None, trouble=shown.trouble,
     )
 
 

@@ -10,7 +10,7 @@ the wait counts from a lease that was read after the fence was seen (DESIGN §7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
@@ -38,6 +38,7 @@ from supervisor.model.view import AcceptanceSight, LeaseSight, Leftover, Row, Vi
 from supervisor.observe.sights import Sights
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen, seen_all
+from supervisor.registry.whole import Whole, fixed_paths, judge_whole
 
 LEASE_READS_PER_S = 500
 """Budget of the lease sweep: up to 1,000 jobs, every lease is read every two seconds; beyond, once per lease length."""
@@ -75,10 +76,13 @@ class Observer:
         pause, wish = self._read_wishes()
         if changed is None or (self._accepted is not None and not _is_waited(self._accepted)):
             self._read_acceptance()
+        members = self._members()
+        whole = self._look_whole()      # last: it vouches for all that was read before
         return View(
-            rows=MappingProxyType(dict(self._rows)), members=MappingProxyType(self._members()), epoch=self._epoch,
+            rows=MappingProxyType(dict(self._rows)), members=MappingProxyType(members), epoch=self._epoch,
             recorded=recorded, paused=pause is not None, pause=pause.record if isinstance(pause, Found) else None,
-            wish=wish, accepted=self._accepted, distrust=distrust, errors=tuple(self._errors.values()),
+            wish=wish, accepted=self._accepted, distrust=distrust or whole.distrust, missing=whole.missing,
+            errors=tuple(self._errors.values()),
         )
 
     def in_motion(self) -> set[str]:
@@ -147,15 +151,25 @@ class Observer:
             if own is None and ref is None:
                 self._drop(name)
                 continue
-            seen_s = self._sights.own_seen_s(name, -1 if own is None else own.mzxid, owns[1])
-            leftovers = tuple(Leftover(r, claims.get(r.record.uid)) for r in dirty.get(name, ()))
-            before = self._rows.get(name)
-            lease = before.lease if before and isinstance(own, Found) and own.record.state in LEASED else None
-            if lease is not None and before is not None and before.own != own:
-                lease = None      # the lease must be read after this state of the ownership was seen
-            self._rows[name] = Row(name, ref, own, seen_s, lease, leftovers)
-            if not _needs_lease(self._rows[name]):
-                self._sights.forget_lease(name)     # absence looks like an earlier absence: nothing may be waited out on it
+            try:
+                self._set_row(name, ref, own, owns[1], dirty.get(name, ()), claims)
+            except Exception as error:  # noqa: BLE001 - the edge of one name (I9): it is left alone, and said to be
+                flaw = f"its records could not be read ({type(error).__name__}: {error}); nothing is done about it"
+                self._rows[name] = Row(name, ref, own, owns[1], flaws=(flaw,))
+
+    def _set_row(
+        self, name: str, ref: Seen[JobRef], own: Seen[Ownership], received_at_s: float, dirty: Sequence[Found[Result]],
+        claims: Mapping[str, tuple[str, Found[CheckpointClaim]]],
+    ) -> None:
+        seen_s = self._sights.own_seen_s(name, -1 if own is None else own.mzxid, received_at_s)
+        leftovers = tuple(Leftover(r, claims.get(r.record.uid)) for r in dirty)
+        before = self._rows.get(name)
+        lease = before.lease if before and isinstance(own, Found) and own.record.state in LEASED else None
+        if lease is not None and before is not None and before.own != own:
+            lease = None      # the lease must be read after this state of the ownership was seen
+        self._rows[name] = Row(name, ref, own, seen_s, lease, leftovers)
+        if not _needs_lease(self._rows[name]):
+            self._sights.forget_lease(name)     # absence looks like an earlier absence: nothing may be waited out on it
 
     def _claims_of(self, results: list[Found[Result]]) -> dict[str, tuple[str, Found[CheckpointClaim]]]:
         """By uid: the checkpoint claim that still carries it."""
@@ -219,6 +233,10 @@ class Observer:
         pause, wish = self._zoo.read_many(paths).nodes
         return seen(Pause, pause, paths[0]), seen(Handover, wish, paths[1])
 
+    def _look_whole(self) -> Whole:
+        nodes = self._zoo.read_many(fixed_paths(self._layout)).nodes
+        return judge_whole(self._layout, nodes, self._accepted.since_zxid if self._accepted is not None else 0)
+
     def _members(self) -> dict[str, Member]:
         paths = [self._layout.supervisor(child) for child in self._children(self._layout.supervisors)]
         members: dict[str, Member] = {}
@@ -231,6 +249,7 @@ class Observer:
         return members
 
     def _children(self, path: str) -> tuple[str, ...]:
+        """None for a parent that is missing: ``_look_whole`` notices, and nothing rests on the view then."""
         return self._zoo.children(path) or ()
 
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from supervisor.model.records import LEASED, PLANNED_CAUSES, Cause, Entry, JobRef, Ownership
+from supervisor.model.history import FAILURES
+from supervisor.model.records import LEASED, Entry, JobRef, Ownership
 from supervisor.model.restart import delay_after
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
-
-FAILURES = frozenset(cause.value for cause in Cause if cause not in PLANNED_CAUSES)
 
 
 def start_of(row: Row) -> dict[str, float] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from supervisor.model.actions import (
     Action,
@@ -31,10 +32,11 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
 )
-from supervisor.model.restart import Account, OnExhausted
+from supervisor.model.restart import Account, OnExhausted, spent
 from supervisor.model.seen import Found, Unreadable
-from supervisor.model.state import account_of, delay_of
+from supervisor.model.state import account_of, delay_of, has_finished
 from supervisor.model.view import Leftover, Row
+from supervisor.model.words import counted
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
 
 FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False)
@@ -185,14 +187,20 @@ def _overdue(case: Case) -> bool:
     return case.now_s - case.row.own_seen_s > allowed_s
 
 
+STILL_THERE: Final = {
+    OwnState.CLAIMED: "still runs", OwnState.DRAINING: "is being stopped", OwnState.REVOKED: "was given up",
+}
+
+
 def _when_dead(case: Case, then: Callable[[Waited], Decision]) -> Decision:
     waited = full_wait_over(case.row)
     if waited is not None:
         return then(waited)
     if _overdue(case):
         return _revoke(case, "its orderly stop outlasts stop_grace + lease")
-    state = case.own.record.state.value
-    return case.waits(f"attempt {case.own.record.attempt} is {state}: waiting for its exit", _remaining_s(case))
+    own = case.own.record
+    how = STILL_THERE.get(own.state, f"is {own.state.value}")
+    return case.waits(f"attempt {own.attempt} {how}: waiting for its exit", _remaining_s(case))
 
 
 # -- the decisions ------------------------------------------------------------------------------------------------
@@ -320,8 +328,7 @@ def _clean_when_dead(case: Case) -> Decision:
 
 
 def _conclude_if_finished(case: Case) -> Decision:
-    own = case.own.record
-    if own.cause is Cause.FINISHED and not case.ref.record.terms.unbounded:
+    if has_finished(case.ref.record, case.own.record):
         why = "exit 0 of a bounded job"
         return Decision(action=Conclude(case.name, why, case.ref, case.own, Outcome.FINISHED, FRESH))
     return _nothing(case)
@@ -342,16 +349,16 @@ def _after_exit(case: Case) -> Decision:
         return _exhausted(case, acc)
     wait_s = case.row.own_seen_s + acc.delay_s - case.now_s
     if wait_s > 0:
-        return case.waits(f"back-off after {acc.failures} failures: {own.reason}", wait_s)
+        return case.waits(f"back-off after {counted(acc.failures, 'failure')}: {own.reason}", wait_s)
     return _candidate(case, f"to be restarted after {own.cause.value if own.cause else 'its exit'}", acc)
 
 
 def _exhausted(case: Case, acc: Account) -> Decision:
     own, policy = case.own.record, case.ref.record.terms.restart
-    spent = f"restart budget ({policy.strategy.value}, attempts {policy.attempts or 0}) is spent"
+    no_more = spent(policy)
     if policy.on_exhausted is OnExhausted.SUSPEND:
-        return Decision(action=SuspendExhausted(case.name, f"{spent}: {own.reason}", case.ref, case.own))
-    why = f"{own.reason}; {spent}" if own.reason else spent     # a narrow terminal shows the beginning, and it has failed
+        return Decision(action=SuspendExhausted(case.name, f"{no_more}: {own.reason}", case.ref, case.own))
+    why = f"{own.reason}; {no_more}" if own.reason else no_more
     return Decision(action=Conclude(case.name, why, case.ref, case.own, Outcome.FAILED, acc))
 
 

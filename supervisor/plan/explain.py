@@ -23,7 +23,7 @@ from supervisor.model.actions import (
 )
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load, loads_of
-from supervisor.model.records import DEAD, LEASED, Cause, Entry, Lease, Ownership, OwnState, Result
+from supervisor.model.records import DEAD, LEASED, PLANNED_CAUSES, Cause, Entry, Lease, Ownership, OwnState, Result
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import (
     JobState,
@@ -41,11 +41,12 @@ from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import Candidate, cell_of, decide, wait_of_s
 from supervisor.plan.make import Policy, make_plan
-from supervisor.plan.place import lacking
+from supervisor.plan.place import lacking, not_judged
 from supervisor.plan.remedies import Remedy, remedies_of_ended, remedies_of_quarantined, remedies_of_state
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
 
 PLACE = "a place"
+NOT_RECORDED = "this epoch is not yet recorded in the store: nothing is started or cleaned before"
 SILENT_AFTER = 1 / 3
 """Of the lease length: two renewals are missing by then, and a person should know."""
 
@@ -82,7 +83,8 @@ class Explanation:
     """One job. ``held_by``: what keeps the leader from acting at all, else None.
 
     ``action``: what it does now; ``then``: what it does when ``wait_s`` (seconds from now) is over; None: nothing.
-    ``waits_for``: in words, None for a job of which nobody waits for anything.
+    ``waits_for``: in words, None for a job of which nobody waits for anything. ``step``, ``later``: what ``action`` and
+    ``then`` say. ``error``: what ended the last attempt that failed, as its records have it; empty: nothing did.
     """
 
     name: str
@@ -106,6 +108,9 @@ class Explanation:
     remedies: tuple[Remedy, ...] = ()
     alarm: str | None = None
     last_exit: Entry | None = None
+    step: Action | Candidate | None = None
+    later: Action | Candidate | None = None
+    error: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -154,13 +159,15 @@ class Explainer:
             waits_for = "the wait after an accepted restore"
         wait_s = note.wait_s if note is not None and waits_for is not None else None
         renewed = lease is not None and not lease.is_silent      # each renewal begins the full wait anew
+        later = self._later(row, wait_s) if shown.state is not JobState.STARTING or not renewed else None
+        ended = last_exit_of(own.history) if own is not None and mine else None
         return Explanation(
             name=name, uid=row.ref.record.uid if isinstance(row.ref, Found) else own.uid if own else "",
             state=shown.state, reason=shown.reason, cell=cell, rule=TABLE[cell] if cell else None,
             action=said(action) if action is not None else None,
             why=action.why if action is not None else note.why if note is not None else "",
             waits_for=waits_for, wait_s=None if renewed else wait_s,
-            then=self._then(row, wait_s) if shown.state is not JobState.STARTING or not renewed else None,
+            then=said(later) if later is not None else None,
             held_by=self._held_by(name, action),
             attempt=own.attempt if own is not None and mine else 0,
             host=own.host if own is not None and mine and own.state not in DEAD else "",
@@ -168,13 +175,21 @@ class Explainer:
             lease=lease, record=row.lease_of_owner,
             hosts=self._hosts(row) if self._looks_for_a_place(action, note) else (),
             remedies=self._remedies(name, shown, own, note, row.lease_of_owner), alarm=self._alarm(name),
-            last_exit=last_exit_of(own.history) if own is not None and mine else None,
+            last_exit=ended, step=action, later=later, error=_error(own, ended) if own is not None and mine else "",
         )
 
     def everything(self) -> list[Explanation]:
         """Every registered or unreadable name, most urgent first."""
         names = [name for name, row in self._view.rows.items() if row.is_listed]
-        return sorted((self.job(name) for name in names), key=urgency)
+        return sorted((self._judged(name) for name in names), key=urgency)
+
+    def _judged(self, name: str) -> Explanation:
+        """What can't be explained of one name, for whatever reason, hides no other (I9)."""
+        try:
+            return self.job(name)
+        except Exception as error:  # noqa: BLE001 - the edge of one name
+            why = not_judged(name, error).why
+            return Explanation(name, "", JobState.QUARANTINED, why, why=why)
 
     # -- what keeps it ---------------------------------------------------------------------------------------------
 
@@ -188,10 +203,10 @@ class Explainer:
         if not may_start(self._view) and self._view.accepted is not None and name in self._notes:
             return why_held(self._view.accepted.seen) if self._notes[name].pending else None
         if action is not None and name not in self._real:
-            return "this epoch is not yet recorded in the store: nothing is started or cleaned before"
+            return NOT_RECORDED
         return None
 
-    def _then(self, row: Row, wait_s: float | None) -> str | None:
+    def _later(self, row: Row, wait_s: float | None) -> Action | Candidate | None:
         """What the plan says of the same records when the wait is over."""
         if wait_s is None:
             return None
@@ -199,8 +214,7 @@ class Explainer:
         if row.lease is not None:
             row = replace(row, lease=replace(row.lease, read_sent_s=later_s))
         decision = decide(row, self._view.members, later_s, self._policy.claim_timeout_s, self._view.accepted_zxid)
-        step = decision.action or decision.candidate
-        return None if step is None else said(step)
+        return decision.action or decision.candidate
 
     # -- where it could run ----------------------------------------------------------------------------------------
 
@@ -234,6 +248,13 @@ class Explainer:
 
     def _alarm(self, name: str) -> str | None:
         return next((alarm for alarm in self.alarms if alarm.startswith(f"{name}: ")), None)
+
+
+def _error(own: Ownership, ended: Entry | None) -> str:
+    """In full where the ownership still has it, else as far as the history goes."""
+    if own.state is OwnState.EXITED:
+        return own.reason if own.cause not in PLANNED_CAUSES else ""
+    return ended.detail if ended is not None and own.failures else ""
 
 
 def explain_ended(name: str, uid: str, result: Seen[Result], row: Row | None) -> Explanation:

@@ -11,17 +11,20 @@ from dataclasses import dataclass, replace
 
 from supervisor.model.actions import Action, Assign, Drain, Note, Plan, Revoke
 from supervisor.model.load import loads_of
+from supervisor.model.site_policy import SitePolicy
 from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Candidate, Decision, decide
-from supervisor.plan.place import place, with_flying
+from supervisor.plan.place import not_judged, place, with_flying
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``claim_timeout_s``: an assignment that no shim has claimed for so long is taken back."""
+    """``claim_timeout_s``: an assignment that no shim has claimed for so long is taken back. ``site``: what the operator of
+    the leader's host allows; a job that runs is left alone, whatever it says."""
 
     claim_timeout_s: float = 120.0
+    site: SitePolicy = SitePolicy()
 
 
 def make_plan(view: View, policy: Policy, now_s: float, flying: tuple[Assign, ...] = ()) -> Plan:
@@ -49,9 +52,12 @@ def make_plan(view: View, policy: Policy, now_s: float, flying: tuple[Assign, ..
     willing = {member.id: member for member in view.members.values() if member.distrust is None}
     placing = {action.name for action in flying}
     candidates = [candidate for candidate in candidates if candidate.name not in placing]
-    placed, pending = place(candidates, willing, with_flying(loads_of(view.rows.values(), now_s), flying, view.rows))
-    pending = [_with_unwilling(note, view) for note in pending]
-    waiting = {note.name for note in pending}
+    allowed, forbidden = _allowed(candidates, policy.site)
+    notes.extend(forbidden)
+    placed, pending = place(allowed, willing, with_flying(loads_of(view.rows.values(), now_s), flying, view.rows))
+    alarms.extend(f"{note.name}: {note.why}" for note in pending if note.quarantined)
+    pending = [_with_unwilling(note, view) if note.pending else note for note in pending]
+    waiting = {note.name for note in (*pending, *forbidden)}
     meanwhile = [c.meanwhile for c in candidates if c.meanwhile is not None and c.name in waiting]
     plan = Plan((*actions, *meanwhile, *placed), (*notes, *pending), (*view.errors, *alarms))
     plan = plan if may_start(view) else hold_starts(view, plan, now_s)
@@ -59,13 +65,19 @@ def make_plan(view: View, policy: Policy, now_s: float, flying: tuple[Assign, ..
     return _paused(plan, view.pause.sentence if view.pause is not None else "the cluster is paused") if view.paused else plan
 
 
+def _allowed(candidates: list[Candidate], site: SitePolicy) -> tuple[list[Candidate], list[Note]]:
+    """Those that may be started, and why the others may not."""
+    whys = {each.name: site.why_no_checkpoint(each.ref.record.terms.checkpoint) for each in candidates}
+    notes = [Note(name, why, quarantined=True) for name, why in whys.items() if why is not None]
+    return [each for each in candidates if whys[each.name] is None], notes
+
+
 def _decided(view: View, name: str, now_s: float, policy: Policy) -> Decision:
-    """One name's trouble stays its own (I9): what cannot be decided, for whatever reason, is left alone and said."""
     try:
         return decide(view.rows[name], view.members, now_s, policy.claim_timeout_s, view.accepted_zxid)
     except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
-        why = f"its records could not be judged ({type(error).__name__}: {error}); nothing is done about it"
-        return Decision(note=Note(name, why, quarantined=True), alarm=f"{name}: {why}")
+        note = not_judged(name, error)
+        return Decision(note=note, alarm=f"{name}: {note.why}")
 
 
 def _with_unwilling(note: Note, view: View) -> Note:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from supervisor.model.actions import Assign, Note
-from supervisor.model.driver_memory import as_spark_size, next_memory
+from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
 from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
+from supervisor.model.words import all_its, counted
 from supervisor.plan.decide import Candidate
 
 MEMORY_RAISED = "its driver memory was raised to {} after out_of_memory"
@@ -26,9 +27,14 @@ def place(
     """
     actions: list[Assign] = []
     notes: list[Note] = []
-    for candidate in sorted(candidates, key=_turn):
+    ready: list[tuple[tuple[int, int, str], DriverMemory, Candidate]] = []
+    for candidate in candidates:
+        try:
+            ready.append((_turn(candidate), next_memory(candidate.ref.record, candidate.own.record), candidate))
+        except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
+            notes.append(not_judged(candidate.name, error))
+    for _, needed, candidate in sorted(ready, key=lambda each: each[0]):
         free = freed(loads, candidate.own.record) if candidate.waited else loads
-        needed = next_memory(candidate.ref.record, candidate.own.record)
         memory = needed.whole
         open_hosts = [m for m in members.values() if lacking(m, free.get(m.id, Load()), memory) is None]
         if not open_hosts:
@@ -42,6 +48,12 @@ def place(
             candidate.name, candidate.why, candidate.ref, candidate.own, host, candidate.account, candidate.waited,
         ))
     return actions, notes
+
+
+def not_judged(name: str, error: Exception) -> Note:
+    """One name's trouble stays its own (I9): what cannot be decided, for whatever reason, is left alone and said."""
+    why = f"its records could not be judged ({type(error).__name__}: {error}); nothing is done about it"
+    return Note(name, why, quarantined=True)
 
 
 def _turn(candidate: Candidate) -> tuple[int, int, str]:
@@ -91,12 +103,12 @@ def _use(loads: Mapping[str, Load], member: Member) -> float:
 def lacking(member: Member, load: Load, memory: int) -> str | None:
     """What keeps ``member`` from taking one more driver of ``memory`` bytes, or None."""
     if load.drivers >= member.drivers:
-        return f"{member.id} has all its {member.drivers} drivers"
+        return f"{member.id} has {all_its(member.drivers, 'driver')}"
     if load.memory + memory > member.memory:
         free = max(0, member.memory - load.memory)
         return f"{member.id} has {free // 2**20}m of {member.memory // 2**20}m free, {memory // 2**20}m needed"
     if load.starting >= member.starting:
-        return f"{member.id} is starting {load.starting} drivers already"
+        return f"{member.id} is starting {counted(load.starting, 'driver')} already"
     return None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,7 +143,7 @@ class Blobs:
         ``NotFound`` or ``Corrupt`` naming the key.
         """
         parsed = parse_key(key)
-        if parsed is None or not parsed.filename:
+        if parsed is None or parsed.filename in ("", ".", ".."):
             raise Corrupt(f"{key!r} is not the key of an artifact")
         target = target_dir / parsed.sha256 / parsed.filename
         if _holds(target, parsed.sha256):
@@ -211,10 +212,7 @@ class Blobs:
     def prune_epochs(self, keep: int = EPOCHS_KEPT) -> int:
         """Delete all but the ``keep`` highest marks; returns how many were deleted. The highest always stays."""
         marks = [entry.key for entry in self._store.entries(EPOCHS) if self._epoch_of(entry) is not None]
-        doomed = marks[: -max(keep, 1)]
-        for key in doomed:
-            self._store.delete(key)
-        return len(doomed)
+        return len(delete_each(self._store, marks[: -max(keep, 1)]))
 
     @staticmethod
     def _epoch_of(entry: StoreEntry) -> int | None:
@@ -278,3 +276,24 @@ def _holds(path: Path, sha256: str) -> bool:
         return path.is_file() and digest_of(source_chunks(path)).sha256 == sha256
     except InvalidInput:
         return False
+
+
+def delete_each(
+    store: Store, keys: Iterable[str], go_on: Callable[[], bool] = lambda: True, done: Callable[[str], object] = str,
+) -> list[str]:
+    """Delete what can be deleted; an object that the store refuses to delete keeps no other. ``done`` is told of each that
+    is gone. Raises the first refusal when all were tried, and Unreachable at once."""
+    deleted, refused = [], None
+    for key in keys:
+        if not go_on():
+            break
+        try:
+            store.delete(key)
+        except (AccessDenied, Conflict, Corrupt) as error:
+            refused = refused or error
+            continue
+        done(key)
+        deleted.append(key)
+    if refused is not None:
+        raise refused
+    return deleted

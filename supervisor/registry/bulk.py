@@ -13,11 +13,12 @@ import types
 import typing
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from supervisor.registry.codec import UPGRADES, VERSION
+from supervisor.model.bounds import Within
+from supervisor.registry.codec import UPGRADES, VERSION, kind_of
 
 Record = TypeVar("Record")
 
@@ -44,7 +45,7 @@ def bulk_decoder(cls: type[Record]) -> Callable[[bytes], Record | None]:
 
 def _strict_twin(cls: type[Any], *, versioned: bool = False) -> type[msgspec.Struct]:
     """A type with the fields of the dataclass ``cls`` and room for nothing else."""
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [("v", Literal[VERSION])] if versioned else []
     for field in dataclasses.fields(cls):
         if field.name == "extra":
@@ -60,7 +61,12 @@ def _strict_twin(cls: type[Any], *, versioned: bool = False) -> type[msgspec.Str
 
 
 def _strict(hint: Any) -> Any:
-    """``hint`` with the dataclasses in it replaced by their strict twins."""
+    """``hint`` with the dataclasses in it replaced by their strict twins, and its bounds as msgspec knows them."""
+    hint, rule = kind_of(hint)
+    if isinstance(rule, Within):
+        return Annotated[hint, msgspec.Meta(ge=hint(rule.low), le=hint(rule.high))]
+    if rule is not None:
+        return Annotated[hint, msgspec.Meta(pattern=rf"\A(?:{rule.pattern.pattern})\Z")]
     if dataclasses.is_dataclass(hint):
         return _strict_twin(typing.cast(type, hint))
     arguments = typing.get_args(hint)

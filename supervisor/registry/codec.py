@@ -1,7 +1,8 @@
 """Records to bytes and back: JSON with a version field ``v``, tolerant of newer minor additions, strict about the rest.
 
-Called by everything in ``registry`` and by the shim (stdlib only). Decoding never guesses: wrong JSON, a wrong type, a
-missing field or an unknown version raise ``Corrupt`` with the path, and that record's job alone is quarantined (I9).
+Called by everything in ``registry`` and by the shim (stdlib only). Decoding never guesses: wrong JSON, a wrong type, a value
+out of its bounds (``model.bounds``), a missing field or an unknown version raise ``Corrupt`` with the path, and the job of
+that record alone is quarantined (I9).
 Fields that this version does not know are kept in ``extra`` and written back, at every level (rolling upgrades, F59).
 Golden files in ``tests/golden/records`` pin the format; one entry of ``UPGRADES`` leads from each version to the next.
 """
@@ -15,13 +16,16 @@ import typing
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from supervisor.errors import Corrupt
+from supervisor.model.bounds import FLOAT, INT, Like, Within
 
 VERSION = 1
 MAX_RECORD_BYTES = 4096
 MAX_LEVELS = 32
+PLAIN_FIRST = 3
+"""Entries of a history that count more than all that is packed: what happened last."""
 
 UPGRADES: Mapping[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """(record name, from version) → function to the next version. Empty until there is a version 2."""
@@ -32,13 +36,17 @@ Record = TypeVar("Record")
 def encode(record: Any, max_bytes: int = MAX_RECORD_BYTES) -> bytes:
     """The record as canonical JSON (sorted keys, no spaces, UTF-8), with its version.
 
-    Raises ValueError over ``max_bytes`` (4 KiB for whatever goes into ZooKeeper). Before that, the oldest
-    entries of a history are given up: a tombstone that does not fit would make everybody wait for an attempt long dead.
+    Raises ValueError over ``max_bytes`` (4 KiB for whatever goes into ZooKeeper). Before that, the oldest entries of a
+    history are given up, and what was packed of it: a tombstone that does not fit would make everybody wait for an attempt
+    long dead.
     """
     body = {**_plain(record), "v": VERSION}
     data = _dumped(body)
-    while len(data) > max_bytes and body.get("history"):
-        body["history"] = body["history"][1:]
+    while len(data) > max_bytes and (body.get("history") or body.get("earlier")):
+        if body.get("earlier") and len(body["history"]) <= PLAIN_FIRST:
+            body["earlier"] = ""
+        else:
+            body["history"] = body["history"][1:]
         data = _dumped(body)
     if len(data) > max_bytes:
         raise ValueError(f"{type(record).__name__} of {len(data)} bytes is larger than {max_bytes}")
@@ -123,17 +131,17 @@ PLAIN = (str, int, bool, float)
 
 
 @cache
-def _reader(cls: type[Any]) -> tuple[tuple[tuple[str, type | None, Convert, bool], ...], frozenset[str], bool]:
-    """(name, type, converter, required) of every field, the names, and whether unknown fields are kept.
+def _reader(cls: type[Any]) -> tuple[tuple[tuple[str, type | None, float, float, Convert, bool], ...], frozenset[str], bool]:
+    """(name, type, least, most, converter, required) of every field, the names, and whether unknown fields are kept.
 
-    A value of exactly that type needs no converter. Worked out once per class: a takeover of 10,000 jobs decodes 30,000
-    records.
+    A value of exactly that type within these bounds needs no converter. Worked out once per class: a takeover of 10,000
+    jobs decodes 30,000 records.
     """
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     fields = [field for field in dataclasses.fields(cls) if field.name != "extra"]
     plan = tuple(
         (
-            f.name, _plain_type(hints[f.name]), _converter(hints[f.name]),
+            f.name, *_plain_type(hints[f.name]), _converter(hints[f.name]),
             f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
         )
         for f in fields
@@ -144,10 +152,14 @@ def _reader(cls: type[Any]) -> tuple[tuple[tuple[str, type | None, Convert, bool
 def _build(cls: type[Any], body: Mapping[str, Any]) -> Any:
     plan, known, keeps_unknown = _reader(cls)  # type: ignore[arg-type]  # mypy: a class with fields is not Hashable
     values: dict[str, Any] = {}
-    for name, plain, convert, required in plan:
+    for name, plain, least, most, convert, required in plan:
         if name in body:
             value = body[name]
-            values[name] = value if type(value) is plain else convert(value, name)
+            kind = type(value)
+            if kind is plain and (kind is str or least <= value <= most):
+                values[name] = value
+            else:
+                values[name] = convert(value, name)
         elif required:
             raise ValueError(f"field {name} is missing")
     if keeps_unknown:
@@ -155,15 +167,29 @@ def _build(cls: type[Any], body: Mapping[str, Any]) -> Any:
     return cls(**values)
 
 
-def _plain_type(hint: Any) -> type | None:
-    """``str`` for ``str`` and for ``str | None``; None where there is more to a value than its type."""
+def kind_of(hint: Any) -> tuple[Any, Within | Like | None]:
+    """The type of ``hint`` and its bounds. None: it has none."""
+    rules: tuple[Any, ...] = ()
+    if typing.get_origin(hint) is Annotated:
+        hint, *rest = typing.get_args(hint)
+        rules = tuple(rest)
+    stated = next((rule for rule in rules if isinstance(rule, Within | Like)), None)
+    return hint, stated or (INT if hint is int else FLOAT if hint is float else None)
+
+
+def _plain_type(hint: Any) -> tuple[type | None, float, float]:
+    """``str`` for ``str`` and for ``str | None``, with the bounds of a number; None where there is more to a value."""
     union = typing.get_origin(hint) in (types.UnionType, typing.Union)
     kinds = [arg for arg in (typing.get_args(hint) if union else (hint,)) if arg is not type(None)]
-    return kinds[0] if len(kinds) == 1 and kinds[0] in PLAIN else None
+    kind, rule = kind_of(kinds[0]) if len(kinds) == 1 else (None, None)
+    if kind not in PLAIN or isinstance(rule, Like):
+        return None, 0, 0
+    return kind, *(rule or (0, 1))      # False and True are numbers, too
 
 
 def _converter(hint: Any) -> Convert:
     """From a JSON value to the type ``hint``. The converter raises ValueError naming the field."""
+    hint, rule = kind_of(hint)
     origin = typing.get_origin(hint)
     if origin in (types.UnionType, typing.Union):
         (inner,) = (_converter(arg) for arg in typing.get_args(hint) if arg is not type(None))
@@ -172,14 +198,20 @@ def _converter(hint: Any) -> Convert:
         item = _converter(typing.get_args(hint)[0])
         return lambda value, name: tuple([item(each, name) for each in _expect(list, value, name)])
     if origin is dict:
-        return lambda value, name: dict(_expect(dict, value, name))
+        each_of = _converter(typing.get_args(hint)[1])
+        return lambda value, name: {key: each_of(each, name) for key, each in _expect(dict, value, name).items()}
     if dataclasses.is_dataclass(hint):
         return lambda value, name: _build(typing.cast(type, hint), _expect(dict, value, name))
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         words = {member.value: member for member in hint}
         return lambda value, name: (words.get(value) if type(value) is str else None) or hint(_expect(str, value, name))
-    if hint is float:
-        return lambda value, name: float(_expect((int, float), value, name))
+    if isinstance(rule, Like):
+        whole = rule.pattern.fullmatch
+        return lambda value, name: value if whole(_expect(str, value, name)) else _odd(value, name)
+    if isinstance(rule, Within):
+        low, high = rule
+        accepted, made = ((int, float), float) if hint is float else (int, int)
+        return lambda value, name: made(value) if low <= _expect(accepted, value, name) <= high else _odd(value, name)
     return lambda value, name: _expect(hint, value, name)
 
 
@@ -187,3 +219,7 @@ def _expect(kind: Any, value: Any, name: str) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ValueError(f"field {name} is {json.dumps(value)[:60]}")
     return value
+
+
+def _odd(value: Any, name: str) -> Any:
+    raise ValueError(f"field {name} is {json.dumps(value)[:60]}, which it can't be")

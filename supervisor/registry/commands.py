@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from supervisor.clock import boottime_s, wall_iso
-from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, TimedOut
+from supervisor.errors import Conflict, Corrupt, GuardFailed, TimedOut
 from supervisor.model.records import (
     BlobRef,
     Cleanliness,
@@ -27,16 +27,19 @@ from supervisor.model.records import (
 )
 from supervisor.model.remembered import SeenQuery, moved_to, place_of, words_of
 from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.state import has_finished
 from supervisor.model.transaction import Transaction
 from supervisor.registry import user_writes
 from supervisor.registry.ids import new_op_id, new_uid
 from supervisor.registry.layout import Layout
 from supervisor.registry.moving import Basis, Revision, moved_reference, require_basis, why_running
+from supervisor.registry.names import no_job
 from supervisor.registry.places import Left, Places, being_deleted, left_by
 from supervisor.registry.reading import seen
 from supervisor.registry.settle import Sessions, Zoo, commit_settled
 from supervisor.registry.sweep import SUBMIT_MAX_S
 from supervisor.registry.user_writes import Desk, Move, Place
+from supervisor.registry.whole import ANY_AGE, fixed_paths, judge_whole
 
 JOBS_MAX = 10_000
 TRIES_MAX = 20
@@ -120,7 +123,7 @@ class Commands:
         zoo.sync()
         found = self._read(zoo, name, uid)
         if found.ref is None and found.own is None:
-            raise NotFound(f"no job is named {name}: see spark-supervisor list --all")
+            raise no_job(zoo, self._layout, name)
         return found
 
     # -- submit ---------------------------------------------------------------------------------------------------
@@ -302,13 +305,15 @@ class Commands:
         def attempt(zoo: Zoo) -> Done | Write:
             found = self._read(zoo, name, uid)
             own = _owned(found, name)
-            desk, places = self._desk(), self._all_places(zoo)
-            place = self._place_for(zoo, name, uid, revision.terms.checkpoint)
+            desk, place = self._desk(), self._place_for(zoo, name, uid, revision.terms.checkpoint)
             path = self._layout.lease(name)
             lease: Seen[Lease] = seen(Lease, zoo.read(path), path)
             told = lease.record.remembered if isinstance(lease, Found) else None
             remembered = moved_to(revision.terms.checkpoint or "", revision.queries, told, own.record.remembered)
-            move = Move(remembered, lease, places.held(revision.basis.checkpoint, uid))
+            left = self._all_places(zoo).held(revision.basis.checkpoint, uid)
+            if left is not None and left[0] == place.path:
+                raise Conflict(f"{name} has its checkpoint at {place.location} already: choose another location")
+            move = Move(remembered, lease, left)
             if found.ref is None:
                 return self._register_moved(zoo, found, revision, desk, place, move)
             ref = _live(found, name, uid)
@@ -348,6 +353,12 @@ class Commands:
                     return step.done
             except GuardFailed:
                 self._places = None
+        whole = judge_whole(self._layout, self._sessions.zoo().read_many(fixed_paths(self._layout)).nodes, ANY_AGE)
+        if whole.distrust is not None:
+            raise Conflict(f"nothing was done: {whole.distrust}")
+        if whole.missing:
+            gone = ", ".join(whole.missing)
+            raise Conflict(f"nothing was done: {gone} is missing, it was removed by hand; a leader makes it anew")
         raise Conflict(f"{name} keeps being changed by somebody else: nothing was done; try again")
 
     def _commit(self, zoo: Zoo, write: Write, name: str, uid: str) -> bool:
@@ -357,7 +368,7 @@ class Commands:
             f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
         )
         if committed and write.place is not None and self._places is not None:
-            self._places.taken(write.place, name)
+            self._places.taken(write.place, name, uid)
         return committed
 
     def _read(self, zoo: Zoo, name: str, uid: str | None) -> Standing:
@@ -386,7 +397,14 @@ class Commands:
     def _place_for(self, zoo: Zoo, name: str, uid: str | None, location: str | None) -> Place:
         """Also refuses what an older uid of the name still claims only to have it deleted: it would be a matter of luck
         whether the new one goes on from there. Read after the ownership, which every end of a uid moves."""
-        place = self._all_places(zoo).place_for(name, location)
+        cached = self._places is not None
+        try:
+            place = self._all_places(zoo).place_for(name, location)
+        except Conflict:
+            if not cached:
+                raise
+            self._places = None      # what was in the way when they were read may be gone
+            place = self._all_places(zoo).place_for(name, location)
         claim = place.claim.record if isinstance(place.claim, Found) else None
         if claim is not None and claim.uid != uid:
             path = self._layout.result(claim.uid)
@@ -430,8 +448,9 @@ def _same_or_conflict(found: Standing, name: str, spec_sha256: str) -> Done | No
         raise Conflict(f"the records of {name} are unreadable: cancel {name} first, then submit it")
     if found.ref is None:
         return None
-    if found.ref.record.spec.sha256 == spec_sha256:
-        return Done(name, found.ref.record.uid, Did.UNCHANGED)
+    live = _live(found, name).record
+    if live.spec.sha256 == spec_sha256:
+        return Done(name, live.uid, Did.UNCHANGED)
     raise Conflict(f"{name} is registered with another spec: cancel {name} first (its checkpoint is kept), then submit")
 
 
@@ -446,6 +465,8 @@ def _uid_to_cancel(found: Standing, name: str) -> str:
 
 
 def _live(found: Standing, name: str, uid: str | None = None) -> Found[JobRef]:
+    """The reference of a job that may be changed: registered, of that uid, and not over. Every write that rests on it checks
+    or sets the ownership at the version that was read here, so an exit that comes in between makes it fail."""
     if isinstance(found.ref, Unreadable):
         raise Corrupt(f"the reference of {name} is unreadable ({found.ref.reason}): cancel {name} and submit it again")
     if found.ref is None:
@@ -453,6 +474,9 @@ def _live(found: Standing, name: str, uid: str | None = None) -> Found[JobRef]:
         raise Conflict(f"{name} is {outcome}: submit it again")
     if uid is not None and found.ref.record.uid != uid:
         raise Conflict(f"{name} was cancelled and submitted anew meanwhile: try again")
+    if isinstance(found.own, Found) and has_finished(found.ref.record, found.own.record):
+        # Whatever is acknowledged now a leader would undo: it concludes the job by that exit.
+        raise Conflict(f"{name} has finished (exit 0 of a bounded job): the leader records that next, then submit it again")
     return found.ref
 
 

@@ -9,6 +9,13 @@ Why a doomed claim can't be taken over: ``registry.places`` refuses it. A comman
 ``doom``, refuses it as another job's, because the name in it is one that no job can have; and the broom of an older leader
 looks for that name, finds no such job, and leaves it alone.
 
+What the commands refuse is not believed: ``daemon.remover`` deletes nothing that overlaps another living claim, or one
+that it can't read. It judges that from all claims (``registry.places.Others``) after the doom, in the multi that begins
+guarded by the version of /checkpoints that was read before them, and again right before each batch. A claim that comes in
+between, which only a command of an older version makes, or a hand, moves that version. The multi fails then, and the next
+judgement reads only what is new: a few milliseconds, so that it needs submits by the hundred a second, without a break,
+to put a deletion off. A batch goes on after a judgement of its own, whatever else is claimed meanwhile.
+
 Why a deletion can't hit who comes after: a leader gives the claim up only when every request that anybody can have sent is
 over. Its own: each was answered. Those of an earlier term (``Doom.epoch`` is not its own): they can't be asked about, so it
 waits for as long as one may be under way (``Removal.late_s``), counted from its own first sight.
@@ -49,13 +56,23 @@ def told(result: Result, state: CheckpointState, at: str, detail: str = "") -> R
 
 
 def begin_deletion(
-    desk: Desk, path: str, claim: Found[CheckpointClaim], own: Found[Ownership],
+    desk: Desk, path: str, claim: Found[CheckpointClaim], own: Found[Ownership], generation: int,
 ) -> Transaction:
-    """This term begins to delete: before its first request. ``path``: of the claim."""
+    """This term begins to delete: before its first request. ``path``: of the claim. ``generation``: version of /checkpoints,
+    read before the claims of which none is in the way."""
     begun = replace(claim.record, doom=replace(_doom_of(claim), epoch=desk.epoch))
     return desk.transaction(
         "begin_deletion", Check(desk.layout.own(_doom_of(claim).name), own.version),
-        SetData(path, encode(begun), claim.version),
+        SetData(path, encode(begun), claim.version), Check(desk.layout.checkpoints, generation),
+    )
+
+
+def say_waiting(desk: Desk, claim: Found[CheckpointClaim], path: str, result: Found[Result], why: str) -> Transaction:
+    """``result`` says why nothing is deleted yet; the claim stays as it is."""
+    written = told(result.record, CheckpointState.DELETING, desk.at, why)
+    return desk.transaction(
+        "say_waiting", Check(path, claim.version),
+        SetData(desk.layout.result(result.record.uid), encode(written), result.version),
     )
 
 

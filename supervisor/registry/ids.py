@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 
 from supervisor.clock import wall_s
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_MADE = re.compile(f"[{_ALPHABET}]{{12}}-[0-9a-f]{{8}}")
 
 
 def new_uid(name: str) -> str:
@@ -24,6 +26,11 @@ def new_uid(name: str) -> str:
 def name_suffix(name: str) -> str:
     """The part of a uid that its name decides."""
     return hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+def may_be_of(uid: str, name: str) -> bool:
+    """False if ``uid`` was made, by ``new_uid``, for another name."""
+    return _MADE.fullmatch(uid) is None or uid.endswith(name_suffix(name))
 
 
 def new_op_id() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LAYOUT_VERSION = 1
+ATTEMPT_DIGITS_MAX = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +118,26 @@ class Layout:
         return (self.supervisors, self.jobs, self.owns, self.assigned, self.leases, self.lives, self.results,
                 self.checkpoints)
 
+    def lasting_parents(self) -> tuple[str, ...]:
+        """Those of ``persistent_parents`` below which is what nobody can tell again once it is lost."""
+        return (self.jobs, self.owns, self.results, self.checkpoints)
+
 
 def about_key(key: str) -> dict[str, str | int]:
     """``<uid>.<attempt>`` as fields of a line of the log. Never raises."""
     uid, _, attempt = key.rpartition(".")
-    return {"uid": uid, "attempt": int(attempt) if attempt.isdigit() else attempt}
+    return {"uid": uid, "attempt": int(attempt) if is_attempt(key) else attempt}
+
+
+def is_attempt(key: str) -> bool:
+    """``<uid>.<attempt>``, and nothing that somebody made by hand."""
+    uid, _, attempt = key.rpartition(".")
+    return bool(uid) and len(attempt) <= ATTEMPT_DIGITS_MAX and attempt.isascii() and attempt.isdigit()
 
 
 def split_attempt(key: str) -> tuple[str, int]:
     """``<uid>.<attempt>`` → (uid, attempt). Raises ValueError for anything else."""
     uid, _, attempt = key.rpartition(".")
-    if not uid:
+    if not is_attempt(key):
         raise ValueError(f"{key!r} is not <uid>.<attempt>")
     return uid, int(attempt)

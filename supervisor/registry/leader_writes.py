@@ -31,7 +31,7 @@ from supervisor.model.records import (
     Result,
     noted,
 )
-from supervisor.model.remembered import Remembered
+from supervisor.model.remembered import Remembered, place_of, places_of
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import next_attempt
@@ -40,7 +40,9 @@ from supervisor.registry.attempt_writes import not_paused, ring
 from supervisor.registry.codec import encode
 from supervisor.registry.doomed_claims import doom, told
 from supervisor.registry.layout import Layout
+from supervisor.registry.older_history import older_aside
 
+KEPT_UNSEEN = "no attempt of this submission was seen to commit a batch there"
 KEPT_SINCE = "its location was not this submission's alone any more, or was claimed before a restore of the registry"
 
 
@@ -61,13 +63,18 @@ class Desk:
 
     def set_own(self, name: str, own: Found[Ownership], changed: Ownership) -> SetData:
         """/own/<name> set at the version read. ``changed`` gets this write's id."""
-        return SetData(self.layout.own(name), encode(replace(changed, op=self.op_id)), own.version)
+        return SetData(self.layout.own(name), encode(older_aside(replace(changed, op=self.op_id))), own.version)
 
 
 def end_wait(desk: Desk, accepted: Found[Acceptance]) -> Transaction:
     """A leader has waited until no driver of a lost state can be alive: jobs are started again, by later leaders too."""
     data = encode(replace(accepted.record, waited=True))
     return desk.transaction("end_wait", SetData(desk.layout.accepted, data, accepted.version))
+
+
+def make_parents(desk: Desk, missing: tuple[str, ...]) -> Transaction:
+    """Parents that somebody removed by hand, empty: hosts and shims tell again what was below them (``registry.whole``)."""
+    return desk.transaction("make_parents", *(Create(path, b"") for path in missing))
 
 
 def _guard(waited: Waited | None, layout: Layout, name: str) -> tuple[Op, ...]:
@@ -87,8 +94,8 @@ def assign(
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = old.history if same else (Entry(job.submitted_at, "submitted"),)
-    if job.changed not in history:      # the user's last word stands only in the reference, until the next one
-        history = (*history, job.changed)
+    if job.changed not in history and not (same and old.restart_nonce == job.restart_nonce):
+        history = (*history, job.changed)      # the user's last word stands only in the reference, until the next one
     if same and waited is not None:
         history = noted(history, desk.at, Cause.LOST.value, old.attempt, "silent for the full wait")
     if same and memory.raised > old.raised:
@@ -102,7 +109,7 @@ def assign(
         claims=old.claims if same else 0, failures=account.failures, charged=account.charged,
         recent_s=account.recent_s, restart_nonce=job.restart_nonce,
         history=noted(history, desk.at, "assigned", attempt, f"to {host.id} by epoch {desk.epoch}"),
-        job_version=ref.version, remembered=old.remembered, extra=old.extra,
+        earlier=old.earlier if same else "", job_version=ref.version, remembered=old.remembered, extra=old.extra,
     )
     entry = Assignment(
         name=name, uid=job.uid, attempt=attempt, revision=job.revision, job_version=ref.version,
@@ -195,13 +202,13 @@ def conclude(desk: Desk, ref: Found[JobRef], own: Found[Ownership], outcome: Out
         name=name, uid=job.uid, outcome=outcome, state=Cleanliness.DIRTY, revision=job.revision, spec=job.spec,
         terms=job.terms, attempt=old.attempt, claims=old.claims, reason=why, at=desk.at,
         submitted_at=job.submitted_at, op=desk.op_id, restart_nonce=job.restart_nonce, failures=account.failures,
-        history=history, extra=job.extra,
+        history=history, earlier=old.earlier, extra=job.extra,
     )
     return desk.transaction(
         "conclude",
         Delete(desk.layout.job(name), ref.version),
         desk.set_own(name, own, replace(old, history=history)),
-        Create(desk.layout.result(job.uid), encode(result)),
+        Create(desk.layout.result(job.uid), encode(older_aside(result))),
         ring(desk.layout, name),
     )
 
@@ -210,6 +217,17 @@ def _remembered(own: Ownership, lease: Seen[Lease]) -> Remembered | None:
     """The lease goes: what it knew of the checkpoint stays with the name, for a later submit."""
     newest = lease.record.remembered if isinstance(lease, Found) else None
     return newest if newest is not None else own.remembered
+
+
+def _wrote(result: Result, own: Ownership, lease: Seen[Lease]) -> str:
+    """The place of its checkpoint, if an attempt of this uid has claimed and batches were seen committed there; or empty.
+
+    Batches are remembered per name: those of an earlier uid count with them, which had the place for the same name.
+    """
+    location = result.terms.checkpoint if result.terms is not None else None
+    place = place_of(location) if location else ""
+    seen_at = places_of(_remembered(own, lease)) | places_of(own.remembered)
+    return place if result.claims > 0 and place in seen_at else ""
 
 
 def clean_up(
@@ -221,7 +239,8 @@ def clean_up(
     ``dead``: no attempt of the *name* can be alive (vacant, exited, or the full wait over) and no newer uid owns it:
     the ownership becomes vacant and the lease goes. Otherwise only the uid's own things are touched. ``claim``: (path,
     record) of the checkpoint claim if it still carries this uid; a resubmitted name has taken it over else. ``doomed``:
-    the claim is not given up but made nobody's, until the objects of the checkpoint are deleted (``doomed_claims``).
+    the claim is not given up but made nobody's, until the objects of the checkpoint are deleted (``doomed_claims``): only
+    where an attempt of the uid was seen to write, which the result says from then on.
     """
     name, old = result.record.name, own.record
     ops: list[Op] = []
@@ -233,12 +252,14 @@ def clean_up(
     else:
         ops.append(Check(desk.layout.own(name), own.version))
     clean = replace(result.record, state=Cleanliness.CLEAN)
-    if claim is not None and doomed:
+    wrote = _wrote(result.record, own.record, lease)
+    if claim is not None and doomed and wrote:
+        clean = replace(clean, wrote=wrote)
         ops.append(SetData(claim[0], encode(doom(claim[1].record, result.record, desk.at)), claim[1].version))
         clean = told(clean, CheckpointState.DELETING, desk.at)
     elif claim is not None:
         ops.append(Delete(claim[0], claim[1].version))
-    if result.record.dooms_checkpoint and not doomed:
-        clean = told(clean, CheckpointState.KEPT, desk.at, KEPT_SINCE)
+    if result.record.dooms_checkpoint and not (doomed and wrote):
+        clean = told(clean, CheckpointState.KEPT, desk.at, KEPT_UNSEEN if doomed else KEPT_SINCE)
     ops.append(SetData(desk.layout.result(result.record.uid), encode(clean), result.version))
     return desk.transaction("clean_up", *ops, ring(desk.layout, name))

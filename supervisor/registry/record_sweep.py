@@ -18,7 +18,7 @@ from supervisor.model.transaction import Check, Delete, Transaction
 from supervisor.model.view import Row
 from supervisor.registry.layout import Layout
 from supervisor.registry.leader_writes import Desk
-from supervisor.registry.reading import seen_all
+from supervisor.registry.reading import children_of, seen_all
 from supervisor.registry.settle import Zoo
 
 RESULTS_PER_NAME = 5
@@ -54,11 +54,11 @@ def take_listing(zoo: Zoo, layout: Layout) -> Listing:
     """Read everything that could be left over, pipelined. Raises Unreachable."""
     entries = [
         f"{layout.assigned_to(host)}/{entry}"
-        for host in zoo.children(layout.assigned) or () for entry in zoo.children(layout.assigned_to(host)) or ()
+        for host in children_of(zoo, layout.assigned) for entry in zoo.children(layout.assigned_to(host)) or ()
     ]
 
     def below(parent: str) -> list[str]:
-        return [f"{parent}/{child}" for child in zoo.children(parent) or ()]
+        return [f"{parent}/{child}" for child in children_of(zoo, parent)]
 
     leases, claims, results = below(layout.leases), below(layout.checkpoints), below(layout.results)
     return Listing(

@@ -15,7 +15,7 @@ from supervisor.clients.store.local import digest_of, source_chunks
 from supervisor.clock import boottime_s
 from supervisor.errors import Conflict
 from supervisor.model.records import Desired
-from supervisor.model.spec import JobSpec, canonical_json, secret_warnings, spec_sha256
+from supervisor.model.spec import JobSpec, canonical_json, memory_warnings, secret_warnings, spec_sha256
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.registry.commands import Submission
 from supervisor.registry.layout import Layout
@@ -57,7 +57,7 @@ def prepare(path: Path, defaults: Defaults) -> Prepared:
     spec = read_spec_file(path, defaults)
     files = tuple(LocalFile(file, digest_of(source_chunks(file)).sha256) for file in local_files(spec, path.parent))
     stored = stored_spec(spec, path.parent, {file.path: file.reference for file in files})
-    return Prepared(path, stored, spec_sha256(stored), files, secret_warnings(spec))
+    return Prepared(path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *memory_warnings(spec)))
 
 
 def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired) -> Submission:
@@ -88,5 +88,5 @@ class Batch:
             raise Conflict(f"{prepared.source} and {before.source} are two different specs of {prepared.name}: keep one")
         place = self._places.place_for(prepared.name, prepared.spec.checkpoint)
         if place is not None:
-            self._places.taken(place, prepared.name)
+            self._places.taken(place, prepared.name, uid="")
         self._sources.setdefault(prepared.name, prepared)

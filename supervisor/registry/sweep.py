@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from supervisor.clients.store.base import Store, StoreEntry
 from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput
-from supervisor.registry.blobs import ARTIFACTS, SPECS, parse_key
+from supervisor.registry.blobs import ARTIFACTS, SPECS, delete_each, parse_key
 
 SUBMIT_MAX_S = 600.0
 GRACE_S = 3600.0
@@ -125,11 +125,5 @@ class BlobSweeper:
         verdict = judge(self._sightings, listed, references, began_s, self._clock(), self._grace_s)
         left = dict(verdict.sightings)
         self._sightings = left
-        deleted = []
-        for key in verdict.doomed:
-            if not go_on():
-                break
-            self._store.delete(key)
-            del left[key]
-            deleted.append(key)
+        deleted = delete_each(self._store, verdict.doomed, go_on, left.pop)
         return tuple(deleted)

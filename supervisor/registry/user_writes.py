@@ -29,6 +29,7 @@ from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op,
 from supervisor.registry.attempt_writes import ring
 from supervisor.registry.codec import encode
 from supervisor.registry.layout import Layout
+from supervisor.registry.older_history import older_aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +135,10 @@ def cancel(
         attempt=old.attempt if old else 0, claims=old.claims if old else 0, reason="cancelled by the user", at=desk.at,
         submitted_at=job.submitted_at if job else "", op=desk.op_id, failures=old.failures if old else 0,
         history=noted(old.history if old else (), desk.at, "cancelled", old.attempt if old else 0),
-        extra=job.extra if job else {},
+        earlier=old.earlier if old else "", extra=job.extra if job else {},
     )
     gone: tuple[Op, ...] = () if ref is None else (Delete(layout.job(name), ref.version),)
-    path, data = layout.result(uid), encode(written)
+    path, data = layout.result(uid), encode(older_aside(written))
     return Transaction("cancel", desk.op_id, (
         *gone,
         Create(path, data) if ended is None else SetData(path, data, ended.version),

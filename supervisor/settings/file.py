@@ -28,6 +28,7 @@ from supervisor.settings.addresses import (
 )
 from supervisor.settings.defaults import GIB, Defaults
 from supervisor.settings.limits import ASSUMED_TICK_S, KILL_TIME_S, SHIM_AHEAD_S
+from supervisor.settings.policy import PolicySettings
 from supervisor.settings.sections import Section, between, section_at, validated
 from supervisor.settings.small_files import read_small, shortened
 from supervisor.settings.units import DurationS, SizeBytes, format_duration
@@ -68,7 +69,7 @@ class StoreSettings(Section):
 class CapacitySettings(Section):
     """What this host offers: memory for all drivers together, their number, and how many may be starting at once."""
 
-    memory_bytes: Annotated[SizeBytes, Field(ge=1)] = Field(default=16 * GIB, alias="memory")
+    memory_bytes: Annotated[SizeBytes, Field(ge=1, le=1024**6)] = Field(default=16 * GIB, alias="memory")
     drivers: int = Field(default=20, ge=0, le=10_000)
     starting: int = Field(default=2, ge=1, le=1000)
 
@@ -90,7 +91,7 @@ class SupervisorSettings(Section):
 
 
 class SparkSettings(Section):
-    """``home``: null means the installed PySpark; ``java_home``: null means JAVA_HOME or the ``java`` on the PATH.
+    """``home``: null means SPARK_HOME, else the installed PySpark; ``java_home``: null means JAVA_HOME, else the PATH's.
 
     ``s3a_jars``: a directory that ``deploy/s3a-jars/fetch`` filled, for jobs that read or write ``s3a://``.
     """
@@ -110,6 +111,7 @@ class Settings(Section):
     supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
     spark: SparkSettings = SparkSettings()
     defaults: Defaults = Defaults()
+    policy: PolicySettings = PolicySettings()
 
 
 def settings_path(path: Path | None, environ: Mapping[str, str]) -> Path:

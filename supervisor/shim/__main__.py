@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from supervisor.clients import processes, run_dir
+from supervisor.clients import processes, run_dir, umask
 from supervisor.clients.containment import CgroupContainment, Containment, ScanContainment, become_subreaper
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import DeadlineFile
@@ -23,6 +23,7 @@ from supervisor.shim.twin import fork_twin
 
 
 def main(directory: str, cgroup: str | None) -> int:
+    umask.keep_private()
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))  # a request to stop waits until the runner can hear it

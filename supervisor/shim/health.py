@@ -19,8 +19,8 @@ from supervisor.model.records import Cause, Phase
 from supervisor.shim import queries
 from supervisor.shim.state import Life, Reported
 
-UP_WITHOUT_QUERY_S = 10.0
-"""CONTRACT: an application that runs and reports no query is ``running`` once it has been up for so long."""
+UNSEEN_S = 10.0
+"""Of a JVM application without a checkpoint nothing can be seen but that it is up: it is ``running`` after so long."""
 
 
 def after_report(life: Life, report: Reported, now_s: float) -> Life:
@@ -62,19 +62,31 @@ def _has_moved(life: Life, report: Reported) -> bool:
 
 
 def phase_of(life: Life, launch: Launch, exec_s: float, now_s: float) -> Phase:
-    """How far the application has come, while nobody has asked it to stop."""
-    if life.batch_s is not None:
+    """How far the application has come, while nobody has asked it to stop. With the time it only ever goes forward.
+
+    ``running`` is its first batch. A session or a query is none: on a busy host each may be a minute apart, and
+    ``start_timeout`` judges until the first batch. An application with neither is on its way to a session as long as a
+    start may take; from then on nothing judges its start any more, and it runs as what it is, a job without queries.
+    """
+    if life.batch_s is not None or _is_left_alone(life, launch, exec_s, now_s):
         return Phase.RUNNING
     if life.query_s is not None:
         return Phase.QUERY
-    if life.session_s is not None:      # its first batch is to come, or ``start_timeout`` ends it
+    if life.session_s is not None:
         return Phase.SESSION
-    up_since_s = life.begun_s if launch.reports else exec_s
-    if up_since_s is not None and now_s - up_since_s >= UP_WITHOUT_QUERY_S:
-        return Phase.RUNNING
     if life.begun_s is not None:
         return Phase.BEGUN
     return Phase.WAITING if life.waits else Phase.CLAIMED
+
+
+def _is_left_alone(life: Life, launch: Launch, exec_s: float, now_s: float) -> bool:
+    """Up for as long as a start may take before there was a session or query, if there is one by now."""
+    up_since_s = life.begun_s if launch.reports else exec_s
+    if up_since_s is None:
+        return False
+    limit_s = launch.start_timeout_s if launch.reports or launch.checkpoint is not None else UNSEEN_S
+    first_s = min((at_s for at_s in (life.session_s, life.query_s) if at_s is not None), default=now_s)
+    return first_s - up_since_s >= limit_s
 
 
 def overdue(life: Life, launch: Launch, exec_s: float, now_s: float) -> tuple[Cause, str] | None:

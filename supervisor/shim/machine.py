@@ -9,7 +9,8 @@ connecting  /own is read; no claim is under way                          assigne
 claiming    the claim was sent                                           committed → starting; rejected → connecting;
                                                                          outcome unknown → settling
 settling    read back, in the session of the claim or after that was     ours → starting; not applied → connecting,
-            closed                                                       or done; somebody else's → done
+            closed                                                       or done; somebody else's → done; not to be told
+                                                                         for the full wait → done
 starting    claim committed, the starter was let go                      executed → running
 running     renewals                                                     fence moved to draining → stopping
 stopping    the ladder of ``stopping.py``; renewals go on all the while  exit, or stop_grace is over → killing
@@ -54,6 +55,7 @@ from supervisor.registry import attempt_writes
 from supervisor.registry.attempt_writes import Identity
 from supervisor.shim import health, queries, stopping
 from supervisor.shim.ending import describe, waits_only
+from supervisor.shim.fitting import fitting
 from supervisor.shim.state import (
     CloseFailed,
     CloseSession,
@@ -136,7 +138,19 @@ def next_wake_s(state: ShimState) -> float:
         times.append(lease_terms.shim_acts_s(state.deadline_s))
     if state.stage is Stage.KILLING:
         times.append(state.kill_at_s)
-    return min((at for at in times if at is not None), default=state.born_s + CLAIM_PATIENCE_S)
+    if state.stage is Stage.CONNECTING:
+        times.append(state.born_s + CLAIM_PATIENCE_S)
+    if state.stage is Stage.SETTLING:
+        times.append(settle_by_s(state))
+    return min((at for at in times if at is not None), default=float("inf"))
+
+
+def settle_by_s(state: ShimState) -> float:
+    """When a shim that can't learn what became of its claim ends (BOOTTIME): whoever waits for the lease of a claim that was
+    applied has waited for long enough by then. One whose end was asked for goes on until the claim could not lead to an exec
+    any more: a tombstone would spare the others the rest."""
+    sent_s, lease_s = state.claim_sent_s, state.launch.lease_s
+    return lease_terms.deadline_s(sent_s, lease_s) if state.stop_asked else sent_s + lease_terms.full_wait_s(lease_s)
 
 
 class _Turn:
@@ -188,7 +202,8 @@ class _Turn:
             case SessionLost():
                 self.set(session=None, broken=state.stage in _BEFORE_CLAIM, lost=True)
             case SessionClosed():
-                self.set(closing=False, claim_session=state.session, read_at_s=self.now_s)
+                # Nothing of the claim is under way any more, whatever session reads back: it need not be connected just now.
+                self.set(closing=False, claim_session=state.last_session, read_at_s=self.now_s)
             case CloseFailed():
                 self.set(closing=False, read_at_s=self.now_s + RETRY_S)
             case OwnChanged():
@@ -386,7 +401,9 @@ class _Turn:
                 if state.stage in _LEASED:
                     self.do(WriteDeadline(deadline_s))
             case Rejected(_, path, kind) if path == state.layout.lease(state.launch.assignment.name):
-                self.set(lease_exists=kind != "no_node", renew_at_s=self.now_s)
+                exists = kind != "no_node"      # if that is no news, the parent of all leases is missing: in a while
+                pause_s = min(RETRY_S, self.period_s) if exists is state.lease_exists else 0.0
+                self.set(lease_exists=exists, renew_at_s=self.now_s + pause_s)
             case Rejected():
                 self.set(blind=True, read_at_s=self.now_s)
             case _:
@@ -411,12 +428,12 @@ class _Turn:
         state, entry = self.state, self.state.launch.assignment
         pid = state.driver_pid if state.executed and state.empty_s is None else None
         shown, more = queries.shown(state.life, state.launch.stall_timeout_s, self.now_s, state.launch.checkpoint)
-        return Lease(
+        return fitting(Lease(
             entry.name, entry.uid, entry.attempt, state.claim_id, state.launch.lease_s, state.launch.stop_grace_s,
             state.phase, Driver(state.launch.host, state.shim_pid, pid, state.started_at or None), state.since,
             state.life.progress, state.renewals, shown, more, self.ran_s, self.start_times, self.silence_s,
             queries.remembered(state.launch, state.life), state.launch.not_fenced,
-        )
+        ))
 
     @property
     def start_times(self) -> StartTimes | None:
@@ -567,6 +584,8 @@ class _Turn:
             self.notice_deadlines()
         if self.state.stage is Stage.CONNECTING:
             self.notice_no_claim()
+        if self.state.stage is Stage.SETTLING and self.now_s >= settle_by_s(self.state):
+            self.finish("nobody could tell in time what became of the claim: nothing was executed")
         if self.state.stage in (Stage.STARTING, Stage.RUNNING) and state.executed and state.exec_s is not None:
             phase = health.phase_of(state.life, state.launch, state.exec_s, self.now_s)
             self.change_phase(phase)

@@ -11,6 +11,8 @@ import os
 import threading
 import time
 
+from supervisor.clients import umask
+
 CHUNK_BYTES = 32 * 1024
 TAIL_BYTES = 16 * 1024
 _REOPEN_S = 1.0
@@ -67,9 +69,11 @@ class RotatedFile:
             return False
         self._retry_s = now_s + _REOPEN_S
         try:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            umask.make_shared_directories(os.path.dirname(self.path), umask.GROUP)
             self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
             self._size = os.fstat(self._descriptor).st_size
+            if self._size == 0:
+                umask.share(self._descriptor, umask.GROUP)
         except OSError:
             return False
         self._retry_s = 0.0

@@ -67,7 +67,7 @@ class ReportSocket:
 
 
 def parse(data: bytes) -> Reported | None:
-    """None for what is no report."""
+    """None for what is no report. Total: it raises nothing, whatever ``data`` is."""
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
@@ -81,11 +81,11 @@ def parse(data: bytes) -> Reported | None:
     if event in ("progress", "looked"):
         return replace(told, progress=_progress(body))
     if event == "error":
-        kind, message = body.get("kind", ""), str(body.get("message", ""))
+        kind, message = _words(body.get("kind")), _words(body.get("message"))
         once = message if message.startswith(f"{kind}: ") else f"{kind}: {message}"
         return replace(told, error=clip(once, _TEXT_MAX_BYTES))
     if event == "terminated" and body.get("error"):
-        return replace(told, error=clip(str(body["error"]), _TEXT_MAX_BYTES))
+        return replace(told, error=clip(_words(body["error"]), _TEXT_MAX_BYTES))
     if event == "stopping":
         queries = body.get("queries")
         return replace(told, queries=queries if isinstance(queries, int) else 0)
@@ -98,13 +98,23 @@ def _committed(body: dict[str, Any]) -> tuple[InPlace, ...]:
     if not isinstance(place, str) or not 0 < len(place.encode(errors="replace")) <= LOCATION_MAX_BYTES:
         return ()
     told = body.get("committed")
-    batches = told if isinstance(told, dict) else {body.get("id"): body.get("batch_id")}
+    batches = list(told.items())[:QUERIES_MAX] if isinstance(told, dict) else [(body.get("id"), body.get("batch_id"))]
     return tuple(
-        InPlace(query_id, batch, place) for query_id, batch in list(batches.items())[:QUERIES_MAX]
+        InPlace(query_id, batch, place) for query_id, batch in batches
         if isinstance(query_id, str) and 0 < len(query_id) <= _ID_MAX_CHARS and query_id.isascii()
         and query_id.isprintable() and " " not in query_id and '"' not in query_id and "\\" not in query_id
         and isinstance(batch, int) and not isinstance(batch, bool) and 0 <= batch <= BATCH_ID_MAX
     )
+
+
+def _words(value: Any) -> str:
+    """Of a text or a number. Whatever holds others may be nested deeper than it can be written out."""
+    return str(value) if isinstance(value, str | int | float) and not _is_endless(value) else ""
+
+
+def _is_endless(value: Any) -> bool:
+    """Python refuses to write it out."""
+    return isinstance(value, int) and abs(value) > BATCH_ID_MAX
 
 
 def _text(value: Any) -> str:

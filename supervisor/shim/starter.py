@@ -3,7 +3,12 @@
 It enters the cgroup and a session of its own, then waits on a pipe. The shim lets it go once the claim has committed,
 with the time until which it may; it looks at the clock itself right before exec, because the shim, or it, may have been
 stopped in between (F34). The end of the pipe without a word means that the shim is gone: then it ends without exec.
-Called by ``__main__`` and ``runner``.
+
+The driver runs with the umask that the supervisor was started with (systemd's ``UMask=``; 022 if nobody says anything), not
+with the private one of supervisor and shim. What these write is theirs; what a driver writes, output and checkpoints in
+directories that other programs read, is its user's: it must find what it would find without us. The supervisor starts the
+shim with that umask (``clients.spawn``); the shim remembers it when it takes its own, and gives it back here
+(``clients.umask``). Called by ``__main__`` and ``runner``.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import select
 import signal
 from typing import NamedTuple, NoReturn
 
+from supervisor.clients import umask
 from supervisor.clients.containment import CLAIM_MARKER, Containment
 from supervisor.clients.run_dir import LAUNCH
 from supervisor.clock import boottime_s
@@ -97,6 +103,7 @@ def _be_starter(
 ) -> NoReturn:
     try:
         _default_signals()
+        umask.give_back()
         tree.enter()
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from supervisor.model.host_tools import without
 from supervisor.model.launch import CHECKPOINT
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.s3a import for_spark
@@ -47,7 +48,7 @@ def build_environment(
             raise Refused(Cause.NOT_STARTED, f"env sets {name}, but {why}; remove it")
     env = {name: value for name, value in environ.items() if passes(name)}
     env |= _tools(toolchain)
-    env |= {name: resolved(name, value, environ) for name, value in spec.env.items()}
+    env |= {name: resolved(name, value, environ) for name, value in without(spec.env).items()}
     env |= _locale(env)
     if spec.launch == "session":  # as spark-submit does for Python drivers that it starts
         env = {"PYTHONUNBUFFERED": "YES", "PYTHONHASHSEED": "0", **env}

@@ -17,7 +17,7 @@ from typing import Final
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.launch import Launch
-from supervisor.model.records import Assignment, Cause
+from supervisor.model.records import Assignment, Cause, clip
 from supervisor.model.s3a import S3Access, access_of, access_of_store, asked, bucket_of, for_store
 from supervisor.model.spec import JobSpec, store_key
 from supervisor.settings.file import Settings
@@ -31,6 +31,8 @@ from supervisor.spark.toolchain import Toolchain, find_toolchain, java_of
 
 LOCAL: Final = "local:"
 PROPERTIES: Final = "spark.properties"
+NOT_FENCED_MAX_BYTES: Final = 240
+"""What a property says is of any length, and a lease record is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def prepare(
         home=settings.spark.home, java_home=settings.spark.java_home, s3a_jars=settings.spark.s3a_jars,
         job_env=spec.env, environ=place.environ,
     )
-    store = access_of_store(settings.store)
+    store = access_of_store(settings.store, settings.policy.endpoints)
     properties_file = place.work_dir / PROPERTIES
     env = build_environment(spec, assignment, toolchain, place.environ, place.run_dir / "report")
     if spec.launch == "session":
@@ -92,7 +94,7 @@ def prepare(
         cwd=str(cwd),
         log_path=str(place.log_path),
         cgroup=place.cgroup,
-        not_fenced=fence.why,
+        not_fenced=clip(fence.why, NOT_FENCED_MAX_BYTES),
     )
 
 
@@ -100,12 +102,12 @@ def _fence(spec: JobSpec, assignment: Assignment, settings: Settings, place: Pla
     why = why_not(spec, said_of(spec, toolchain), toolchain.version)
     if why is None or why:
         return Fence(why=why or "")
-    built = _fence_jar(settings, toolchain, spec.env, place.environ)
+    built = _fence_jar(settings, toolchain, place.environ)
     return Fence(built.jar, owner_of(spec.name, assignment.uid, assignment.attempt, place.host), built.why)
 
 
 def make_fence_ahead(settings: Settings, environ: Mapping[str, str]) -> Built | None:
-    """The jar that jobs get which bring no Spark of their own. A failure is forgotten: the first start tries again.
+    """The jar that jobs get. A failure is forgotten: the first start tries again.
 
     None: this host has no use for it (no Spark, one that is too old, nothing on S3).
     """
@@ -118,15 +120,15 @@ def make_fence_ahead(settings: Settings, environ: Mapping[str, str]) -> Built | 
         return None
     if why_not_this_spark(toolchain.version) or not (bucket_of(settings.store.url) or toolchain.s3a_jars):
         return None
-    return _fence_jar(settings, toolchain, {}, environ, remember=False)
+    return _fence_jar(settings, toolchain, environ, remember=False)
 
 
 def _fence_jar(
-    settings: Settings, toolchain: Toolchain, job_env: Mapping[str, str], environ: Mapping[str, str], *,
-    remember: bool = True,
+    settings: Settings, toolchain: Toolchain, environ: Mapping[str, str], *, remember: bool = True,
 ) -> Built:
+    """By the host's own Spark and Java, in the supervisor's own environment: nothing of a job is executed here."""
     return fence_jar(
-        toolchain.home, java_of(toolchain.java_home, job_env, environ), toolchain.version or "",
+        toolchain.home, java_of(toolchain.java_home, environ), toolchain.version or "",
         settings.supervisor.runtime_dir / "fence", {name: value for name, value in environ.items() if passes(name)},
         remember=remember,
     )
@@ -134,13 +136,7 @@ def _fence_jar(
 
 def _fetch_all(spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access) -> Files:
     def path_of(named: str) -> str:
-        try:
-            path = _fetch(named, spec, work_dir, fetch_stored, store)
-        except (NotFound, Corrupt, InvalidInput) as error:
-            raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
-        if not path.is_file():
-            raise Refused(Cause.BAD_ARTIFACT, f"{named} is no file on this host; put it there")
-        return str(path)
+        return str(_path_of(named, spec, work_dir, fetch_stored, store))
 
     return Files(
         path_of(spec.application),
@@ -148,6 +144,24 @@ def _fetch_all(spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path
         # A jar that every host has keeps its local:, so that Spark does not copy it to the executors.
         tuple(f"{LOCAL if jar.startswith(LOCAL) else ''}{path_of(jar)}" for jar in spec.jars),
     )
+
+
+def _path_of(named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access) -> Path:
+    try:
+        path = _fetch(named, spec, work_dir, fetch_stored, store)
+    except (NotFound, Corrupt, InvalidInput) as error:
+        raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
+    if not path.is_file():
+        raise Refused(Cause.BAD_ARTIFACT, f"{named} is no file on this host; put it there")
+    return path
+
+
+def fetch_code(
+    spec: JobSpec, directory: Path, fetch_stored: Callable[[str], Path], store: S3Access,
+) -> tuple[str, ...]:
+    """The jars of ``spec``, its application among them if it is one, on this host. Errors as ``prepare``."""
+    named = (*(() if spec.is_python else (spec.application,)), *spec.jars)
+    return tuple(str(_path_of(each, spec, directory, fetch_stored, store)) for each in named)
 
 
 def _fetch(named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access) -> Path:

@@ -1,7 +1,9 @@
 """Opens the state of checkpoints with the Spark that starts jobs here: builds the command, runs it, reads its answer.
 
-Called by ``wiring`` for ``savepoint verify --deep``. A process of its own, ``local[1]``, with what the job says of S3A and
-of jars; of the rest of its configuration nothing, for a checkpoint says itself which state store wrote it.
+Called by ``wiring`` for ``savepoint verify --deep``. A process of its own, ``local[1]``, outside of any containment, as the
+user who asked: so it is the host's Spark, Java and Python in that user's environment, with what the job says of where its S3
+is and by which keys. Nothing of the job's own code is loaded, unless that was asked for (``code``); of the rest of its
+configuration nothing, for a checkpoint says itself which state store wrote it.
 """
 
 from __future__ import annotations
@@ -9,13 +11,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from supervisor.clients.tools import Ran, run_tool
 from supervisor.errors import SupervisorError, TimedOut
-from supervisor.model.s3a import S3Access, for_spark
+from supervisor.model.driver_memory import PROPERTY as MEMORY_KEY
+from supervisor.model.driver_memory import spark_size_bytes
+from supervisor.model.s3a import PREFIX, S3Access, bucket_of, for_spark
 from supervisor.model.spec import JobSpec
 from supervisor.settings.file import SparkSettings
 from supervisor.spark.arguments import Files, build_properties, submit_options
@@ -26,7 +30,23 @@ from supervisor.spark.toolchain import Toolchain, find_toolchain
 
 READER: Final = Path(__file__).with_name("state_reader.py")
 TIMEOUT_S: Final = 3600.0
-KEPT_CONF: Final = ("spark.hadoop.", "spark.jars", "spark.driver.extraClassPath", "spark.driver.memory")
+S3A_VALUES: Final = frozenset({
+    "endpoint", "endpoint.region", "path.style.access", "connection.ssl.enabled", "requester.pays.enabled",
+    "access.key", "secret.key", "session.token", "encryption.algorithm", "encryption.key",
+    "assumed.role.arn", "assumed.role.session.name", "assumed.role.session.duration", "assumed.role.policy",
+    "assumed.role.sts.endpoint.region",
+})
+"""Of a job's S3A settings those that are only values. Others name classes, programs, files or hosts."""
+PROVIDERS_KEY: Final = "aws.credentials.provider"
+KNOWN_PROVIDERS: Final = ("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.auth.credentials.", "com.amazonaws.auth.")
+"""Packages of S3A and of the AWS SDK."""
+CODE_CONF: Final = ("spark.hadoop.", "spark.jars", "spark.driver.extraClassPath")
+"""What of a job's properties brings code, or chooses it."""
+KEPT_ENV: Final = frozenset({
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION",
+})
+"""Nearly any other variable can make Java, Python, Spark's scripts or the AWS SDK run or load what it names."""
+CLASS_MISSING: Final = ("ClassNotFoundException", "NoClassDefFoundError", "S3AFileSystem not found")
 OURS: Final = {
     "spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "1",
     "spark.sql.streaming.stateStore.maintenanceInterval": "1d",
@@ -58,9 +78,11 @@ class OpenedStore:
 
 def open_state(
     states: Sequence[StateOf], spark: SparkSettings, job: JobSpec | None, access: S3Access, directory: Path,
-    environ: Mapping[str, str], timeout_s: float = TIMEOUT_S,
+    environ: Mapping[str, str], timeout_s: float = TIMEOUT_S, code: tuple[str, ...] | None = None,
 ) -> tuple[OpenedStore, ...]:
     """``job``: whose it is, if that is known. ``access``: where its S3 is. ``directory``: empty, for files of ours.
+
+    ``code``: load the job's own code: these jars, and what its conf and packages name. None: load nothing of it.
 
     Raises SupervisorError: no Spark or Java here, Spark did not start, or can't even read which operators there are;
     TimedOut.
@@ -69,9 +91,9 @@ def open_state(
     try:
         toolchain = find_toolchain(
             home=spark.home, java_home=spark.java_home, s3a_jars=spark.s3a_jars,
-            job_env=job.env if job is not None else {}, environ=environ,
+            job_env={}, environ=environ,
         )
-        properties = _properties(states, job, toolchain, access)
+        properties = _properties(states, job, toolchain, access, code)
     except Refused as refused:
         raise SupervisorError(f"the state can't be opened on this host: {refused}") from None
     task, answer, said = (directory / name for name in ("task.json", "answer.json", "spark.properties"))
@@ -85,10 +107,10 @@ def open_state(
         "SPARK_LOCAL_DIRS": str(directory),
         **({} if toolchain.java_home is None else {"JAVA_HOME": str(toolchain.java_home)}),
     }, timeout_s)
-    return _answer_of(ran, answer)
+    return _answer_of(ran, answer, asked_for_code=code is not None)
 
 
-def _answer_of(ran: Ran, answer: Path) -> tuple[OpenedStore, ...]:
+def _answer_of(ran: Ran, answer: Path, *, asked_for_code: bool) -> tuple[OpenedStore, ...]:
     if ran.late:
         raise TimedOut(f"the state was not read in time: {ran.error}")
     try:
@@ -96,20 +118,50 @@ def _answer_of(ran: Ran, answer: Path) -> tuple[OpenedStore, ...]:
     except (OSError, ValueError):
         raise SupervisorError(f"Spark did not get as far as to open the state: {ran.error or ran.last_line}") from None
     if body["error"]:
-        raise SupervisorError(f"Spark can't read what is in the state: {body['error']}")
+        raise SupervisorError(f"Spark can't read what is in the state: {_explained(body['error'], asked_for_code)}")
+    opened = [OpenedStore(query["location"], **store) for query in body["queries"] for store in query["stores"]]
     return tuple(
-        OpenedStore(query["location"], **store) for query in body["queries"] for store in query["stores"]
+        store if store.error is None else replace(store, error=_explained(store.error, asked_for_code)) for store in opened
+    )
+
+
+def _explained(error: str, asked_for_code: bool) -> str:
+    """With what helps where a class is missing: a state store provider of the job's own, or S3A that it brings itself."""
+    if asked_for_code or not any(word in error for word in CLASS_MISSING):
+        return error
+    return (
+        f"{error} (Spark of this host has no such class, and nothing of the job's own was loaded: if it is in the job's "
+        "jars or packages, --job-code loads them, and so runs the job's code here, as you)"
     )
 
 
 def _properties(
-    states: Sequence[StateOf], job: JobSpec | None, toolchain: Toolchain, access: S3Access,
+    states: Sequence[StateOf], job: JobSpec | None, toolchain: Toolchain, access: S3Access, code: tuple[str, ...] | None,
 ) -> dict[str, str]:
-    conf = {} if job is None else {key: value for key, value in job.conf.items() if key.startswith(KEPT_CONF)}
-    stand_in = _stand_in(states, conf)
-    if job is not None:
-        stand_in = stand_in.model_copy(update={"packages": job.packages})
-    return {**build_properties(stand_in, Files(str(READER)), toolchain, access), **OURS}
+    stand_in, files = _stand_in(states, _conf_of(job, states, with_code=code is not None)), Files(str(READER))
+    if job is not None and code is not None:
+        stand_in, files = stand_in.model_copy(update={"packages": job.packages}), Files(str(READER), jars=code)
+    return {**build_properties(stand_in, files, toolchain, access), **OURS}
+
+
+def _conf_of(job: JobSpec | None, states: Sequence[StateOf], *, with_code: bool) -> dict[str, str]:
+    """What of the job's properties the reader gets."""
+    said = job.conf if job is not None else {}
+    bucket = bucket_of(states[0].location)
+    kept = {key: value for key, value in said.items() if _is_value_of_s3a(key, value, bucket)}
+    if spark_size_bytes(said.get(MEMORY_KEY, "")) is not None:
+        kept[MEMORY_KEY] = said[MEMORY_KEY]
+    return {**kept, **({key: value for key, value in said.items() if key.startswith(CODE_CONF)} if with_code else {})}
+
+
+def _is_value_of_s3a(key: str, value: str, bucket: str | None) -> bool:
+    """``bucket``: the one that is read. Settings of others are not needed."""
+    if not key.startswith(PREFIX):
+        return False
+    name = key.removeprefix(PREFIX).removeprefix(f"bucket.{bucket}.")
+    if name == PROVIDERS_KEY:
+        return all(word.strip().startswith(KNOWN_PROVIDERS) for word in value.split(","))
+    return name in S3A_VALUES
 
 
 def _stand_in(states: Sequence[StateOf], conf: dict[str, str]) -> JobSpec:
@@ -120,9 +172,11 @@ def _stand_in(states: Sequence[StateOf], conf: dict[str, str]) -> JobSpec:
 
 
 def _job_env(job: JobSpec | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """Of the job's own environment what this host can resolve: credentials, mostly."""
+    """The host's environment, and of the job's the credentials that this host can resolve."""
     env = {name: value for name, value in environ.items() if passes(name)}
     for name, value in (job.env if job is not None else {}).items():
+        if name not in KEPT_ENV:
+            continue
         try:
             env[name] = resolved(name, value, environ)
         except Refused:

@@ -2,8 +2,9 @@
 
 Called by ``prepare`` and by ``doctor``. Reads directories and small files, executes nothing and imports no pyspark.
 
-A job may bring its own: SPARK_HOME, JAVA_HOME and PYSPARK_PYTHON in its ``env`` come before ``supervisor.yaml``, and that
-before the supervisor's own environment. Last, Spark is the installed pyspark, Python the supervisor's.
+Spark and Java are those of the host: ``supervisor.yaml`` comes before the supervisor's own environment; last, Spark is the
+installed pyspark, Java the ``java`` on the supervisor's PATH. A job names neither (``model.host_tools``), for the supervisor
+executes both itself. It may bring its Python, PYSPARK_PYTHON in its ``env``: that runs in the driver only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib.util
 import os
 import re
 import shutil
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,13 +59,16 @@ def find_toolchain(
 ) -> Toolchain:
     """``home``, ``java_home``, ``s3a_jars``: of ``supervisor.yaml``. ``environ``: the supervisor's own environment.
 
-    Raises ``Refused`` (no_spark).
+    ``job_env``: for the driver's Python and for ``spark-defaults.conf`` (SPARK_CONF_DIR). Raises ``Refused`` (no_spark).
     """
-    spark = spark_home_of(home, job_env, environ)
+    spark = spark_home_of(home, environ)
+    java = java_home_of(java_home, environ)
+    if java is None and "PATH" in job_env:      # the driver's PATH is then another than the one that was looked at
+        java = _home_of(java_of(None, environ))
     return Toolchain(
         home=spark,
         python=python_of(job_env, environ),
-        java_home=java_home_of(java_home, job_env, environ),
+        java_home=java,
         version=spark_version(spark),
         s3a_jars=s3a_jars_of(s3a_jars, spark, environ),
         defaults=defaults_of(spark, job_env, environ),
@@ -88,9 +93,9 @@ def spark_version(home: Path) -> str | None:
     return None
 
 
-def spark_home_of(configured: Path | None, job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+def spark_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path:
     """The Spark home that counts, with a spark-submit that can be executed. Raises ``Refused``."""
-    told, by = _first((job_env, "SPARK_HOME of the job's env"), configured, "spark.home", environ, "SPARK_HOME")
+    told, by = _first(configured, "spark.home", environ, "SPARK_HOME")
     home = told or installed_spark_home()
     if home is None:
         raise Refused(Cause.NO_SPARK, "no Spark on this host; install pyspark, or set spark.home in supervisor.yaml")
@@ -101,11 +106,10 @@ def spark_home_of(configured: Path | None, job_env: Mapping[str, str], environ: 
     return home
 
 
-def java_home_of(configured: Path | None, job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path | None:
+def java_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path | None:
     """None: the ``java`` of the PATH. Raises ``Refused`` where there is none, or one that is too old."""
-    home, by = _first((job_env, "JAVA_HOME of the job's env"), configured, "spark.java_home", environ, "JAVA_HOME")
-    path = job_env.get("PATH", environ.get("PATH", os.defpath))
-    found = str(home / "bin" / "java") if home is not None else shutil.which("java", path=path)
+    home, by = _first(configured, "spark.java_home", environ, "JAVA_HOME")
+    found = str(home / "bin" / "java") if home is not None else shutil.which("java", path=environ.get("PATH", os.defpath))
     if found is None:
         raise Refused(Cause.NO_SPARK, "no Java on this host; install Java 17, or set spark.java_home in supervisor.yaml")
     if not _executable(Path(found)):
@@ -117,19 +121,32 @@ def java_home_of(configured: Path | None, job_env: Mapping[str, str], environ: M
 
 
 def java_major(java: Path) -> int | None:
-    """17 for Java 17.0.15, from the ``release`` file beside it; None if there is none."""
+    """17 for Java 17.0.15; None if it is not known."""
+    match = re.match(r"(?:1\.)?([0-9]+)", java_version(java) or "")
+    return int(match[1]) if match else None
+
+
+def java_version(java: Path) -> str | None:
+    """E.g. ``17.0.15``, from the ``release`` file beside it; None if there is none."""
     try:
         text = (java.resolve().parent.parent / "release").read_text(errors="replace")
     except OSError:
         return None
-    match = re.search(r'^JAVA_VERSION="(?:1\.)?([0-9]+)', text, re.MULTILINE)
-    return int(match[1]) if match else None
+    match = re.search(r'^JAVA_VERSION="([^"\n]*)', text, re.MULTILINE)
+    return match[1] if match else None
 
 
-def java_of(home: Path | None, job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+def java_of(home: Path | None, environ: Mapping[str, str]) -> Path:
     """The executable for what ``java_home_of`` gave."""
-    path = job_env.get("PATH", environ.get("PATH", os.defpath))
-    return home / "bin" / "java" if home is not None else Path(shutil.which("java", path=path) or "java")
+    if home is not None:
+        return home / "bin" / "java"
+    return Path(shutil.which("java", path=environ.get("PATH", os.defpath)) or "java")
+
+
+def _home_of(java: Path) -> Path | None:
+    """The JAVA_HOME with this executable; None if it lies where no JAVA_HOME has it."""
+    named = (path for path in (java.resolve(), java) if path.parts[-2:] == ("bin", "java"))
+    return next((path.parent.parent for path in named), None)
 
 
 def python_of(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
@@ -159,7 +176,7 @@ def defaults_of(
     directory = job_env.get("SPARK_CONF_DIR") or environ.get("SPARK_CONF_DIR") or str(home / "conf")
     file = Path(directory) / "spark-defaults.conf"
     try:
-        text = file.read_text(encoding="utf-8")
+        text = _regular(file).read_text(encoding="utf-8")
     except FileNotFoundError:
         return ()
     except (OSError, UnicodeDecodeError) as error:
@@ -169,18 +186,20 @@ def defaults_of(
     return tuple((key, value) for key, value in parse_properties(text).items() if key.startswith("spark."))
 
 
-def _first(
-    job: tuple[Mapping[str, str], str], configured: Path | None, key: str, environ: Mapping[str, str], variable: str
-) -> tuple[Path | None, str]:
+def _first(configured: Path | None, key: str, environ: Mapping[str, str], variable: str) -> tuple[Path | None, str]:
     """The first place that says something, and its name for messages."""
-    job_env, job_name = job
-    if job_env.get(variable):
-        return Path(job_env[variable]), job_name
     if configured is not None:
         return configured, key
     if environ.get(variable):
         return Path(environ[variable]), variable
     return None, ""
+
+
+def _regular(file: Path) -> Path:
+    """``file``, unless reading it could wait for ever: a job names the directory, and may have put a pipe there."""
+    if file.exists() and not stat.S_ISREG(file.stat().st_mode):
+        raise OSError("it is no regular file")
+    return file
 
 
 def _executable(path: Path) -> bool:

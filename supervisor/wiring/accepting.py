@@ -95,7 +95,9 @@ def accept_registry(office: Office, wait_s: float, *, no_driver_runs: bool) -> A
     for _ in range(TRIES_MAX):
         zoo = office.zoo()
         zoo.sync()
-        cluster, accepted = zoo.read_many((paths.cluster, paths.accepted)).nodes
+        parents = (layout.doorbell, *layout.persistent_parents())
+        cluster, accepted, *found = zoo.read_many((paths.cluster, paths.accepted, *parents)).nodes
+        missing = tuple(path for path, node in zip(parents, found, strict=True) if node is None)
         epoch = _epoch(zoo, layout)
         if cluster is None:
             raise Conflict(_lost(office))
@@ -107,7 +109,7 @@ def accept_registry(office: Office, wait_s: float, *, no_driver_runs: bool) -> A
             blobs.record_epoch(acceptance.epoch, ACCEPTER, acceptance.id)
         except Conflict:
             continue      # somebody was recorded meanwhile: above that one
-        tx = accept(paths, codec, Restored(cluster, epoch.record, epoch.version, accepted), acceptance)
+        tx = accept(paths, codec, Restored(cluster, epoch.record, epoch.version, accepted, missing), acceptance)
         try:
             if commit_settled(office.sessions, zoo, tx, partial(_is_accepted, layout, acceptance)):
                 return acceptance
@@ -166,6 +168,8 @@ def _distrust(
     hint: Seen[LeaderHint] = seen(LeaderHint, zoo.read(office.layout.leader), office.layout.leader)
     if isinstance(hint, Found) and hint.record.distrust is not None:
         found.append(f"the leader {hint.record.supervisor}: {hint.record.distrust}")
+    if view.distrust is not None:
+        found.append(f"the registry: {view.distrust}")
     told = {member.id: member.distrust for member in view.members.values() if member.distrust is not None}
     found += [f"{member}: {why}" for member, why in sorted(told.items())]
     mine = _of_this_host(office, zoo, cluster)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from supervisor.clients.sessions import KeptSession, keep_session
+from supervisor.clients.processes import own_age_s
+from supervisor.clients.sessions import KeptSession, connect_within_s, keep_session
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.model.s3a import access_of_store, asked
@@ -89,7 +90,8 @@ class Office:
 @contextmanager
 def open_commands(settings: Settings) -> Iterator[Office]:
     """The registry for one command; its session is closed in the end, within two seconds."""
-    sessions = keep_session(settings.zookeeper.hosts, settings.zookeeper.session_timeout_s)
+    zookeeper = settings.zookeeper
+    sessions = keep_session(zookeeper.hosts, zookeeper.session_timeout_s, connect_within_s(own_age_s()))
     try:
         yield Office(settings, sessions, layout_of(settings))
     finally:

@@ -42,12 +42,13 @@ from supervisor.daemon.starting import Hosted, Starter
 from supervisor.daemon.supervisor import LOOP_LIMIT_S, Parts, Supervisor, wait_for
 from supervisor.daemon.sweeper import Sweeper
 from supervisor.daemon.watchdog import Loop, Watchdog
-from supervisor.errors import AccessDenied, Corrupt, NotSent, SupervisorError, Unreachable
+from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotSent, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
 from supervisor.model.records import Cluster, Doom, Member
 from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
+from supervisor.model.site_policy import site_policy
 from supervisor.model.spec import from_canonical
 from supervisor.observe.status import Place, is_ok, take_status, unreachable_status
 from supervisor.plan.make import Policy
@@ -88,6 +89,7 @@ class Assembly:
         self._watchdog = Watchdog()
         self._sentinel = Sentinel(settings.zookeeper.hosts)
         self._contender_loop: Loop | None = None
+        self._leadership: Callable[[], object] = lambda: None
         self._host = socket.gethostname()
         runtime_dir = settings.supervisor.runtime_dir
         self._hosted = Hosted(runtime_dir, settings.supervisor.log_dir)
@@ -115,6 +117,7 @@ class Assembly:
             lambda: agent.registered, lambda: agent.client.last_success_s if agent.client else 0.0,
         )
         self._metrics.follow_starts(lambda: agent.delayed)
+        self._leadership = lambda: (contender.leads(), contender.report().epoch, contender.report().leader)
         self._metrics.follow_leadership(
             contender.leads, lambda: contender.report().epoch,
             lambda: self._trust.reason is not None or contender.report().alarm is not None,
@@ -190,7 +193,7 @@ class Assembly:
             close_session(hosts, session.id, session.password, min(CLOSE_S, session.timeout_s))
 
         def step_down(term: Term[ZooClient]) -> None:
-            leader.step_down(term)
+            leader.step_down(term, self._contender_beats)
             self._metrics.following(term.epoch)
 
         return Contender(
@@ -208,7 +211,7 @@ class Assembly:
 
     def _controller(self, term: Term[ZooClient]) -> Controller:
         loop = self._watchdog.register(f"controller-{term.epoch}", LOOP_LIMIT_S)
-        policy = Policy(claim_timeout_s=self._settings.spark.submit_timeout_s)
+        policy = Policy(self._settings.spark.submit_timeout_s, site_policy(self._settings.policy))
         return Controller(term, self._layout, policy, Recorder(self._metrics, term.vacant_s), loop)
 
     def _sweeper(self, term: Term[ZooClient], controller: Controller) -> Sweeper:
@@ -225,13 +228,13 @@ class Assembly:
             return controller.view is not None and controller.view.paused
 
         return Remover(
-            term, self._layout, controller.crew, self._settings.store.url, self._access_to, wanted=controller.doomed,
-            paused=paused,
+            term, self._layout, controller.crew, self._settings.store.url, self._access_to,
+            site=site_policy(self._settings.policy), wanted=controller.doomed, paused=paused,
         )
 
     def _access_to(self, location: str, doom: Doom) -> S3Access:
         """As the job itself got at it. Its spec is kept as long as its claim."""
-        bucket, store = bucket_of(location), access_of_store(self._settings.store)
+        bucket, store = bucket_of(location), access_of_store(self._settings.store, self._settings.policy.endpoints)
         if bucket is None:
             return store
         if doom.spec is None:
@@ -265,20 +268,23 @@ class Assembly:
         checkpoint = launch.checkpoint
         if checkpoint is None:
             return None
-        store = access_of_store(self._settings.store)
+        store = access_of_store(self._settings.store, self._settings.policy.endpoints)
         bucket = bucket_of(normalise(checkpoint))
         if bucket is None:
             return open_commit_log(checkpoint, store)
         key = f"{launch.assignment.uid}.{launch.assignment.attempt}"
         properties = self._hosted.work_dir / key / PROPERTIES
         conf = parse_properties(properties.read_text("ascii")) if properties.exists() else {}
-        return open_commit_log(checkpoint, access_of(conf, bucket, store))
+        try:
+            return open_commit_log(checkpoint, access_of(conf, bucket, store))
+        except InvalidInput:      # it was started before its endpoint was forbidden; nobody looks there for it
+            return None
 
     # -- HTTP -----------------------------------------------------------------------------------------------------
 
     def _server(self) -> HttpServer:
         host, _, port = self._settings.supervisor.http.rpartition(":")
-        answers = Answers(self._live, self._ready, self._metrics.exposition, self._status)
+        answers = Answers(self._live, self._ready, self._metrics.exposition, self._status, lambda: self._leadership())
         return HttpServer(host.strip("[]"), int(port), answers)
 
     def _live(self) -> bool:

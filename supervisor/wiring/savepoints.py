@@ -24,8 +24,8 @@ from supervisor.clients.store.base import DEADLINE_S
 from supervisor.clock import wall_iso
 from supervisor.errors import Conflict, InvalidInput, NotFound
 from supervisor.model.deletable import BESIDE
-from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
+from supervisor.model.location import normalise, overlaps
+from supervisor.model.s3a import S3Access, access_of, access_of_store, allowed, bucket_of
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.savepoints import PREFIX, began_s, newest_of, slot_of
 from supervisor.wiring.checkpoints import Located, is_location
@@ -48,14 +48,20 @@ class Home(NamedTuple):
 
 def shelf_of(settings: Settings, deadline_s: float = DEADLINE_S) -> Shelf:
     """No I/O."""
-    return Shelf(_shelf_area(settings, deadline_s), open_area)
+    store = access_of_store(settings.store, settings.policy.endpoints)
+
+    def opened(location: str, access: S3Access) -> Area:
+        """What a record in the store names is no more to be trusted than what a job does."""
+        return open_area(location, allowed(access, store) if bucket_of(location) is not None else access)
+
+    return Shelf(_shelf_area(settings, deadline_s), opened)
 
 
 def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> Home:
     """Raises InvalidInput for a checkpoint that only Spark can reach."""
     shelf, access = _shelf_area(settings), access_for(settings, source.location, source.conf)
     checkpoint = open_area(source.location, access).location
-    store = access_of_store(settings.store)
+    store = access_of_store(settings.store, settings.policy.endpoints)
     together = shelf.location.partition("://")[0] == checkpoint.partition("://")[0] and (
         checkpoint.startswith("file:") or _endpoint(access) == _endpoint(store))
     if together:
@@ -66,7 +72,7 @@ def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> H
 def access_for(settings: Settings, location: str, conf: Mapping[str, str]) -> S3Access:
     """Where the S3 of a location is, for a job with the properties ``conf``."""
     bucket = bucket_of(normalise(location))
-    store = access_of_store(settings.store)
+    store = access_of_store(settings.store, settings.policy.endpoints)
     return store if bucket is None else access_of(conf, bucket, store)
 
 
@@ -143,7 +149,11 @@ def restore_to(settings: Settings, saved: Area, target: str, conf: Mapping[str, 
 
 
 def require_free(office: Office, name: str | None, location: str) -> None:
-    """Nobody runs there, and nobody else may. ``name``: of the job for which it is. Raises Conflict."""
+    """Nobody runs there, and nobody else may. ``name``: of the job for which it is. Raises Conflict.
+
+    A job that may be running keeps nobody from a place that no claim overlaps, its own neither. One that names no
+    checkpoint could have it anywhere, and one whose records can't be read too: they are refused while they may run.
+    """
     from supervisor.model.records import DEAD
     from supervisor.model.seen import Found, Unreadable
     from supervisor.registry.places import Places
@@ -157,11 +167,15 @@ def require_free(office: Office, name: str | None, location: str) -> None:
         return
     office.commands.check_place(name, location)
     try:
-        own = office.commands.standing(name).own
+        found = office.commands.standing(name)
     except NotFound:
         return
-    if isinstance(own, Unreadable) or (isinstance(own, Found) and own.record.state not in DEAD):
+    if not isinstance(found.own, Unreadable) and (found.own is None or found.own.record.state in DEAD):
+        return
+    place = found.ref.record.terms.checkpoint if isinstance(found.ref, Found) else None
+    if isinstance(found.own, Unreadable) or place is None or overlaps(place, location):
         raise Conflict(f"{name} may be running: suspend it first (suspend {name} --wait), then restore")
+    Places.load(zoo, office.layout).place_for("", location)      # of the same name, of an older submission, counts too
 
 
 def _age(manifest: Manifest | None) -> str:
@@ -181,7 +195,7 @@ def _shelf_area(settings: Settings, deadline_s: float = DEADLINE_S) -> Area:
     url = settings.store.url
     if url.startswith("file://"):
         url = f"file://{os.path.normpath('/' + unquote(url.removeprefix('file://')).lstrip('/'))}"
-    return open_area(f"{url}/{SHELF}", access_of_store(settings.store), deadline_s)
+    return open_area(f"{url}/{SHELF}", access_of_store(settings.store, settings.policy.endpoints), deadline_s)
 
 
 def _endpoint(access: S3Access) -> str:

@@ -38,6 +38,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench()
     uids = iter(f"00000000000{n}-00000000" for n in range(1, 10))
     monkeypatch.setattr("tests.fakes.offices.new_uid", lambda _name: next(uids))
+    monkeypatch.setattr("supervisor.registry.reading.may_be_of", lambda _uid, _name: True)      # these are of no name
     monkeypatch.setattr("supervisor.registry.commands.wall_iso", lambda: AT)
     bench.submit("running", checkpoint="s3a://bkt/running")
     bench.run("running", progress=Progress("counts", 41, 10.5, 20.25, 300.0, AT, 7.0))

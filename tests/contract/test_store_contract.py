@@ -110,6 +110,7 @@ def test_one_store_serves_many_threads(store: Store) -> None:
         store.create(f"threads/{number}", b"%d" % number)
         return store.read(f"threads/{number}", 10)
 
+    ready(store)
     with ThreadPoolExecutor(16) as pool:
         assert list(pool.map(work, range(64))) == [b"%d" % number for number in range(64)]
 

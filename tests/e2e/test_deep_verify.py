@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.model.s3a import S3Access
+from supervisor.model.spec import JobSpec
 from supervisor.settings.file import SparkSettings
 from supervisor.spark.state_reading import OpenedStore, StateOf, open_state
 from tests.unit.checkpoint.golden import unpack
@@ -55,3 +56,22 @@ def test_every_store_opens_damage_is_named_and_nothing_is_written(tmp_path: Path
         [str(store) for store in opened], indent=1)
     assert len(found["whole/join"]) == 4
     assert all(store.rows for store in found["whole/hdfs-v1"])
+
+
+def test_state_of_a_provider_of_the_jobs_own_says_what_it_needs(tmp_path: Path) -> None:
+    """The checkpoint names the class; it is loaded from the host's jars or not at all."""
+    import os
+
+    place = unpack("hdfs-v1", tmp_path)
+    batch = newest_commit(place)
+    offsets = place / "offsets" / str(batch)
+    text = offsets.read_text()
+    offsets.write_text(text.replace("org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider", "com.example.Own"))
+    assert offsets.read_text() != text
+    (offsets.parent / f".{offsets.name}.crc").unlink()
+    work = tmp_path / "work"
+    work.mkdir()
+    job = JobSpec(name="a", application="app.py", checkpoint=f"file://{place}", env={"SPARK_HOME": "/x", "PATH": "/y", "PYSPARK_PYTHON": "/z"})
+    (store,) = open_state([StateOf(f"file://{place}", batch)], SparkSettings(), job, S3Access(), work, dict(os.environ))
+    assert store.rows is None and store.error is not None
+    assert "com.example.Own" in store.error and "--job-code loads them" in store.error, store.error

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -115,11 +116,19 @@ def test_a_demo_that_is_interrupted_ends_everything(start: Start) -> None:
     assert (demo.directory / "alpha" / "supervisor.log").exists() and "Traceback" not in demo.text
 
 
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
 def test_dev_is_there_to_be_used(start: Start, tmp_path: Path) -> None:
     dev = start("dev")
     dev.wait_for("Ctrl-C here ends everything")
     config = re.search(r"export SPARK_SUPERVISOR_CONFIG=(\S+)", dev.text)
-    leader = re.search(r"(\w+) +leads +pid (\d+)", dev.text)
+    leader = re.search(r"(\w+) +leads +pid (\d+) +(http://127\.0\.0\.1:\d+)", dev.text)
     assert config is not None and leader is not None and len(re.findall(r"http://127\.0\.0\.1:\d+", dev.text)) == 2
     environ = os.environ | {"SPARK_SUPERVISOR_CONFIG": config[1]}
 
@@ -137,6 +146,7 @@ def test_dev_is_there_to_be_used(start: Start, tmp_path: Path) -> None:
     os.kill(int(leader[2]), signal.SIGKILL)
     dev.wait_for(f"supervisor {leader[1]} is started: pid ")
     assert f"(pid {leader[2]}) has ended" in dev.text
+    wait_until(lambda: answers(f"{leader[3]}/livez"), LONG_S, "the new one at the address of the old one", period_s=1.0)
     dev.process.send_signal(signal.SIGINT)
     assert dev.process.wait(120) == 0, dev.text
     assert "nothing was left behind" in dev.text

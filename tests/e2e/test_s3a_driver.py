@@ -18,6 +18,7 @@ from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 from supervisor.spark.prepare import Place, prepare
 from tests.fakes.report_socket import ReportSocket
+from tests.testbed.hostile_tools import make_hostile_tools
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import LIGHT_JVM, START_S
@@ -53,7 +54,8 @@ checkpoint: s3://{bucket}/deep/ck
 
 def launch_for(attempt: int, tmp_path: Path, settings: Settings, bucket: str) -> Launch:
     spec = parse_spec(SPEC.format(app=tmp_path / "app.py", sink=tmp_path / "sink", bucket=bucket, jvm=LIGHT_JVM), "spec.yaml")
-    spec = spec.model_copy(update={"application": "store:app.py"})
+    env = {name: str(tmp_path / "hostile") for name in ("SPARK_HOME", "JAVA_HOME")}      # as an older version registered it
+    spec = spec.model_copy(update={"application": "store:app.py", "env": env})
     run_dir = tmp_path / f"run.{attempt}"
     run_dir.mkdir()
     place = Place("here", run_dir, tmp_path / f"work.{attempt}", tmp_path / f"log.{attempt}")
@@ -83,6 +85,7 @@ def batches_until(launch: Launch, wanted: int, already: list[int]) -> list[int]:
 def test_a_checkpoint_on_s3_survives_its_driver(tmp_path: Path, moto_server: MotoServer, s3_bucket: str) -> None:
     """With the storage fence; endpoint from the store's settings, keys from the environment, nothing in the spec."""
     (tmp_path / "app.py").write_text(APPLICATION)
+    hostile = make_hostile_tools(tmp_path / "hostile")
     body = {
         "cluster": "test", "zookeeper": {"hosts": "zk1:2181"},
         "store": {"url": f"s3://{s3_bucket}/store", "endpoint_url": moto_server.endpoint_url},
@@ -104,6 +107,7 @@ def test_a_checkpoint_on_s3_survives_its_driver(tmp_path: Path, moto_server: Mot
     newest = log.newest()
     assert newest is not None and newest.batch_id > committed.batch_id
 
+    assert hostile.ran() == "", "the Spark and Java that the job names"
     lines = dict(line.split(" ", 1) for line in (tmp_path / "sink").read_text().splitlines())
     assert [int(batch) for batch in lines] == list(range(len(lines))), "a hole"
     for batch, counts in lines.items():

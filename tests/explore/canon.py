@@ -20,7 +20,7 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, Delete, Node, SetData, Transaction
 from supervisor.shim import state as said
 from supervisor.shim.state import ShimState, Stage
-from tests.explore import sweeping
+from tests.explore import removing, sweeping
 from tests.explore.judge import OBEYED_TICKS
 from tests.explore.operators import BELL
 from tests.explore.replay import Stored
@@ -46,6 +46,7 @@ def key_of(world: World) -> tuple[Any, ...]:
         world.judge.registered, world.judge.spoilt, world.judge.paused, world.judge.handed_over, world.broken,
         tuple([(tx_key(late.tx, world.tree), late.wish, late.pause, world.tick - late.tick) for late in world.late]),
         replacement_key(world) if world.replaceable else None, sweeping.key_of(world) if world.sweeps else None,
+        removing.key_of(world) if world.removes else None,
     )
 
 

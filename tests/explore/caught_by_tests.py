@@ -18,15 +18,27 @@ from typing import Any
 
 import pytest
 
+from tests.explore.caught_tellers import TOLD
 from tests.fakes.offices import Bench
+from tests.unit.registry import test_whole
 
 MACHINE, WARD, KILLER = "unit.shim.test_machine", "unit.daemon.test_ward", "unit.model.test_second_killer"
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.registry.test_commands"
+ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_whole"
 KEPT = "unit.daemon.test_references"
+TELLERS = "unit.shim.test_tellers"
 GUARDS, WRITES = "explore.test_defects", "unit.registry.test_leader_writes"
 SIGHTS, TRUST, USERS = "unit.observe.test_sights", "unit.coord.test_trust", "unit.registry.test_user_writes"
 
 CAUGHT_BY: dict[str, tuple[str, str]] = {
+    "restore-reads-before-its-mark": ("unit.checkpoint.test_savepoint", "test_a_restore_leaves_its_mark_before_it_reads_anything"),
+    "directory-of-another-host-is-deleted": ("integration.test_checkpoint_deletion", "test_another_directory_at_the_same_path_is_kept"),
+    "restore-ends-before-it-is-compared": (
+        "unit.checkpoint.test_savepoint", "test_a_restore_takes_its_mark_off_the_target_last_of_all"),
+    "savepoint-is-complete-before-it-is-wanted": (
+        "unit.checkpoint.test_savepoint", "test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there"),
+    "exec-although-no-deadline-is-written": (TELLERS, "test_nothing_is_executed_whose_deadline_the_second_killers_can_not_know"),
+    "torn-deadline-read-as-none": (TELLERS, "test_a_torn_deadline_file_is_not_one_without_a_deadline"),
     "renewal-counts-from-its-answer": (MACHINE, "test_the_deadline_counts_from_sending_the_renewal"),
     "claim-counts-from-its-answer": (MACHINE, "test_the_deadline_counts_from_sending_the_claim"),
     "settled-claim-counts-from-the-reading": (MACHINE, "test_an_unknown_claim_is_read_back_in_its_session_before_exec"),
@@ -35,6 +47,12 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "shim-ignores-its-deadline": (MACHINE, "test_without_renewals_the_tree_is_killed_before_the_second_killers_act"),
     "unanswered-claim-taken-as-failed": (MACHINE, "test_an_unknown_claim_is_read_back_in_its_session_before_exec"),
     "claim-settled-on-another-session": (MACHINE, "test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed"),
+    "closed-session-is-forgotten": (ENDS, "test_no_stage_is_without_an_end"),
+    "settling-has-no-end": (ENDS, "test_an_unknown_claim_that_nobody_can_settle_ends_the_shim"),
+    "leases-without-a-parent-are-asked-for-at-once": (MACHINE, "test_a_missing_parent_of_all_leases_is_no_reason_to_hurry"),
+    "registry-that-lost-a-parent-is-acted-upon": (
+        WHOLE, "test_nothing_is_done_to_a_registry_that_lost_what_nobody_can_tell_again"),
+    "parent-made-anew-is-believed": (WHOLE, "test_an_acceptance_makes_them_anew_and_ends_the_distrust"),
     "late-claim-is-executed": (MACHINE, "test_a_claim_confirmed_too_late_executes_nothing_and_says_so"),
     "starter-does-not-look-at-the-clock": (MACHINE, "test_nothing_is_executed_before_the_claim_has_committed"),
     "nobody-looks-at-the-clock-before-exec": (MACHINE, "test_nothing_is_executed_before_the_claim_has_committed"),
@@ -124,11 +142,19 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         KEPT, "test_an_unreadable_reference_is_made_up_for_by_the_ownership_and_by_nothing_else"),
     "sweep-begins-in-distrust": (KEPT, "test_only_a_term_that_is_recorded_and_trusts_its_registry_sweeps"),
     "sweeps-before-the-epoch-is-recorded": (KEPT, "test_only_a_term_that_is_recorded_and_trusts_its_registry_sweeps"),
+    **TOLD,
 }
 """By the name of the defect: module below ``tests`` and the test. That each fails while it is planted is a test itself."""
 
+def _on_disk() -> Any:
+    from supervisor.model.s3a import S3Access
+    from tests.integration.test_checkpoint_deletion import World
+
+    return World(f"file://{tempfile.mkdtemp(prefix='caught-by-tests-')}/checkpoints/a", S3Access())
+
+
 FIXTURES: dict[str, Callable[[], Any]] = {
-    "bench": Bench, "monkeypatch": pytest.MonkeyPatch, "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),
+    "rig": lambda: test_whole.running_rig(), "on_disk": _on_disk, "bench": Bench, "monkeypatch": pytest.MonkeyPatch, "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),
 }
 
 

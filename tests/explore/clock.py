@@ -11,7 +11,7 @@ well be stopped before the time comes. One that was stopped sees the clock and w
 from __future__ import annotations
 
 from supervisor.shim import state as said
-from tests.explore import judge
+from tests.explore import judge, removing
 from tests.explore.setting import SESSION_TICKS
 from tests.explore.shims import DYING, due, empty, tell
 from tests.explore.supervisors import clock_matters, follows_quietly, is_quiet, poll
@@ -31,6 +31,7 @@ def advance(world: World) -> World:
             world = end_session(world, sid)
     if world.late:
         world = world._replace(late=tuple(late for late in world.late if world.tick - late.tick < SESSION_TICKS))
+    world = removing.grown_old(world) if world.removes else world
     for index in range(len(world.shims)):
         world = shim_ages(world, index)
     for index in range(len(world.supervisors)):

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from tests.explore import defects_of_guards, defects_of_lease, defects_of_operation, defects_of_rule, defects_of_sweep
+from tests.explore import (
+    defects_of_guards,
+    defects_of_lease,
+    defects_of_operation,
+    defects_of_removal,
+    defects_of_rule,
+    defects_of_sweep,
+    defects_of_tellers,
+)
 from tests.explore.defect import Defect
 
 DEFECTS: tuple[Defect, ...] = (
     *defects_of_guards.DEFECTS, *defects_of_lease.DEFECTS, *defects_of_rule.DEFECTS, *defects_of_operation.DEFECTS,
-    *defects_of_sweep.DEFECTS,
+    *defects_of_sweep.DEFECTS, *defects_of_removal.DEFECTS,
+    *defects_of_tellers.DEFECTS,
 )

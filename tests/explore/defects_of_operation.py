@@ -54,6 +54,8 @@ DISTRUSTS = (
     text("agent-asks-not-what-its-host-remembers", OLDER,
          (StartDoubt.of, "doubt = self._trust.doubt(self._codec, paths, Evidence(cluster, accepted, doorbell, zoo.last_zxid), before)",
           "doubt = None")),
+    text("restore-is-not-left-in-the-store", OLDER,
+         (trust.mark_restored, "if doubt_of_epochs(store, epoch, recent) is None:", "if False:")),
     text("agent-asks-not-the-store", OLDER, (StartDoubt.of, "if term != self._cleared:", "if False:")),
 )
 

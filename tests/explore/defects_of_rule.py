@@ -10,7 +10,7 @@ from supervisor.coord import election, leadership
 from supervisor.model import load
 from supervisor.model.transaction import Check
 from supervisor.plan import decide, make
-from supervisor.registry import commands, record_sweep, settle, user_writes
+from supervisor.registry import commands, record_sweep, settle, user_writes, whole
 from supervisor.registry.leader_writes import Desk
 from tests.explore.defect import Defect
 from tests.explore.planting import around, text
@@ -114,6 +114,10 @@ DECISIONS = (
          (decide._check_assignment, "if own.job_version != case.ref.version:", "if False:")),
     text("distrusted-registry-is-acted-upon", "I10: an older registry: no kill, no launch",
          (make.make_plan, "if view.distrust is not None:", "if False:")),
+    text("registry-that-lost-a-parent-is-acted-upon", "I10: a registry that lost what nobody can tell again: no kill, no launch",
+         (whole.judge_whole, "if node is None and path in lasting:", "if False:")),
+    text("parent-made-anew-is-believed", "I10: a registry that lost what nobody can tell again: no kill, no launch",
+         (whole.judge_whole, "cluster.stat.czxid != node.stat.czxid > accepted_zxid", "False")),
     text("one-spoilt-job-stops-them-all", "I9: a corrupt znode affects that job alone",
          (make.make_plan, "alarms.append(decision.alarm)", "return Plan((), tuple(notes), (decision.alarm,))")),
     text("starts-before-the-epoch-is-recorded", "§6: until that is recorded, the leader starts and cleans nothing",

@@ -234,6 +234,7 @@ def stop(world: World, index: int) -> World:
     return world._replace(shims=shims).with_supervisor(index, one._replace(
         alive=False, paused=False, standing=lead.Standing(highest=0), todo=(), term=None, sights=Sights(), reading=None,
         tick_due=False, lag=None, sight=None, recorded=True, distrust=None, recent=(), suspended=False, sightings=(), sweep=None,
+        dusts=(),
     ))
 
 

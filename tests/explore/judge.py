@@ -7,20 +7,22 @@ never asks the registry who may do what.
 from __future__ import annotations
 
 from functools import cache
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from supervisor.errors import GuardFailed, OutcomeUnknown
-from supervisor.model.records import CheckpointClaim, Cleanliness, JobRef, Outcome, Ownership, Result
+from supervisor.model.location import overlaps
+from supervisor.model.records import Cause, CheckpointClaim, Cleanliness, JobRef, Outcome, Ownership, OwnState, Result
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Transaction
 from supervisor.registry.commands import Did, Done
 from supervisor.registry.reading import seen
 from tests.explore import operators
 from tests.explore.setting import JOBS as JOB_KINDS
-from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, terms_of
+from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, location_of, terms_of
 
 if TYPE_CHECKING:
-    from tests.explore.world import Answer, Sent, Shim, User, World
+    from tests.explore.world import Answer, Sent, Shim, User, Wipe, Wish, World
 
 LIVING = ("alive", "dying")
 
@@ -58,7 +60,8 @@ def execute(world: World, shim: Shim) -> World:
     started = sum(1 for uid, _ in executed if uid == shim.uid)
     if started > 1 + world.judge.reasons:
         world = world.breaks(f"I11: {started} attempts of {shim.uid}, and only {world.judge.reasons} faults and commands")
-    return world._replace(judge=world.judge._replace(executed=executed))
+    world = world._replace(judge=world.judge._replace(executed=executed))
+    return world._replace(objects=world.objects | {shim.uid}) if world.removes else world      # it writes at once
 
 
 # -- I6: at kill -------------------------------------------------------------------------------------------------------
@@ -167,7 +170,7 @@ def registry_holds(before: World, after: World) -> World:
     for path, node in old.items():
         if path.startswith(OWNS) and (path not in nodes or nodes[path].version < node.version):
             return after.breaks(f"§4: the version of {path} went back")
-    return blobs_hold(after)
+    return places_apart(blobs_hold(after))
 
 
 def blobs_hold(world: World) -> World:
@@ -198,7 +201,7 @@ def refers(world: World, name: str, uid: str) -> bool:
     return isinstance(ref, Unreadable) or (isinstance(ref, Found) and ref.record.uid == uid)
 
 
-JOBS, OWNS, RESULTS = f"{LAYOUT.jobs}/", f"{LAYOUT.owns}/", f"{LAYOUT.results}/"
+JOBS, OWNS, RESULTS, CLAIMS = f"{LAYOUT.jobs}/", f"{LAYOUT.owns}/", f"{LAYOUT.results}/", f"{LAYOUT.checkpoints}/"
 
 
 # -- I8: what a user is told ----------------------------------------------------------------------------------------------
@@ -225,6 +228,54 @@ def answered(world: World, user: User, came: Done | operators.Told | Exception) 
 OF_ITS_OWN = (Did.SUSPENDED, Did.RESUMED, Did.RESTARTED, Did.REGISTERED_AGAIN)
 """What nobody else can have done instead: it was this command's own write. A submission may be an earlier try of the same
 uid, and I3 says whether it is there; a cancel may be anybody's."""
+
+
+# -- the checkpoints of ended jobs -----------------------------------------------------------------------------------------
+
+
+def wipes(world: World, wipe: Wipe) -> World:
+    """A deletion is sent."""
+    return world.breaks(f"§6: a deletion below {wipe.location} is sent while the cluster is paused") if world.judge.paused else world
+
+
+def wiped(world: World, wipe: Wipe) -> World:
+    """A deletion arrives. Whatever overlaps it is nobody's but the doomed uid's: no driver, no claim, nobody who was told that he has it."""
+    for shim in world.shims:
+        if shim.tree in LIVING and overlaps(location_of(shim.uid), wipe.location):
+            world = world.breaks(f"§4: objects below {wipe.location} are deleted, where driver {shim.title} runs")
+    for path in world.tree.nodes:
+        claim = seen(CheckpointClaim, world.tree.read(path), path) if path.startswith(CLAIMS) else None
+        if isinstance(claim, Found) and claim.record.uid != wipe.uid and overlaps(claim.record.location, wipe.location):
+            world = world.breaks(f"§4: objects below {wipe.location} are deleted, and {claim.record.uid} claims {claim.record.location}")
+    for uid in world.judge.registered - {wipe.uid}:
+        if refers(world, uid.partition("-")[2], uid) and overlaps(location_of(uid), wipe.location):
+            world = world.breaks(f"§4: objects below {wipe.location} are deleted, and {uid} was acknowledged with {location_of(uid)}")
+    return world
+
+
+def places_apart(world: World) -> World:
+    """§4: no claim lies inside another one: two jobs never share a checkpoint, nor a job that runs and one that is being deleted."""
+    if not world.removes:
+        return world
+    claims = [seen(CheckpointClaim, world.tree.read(path), path) for path in world.tree.nodes if path.startswith(CLAIMS)]
+    for one, other in combinations([claim.record for claim in claims if isinstance(claim, Found)], 2):
+        if overlaps(one.location, other.location):
+            return world.breaks(f"§4: {one.uid} claims {one.location}, and {other.uid} claims {other.location}")
+    return world
+
+
+def stands(before: World, after: World, wish: Wish) -> World:
+    """What commits as a suspend or a resume is in effect: no leader may undo it, as it would by an exit that was there before."""
+    if wish.what not in ("suspend", "resume", "restart", "revise"):
+        return after
+    ref = seen(JobRef, before.tree.read(LAYOUT.job(wish.name)), "")
+    own = seen(Ownership, before.tree.read(LAYOUT.own(wish.name)), "")
+    if not isinstance(ref, Found) or not isinstance(own, Found) or own.record.uid != ref.record.uid:
+        return after
+    over = own.record.state is OwnState.EXITED and own.record.cause is Cause.FINISHED
+    if over and not terms_of(wish.name).unbounded:
+        return after.breaks(f"I8: {wish.what} {wish.name} commits, and its driver has finished: the leader will conclude that")
+    return after
 
 
 # -- I10: a registry that was replaced ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from supervisor.model.records import CheckpointClaim, Cleanliness, Desired, JobR
 from supervisor.model.seen import Found
 from supervisor.registry.operator_writes import unpause
 from supervisor.registry.reading import seen
-from tests.explore import operators, sweeping, trust
+from tests.explore import operators, removing, sweeping, trust
 from tests.explore.canon import key_of
 from tests.explore.setting import LAYOUT
 from tests.explore.world import World, apply
@@ -166,4 +166,5 @@ def leftovers(world: World) -> str | None:
             job = seen(JobRef, tree.read(LAYOUT.job(claim.record.name)), "")
             if not isinstance(job, Found) or job.record.uid != claim.record.uid:
                 return f"the claim of {claim.record.uid} on its checkpoint is left"
-    return sweeping.unswept(world) if world.sweeps else None
+    why = removing.unremoved(world) if world.removes else None
+    return why or (sweeping.unswept(world) if world.sweeps else None)

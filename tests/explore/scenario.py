@@ -31,7 +31,9 @@ class Scenario:
     ``script``: moves that are made first, each by a part of its label, with all that
     is ordinary in between and nobody coming back: a way into what lies deep. ``replaceable``: the registry may be
     restored, lost or spoilt as a whole; ``hasty``: and a leader acts before it has looked again. ``sweeps``: blobs are put, and leaders
-    sweep; ``past``: commands given before it begins, where there is a script within that; ``orphans``: uids of submits that stopped after their put. ``max_states``: where the quick bounds end.
+    sweep; ``past``: commands given before it begins, where there is a script within that; ``orphans``: uids of submits that stopped after their put.
+    ``removes``: leaders delete the checkpoints of jobs that ask for it. ``slow_reads``: each reading of a command is of another moment.
+    ``max_states``: where the quick bounds end.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Scenario:
     sweeps: bool = False
     past: tuple[tuple[str, ...], ...] = ()
     orphans: tuple[str, ...] = ()
+    removes: bool = False
+    slow_reads: bool = False
     max_states: int = 1_000
 
     def begin(self, trace: list[str], begun: Begun, *, wide: bool = False) -> World:
@@ -59,7 +63,7 @@ class Scenario:
         ``begun``: what the same code came to before, by what a beginning depends on.
         """
         key = (self.running, self.supervisors, self.settled, self.replaceable, self.script, self.kinds if self.script else (),
-               self.sweeps, self.past, self.orphans)
+               self.sweeps, self.past, self.orphans, self.removes)
         if key not in begun:
             begun[key] = self.beginning(trace)
         world = begun[key]
@@ -69,11 +73,11 @@ class Scenario:
         faults = self.wide if wide else self.faults
         known = world.judge._replace(reasons=faults + sum(len(user.wishes) for user in users))
         return world._replace(users=users, faults=faults, split=self.split, slow_users=self.slow_users,
-                              hasty=self.hasty, judge=known)
+                              hasty=self.hasty, slow_reads=self.slow_reads, judge=known)
 
     def beginning(self, trace: list[str], *, strict: bool = False) -> World:
         """``strict``: raises ValueError for a script that can't be followed; else it is left where it ends."""
-        world = founded(self.supervisors, replaceable=self.replaceable)._replace(sweeps=self.sweeps)
+        world = founded(self.supervisors, replaceable=self.replaceable)._replace(sweeps=self.sweeps, removes=self.removes)
         if world.broken is not None:
             return world
         submits = tuple(Wish("submit", name, f"u0-{name}") for name in self.running)

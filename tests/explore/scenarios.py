@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.explore.scenario import Scenario
 from tests.explore.scenarios_more import MORE
 from tests.explore.scenarios_operated import OPERATED
+from tests.explore.scenarios_removed import REMOVED
 from tests.explore.scenarios_swept import SWEPT
 
 SUBMIT, CANCEL, SUSPEND, RESUME = ("submit", "a", "u1-a"), ("cancel", "a"), ("suspend", "a"), ("resume", "a")
@@ -85,6 +86,7 @@ SCENARIOS: tuple[Scenario, ...] = (
              kinds=LOST, settled=False),
     Scenario("starting, shim cut off", "The shim is cut off during its start.",
              kinds=("cut shim",), settled=False, max_states=WHOLE),
+    Scenario("starting, shim cut off twice", "Cut off during its start, and again.", kinds=("cut shim",), faults=2, settled=False),
     Scenario("shim killed", "The shim, its twin or both are killed.",
              kinds=("kill shim", "kill twin"), faults=2, max_states=WHOLE),
     Scenario("shim stopped, no guardian", "Its supervisor is killed: the twin is the one that remains.",
@@ -98,6 +100,8 @@ SCENARIOS: tuple[Scenario, ...] = (
              kinds=("fail driver", *LOST), faults=1),
     Scenario("finished", "A bounded job ends by itself while leaders change (FLINK-2354).",
              running=("once",), kinds=("end driver", "pause supervisor"), faults=2),
+    Scenario("finished, changed", "A bounded job ends by itself while its user suspends and resumes it.",
+             ((("suspend", "once"), ("resume", "once")),), running=("once",), supervisors=1, kinds=("end driver",)),
     Scenario("failed for good", "The budget is spent; the job is resumed and cancelled.",
              ((("resume", "brittle"),), (("cancel", "brittle"),)), running=("brittle",), kinds=("fail driver",), faults=2),
 
@@ -130,6 +134,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *MORE,
     *OPERATED,
     *SWEPT,
+    *REMOVED,
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}

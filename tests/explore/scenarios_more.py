@@ -50,6 +50,11 @@ MORE: tuple[Scenario, ...] = (
              replaceable=True, kinds=("restore registry", "lose disk"), faults=0, max_states=1_000,
              script=("the registry is saved", "shim u0-a.1: executes", "s1 is killed and", "s2 records epoch 2", "s2 is killed and",
                      "ZooKeeper is restored", "s1's sentinel closes")),
+    Scenario("restored, one follower knows", "Of a restore within one term only a follower knows; then it is killed, and the leader that "
+             "comes back remembers nothing.", settled=False, replaceable=True, kinds=("restore registry", "lose disk", "kill supervisor"),
+             max_states=1_000,
+             script=("the registry is saved", "shim u0-a.1: executes", "s2 looks who leads", "s1 is killed and", "ZooKeeper is restored",
+                     "s2 is connected again", "s2 looks who leads", "s2 leaves in the store")),
     Scenario("data lost", "ZooKeeper comes up empty.", replaceable=True, kinds=("lose registry",), max_states=1_000),
     Scenario("root spoilt", "/cluster or /epoch becomes unreadable.", replaceable=True, kinds=("spoil root",)),
 )

@@ -86,7 +86,7 @@ class Kept:
 
     def calm(self, world: World) -> rest.Calm:
         """Of worlds that have in common what the key of a state leaves out."""
-        kind = (world.split, world.slow_users, world.replaceable, world.hasty, world.sweeps)
+        kind = (world.split, world.slow_users, world.replaceable, world.hasty, world.sweeps, world.removes, world.slow_reads)
         return self._calms.setdefault(kind, rest.Calm())
 
 

@@ -30,7 +30,7 @@ from unittest import mock
 import structlog
 
 from supervisor.coord import election
-from supervisor.daemon import controller, sweeper
+from supervisor.daemon import controller, remover, sweeper
 from supervisor.model.records import (
     BlobRef,
     Desired,
@@ -73,7 +73,7 @@ GRACE_S = 2.0
 SESSION_TICKS = 2
 SESSION_S = SESSION_TICKS * TICK_S
 CLAIM_TIMEOUT_S = 2 * TICK_S
-NEVER_S = 1e9
+NEVER_S = 1e8
 SUBMIT_MAX_S = TICK_S
 SWEEP_GRACE_S = 3 * TICK_S
 RESULTS_KEPT = 1
@@ -95,15 +95,30 @@ JOBS: dict[str, Terms] = {
     "brittle": replace(TERMS, restart=replace(TERMS.restart, attempts=1)),
     "weary": replace(TERMS, restart=replace(TERMS.restart, attempts=0, on_exhausted=OnExhausted.SUSPEND)),
     "slow": replace(TERMS, stop_grace_s=10.0),
+    "wipe": replace(TERMS, delete_checkpoint=True),
 }
 """By how its name begins: ``once`` is bounded, ``brittle`` may fail once only, ``weary`` is suspended when it fails, ``slow``
-may take longer to stop than the full wait. All others run for ever. (``idle`` is suspended from its submit on: ``desired_of``.)"""
+may take longer to stop than the full wait, of ``wipe`` the checkpoint is deleted when it is cancelled. All others run for ever. (``idle`` is suspended from its submit on: ``desired_of``.)"""
 
 
-def terms_of(name: str) -> Terms:
-    """Of a job."""
+PLACES = {
+    "wipe": "s3://bucket/shared/wipe", "near": "s3://bucket/shared/near",
+    "u2-wipe": "s3://bucket/shared/wipe/inner", "u3-wipe": "s3://bucket/shared", "u1-inner": "s3://bucket/shared/wipe/inner",
+    "wipe-local": "file:///data/wipe-local", "idle-wide": "s3://bucket/shared", "idle-deep": "s3://bucket/shared/deeper", "u2-near": "s3://bucket/shared",
+}
+"""Checkpoints that are not the ordinary one of the name: of a uid, or of all uids of a name. Some lie inside others."""
+
+
+def location_of(uid: str) -> str:
+    """Of the checkpoint that a uid was submitted with."""
+    name = uid.partition("-")[2]
+    return PLACES.get(uid) or PLACES.get(name) or f"s3://bucket/{name}"
+
+
+def terms_of(name: str, uid: str = "") -> Terms:
+    """Of a job, as it is submitted with ``uid``."""
     terms = next((terms for kind, terms in JOBS.items() if name.startswith(kind)), TERMS)
-    return replace(terms, checkpoint=f"s3://bucket/{name}")
+    return replace(terms, checkpoint=location_of(uid or f"-{name}"))
 
 
 def desired_of(name: str) -> Desired:
@@ -146,12 +161,12 @@ def shown_only(record: Any) -> Any:
     """The record without what no decision reads."""
     match record:
         case Ownership():
-            return replace(record, op="", reason="", ran_s=0.0, history=())
+            return replace(record, op="", reason="", ran_s=0.0, history=(), earlier="")
         case Lease():
             plain = Driver(record.driver.host, 0)
             return replace(record, renewals=0, ran_s=0.0, since="", start=None, silence_s=None, driver=plain, progress=None)
         case Result():
-            return replace(record, reason="", history=())
+            return replace(record, reason="", history=(), earlier="")
         case JobRef():
             return replace(record, changed=Entry("", ""))
         case LeaderHint():
@@ -249,7 +264,7 @@ def abstracted() -> Iterator[None]:
         for module in (commands, sweep):
             put(module, SUBMIT_MAX_S=SUBMIT_MAX_S)
         put(accepting, codec=PlainCodec, _caller=lambda: "operator")
-        for module in (controller, sweeper):
+        for module in (controller, remover, sweeper):
             put(module, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
         put(decide, LEASE_MAX_S=LEASE_S)      # the longest lease there can be: no job of this world has a longer one
         put(machine, wall_iso=lambda _: "", CLAIM_PATIENCE_S=6 * TICK_S)

@@ -18,6 +18,7 @@ from supervisor.errors import GuardFailed
 from supervisor.model import launch as model
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.records import Assignment, Ownership
+from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.second_killer import Act, Looked, SecondKiller, ShimStruck, TreeStruck
 from supervisor.model.second_killer import step as strike
 from supervisor.model.seen import Found
@@ -27,7 +28,7 @@ from supervisor.shim import machine
 from supervisor.shim import state as said
 from supervisor.shim.state import Effect, Event, Now, ShimState
 from tests.explore import judge
-from tests.explore.setting import LAYOUT, LEASE_S, NEVER_S, NO_KILLER, SESSION_S, now_s, spec, terms_of
+from tests.explore.setting import LAYOUT, LEASE_S, NEVER_S, NO_KILLER, SESSION_S, location_of, now_s, spec, terms_of
 from tests.explore.world import Shim, World, apply, described, end_session, open_session, sid_of
 
 ALIVE, DYING, EMPTY, UNBORN = "alive", "dying", "empty", "unborn"
@@ -65,9 +66,10 @@ class Launch(model.Launch):
 def launch_of(name: str, uid: str, attempt: int, job_version: int, own_version: int, supervisor: str) -> Launch:
     entry = Assignment(name, uid, attempt, 0, job_version, own_version, spec(name, uid), 0, extra=EMPTY_DICT)
     terms = terms_of(name)
+    written = Remembered(place_of(location_of(uid)), ("q 1",)) if terms.delete_checkpoint else None      # told with the claim
     return Launch(
         "c", "", LAYOUT.root, SESSION_S, supervisor, f"host of {supervisor}", entry, LEASE_S, terms.stop_grace_s, NEVER_S, NEVER_S,
-        terms.unbounded, False, (), EMPTY_DICT, "/", "", cgroup="/cgroup", extra=EMPTY_DICT,
+        terms.unbounded, False, (), EMPTY_DICT, "/", "", cgroup="/cgroup", remembered=written, extra=EMPTY_DICT,
     )
 
 

@@ -22,7 +22,7 @@ from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import make_plan
 from supervisor.registry.leader_writes import Desk, unassign
-from tests.explore import judge, operators, sweeping, trust
+from tests.explore import judge, operators, removing, sweeping, trust
 from tests.explore.controlling import Hand
 from tests.explore.hosts import host
 from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S, PlainCodec
@@ -49,15 +49,21 @@ def moves(world: World, index: int) -> Iterator[Move]:
         yield Move(f"{me.id} (epoch {sent.epoch}): {label}", after, urgent=me.alive and not me.paused and me.connected)
     if world.sweeps:
         yield from sweeping.under_way(world, index, me)
+    if world.removes:
+        yield from removing.under_way(world, index, me)
     if not me.alive or me.paused:
         return
     yield from contend(world, index, me)
+    if me.connected and world.replaceable:
+        yield from trust.marks(world, me)
     if me.term is not None and me.connected and world.replaceable:
         yield from trust.moves(world, index, me)
     if me.term is not None and me.connected and not me.queue and not (world.replaceable and is_held(world, me)):
         yield from lead_on(world, index, me)
     if world.sweeps and (me.sweep is not None or not (world.replaceable and is_held(world, me))):
         yield from sweeping.moves(world, index, me)
+    if world.removes and not (world.replaceable and is_held(world, me)):
+        yield from removing.moves(world, index, me)
     yield from host(world, index, me)
 
 
@@ -197,7 +203,7 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
         case lead.Stand(epoch, version):
             return stand(after, index, me, epoch, version)
         case lead.BeginTerm(epoch, fence):
-            term = me._replace(term=(epoch, fence), sights=Sights(), reading=None, suspended=False, sightings=(), sweep=None)
+            term = me._replace(term=(epoch, fence), sights=Sights(), reading=None, suspended=False, sightings=(), sweep=None, dusts=())
             term = trust.begun(term, epoch) if world.replaceable else term
             after = operators.changes_too_often(after, epoch)
             return f"leads with epoch {epoch}", after.with_supervisor(index, term)
@@ -232,7 +238,7 @@ def end_term(world: World, after: World, index: int, me: Supervisor, why: str) -
         if any(world.has_session(sent.sid) for sent in me.queue) and me.connected:
             return None
         return "gives up what was under way", after.with_supervisor(index, gone._replace(queue=()))
-    after = after.with_supervisor(index, me._replace(term=None, reading=None, distrust=None, sightings=(), sweep=None))
+    after = after.with_supervisor(index, me._replace(term=None, reading=None, distrust=None, sightings=(), sweep=None, dusts=()))
     return f"ends its term: {why}", tell(after, index, lead.TermDrained())
 
 

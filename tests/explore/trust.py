@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from supervisor.coord.election import Author, Candidate, recent_terms, say_distrust, sight
 from supervisor.coord.start_doubt import StartDoubt
-from supervisor.coord.trust import Evidence, Memory, Trust, record_epoch
+from supervisor.coord.trust import Evidence, Memory, Trust, mark_restored, record_epoch
 from supervisor.errors import Conflict, GuardFailed
 from supervisor.model.records import EpochRecord
 from supervisor.model.transaction import Reads
@@ -101,6 +101,18 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             after, came = apply(world, tx, me.sid)
             yield Move(f"{me.id} says that it does not trust the registry: {described(came)}", after,
                        urgent=not isinstance(came, GuardFailed))
+
+
+def marks(world: World, me: Supervisor) -> Iterator[Move]:
+    """Whoever remembers another past leaves that in the store, whether it leads or not: ``Contender._mark_restored``."""
+    if me.memory.reason is None or not me.memory.restored or me.sight is None or me.sight.flaw is not None:
+        return
+    leads = me.term is not None
+    recent = {number: Author(supervisor, op) for number, supervisor, op in me.recent} if leads else recent_terms(me.sight.epoch)
+    store = Store(world.store)
+    mark_restored(store, me.term[0] if me.term is not None else me.sight.epoch.epoch, recent, Author(me.id, f"{me.op_id}.mark"))
+    if store.marks != world.store:
+        yield Move(f"{me.id} leaves in the store that the registry was restored", world._replace(store=store.marks))
 
 
 def record(world: World, index: int, me: Supervisor, epoch: int) -> Move:

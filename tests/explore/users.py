@@ -52,7 +52,7 @@ def stored(replay: Replay, wish: Wish) -> Submission:
     """A submission whose blob is durable; where there is no store, as if it were."""
     if replay.stores:
         return store_prepared(Blobs(as_store(replay)), prepared(wish.name), wish.uid, desired_of(wish.name))
-    return Submission(wish.name, wish.uid, spec(wish.name, wish.uid), terms_of(wish.name), desired_of(wish.name), stored_from_s=0.0)
+    return Submission(wish.name, wish.uid, spec(wish.name, wish.uid), terms_of(wish.name, wish.uid), desired_of(wish.name), stored_from_s=0.0)
 
 
 def as_store(replay: Any) -> Any:
@@ -111,7 +111,7 @@ def late_moves(world: World) -> Iterator[Move]:
 
 def committed(before: World, after: World, tx: Transaction, wish: Wish) -> World:
     """A user's multi has committed: whatever it stops from now on was asked for."""
-    after = judge.registry_holds(before, after)
+    after = judge.stands(before, judge.registry_holds(before, after), wish)
     after = operators.committed(after, tx.what) if wish.what in operators.OPERATED else after
     shims = tuple(s._replace(disturbed=True) if s.name == wish.name and not s.disturbed else s for s in after.shims)
     return after._replace(shims=shims) if tx.what != "submit" else after
@@ -146,6 +146,8 @@ def go_on(world: World, index: int, answer: Any) -> World:
         else:
             reply = read(world, kind, arguments[0])
         replies = (*replies, reply)
+        if world.slow_reads and kind in ("read", "children", "read_many"):
+            return world.with_user(index, user._replace(begun=True, replies=replies, sent=None, unknown=False))
 
 
 KEPT: dict[str, int | None] = {"submit": 0, "pause": 0, "unpause": 0, "switchover": 0, "accept": None}

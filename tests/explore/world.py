@@ -102,6 +102,28 @@ class Sent(NamedTuple):
     number: int = 0
 
 
+class Dust(NamedTuple):
+    """What a remover remembers of a doomed claim (``daemon.remover.Job``). Times: BOOTTIME. ``now``: what it has just read of it."""
+
+    path: str
+    unsure_s: float
+    next_s: float = 0.0
+    now: Any = None
+
+
+class Wipe(NamedTuple):
+    """A deletion of all below ``location``, for the doomed ``uid``, that was sent at ``tick`` in the term ``epoch``. ``now``: what the remover
+    had read. ``arrived``: how many uids had objects there; None: it is under way."""
+
+    path: str
+    location: str
+    uid: str
+    now: Any
+    epoch: int
+    tick: int
+    arrived: int | None = None
+
+
 class Supervisor(NamedTuple):
     """A supervisor process: contender, leader's loop, agent and guardian live and stop together.
 
@@ -114,6 +136,8 @@ class Supervisor(NamedTuple):
 
     Where it sweeps: ``sightings``: the objects that its latest scan saw unreferenced; ``sweep``: what the scan under way was
     answered so far; ``erasing``: the key whose deletion it has sent.
+
+    Where it removes checkpoints: ``dusts``: the doomed claims that its remover knows; ``wipe``: the deletion that it has sent.
     """
 
     id: str
@@ -146,6 +170,8 @@ class Supervisor(NamedTuple):
     sightings: tuple[tuple[str, Sighting], ...] = ()
     sweep: tuple[Any, ...] | None = None
     erasing: str | None = None
+    dusts: tuple[Dust, ...] = ()
+    wipe: Wipe | None = None
 
 
 class Wish(NamedTuple):
@@ -225,6 +251,8 @@ class World(NamedTuple):
     """``replaceable``: the registry may be restored or lost, so terms and doorbells are remembered. ``hasty``: a
     leader whose connection is back may act before it has looked. ``store``: the epochs in the store, with their authors.
     ``sweeps``: leaders sweep, and the store has ``blobs``: the keys of specs, each with the tick of its put.
+    ``removes``: leaders delete checkpoints, and ``objects`` are the uids of which there is something in theirs. ``slow_reads``: each
+    reading of a command is of another moment.
     """
 
     tick: int
@@ -246,6 +274,9 @@ class World(NamedTuple):
     saved: Saved | None = None
     sweeps: bool = False
     blobs: tuple[tuple[str, int], ...] = ()
+    removes: bool = False
+    objects: frozenset[str] = frozenset()
+    slow_reads: bool = False
 
     @property
     def now_s(self) -> float:

@@ -67,10 +67,10 @@ class Bench:
     def __post_init__(self) -> None:
         if not self.founded:
             return
-        self.zoo.put(self.layout.version, str(LAYOUT_VERSION).encode())
-        self.zoo.put(self.layout.doorbell, b"")
-        for path in self.layout.persistent_parents():
-            self.zoo.put(path, b"")
+        self.zoo.put(ROOT, b"")
+        founded = {self.layout.version: str(LAYOUT_VERSION).encode(), self.layout.doorbell: b""}
+        founded |= dict.fromkeys(self.layout.persistent_parents(), b"")
+        self.zoo.client().commit(Transaction("found", "f", tuple(Create(*each) for each in founded.items())))
         self.zoo.log.clear()
 
     def sessions(self) -> KeptSession[MemoryClient]:

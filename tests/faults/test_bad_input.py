@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
+from supervisor.model import host_tools
 from supervisor.spark.arguments import BOOTSTRAP
 from tests.faults.conftest import on_embedded
-from tests.testbed.fleet import Fleet
+from tests.testbed.fleet import FAKE_SPARK, Fleet
+from tests.testbed.hostile_tools import make_hostile_tools
 
 ODD = [
     "", " ", "a b", "it's", 'say "no"', "back\\slash\\", "two\nlines\n", "tab\there", "cr\r\nlf", "$HOME `id` $(id) !! ~ * ? [a]", ";|&<>#%",
@@ -18,10 +21,6 @@ ODD = [
 ]
 
 CANNOT_START = [
-    ({"SPARK_HOME": "/nowhere"}, "/nowhere/bin/spark-submit cannot be executed"),
-    ({"SPARK_HOME": "/etc/passwd"}, "SPARK_HOME of the job's env is /etc/passwd"),
-    ({"JAVA_HOME": "/nowhere"}, "JAVA_HOME of the job's env is /nowhere"),
-    ({"PATH": "/nowhere"}, "install Java 17"),
     ({"PYSPARK_PYTHON": "no-such-python"}, "PYSPARK_PYTHON is no-such-python"),
     ({"KEY": "${env:NO_SUCH_VARIABLE}"}, "NO_SUCH_VARIABLE"),
     ({"KEY": "${file:/no/such/secret}"}, "/no/such/secret"),
@@ -53,6 +52,25 @@ def test_args_and_env_arrive_as_they_are(fleet: Fleet, job: str, odd: list[str])
     assert application_words(seen["argv"]) == [text.replace("{checkpoint}", location) for text in odd]
     assert {name: seen["env"].get(name) for name in env} == env
     fleet.wait_state(job, "running")
+
+
+@on_embedded
+def test_spark_and_java_of_a_job_that_an_older_version_registered_are_not_run(
+    fleet: Fleet, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It runs with its host's, which says so; submit refuses such a job."""
+    hostile = make_hostile_tools(tmp_path / "hostile")
+    env = {name: str(hostile.home) for name in ("SPARK_HOME", "JAVA_HOME")}
+    refused = fleet.cli("submit", str(fleet.spec_file(job, env=env)))
+    assert refused.code == 2 and "env must not set SPARK_HOME and JAVA_HOME" in refused.err
+    with monkeypatch.context() as older:      # the command runs in this process
+        older.setattr(host_tools, "why_refused", lambda _env: None)
+        fleet.submit(job, env=env, knobs={"record_argv": True})
+    seen = started(fleet, job)
+    assert seen["env"]["SPARK_HOME"] == str(FAKE_SPARK)
+    assert fleet.wait_state(job, "running")["env_ignored"].startswith("SPARK_HOME and JAVA_HOME ignored")
+    assert any("tools_of_job_ignored" in line and job in line for line in fleet.host_of(job).log.splitlines())
+    assert hostile.ran() == ""
 
 
 @on_embedded

@@ -66,7 +66,8 @@ def place(moto_server: MotoServer, aws_env: dict[str, str]) -> Iterator[Place]:
 @pytest.fixture
 def fleet(make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble, place: Place) -> Fleet:
     """The job runs there, and it is remembered."""
-    fleet = make_fleet(embedded_ensemble, supervisors=1, capacity={"drivers": 2, "memory": "2g"})
+    policy = {"endpoints": [place.endpoint_url]}
+    fleet = make_fleet(embedded_ensemble, supervisors=1, capacity={"drivers": 2, "memory": "2g"}, policy=policy)
     fleet.submit(JOB, **spec(place))
     wait_until(lambda: remembered(fleet, JOB) is not None, PATIENCE_S, "the memory of its checkpoint")
     return fleet

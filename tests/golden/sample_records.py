@@ -73,6 +73,12 @@ HISTORY = (
     Entry(at="2026-11-21T00:47:10.456Z", event="exited", attempt=2, detail='user error: "größer"'),
 )
 
+EARLIER = (
+    "eNoVilEKgCAQBa8S+71Bm4l1FpFA3cAiIjOQTt/6PubjzVgYaF8+dZhzvGuvtymGoDygJbNoUuM8tCEJHFp4Xn+mUjgCwvtwXjnnK4MoaVogP9dUunBF7kwT"
+    "zv26ox1i"
+)
+"""A submit, and a failure with exit code 7, as ``model.history`` packed them once."""
+
 REMEMBERED = Remembered(
     "0123456789abcdef", ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41",), "op0",
     ("fedcba9876543210 ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 7",),
@@ -121,6 +127,7 @@ SAMPLES: tuple[Any, ...] = (
         job_version=4,
         restart_nonce="r1",
         history=HISTORY,
+        earlier=EARLIER,
     ),
     Lease(
         name="clicks",
@@ -191,8 +198,9 @@ SAMPLES: tuple[Any, ...] = (
         op="op3",
         restart_nonce="r1",
         failures=2,
-        checkpoint_state=CheckpointState.DELETED,
+        checkpoint_state=CheckpointState.DELETED, wrote="0f1e2d3c4b5a6978",
         history=HISTORY,
+        earlier=EARLIER,
     ),
     CheckpointClaim(
         location="s3://bucket/checkpoints/clicks", name="clicks (its checkpoint is being deleted)", uid=UID,

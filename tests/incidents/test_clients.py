@@ -33,7 +33,7 @@ def test_curator_644_645_contenders_that_all_come_back_at_once_settle_on_one_lea
     zoo, epochs = founded(), MemoryEpochs()
     rigs = [Rig(zoo, epochs, tmp_path / name, name) for name in "abc"]
     with running(*rigs):
-        wait_until(lambda: settled(rigs), 20, "one leader")
+        wait_until(lambda: settled(rigs) and newest(rigs), 20, "one leader, and its term")
         before = newest(rigs)
         for rig in rigs:
             zoo.disconnect(rig.client)
@@ -52,7 +52,7 @@ def settled(rigs: list[Rig]) -> bool:
 
 
 def newest(rigs: list[Rig]) -> int:
-    return max(term.epoch for rig in rigs for term in rig.terms)
+    return max((term.epoch for rig in rigs for term in rig.terms), default=0)
 
 
 def test_kazoo_42_an_ensemble_that_comes_back_empty_is_led_by_nobody_and_left_as_it_is(tmp_path: Path) -> None:

@@ -174,12 +174,32 @@ def test_a_cgroup_that_is_somebody_elses_is_not_used(cgroup_parent: str) -> None
     group.remove()
 
 
-def test_the_held_files_outlive_the_group(cgroup_parent: str) -> None:
+def test_a_group_that_somebody_removed_is_empty_to_who_holds_it_and_unknown_to_others(cgroup_parent: str) -> None:
+    """The kernel removes a group only if it has no member, and lets nobody in afterwards."""
     group = CgroupContainment(f"{cgroup_parent}/short")
     group.create()
+    with subprocess.Popen(["sleep", "600"], preexec_fn=group.enter) as member:
+        with pytest.raises(OSError):
+            os.rmdir(group.path)
+        assert group.emptiness() is Emptiness.POPULATED
+        group.kill(10.0)
+        member.wait()
+    wait_until(lambda: group.emptiness() is Emptiness.EMPTY, 10, "the end of the member")
     os.rmdir(group.path)
-    assert group.emptiness() is Emptiness.UNPROVABLE
+    assert group.emptiness() is Emptiness.EMPTY
     assert group.kill(1.0) < 1.0
+    assert CgroupContainment(group.path).emptiness() is Emptiness.UNPROVABLE
+
+
+def test_nobody_enters_a_group_that_was_removed_and_made_anew(cgroup_parent: str) -> None:
+    group = CgroupContainment(f"{cgroup_parent}/twice")
+    group.create()
+    os.rmdir(group.path)
+    Path(group.path).mkdir()
+    with pytest.raises(OSError):
+        group.enter()
+    assert CgroupContainment(group.path).emptiness() is Emptiness.EMPTY
+    os.rmdir(group.path)
 
 
 def test_a_session_number_that_was_handed_out_again_is_not_ours(tmp_path: Path) -> None:

@@ -237,6 +237,18 @@ def test_s3a_jars(clinic: Clinic) -> None:
     assert clinic.see(SPARK, job=True)["s3a-jars"].verdict == "ok"
 
 
+def test_tools_that_hang_cost_only_their_own_lines(clinic: Clinic) -> None:
+    """Together they want more time than their area has."""
+    home = spark(clinic)
+    hanging = clinic.tool("bin/python", "exec sleep 60")
+    clinic.tool("spark/bin/spark-submit", "exec sleep 60")
+    clinic.environ["PYSPARK_PYTHON"] = str(hanging)
+    clinic.patience = 0.3
+    seen = clinic.see(SPARK)
+    assert (seen["python"].verdict, seen["spark-submit"].verdict) == ("warning", "warning"), seen
+    assert "--timeout" in seen["python"].remedy and str(home) in seen["spark"].found
+
+
 def test_a_spark_home_that_is_none_or_mixed(clinic: Clinic) -> None:
     clinic.settings["spark"]["home"] = "/nowhere"
     seen = clinic.see(SPARK)
@@ -399,7 +411,18 @@ def test_unit_files(clinic: Clinic) -> None:
     seen = clinic.see(HOST)["service-unit"]
     assert seen.verdict == "problem" and "KillMode=control-group (the default)" in seen.found
     clinic.unit = REPOSITORY / "deploy" / "systemd" / UNIT_NAME
-    assert clinic.see(HOST)["service-unit"].verdict == "ok"
+    assert clinic.see(HOST)["service-unit"].verdict == "ok"             # everything of the clinic is below /tmp
+    clinic.job |= {"packages": ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1"], "conf": {"spark.jars.ivy": "/srv/ivy"}}
+    assert "spark.jars.ivy /srv/ivy" in clinic.see(HOST, job=True)["service-unit"].found
+    clinic.job["checkpoint"] = "file:///mnt/shared%20by%20all"
+    clinic.settings["store"]["url"] = "file:///srv/store"
+    seen = clinic.see(HOST, job=True)["service-unit"]
+    assert seen.verdict == "problem" and "store.url /srv/store, checkpoint /mnt/shared" in seen.found
+    clinic.unit = clinic.home / UNIT_NAME
+    clinic.unit.write_text((REPOSITORY / "deploy" / "systemd" / UNIT_NAME).read_text())
+    (clinic.home / f"{UNIT_NAME}.d").mkdir()
+    (clinic.home / f"{UNIT_NAME}.d" / "shared.conf").write_text("[Service]\nReadWritePaths=/srv /mnt\n")
+    assert clinic.see(HOST, job=True)["service-unit"].verdict == "ok"
 
 
 def test_a_taken_port_and_too_much_capacity(clinic: Clinic) -> None:

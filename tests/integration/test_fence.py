@@ -89,7 +89,7 @@ def jvm(log: Path, moto_server: MotoServer) -> Iterator[Any]:
 
     home = installed_spark_home()
     assert home is not None
-    built = fence_jar(home, java_of(None, {}, os.environ), spark_version(home) or "", log.parent, os.environ)
+    built = fence_jar(home, java_of(None, os.environ), spark_version(home) or "", log.parent, os.environ)
     assert built.jar is not None, built.why
     class_path = f"{s3a_jars()}/*:{built.jar}"
     env = {

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from tests.testbed.product_image import BUILD_MAX_S, product_image
+from tests.testbed.product_image import BUILD_MAX_S, ROOT, base_image, build_image, product_image
 
 CHECK = """
 set -e
@@ -38,3 +40,27 @@ def test_the_image_builds_and_runs_as_nobody_special() -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "submit" in done.stdout
     assert "spark 4." in done.stdout
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(BUILD_MAX_S + 120)
+def test_the_image_has_the_versions_of_the_locks() -> None:
+    freeze = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "/opt/spark-supervisor/bin/pip", product_image(), "freeze", "--all"]
+    done = subprocess.run(freeze, capture_output=True, text=True, timeout=120, check=True)
+    own = {"pip", "spark-supervisor"}
+    there = {line for line in map(pinned, done.stdout.splitlines()) if line.partition("==")[0] not in own}
+    locks = "".join((ROOT / "deploy" / name).read_text() for name in ("requirements.lock", "build-requirements.lock"))
+    entries = [Requirement(line.rstrip("\\ ")) for line in locks.splitlines() if "==" in line and not line.lstrip().startswith(("#", "-"))]
+    assert there == {pinned(f"{one.name}{one.specifier}") for one in entries if one.marker is None or one.marker.evaluate()}
+
+
+def pinned(line: str) -> str:
+    name, _, version = line.partition("==")
+    return f"{canonicalize_name(name.partition(' @ ')[0])}=={version}"
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(BUILD_MAX_S + 120)
+def test_a_base_that_has_not_the_digest_is_not_built_on() -> None:
+    with pytest.raises(AssertionError, match="sha256:0{64}|manifest|dial tcp|pull access|not found"):
+        build_image("spark-supervisor-test/other-base", ROOT, base_image(), BASE_DIGEST="sha256:" + "0" * 64)

@@ -20,6 +20,7 @@ from supervisor.settings.file import StoreSettings
 from tests.fakes import faulty_s3
 from tests.fakes.faulty_s3 import FaultyS3
 from tests.testbed.moto import MotoServer
+from tests.waiting import wait_until
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 PAYS = "x-amz-request-payer"
@@ -27,9 +28,10 @@ PAYS = "x-amz-request-payer"
 
 @pytest.fixture
 def recorder(moto_server: MotoServer, aws_env: dict[str, str]) -> Iterator[FaultyS3]:
+    before = set(threading.enumerate())      # of another test of this process one may still wait for its server
     server = FaultyS3(moto_server.port)
     yield server
-    assert not [thread for thread in threading.enumerate() if thread.name == "store"]
+    wait_until(lambda: not [each for each in set(threading.enumerate()) - before if each.name == "store"], 30, "no thread left")
     server.stop()
 
 
@@ -109,9 +111,9 @@ def test_nothing_is_asked_that_is_not_configured_and_no_checksum_that_older_serv
 
 
 def test_a_jobs_own_bucket_is_written_to_as_its_driver_does() -> None:
-    store = S3Access("http://minio", "r", None, "AES256", None, "requester")
+    store = S3Access("http://minio", "r", None, "AES256", None, "requester", ("https://other:9000",))
     s3a = "spark.hadoop.fs.s3a."
-    assert access_of({}, "b", store) == store
+    assert access_of({}, "b", store) == store._replace(others=())
     kms = {f"{s3a}encryption.algorithm": "SSE-KMS", f"{s3a}encryption.key": KEY, f"{s3a}requester.pays.enabled": "false"}
     assert asked(access_of(kms, "b", store)) == {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": KEY}
     own = {f"{s3a}bucket.b.encryption.algorithm": "AES256", f"{s3a}encryption.key": KEY}

@@ -314,6 +314,23 @@ def test_shim_killed_the_guardian_buries_what_is_proven_dead(attempts: Attempts)
         assert not os.path.exists(attempt.launch.cgroup)
 
 
+def test_an_empty_cgroup_that_somebody_removes_keeps_no_shim_and_no_tombstone(attempts: Attempts) -> None:
+    """While the shim stands still its driver ends, and a tidy person removes the empty group."""
+    if attempts.cgroup_parent is None:
+        return      # there is none to be removed
+    attempt = attempts.assign(lease_s=20.0)
+    attempts.wait_running(attempt)
+    attempt.send(signal.SIGSTOP)
+    for pid in attempt.driver_pids():
+        os.kill(pid, signal.SIGKILL)
+    wait_dead(attempt)
+    assert attempt.launch.cgroup is not None
+    os.rmdir(attempt.launch.cgroup)
+    attempt.send(signal.SIGCONT)
+    attempts.wait_state(attempt, OwnState.EXITED)
+    attempts.wait_shim_gone(attempt)
+
+
 def test_shim_and_twin_killed_the_guardian_kills(attempts: Attempts) -> None:
     attempt = attempts.assign(knobs={"setsid_child": True})
     attempts.wait_running(attempt)

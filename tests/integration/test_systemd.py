@@ -51,6 +51,26 @@ def replaced(host: SystemdHost, before: int) -> None:
     wait_until(lambda: host.unit(UNIT, "ActiveState") == "active" and main_pid(host) not in (0, before), 90, "another process")
 
 
+def status_of(host: SystemdHost, pid: int) -> dict[str, str]:
+    lines = host.run("cat", f"/proc/{pid}/status").splitlines()
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def mounted(host: SystemdHost, pid: int) -> dict[str, str]:
+    """``ro`` or ``rw`` by mount point, as ``pid`` sees them."""
+    fields = [line.split(" ") for line in host.run("cat", f"/proc/{pid}/mountinfo").splitlines()]
+    return {field[4]: field[5].split(",")[0] for field in fields}
+
+
+def assert_confined(host: SystemdHost, pid: int) -> None:
+    """What the unit says is in force for ``pid``, in the container too."""
+    status = status_of(host, pid)
+    assert (status["NoNewPrivs"], status["Seccomp"], status["CapBnd"]) == ("1", "2", "0" * 16)
+    mounts = mounted(host, pid)
+    assert mounts["/"] == "ro"
+    assert {mounts[path] for path in ("/data", "/tmp", "/run/spark-supervisor", "/var/log/spark-supervisor")} == {"rw"}
+
+
 def test_the_unit_is_ready_when_the_supervisor_is(host: SystemdHost) -> None:
     assert (host.unit(UNIT, "Type"), host.unit(UNIT, "SubState")) == ("notify", "running")
     assert host.unit(DRIVERS, "ActiveState") == "active"
@@ -63,6 +83,22 @@ def test_each_driver_has_a_cgroup_of_its_own_below_the_unit(host: SystemdHost) -
     groups = host.run("cat", f"/proc/{host.row(JOB)['driver_pid']}/cgroup").splitlines()
     unified = next(line.partition("::")[2] for line in groups if line.startswith("0::"))
     assert f"/{UNIT}/" in unified and f"/{host.row(JOB)['uid']}.1-" in unified
+
+
+def test_supervisor_and_driver_are_confined(host: SystemdHost) -> None:
+    assert_confined(host, main_pid(host))
+    driver = host.row(JOB)["driver_pid"]
+    assert_confined(host, driver)
+    assert status_of(host, driver)["Umask"] == host.unit(UNIT, "UMask")
+
+
+def test_what_the_supervisor_writes_is_for_its_user_alone(host: SystemdHost) -> None:
+    for directory, closed in (("/run/spark-supervisor", "/077"), ("/var/log/spark-supervisor", "/027")):
+        below = ("find", directory, "-mindepth", "1", "-not", "-type", "l")
+        assert host.row(JOB)["uid"] in host.run(*below)
+        assert host.run(*below, "-perm", closed) == ""
+    assert host.run("stat", "--format", "%a %U", "/run/spark-supervisor").split() == ["700", "spark"]
+    assert status_of(host, main_pid(host))["Umask"] == "0077"
 
 
 @pytest.mark.parametrize("action", ["restart", "stop"])

@@ -24,6 +24,7 @@ from kazoo.exceptions import UnimplementedError
 from supervisor.clients import zookeeper_reads
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import Link, ZooClient, close_session
+from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
@@ -170,7 +171,8 @@ class TestRefusal:
         """A shim's claim: whoever hands it over may not have heard yet that there is another connection."""
         client, first, never = connect(proxies.hosts), path(), path()
         connected(client)
-        client.commit(Transaction("create", "1", (Create(first, b""),)), 1)
+        before = client.connections
+        client.commit(Transaction("create", "1", (Create(first, b""),)), before)
         session = client.session
         proxies.each(Proxy.refuse)
         wait_until(lambda: client.link is Link.SUSPENDED)
@@ -178,8 +180,9 @@ class TestRefusal:
         connected(client)
         assert client.session == session
         with pytest.raises(NotSent):
-            client.commit(Transaction("create", "2", (Create(never, b""),)), 1)
-        client.commit(Transaction("delete", "3", (Delete(first, ANY_VERSION),)), 2)
+            client.commit(Transaction("create", "2", (Create(never, b""),)), before)
+        # Not "the second": while they were shut one after the other, one that was still open may have been the second.
+        client.commit(Transaction("delete", "3", (Delete(first, ANY_VERSION),)), client.connections)
         assert client.read(never) is None
 
     def test_while_connecting(self, proxies: Proxies, connect: Connect) -> None:
@@ -577,3 +580,64 @@ def written(client: ZooClient, node: str) -> int:
     found = client.read(node)
     assert found is not None
     return found.stat.version
+
+
+class Deaf:
+    """A server that takes connections and says nothing (``refuses``: that ends them at once), and counts them."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._kept: list[socket.socket] = []
+        self._refuses = refuses
+        self.accepted = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                link, _ = self._server.accept()
+                self.accepted += 1
+                link.close() if self._refuses else self._kept.append(link)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._server.getsockname()[1]}"
+
+    def close(self) -> None:
+        for link in self._kept:
+            link.close()
+        self._server.close()
+
+
+class TestSilence:
+    """The leader of the ensemble is stopped, and the others have not yet elected another: they refuse, at once."""
+
+    @pytest.fixture
+    def servers(self) -> Iterator[list[Deaf]]:
+        made = [Deaf(refuses=False), Deaf(refuses=True), Deaf(refuses=True)]
+        yield made
+        for server in made:
+            server.close()
+
+    @pytest.fixture
+    def client(self, servers: list[Deaf]) -> Iterator[ZooClient]:
+        """Its session time is long, so that a wait for silence that is a share of it would show."""
+        client = ZooClient(",".join(server.address for server in servers), 120.0)
+        client._session.randomize_hosts = False
+        client._session._connection._answer_took_s = 0.01      # as after a while of quick answers
+        yield client
+        client.close(1)
+
+    def test_the_silent_one_costs_little_while_the_others_speak(self, client: ZooClient, servers: list[Deaf]) -> None:
+        """Who waits for it in each round finds the new leader seconds late, and a lease may end meanwhile."""
+        client.start()
+        silent, *refusing = servers
+        wait_until(lambda: min(server.accepted for server in refusing) >= 15, 60, "fifteen rounds")
+        assert 1 <= silent.accepted <= 5
+
+    def test_a_ping_of_the_connection_before_does_not_prolong_the_wait(self, client: ZooClient, servers: list[Deaf]) -> None:
+        """kazoo keeps it as outstanding until the next connection is there; our patience with pings is 0.6 of the session."""
+        client._session.heard_s = boottime_s()
+        client._session._connection.ping_outstanding.set()
+        client.start()
+        wait_until(lambda: servers[1].accepted >= 1, 60, "the next server, long before 72 s are over")

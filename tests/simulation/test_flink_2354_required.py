@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -32,6 +32,7 @@ from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import GuardFailed, SupervisorError, Unreachable
 from supervisor.model.actions import Action, Conclude
+from supervisor.model.bounds import Like, Within
 from supervisor.model.records import Assignment, Cause, Cleanliness, EpochRecord, JobRef, Outcome, OwnState, Result
 from supervisor.model.seen import Found
 from supervisor.model.spec import canonical_json, from_canonical, parse_spec
@@ -57,28 +58,44 @@ from tests.golden.test_specs import FULL
 
 PLAIN: dict[type, st.SearchStrategy[Any]] = {
     str: st.text(st.characters(codec="utf-8"), max_size=12), int: st.integers(-(2**53), 2**53), bool: st.booleans(),
-    float: st.floats(allow_nan=False, allow_infinity=False),
+    float: st.floats(-1e18, 1e18),
 }
 
 
 def like(sample: Any) -> st.SearchStrategy[Any]:
-    """Records as ``sample``, with any value of its type in each field: empty, huge, or none where the sample's class has none."""
+    """Records as ``sample``, with any value of its type, within its bounds, in each field: empty, huge, or none where the sample's class has
+    none."""
+    hints = get_type_hints(type(sample), include_extras=True)
     return st.builds(type(sample), **{
-        field.name: _like(getattr(sample, field.name), may_lack=field.default is None)
+        field.name: _like(getattr(sample, field.name), hints[field.name], may_lack=field.default is None)
         for field in dataclasses.fields(sample) if field.name != "extra"
     })
 
 
-def _like(value: Any, *, may_lack: bool) -> st.SearchStrategy[Any]:
+def _like(value: Any, hint: Any, *, may_lack: bool) -> st.SearchStrategy[Any]:
+    bound = next(bounds_in(hint), None)
     if dataclasses.is_dataclass(value):
         found = like(value)
     elif isinstance(value, tuple):
-        found = st.lists(_like(value[0], may_lack=False), max_size=2).map(tuple)
+        found = st.lists(_like(value[0], hint, may_lack=False), max_size=2).map(tuple)
+    elif isinstance(bound, Like) and isinstance(value, str):
+        found = st.from_regex(bound.pattern, fullmatch=True)
+    elif isinstance(bound, Within) and type(value) is int:
+        found = st.integers(int(bound.low), int(min(bound.high, 2**53)))
+    elif isinstance(bound, Within) and type(value) is float:
+        found = st.floats(bound.low, bound.high)
     elif type(value) in PLAIN:
         found = PLAIN[type(value)]
     else:
         found = st.sampled_from(type(value))
     return st.none() | found if may_lack else found
+
+
+def bounds_in(hint: Any) -> Iterator[Within | Like]:
+    """What an annotation says of the values in it, also of those in a tuple or an option."""
+    yield from (each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Within | Like))
+    for inner in get_args(hint):
+        yield from bounds_in(inner)
 
 
 @settings(max_examples=300, deadline=None)

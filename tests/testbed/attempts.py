@@ -149,7 +149,7 @@ class Attempts:
         witness = work / "witness"
         attempts = self.directory / f"attempts-{uuid.uuid4().hex[:4]}"
         directory = attempts / f"{entry.uid}.{entry.attempt}"
-        group = self.cgroup_parent and f"{self.cgroup_parent}/{entry.uid}.{entry.attempt}.{uuid.uuid4().hex[:6]}"
+        group = self.cgroup_parent and f"{self.cgroup_parent}/{entry.uid}.{entry.attempt}-{uuid.uuid4().hex[:6]}"
         env = {
             "PATH": os.environ["PATH"], "PYSPARK_PYTHON": sys.executable, "WITNESS": str(witness),
             "SPARK_SUPERVISOR_JOB": entry.name, "SPARK_SUPERVISOR_UID": entry.uid,

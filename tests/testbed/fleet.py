@@ -59,7 +59,8 @@ class Fleet(FleetCommands, FleetWitness):
 
     ``lease_s``, ``grace_s``: of jobs that do not say. ``through``: member number → hosts it is told instead;
     ``behind``: member number → what is done to it before its first start (``Cut.apply``).
-    ``capacity``, ``defaults``, ``spark``: of each member, as in supervisor.yaml. ``without_cgroup``: they see no cgroup v2 (root only).
+    ``capacity``, ``defaults``, ``spark``, ``policy``: of each member, as in supervisor.yaml; deleting is allowed in its own
+    directory if nothing is said. ``without_cgroup``: they see no cgroup v2 (root only).
     ``restored_s``: when (BOOTTIME) a test gave the ensemble older data back: numbers of attempts may recur after that.
     """
 
@@ -76,6 +77,7 @@ class Fleet(FleetCommands, FleetWitness):
     capacity: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
     spark: dict[str, Any] = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=dict)
     members: list[Member] = field(default_factory=list)
     acknowledged: list[Acknowledged] = field(default_factory=list)
     restored_s: list[float] = field(default_factory=list)
@@ -386,6 +388,7 @@ class Fleet(FleetCommands, FleetWitness):
             "zookeeper": {"hosts": hosts, "root": self.root, "session_timeout": _ms(self.session_s)},
             "store": {"url": self.store},
             "spark": {"home": str(FAKE_SPARK), **self.spark},
+            "policy": {"deletable": [f"file://{self.directory.resolve()}/*"], **self.policy},
             "defaults": {
                 "lease": _ms(self.lease_s), "stop_grace": _ms(self.grace_s),
                 "restart": {"strategy": "exponential", "initial": "200ms", "max": "2s", "jitter": 0.0},

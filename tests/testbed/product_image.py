@@ -25,9 +25,14 @@ def product_image() -> str:
     return PRODUCT
 
 
-def build_image(name: str, context: Path, base: str, dockerfile: Path | None = None) -> None:
-    """``docker build`` with the classic builder; one at a time, so that two test processes share its layer cache."""
-    command = ["docker", "build", "--network", "host", "--build-arg", f"BASE={base}", "-t", name]
+def build_image(name: str, context: Path, base: str, dockerfile: Path | None = None, **arguments: str) -> None:
+    """``docker build`` with the classic builder; one at a time, so that two test processes share its layer cache.
+
+    ``arguments``: of the Dockerfile, beside BASE.
+    """
+    command = ["docker", "build", "--network", "host", "-t", name]
+    for key, value in {"BASE": base, **arguments}.items():
+        command += ["--build-arg", f"{key}={value}"]
     if dockerfile is not None:
         command += ["-f", str(dockerfile)]
     with _alone():

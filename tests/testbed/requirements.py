@@ -8,7 +8,9 @@ fail instead.
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -41,6 +43,16 @@ def missing_namespaces() -> str | None:
         if shutil.which(tool) is None:
             return f"no {tool}"
     return None
+
+
+@lru_cache(maxsize=1)
+def missing_systemd_analyze() -> str | None:
+    """Of the version that judges a unit file which is not loaded (``--offline``)."""
+    if shutil.which("systemd-analyze") is None:
+        return "no systemd-analyze to judge the units"
+    said = subprocess.run(["systemd-analyze", "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    version = re.match(r"systemd (\d+)", said)
+    return None if version and int(version[1]) >= 250 else "systemd-analyze is older than 250, or doesn't start"
 
 
 @lru_cache(maxsize=1)
@@ -110,6 +122,12 @@ REQUIREMENTS = (
         "mount",
         lambda: None if os.geteuid() == 0 and shutil.which("mount") else "not root: nothing can be mounted",
         "run the tests as root",
+        "SPARK_SUPERVISOR_REQUIRE_DOCKER",
+    ),
+    Requirement(
+        "systemd_analyze",
+        missing_systemd_analyze,
+        "install systemd 250 or newer (Debian: systemd); it need not run",
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
     ),
     Requirement(

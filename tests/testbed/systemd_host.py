@@ -1,6 +1,6 @@
-"""A host with real systemd, in a container: the product installed as deploy/systemd says, drivers light.
+"""A host with real systemd, in a container: the product installed as deploy/systemd says, drivers light or real.
 
-The directory ``data`` is the host's disk: configuration, store, checkpoints, and the witness, which the drivers write and
+A drop-in lets the service write to ``/data``, as an operator says it of a shared directory. The directory ``data`` is the host's disk: configuration, store, checkpoints, and the witness, which the drivers write and
 the test reads from outside. ``/run`` is a tmpfs, empty after a reboot, as on a real host.
 """
 
@@ -23,12 +23,18 @@ from tests.waiting import wait_until
 IMAGE = "spark-supervisor-test/systemd-host"
 UNIT, DRIVERS = "spark-supervisor.service", "spark-supervisor-drivers.service"
 CONFIG = "/etc/spark-supervisor/supervisor.yaml"
+LIGHT = "/opt/fakes/spark"
 
 
 class SystemdHost:
-    """Started by ``with``: back when systemd runs and the supervisor is ready. ``hosts``: ZooKeeper on ``network``."""
+    """Started by ``with``: back when systemd runs and the supervisor is ready. ``hosts``: ZooKeeper on ``network``.
 
-    def __init__(self, network: str, hosts: str, root: str, data: Path, name: str = "host-a") -> None:
+    ``spark_home``: of the drivers, None for the PySpark of the image.
+    """
+
+    def __init__(
+        self, network: str, hosts: str, root: str, data: Path, name: str = "host-a", spark_home: str | None = LIGHT,
+    ) -> None:
         self._network = network
         self._name = name
         self._container = ""
@@ -38,7 +44,7 @@ class SystemdHost:
             "zookeeper": {"hosts": hosts, "root": root, "session_timeout": "4s"},
             "store": {"url": "file:///data/store"},
             "supervisor": {"id": name},
-            "spark": {"home": "/opt/fakes/spark"},
+            "spark": {"home": spark_home},
             "defaults": {"lease": "10s", "stop_grace": "10s"},
         }
 
@@ -52,7 +58,15 @@ class SystemdHost:
         (etc / "environment").write_text("WITNESS=/data/witness.jsonl\n")
         for path in (etc, *etc.iterdir()):
             path.chmod(0o755)
-        mounts = (f"{self.data}:/data", f"{etc}:/etc/spark-supervisor:ro", f"{ROOT}/tests/fakes:/opt/fakes:ro")
+        drop_in = self.data / "drop-in"
+        drop_in.mkdir()
+        (drop_in / "shared.conf").write_text("[Service]\nReadWritePaths=/data\n")
+        (self.data / "witness.jsonl").touch()      # ours: what the unit's user makes is not for everybody to read
+        (self.data / "witness.jsonl").chmod(0o666)
+        mounts = (
+            f"{self.data}:/data", f"{etc}:/etc/spark-supervisor:ro", f"{drop_in}:/etc/systemd/system/{UNIT}.d:ro",
+            f"{ROOT}/tests/fakes:/opt/fakes:ro", f"{ROOT}/tests/e2e/applications:/opt/applications:ro",
+        )
         options = [option for mount in mounts for option in ("--volume", mount)]
         self._container = docker(
             "run", "--detach", "--label", f"{docker_engine.LABEL}={docker_engine.owner()}", "--hostname", self._name,

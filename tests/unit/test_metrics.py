@@ -7,7 +7,7 @@ import math
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from supervisor.metrics import JOB_STATES, OUTCOMES, Capacity, Metrics
+from supervisor.metrics import JOB_STATES, OUTCOMES, Capacity, Metrics, QueryNumbers
 from supervisor.model.records import Outcome
 from supervisor.model.state import JobState
 
@@ -52,6 +52,8 @@ BESIDE = {
     "job_savepoint_period_seconds": "gauge",
     "job_savepoints": "counter",
     "lease_seconds": "gauge",
+    "job_lag_records": "gauge",
+    "job_failed": "gauge",
 }
 
 
@@ -137,7 +139,8 @@ def test_all_series_of_a_job_vanish_and_those_of_others_stay(metrics: Metrics) -
         metrics.job_attempt(job, 2, "running")
         metrics.job_restarted(job, "user_error")
         metrics.job_restarted(job, "lost")
-        metrics.job_progress(job, at_s=1.0, batch_id=4, input_rows_per_s=1.5, processed_rows_per_s=2.5, batch_ms=250)
+        metrics.job_progress(job, at_s=1.0)
+        metrics.job_queries(job, {"q": QueryNumbers(4, 1.5, 2.5, 0.25, 7), "": QueryNumbers(3, 1.5, 2.5, 0.25, 7)})
         metrics.lease_deadline(job, 1010.0, 30.0)
         metrics.job_silence(job, 1000.0)
     everything = series_of(metrics, "b")
@@ -152,12 +155,40 @@ def test_all_series_of_a_job_vanish_and_those_of_others_stay(metrics: Metrics) -
     assert series_of(metrics, "b") == set()
 
 
-def test_progress_keeps_what_it_does_not_say(metrics: Metrics) -> None:
-    metrics.job_progress("a", at_s=1.0, batch_id=4, batch_ms=250)
-    metrics.job_progress("a", at_s=2.0, input_rows_per_s=0.0)
-    assert value(metrics, "job_batch_id", job="a") == 4
-    assert value(metrics, "job_batch_seconds", job="a") == 0.25
-    assert value(metrics, "job_input_rows_per_second", job="a") == 0
+def test_queries_have_series_of_their_own_that_vanish_with_them(metrics: Metrics) -> None:
+    metrics.job_queries("a", {"clicks": QueryNumbers(4, batch_s=0.25, lag=70), "views": QueryNumbers(9, lag=0)})
+    metrics.job_queries("a", {"clicks": QueryNumbers(input_rows_per_s=0.0), "views": QueryNumbers(10)})
+    assert value(metrics, "job_batch_id", job="a", query="clicks") == 4, "what it does not say stays"
+    assert value(metrics, "job_batch_seconds", job="a", query="clicks") == 0.25
+    assert value(metrics, "job_input_rows_per_second", job="a", query="clicks") == 0
+    assert value(metrics, "job_lag_records", job="a", query="clicks") == 70
+    assert value(metrics, "job_batch_id", job="a", query="views") == 10
+    metrics.job_queries("a", {"views": QueryNumbers(11)})
+    assert value(metrics, "job_lag_records", job="a", query="clicks") is None
+    assert value(metrics, "job_batch_id", job="a", query="views") == 11
+
+
+def test_a_job_that_failed_is_named_for_an_hour_or_until_it_is_registered_again(metrics: Metrics, clock: Clock) -> None:
+    metrics.job_failed("a", "user_error")
+    metrics.job_failed("b", "out_of_memory")
+    metrics.jobs_registered(["b", "c"])
+    metrics.exposition()
+    assert value(metrics, "job_failed", job="a", cause="user_error") == 1
+    assert value(metrics, "job_failed", job="b", cause="out_of_memory") is None
+    clock.now_s += 3600
+    metrics.exposition()
+    assert value(metrics, "job_failed", job="a", cause="user_error") is None
+    metrics.job_failed("c", "user_error")
+    metrics.following()
+    assert value(metrics, "job_failed", job="c", cause="user_error") is None, "nobody here would see it resumed"
+
+
+def test_at_most_a_hundred_failures_are_named(metrics: Metrics, clock: Clock) -> None:
+    for number in range(102):
+        clock.now_s += 1
+        metrics.job_failed(f"j{number}", "user_error")
+    assert value(metrics, "job_failed", job="j1", cause="user_error") is None
+    assert value(metrics, "job_failed", job="j2", cause="user_error") == 1
 
 
 def test_ages_are_those_of_the_scrape(metrics: Metrics, clock: Clock) -> None:

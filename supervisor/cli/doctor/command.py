@@ -1,10 +1,13 @@
-"""``doctor [SPEC.yaml]``: a line per check, with the remedy. Exit code 1 on a problem, 2 for a configuration or spec that
-cannot be read at all; a server that does not answer is a problem, not an error."""
+"""``doctor [SPEC.yaml]``: what is not ok, each with its remedy; ``-v``: a line per check.
+
+Exit code 1 on a problem, 2 for a configuration or spec that cannot be read at all; a server that does not answer is a
+problem, not an error.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +16,8 @@ import typer
 
 from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.cli.options import Chosen, command, seconds
-from supervisor.cli.output import clean, say
+from supervisor.cli.output import clean, say, say_labelled, terminal_width, with_local_times
+from supervisor.model.words import counted
 
 if TYPE_CHECKING:
     from supervisor.cli.doctor.examine import Line
@@ -23,23 +27,30 @@ _STYLES = {"ok": "32", "warning": "33", "problem": "31;1", "skipped": "2"}
 Spec = Annotated[Path | None, typer.Argument(metavar="[SPEC.yaml]", help="Check what this job needs, too.")]
 UnitFile = Annotated[Path | None, typer.Option("--unit", metavar="FILE", help="Unit file to check; else the installed one.")]
 Listed = Annotated[bool, typer.Option("--list", help="Only list the checks, and what each looks at.")]
-
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also the checks that are ok, and those that were skipped.")]
 Limit = Annotated[
     str, typer.Option("--timeout", metavar="TIME", help="For all of it; more for a slow host. Each check has its share.")
 ]
 WHOLE_S = 15.0
+"""What all of it takes at most with a patience of 1. By default it has three times that, for a host under load: the limits
+are for what hangs, and nothing that answers is waited for longer."""
 
 
 @command
-def doctor(chosen: Chosen, spec: Spec = None, unit: UnitFile = None, listed: Listed = False, timeout: Limit = "15s") -> int:
+def doctor(
+    chosen: Chosen, spec: Spec = None, unit: UnitFile = None, listed: Listed = False, verbose: Verbose = False,
+    timeout: Limit = "45s",
+) -> int:
     """Check Java, Spark, ZooKeeper, the store and this host, and say what to do about each problem.
 
+    Only what is not ok is printed, and how many checks were; -v prints all.
     With a spec, also what that job needs: its files, S3A jars, checkpoint, packages. Exit code 1 if there is a problem;
     a warning is none. Run it as the user that runs the supervisor: permissions and limits are those of who looks.
 
     \b
     Examples:
       spark-supervisor doctor
+      spark-supervisor doctor -v
       spark-supervisor doctor jobs/clicks.yaml -o json
       spark-supervisor doctor --unit deploy/systemd/spark-supervisor.service
     """
@@ -60,7 +71,7 @@ def doctor(chosen: Chosen, spec: Spec = None, unit: UnitFile = None, listed: Lis
     if chosen.document:
         chosen.say({"ok": not bad, "counts": dict(counts), "checks": [_document(line) for line in lines]})
     else:
-        _print(lines, counts)
+        _print(lines, counts, verbose=verbose)
     return 1 if bad else 0
 
 
@@ -86,26 +97,33 @@ def _document(line: Line) -> dict[str, Any]:
     }
 
 
-def _print(lines: list[Line], counts: Counter[str]) -> None:
-    width = max(len(line.check) for line in lines)
+def _print(lines: list[Line], counts: Counter[str], *, verbose: bool) -> None:
     without = [line for line in lines if line.finding.verdict == "skipped" and line.finding.found == NO_SPEC]
-    for line in lines:
-        if line in without:
-            continue
+    shown = [line for line in lines if line not in without] if verbose else [line for line in lines if line.finding.remedy]
+    width = max((len(line.check) for line in shown), default=0)
+    for line in shown:
         finding = line.finding
-        say_styled(f"{finding.verdict.value:<8}", finding.verdict.value, f"{line.check:<{width}}  {finding.found}")
+        _say(finding.verdict.value, f"{line.check:<{width}}  ", finding.found)
         if finding.remedy:
-            say(f"{'':<8}  {'remedy:':>{width}}  {finding.remedy}")
-    if without:
-        say_styled(f"{'skipped':<8}", "skipped", f"{len(without)} checks of a job: {NO_SPEC}, see doctor SPEC.yaml")
-    print()
-    told = [
-        f"{counts[word]} {word}{'s' if word in ('warning', 'problem') and counts[word] != 1 else ''}" for word in _STYLES
-    ]
-    say(", ".join(told))
+            _say("", f"{'remedy:':>{width}}  ", finding.remedy)
+    if without and verbose:
+        _say("skipped", f"{counted(len(without), 'check')} of a job: ", f"{NO_SPEC}, see doctor SPEC.yaml")
+    if shown:
+        print()
+    told = [f"{counted(counts['ok'], 'check')} ok"]
+    told += [counted(counts[word], word) for word in ("warning", "problem") if counts[word]]
+    if counts["skipped"]:
+        needed = f" ({len(without)} of them need a spec: doctor SPEC.yaml)" if without else ""
+        told.append(f"{counts['skipped']} skipped{needed}")
+    say_labelled("", ", ".join(told) + ("" if verbose else "; -v shows all"))
 
 
-def say_styled(head: str, verdict: str, rest: str) -> None:
-    """Colours on a terminal only."""
-    shown = f"\033[{_STYLES[verdict]}m{head}\033[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else head
-    print(f"{shown}  {clean(rest)}")
+def _say(verdict: str, label: str, text: str) -> None:
+    """Colours and lines that fit on a terminal only."""
+    width, margin = terminal_width(), 10 + len(label)
+    lines = [text] if width is None else textwrap.wrap(clean(with_local_times(text)), max(30, width - margin)) or [""]
+    coloured = verdict and width is not None and "NO_COLOR" not in os.environ
+    head = f"{verdict:<8}"
+    print((f"\033[{_STYLES[verdict]}m{head}\033[0m" if coloured else head) + f"  {clean(label + lines[0])}")
+    for line in lines[1:]:
+        print(" " * margin + line)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from supervisor.cli.doctor.findings import Area, Check, Finding, Verdict, ok, problem, warning
-from supervisor.cli.doctor.java import driver_environment
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients.host_probe import Directory, look_at_directory
 
 NETWORK: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "fuse.glusterfs", "ceph", "9p", "afs", "lustre"}
 )
+SCRATCH: Final = "SPARK_LOCAL_DIRS"
 MIB: Final = 1 << 20
 ROOM_LEAST: Final = {"supervisor.runtime_dir": 16 * MIB, "supervisor.log_dir": 200 * MIB, "scratch": 1024 * MIB}
 FILES_LEAST: Final = 1000
@@ -30,8 +30,9 @@ class DirectoryFacts:
 
 def collect(subject: Subject) -> DirectoryFacts:
     settings = subject.settings.supervisor
-    env = driver_environment(subject)
-    scratch = env.get("SPARK_LOCAL_DIRS") or subject.conf.get("spark.local.dir") or "/tmp"
+    of_job = subject.job_env.get(SCRATCH, "")
+    of_job = "" if of_job.startswith("${") else of_job      # a reference to a secret is not followed
+    scratch = of_job or subject.environ.get(SCRATCH) or subject.conf.get("spark.local.dir") or "/tmp"
     first = Path(scratch.split(",")[0])
     return DirectoryFacts(
         look_at_directory(settings.runtime_dir),
@@ -70,6 +71,11 @@ def judge_runtime(facts: DirectoryFacts) -> Finding:
         return problem(
             f"supervisor.runtime_dir {facts.runtime.path} is on {facts.runtime.file_system}, and holds drivers' deadlines",
             "choose a local disk or tmpfs, like /run/spark-supervisor",
+        )
+    if facts.runtime.anothers:
+        return warning(
+            f"supervisor.runtime_dir {facts.runtime.path} belongs to another user than this one: `run` refuses that",
+            "chown it to the user that runs the supervisor (doctor ran as this user)",
         )
     if facts.runtime.noexec:
         return warning(

@@ -8,14 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, skipped, warning
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients import host_probe
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
-from supervisor.clients.host_probe import UNLIMITED, Limits, Unit
+from supervisor.clients.host_probe import UNLIMITED, Limits, Unit, may_write
 from supervisor.daemon.supervisor import LOCK
 from supervisor.model.lease_terms import full_wait_s
+from supervisor.model.location import normalise
 from supervisor.settings.units import format_duration, format_size
 
 UNIT_NAME: Final = "spark-supervisor.service"
@@ -24,6 +26,8 @@ FILES_PER_DRIVER: Final = 4096
 FILES_LEAST: Final = 1024
 THREADS_PER_DRIVER: Final = 300
 THREADS_LEAST: Final = 100
+IVY: Final = ".ivy2.5.2"
+"""Below its user's home Spark 4 keeps the packages that it fetched."""
 PROBE_GROUP: Final = "spark-supervisor-doctor"
 
 
@@ -41,6 +45,7 @@ class Groups:
 class HostFacts:
     """``running``: pid of the supervisor that holds our runtime_dir; limits and memory are then its, else this process's.
 
+    ``written``: setting and path of each directory that the supervisor and its drivers write to.
     ``unit``: None where no unit file is installed. ``unit_name``: the service that the running supervisor belongs to.
     """
 
@@ -54,6 +59,7 @@ class HostFacts:
     memory_bytes: int | None = None
     unit: Unit | None = None
     unit_name: str | None = None
+    written: tuple[tuple[str, str], ...] = ()
     lease_s: float = 30.0
     http: str = ""
     http_error: str = ""
@@ -76,6 +82,7 @@ def collect(subject: Subject) -> HostFacts:
         memory_bytes=host_probe.memory_bytes(pid),
         unit=host_probe.read_unit(unit_file) if unit_file is not None else None,
         unit_name=unit_name,
+        written=_written(subject),
         lease_s=subject.settings.defaults.lease_s,
         http=settings.http,
         http_error="" if running is not None else _port_trouble(settings.http),
@@ -96,6 +103,22 @@ def _groups() -> Groups:
         with suppress(OSError):
             Path(own, name).rmdir()
     return Groups(own, parent is not None, kill)
+
+
+def _written(subject: Subject) -> tuple[tuple[str, str], ...]:
+    settings = subject.settings.supervisor
+    urls = {"store.url": subject.settings.store.url}
+    if subject.spec is not None and subject.spec.checkpoint is not None:
+        urls["checkpoint"] = normalise(subject.spec.checkpoint)
+    ivy = []
+    if subject.conf.get("spark.jars.packages") or (subject.spec is not None and subject.spec.packages):
+        ivy.append(("spark.jars.ivy", subject.conf.get("spark.jars.ivy") or str(Path.home() / IVY)))
+    return (
+        ("supervisor.runtime_dir", str(settings.runtime_dir)),
+        ("supervisor.log_dir", str(settings.log_dir)),
+        *((key, unquote(url.removeprefix("file://"))) for key, url in urls.items() if url.startswith("file://")),
+        *ivy,
+    )
 
 
 def _port_trouble(listen: str) -> str:
@@ -212,6 +235,14 @@ def judge_unit(facts: HostFacts) -> Finding:
             f"{unit.path} has no OOMPolicy=continue: a driver that is killed for memory stops the service",
             "set OOMPolicy=continue there, then systemctl daemon-reload",
         )
+    closed = [(key, path) for key, path in facts.written if not may_write(unit.options, path)]
+    if closed:
+        told = ", ".join(f"{key} {path}" for key, path in closed)
+        return problem(
+            f"{unit.path} has ProtectSystem=strict: the service and its drivers can't write to {told}",
+            f"systemctl edit {Path(unit.path).name}: ReadWritePaths={' '.join(path for _, path in closed)} below [Service], "
+            "then restart the service",
+        )
     return ok(f"{unit.path}: KillMode=process, Delegate={delegate}: the service may be restarted, drivers go on")
 
 
@@ -241,7 +272,7 @@ HOST = Area(
         Check("memory", "supervisor.capacity.memory against the host's memory", judge_memory),
         Check(
             "service-unit",
-            "KillMode, Delegate and OOMPolicy of the systemd unit: a restart must leave drivers alone",
+            "KillMode, Delegate and OOMPolicy of the systemd unit: a restart must leave drivers alone; what it may write to",
             judge_unit,
         ),
         Check("http", "supervisor.http can be listened on", judge_http),

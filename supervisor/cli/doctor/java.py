@@ -47,12 +47,16 @@ OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIO
 
 @dataclass(frozen=True, slots=True)
 class JavaFacts:
-    """``refused``: why there is none to run. ``options``: variables of the environment that every JVM obeys."""
+    """``refused``: why there is none to run. ``options``: variables of the environment that every JVM obeys.
+
+    ``of_job``: the same of the job's ``env``; only its driver obeys them, and they were not tried.
+    """
 
     path: str = ""
     refused: str = ""
     ran: Ran | None = None
     options: tuple[str, ...] = ()
+    of_job: tuple[str, ...] = ()
 
     @property
     def modules(self) -> frozenset[str]:
@@ -65,21 +69,22 @@ class JavaFacts:
         return match[1] if match else None
 
 
-def driver_environment(subject: Subject) -> dict[str, str]:
-    """What a driver gets of the environment, as far as it can be known here: references to secrets are left out."""
-    env = {name: value for name, value in subject.environ.items() if passes(name)}
-    return env | {name: value for name, value in subject.job_env.items() if not value.startswith("${")}
+def host_environment(subject: Subject) -> dict[str, str]:
+    """For the host's programs that are run here. Nothing of the job's ``env``, which can make them run others."""
+    return {name: value for name, value in subject.environ.items() if passes(name)}
 
 
 def collect(subject: Subject) -> JavaFacts:
-    env = driver_environment(subject)
+    env = host_environment(subject)
     options = tuple(name for name in OPTION_VARIABLES if env.get(name))
+    of_job = tuple(name for name in OPTION_VARIABLES if subject.job_env.get(name))
     try:
-        home = java_home_of(subject.settings.spark.java_home, subject.job_env, subject.environ)
+        home = java_home_of(subject.settings.spark.java_home, subject.environ)
     except Refused as error:
         return JavaFacts(refused=str(error), options=options)
-    java = java_of(home, subject.job_env, subject.environ)
-    return JavaFacts(str(java), "", run_tool((str(java), "--list-modules"), env, JAVA_S * subject.patience), options)
+    java = java_of(home, subject.environ)
+    ran = run_tool((str(java), "--list-modules"), env, JAVA_S * subject.patience)
+    return JavaFacts(str(java), "", ran, options, of_job)
 
 
 def judge_java(facts: JavaFacts) -> Finding:
@@ -106,6 +111,7 @@ def judge_java(facts: JavaFacts) -> Finding:
             f"{facts.path} is Java {facts.version}, newer than any that Spark 4 was tried with", "use Java 17, 21 or 25"
         )
     told = f"; every JVM also obeys {', '.join(facts.options)}" if facts.options else ""
+    told += f"; the driver obeys the job's {', '.join(facts.of_job)}, not tried here" if facts.of_job else ""
     return ok(f"{facts.path} is Java {facts.version}{told}")
 
 

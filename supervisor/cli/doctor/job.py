@@ -10,17 +10,22 @@ from typing import Final
 from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, problem_said, skipped, warning
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import NO_SPEC
-from supervisor.clients.maven import CENTRAL, missing_from
+from supervisor.clients.listening import why_silent
+from supervisor.clients.maven import CENTRAL, TIMEOUT_S, missing_from
 from supervisor.clients.store.open import open_store
 from supervisor.errors import SupervisorError
+from supervisor.model.driver_memory import spark_size_bytes
+from supervisor.model.master import addresses
 from supervisor.model.s3a import asked, bucket_of, for_store
-from supervisor.model.spec import JobSpec
+from supervisor.model.site_policy import site_policy
+from supervisor.model.spec import JobSpec, memory_warnings
 from supervisor.registry.spec_files import local_files
-from supervisor.settings.units import format_size, parse_size_bytes
+from supervisor.settings.units import format_size
 from supervisor.spark.environment import resolved
 from supervisor.spark.refusal import Refused
 
 STEP_S: Final = 4.0
+MASTER_S: Final = 3.0
 DRIVER_MEMORY: Final = "spark.driver.memory"
 PACKAGES_MAX: Final = 8
 OWN_RESOLVERS: Final = ("spark.jars.ivySettings",)
@@ -28,7 +33,11 @@ OWN_RESOLVERS: Final = ("spark.jars.ivySettings",)
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """``given`` False: no spec. ``unreadable``: per file of the job, why not. ``unresolved``: per secret, why not."""
+    """``given`` False: no spec. ``unreadable``: per file of the job, why not. ``unresolved``: per secret, why not.
+
+    ``short``: why resources.memory does not hold the driver. ``master_silent``: why nobody answers at a standalone one.
+    ``deletes``: the job asks for ``checkpoint_on_cancel: delete``. ``kept``: why this host would not do it as leader.
+    """
 
     given: bool = False
     files: int = 0
@@ -36,6 +45,11 @@ class JobFacts:
     unresolved: tuple[str, ...] = ()
     memory_bytes: int = 0
     driver_memory: str = ""
+    short: str = ""
+    master: str = ""
+    master_silent: str = ""
+    deletes: bool = False
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,11 @@ def collect(subject: Subject) -> JobFacts:
         tuple(filter(None, (_secret_trouble(subject, name, value) for name, value in spec.env.items()))),
         spec.resources.memory_bytes,
         spec.conf.get(DRIVER_MEMORY, ""),
+        "".join(memory_warnings(spec)),
+        spec.master,
+        _master_trouble(spec.master, subject.patience),
+        spec.checkpoint_on_cancel == "delete",
+        site_policy(subject.settings.policy).why_not_deletable(spec.checkpoint) or "" if spec.checkpoint else "",
     )
 
 
@@ -85,6 +104,11 @@ def _object_trouble(subject: Subject, bucket: str, named: str) -> str:
     return "" if found is not None and found.key == key else f"{named} is not in its bucket; put it there"
 
 
+def _master_trouble(master: str, patience: float) -> str:
+    listed = addresses(master)
+    return (why_silent(listed, MASTER_S * patience) or "") if listed else ""
+
+
 def _secret_trouble(subject: Subject, name: str, value: str) -> str:
     try:
         resolved(name, value, subject.environ)
@@ -104,7 +128,8 @@ def collect_packages(subject: Subject) -> PackageFacts:
     if own is not None:
         return PackageFacts(f"{own} says where packages come from", packages)
     repositories = (*_listed(spec.conf.get("spark.jars.repositories", "")), CENTRAL)
-    looked = [(name, missing_from(repositories, name)) for name in packages[:PACKAGES_MAX] if not _cached(name)]
+    within_s = TIMEOUT_S * subject.patience
+    looked = [(name, missing_from(repositories, name, within_s)) for name in packages[:PACKAGES_MAX] if not _cached(name)]
     return PackageFacts("", packages, tuple((name, why) for name, why in looked if why))
 
 
@@ -153,17 +178,36 @@ def judge_memory(facts: JobFacts) -> Finding:
         return skipped(NO_SPEC)
     if not facts.driver_memory:
         return ok(f"resources.memory {format_size(facts.memory_bytes)}, {DRIVER_MEMORY} is Spark's default")
-    try:
-        heap = parse_size_bytes(facts.driver_memory.lower())
-    except ValueError:
+    if spark_size_bytes(facts.driver_memory) is None:
         return skipped(f"{DRIVER_MEMORY} {facts.driver_memory} is not a size that is known here")
-    if heap > facts.memory_bytes:
-        return warning(
-            f"{DRIVER_MEMORY} {facts.driver_memory} is more than resources.memory {format_size(facts.memory_bytes)}, by "
-            "which drivers are placed",
-            "raise resources.memory to heap + 10 % + what Python takes",
-        )
+    if facts.short:
+        found, _, remedy = facts.short.partition("; ")
+        return warning(found, remedy)
     return ok(f"{DRIVER_MEMORY} {facts.driver_memory} is within resources.memory {format_size(facts.memory_bytes)}")
+
+
+def judge_master(facts: JobFacts) -> Finding:
+    if not facts.given:
+        return skipped(NO_SPEC)
+    if facts.master_silent:
+        return problem(
+            f"nobody answers at master {facts.master} ({facts.master_silent}): the driver would wait and give up",
+            "start that Spark master, correct master, or open the way from this host",
+        )
+    return ok(f"master {facts.master}" + (" answers" if addresses(facts.master) else " needs no other host"))
+
+
+def judge_deletion(facts: JobFacts) -> Finding:
+    if not facts.given:
+        return skipped(NO_SPEC)
+    if not facts.deletes:
+        return ok("checkpoint_on_cancel: keep")
+    if facts.kept:
+        return warning(
+            f"checkpoint_on_cancel: delete will not delete, the checkpoint will be kept: {facts.kept}",
+            "list the location in policy.deletable of every supervisor, or delete the checkpoint by hand after a cancel",
+        )
+    return ok("checkpoint_on_cancel: delete is allowed here, where batches were seen committed")
 
 
 def judge_packages(facts: PackageFacts) -> Finding:
@@ -186,6 +230,8 @@ JOB = Area(
         Check("job-files", "application, py_files and jars can be read", judge_files),
         Check("job-secrets", "${env:…} and ${file:…} of env resolve on this host", judge_secrets),
         Check("job-memory", "the heap of the driver against resources.memory", judge_memory),
+        Check("job-deletion", "what checkpoint_on_cancel: delete comes to by policy.deletable of this host", judge_deletion),
+        Check("job-master", "the Spark master of the job answers", judge_master),
     ),
 )
 

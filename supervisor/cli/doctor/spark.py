@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, problem_said, skipped, warning
-from supervisor.cli.doctor.java import driver_environment
+from supervisor.cli.doctor.java import host_environment
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import MORE_TIME
 from supervisor.clients.tools import Ran, run_tool
@@ -32,6 +33,9 @@ from supervisor.spark.toolchain import (
 SUBMIT_S: Final = 12.0
 PYTHON_S: Final = 6.0
 FENCE_S: Final = 6.0
+WHOLE_S: Final = 14.0
+REST_S: Final = 1.0
+"""Of the whole, kept back for the files that are looked at; what is started shares the others."""
 PYTHON_MIN: Final = {"4.0": (3, 9), "4.1": (3, 10), "4.2": (3, 10)}
 PYTHON_MIN_NEWEST: Final = (3, 11)
 
@@ -58,6 +62,7 @@ print(json.dumps({"python": list(sys.version_info[:3]), "pyspark": version, "at"
 class SparkFacts:
     """``jars``: names in Spark's own directory; ``thin``: those of ``spark.s3a_jars``. ``brought``: by the job, in any way.
 
+    ``python_of_job``: the job names it; it can be executed, and was not run.
     ``fence``: why drivers with a checkpoint on S3 get no storage fence, empty if they do; None: nobody needs it.
     ``s3a``: who needs ``s3a://``, empty if nobody; ``s3a_sure``: False if only the store suggests it.
     """
@@ -71,6 +76,8 @@ class SparkFacts:
     python_version: tuple[int, ...] = ()
     pyspark: str | None = None
     python_error: str = ""
+    python_late: bool = False
+    python_of_job: bool = False
     own_pyspark: bool = False
     session: bool = False
     is_python: bool = True
@@ -95,6 +102,7 @@ def versions_of(artifact: str, jars: frozenset[str] | Sequence[str]) -> tuple[st
 
 def collect(subject: Subject) -> SparkFacts:
     settings, spec = subject.settings.spark, subject.spec
+    until_s = time.monotonic() + (WHOLE_S - REST_S) * subject.patience
     s3a, sure = _who_needs_s3a(subject)
     python, python_refused, look = _python(subject)
     seen = _read(look)
@@ -102,6 +110,8 @@ def collect(subject: Subject) -> SparkFacts:
         python=python,
         python_refused=python_refused,
         python_error="" if seen else _python_error(look),
+        python_late=look is not None and look.late,
+        python_of_job=bool(python) and look is None,
         python_version=tuple(seen.get("python", ())),
         pyspark=seen.get("pyspark"),
         session=spec is not None and spec.launch == "session",
@@ -110,7 +120,7 @@ def collect(subject: Subject) -> SparkFacts:
         s3a_sure=sure,
     )
     try:
-        home = spark_home_of(settings.home, subject.job_env, subject.environ)
+        home = spark_home_of(settings.home, subject.environ)
         defaults = dict(defaults_of(home, subject.job_env, subject.environ))
     except Refused as error:
         return replace(known, refused=str(error))
@@ -119,17 +129,17 @@ def collect(subject: Subject) -> SparkFacts:
         known,
         home=str(home),
         version=spark_version(home),
-        submit=_submit(subject, home),
+        submit=_submit(subject, home, until_s),
         own_pyspark=(home / "python" / "pyspark" / "__init__.py").is_file(),
         jars=frozenset(jar.name for jar in home.glob("jars/*.jar")),
         thin=thin,
         thin_refused=thin_refused,
         brought=_brought(subject, defaults),
-        fence=_fence(subject, home, defaults) if s3a else None,
+        fence=_fence(subject, home, defaults, until_s) if s3a else None,
     )
 
 
-def _fence(subject: Subject, home: Path, defaults: dict[str, str]) -> str | None:
+def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_s: float) -> str | None:
     """It is made for a trial, in a directory that is removed again."""
     version = spark_version(home)
     spec = subject.spec
@@ -137,10 +147,9 @@ def _fence(subject: Subject, home: Path, defaults: dict[str, str]) -> str | None
     if why is None or why:
         return why
     try:
-        java = java_of(java_home_of(subject.settings.spark.java_home, subject.job_env, subject.environ),
-                       subject.job_env, subject.environ)
+        java = java_of(java_home_of(subject.settings.spark.java_home, subject.environ), subject.environ)
         with tempfile.TemporaryDirectory() as trial:
-            env, within_s = driver_environment(subject), FENCE_S * subject.patience
+            env, within_s = host_environment(subject), _share_s(FENCE_S * subject.patience, until_s)
             return fence_jar(home, java, version or "", Path(trial), env, within_s).why
     except (Refused, OSError) as error:
         return str(error)
@@ -154,15 +163,20 @@ def _who_needs_s3a(subject: Subject) -> tuple[str, bool]:
     return ("jobs with checkpoints on S3", False) if subject.settings.store.url.startswith("s3://") else ("", False)
 
 
-def _submit(subject: Subject, home: Path) -> Ran:
-    env = driver_environment(subject) | {"SPARK_HOME": str(home)}
+def _share_s(wish_s: float, until_s: float) -> float:
+    """What is left for one tool: a slow one must not cost the facts that are known already."""
+    return max(0.1, min(wish_s, until_s - time.monotonic()))
+
+
+def _submit(subject: Subject, home: Path, until_s: float) -> Ran:
+    env = host_environment(subject) | {"SPARK_HOME": str(home)}
     try:
-        java = java_home_of(subject.settings.spark.java_home, subject.job_env, subject.environ)
+        java = java_home_of(subject.settings.spark.java_home, subject.environ)
     except Refused:
         java = None
     if java is not None:
         env["JAVA_HOME"] = str(java)
-    return run_tool((str(home / "bin" / "spark-submit"), "--version"), env, SUBMIT_S * subject.patience)
+    return run_tool((str(home / "bin" / "spark-submit"), "--version"), env, _share_s(SUBMIT_S * subject.patience, until_s))
 
 
 def _python(subject: Subject) -> tuple[str, str, Ran | None]:
@@ -170,7 +184,17 @@ def _python(subject: Subject) -> tuple[str, str, Ran | None]:
         python = python_of(subject.job_env, subject.environ)
     except Refused as error:
         return "", str(error), None
-    return str(python), "", run_tool((str(python), "-c", LOOK), driver_environment(subject), PYTHON_S * subject.patience)
+    if not _is_hosts(python, subject):
+        return str(python), "", None
+    return str(python), "", run_tool((str(python), "-c", LOOK), host_environment(subject), PYTHON_S * subject.patience)
+
+
+def _is_hosts(python: Path, subject: Subject) -> bool:
+    """Not chosen by the job's PYSPARK_PYTHON or PATH. One that is belongs to the job, which runs in its driver only."""
+    try:
+        return python == python_of({}, subject.environ)
+    except Refused:
+        return False
 
 
 def _read(look: Ran | None) -> dict[str, Any]:
@@ -244,6 +268,10 @@ def judge_submit(facts: SparkFacts) -> Finding:
 def judge_python(facts: SparkFacts) -> Finding:
     if facts.python_refused:
         return problem_said(facts.python_refused)
+    if facts.python_late:
+        return warning(facts.python_error, MORE_TIME)
+    if facts.python_of_job:
+        return ok(f"drivers use {facts.python}, which the job names: it can be executed, and was not run here")
     if not facts.python_version:
         return problem(f"{facts.python} does not run: {facts.python_error}", "set PYSPARK_PYTHON to a working Python")
     shown = ".".join(map(str, facts.python_version))
@@ -258,12 +286,14 @@ def judge_python(facts: SparkFacts) -> Finding:
 
 def judge_pyspark(facts: SparkFacts) -> Finding:
     """spark-submit puts Spark's own pyspark first, if the Spark has one; ``launch: session`` takes the interpreter's."""
-    if facts.refused or not facts.python_version or facts.version is None:
+    if facts.refused or not (facts.python_version or facts.python_of_job) or facts.version is None:
         return skipped("Spark or Python is missing")
     if not facts.is_python:
         return skipped("the application is a .jar")
     if facts.own_pyspark and not facts.session:
         return ok("spark-submit brings Spark's own pyspark")
+    if facts.python_of_job:
+        return skipped(f"{facts.python} is the job's own and was not run: pyspark {facts.version} must be in it")
     if facts.pyspark is None:
         why = f"{facts.python} has no pyspark"
         return problem(why, f"install it there: pip install pyspark=={facts.version}")
@@ -364,5 +394,5 @@ SPARK = Area(
         Check("s3a-jars", "hadoop-aws and AWS SDK jars for s3a://, and whether their versions fit this Spark", judge_s3a),
         Check("checkpoint-fence", "whether checkpoints on S3 can be fenced off from a second driver", judge_fence),
     ),
-    deadline_s=14.0,
+    deadline_s=WHOLE_S,
 )

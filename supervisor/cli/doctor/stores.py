@@ -14,7 +14,7 @@ from supervisor.clients.store.base import Store
 from supervisor.clients.store.files import FileStore
 from supervisor.clients.store.open import open_store
 from supervisor.clients.store.probe import Probe, probe_directory, probe_store
-from supervisor.errors import SupervisorError
+from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.model.location import normalise
 from supervisor.model.s3a import PREFIX, asked, bucket_of, for_store
 from supervisor.registry.blobs import Blobs
@@ -43,13 +43,15 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
-    """``probe`` None: not tried, because of ``why``. ``keys``: the job brings credentials that were not used here."""
+    """``probe`` None: not tried, because of ``why``, or because it may not be (``refused``). ``keys``: the job brings
+    credentials that were not used here."""
 
     location: str = ""
     why: str = ""
     probe: Probe | None = None
     keys: bool = False
     local: bool = False
+    refused: str = ""
 
 
 def collect_store(subject: Subject) -> StoreFacts:
@@ -88,7 +90,10 @@ def collect_checkpoint(subject: Subject) -> CheckpointFacts:
     location = normalise(spec.checkpoint)
     bucket = bucket_of(location)
     if bucket is not None:
-        access = subject.access_to(bucket)
+        try:
+            access = subject.access_to(bucket)
+        except InvalidInput as error:
+            return CheckpointFacts(location, refused=str(error))
         within_s = STEP_S * subject.patience
         probe = probe_store(open_store(for_store(location), access.endpoint_url, access.region, within_s, asked(access)))
         keys = any(name.startswith(PREFIX) and "key" in name for name in spec.conf) or "AWS_ACCESS_KEY_ID" in spec.env
@@ -191,6 +196,8 @@ def judge_versioning(facts: StoreFacts) -> Finding:
 
 
 def judge_checkpoint(facts: CheckpointFacts) -> Finding:
+    if facts.refused:
+        return problem_said(facts.refused, "list the endpoint in policy.endpoints")
     if facts.probe is None:
         return skipped(facts.why)
     found = judge_probe("checkpoint", "conf spark.hadoop.fs.s3a.endpoint, or store.endpoint_url", facts.probe)

@@ -15,7 +15,7 @@ from supervisor.settings.file import Settings
 class Subject:
     """``spec_path``: where the spec stands; its relative paths begin there. ``unit``: a unit file that was named.
 
-    ``patience``: factor for every time limit; 1 makes the whole examination end within 15 s.
+    ``patience``: factor for every time limit; 1 makes the whole examination end within 15 s, and the command has 3.
     """
 
     settings: Settings
@@ -36,7 +36,7 @@ class Subject:
 
     @property
     def store_access(self) -> S3Access:
-        return access_of_store(self.settings.store)
+        return access_of_store(self.settings.store, self.settings.policy.endpoints)
 
     @property
     def uses_s3(self) -> bool:

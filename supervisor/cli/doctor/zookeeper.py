@@ -13,6 +13,7 @@ from supervisor.clients.host_probe import lock_holder
 from supervisor.clients.processes import boot_id
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clients.zookeeper_probe import (
+    SERVER_S,
     Latency,
     ServerLook,
     WriteTrial,
@@ -74,7 +75,7 @@ class ZooFacts:
 def collect(subject: Subject) -> ZooFacts:
     settings, spec = subject.settings, subject.spec
     zookeeper = settings.zookeeper
-    servers = look_at_servers(zookeeper.hosts)
+    servers = look_at_servers(zookeeper.hosts, SERVER_S * subject.patience)
     leases = (("defaults.lease", settings.defaults.lease_s), *((("lease of the job", spec.lease_s),) if spec else ()))
     known = ZooFacts(
         asked_s=zookeeper.session_timeout_s,
@@ -91,7 +92,8 @@ def collect(subject: Subject) -> ZooFacts:
     client = ZooClient(zookeeper.hosts, zookeeper.session_timeout_s, request_timeout_s=REQUEST_S * subject.patience)
     client.start()
     try:
-        client.wait_connected(CONNECT_S * subject.patience)
+        up = any(server.serving for server in servers)       # else nothing is gained by waiting longer
+        client.wait_connected(CONNECT_S * (subject.patience if up else min(1.0, subject.patience)))
         return _by_session(subject, client, known)
     except SupervisorError as error:
         return replace(known, error=str(error))

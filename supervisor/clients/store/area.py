@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from supervisor.clients import umask
 from supervisor.clients.store.base import CHUNK_BYTES, DEADLINE_S, TRANSFER_MAX_S
 from supervisor.clients.store.deadline import Budget
 from supervisor.clients.store.tree import DirectoryTree, Tree
@@ -203,11 +204,12 @@ class DirectoryArea(DirectoryTree):
 
     @staticmethod
     def _partial(target: Path, chunks: Iterator[bytes]) -> tuple[Path, str]:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        umask.make_shared_directories(str(target.parent))
         written = target.with_name(f".{secrets.token_hex(8)}{PARTIAL}")
         sha256 = hashlib.sha256()
         try:
             with written.open("xb") as stream:
+                umask.share(stream.fileno())
                 for chunk in chunks:
                     sha256.update(chunk)
                     stream.write(chunk)

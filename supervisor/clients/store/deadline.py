@@ -3,7 +3,9 @@
 Socket time-outs alone bound nothing: name resolution has none, a server that sends a byte a second never trips one,
 the credential chain may run a program, and a hard-mounted NFS directory blocks for ever (F27). So the caller waits for
 the worker, never for the network. A worker that was left behind starts nothing more: it asks ``Budget.check`` first.
-Called by ``FileStore`` and ``S3Store`` only.
+Whoever looks at a file system that hangs leaves a thread behind, which nobody can end. So the places for such threads are
+those of the file system within this process, not of whoever looks: a job that is tried again and again fills them once, and
+from then on it is refused at once, like each other job on that file system, and nobody else.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from pathlib import Path
 from typing import TypeVar
 
 from supervisor.clock import boottime_s
@@ -18,6 +21,7 @@ from supervisor.errors import Unreachable
 
 T = TypeVar("T")
 PARALLEL_MAX = 32
+MOUNTS = Path("/proc/self/mountinfo")
 
 
 class Budget:
@@ -65,40 +69,96 @@ class Budget:
         return Unreachable(f"{self._what}: no answer in time{detail}; is the store up and reachable from this host?")
 
 
-class Bounded:
-    """Runs operations of one store within their budgets: at most ``PARALLEL_MAX`` at a time, stuck ones included."""
+class Places:
+    """For the threads of one store or file system. ``left``: how many of them nobody waits for any more."""
 
-    def __init__(self, deadline_s: float) -> None:
+    def __init__(self) -> None:
+        self.free = threading.BoundedSemaphore(PARALLEL_MAX)
+        self.lock = threading.Lock()
+        self.left = 0
+
+    def note_left(self, more: int) -> None:
+        with self.lock:
+            self.left += more
+
+
+_SHARED: dict[str, Places] = {}
+_SHARING = threading.Lock()
+
+
+def places_on(path: str) -> Places:
+    """Of the file system that ``path`` is on, as the table of mounts says: asking the file system might hang. A symbolic
+    link to another one counts where it stands."""
+    mount = mount_of(path)
+    with _SHARING:
+        return _SHARED.setdefault(mount, Places())
+
+
+def mount_of(path: str) -> str:
+    """The mount point above ``path``; ``/`` where nobody knows."""
+    try:
+        lines = MOUNTS.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return "/"
+    points = (_unescaped(line.split(" ")[4]) for line in lines if line.count(" ") > 4)
+    above = (point for point in points if point == "/" or path == point or path.startswith(f"{point}/"))
+    return max(above, key=len, default="/")
+
+
+def _unescaped(point: str) -> str:
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        point = point.replace(code, char)
+    return point
+
+
+class Bounded:
+    """Runs operations within their budgets: at most ``PARALLEL_MAX`` at a time, stuck ones included. ``places``: shared with
+    others who look at the same file system; None: of its own."""
+
+    def __init__(self, deadline_s: float, places: Places | None = None) -> None:
         self._deadline_s = deadline_s
-        self._places = threading.BoundedSemaphore(PARALLEL_MAX)
+        self._places = places if places is not None else Places()
 
     def run(self, what: str, work: Callable[[Budget], T], max_s: float | None = None) -> T:
         """The result or the error of ``work``; ``Unreachable`` naming ``what`` when its budget is used up."""
         budget = Budget(what, self._deadline_s, max_s)
-        if not self._places.acquire(timeout=budget.remaining_s()):
+        if self._places.left >= PARALLEL_MAX:
+            raise Unreachable(f"{what}: {PARALLEL_MAX} looks at its file system or store hang; nothing more is asked of it")
+        if not self._places.free.acquire(timeout=budget.remaining_s()):
             budget.trouble = f"{PARALLEL_MAX} operations were already waiting for this store"
             raise budget.over()
         future: Future[T] = Future()
+        left = threading.Event()
         # A daemon thread: one that hangs must not keep the command line from exiting (an executor's would).
-        worker = threading.Thread(target=self._work, args=(work, budget, future), name="store", daemon=True)
+        worker = threading.Thread(target=self._work, args=(work, budget, future, left), name="store", daemon=True)
         try:
             worker.start()
         except RuntimeError as error:  # no more threads on this host
-            self._places.release()
+            self._places.free.release()
             raise Unreachable(f"{what}: {error}") from None
         try:
             while not future.done() and budget.remaining_s() > 0:
                 wait([future], timeout=budget.remaining_s())
         finally:
             budget.abandon()
-        if not future.done():
+        with self._places.lock:
+            if not future.done():
+                left.set()
+                self._places.left += 1
+        if left.is_set():
             raise budget.over()
         return future.result()
 
-    def _work(self, work: Callable[[Budget], T], budget: Budget, future: Future[T]) -> None:
+    def _work(self, work: Callable[[Budget], T], budget: Budget, future: Future[T], left: threading.Event) -> None:
         try:
-            future.set_result(work(budget))
+            result = work(budget)
         except BaseException as error:  # noqa: BLE001  carried to the caller's thread and raised there
-            future.set_exception(error)
+            with self._places.lock:
+                future.set_exception(error)
+        else:
+            with self._places.lock:
+                future.set_result(result)
         finally:
-            self._places.release()
+            if left.is_set():
+                self._places.note_left(-1)
+            self._places.free.release()

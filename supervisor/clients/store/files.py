@@ -2,7 +2,8 @@
 
 The embedded stack, tests without S3, and clusters with NFS use it. An object is one regular file. It is written to
 ``<root>/.tmp`` and linked to its name with link(2): a reader sees the whole object or none, and of concurrent writers
-the file system lets exactly one succeed, across hosts too. rename(2) would let the last one win.
+the file system lets exactly one succeed, across hosts too. rename(2) would let the last one win. Its modes are as the host's
+umask says, also where a supervisor writes, which keeps all else private: other users' commands may use the same store.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TypeVar
 
+from supervisor.clients import umask
 from supervisor.clients.store.base import (
     CHUNK_BYTES,
     DEADLINE_S,
@@ -126,7 +128,7 @@ class FileStore:
     def _found(self) -> None:
         """Create the directory, once: if it vanishes later, a share was unmounted; a new one would be another store."""
         if not self._founded:
-            self._root.mkdir(parents=True, exist_ok=True)
+            umask.make_shared_directories(str(self._root))
             self._founded = True
 
     @contextmanager
@@ -161,7 +163,7 @@ class FileStore:
 
     def _link(self, temporary: Path, path: Path) -> bool:
         for _ in range(LINK_TRIES):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            umask.make_shared_directories(str(path.parent))
             try:
                 os.link(temporary, path, follow_symlinks=False)
             except FileExistsError:
@@ -174,8 +176,9 @@ class FileStore:
     @contextmanager
     def _temporary(self) -> Iterator[tuple[Path, IO[bytes]]]:
         temporary = self._root / TEMPORARY / secrets.token_hex(16)
-        temporary.parent.mkdir(exist_ok=True)
+        umask.make_shared_directory(str(temporary.parent))      # never the root: see _found
         with temporary.open("xb") as stream:
+            umask.share(stream.fileno())
             try:
                 yield temporary, stream
             finally:

@@ -3,12 +3,13 @@
 A batch is listed, then ``still`` is asked (it raises when this process may not go on), then it is deleted: what was listed
 before the answer is old by then. A process that was stopped between the answer and its request must not hit what came after.
 A directory is deleted through descriptors opened before the answer: whoever makes one of the same name afterwards makes
-another one, which they do not lead to. On S3 a request is sent within ``SEND_WITHIN_S`` of the answer or not at all, and a
+another one, which they do not lead to. On S3 a request is sent within ``SEND_WITHIN_S`` of the question or not at all, and a
 server takes a signature for 15 minutes only; who can't know what became of an earlier request waits ``late_s``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import threading
@@ -17,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from supervisor.clients.store.deadline import Bounded, Budget
+from supervisor.clients.store.deadline import Bounded, Budget, places_on
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.deletable import holds_savepoints
 from supervisor.model.location import normalise
@@ -26,6 +27,9 @@ from supervisor.model.s3a import S3Access
 BATCH_MAX: Final = 1_000
 BATCH_DEADLINE_S: Final = 30.0
 FOLDERS_DEEP_MAX: Final = 64
+METADATA: Final = "metadata"
+"""Spark's file with the id that a query keeps for life, beside its ``offsets`` and ``commits``."""
+METADATA_MAX_BYTES: Final = 64 * 1024
 KEPT_LATE_S: Final = 3_600.0
 """Of a directory that could be emptied and not removed: a process that was stopped for longer is taken for dead."""
 
@@ -39,10 +43,14 @@ class Removed(NamedTuple):
 
 class Removal(Protocol):
     """One location. ``late_s``: for how long after its sending a request may still take effect. ``seen``: False while this
-    host has seen no such directory."""
+    host has seen no such directory. ``resolved``: the location that requests really go to, all links followed; known when
+    ``still`` is asked. So is ``queries``: ids of the queries whose checkpoint lies there, None where all hosts see the same.
+    """
 
     late_s: float
     seen: bool
+    resolved: str
+    queries: frozenset[str] | None
 
     @property
     def unanswered(self) -> int:
@@ -72,8 +80,10 @@ class DirectoryRemoval:
         self.location = location
         self.late_s = 0.0
         self.seen = False
+        self.resolved = location
+        self.queries: frozenset[str] | None = frozenset()
         self._path = location.removeprefix("file://")
-        self._bounded = Bounded(deadline_s)
+        self._bounded = Bounded(deadline_s, places_on(self._path))
         self._counting = threading.Lock()
         self._running = 0
 
@@ -104,6 +114,8 @@ class DirectoryRemoval:
         self.seen = True
         try:
             device = os.fstat(root).st_dev
+            self.resolved = f"file://{Path(f'/proc/self/fd/{root}').readlink()}"
+            self.queries = self.queries or _queries_below(root, budget)      # not with each batch
             still()
             batch = _Batch(device, budget)
             batch.empty(root, "", 0)
@@ -115,6 +127,22 @@ class DirectoryRemoval:
             except OSError:      # a mount point, or its parent is not ours: the directory stays, and descriptors lead to it
                 self.late_s = KEPT_LATE_S
         return Removed(batch.objects, batch.left)
+
+
+def _queries_below(root: int, budget: Budget) -> frozenset[str]:
+    """Ids of the queries whose checkpoint is the directory that the descriptor ``root`` leads to, or one right below it."""
+    with os.scandir(root) as children:
+        names = [child.name for child in children if child.is_dir(follow_symlinks=False)][:BATCH_MAX]
+    found = set()
+    for path in (METADATA, *(f"{name}/{METADATA}" for name in names)):
+        budget.check()
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=root)
+            try:
+                found.add(str(json.loads(os.read(descriptor, METADATA_MAX_BYTES))["id"]))
+            finally:
+                os.close(descriptor)
+    return frozenset(found)
 
 
 class _Batch:
@@ -133,6 +161,7 @@ class _Batch:
             raise AccessDenied(f"{path} is nested too deep for a checkpoint: delete it by hand")
         with os.scandir(folder) as children:
             found = [(child.name, child.stat(follow_symlinks=False)) for child in children]
+        found.sort(key=lambda each: each[0] == METADATA)      # last: by it whoever goes on with this knows what it is
         for name, status in found:
             self._budget.check()
             if self.objects >= BATCH_MAX:

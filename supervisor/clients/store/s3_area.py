@@ -63,7 +63,7 @@ class S3Area(S3Tree):
         while more:
             page, more = self._calls.marked_page(prefix, after)
             yield from (item for item in page if item.key and not item.key.endswith("/"))
-            after = page[-1].key if page else ""
+            after = page[-1].key if more else ""
 
     def copy_from(self, source: Area, item: Item, key: str) -> str:
         if not isinstance(source, S3Area) or source.endpoint_url != self.endpoint_url:
@@ -123,7 +123,9 @@ class _Writes(_Calls):
             ]
             return found, self._more(answer) is not None
 
-        return self._ask("", work)
+        found, more = self._ask("", work)
+        self._check_page(after, [item.key for item in found], more)
+        return found, more
 
     def now_s(self) -> float:
         def work(_budget: Budget, client: Client) -> float:

@@ -35,8 +35,10 @@ class S3Removal:
         bucket, _, prefix = location.removeprefix("s3://").partition("/")
         self.location = location
         self.late_s = LATE_S
+        self.queries: frozenset[str] | None = None
         self._calls = _Deletions(bucket, prefix, access, deadline_s)
         self.seen = True
+        self.resolved = location
         self._after = ""
 
     @property
@@ -47,8 +49,9 @@ class S3Removal:
         keys, more = self._calls.keys(self._after)
         doomed = [key for key in keys if not holds_savepoints(key)]
         if doomed:
+            latest_s = boottime_s() + SEND_WITHIN_S      # from the question: it may be stopped over the answer
             still()
-            self._calls.delete_all(doomed, boottime_s() + SEND_WITHIN_S)
+            self._calls.delete_all(doomed, latest_s)
         self._after = keys[-1] if more else ""
         return Removed(len(doomed), more or bool(doomed))
 
@@ -72,7 +75,9 @@ class _Deletions(_Calls):
             found = [each["Key"].removeprefix(self._prefix) for each in answer.get("Contents", ())]
             return found, self._more(answer) is not None
 
-        return self._ask("", work)
+        found, more = self._ask("", work)
+        self._check_page(after, found, more)
+        return found, more
 
     def delete_all(self, keys: list[str], latest_s: float) -> None:
         """One request, sent before ``latest_s`` (BOOTTIME) or not at all."""

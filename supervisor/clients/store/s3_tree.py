@@ -35,7 +35,10 @@ class S3Tree:
         objects: list[StoreEntry] = []
         token: str | None = None
         while True:
+            before = token
             names, entries, token = self._calls.level(prefix, token)
+            if token is not None and (token == before or not (names or entries)):
+                raise Unreachable(f"{self.location}/{prefix}: the listing says that there is more and does not get on")
             folders += [name[len(prefix):-1] for name in names]
             objects += [
                 StoreEntry(entry.key[len(prefix):], entry.bytes, entry.modified_s)
@@ -96,10 +99,16 @@ class _Calls(S3Store):
             return self._entries_in(answer), self._more(answer) is not None
 
         page, more = self._ask("", work)
-        keys = [after.encode()] * bool(after) + [entry.key.encode() for entry in page]
-        if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)) or (more and not page):
-            raise AccessDenied(f"{self.url} does not list in the order of keys; use a general purpose bucket")
+        self._check_page(after, [entry.key for entry in page], more)
         return page, more
+
+    def _check_page(self, after: str, page: list[str], more: bool) -> None:
+        """Of a listing that goes on after the last key of each page: each page gets on, or it would have no end."""
+        keys = [after.encode()] * bool(after) + [key.encode() for key in page]
+        if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)):
+            raise AccessDenied(f"{self.url} does not list in the order of keys; use a general purpose bucket")
+        if more and not page:
+            raise Unreachable(f"{self._place.server} says of {self.url} that there is more, and lists an empty page")
 
     def content(self, key: str, max_bytes: int) -> bytes:
         def work(budget: Budget, client: Client) -> bytes:
@@ -118,4 +127,8 @@ class _Calls(S3Store):
         """Where to go on. A listing that does not say whether it is complete proves no absence."""
         if "IsTruncated" not in answer:
             raise Unreachable(f"{self._place.server} lists as no S3 server does; correct the endpoint")
-        return str(answer["NextContinuationToken"]) if answer["IsTruncated"] else None
+        if not answer["IsTruncated"]:
+            return None
+        if not answer.get("NextContinuationToken"):
+            raise Unreachable(f"{self._place.server} says of {self.url} that there is more, and not how to go on")
+        return str(answer["NextContinuationToken"])

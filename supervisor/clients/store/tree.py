@@ -7,6 +7,7 @@ location; listings come page by page, so that a hundred thousand objects cost a 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from supervisor.clients.store.base import DEADLINE_S, StoreEntry, listing_order
-from supervisor.clients.store.deadline import Bounded, Budget
+from supervisor.clients.store.deadline import Bounded, Budget, places_on
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.model.location import normalise
 from supervisor.model.s3a import S3Access
@@ -78,7 +79,7 @@ class DirectoryTree:
         self.location = location
         self.requests = 0
         self._root = location.removeprefix("file://")
-        self._bounded = Bounded(deadline_s)
+        self._bounded = Bounded(deadline_s, places_on(self._root))
 
     def level(self, folder: str) -> Level:
         names = self._listed(folder)
@@ -104,9 +105,10 @@ class DirectoryTree:
 
         def work(_budget: object) -> bytes:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.close(descriptor)
+                raise Corrupt(f"{path} is not a regular file")
             with os.fdopen(descriptor, "rb") as stream:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise Corrupt(f"{path} is not a regular file")
                 return stream.read(max_bytes + 1)
 
         try:
@@ -129,8 +131,10 @@ class DirectoryTree:
                     budget.moved("listed", position)
                     try:
                         found.append((child.name, child.stat()))
-                    except FileNotFoundError:  # gone meanwhile, or a link that leads nowhere
-                        continue
+                    except OSError as error:
+                        if error.errno not in (errno.ENOENT, errno.ELOOP):
+                            raise
+                        continue      # gone meanwhile, or a link that leads nowhere
             return sorted(found, key=lambda item: listing_order(item[0]))
 
         try:
@@ -146,6 +150,8 @@ def _entry(key: str, status: os.stat_result) -> StoreEntry:
 
 
 def _meaning(error: OSError, path: str) -> SupervisorError:
+    if error.errno in (errno.ELOOP, errno.ENXIO):
+        return Corrupt(f"{path} is not a regular file")
     if isinstance(error, PermissionError):
         return AccessDenied(f"{path} may not be read by the supervisor; grant it to the user that runs it")
     return Unreachable(f"{path} cannot be read ({error.strerror or error})")

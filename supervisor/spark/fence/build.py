@@ -1,7 +1,8 @@
 """Makes the jar of the storage fence on the user's host: Janino, which Spark ships, compiles it against Spark's own jars.
 
 Called by ``prepare``, when the supervisor starts and at the first start with another Spark, and by ``doctor``. Takes 1 to
-3 seconds once; kept under a name that says which Spark, Hadoop and source it was made of. No JDK is needed, and no compiled
+3 seconds once; kept under a name that says which Spark, Hadoop and source it was made of, and by which installation of
+Spark and Java: what one of them makes is no other's. No JDK is needed, and no compiled
 file is shipped that could be of another Spark. Never raises for what may go wrong: a fence that cannot be made keeps no
 driver from starting.
 """
@@ -9,6 +10,7 @@ driver from starting.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import shutil
 import tempfile
@@ -20,6 +22,7 @@ from typing import Final, NamedTuple
 
 from supervisor.clients.tools import run_tool
 from supervisor.clock import boottime_s
+from supervisor.spark.toolchain import java_version
 
 SOURCE: Final = Path(__file__).with_name("FencedCheckpointFileManager.java")
 COMPILER: Final = "org.codehaus.commons.compiler.samples.CompilerDemo"
@@ -52,7 +55,7 @@ def fence_jar(
     ``remember``: that it failed, so that the next to ask does not wait for the same failure.
     """
     try:
-        target = directory / f"fence-{_key(home, spark_version)}.jar"
+        target = directory / f"fence-{_key(home, java, spark_version)}.jar"
         if target.is_file():
             return Built(target)
         with _lock:
@@ -74,16 +77,19 @@ def fence_jar(
         return Built(None, f"{error.filename or directory}: {error.strerror or error}")
 
 
-def _key(home: Path, spark_version: str) -> str:
+def _key(home: Path, java: Path, spark_version: str) -> str:
+    """``java`` is looked at where it really is: one on the PATH is often a link."""
     jars = home.glob("jars/hadoop-client-api-*.jar")
     hadoop = [jar.name.removeprefix("hadoop-client-api-").removesuffix(".jar") for jar in jars]
     source = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
-    return f"{spark_version}-{'-'.join(sorted(hadoop)) or 'unknown'}-{source}".replace("/", "_")
+    tools = "\0".join((os.path.realpath(home), os.path.realpath(java), java_version(java) or ""))
+    made_by = hashlib.sha256(os.fsencode(tools)).hexdigest()[:12]
+    return f"{spark_version}-{'-'.join(sorted(hadoop)) or 'unknown'}-{source}-{made_by}".replace("/", "_")
 
 
 def _make(home: Path, java: Path, target: Path, env: Mapping[str, str], within_s: float) -> str:
     """Empty, or why not. Raises OSError."""
-    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
     try:
         jars = home / "jars"
@@ -110,7 +116,7 @@ def _pack(made: Path, classes: list[Path], target: Path) -> None:
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as jar:
             for file in classes:
                 jar.writestr(zipfile.ZipInfo(str(file.relative_to(made)), ENTRY_DATE), file.read_bytes())
-        draft.chmod(0o644)
+        draft.chmod(0o600)
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)

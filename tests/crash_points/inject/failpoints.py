@@ -38,7 +38,7 @@ PURE = frozenset("""
     makedev minor nice pathconf putenv register_at_fork sched_get_priority_max sched_get_priority_min sched_getaffinity
     sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setparam sched_setscheduler
     sched_yield set_blocking set_inheritable strerror sysconf times umask uname unsetenv urandom waitstatus_to_exitcode
-    dup dup2 pipe pipe2
+    dup dup2 pipe pipe2 fsdecode fsencode
 """.split())  # noqa: SIM905
 SOCKET_CALLS = ("accept", "bind", "close", "connect", "connect_ex", "listen", "recv", "recv_into", "recvfrom", "recvmsg",
                 "send", "sendall", "sendmsg", "sendto", "shutdown")

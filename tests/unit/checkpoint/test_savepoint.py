@@ -321,6 +321,54 @@ def test_a_restore_that_begins_during_the_delete_keeps_it(tmp_path: Path) -> Non
     assert verify(saved).problems == ()
 
 
+def test_a_restore_leaves_its_mark_before_it_reads_anything(tmp_path: Path) -> None:
+    """Who deletes the savepoint looks for marks and removes the manifest: one read before the mark would be of a copy that goes."""
+    create(unpack("files", tmp_path), tmp_path / "store")
+    said: list[str] = []
+    saved: Any = area(place(tmp_path / "store"))
+
+    def heard(name: str) -> Callable[..., Any]:
+        real = getattr(saved, name)
+        return lambda *args: said.append(f"{name} {args[0] if args else ''}") or real(*args)
+
+    for name in ("read", "write", "items", "remove"):
+        setattr(saved, name, heard(name))
+    restore(saved, area(tmp_path / "copy"), AT)
+    assert said[0].startswith("write restores/"), said[:3]
+    assert said[-1].startswith("remove restores/")
+
+
+def heard(area: Any, said: list[str], *names: str) -> Any:
+    """``area``, each call of these methods noted in ``said`` before it is made."""
+    def noting(name: str) -> Callable[..., Any]:
+        real = getattr(area, name)
+        return lambda *args, **more: said.append(f"{name} {args[0] if args else ''}".strip()) or real(*args, **more)
+
+    for name in names:
+        setattr(area, name, noting(name))
+    return area
+
+
+def test_a_restore_takes_its_mark_off_the_target_last_of_all(tmp_path: Path) -> None:
+    """Until then a restore that was killed goes on, and nothing else takes the copy for a checkpoint: not before it was compared,
+    and not before it is on the disk."""
+    create(unpack("files", tmp_path), tmp_path / "store")
+    said: list[str] = []
+    target = heard(area(tmp_path / "copy"), said, "items", "read", "write", "settle", "remove")
+    restore(area(place(tmp_path / "store")), target, AT)
+    assert said[-2:] == ["settle", f"remove {MARK}"], said[-5:]
+
+
+def test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there(tmp_path: Path) -> None:
+    """Afterwards it would be a savepoint that nobody lists, if the process dies over the question."""
+    source, said = unpack("files", tmp_path), list[str]()
+    on, what = shelf(tmp_path / "store"), begun(source, place(tmp_path / "store"))
+    on.begin(what)
+    target = heard(on.place(what), said, "write", "create", "settle")
+    Creation(area(source), target, what, lambda: AT, still_wanted=lambda: said.append("wanted?")).run()
+    assert said[-2:] == ["wanted?", "create manifest.json"] and any(one.startswith("write objects") for one in said[:-2]), said
+
+
 def test_deleted_while_it_is_created(tmp_path: Path) -> None:
     source = unpack("files", tmp_path)
     on, what = shelf(tmp_path / "store"), begun(source, place(tmp_path / "store"))
@@ -367,10 +415,38 @@ def test_version_1_stays_readable() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"v":1}', MANIFEST_V1.replace(b'"id":"one"', b'"id":1'),
-                                  MANIFEST_V1.replace(b'"batch":7', b'"batch":"x"')])
+                                  MANIFEST_V1.replace(b'"batch":7', b'"batch":"x"'), MANIFEST_V1.replace(b'"batch":7', b'"batch":1e999'),
+                                  MANIFEST_V1.replace(b'"batch":7', b'"batch":-Infinity'), b"[" * 5000,
+                                  MANIFEST_V1.replace(b'"batch":7', b'"batch":1' + b"0" * 400),
+                                  MANIFEST_V1.replace(b'"id":"one"', b'"id":"\\ud800"'),
+                                  MANIFEST_V1.replace(b'"objects_sha256":"', b'"objects_sha256":"../')])
 def test_what_is_no_manifest(data: bytes) -> None:
     with pytest.raises(Corrupt, match="there"):
         decode_manifest(data, "there")
+
+
+def test_what_is_no_entry() -> None:
+    for change in ({"every_s": float("inf")}, {"every_s": float("nan")}, {"every_s": -1.0}, {"attempt": 1e999},
+                   {"access": {"endpoint_url": 5}}, {"access": {"path_style": "yes"}}, {"attempt": True}):
+        with pytest.raises(Corrupt, match="there"):
+            decode_begun(json.dumps({**json.loads(BEGUN_V1), **change}).encode(), "there")
+
+
+def test_the_copies_of_an_entry_lie_nowhere_but_in_a_place_of_its_own(tmp_path: Path) -> None:
+    """Else its deletion would take a checkpoint, or what another one consists of."""
+    source, store = unpack("files", tmp_path), tmp_path / "store"
+    for savepoint in ("one", "two"):
+        create(source, store, savepoint)
+    before = contents(source), contents(place(store, "two"))
+    entry = place(store, "one") / "begun.json"
+    for where in (source, place(store, "two"), store, store / "savepoints", store / "savepoints" / "clicks"):
+        entry.write_text(json.dumps({**json.loads(entry.read_bytes()), "location": f"file://{where}"}))
+        on = shelf(store)
+        assert [each.stage for each in on.entries("clicks")] == [Stage.UNKNOWN, Stage.COMPLETE]
+        with pytest.raises(Corrupt, match="no place of savepoint one of clicks"):
+            on.delete("clicks", "one")
+    on.delete("clicks", "one", force=True)
+    assert (contents(source), contents(place(store, "two"))) == before and not place(store, "one").exists()
 
 
 def test_a_newer_format_is_told() -> None:

@@ -114,3 +114,29 @@ def test_one_beside_a_checkpoint_that_another_host_sees_is_neither_incomplete_no
         on.delete("clicks", "one")
     on.delete("clicks", "one", force=True)
     assert [*on.entries("clicks")] == []
+
+
+def test_what_cannot_be_read_keeps_no_other_from_going(store: Path) -> None:
+    for name, savepoint in (("a", "loop"), ("a", "odd"), ("a", "numbers")):
+        place(store, savepoint, name).mkdir(parents=True)
+    (place(store, "loop", "a") / "begun.json").symlink_to("begun.json")
+    (place(store, "odd", "a") / "begun.json").mkdir()
+    (place(store, "numbers", "a") / "begun.json").write_text('{"v": 1, "attempt": Infinity, "every_s": 1e999}')
+    (place(store, "x", "a")).symlink_to("x")
+    clock = Clock()
+    sweeper = SavepointSweeper(shelf(store), clock)
+    sweeper.scan()
+    clock.now_s += GRACE_S + 1
+    assert sweeper.scan() == ("clicks/left",)
+
+
+def test_somebodys_files_are_no_leftover(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("precious")
+    place(store, "linked").symlink_to(tmp_path / "elsewhere")
+    clock = Clock()
+    sweeper = SavepointSweeper(shelf(store), clock)
+    sweeper.scan()
+    clock.now_s += GRACE_S + 1
+    assert sweeper.scan() == ("clicks/left",)
+    assert (tmp_path / "elsewhere" / "file").read_text() == "precious"

@@ -65,7 +65,7 @@ def terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> Terminal:
     bench = Bench(founded=False)
-    keep: Callable[..., Any] = lambda _hosts, _timeout_s: bench.sessions()  # noqa: E731
+    keep: Callable[..., Any] = lambda *_: bench.sessions()  # noqa: E731
     monkeypatch.setattr(wiring, "keep_session", keep)
     terminal = Terminal(bench, tmp_path, capsys)
     terminal.config.write_text(

@@ -317,6 +317,16 @@ def test_odd_names_of_jobs_are_3(terminal: Terminal, command: str, name: str) ->
     assert terminal.bench.zoo.tree() == before
 
 
+@pytest.mark.parametrize("command", [
+    ["show"], ["cancel"], ["suspend"], ["resume"], ["restart"], ["logs"], ["history"], ["explain"],
+    ["checkpoint", "show"], ["checkpoint", "verify"], ["savepoint", "create"],
+])
+def test_the_job_that_was_meant_is_suggested(terminal: Terminal, command: list[str]) -> None:
+    terminal.submit("clicks")
+    ran = terminal.run(*command, "clikcs")
+    assert (ran.code, ran.err) == (3, "error: no job is named clikcs: did you mean clicks?\n")
+
+
 def test_one_bad_file_keeps_no_other_from_being_submitted(terminal: Terminal) -> None:
     bad = terminal.home / "bad.yaml"
     bad.write_bytes(GARBAGE)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from supervisor.cli.explain import _brief, document_of, lines_of
+from supervisor.cli.plain import plain_lines
 from supervisor.model.actions import Assign, Drain
+from supervisor.model.history import put_aside
 from supervisor.model.records import (
     Acceptance,
     Cause,
     Cleanliness,
     Delay,
     Desired,
+    Entry,
     LeaderHint,
     Member,
     Outcome,
@@ -128,8 +133,9 @@ def test_the_text_is_the_golden_file() -> None:
 
 
 def _told(name: str, explained: Explanation) -> str:
-    lines = (f"  {label:<13}{text}" if label else text for label, text in lines_of(explained, WALL_S))
-    return "\n".join([f"# {name}", *lines, ""])
+    plain, verbose = plain_lines(explained, WALL_S), lines_of(explained, WALL_S)
+    lines = [*(f"  {label:<13}{text}" if label else text for label, text in plain), "  -- with --verbose:"]
+    return "\n".join([f"# {name}", *lines, *(f"  {label:<13}{text}" for label, text in verbose), ""])
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -181,9 +187,41 @@ def bench(terminal: Terminal) -> Iterator[Bench]:
 def test_a_healthy_job_is_said_to_be(terminal: Terminal, bench: Bench) -> None:
     bench.run("a", progress=PROGRESS)
     ran = terminal.run("explain", "a")
-    assert ran.code == 0 and ran.out.startswith("a is running: running on host-a.example\n")
-    assert "last batch   41 of counts" in ran.out and "it runs as wanted" in ran.out and "host-a (epoch" in ran.out
-    assert "jobs:    1 run as wanted, 0 do not" in terminal.run("explain").out
+    assert ran.code == 0 and ran.out.startswith("a is running on host-a.example\n")
+    assert "last batch   41 of counts" in ran.out and "it runs as wanted" in ran.out
+    assert "jobs:    1 as wanted" in terminal.run("explain").out
+
+
+def test_the_rule_and_what_it_rests_on_are_for_who_asks(terminal: Terminal, bench: Bench) -> None:
+    bench.run("a", progress=PROGRESS)
+    plain, verbose = terminal.run("explain", "a").out, terminal.run("explain", "a", "--verbose").out
+    assert verbose.startswith(plain) and terminal.run("explain", "a", "-v").out == verbose
+    for word in ("  rule         ownership claimed", "  lease        30s", "host-a (epoch "):
+        assert word in verbose and word not in plain
+    assert "(epoch" in terminal.run("explain", "-v").out and "(epoch" not in terminal.run("explain").out
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_plain_english_has_no_word_of_the_plan_and_says_each_thing_once(name: str) -> None:
+    explained = of(VIEWS[name])
+    if explained.state == "quarantined":
+        explained = replace(explained, remedies=())
+    lines = [text for _, text in plain_lines(explained, WALL_S)]
+    text = "\n".join(lines)
+    for word in ("ownership", "lease", "shim", "epoch", "revoke", "full wait", "claim", "vacant", "×"):
+        assert word not in text.replace("please", ""), text
+    for error in ("user_error", "no_spark", "ValueError: x", "boom", "no JSON", "is paused", "not trusted", "no room", "no answer"):
+        assert text.count(error) <= 1, text
+    if explained.error:
+        assert explained.error.removeprefix("exit code 1: ") in text
+
+
+def test_an_error_is_told_in_its_shortest_form() -> None:
+    wrapped = "exit code 1: ValueError: x | [STREAM_FAILED] Query [id = 1] terminated with exception: ValueError: x"
+    owner = own(OwnState.EXITED, cause=Cause.USER_ERROR, reason=wrapped, history=noted((), AT, "user_error", 2, wrapped))
+    one = view(replace(WAITING, own=owner))
+    lines = dict(plain_lines(of(one), WALL_S))
+    assert lines["why"] == "ValueError: x (attempt 2, 5s ago)" and "x" not in lines[""]
 
 
 def test_what_only_seems_to_run_is_in_the_list_of_what_needs_a_look() -> None:
@@ -256,7 +294,7 @@ def test_a_store_that_knows_younger_epochs_is_said(terminal: Terminal, bench: Be
     bench.put(bench.layout.epoch, EpochRecord(7, "host-a", "op"))
     epochs = terminal.home / "store" / "epochs"
     epochs.mkdir(exist_ok=True)
-    assert "not yet recorded in the store" in terminal.run("explain", "a").out
+    assert "yet to be noted in the store" in terminal.run("explain", "a").out
     (terminal.home / "store" / epoch_key(9)).write_text("{}")
     ran = terminal.run("explain", "a", "-o", "json").json
     assert ran["distrust"] and "epoch 9" in ran["held_by"]
@@ -275,6 +313,48 @@ def test_history_is_newest_last_from_the_submit_to_the_end(terminal: Terminal, b
     assert {"submitted", "assigned", "claimed", "cancelled"} == {entry["event"] for entry in entries}
     assert entries[-1]["event"] == "cancelled" and set(entries[0]) == {"at", "event", "attempt", "detail"}
     assert "cancelled" in terminal.run("history", "a").out
+
+
+def crashed(attempts: int) -> dict[str, Any]:
+    """The records of a job that fails and fails, as a leader leaves them."""
+    told: list[Entry] = []
+    for number in range(1, attempts + 1):
+        at = f"2099-11-22T00:00:{number % 60:02d}.000Z"
+        told += [Entry(at, "assigned", number, "to host-a"), Entry(at, "claimed", number, "host-a")]
+        told += [Entry(at, "user_error", number, f"exit code 1: pid {number} fell")]
+    return {"history": tuple(told[-7:]), "attempt": attempts, "told": told[:-7]}
+
+
+def test_history_has_a_series_of_failures_as_one_line(terminal: Terminal, bench: Bench) -> None:
+    uid, records = bench.own("a").newest_uid, crashed(40)
+    earlier = put_aside(records.pop("told"), "", uid, 1500)
+    bench.set_own("a", OwnState.EXITED, cause=Cause.USER_ERROR, earlier=earlier, **records)
+    (story,) = terminal.run("history", "a", "-o", "json").json["uids"]
+    (series,) = (entry for entry in story["history"] if "count" in entry)
+    assert series == {
+        "at": "2099-11-22T00:00:01.000Z", "event": "user_error", "attempt": 1, "detail": "exit code 1: pid 1 fell",
+        "count": 37, "last_at": "2099-11-22T00:00:37.000Z", "last_attempt": 37, "omitted": 0,
+    }
+    assert [entry["event"] for entry in story["history"]][-6:] == 2 * ["assigned", "claimed", "user_error"]
+    line = r"2099-11-22T00:00:01\.000Z +user_error +1-37 +37 times until 2099-11-22T00:00:37\.000Z: exit code 1: pid 1 fell\n"
+    for command in ("history", "show"):
+        assert re.search(line, terminal.run(command, "a").out)
+    assert terminal.run("show", "a", "-o", "json").json["history"] == story["history"]
+
+
+def test_show_has_the_newest_entries_and_the_first_failure(terminal: Terminal, bench: Bench) -> None:
+    uid = bench.own("a").newest_uid
+    told = [
+        Entry(f"2099-11-22T00:{number:02d}:00.000Z", ("user_error", "killed")[number % 2], number, f"words {number}")
+        for number in range(1, 59)
+    ]
+    earlier = put_aside(told[:-7], "", uid, 1500)
+    bench.set_own("a", OwnState.EXITED, cause=Cause.KILLED, attempt=58, history=tuple(told[-7:]), earlier=earlier)
+    shown = terminal.run("show", "a").out
+    assert re.search(r"killed +1 +words 1\n", shown) and not re.search(r"user_error +2 ", shown)
+    assert "38 older entries are left out: spark-supervisor history a\n" in shown
+    for whole in (terminal.run("show", "a", "--all").out, terminal.run("history", "a").out):
+        assert re.search(r"user_error +2 +words 2\n", whole) and "left out" not in whole
 
 
 def test_history_of_older_uids(terminal: Terminal, bench: Bench) -> None:

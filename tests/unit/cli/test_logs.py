@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 import threading
+import tty
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from supervisor.cli import logs
+from supervisor.cli.logs import harmless
 from supervisor.model.records import Member, OwnState, noted
 from supervisor.shim.output import RotatedFile
 from tests.fakes.offices import AT
@@ -51,6 +54,27 @@ def test_bytes_are_printed_as_they_were_written(terminal: Terminal, uid: str) ->
     assert subprocess.run(call, capture_output=True, check=True).stdout == b"gr\xc3\xbc\xc3\x9fe \xff\n"
 
 
+def test_escape_sequences_of_a_driver_do_not_reach_a_terminal(tmp_path: Path) -> None:
+    wrote = b"red \x1b[31mtext\x1b[0m\n\x1b]52;c;cHduZWQ=\x07\ttab\r\n\x9b31m \xc2\x9b5n gr\xc3\xbc\xc3\x9fe \xe2\x80\xae \xff\x08\n"
+    file = tmp_path / "driver.log"
+    file.write_bytes(wrote)
+    script = f"from supervisor.cli.logs import _write, _pieces; from pathlib import Path; _write(_pieces(Path({str(file)!r})))"
+    ours, theirs = pty.openpty()
+    try:
+        tty.setraw(theirs)
+        subprocess.run([sys.executable, "-c", script], stdout=theirs, check=True)
+        got = os.read(ours, 65536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert all(char.isprintable() or char in "\n\t" for char in got), ascii(got)
+    assert "red " in got and "\n" in got and "\ttab" in got and "gr\u00fc\u00dfe" in got
+
+
+def test_a_character_that_is_split_between_pieces_is_whole_on_a_terminal() -> None:
+    assert "".join(harmless([b"gr\xc3", b"\xbc\xc3\x9f", b"e \x1b", b"[2J\xc2"])) == "gr\u00fc\u00dfe \\x1b[2J\ufffd"
+
+
 def test_one_document(terminal: Terminal, uid: str) -> None:
     output_of(terminal, uid).write_text("hello\n")
     ran = terminal.run("logs", "a", "-o", "json")
@@ -81,6 +105,7 @@ def test_another_host_is_named_with_the_path(terminal: Terminal, uid: str) -> No
     ran = terminal.run("logs", "a")
     assert (ran.code, ran.out) == (1, "")
     assert "ran on host-a.example" in ran.err and str(output_of(terminal, uid)) in ran.err
+    assert "ssh host-a.example spark-supervisor logs a --attempt 1" in ran.err
 
 
 def test_another_supervisor_of_this_host_says_where_its_logs_are(terminal: Terminal, uid: str) -> None:
@@ -98,7 +123,7 @@ def test_an_earlier_attempt_on_another_host_is_named_by_its_supervisor(terminal:
     history = noted((), AT, "claimed", 1, "host-z")
     terminal.bench.set_own("a", OwnState.CLAIMED, attempt=2, history=history)
     ran = terminal.run("logs", "a", "--attempt", "1")
-    assert ran.code == 1 and "ran on host-z" in ran.err
+    assert ran.code == 1 and "ran on host-z" in ran.err and "ssh" not in ran.err
 
 
 def test_nothing_yet(terminal: Terminal) -> None:

@@ -142,6 +142,27 @@ def test_restore_refuses_what_another_job_has_and_where_its_own_may_run(terminal
     assert terminal.run("savepoint", "restore", "clicks", "--to", str(checkpoint)).code == 0
 
 
+def test_restore_to_a_fresh_place_while_the_job_runs(terminal: Terminal, checkpoint: Path) -> None:
+    """It starts nothing: only the places that the job has, and those in and around them, are refused."""
+    terminal.run("savepoint", "create", "clicks", "one")
+    terminal.bench.set_own("clicks", OwnState.CLAIMED)
+    fresh = terminal.home / "fresh"
+    ran = terminal.run("savepoint", "restore", "clicks", "--to", str(fresh), "-o", "json")
+    assert (ran.code, ran.json["did"]) == (0, "restored"), ran.err
+    for near in (checkpoint, checkpoint / "below", checkpoint.parent):
+        before = sorted(path for path in checkpoint.rglob("*"))
+        assert terminal.run("savepoint", "restore", "clicks", "--to", str(near)).code == 4
+        assert sorted(path for path in checkpoint.rglob("*")) == before
+
+
+def test_restore_beside_a_running_job_whose_places_nobody_can_tell_is_refused(terminal: Terminal, checkpoint: Path) -> None:
+    terminal.run("savepoint", "create", "clicks", "one")
+    terminal.bench.set_own("clicks", OwnState.CLAIMED)
+    terminal.bench.zoo.put(terminal.bench.layout.job("clicks"), b"{")
+    ran = terminal.run("savepoint", "restore", "clicks", "--to", f"{terminal.home}/fresh")
+    assert (ran.code, "suspend it first" in ran.err) == (4, True)
+
+
 def test_submit_from_a_savepoint(terminal: Terminal, checkpoint: Path) -> None:
     terminal.run("savepoint", "create", "clicks", "one")
     fresh = terminal.home / "fresh"
@@ -169,7 +190,8 @@ def test_opened_with_spark_as_well(terminal: Terminal, checkpoint: Path, monkeyp
     asked: list[StateOf] = []
     error: list[str | None] = [None]
 
-    def opened(states: list[StateOf], *_given: object) -> tuple[OpenedStore, ...]:
+    def opened(states: list[StateOf], *_given: object, code: object) -> tuple[OpenedStore, ...]:
+        assert code is None
         asked.extend(states)
         return (OpenedStore(states[0].location, 0, "stateStoreSave", "default", 2, None if error[0] else 7, error[0]),)
 

@@ -21,7 +21,8 @@ ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 
 def settings(tmp_path: Path, store: str) -> Settings:
     path = tmp_path / "supervisor.yaml"
-    path.write_text(f"cluster: test\nzookeeper: {{hosts: 'zk:2181', root: /t}}\nstore: {store}\n")
+    path.write_text(f"cluster: test\nzookeeper: {{hosts: 'zk:2181', root: /t}}\nstore: {store}\n"
+                    "policy: {endpoints: ['http://other:9000', 'http://minio']}\n")
     return load_settings(path, {})
 
 

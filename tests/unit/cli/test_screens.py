@@ -7,7 +7,7 @@ import re
 import pytest
 
 from supervisor.cli import output
-from supervisor.model.records import Cause, Progress, QueryProgress
+from supervisor.model.records import Cause, Member, Progress, QueryProgress
 from tests.fakes.offices import AT
 from tests.unit.cli.conftest import Terminal
 
@@ -22,7 +22,7 @@ def test_list_says_why_a_job_waits(terminal: Terminal) -> None:
     terminal.submit("b")
     terminal.bench.run("a")
     row = {row["name"]: row for row in terminal.run("list", "-o", "json").json}["b"]
-    assert (row["state"], row["reason"]) == ("pending", "no room: host-a has all its 1 drivers")
+    assert (row["state"], row["reason"]) == ("pending", "no room: host-a has its 1 driver already")
     assert terminal.run("show", "b", "-o", "json").json["reason"] == row["reason"]
 
 
@@ -35,13 +35,26 @@ def test_list_says_that_the_cluster_is_paused(terminal: Terminal) -> None:
 
 def test_the_table_has_a_line_per_job(terminal: Terminal) -> None:
     terminal.submit("a")
-    terminal.bench.run("a", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, None))
+    terminal.bench.run("a", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, 7012))
     head, line = terminal.run("list").out.splitlines()
     assert head.split() == ["NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"]
-    assert re.fullmatch(r"a +running +\d+\w +1 +host-a\.example +41 +20\.2 +running on host-a\.example", line)
+    assert re.fullmatch(r"a +running +\d+\w +1 +host-a\.example +41 +20\.2", line), "a job that runs as wanted needs no reason"
     wide = terminal.run("list", "-o", "wide").out.splitlines()[1]
-    assert "s3://bucket/a" in wide and " 101 " in wide
+    assert "s3://bucket/a" in wide and " 101 " in wide and " 7012 " in wide
     assert "\033" not in head + line + wide
+
+
+def test_two_supervisors_of_one_host_are_told_apart(terminal: Terminal) -> None:
+    """As in ``dev``. Who reads the document has both keys, and the host as it is."""
+    terminal.submit("a")
+    terminal.bench.run("a")
+    layout = terminal.bench.layout
+    for name in ("host-a", "host-b"):
+        terminal.bench.put(layout.supervisor(name), Member(name, "host-a.example", "b", "", 1 << 40, 9, 9, "", ""))
+    assert "host-a.example (host-a)" in terminal.run("list").out
+    assert terminal.run("list", "-o", "json").json[0]["host"] == "host-a.example"
+    terminal.bench.zoo.remove(layout.supervisor("host-b"))
+    assert "host-a.example (" not in terminal.run("list").out
 
 
 def test_all_shows_what_is_hidden(terminal: Terminal) -> None:
@@ -58,7 +71,9 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     listed = terminal.run("list", "-o", "json").json[0]
     assert {key: shown[key] for key in listed if key != "reason"} == {k: v for k, v in listed.items() if k != "reason"}
     more = {"history", "spec", "spec_error", "queries", "more_queries", "stop_mode", "start"}
-    assert set(shown) - set(listed) - more == {"driver_memory", "last_exit", "checkpoint_fence", "savepoints"}
+    assert set(shown) - set(listed) - more == {
+        "driver_memory", "last_exit", "env_ignored", "checkpoint_fence", "savepoints",
+    }
     assert [set(entry) for entry in shown["history"]] == [{"at", "event", "attempt", "detail"}] * len(shown["history"])
     assert {entry["event"] for entry in shown["history"]} == {"submitted", "user_error"}
     assert shown["spec"]["name"] == "a" and shown["uid"] == uid and shown["spec_error"] is None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
 from supervisor.cli import stack
 from supervisor.cli.stack import FLEET, JOB, Stack, check_requirements, forget_configuration
+from supervisor.daemon.http import Answers, HttpServer
 from supervisor.errors import SupervisorError
 from supervisor.registry.spec_files import read_spec_file
+from supervisor.settings.addresses import split_host_port
 from supervisor.settings.file import lease_warnings, load_settings
 from tests.unit.cli.conftest import Terminal
 
@@ -35,6 +38,22 @@ def test_its_files_are_valid_and_lie_in_its_directory(quiet: None, tmp_path: Pat
         assert made.directory.is_relative_to(tmp_path.resolve()) and str(made.directory) in str(spec.checkpoint)
         assert made.find_ended() is None
     assert not made.directory.exists()
+
+
+def test_a_supervisor_keeps_its_port_and_gives_it_to_nobody(quiet: None) -> None:
+    """Also between its death and its restart, when nobody listens there."""
+    with Stack("test", FLEET, keep=False) as made:
+        made.start_ensemble()
+        addresses = [load_settings(daemon.config, {}).supervisor.http for daemon in made.daemons.values()]
+        assert len(set(addresses)) == len(FLEET)
+        for _attempt in ("first", "restarted"):
+            host, port = split_host_port(addresses[0])
+            server = HttpServer(host, port, Answers(lambda: True, lambda: (True, ""), bytes, dict))
+            server.start()
+            assert server.address == addresses[0]
+            server.stop()
+            with pytest.raises(OSError), socket.socket() as other:
+                other.bind((host, port))
 
 
 def test_the_directory_stays_if_it_shall(quiet: None) -> None:

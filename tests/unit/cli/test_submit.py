@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import threading
 from pathlib import Path
 
@@ -180,7 +181,7 @@ def meanwhile(terminal: Terminal, act: str) -> threading.Thread:
 
 @pytest.mark.parametrize(("act", "code", "why"), [
     ("run", 0, ""), ("fail", 1, "budget is spent"), ("cancel", 1, "cancelled"), ("start", 7, "starting on host-a.example"),
-    ("no batch", 7, "no query of it has reported a batch"), ("batch", 0, "its first batch is committed"),
+    ("no batch", 7, "it is up, and makes no query so far"), ("batch", 0, "its first batch is committed"),
 ])
 def test_wait_until_it_runs(terminal: Terminal, act: str, code: int, why: str) -> None:
     thread = meanwhile(terminal, act)
@@ -212,3 +213,27 @@ def test_cancel_waits_for_the_tombstone(terminal: Terminal) -> None:
 def test_cancel_of_what_never_ran_waits_for_nothing(terminal: Terminal) -> None:
     terminal.submit("a")
     assert terminal.run("cancel", "a", "--wait", "--timeout", "1ms").code == 0
+
+
+# -- what Spark would refuse ------------------------------------------------------------------------------------------
+
+
+def test_a_heap_that_spark_refuses_and_a_master_of_another_kind_are_2(terminal: Terminal) -> None:
+    ran = terminal.run("submit", terminal.spec("a", "conf: {spark.driver.memory: 400m}"))
+    assert ran.code == 2 and "driver memory 400 MiB, Spark needs 450 MiB" in ran.err
+    ran = terminal.run("submit", terminal.spec("b", "master: yarn"))
+    assert ran.code == 2 and "not supported here (yarn)" in ran.err
+    assert not any(terminal.bench.has(terminal.bench.layout.job(name)) for name in "ab")
+
+
+def test_a_master_that_nobody_answers_at_is_told_and_the_job_is_taken(terminal: Terminal) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        master = f"spark://127.0.0.1:{bound.getsockname()[1]}"
+        ran = terminal.run("submit", terminal.spec("a", f"master: {master}"))
+    assert ran.code == 0 and f"nobody answers at master {master}" in ran.err
+
+
+def test_what_is_declared_too_small_for_the_heap_is_told(terminal: Terminal) -> None:
+    ran = terminal.run("submit", terminal.spec("a", "conf: {spark.driver.memory: 480m}\nresources: {memory: 600m}"))
+    assert ran.code == 0 and "set resources.memory to 800m" in ran.err

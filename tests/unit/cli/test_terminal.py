@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +16,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from supervisor.cli import watch
+from supervisor.cli import output, watch
 from supervisor.cli.main import run_command
 from supervisor.clients.zookeeper import Link
-from supervisor.model.records import Cause, OwnState, Progress
+from supervisor.model.records import Cause, OwnState, Progress, noted
 from tests.fakes.offices import AT
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.cli.conftest import Terminal
@@ -159,7 +160,7 @@ def test_watch_in_a_pipe_has_a_line_per_change_and_ends_with_0(
     lines = [line.partition(" ")[2] for line in ran.out.splitlines()]
     assert lines == [
         "a pending: no supervisor is up", "b pending: no supervisor is up",
-        "a running attempt 1 on host-a.example: running on host-a.example; this attempt has not used its checkpoint s3://bucket/a so far",
+        "a running attempt 1 on host-a.example: this attempt has not used its checkpoint s3://bucket/a so far",
         "b is not listed any more; see spark-supervisor history b",
     ]
     assert ran.err.count("trying again") == 1 and "ZooKeeper answers again" in ran.err
@@ -190,6 +191,64 @@ def test_a_taller_list_than_the_screen_says_how_many_are_missing(
     with on_screen(monkeypatch, 100) as screen:
         run_command(["list", "--watch"])
     assert re.search(r"… and \d+ more", screen.raw)
+
+
+def test_reasons_below_their_rows_take_room_on_the_screen_too(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    for number in range(20):
+        name = f"job-{number:02}"
+        terminal.bench.submit(name) if terminal.bench.founded else terminal.submit(name)
+        terminal.bench.founded = True
+        terminal.bench.exit(name, permanent=True)
+        own = terminal.bench.layout.own(name)
+        terminal.bench.put(own, replace(terminal.bench.own(name), reason="the whole reason " * 10 + "END"))
+    story(monkeypatch)
+    with on_screen(monkeypatch, 80) as screen:
+        run_command(["list", "--watch"])
+    more = re.search(r"… and (\d+) more", screen.raw)
+    assert more is not None and screen.raw.count("END") == 2 * (20 - int(more[1])) < 40, "drawn once more at the end"
+    assert "every 2 s" in screen.raw, "the foot is not pushed out"
+
+
+def test_list_on_a_terminal_says_a_reason_whole_and_first_that_the_cluster_is_paused(
+    fleet: Terminal, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet.run("pause", "--reason", "moving")
+    with on_screen(monkeypatch, 80) as screen:
+        run_command(["list"])
+    assert screen.lines[0].startswith("the cluster is paused by ")
+    assert screen.raw.count("日本語") == 40, "nothing is cut"
+    piped = fleet.run("list")
+    assert piped.out.startswith("NAME") and piped.err.startswith("the cluster is paused by "), "a script reads the table alone"
+
+
+def test_times_are_local_on_a_terminal_and_utc_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "XST-05:30")
+        time.tzset()
+        now_s = 1_795_221_000.0       # 2026-11-21T00:30:00Z
+        assert output.local_time("2026-11-21T00:46:50.000Z", now_s) == "2026-11-21T00:46:50.000Z"
+        patch.setattr(output, "terminal_width", lambda: 80)
+        assert output.local_time("2026-11-21T00:46:50.000Z", now_s) == "06:16:50"
+        assert output.local_time("2026-11-20T18:29:59Z", now_s) == "2026-11-20 23:59:59"
+        assert output.local_time(None) == "-" and output.local_time("soon") == "soon"
+        assert output.with_local_times("since 2026-11-20T18:29:59.000Z, so") == "since 2026-11-20 23:59:59, so"
+    time.tzset()
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [
+    (0.2, "0s"), (-3, "0s"), (24, "24s"), (204, "3m 24s"), (180, "3m"), (7500, "2h 5m"), (7205, "2h"), (273_600, "3d 4h"),
+])
+def test_spans(seconds: float, shown: str) -> None:
+    assert output.span(seconds) == shown
+
+
+def test_numbers_stand_to_the_right_in_a_pipe_too(capsys: pytest.CaptureFixture[str]) -> None:
+    output.say_table(("NAME", "BATCH", "HOST", "LAG"), [("a", 7, "h", 1), ("b", 1234567, "host", None)])
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME    BATCH  HOST  LAG", "a           7  h       1", "b     1234567  host    -",
+    ]
 
 
 def test_watch_has_no_document(terminal: Terminal) -> None:
@@ -272,3 +331,21 @@ def test_a_process_that_leaves_at_once_has_said_everything_and_waits_for_who_wor
     assert (said.returncode, said.stderr) == (3, "notice\n") and said.stdout.splitlines()[-1] == "line 19999"
     waited = subprocess.run([sys.executable, script, "working"], capture_output=True, text=True, check=False)
     assert (waited.returncode, waited.stdout, waited.stderr) == (4, "and the last\n", "")
+
+
+@pytest.mark.parametrize("command", ["list", "show", "explain", "history", "status"])
+def test_what_a_driver_said_last_cannot_steer_a_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    terminal.submit("a")
+    evil = "exit code 1: \x1b]52;c;cHduZWQ=\x07 \x1b[2J\x9b5n\r boom"
+    history = noted((), AT, "user_error", 1, evil)
+    terminal.bench.set_own("a", OwnState.EXITED, cause=Cause.USER_ERROR, reason=evil, history=history, failures=1)
+    name = [] if command in ("list", "status") else ["a"]
+    for on_terminal in (False, True):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda shown=on_terminal: shown, raising=False)
+        ran = terminal.run(command, *name)
+        told = re.sub(r"\x1b\[[0-9;]*m", "", ran.out + ran.err) if on_terminal else ran.out + ran.err
+        assert ran.code == 0
+        assert all(char.isprintable() or char == "\n" for char in told), ascii(told)
+        assert command not in ("show", "history") or "boom" in told

@@ -71,6 +71,26 @@ def test_drop_ins_have_the_last_word(tmp_path: Path) -> None:
     assert read_unit(lib / "x.service", where).options["KillMode"] == "process"
 
 
+def test_lines_of_a_list_add_up(tmp_path: Path) -> None:
+    (tmp_path / "x.service.d").mkdir()
+    (tmp_path / "x.service").write_text("[Service]\nReadWritePaths=/a -/b\nReadWritePaths=/c\nLogsDirectory=x\n")
+    (tmp_path / "x.service.d" / "1.conf").write_text("[Service]\nReadWritePaths=/d\nLogsDirectory=\nLogsDirectory=y\n")
+    unit = read_unit(tmp_path / "x.service", ())
+    assert dict(unit.options) == {"ReadWritePaths": "/a -/b /c /d", "LogsDirectory": "y"}
+
+
+@pytest.mark.parametrize(("options", "path", "may"), [
+    ({}, "/etc", True), ({"ProtectSystem": "full"}, "/mnt", True), ({"ProtectSystem": "strict"}, "/mnt", False),
+    ({"ReadWritePaths": "/a -/mnt"}, "/mnt/x", True), ({"ReadWritePaths": "-/no/such"}, "/no/such", False), ({"ReadWritePaths": "/no/such"}, "/no/such", True),
+    ({"ReadWritePaths": "/mnt"}, "/mnt2", False), ({"ReadWritePaths": "%S"}, "/mnt", True),
+    ({"RuntimeDirectory": "x"}, "/run/x", True), ({"StateDirectory": "x:y"}, "/var/lib/x", True), ({"LogsDirectory": "x"}, "/var/log/y", False),
+    ({}, "/home/x", True), ({"ProtectHome": "read-only"}, "/home/x", False), ({}, "/dev/shm/x", True),
+])
+def test_what_a_strict_unit_may_write_to(options: dict[str, str], path: str, may: bool) -> None:
+    strict = {"ProtectSystem": "strict"} if path != "/etc" else {}
+    assert host_probe.may_write({**strict, **options}, path) is may
+
+
 def test_the_unit_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_probe, "_text", lambda _path: "0::/system.slice/spark-supervisor.service/spark-supervisor/x\n")
     assert host_probe.unit_of(1) == "spark-supervisor.service"

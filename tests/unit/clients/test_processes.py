@@ -132,3 +132,32 @@ PURE = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\
 ])
 def test_the_v2_hierarchy_is_found_wherever_it_is_mounted(mountinfo: str, membership: str, expected: str | None) -> None:
     assert find_own_cgroup(mountinfo, membership) == expected
+
+
+def test_the_age_of_a_process_counts_from_its_fork() -> None:
+    code = (
+        "import time\nfrom supervisor.clients.processes import own_age_s\nfrom supervisor.clock import boottime_s\n"
+        "first, before = own_age_s(), boottime_s()\ntime.sleep(0.2)\nprint(0.0 < first, own_age_s() - first >= boottime_s() - before - 0.2)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert said.stdout.split() == ["True", "True"], said.stderr
+
+
+def test_a_number_that_is_handed_out_while_it_is_opened_is_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compared before it is opened, it would have been the one that was meant."""
+    me = processes.identify(os.getpid())
+    assert me is not None
+    opened: list[int] = []
+    pidfd_open, stat = os.pidfd_open, processes.stat
+
+    def open_late(pid: int) -> int:
+        opened.append(pid)
+        return pidfd_open(pid)
+
+    def stat_now(pid: int) -> processes.ProcessStat | None:
+        found = stat(pid)
+        return found._replace(start_ticks=found.start_ticks + 1) if found is not None and opened else found
+
+    monkeypatch.setattr(os, "pidfd_open", open_late)
+    monkeypatch.setattr(processes, "stat", stat_now)
+    assert processes.open_pidfd(me) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.clients.sessions import KeptSession
+from supervisor.clients.sessions import ANSWER_S, CONNECT_MIN_S, CONNECT_S, KeptSession, connect_within_s
 from supervisor.clients.zookeeper import Link
 from supervisor.errors import OutcomeUnknown, Unreachable
 from supervisor.model.transaction import Create, Transaction
@@ -96,3 +96,24 @@ def test_close_ends_the_session_and_may_be_called_twice(rig: Rig) -> None:
     rig.kept.close()
     rig.kept.close()
     assert client.link is Link.CLOSED
+
+
+@pytest.mark.parametrize("load_s", [0.2, 1.0, 3.0, 4.5, 5.0])
+def test_an_unreachable_zookeeper_is_told_in_time_on_a_host_where_loading_takes_long(load_s: float) -> None:
+    """5 comes within 15 s of the start of the command: loading, connecting, and as long as the loading to say so."""
+    assert load_s + connect_within_s(load_s) + load_s <= ANSWER_S
+
+
+def test_who_may_try_for_how_long() -> None:
+    assert connect_within_s(0.2) == CONNECT_S, "a quick start leaves the whole time"
+    assert connect_within_s(14.0) == CONNECT_MIN_S, "a short try is better than none"
+    assert connect_within_s(600.0) == CONNECT_S, "a command that has worked for long was not slow to load"
+
+
+def test_settling_reads_nothing_that_a_lagging_server_would_show() -> None:
+    """A sync on the session that wrote: what comes after it shows every earlier write."""
+    rig, synced = Rig(), list[bool]()
+    client = rig.kept.zoo()
+    real = client.sync
+    client.sync = lambda: (synced.append(True), real())[1]      # type: ignore[method-assign,func-returns-value]
+    assert rig.kept.settle() is client and synced == [True]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.coord.election import ACCEPTER, RECENT_KEPT, Author
+from supervisor.coord.election import ACCEPTER, RECENT_KEPT, Author, Candidate, take_leadership
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
 from supervisor.coord.trust import doubt_of_epochs, mark_restored
@@ -466,6 +466,30 @@ def test_who_saw_nothing_of_what_was_lost_hears_of_it_from_the_store(
         assert "restored" in (term.distrust or "") and not term.recorded
         assert other.trust.reason is None, "it remembers nothing itself"
     assert len(epochs.kept) == 2, "one mark is enough"
+
+
+def test_a_follower_that_remembers_another_past_leaves_it_in_the_store(rig: Rig, other: Rig, zoo: MemoryZoo, epochs: MemoryEpochs) -> None:
+    """It may be gone when the leader is, who remembers nothing of it; then the next one would act on the restored registry."""
+    somebody = zoo.client()
+    epoch = somebody.read(PATHS.epoch)
+    assert epoch is not None
+    record = codec.decode(EpochRecord, epoch.data, PATHS.epoch)
+    somebody.commit(take_leadership(
+        PATHS, codec, Candidate("x", "x:1"), epoch=1, op_id="op", seen=record, version=epoch.stat.version,
+    ))
+    epochs.record_epoch(1, "x", "op")
+    with running(rig):
+        rig.waits_in(State.FOLLOWING)
+        wait_until(lambda: rig.trust.zxid, 20)
+        zoo.zxid = 0
+        rig.contender.nudge()
+        wait_until(lambda: sorted(epochs.kept) == [1, 2], 20, "the mark")
+        assert not rig.terms
+    zoo.expire(somebody)
+    with running(other):
+        term = other.leads()
+        wait_until(lambda: term.distrust or term.recorded, 10)
+        assert "restored" in (term.distrust or "") and other.trust.reason is None
 
 
 def test_a_mark_of_a_restore_waits_for_the_store_and_gives_way_to_other_numbers(

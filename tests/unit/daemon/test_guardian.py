@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,55 @@ def test_a_directory_without_a_shim_is_removed_in_the_end(tmp_path: Path, guardi
     guardian.tick(UNBORN_S)
     guardian.tick(UNBORN_S)
     assert guardian.keys() == frozenset() and not (tmp_path / KEY).exists()
+
+
+def test_a_run_directory_that_was_copied_kills_nobody(
+    tmp_path: Path, guardian: Guardian, shim: subprocess.Popen[bytes],
+) -> None:
+    """Its files name the shim of the other one, which does not hold the lock here."""
+    move_in(tmp_path, shim)
+    held = run_dir.take_lock(str(tmp_path / KEY))
+    copy = tmp_path / "uid-1.10"
+    shutil.copytree(tmp_path / KEY, copy)
+    DeadlineFile.create(str(copy)).write(1.0)
+    before = len(os.listdir("/proc/self/fd"))
+    for now_s in (100.0, 101.0):
+        guardian.tick(now_s)
+    assert shim.poll() is None and not copy.exists()
+    assert [ward.stage for ward in guardian.wards()] == [WardStage.WATCHED]
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    assert held is not None
+    os.close(held)
+
+
+def test_nothing_is_removed_where_a_link_leads_to(tmp_path: Path, guardian: Guardian) -> None:
+    attempts, outside = tmp_path / "attempts", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    attempts.mkdir()
+    (attempts / KEY).symlink_to(outside)
+    (attempts / "by-hand").mkdir()
+    guardian._attempts_dir = str(attempts)
+    for now_s in (0.0, UNBORN_S, UNBORN_S + 1.0):
+        guardian.tick(now_s)
+    assert os.listdir(outside) == ["precious"]
+    assert (attempts / "by-hand").exists(), "no attempt is called so"
+
+
+def test_a_cgroup_that_is_not_the_attempts_is_let_be(
+    tmp_path: Path, guardian: Guardian, shim: subprocess.Popen[bytes],
+) -> None:
+    group = tmp_path / "somebodys"
+    group.mkdir()
+    (group / "cgroup.events").write_text("populated 1\n")
+    (group / "cgroup.kill").write_text("")
+    (group / "empty").mkdir()
+    move_in(tmp_path, shim)
+    (tmp_path / KEY / run_dir.LAUNCH).write_bytes(encode(replace(LAUNCH, cgroup=str(group))))
+    guardian.tick(1.0)
+    shim.kill()
+    shim.wait(10)
+    for now_s in (2.0, 3.0, 4.0):
+        guardian.tick(now_s)
+    assert not (tmp_path / KEY).exists()
+    assert (group / "cgroup.kill").read_text() == "" and (group / "empty").exists()

@@ -14,7 +14,7 @@ from supervisor.daemon.hosting import Hosting
 from supervisor.daemon.starting import Hosted
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.model.records import OwnState, QueryProgress
+from supervisor.model.records import OwnState, Progress, QueryProgress, QueryState
 from tests.fakes.offices import Bench
 from tests.unit.shim.world import LAUNCH
 
@@ -64,3 +64,27 @@ def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> No
     )
     hosting.round(lambda: None)
     assert metrics.registry.get_sample_value("spark_supervisor_job_queries_elsewhere", {"job": "job"}) == 1
+
+
+def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path: Path) -> None:
+    bench = Bench()
+    uid = bench.submit("job").uid
+    metrics = Metrics(boottime_s)
+    hosting = Hosting(
+        "host-a", Home(tmp_path, uid), bench.layout, lambda: cast(ZooClient, bench.zoo.client()), metrics, lambda _launch: None,
+    )
+
+    def shown(name: str, query: str) -> float | None:
+        return metrics.registry.get_sample_value(f"spark_supervisor_{name}", {"job": "job", "query": query})
+
+    clicks = QueryProgress("clicks", "1", batch_id=4, batch_ms=250.0, lag=70)
+    bench.run("job", queries=(clicks, QueryProgress(None, "2", batch_id=9)), progress=Progress("clicks", 4))
+    hosting.round(lambda: None)
+    assert (shown("job_batch_id", "clicks"), shown("job_batch_id", "2")) == (4, 9)
+    assert (shown("job_batch_seconds", "clicks"), shown("job_lag_records", "clicks")) == (0.25, 70)
+    bench.run("job", queries=(replace(clicks, state=QueryState.FAILED), QueryProgress(None, "2", batch_id=10)))
+    hosting.round(lambda: None)
+    assert (shown("job_lag_records", "clicks"), shown("job_batch_id", "2")) == (None, 10), "of one that has ended nothing is true"
+    bench.run("job", progress=Progress(None, 11))
+    hosting.round(lambda: None)
+    assert (shown("job_batch_id", "2"), shown("job_batch_id", "")) == (None, 11), "a JVM application's has no name"

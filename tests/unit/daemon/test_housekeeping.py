@@ -97,3 +97,17 @@ def test_a_crash_loop_does_not_fill_the_disk(home: Home) -> None:
     kept = {int(path.name.split(".")[1]) for path in directory.iterdir()}
     assert kept == set(range(11, ATTEMPTS_KEPT + 11))
     assert len(list(directory.iterdir())) == 2 * ATTEMPTS_KEPT
+
+
+def test_what_the_guardian_did_not_put_there_is_left_alone(home: Home) -> None:
+    home.ended.mkdir()
+    home.log_dir.mkdir()
+    for number in range(ATTEMPTS_KEPT + 5):
+        (home.log_dir / f"supervisor.log.{number}").write_text("")
+    (home.ended / ".log").write_text("of no job: its directory would be that of all logs")
+    (home.ended / "clicks.01abc.log").write_text("of no attempt")
+    os.mkfifo(home.ended / "clicks.01abc.1.log")
+    (home.ended / "clicks.01abc.2.log").symlink_to("nowhere")
+    home.keeper.keep_logs()
+    assert len(list(home.ended.iterdir())) == 4
+    assert len(list(home.log_dir.iterdir())) == ATTEMPTS_KEPT + 5

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from supervisor.act.carry_out import Came, Carried
 from supervisor.daemon.record import Pass, Recorder
 from supervisor.metrics import Metrics
-from supervisor.model.actions import Assign, Note, Plan
-from supervisor.model.records import OwnState
+from supervisor.model.actions import Assign, Conclude, Note, Plan
+from supervisor.model.records import Cause, Outcome, OwnState
 from supervisor.model.restart import Account
 from supervisor.model.view import Row, View
 from tests.unit.plan.rows import HOST, job, own
@@ -73,3 +73,15 @@ def test_capacity_is_that_of_the_supervisors_that_are_up() -> None:
     told.recorder.record(Pass(replace(VIEW, members=MappingProxyType({})), Plan(()), (), (), 101.0, 101.1))
     assert told.value("capacity_drivers", supervisor=HOST.id) is None
     assert told.value("supervisors") == 0
+
+
+def test_a_job_that_failed_for_good_is_named_with_its_cause_until_it_is_registered_again() -> None:
+    told = Told()
+    ended = own(OwnState.EXITED, cause=Cause.OUT_OF_MEMORY)
+    conclude = Conclude("j", "its restart budget is spent", job(), ended, Outcome.FAILED, ASSIGN.account)
+    told.a_pass(100.0, Plan((conclude,)), Carried(conclude, Came.DONE))
+    assert told.value("job_failed", job="j", cause="out_of_memory") == 1
+    told.recorder.record(Pass(replace(VIEW, rows=MappingProxyType({})), Plan(()), (), (), 101.0, 101.1))
+    assert told.value("job_failed", job="j", cause="out_of_memory") == 1
+    told.a_pass(102.0, Plan(()))
+    assert told.value("job_failed", job="j", cause="out_of_memory") is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,6 +21,7 @@ from supervisor.model.records import Assignment, BlobRef
 from supervisor.model.spec import JobSpec
 from supervisor.registry.codec import encode
 from supervisor.settings.file import Settings, StoreSettings
+from supervisor.settings.policy import PolicySettings
 from supervisor.spark.refusal import Refused
 
 
@@ -30,9 +32,12 @@ def given(name: str) -> Assignment:
 class Slow(Starter):
     """Preparing ends when ``together`` threads are at it, or when no more can come."""
 
-    def __init__(self, directory: Path, together: int, **capacity: int) -> None:
+    checkpoint: str | None = None
+
+    def __init__(self, directory: Path, together: int, allowed: tuple[str, ...] = ("*",), **capacity: int) -> None:
         settings = SimpleNamespace(
             supervisor=SimpleNamespace(capacity=SimpleNamespace(**capacity)), store=StoreSettings(url="file:///store"),
+            policy=PolicySettings(checkpoints=allowed),
         )
         self.hosted = Hosted(directory / "run", directory / "log")
         self.directory = directory
@@ -40,7 +45,7 @@ class Slow(Starter):
         super().__init__(cast(Settings, settings), "h", lambda: cast(Any, None), self.hosted, None, Metrics(boottime_s))
 
     def _spec(self, given: Assignment) -> JobSpec:
-        return cast(JobSpec, SimpleNamespace(conf={}))
+        return cast(JobSpec, SimpleNamespace(conf={}, checkpoint=self.checkpoint))
 
     def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
         try:
@@ -68,7 +73,7 @@ def no_shims(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("capacity", "why"),
-    [({"drivers": 1, "memory_bytes": 100}, "has all its 1 drivers"), ({"drivers": 9, "memory_bytes": 1}, "are needed")],
+    [({"drivers": 1, "memory_bytes": 100}, "has its 1 driver"), ({"drivers": 9, "memory_bytes": 1}, "are needed")],
     ids=["drivers", "memory"],
 )
 def test_the_last_place_is_given_once(tmp_path: Path, capacity: dict[str, int], why: str) -> None:
@@ -97,7 +102,8 @@ def test_launches_are_listed_by_many_threads_at_once(tmp_path: Path) -> None:
     def come_and_go() -> None:
         for number in range(150):
             key = f"uid-{number}.1"
-            run_dir.create(str(hosted.attempts_dir), key, encode(launch, 1 << 20))
+            mine = replace(launch, assignment=replace(launch.assignment, uid=f"uid-{number}", attempt=1))
+            run_dir.create(str(hosted.attempts_dir), key, encode(mine, 1 << 20))
             if number % 3 == 0:
                 run_dir.remove(str(hosted.attempts_dir / key))
         done.set()
@@ -143,3 +149,21 @@ def test_what_a_killed_agent_left_of_a_run_directory_is_removed(tmp_path: Path, 
     hosted.tidy(frozenset({"made-now-1.1"}))
     assert {entry.name.split(".")[-3] for entry in attempts.iterdir() if entry.name.startswith(".")} == {"made-now-1"}
     assert hosted.keys() == {"whole-1.1"}
+
+
+def test_a_launch_file_that_is_about_another_attempt_is_left_alone(tmp_path: Path) -> None:
+    hosted = Hosted(tmp_path / "run", tmp_path / "log")
+    launch = Slow(tmp_path, 1, drivers=1, memory_bytes=1)._launch(given("a"), "k", cast(JobSpec, SimpleNamespace(conf={})))
+    run_dir.create(str(hosted.attempts_dir), "another.7", encode(launch, 1 << 20))
+    assert hosted.launches() == {}
+
+
+def test_this_host_refuses_a_checkpoint_that_its_operator_does_not_allow_also_through_a_link(tmp_path: Path) -> None:
+    allowed, outside = tmp_path / "allowed", tmp_path / "outside"
+    allowed.mkdir()
+    outside.mkdir()
+    (allowed / "link").symlink_to(outside)
+    starter = Slow(tmp_path, 1, (f"file://{allowed}/*",), drivers=9, memory_bytes=100)
+    for at, came in (("outside/a", "policy.checkpoints"), ("allowed/link/a", "policy.checkpoints"), ("allowed/a", "started")):
+        starter.checkpoint = f"file://{tmp_path}/{at}"
+        assert came in starter.try_start(at.replace("/", "-")), at

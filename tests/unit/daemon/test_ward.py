@@ -22,6 +22,7 @@ from supervisor.daemon.ward import (
     ReadOwn,
     Remove,
     Say,
+    Stranger,
     Strike,
     Tick,
     Unanswered,
@@ -105,6 +106,11 @@ def test_run_files_of_an_earlier_boot_are_removed_and_nothing_else() -> None:
     ward, _ = feed(unborn(), DirectoryRead(LAUNCH, earlier))
     assert ward.stage is WardStage.REMOVING, "nobody is killed, and nothing is written"
     assert feed(ward, CONNECTED)[1] == (Remove(),)
+
+
+def test_a_directory_that_names_a_stranger_is_removed_and_nothing_else() -> None:
+    ward, effects = feed(unborn(), DirectoryRead(LAUNCH, SHIM), Stranger())
+    assert (ward.stage, effects) == (WardStage.REMOVING, ()), "nobody is killed, and nothing is written"
 
 
 def replace_boot(shim: ShimRecord, boot_id: str) -> ShimRecord:

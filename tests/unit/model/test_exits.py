@@ -65,6 +65,22 @@ GONE = (Cause.BAD_CHECKPOINT, "it is missing")
 NO_S3A = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
 
 
+TOO_SMALL = (
+    "org.apache.spark.SparkIllegalArgumentException: [INVALID_DRIVER_MEMORY] System memory 419430400 must be at least "
+    "471859200.\nPlease increase heap size using the --driver-memory option"
+)
+
+
+def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
+    for evidence in (Evidence(1, unbounded=True, tail=TOO_SMALL), Evidence(1, unbounded=False, error=TOO_SMALL)):
+        verdict = classify(evidence)
+        assert verdict.permanent and verdict.cause is Cause.NOT_STARTED
+        assert verdict.reason.startswith("driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory")
+    executor = classify(Evidence(1, unbounded=True, tail="Executor memory 104857600 must be at least 471859200."))
+    assert executor.reason.startswith("executor memory 100 MiB, Spark needs 450 MiB; raise spark.executor.memory")
+    assert classify(Evidence(0, unbounded=False, tail=TOO_SMALL)).cause is Cause.FINISHED
+
+
 @pytest.mark.parametrize(
     ("evidence", "cause", "says"),
     [

@@ -12,6 +12,7 @@ from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Cause, Desired, Outcome, OwnState, Pause, Phase
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found, Unreadable
+from supervisor.model.site_policy import SitePolicy
 from supervisor.model.view import LeaseSight, Row
 from supervisor.plan.check import violations
 from supervisor.plan.decide import FRESH
@@ -179,7 +180,7 @@ class TestAfterAnExit:
     def test_a_job_that_failed_for_good_says_first_why(self) -> None:
         own = exited(failures=3, charged=3)
         (action,) = planned(row(ref=job(restart=RestartPolicy(attempts=3)), own=own))
-        assert action.why == "ended: user_error; restart budget (exponential, attempts 3) is spent"
+        assert action.why == "ended: user_error; restart budget is spent (3 restarts)"
 
     def test_no_restart_at_all(self) -> None:
         policy = RestartPolicy(Strategy.NONE)
@@ -192,6 +193,16 @@ class TestAfterAnExit:
         assert plan.actions == ()
         assert plan.notes[0].quarantined
         assert kinds(row(ref=job(restart_nonce="n2"), own=refused)) == [Assign]
+
+    def test_a_checkpoint_outside_of_what_is_allowed_is_not_assigned_and_a_driver_that_runs_is_left_alone(self) -> None:
+        site = Policy(site=SitePolicy(checkpoints=("s3a://streams/*",)))
+        outside = job()
+        outside = replace(outside, record=replace(outside.record, terms=replace(outside.record.terms, checkpoint="s3://evil/a")))
+        plan = make_plan(view(row(ref=outside, own=own(S.VACANT))), site, NOW_S)
+        assert plan.actions == ()
+        assert plan.notes[0].quarantined and "policy.checkpoints" in plan.notes[0].why and "s3a://streams/*" in plan.notes[0].why
+        running = view(row(ref=outside, own=own(S.CLAIMED), lease=lease()))
+        assert make_plan(running, site, NOW_S) == make_plan(running, Policy(), NOW_S)
 
     def test_a_new_nonce_starts_at_once_without_failures(self) -> None:
         (action,) = planned(row(ref=job(restart_nonce="n2"), own=exited(failures=9, charged=9)))

@@ -14,11 +14,12 @@ from supervisor.model.location import digest
 from supervisor.model.records import BlobRef, Cause, CheckpointClaim, Cleanliness, Desired, Outcome, OwnState
 from supervisor.model.remembered import Remembered, SeenQuery, place_of, to_be_expected
 from supervisor.model.seen import Found
-from supervisor.model.transaction import Transaction
+from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
 from supervisor.registry import user_writes
 from supervisor.registry.commands import Commands, Did, Standing
 from supervisor.registry.ids import new_uid
 from supervisor.registry.moving import Revision
+from supervisor.registry.names import known_names, no_job
 from supervisor.registry.sweep import SUBMIT_MAX_S
 from tests.fakes.offices import Bench, submission, terms
 
@@ -214,6 +215,28 @@ def test_only_the_newest_uid_can_be_registered_again(bench: Bench) -> None:
 def test_an_unknown_name(bench: Bench, act: Callable[[Commands, str], object]) -> None:
     with pytest.raises(NotFound, match="no job is named nobody"):
         act(bench.commands(), "nobody")
+
+
+def test_the_name_that_was_meant_is_suggested(bench: Bench) -> None:
+    """Of a registered job, or of one whose result is kept; not of one of which only the ownership is left."""
+    assert str(no_job(bench.zoo.client(), bench.layout, "clikcs")) == "no job is named clikcs: see spark-supervisor list --all"
+    bench.submit("clicks")
+    uid = bench.submit("orders").uid
+    bench.commands().cancel("orders")
+    for typed, meant in (("clikcs", "clicks"), ("order", "orders")):
+        with pytest.raises(NotFound, match=f"^no job is named {typed}: did you mean {meant}[?]$"):
+            bench.commands().suspend(typed)
+    assert "did you mean" not in str(no_job(bench.zoo.client(), bench.layout, "orders")), "nothing of it was found under this very name"
+    bench.zoo.client().commit(Transaction("sweep", "op", (Delete(bench.layout.result(uid), ANY_VERSION),)))
+    assert set(known_names(bench.zoo.client(), bench.layout)) == {"clicks"}
+
+
+def test_a_suggestion_that_cannot_be_had_is_left_out(bench: Bench) -> None:
+    class Silent:
+        def children(self, _path: str) -> tuple[str, ...] | None:
+            raise Unreachable("ZooKeeper did not answer")
+
+    assert str(no_job(Silent(), bench.layout, "clikcs")) == "no job is named clikcs: see spark-supervisor list --all"
 
 
 # -- lost replies -----------------------------------------------------------------------------------------------------

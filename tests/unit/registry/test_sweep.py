@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients.store.files import FileStore
-from supervisor.errors import InvalidInput, Unreachable
+from supervisor.errors import AccessDenied, InvalidInput, Unreachable
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.sweep import GRACE_S, SUBMIT_MAX_S, BlobSweeper, References, judge
 
@@ -167,3 +167,25 @@ def test_a_scan_ends_when_its_term_does(
     answers = iter([True] * (listed + 1))
     assert sweeper.scan(lambda: KEPT, lambda: next(answers, False)) == orphans[:1]
     assert sweeper.scan(lambda: KEPT) == orphans[1:]
+
+
+def test_an_object_that_the_store_refuses_to_delete_keeps_no_other(
+    sweeper: BlobSweeper, clock: Clock, store: FileStore, orphans: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sweeper.scan(lambda: KEPT)
+    clock.now_s += GRACE_S + 1
+    refused, other = orphans
+    real = FileStore.delete
+
+    def delete(self: FileStore, key: str) -> None:
+        if key == refused:
+            raise AccessDenied("a bucket policy")
+        real(self, key)
+
+    monkeypatch.setattr(FileStore, "delete", delete)
+    with pytest.raises(AccessDenied):
+        sweeper.scan(lambda: KEPT)
+    assert other not in keys(store) and sweeper.orphans == 1, "the refused one is still counted"
+    monkeypatch.undo()
+    clock.now_s += GRACE_S + 1
+    assert sweeper.scan(lambda: KEPT) == (refused,)

@@ -319,6 +319,26 @@ def test_a_lease_record_that_vanished_is_made_again() -> None:
     assert LEASE in world.nodes and world.stage() is Stage.RUNNING
 
 
+def test_a_missing_parent_of_all_leases_is_no_reason_to_hurry() -> None:
+    """Somebody removed /lease by hand. The leader makes it anew; until then each renewal is rejected, whatever it is."""
+    world = running()
+    del world.nodes[LEASE]
+    asked = 0
+    for _ in range(120):      # 12 s
+        while world.sent:
+            _, _, effect = world.sent.pop(0)
+            asked += isinstance(effect, shim.Commit)
+            world.tell(shim.Rejected(effect.transaction.id, LEASE, "no_node") if isinstance(effect, shim.Commit)
+                       else world._read(effect.token))
+            assert asked < 60, "it asks again and again while no time passes"
+        world.now_s += 0.1
+        world.tell(shim.Tick())
+    assert asked > 5
+    before_s = world.state.deadline_s
+    world.run(10.0)      # it is there again
+    assert LEASE in world.nodes and world.stage() is Stage.RUNNING and (world.state.deadline_s or 0) > (before_s or 0)
+
+
 def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
     world = World()
     world.connect()
@@ -335,13 +355,13 @@ def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
         assert world.phase() is phase and world.nodes["/c/doorbell"].version == rung + 1
 
 
-def test_an_application_without_a_query_is_running_after_ten_seconds() -> None:
+def test_an_application_without_session_or_query_runs_once_its_start_is_judged_no_more() -> None:
     world = World()
     world.connect()
     world.run()
     world.tell(shim.Executed())
     world.tell(shim.Reported("begun"))
-    world.run(9)
+    world.run(LAUNCH.start_timeout_s - 1)
     assert world.phase() is Phase.BEGUN
     world.run(2)
     assert world.phase() is Phase.RUNNING

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from supervisor.model import lease_terms
 from supervisor.model.records import OwnState
 from supervisor.shim import state as shim
-from tests.unit.shim.world import World, kill_tree
+from supervisor.shim.machine import next_wake_s
+from tests.unit.shim.world import World, kill_tree, running
 
 OUTCOMES = ["done", "done", "done", "not_sent", "lost", "applied", "late"]
 REPORTS = ["begun", "progress", "stopping", "stopped", "terminated", "unheard"]
@@ -142,7 +148,86 @@ def test_it_comes_to_an_end_once_everything_works_again(steps: list[tuple[str, o
     assert world.finished
     own = world.own()
     ours = (own.uid, own.attempt, own.claim) == ("uid-1", 1, "c1a1")
-    assert not ours or own.state in (OwnState.EXITED, OwnState.VACANT)
+    given_up = not world.executions      # what became of the claim could not be told for the full wait, which frees the job
+    assert not ours or own.state in (OwnState.EXITED, OwnState.VACANT) or given_up
+
+
+
+def unsure() -> World:
+    """The claim was sent, and nobody knows what became of it."""
+    world = World()
+    world.connect()
+    world.settle()
+    return world
+
+
+def closing(outcome: str) -> World:
+    """... and its session is gone: a new one has asked for its end."""
+    world = unsure()
+    world.settle(outcome)
+    world.lose_session()
+    world.settle("lost")
+    world.connect()
+    world.wait(1.0)
+    return world
+
+
+def burying() -> World:
+    world = running()
+    world.driver = world.tree = False
+    world.tell(shim.Exited(1))
+    world.tell(shim.TreeSeen(True))
+    return world
+
+
+BEGINNINGS = {
+    "unsure": unsure, "closing, applied": lambda: closing("applied"), "closing, lost": lambda: closing("lost"), "burying": burying,
+    "connecting": World, "running": running,
+}
+MOVES: list[tuple[str, object]] = [
+    ("link", "disconnect"), ("link", "connect"), ("link", "lose"), ("link", "give up"), ("settle", "done"), ("settle", "lost"),
+    ("settle", "not_sent"), ("wait", 1.0), ("link", "stop"),
+]
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS.values(), ids=BEGINNINGS)
+def test_no_stage_is_without_an_end(begin: Callable[[], World]) -> None:
+    """Every short way for the worse. Then all works again, and it is asked to stop: it ends, and is not woken for nothing."""
+    for steps in product(MOVES, repeat=3):
+        world = begin()
+        play(world, list(steps))
+        world.tell(shim.StopAsked())
+        assert why_endless(world) is None, (why_endless(world), steps)
+
+
+def why_endless(world: World) -> str | None:
+    for _ in range(200):
+        if world.finished:
+            return None
+        world.connect()
+        while world.settle():
+            pass
+        if world.stage() is shim.Stage.KILLING:
+            kill_tree(world)
+        while world.settle():
+            pass
+        world.wait(0.5)
+        if not world.finished and not world.sent and next_wake_s(world.state) <= world.now_s:
+            return f"it spins in {world.stage()}"
+    return f"it never ends: {world.stage()}"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("begin", [unsure, lambda: closing("applied"), lambda: closing("lost")], ids=["unsure", "applied", "lost"])
+def test_an_unknown_claim_that_nobody_can_settle_ends_the_shim(begin: Callable[[], World], asked: bool) -> None:
+    """ZooKeeper stays away for good. Nothing was executed, so nothing but the wait for its lease depends on it."""
+    world = begin()
+    world.settle("lost")
+    world.disconnect()
+    if asked:
+        world.tell(shim.StopAsked())
+    world.wait(2 * lease_terms.full_wait_s(world.launch.lease_s))
+    assert world.finished and world.executions == 0
 
 
 LIES = st.builds(

@@ -39,6 +39,23 @@ def test_output_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
     assert file.dropped_bytes == 5
 
 
+def test_a_disk_that_fails_costs_output_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pump that ended would let the driver wait for its pipe for ever."""
+    file = RotatedFile(str(tmp_path / "driver.log"), 10**6, 2)
+    file.write(b"one ")
+
+    def full(_descriptor: int, _data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        file.write(b"12345")
+    assert file.dropped_bytes == 5
+    file.write(b"two")
+    file.close()
+    assert b"[5 bytes of output were dropped" in (tmp_path / "driver.log").read_bytes()
+
+
 def test_the_pump_copies_to_the_end_and_keeps_the_tail(tmp_path: Path) -> None:
     read, write = os.pipe()
     pump = OutputPump(read, RotatedFile(str(tmp_path / "log"), 10**6, 2))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
-from supervisor.model.launch import Launch
-from supervisor.model.records import Cause, Progress
+from supervisor.model.launch import CHECKPOINT, Launch
+from supervisor.model.records import Cause, Phase, Progress
 from supervisor.shim import health
 from supervisor.shim.state import Life, Reported
 from tests.unit.shim.world import LAUNCH
@@ -49,3 +50,38 @@ def life(*signs: tuple[str, float]) -> Life:
 def test_who_judges(signs: tuple[tuple[str, float], ...], at_s: float, cause: Cause | None) -> None:
     verdict = health.overdue(life(*signs), QUICK_TO_STALL, 0.0, at_s)
     assert (verdict[0] if verdict else None) is cause
+
+
+SLOW = (("begun", 2.0), ("session", 20.0), ("query", 45.0), ("progress", 97.0))
+"""A start on a host of load 20: Spark is up after 18 s, its first batch 52 s after its query."""
+
+
+def phases(launch: Launch, signs: tuple[tuple[str, float], ...], until_s: int) -> list[Phase]:
+    """What the phase was at each second, without what repeats."""
+    told = [
+        health.phase_of(life(*(sign for sign in signs if sign[1] <= at_s)), launch, 0.0, float(at_s)) for at_s in range(until_s)
+    ]
+    return [phase for phase, _ in groupby(told)]
+
+
+def test_a_slow_start_is_not_running_before_its_first_batch() -> None:
+    assert phases(QUICK_TO_STALL, SLOW, 96) == [Phase.CLAIMED, Phase.BEGUN, Phase.SESSION, Phase.QUERY]
+    assert phases(QUICK_TO_STALL, SLOW, 400) == [Phase.CLAIMED, Phase.BEGUN, Phase.SESSION, Phase.QUERY, Phase.RUNNING]
+
+
+@pytest.mark.parametrize("late", [(), (("session", 310.0),), (("session", 310.0), ("query", 320.0))])
+def test_a_job_without_queries_runs_when_its_start_is_judged_no_more_and_goes_on_running(
+    late: tuple[tuple[str, float], ...],
+) -> None:
+    assert phases(QUICK_TO_STALL, (("begun", 2.0), *late), 400) == [Phase.CLAIMED, Phase.BEGUN, Phase.RUNNING]
+
+
+def test_a_jvm_application_runs_with_its_first_commit() -> None:
+    """Its commit log is all that is to be seen of it; without a checkpoint there is not even that."""
+    silent = replace(QUICK_TO_STALL, reports=False)
+    seen = replace(silent, env={CHECKPOINT: "file:///ck"})
+    assert phases(seen, (("looked", 1.0),), 299) == [Phase.CLAIMED]
+    assert phases(seen, (("looked", 1.0), ("progress", 60.0)), 400) == [Phase.CLAIMED, Phase.RUNNING]
+    assert phases(seen, (("looked", 1.0),), 400) == [Phase.CLAIMED, Phase.RUNNING]
+    assert phases(silent, (), 10) == [Phase.CLAIMED]
+    assert phases(silent, (), 12) == [Phase.CLAIMED, Phase.RUNNING]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,17 @@ def test_the_job_adds_and_replaces(
     spec = make_spec(env=given)
     env = build_environment(spec, assignment, toolchain, {**environ, "STORED": "hush"}, REPORT)
     assert (env["TOPIC"], env["AWS_ACCESS_KEY_ID"], env["KEY"], env["FILE"]) == ("ü $HOME", "own", "hush", "two\nlines")
+
+
+def test_spark_and_java_of_a_job_that_an_older_version_registered_do_not_count(
+    make_spec: MakeSpec, assignment: Assignment, toolchain: Toolchain, environ: dict[str, str]
+) -> None:
+    """Nor is a secret looked up for them."""
+    spec = make_spec(env={"SPARK_HOME": "/evil", "JAVA_HOME": "${env:NONE_SUCH}", "OTHER": "x"})
+    env = build_environment(spec, assignment, toolchain, environ, REPORT)
+    assert (env["SPARK_HOME"], env["JAVA_HOME"], env["OTHER"]) == ("/opt/spark", "/opt/java", "x")
+    bare = build_environment(spec, assignment, replace(toolchain, java_home=None), environ, REPORT)
+    assert "JAVA_HOME" not in bare
 
 
 @pytest.mark.parametrize(

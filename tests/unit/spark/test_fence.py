@@ -109,6 +109,35 @@ def test_janino_compiles_it_once(
     assert fence_jar(home, java, version, tmp_path / "fence", {}) == built
 
 
+def test_what_one_spark_or_java_makes_is_no_others(
+    spark_home: Path, java_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of one version of Spark. A link is what it leads to, and a Java that was replaced in its place is another."""
+    calls: list[str] = []
+
+    def compiled(argv: tuple[str, ...], *_: object) -> Ran:
+        calls.append(argv[0])
+        (Path(argv[argv.index("-d") + 1]) / "A.class").write_text(argv[0])
+        return Ran(0, "", "")
+
+    def jar(home: Path, java: Path) -> Path:
+        built = fence_jar(home, java / "bin" / "java", "4.1.2", tmp_path / "fence", {})
+        assert built.jar is not None, built.why
+        return built.jar
+
+    monkeypatch.setattr(build, "run_tool", compiled)
+    other_spark, other_java = tmp_path / "other-spark", tmp_path / "other-java"
+    shutil.copytree(spark_home, other_spark)
+    shutil.copytree(java_home, other_java)
+    made = [jar(home, java) for home in (spark_home, other_spark) for java in (java_home, other_java)]
+    assert (len(set(made)), len(calls)) == (4, 4)
+    (tmp_path / "link").symlink_to(spark_home)
+    (tmp_path / "jdk").symlink_to(java_home)
+    assert jar(tmp_path / "link", tmp_path / "jdk") == made[0] and len(calls) == 4
+    (java_home / "release").write_text('JAVA_VERSION="21.0.1"\n')
+    assert jar(spark_home, java_home) not in made
+
+
 def test_what_cannot_be_made_is_said_and_not_tried_at_every_start(
     spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.model.records import Assignment, Cause
 from supervisor.settings.file import Settings
+from supervisor.settings.policy import PolicySettings
 from supervisor.spark.prepare import Place, prepare
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
@@ -93,6 +94,9 @@ def test_an_application_on_s3(
     boto3.client("s3", endpoint_url=moto_server.endpoint_url).put_object(Bucket=s3_bucket, Key="d/app.py", Body=b"pass")
     conf = {"spark.hadoop.fs.s3a.endpoint": moto_server.endpoint_url}
     spec = make_spec(application=f"s3a://{s3_bucket}/d/app.py", conf=conf)
+    with pytest.raises(Refused, match=r"policy\.endpoints"):
+        prepare(spec, assignment, settings, place, stored)
+    settings = settings.model_copy(update={"policy": PolicySettings(endpoints=(moto_server.endpoint_url,))})
     launch = prepare(spec, assignment, settings, place, stored)
     assert Path(launch.argv[-1]).read_bytes() == b"pass"
     missing = make_spec(application=f"s3a://{s3_bucket}/d/none.py", conf=conf)

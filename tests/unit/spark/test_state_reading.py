@@ -37,10 +37,10 @@ class Host:
     def answers(self, body: object) -> None:
         self.script(f"cat > \"$answer\" <<'END'\n{json.dumps(body)}\nEND")
 
-    def open(self, location: str = "s3://bucket/sp/data", job: JobSpec | None = None, timeout_s: float = 30.0):  # type: ignore[no-untyped-def]
+    def open(self, location: str = "s3://bucket/sp/data", job: JobSpec | None = None, timeout_s: float = 30.0, code: tuple[str, ...] | None = None):  # type: ignore[no-untyped-def]
         return open_state(
             [StateOf(location, 12)], SparkSettings(home=self.home), job, S3Access("http://s3:9000", "eu-1"), self.work,
-            self.environ, timeout_s,
+            self.environ, timeout_s, code,
         )
 
 
@@ -52,7 +52,8 @@ def host(tmp_path: Path) -> Host:
 def test_what_is_run_and_what_comes_of_it(host: Host) -> None:
     host.answers({"queries": [{"location": "s3a://bucket/sp/data", "stores": [STORE]}], "error": None})
     job = parse_spec(
-        "name: a\napplication: a.py\ncheckpoint: s3a://bucket/ck\nenv: {KEY: '${env:MISSING}', MODE: fast}\n"
+        "name: a\napplication: a.py\ncheckpoint: s3a://bucket/ck\n"
+        "env: {AWS_SESSION_TOKEN: '${env:MISSING}', AWS_REGION: fast, LD_PRELOAD: /evil.so}\n"
         "conf: {spark.hadoop.fs.s3a.endpoint: 'http://own:9000', spark.executor.memory: 5g, spark.extraListeners: x.Y}\n", "x",
     )
     (opened,) = host.open(job=job)
@@ -64,8 +65,52 @@ def test_what_is_run_and_what_comes_of_it(host: Host) -> None:
     assert said["spark.hadoop.fs.s3a.endpoint"] == "http://own:9000"
     assert not said.keys() & {"spark.executor.memory", "spark.extraListeners"}
     env = dict(line.split("=", 1) for line in (host.home / "env").read_text().splitlines() if "=" in line)
-    assert (env["SPARK_HOME"], env["AWS_PROFILE"], env["MODE"]) == (str(host.home), "ours", "fast")
-    assert not env.keys() & {"SPARK_SUPERVISOR_CONFIG", "KEY"}
+    assert (env["SPARK_HOME"], env["AWS_PROFILE"], env["AWS_REGION"]) == (str(host.home), "ours", "fast")
+    assert not env.keys() & {"SPARK_SUPERVISOR_CONFIG", "AWS_SESSION_TOKEN", "LD_PRELOAD"}
+
+
+OWN_CODE = {
+    "spark.hadoop.fs.s3a.impl": "x.Own", "spark.hadoop.net.topology.script.file.name": "/evil", "spark.jars": "/evil.jar",
+    "spark.jars.ivySettings": "/evil.xml", "spark.driver.extraClassPath": "/evil",
+    "spark.driver.extraJavaOptions": "-javaagent:/evil.jar", "spark.plugins": "x.Plugin", "spark.driver.memory": "1g -version",
+    "spark.hadoop.fs.s3a.aws.credentials.provider": "x.Provider", "spark.hadoop.fs.s3a.proxy.host": "evil",
+    "spark.hadoop.fs.s3a.assumed.role.sts.endpoint": "http://evil",
+    "spark.hadoop.fs.s3a.bucket.bucket.assumed.role.sts.endpoint": "http://evil",
+    "spark.hadoop.fs.s3a.bucket.bucket.custom.signers": "a:x.Signer",
+}
+VALUES = {
+    "spark.hadoop.fs.s3a.access.key": "k", "spark.hadoop.fs.s3a.bucket.bucket.path.style.access": "true",
+    "spark.hadoop.fs.s3a.bucket.bucket.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+}
+
+
+def test_nothing_of_the_jobs_own_code_is_loaded_unless_it_is_asked_for(host: Host) -> None:
+    host.answers({"queries": [], "error": None})
+    job = JobSpec(
+        name="a", application="app.jar", checkpoint="s3a://bucket/ck", conf={**OWN_CODE, **VALUES}, packages=("g:own:1",),
+    )
+    host.open(job=job)
+    said = parse_properties((host.work / "spark.properties").read_text())
+    assert VALUES.items() <= said.items()
+    assert not said.keys() & OWN_CODE.keys()
+    assert "evil" not in str(said) and "own" not in str(said)
+    for file in host.work.iterdir():
+        file.unlink()
+    host.open(job=job, code=("/job/app.jar",))
+    said = parse_properties((host.work / "spark.properties").read_text())
+    assert (said["spark.jars"], said["spark.jars.packages"]) == ("/evil.jar,/job/app.jar", "g:own:1")
+    assert not said.keys() & {"spark.driver.extraJavaOptions", "spark.plugins", "spark.driver.memory"}
+
+
+def test_state_that_needs_the_jobs_code_says_so(host: Host) -> None:
+    missing = {**STORE, "rows": None, "error": "Py4JJavaError: x | Caused by: java.lang.ClassNotFoundException: com.x.Provider"}
+    host.answers({"queries": [{"location": "s3a://bucket/sp/data", "stores": [missing]}], "error": None})
+    (opened,) = host.open()
+    assert opened.error is not None and "com.x.Provider (" in opened.error and "--job-code" in opened.error
+    for file in host.work.iterdir():
+        file.unlink()
+    (opened,) = host.open(code=())
+    assert opened.error == missing["error"]
 
 
 def test_without_a_job_s3_is_where_the_store_is(host: Host) -> None:

@@ -13,7 +13,7 @@ from supervisor.errors import Unreachable
 from supervisor.model.records import Cause
 from supervisor.spark import toolchain
 from supervisor.spark.refusal import Refused
-from supervisor.spark.toolchain import Toolchain, defaults_of, find_toolchain, java_major
+from supervisor.spark.toolchain import Toolchain, defaults_of, find_toolchain, java_major, java_version
 
 
 def find(
@@ -43,8 +43,7 @@ def test_order_of_places(environ: dict[str, str], spark_home: Path, java_home: P
     assert find(environ).java_home == java_home
     other = tmp_path / "other"
     assert f"spark.home is {other}" in refusal(environ, other)
-    assert "SPARK_HOME of the job's env" in refusal(environ, spark_home, job={"SPARK_HOME": str(other)})
-    assert "JAVA_HOME of the job's env" in refusal(environ, spark_home, java_home, job={"JAVA_HOME": str(other)})
+    assert find(environ, spark_home, java_home, job={"SPARK_HOME": str(other), "JAVA_HOME": str(other)}).java_home == java_home
     assert "spark.java_home" in refusal(environ, spark_home, other)
 
 
@@ -65,9 +64,24 @@ def test_no_java(environ: dict[str, str], spark_home: Path, tmp_path: Path) -> N
     assert "install Java 17" in refusal({**environ, "PATH": str(tmp_path)}, spark_home)
 
 
+def test_the_path_of_a_job_finds_no_java(environ: dict[str, str], spark_home: Path, java_home: Path, tmp_path: Path) -> None:
+    """Its driver gets the one that was looked at: that of the host's PATH, by JAVA_HOME."""
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "java").write_text("#!/bin/sh\n")
+    (own / "java").chmod(0o755)
+    environ["PATH"] = f"{tmp_path / 'links'}:{environ['PATH']}"
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "java").symlink_to(java_home / "bin" / "java")
+    assert find(environ, spark_home).java_home is None
+    assert find(environ, spark_home, job={"PATH": str(own)}).java_home == java_home
+    assert "install Java 17" in refusal({**environ, "PATH": "/nowhere"}, spark_home, job={"PATH": str(own)})
+
+
 def test_java_that_is_too_old(environ: dict[str, str], spark_home: Path, java_home: Path) -> None:
     (java_home / "release").write_text('JAVA_VERSION="1.8.0_402"\n')
     assert java_major(java_home / "bin" / "java") == 8
+    assert java_version(java_home / "bin" / "java") == "1.8.0_402"
     assert "Java 8" in refusal(environ, spark_home, java_home)
     (java_home / "release").unlink()
     assert find(environ, spark_home, java_home).java_home == java_home
@@ -112,3 +126,10 @@ def test_spark_defaults_are_read(environ: dict[str, str], spark_home: Path, java
     own.mkdir()
     (own / "spark-defaults.conf").write_text("spark.b=2")
     assert find(environ, spark_home, java_home, job={"SPARK_CONF_DIR": str(own)}).defaults == (("spark.b", "2"),)
+
+
+def test_a_pipe_instead_of_the_defaults_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """A job names the directory: reading a pipe there would take a place of those who start attempts, for ever."""
+    os.mkfifo(tmp_path / "spark-defaults.conf")
+    with pytest.raises(Refused, match="no regular file"):
+        defaults_of(tmp_path, {"SPARK_CONF_DIR": str(tmp_path)}, {})

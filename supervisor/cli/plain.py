@@ -1,0 +1,199 @@
+"""An explanation in plain English: what is so, why, and what comes next, each once. For ``explain``.
+
+Words only: what the plan decided stands in the ``Explanation``. The plan's own words are for ``--verbose``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from supervisor.cli.output import age, local_time, span
+from supervisor.clock import wall_iso
+from supervisor.model.actions import (
+    Assign,
+    Bury,
+    CleanUp,
+    Conclude,
+    Drain,
+    Revoke,
+    SuspendExhausted,
+    Unassign,
+)
+from supervisor.model.headline import headline
+from supervisor.model.records import OwnState
+from supervisor.model.state import JobState, next_attempt
+from supervisor.model.words import counted
+from supervisor.plan.decide import Candidate
+from supervisor.plan.explain import NOT_RECORDED, PLACE
+from supervisor.plan.table import Wanted
+
+if TYPE_CHECKING:
+    from supervisor.model.actions import Action
+    from supervisor.plan.explain import Explanation
+
+TERM_NOT_NOTED = "the leader's term has yet to be noted in the store"
+_INTERNAL = re.compile(rf" \((?:{'|'.join(state.value for state in OwnState)})\)$")
+
+_CLAIMED = re.compile(r"^claimed on ")
+
+
+def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str]]:
+    """(label, text); the first without a label. ``wall_now_s``: of the same instant as the explanation."""
+    yield "", f"{explained.name} {_sentence(explained)}"
+    yield from _why(explained, wall_now_s)
+    progress = explained.record.progress if explained.record else None
+    if progress is not None and progress.batch_id is not None:
+        query = f" of {progress.query}" if progress.query else ""
+        yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago"
+    then = _next(explained, wall_now_s)
+    if then:
+        yield "next", then
+    if explained.alarm and explained.cell and explained.state is not JobState.QUARANTINED:
+        yield "note", "its records contradict each other: please report that, with the output of explain --verbose"
+    for remedy in explained.remedies:
+        yield "you can", f"{remedy.command}   # {remedy.note}" if remedy.command else remedy.note
+
+
+def brief(explained: Explanation) -> tuple[str | None, str]:
+    """(what the leader does next, and in what time; why), for a line of a table."""
+    step = explained.step or (explained.later if explained.waits_for else None)
+    why = next((text for label, text in _why(explained, None) if label == "why"), None)
+    if explained.state is JobState.PENDING and explained.error and not explained.held_by and explained.waits_for != PLACE:
+        why = f"{_reason(explained)}: {headline(explained.error)}"
+    wait = f" in {span(explained.wait_s)}" if explained.wait_s is not None else ""
+    return does(step) + wait if step is not None else None, why or _reason(explained)
+
+
+# -- what is so ---------------------------------------------------------------------------------------------------
+
+
+def _sentence(explained: Explanation) -> str:
+    state = explained.state
+    if state is JobState.BACKOFF:
+        held = f"; {explained.held_by}" if explained.held_by else ""
+        in_a_row = " in a row" if explained.failures > 1 else ""
+        return f"is in back-off after {counted(explained.failures, 'failure')}{in_a_row}{held}"
+    if state is JobState.QUARANTINED:
+        return "is quarantined: it stays stopped until you act"
+    if state is JobState.FAILED:
+        return "has failed for good"
+    reason = _reason(explained)
+    if reason.startswith(state.value):
+        return f"is {reason}"
+    return f"is {state.value}: {reason}"
+
+
+def _reason(explained: Explanation) -> str:
+    """Without what the lines after it say."""
+    reason = _CLAIMED.sub("starting on ", _INTERNAL.sub("", explained.reason))
+    lease = explained.lease
+    if explained.state in (JobState.RUNNING, JobState.STARTING) and lease is not None and lease.is_silent:
+        if lease.lease_s is None:
+            return f"{reason}, but what it says of itself can't be read"
+        return f"{reason}, but nothing was heard of it for {span(lease.silent_s)}"
+    if explained.state is not JobState.PENDING or explained.cell is None or "earlier submission" in reason:
+        return reason
+    if explained.held_by:
+        return TERM_NOT_NOTED if explained.held_by == NOT_RECORDED else explained.held_by
+    if explained.waits_for == PLACE:
+        return explained.why
+    return "it is to be started again" if explained.failures else "it is to be started"
+
+
+def _why(explained: Explanation, wall_now_s: float | None) -> Iterator[tuple[str, str]]:
+    """The error, once, in its shortest form."""
+    state = explained.state
+    if state in (JobState.QUARANTINED, JobState.FAILED):
+        yield "why", headline(explained.reason) + _ended(explained, wall_now_s)
+    elif explained.error and explained.failures:
+        label = "why" if state is JobState.BACKOFF else "last failure"
+        yield label, headline(explained.error) + _ended(explained, wall_now_s)
+
+
+def _ended(explained: Explanation, wall_now_s: float | None) -> str:
+    ended = explained.last_exit
+    if ended is None or wall_now_s is None or not explained.failures:
+        return ""
+    return f" (attempt {ended.attempt}, {age(ended.at, wall_now_s)} ago)"
+
+
+# -- what comes next ----------------------------------------------------------------------------------------------
+
+
+def _next(explained: Explanation, wall_now_s: float) -> str | None:
+    if explained.step is not None:
+        return _now(explained, explained.step)
+    waits = explained.waits_for
+    if waits is None and explained.is_fine:
+        return "nothing to do: it runs as wanted"
+    if waits is None:
+        return "nothing to do now: it has yet to show a batch" if explained.is_unproven and explained.record else None
+    if waits == "you":
+        return "nothing, until you act" if not explained.remedies else None
+    if waits == PLACE:
+        return "it starts as soon as there is room" if explained.hosts else "it starts as soon as a supervisor is up"
+    by = _by(explained.wait_s, wall_now_s)
+    if explained.lease is not None and explained.lease.is_silent and explained.state is not JobState.STOPPING:
+        return f"if that lasts until {by}, the leader {_said(explained, explained.later)}" if explained.later else None
+    if isinstance(explained.later, Unassign):
+        return f"if {explained.host or 'its host'} has not started it by {by}, it is placed anew"
+    if explained.state is JobState.STARTING:
+        return f"it waits for {waits}"
+    if explained.state is JobState.STOPPING or explained.later is None:
+        return _after_exit(explained, by)
+    if explained.held_by and explained.state is JobState.BACKOFF:
+        return f"after that, but not before {by}, the leader {does(explained.later)}"
+    return f"the leader {does(explained.later)} at {by}"
+
+
+def _after_exit(explained: Explanation, by: str) -> str:
+    attempt = f"attempt {explained.attempt}" if explained.attempt else "the old attempt"
+    latest = f", {by} at the latest" if by else ""
+    if explained.later is None:
+        return f"its driver still stops; it is over when {attempt} has ended{latest}"
+    return f"when {attempt} has ended{latest}, the leader {does(explained.later)}"
+
+
+def _now(explained: Explanation, step: Action | Candidate) -> str:
+    told = _said(explained, step)
+    if explained.held_by:
+        return f"after that the leader {told}"
+    why = f": {explained.why}" if isinstance(step, (Drain, Unassign)) and explained.cell and not explained.alarm else ""
+    return f"the leader now {told}{why}"
+
+
+def _said(explained: Explanation, step: Action | Candidate | None) -> str:
+    if step is None:
+        return "does nothing"
+    wanted = explained.cell[1] if explained.cell else None
+    return does(step) + (", then starts the next" if isinstance(step, Revoke) and wanted is Wanted.RUNNING else "")
+
+
+def does(step: Action | Candidate) -> str:
+    """What the leader does, as it is said of it."""
+    match step:
+        case Assign():
+            return f"starts attempt {next_attempt(step.ref.record, step.own.record)} on {step.host.id}"
+        case Candidate():
+            return f"starts attempt {next_attempt(step.ref.record, step.own.record)}"
+        case Unassign():
+            return f"takes attempt {step.own.record.attempt} back from {step.own.record.supervisor}"
+        case Drain():
+            return f"stops attempt {step.own.record.attempt} after its batch"
+        case Revoke():
+            return f"gives up attempt {step.own.record.attempt}"
+        case Bury():
+            return f"notes attempt {step.own.record.attempt} as lost"
+        case Conclude():
+            return f"notes it as {step.outcome.value}"
+        case SuspendExhausted():
+            return "suspends it"
+        case CleanUp():
+            doomed = ", and deletes its checkpoint" if step.dooms_checkpoint else ""
+            return f"removes what submission {step.leftover.result.record.uid} left behind{doomed}"
+
+
+def _by(wait_s: float | None, wall_now_s: float) -> str:
+    return "" if wait_s is None else f"{local_time(wall_iso(wall_now_s + wait_s), wall_now_s)} (in {span(wait_s)})"

@@ -1,0 +1,262 @@
+"""``show NAME`` for a person: state and reason first, then what differs from the usual; with ``--all`` everything.
+
+Called by ``cli.show`` with the document that ``-o json`` prints; nothing is read or decided here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from supervisor.cli.history import HEAD, brief, line_of
+from supervisor.cli.output import Columns, age, clean, local_time, notice, say, say_labelled, say_table, with_local_times
+from supervisor.clock import wall_s
+from supervisor.model.headline import headline
+from supervisor.model.words import counted
+
+LABEL = 17
+QUERIES = Columns(
+    ("QUERY", "STATE", "BATCH", "IN/S", "DONE/S", "BATCH MS", "LAG", "LAST SIGN", "ERROR"),
+    spare=("LAG", "BATCH MS", "DONE/S"), whole=True,
+)
+
+
+@dataclass(frozen=True)
+class LastWords:
+    """How the output of the last attempt that failed ends. ``command``: prints all of it, where it is."""
+
+    attempt: int
+    lines: tuple[str, ...]
+    command: str
+
+
+def print_job(document: dict[str, Any], words: LastWords | None, *, every: bool) -> None:
+    """``every``: also what is unknown or as usual."""
+    for label, text in _heading(document):
+        _line(label, text)
+    for label, value in _everything(document) if every else _telling(document):
+        if value or every:
+            _line(label, value or "-")
+    _print_queries(document["queries"], document["more_queries"], every=every)
+    _print_words(words)
+    _print_history(document, every=every)
+    print()
+    sys.stdout.flush()
+    _print_spec(document, every=every)
+
+
+def _line(label: str, text: str) -> None:
+    say_labelled(f"{label + ':':<{LABEL}}", with_local_times(text))
+
+
+def _heading(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "name", str(document["name"])
+    yield "state", document["state"] + (f" for {age(document['since'])}" if document["since"] else "")
+    yield "reason", document["reason"]
+
+
+# -- what is worth a line -----------------------------------------------------------------------------------------
+
+
+def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+    yield "wanted", document["desired"] if document["desired"] not in ("running", None) else None
+    yield "attempt", _attempt(document)
+    yield "host", _host(document)
+    yield "next attempt", _moment(document["next_attempt_at"]) if is_to_come(document["next_attempt_at"]) else None
+    yield "last failure", _last_failure(document, headline)
+    yield "last batch", _batch(document["progress"])
+    yield "checkpoint", document["checkpoint"]
+    yield "env", document["env_ignored"]
+    fence = document["checkpoint_fence"]
+    yield "fence", fence if fence != "auto" else None
+    yield "savepoints", _savepoints(document["savepoints"])
+    yield "start", _start(document["start"])
+    yield "driver memory", document["driver_memory"]
+    yield "stop mode", document["stop_mode"]
+    revision = document["revision"]
+    yield "uid", document["uid"] and document["uid"] + (f", revision {revision}" if revision and revision > 1 else "")
+
+
+def _attempt(document: dict[str, Any]) -> str | None:
+    if document["attempt"] is None:
+        return None
+    counts = (("restarts", "restart"), ("failures", "failure"))
+    told = [counted(document[key], word) for key, word in counts if document[key]]
+    if document["failures"] > 1:
+        told[-1] += " in a row"
+    return ", ".join([str(document["attempt"]), *told])
+
+
+def _host(document: dict[str, Any]) -> str | None:
+    host, supervisor = document["host"], document["supervisor"]
+    if host is None and supervisor is None:
+        return None
+    where = host or supervisor
+    if host and supervisor and host.partition(".")[0] != supervisor and host != supervisor:
+        where += f" (supervisor {supervisor})"
+    pids = f", driver pid {document['driver_pid']}" if document["driver_pid"] is not None else ""
+    began = f", started {age(document['started_at'])} ago" if document["started_at"] else ""
+    return f"{where}{pids}{began}"
+
+
+def _last_failure(document: dict[str, Any], form: Callable[[str], str]) -> str | None:
+    """Its text only where the reason does not say it."""
+    ended = document["last_exit"]
+    if ended is None:
+        return None
+    said = "" if is_said(ended["why"], document["reason"]) else f": {form(ended['why'])}"
+    return f"{ended['cause']}, attempt {ended['attempt']}, {age(ended['at'])} ago{said}"
+
+
+def is_said(detail: str, reason: str) -> bool:
+    """Does ``reason`` hold ``detail``, which may have been cut?"""
+    return detail.removesuffix("…") in reason
+
+
+def _batch(progress: dict[str, Any] | None) -> str | None:
+    if progress is None or progress["batch_id"] is None:
+        return None
+    told = f"{progress['batch_id']}" + (f" of {progress['query']}" if progress["query"] else "")
+    told += f", {age(progress['at'])} ago"
+    figures = [
+        f"{progress[key]:g} {unit}" for key, unit in (
+            ("input_rows_per_s", "rows/s in"), ("processed_rows_per_s", "rows/s done"), ("batch_ms", "ms"),
+        ) if progress[key] is not None
+    ]
+    figures += [f"lag {progress['lag']:g}"] if progress["lag"] is not None else []
+    return told + (": " + ", ".join(figures) if figures else "")
+
+
+def _start(phases: dict[str, float] | None) -> str | None:
+    told = [f"{phase.removesuffix('_s').replace('_', ' ')} {took_s:.1f} s" for phase, took_s in (phases or {}).items()]
+    return ", ".join(told) or None
+
+
+def _savepoints(said: dict[str, Any] | None) -> str | None:
+    if said is None:
+        return None
+    limit = "" if said["max_age"] is None else f", none older than {said['max_age']}"
+    what = f"every {said['every']}, the newest {said['keep']} are kept{limit}"
+    if said["problem"] is not None:
+        return f"{what}; {said['problem']}"
+    due = local_time(said["next_due_at"]) if said["next_due_at"] else "now"
+    return f"{what}; newest {said['newest'] or 'none yet'}; next due {due}, while it runs"
+
+
+def _moment(iso: str | None) -> str | None:
+    if iso is None:
+        return None
+    return f"{local_time(iso)} ({f'in {age(iso)}' if is_to_come(iso) else f'{age(iso)} ago'})"
+
+
+def is_to_come(iso: str | None) -> bool:
+    return iso is not None and datetime.fromisoformat(iso).timestamp() > wall_s()
+
+
+# -- everything ---------------------------------------------------------------------------------------------------
+
+
+def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """Each key of the document, in its order, that is not above or below."""
+    for key in ("uid", "revision", "desired", "attempt", "supervisor", "host", "driver_pid", "shim_pid"):
+        yield key.replace("_", " "), _text(document[key])
+    for key in ("started_at", "since"):
+        at = document[key]
+        yield key.replace("_", " "), f"{local_time(at)} ({age(at)} ago)" if at else None
+    for key in ("restarts", "failures"):
+        yield key, _text(document[key])
+    yield "next attempt", _moment(document["next_attempt_at"])
+    yield "checkpoint", document["checkpoint"]
+    progress = document["progress"] or {}
+    yield "last batch", _batch(progress or None)
+    yield "last failure", _last_failure(document, str)
+    yield "start", _start(document["start"])
+    yield "env", document["env_ignored"]
+    yield "fence", document["checkpoint_fence"]
+    yield "savepoints", _savepoints(document["savepoints"])
+    yield "driver memory", document["driver_memory"]
+    yield "stop mode", document["stop_mode"]
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+# -- tables and blocks --------------------------------------------------------------------------------------------
+
+
+def _print_queries(queries: list[dict[str, Any]], more: int, *, every: bool) -> None:
+    """Where there is one query only, the last batch has said it all, unless there is something wrong with it."""
+    if not queries:
+        return
+    if not every and len(queries) + more < 2 and all(query["state"] in ("active", "idle") for query in queries):
+        return
+    print()
+    sys.stdout.flush()
+    say_table(QUERIES, [
+        (query["query"] or query["id"], query["state"], query["batch_id"], _rounded(query["input_rows_per_s"]),
+         _rounded(query["processed_rows_per_s"]), _whole(query["batch_ms"]), _whole(query["lag"]), age(query["at"]),
+         query["error"])
+        for query in queries
+    ])
+    if more:
+        say(f"and {more} more")
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 1)
+
+
+def _whole(number: float | None) -> int | float | None:
+    """``320`` for ``320.0``: milliseconds and records are counted."""
+    return int(number) if number is not None and number.is_integer() else number
+
+
+def _print_words(words: LastWords | None) -> None:
+    if words is None:
+        return
+    print()
+    if not words.lines:
+        say_labelled(f"{'output:':<{LABEL}}", words.command)
+        return
+    say(f"output of attempt {words.attempt}, the end ({words.command}):")
+    for line in words.lines:
+        print(f"  {clean(line)}")
+
+
+def _print_history(document: dict[str, Any], *, every: bool) -> None:
+    history = document["history"]
+    told = history if every else brief(history)
+    if not told:
+        return
+    print()
+    sys.stdout.flush()
+    say_table(HEAD, [_row(entry, document) for entry in told])
+    if len(told) < len(history):
+        say(f"{len(history) - len(told)} older entries are left out: spark-supervisor history {document['name']}")
+
+
+def _row(entry: dict[str, Any], document: dict[str, Any]) -> list[Any]:
+    """The failure that the lines above tell is not told again."""
+    ended = document["last_exit"]
+    last = ended is not None and (ended["at"], ended["cause"]) == (entry["at"], entry["event"])
+    return line_of({**entry, "detail": "(above)"} if last and entry["detail"] else entry)
+
+
+def _print_spec(document: dict[str, Any], *, every: bool) -> None:
+    import yaml
+
+    spec = document["spec"]
+    if spec is None:
+        notice(f"the spec can't be shown: {document['spec_error']}")
+        return
+    if not every:
+        from supervisor.model.spec import without_defaults
+
+        spec = without_defaults(spec)
+    print("spec:" if every else "spec, without defaults (--all has them):")
+    for line in yaml.safe_dump(spec, sort_keys=False, allow_unicode=True).splitlines():
+        print(f"  {clean(line)}")

@@ -1,0 +1,57 @@
+"""Can a driver with this heap start at all, and does what the job declares hold it? Pure; for ``submit`` and ``doctor``.
+
+Spark refuses a driver whose ``Runtime.maxMemory`` is below 1.5 times its reserved 300 MiB (UnifiedMemoryManager:
+INVALID_DRIVER_MEMORY). With G1 that is -Xmx itself; the serial and the parallel collector keep a survivor space back
+(measured with Java 17: 465m and 505m are the first that pass). Which collector the JVM takes by itself depends on the host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from supervisor.model.driver_memory import LEAST_BYTES, MIB, PROPERTY, spark_size_bytes
+
+_LEAST_WITH: Final = {"+UseSerialGC": 465 * MIB, "+UseParallelGC": 505 * MIB}
+_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+_TESTING: Final = "spark.testing"
+
+JVM_BYTES: Final = 192 * MIB
+"""Beside its heap a driver's JVM holds metaspace, compiled code, stacks of threads and direct buffers: with a heap of 480
+MiB it was seen at 663 MB as a whole. At least so much, or a tenth of the heap."""
+PYTHON_BYTES: Final = 128 * MIB
+"""The driver's Python with pyspark imported, and what forks its workers; not the data that an application holds there."""
+
+
+def least_bytes(conf: Mapping[str, str]) -> int:
+    """The smallest heap with which Spark starts, as far as the job chooses its collector."""
+    options = " ".join(conf.get(key, "") for key in _OPTIONS)
+    return max((least for words, least in _LEAST_WITH.items() if words in options), default=LEAST_BYTES)
+
+
+def why_impossible(conf: Mapping[str, str]) -> str | None:
+    """Why Spark would refuse to start with the heap in ``conf``; None: it would not, or nothing is known of it."""
+    heap = spark_size_bytes(conf.get(PROPERTY, ""))
+    least = least_bytes(conf)
+    if heap is None or heap >= least or any(key.startswith(_TESTING) for key in conf):
+        return None
+    return f"conf {PROPERTY}: driver memory {heap // MIB} MiB, Spark needs {least // MIB} MiB; raise it"
+
+
+def needed_bytes(heap: int, *, python: bool) -> int:
+    """What a driver with ``heap`` bytes of heap takes of its host when the heap is full."""
+    return heap + max(JVM_BYTES, heap // 10) + (PYTHON_BYTES if python else 0)
+
+
+def why_short(conf: Mapping[str, str], declared: int, *, python: bool) -> str | None:
+    """Why ``resources.memory`` does not hold the driver; None: it does, or the heap is not said."""
+    heap = spark_size_bytes(conf.get(PROPERTY, ""))
+    if heap is None or declared >= needed_bytes(heap, python=python):
+        return None
+    needed = math.ceil(needed_bytes(heap, python=python) / MIB)
+    beside = f"{'JVM and Python' if python else 'the JVM'} take {needed - heap // MIB} MiB beside it"
+    return (
+        f"resources.memory {declared // MIB} MiB does not hold a driver with {PROPERTY} {heap // MIB} MiB: {beside}; "
+        f"set resources.memory to {needed}m"
+    )

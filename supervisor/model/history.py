@@ -1,0 +1,258 @@
+"""The older part of a job's history: what no longer stands in ``history`` of its records, in one short text (``earlier``).
+
+A record has 4 KiB, and there may be 10,000 jobs: the newest entries stand there plainly, for every version and for what the
+software itself asks of them; the older ones are folded and packed here by whoever moves them out (the leader with its
+writes, ``registry.older_history``). Failures in a row that are alike become one entry with their number, and attempts of it
+are not told one by one. What is packed is for people: nothing is decided by it, and whatever can't be read is no entry.
+
+Why in the record itself: it moves with it in the same multi, so that it is as safe as the attempt's end that it tells of,
+whoever leads; no request, guard or znode is added to the protocol; and an older version keeps the field as one that it does
+not know, while it goes on with the plain entries. A znode of its own would be a new write in every multi of the leader, and
+an object in the store would be lost when that is down, which is when jobs fail.
+
+Pure; stdlib only.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from supervisor.model.records import DETAIL_MAX_BYTES, PLANNED_CAUSES, Cause, Entry, clip
+
+FAILURES: Final = frozenset(cause.value for cause in Cause if cause not in PLANNED_CAUSES)
+ENTRIES_KEPT: Final = 100
+"""So many are kept even where their details have to be cut for it; up to ``ENTRIES_MAX`` while there is room."""
+
+ENTRIES_MAX: Final = 200
+
+_ROUTINE: Final = frozenset({"assigned", "claimed"})
+_NEW_SERIES: Final = frozenset({
+    "submitted", "resumed", "restarted", "registered again", "suspended", "cancelled",
+    *(cause.value for cause in PLANNED_CAUSES),
+})
+"""After these a failure is the first of another series."""
+
+_DETAIL_BYTES: Final = (48, 16, 0)
+_WORD_BYTES: Final = 40
+_PLAIN_MAX_BYTES: Final = 1 << 17
+_NUMBER: Final = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Series(Entry):
+    """Failures alike, one attempt after the other; the entry itself is the first of them.
+
+    ``omitted``: so many entries after it found no room.
+    """
+
+    count: int = 1
+    last_at: str = ""
+    last_attempt: int = 0
+    omitted: int = 0
+
+    def covers(self, entry: Entry) -> bool:
+        """Of an attempt after the first, which is not told on its own."""
+        return self.attempt < entry.attempt <= self.last_attempt and entry.event in {self.event, *_ROUTINE}
+
+
+def same_words(detail: str) -> str:
+    """``detail`` without what differs between failures that are alike: a pid, a port, a duration."""
+    return _NUMBER.sub("#", detail)
+
+
+def is_failure(entry: Entry) -> bool:
+    return entry.attempt > 0 and entry.event in FAILURES
+
+
+def first_failure(entries: Iterable[Entry]) -> Entry | None:
+    """The first failure of the newest series in ``entries``, which are oldest first; None: it has none."""
+    first: Entry | None = None
+    for entry in entries:
+        if entry.event in _NEW_SERIES:
+            first = None
+        elif first is None and is_failure(entry):
+            first = entry
+    return first
+
+
+# -- what is packed -----------------------------------------------------------------------------------------------
+
+
+def put_aside(entries: Iterable[Entry], earlier: str, uid: str, max_bytes: int) -> str:
+    """``earlier`` of ``uid`` and after it ``entries``, in at most ``max_bytes``. What another uid left there goes."""
+    items = _items(earlier, uid)
+    for entry in entries:
+        _add(items, entry)
+    return _fitting(items, uid, max_bytes)
+
+
+def opened(earlier: str, uid: str) -> tuple[Entry, ...]:
+    """The entries in ``earlier``, oldest first, if it is about ``uid``. Never raises."""
+    return tuple(
+        item if item.count > 1 or item.omitted else Entry(item.at, item.event, item.attempt, item.detail)
+        for item in _items(earlier, uid)
+    )
+
+
+def _add(items: list[Series], entry: Entry) -> None:
+    """Behind the others, or into the last of them: what led to a failure like the one before goes with it."""
+    detail = clip(entry.detail, DETAIL_MAX_BYTES)
+    new = Series(clip(entry.at, _WORD_BYTES), clip(entry.event, _WORD_BYTES), entry.attempt, detail)
+    if is_failure(entry):
+        end = len(items)
+        while end and items[end - 1].event in _ROUTINE and items[end - 1].attempt == entry.attempt:
+            end -= 1
+        before = items[end - 1] if end else None
+        if before is not None and is_failure(before) and not before.omitted and _alike(before, entry):
+            items[end - 1:] = [
+                replace(before, count=before.count + 1, last_at=entry.at, last_attempt=entry.attempt)
+            ]
+            return
+    items.append(new)
+
+
+def _alike(before: Series, entry: Entry) -> bool:
+    later = max(before.attempt, before.last_attempt) < entry.attempt
+    return later and before.event == entry.event and same_words(before.detail) == same_words(entry.detail)
+
+
+def _fitting(items: list[Series], uid: str, max_bytes: int) -> str:
+    """As much of ``items`` as fits: the oldest go while there are enough, then details are cut, then the oldest again."""
+    while len(items) > ENTRIES_MAX:
+        _drop_one(items)
+    text = _packed(items, uid)
+    while len(text) > max_bytes and len(items) > ENTRIES_KEPT:
+        _drop_one(items)
+        text = _packed(items, uid)
+    for most in _DETAIL_BYTES:
+        if len(text) <= max_bytes:
+            return text
+        firsts = set(_firsts(items))
+        items = [
+            item if n in firsts else replace(item, detail=clip(item.detail, most) if most else "")
+            for n, item in enumerate(items)
+        ]
+        text = _packed(items, uid)
+    while len(text) > max_bytes:
+        for _ in range(1 + len(items) // 20):
+            _drop_one(items)
+        text = _packed(items, uid)
+    return text
+
+
+def _drop_one(items: list[Series]) -> None:
+    """The oldest, but the first failure of a series stays as long as anything after it does."""
+    end = next((n for n, item in enumerate(items) if n and item.event in _NEW_SERIES), len(items))
+    if end > 1 and next(_firsts(items[:end]), None) == 0:
+        gone = items.pop(1)
+        items[0] = replace(items[0], omitted=items[0].omitted + gone.count + gone.omitted)
+    elif items:
+        del items[0]
+
+
+def _firsts(items: Sequence[Entry]) -> Iterator[int]:
+    """Where the first failure of each series is."""
+    is_next = True
+    for n, item in enumerate(items):
+        if item.event in _NEW_SERIES:
+            is_next = True
+        elif is_next and is_failure(item):
+            is_next = False
+            yield n
+
+
+# -- the text -----------------------------------------------------------------------------------------------------
+
+
+def _packed(items: Sequence[Series], uid: str) -> str:
+    """Column by column, times and attempts as differences: that is what compresses well."""
+    if not items:
+        return ""
+    ats: list[int | str] = []
+    before_ms = 0
+    for item in items:
+        at_ms = _milliseconds(item.at)
+        ats.append(item.at if at_ms is None else at_ms - before_ms)
+        before_ms = before_ms if at_ms is None else at_ms
+    body = [
+        uid, ats, [item.event for item in items],
+        [item.attempt - before for item, before in zip(items, [0, *(item.attempt for item in items)], strict=False)],
+        [item.detail for item in items],
+        [
+            [n, item.count, item.last_at, item.last_attempt, item.omitted]
+            for n, item in enumerate(items) if item.count > 1 or item.omitted
+        ],
+    ]
+    plain = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+    return binascii.b2a_base64(zlib.compress(plain, 9), newline=False).decode()
+
+
+def _items(earlier: str, uid: str) -> list[Series]:
+    """Of anybody's text: what is not plainly ours is nothing."""
+    if not earlier:
+        return []
+    try:
+        unpacking = zlib.decompressobj()
+        plain = unpacking.decompress(binascii.a2b_base64(earlier, strict_mode=True), _PLAIN_MAX_BYTES)
+        if not unpacking.eof:
+            return []
+        whose, ats, events, attempts, details, folded = json.loads(plain)
+        if whose != uid:
+            return []
+        items = []
+        at_ms = attempt = 0
+        for at, event, more, detail in zip(ats, events, attempts, details, strict=True):
+            if type(at) is int:
+                at_ms += at
+                at = _iso(at_ms)
+            attempt += _number(more)
+            items.append(Series(_text(at), _text(event), _count(attempt), _text(detail)))
+        for n, count, last_at, last_attempt, omitted in folded:
+            items[_count(n)] = replace(
+                items[n], count=_count(count), last_at=_text(last_at), last_attempt=_count(last_attempt),
+                omitted=_count(omitted),
+            )
+    except (ValueError, TypeError, IndexError, OverflowError, OSError, RecursionError, zlib.error):
+        return []
+    return items
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError("no text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError("no number")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not 0 <= _number(value) < 1 << 53:
+        raise ValueError("no count")
+    return int(value)
+
+
+def _milliseconds(at: str) -> int | None:
+    """Since the epoch, if ``at`` is just what ``_iso`` makes of it."""
+    try:
+        found = datetime.fromisoformat(at)
+        at_ms = int(found.replace(microsecond=0).timestamp()) * 1000 + found.microsecond // 1000
+        return at_ms if _iso(at_ms) == at else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _iso(at_ms: int) -> str:
+    """As ``clock.wall_iso``, from a whole number."""
+    seconds, milliseconds = divmod(at_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC).strftime('%Y-%m-%dT%H:%M:%S')}.{milliseconds:03d}Z"

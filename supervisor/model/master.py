@@ -1,0 +1,32 @@
+"""Which Spark masters a job may name, and where they listen. Pure; for ``submit`` and ``doctor``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_LOCAL: Final = re.compile(r"local(\[(\*|[1-9]\d{0,3})(,\s*\d{1,4})?\])?|local-cluster\[\d+,\d+,\d+\]")
+_HOST: Final = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
+_OTHERS: Final = ("yarn", "k8s://", "mesos://", "spark-connect://", "sc://")
+_STANDALONE: Final = "spark://"
+PORT_MAX: Final = 65535
+
+
+def why_unsupported(master: str) -> str | None:
+    """Why no driver is started with ``master``; None: it is of a kind that is supported."""
+    if _LOCAL.fullmatch(master) or addresses(master):
+        return None
+    known = "use local[N], local[*] or spark://HOST:PORT"
+    other = next((kind for kind in _OTHERS if master.startswith(kind)), None)
+    if other is not None:
+        return f"master: {master[:80]!r} is of a kind that is not supported here ({other.rstrip(':/')}); {known}"
+    return f"master: {master[:80]!r} is no Spark master; {known}"
+
+
+def addresses(master: str) -> tuple[tuple[str, int], ...]:
+    """Host and port of each master of a standalone cluster; empty: it is none, or one of them is malformed."""
+    if not master.startswith(_STANDALONE):
+        return ()
+    found = [_HOST.fullmatch(part) for part in master.removeprefix(_STANDALONE).split(",")]
+    hosts = tuple((match[1].strip("[]"), int(match[2])) for match in found if match is not None)
+    return hosts if len(hosts) == len(found) and all(0 < port <= PORT_MAX for _, port in hosts) else ()

@@ -1,0 +1,84 @@
+"""What the operator of a site allows jobs (``policy`` of ``supervisor.yaml``). Pure, stdlib only.
+
+A rule is a location with wildcards. ``*`` and ``?`` match within one segment of a path; a ``*`` that is the whole last
+segment matches everything below, at any depth; ``*`` alone matches every location. Schemes are as ``model.location`` has
+them: ``s3://``, ``s3a://`` and ``s3n://`` are one. So ``s3a://streams/*`` covers all of that bucket and nothing of
+``streams-evil``. A rule without a wildcard is that one location, not what lies below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final, Protocol
+
+from supervisor.errors import InvalidInput
+from supervisor.model.location import normalise
+
+ANYWHERE: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class SitePolicy:
+    """``checkpoints``: where jobs may keep theirs. ``deletable``: where ``checkpoint_on_cancel: delete`` may delete."""
+
+    checkpoints: tuple[str, ...] = (ANYWHERE,)
+    deletable: tuple[str, ...] = ()
+
+    def why_no_checkpoint(self, location: str | None) -> str | None:
+        """Why no job may keep its checkpoint at ``location``; None: it may, or there is none."""
+        return None if location is None else _why_not(location, self.checkpoints, "policy.checkpoints")
+
+    def why_not_deletable(self, location: str) -> str | None:
+        """Why nobody may delete ``location``; None: it is allowed."""
+        return _why_not(location, self.deletable, "policy.deletable")
+
+
+class Rules(Protocol):
+    """``settings.policy``."""
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]: ...
+    @property
+    def deletable(self) -> tuple[str, ...]: ...
+
+
+def site_policy(rules: Rules) -> SitePolicy:
+    return SitePolicy(rules.checkpoints, rules.deletable)
+
+
+def climbs(location: str) -> bool:
+    """It has ``..`` in it: where that leads depends on links, which are not seen in the text."""
+    return ".." in location.split("/")
+
+
+def matches(location: str, rule: str) -> bool:
+    """``location``: normalised. False also for what is no rule."""
+    if rule == ANYWHERE:
+        return True
+    try:
+        given, wanted = location.split("/"), normalise(rule).split("/")
+    except InvalidInput:
+        return False
+    if wanted[-1] == "*":
+        wanted = wanted[:-1]
+        if len(given) <= len(wanted):
+            return False
+        given = given[:len(wanted)]
+    return len(given) == len(wanted) and all(map(fnmatchcase, given, wanted))
+
+
+def _why_not(location: str, rules: Sequence[str], key: str) -> str | None:
+    if ANYWHERE in rules:
+        return None
+    if climbs(location):
+        return f"{key} of supervisor.yaml allows no location with '..' in it: {location}"
+    try:
+        place = normalise(location)
+    except InvalidInput as error:
+        return str(error)
+    if any(matches(place, rule) for rule in rules):
+        return None
+    allowed = f"allows only {', '.join(rules)}" if rules else "is empty: it allows no location"
+    return f"{key} of supervisor.yaml {allowed}; {place} is outside"

@@ -1,0 +1,57 @@
+"""Whether the fixed znodes of a cluster are all there, and still the ones that were founded (I10).
+
+ZooKeeper does not say that a parent is missing when one of its children is asked for: the child is absent. So a registry
+whose ``/jobs`` somebody removed by hand looks like one whose jobs were all cancelled, and a ``/jobs`` that was made anew
+looks like a cluster without jobs. Both lose what was below for good, as a restore does, and are not trusted.
+
+The founding creates the fixed znodes in the multi that creates ``/cluster``, so they have its czxid, for ever: one that
+has another was made anew. An operator who has looked at it accepts it (``accept-registry``): what was there by then is
+taken as it is. Below the other parents is only what processes tell again by themselves; the leader makes them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from supervisor.model.transaction import Node
+from supervisor.registry.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """``distrust``: why nothing may rest on what was read, or None. ``missing``: parents that the leader makes anew."""
+
+    distrust: str | None = None
+    missing: tuple[str, ...] = ()
+
+
+ANY_AGE = 1 << 63
+"""Instead of the zxid of an acceptance: parents that were made anew are taken as they are."""
+
+
+def fixed_paths(layout: Layout) -> tuple[str, ...]:
+    """What ``judge_whole`` is to be given the nodes of, in this order."""
+    return (layout.cluster, *layout.persistent_parents())
+
+
+def judge_whole(layout: Layout, nodes: Sequence[Node | None], accepted_zxid: int) -> Whole:
+    """Judge one reading, made *after* what rests on it: a parent that is there now with the czxid of the founding was there
+    all the time. ``accepted_zxid``: of the latest acceptance, 0 if there was none."""
+    cluster, *parents = nodes
+    lasting = frozenset(layout.lasting_parents())
+    missing = []
+    for path, node in zip(layout.persistent_parents(), parents, strict=True):
+        if node is None and path in lasting:
+            return Whole(
+                f"{path} is missing, and all that was below it: it was removed by hand; restore ZooKeeper from a snapshot, "
+                "or accept the loss with spark-supervisor accept-registry"
+            )
+        if node is None:
+            missing.append(path)
+        elif path in lasting and cluster is not None and cluster.stat.czxid != node.stat.czxid > accepted_zxid:
+            return Whole(
+                f"{path} was made anew after the cluster was founded: what was below it is lost; restore ZooKeeper from a "
+                "snapshot, or accept the loss with spark-supervisor accept-registry"
+            )
+    return Whole(missing=tuple(missing))

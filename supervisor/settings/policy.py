@@ -1,0 +1,36 @@
+"""The ``policy`` section of ``supervisor.yaml``: what the operator allows jobs. Only keys and their form; what a rule covers
+is in ``model.site_policy``. Leader and agent judge, each by the configuration of its own host."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from supervisor.settings.addresses import EndpointUrl
+from supervisor.settings.sections import Section
+
+_RULE: Final = re.compile(r"\*|/[^/].*|file:/.*[^/].*|[A-Za-z][A-Za-z0-9+.-]*://[^/*?]+/+[^/].*")
+
+
+def _rule(value: str) -> str:
+    if not _RULE.fullmatch(value) or not value.isprintable():
+        raise ValueError(f"{value[:120]!r} is no location like s3a://bucket/path/* or file:///path/*")
+    if "[" in value or "]" in value:
+        raise ValueError(f"{value[:120]!r} has brackets, which are no wildcards here")
+    if ".." in value.split("/"):
+        raise ValueError(f"{value[:120]!r} has '..' in it; write where that leads")
+    return value
+
+
+Rules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], Field(strict=False, max_length=1000)]
+
+
+class PolicySettings(Section):
+    """``checkpoints``: where jobs may keep their checkpoint. ``deletable``: where ``checkpoint_on_cancel: delete`` may
+    delete; nowhere unless it is said. ``endpoints``: of S3, besides the store's, that jobs may name."""
+
+    checkpoints: Rules = ("*",)
+    deletable: Rules = ()
+    endpoints: Annotated[tuple[EndpointUrl, ...], Field(strict=False, max_length=1000)] = ()

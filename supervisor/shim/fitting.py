@@ -1,0 +1,53 @@
+"""A lease that fits into its znode, whatever is in it: it is what keeps the driver alive. Pure; for ``machine``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from supervisor.model.records import Lease, clip
+from supervisor.registry.codec import encode
+
+_WORDS_MAX_BYTES = 60
+
+
+def fitting(lease: Lease) -> Lease:
+    """``lease``, or as much of it as there is room for: what people are shown goes first, what the next start has to find in
+    the checkpoint last, its newest query at the very end."""
+    if _fits(lease):
+        return lease
+    for smaller in _smaller(lease):
+        if _fits(smaller):
+            return smaller
+    return smaller
+
+
+def _fits(lease: Lease) -> bool:
+    try:
+        encode(lease)
+    except ValueError:
+        return False
+    return True
+
+
+def _smaller(lease: Lease) -> Iterator[Lease]:
+    """One after the other, each with what was given up before it given up as well. ``extra`` is of newer versions: a shim
+    writes none."""
+    driver = lease.driver
+    giving_up: tuple[Callable[[Lease], dict[str, Any]], ...] = (
+        lambda now: {"not_fenced": clip(now.not_fenced, _WORDS_MAX_BYTES)},
+        lambda now: {"queries": (), "more_queries": now.more_queries + len(now.queries)},
+        lambda _now: {"progress": None, "start": None},
+        lambda _now: {"driver": replace(driver, host=clip(driver.host, _WORDS_MAX_BYTES))},
+    )
+    for less in giving_up:
+        lease = replace(lease, **less(lease))
+        yield lease
+    while lease.remembered is not None and lease.remembered.elsewhere:
+        lease = replace(lease, remembered=replace(lease.remembered, elsewhere=lease.remembered.elsewhere[1:]))
+        yield lease
+    while lease.remembered is not None and lease.remembered.queries:
+        lease = replace(lease, remembered=replace(lease.remembered, queries=lease.remembered.queries[1:]))
+        yield lease
+    yield replace(lease, remembered=None)

@@ -1,0 +1,70 @@
+"""The loops of a term: a step-down awaits them all, and a defect in one is not kept quiet."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from supervisor.daemon.leader import Leader
+
+
+class Loops:
+    """Each ends when it may, after the term is over."""
+
+    def __init__(self, *names: str) -> None:
+        self.term: Any = SimpleNamespace(epoch=1, over=threading.Event())
+        self.may_end = {name: threading.Event() for name in names}
+        self.ended: list[str] = []
+
+    def make(self, name: str) -> Any:
+        def run() -> None:
+            self.term.over.wait(30)
+            self.may_end[name].wait(30)
+            self.ended.append(name)
+
+        return lambda *_term: SimpleNamespace(run=run, wake=threading.Event())
+
+
+NAMES = ("controller", "sweeper", "remover", "savepoints")
+
+
+@pytest.mark.parametrize("last", NAMES)
+def test_a_step_down_is_over_when_every_loop_is(last: str) -> None:
+    loops = Loops(*NAMES)
+    leader = Leader(
+        loops.make("controller"), loops.make("sweeper"), loops.make("remover"), lambda *_defect: None, loops.make("savepoints"))
+    leader.begin(loops.term)
+    loops.term.over.set()
+    for name in NAMES:
+        if name != last:
+            loops.may_end[name].set()
+    stepping = threading.Thread(target=leader.step_down, args=(loops.term,), daemon=True)
+    stepping.start()
+    stepping.join(0.2)
+    early = not stepping.is_alive()
+    loops.may_end[last].set()
+    stepping.join(10)
+    assert not early and sorted(loops.ended) == sorted(NAMES)
+
+
+def test_a_defect_that_ends_a_loop_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process must not go on without it: it would lead, and do a part of what a leader does."""
+    monkeypatch.setattr(threading, "excepthook", lambda _args: None)
+    told: list[tuple[str, BaseException]] = []
+
+    def run() -> None:
+        raise KeyError("planted")
+
+    loops = Loops("controller", "remover")
+    for ends in loops.may_end.values():
+        ends.set()
+    leader = Leader(
+        loops.make("controller"), lambda *_term: SimpleNamespace(run=run),      # type: ignore[arg-type,return-value]
+        loops.make("remover"), lambda name, error: told.append((name, error)))
+    leader.begin(loops.term)
+    loops.term.over.set()
+    leader.step_down(loops.term)
+    assert [(name, type(error)) for name, error in told] == [("sweeper-1", KeyError)]

@@ -1,0 +1,110 @@
+"""The loops of a term look again before each effect: in which order, and what a request without an answer leaves behind."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from supervisor.coord.term import Term
+from supervisor.daemon import sweeper as sweeping
+from supervisor.daemon.remover import Doomed, Job, Remover
+from supervisor.daemon.sweeper import Sweeper
+from supervisor.errors import Conflict, NotLeader, NotSent, Unreachable
+from supervisor.model.records import CheckpointClaim, Doom, EpochRecord
+from supervisor.model.s3a import S3Access
+from supervisor.model.seen import Found
+from supervisor.model.site_policy import SitePolicy
+from tests.fakes.offices import Bench
+
+PLACE = "file:///checkpoints/a"
+
+
+class Stage:
+    """A remover at a location that is being deleted."""
+
+    def __init__(self) -> None:
+        bench = Bench()
+        self.client = bench.zoo.client()
+        bench.put(bench.layout.epoch, EpochRecord(1, "l", "op"))
+        epoch = self.client.read(bench.layout.epoch)
+        assert epoch is not None
+        self.path = bench.layout.checkpoint("h")
+        bench.put(self.path, CheckpointClaim(PLACE, "a", "u1"))
+        claim = self.client.read(self.path)
+        assert claim is not None
+        self.term: Term[Any] = Term(1, epoch.stat.version, self.client, 1e9, depose=lambda _why: None)
+        crew: Any = None
+        self.remover = Remover(
+            self.term, bench.layout, crew, "s3://store", lambda _location, _doom: S3Access(),
+            site=SitePolicy(deletable=("*",)), wanted=threading.Event(), clock=lambda: 1000.0)
+        self.remover._others = SimpleNamespace(look=self.look)      # type: ignore[assignment]
+        own: Any = None
+        self.now = Doomed(self.path, Found(CheckpointClaim(PLACE, "a", "u1"), claim.stat.version), Doom("a", "u1", "now", epoch=1), own, None)
+        self.asked: list[str] = []
+        sync, check = self.client.sync, self.term.check
+        self.client.sync = lambda: (self.asked.append("sync"), sync())[0]      # type: ignore[method-assign,func-returns-value]
+        self.term.check = lambda: (self.asked.append("term"), check())[0]      # type: ignore[method-assign,func-returns-value]
+        self.when_looked: Any = lambda: None
+        self.other: CheckpointClaim | None = None
+
+    def look(self, _zoo: Any, _path: str, _location: str) -> Any:
+        self.asked.append("look")
+        self.when_looked()
+        return SimpleNamespace(claim=self.other, doubtful=None, generation=1)
+
+
+def test_a_batch_goes_out_after_a_sync_between_two_looks_at_the_term() -> None:
+    """What is read without a sync may be what was before another leader; and reading may have taken longer than the term."""
+    stage = Stage()
+    stage.remover._still(stage.path, stage.now)
+    assert stage.asked == ["term", "sync", "look", "term"]
+    stage.when_looked = lambda: stage.term.end("deposed meanwhile")
+    with pytest.raises(NotLeader):
+        stage.remover._still(stage.path, stage.now)
+
+
+def test_no_batch_goes_out_on_a_connection_on_which_nobody_has_looked() -> None:
+    stage = Stage()
+    stage.term.note_look(stage.client.connections + 1)
+    with pytest.raises(NotSent):
+        stage.remover._still(stage.path, stage.now)
+
+
+def test_no_batch_goes_out_where_somebody_else_has_come_to_be() -> None:
+    stage = Stage()
+    stage.other = CheckpointClaim(f"{PLACE}/b", "b", "u2")
+    with pytest.raises(Conflict):
+        stage.remover._still(stage.path, stage.now)
+
+
+def test_a_batch_without_an_answer_is_waited_out_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+
+    def remove_batch(_still: Any) -> Any:
+        raise Unreachable("no answer")
+
+    removal: Any = SimpleNamespace(unanswered=1, remove_batch=remove_batch, resolved=PLACE)
+    job = Job(stage.path, unsure_s=10.0, removal=removal)
+    monkeypatch.setattr(stage.remover, "_why_kept", lambda _now: None)
+    with pytest.raises(Unreachable):
+        stage.remover._carry_on(job, stage.now)
+    assert job.unsure_s == 1000.0
+
+
+def test_what_is_needed_is_read_after_a_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that lags would not show the submission whose blobs are there already."""
+    asked: list[str] = []
+
+    def listed(*_arguments: object) -> Any:
+        asked.append("listing")
+        raise Unreachable("enough")
+
+    monkeypatch.setattr(sweeping, "take_listing", listed)
+    made: Any = object.__new__(Sweeper)
+    made._term, made._layout = SimpleNamespace(client=SimpleNamespace(sync=lambda: asked.append("sync"))), None
+    with pytest.raises(Unreachable):
+        made._references()
+    assert asked == ["sync", "listing"]

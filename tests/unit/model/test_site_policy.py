@@ -1,0 +1,54 @@
+"""Rules of ``policy``: which location is covered, under any spelling; and what is no rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from supervisor.errors import InvalidInput
+from supervisor.model.site_policy import SitePolicy, site_policy
+from supervisor.settings.policy import PolicySettings
+from supervisor.settings.sections import validated
+
+
+@pytest.mark.parametrize(("rule", "location"), [
+    ("*", "hdfs://name/any"),
+    ("s3a://streams/*", "s3a://streams/a"),
+    ("s3a://streams/*", "s3n://Streams/a/b/c/"),
+    ("s3://streams/team-*/*", "s3a://streams/team-a/x/y"),
+    ("file:///data/*", "/data/a"),
+    ("file:/data/*/ck", "file:///data/a/ck"),
+    ("s3a://streams/a", "s3://streams//./a/"),
+])
+def test_covered(rule: str, location: str) -> None:
+    assert SitePolicy(deletable=(rule,)).why_not_deletable(location) is None
+    assert SitePolicy(checkpoints=(rule,)).why_no_checkpoint(location) is None
+
+
+@pytest.mark.parametrize(("rule", "location"), [
+    ("s3a://streams/*", "s3a://streams-evil/a"),
+    ("s3a://streams/prod/*", "s3a://streams/prod-evil/a"),
+    ("s3a://streams/prod/*", "s3a://streams/prod"),
+    ("s3a://streams/a", "s3a://streams/a/b"),
+    ("s3a://streams/team-*", "s3a://streams/team-a/b"),
+    ("s3a://streams/a/*", "s3a://streams/a/b/../c"),
+    ("file:///data/*", "file:///data/../etc/x"),
+    ("file:///data/*", "hdfs://data/a"),
+    ("s3a://streams/*/ck", "s3a://streams/a/b/ck"),
+])
+def test_outside(rule: str, location: str) -> None:
+    why = SitePolicy(deletable=(rule,)).why_not_deletable(location)
+    assert why is not None and "policy.deletable" in why
+    assert "policy.checkpoints" in (SitePolicy(checkpoints=(rule,)).why_no_checkpoint(location) or "")
+
+
+def test_by_default_jobs_may_be_anywhere_and_nothing_may_be_deleted() -> None:
+    site = site_policy(PolicySettings())
+    assert site.why_no_checkpoint("file:///any/where") is None
+    assert site.why_no_checkpoint(None) is None
+    assert "is empty" in (site.why_not_deletable("s3a://streams/a") or "")
+
+
+@pytest.mark.parametrize("rule", ["streams/*", "s3a://streams", "s3a://streams/../*", "s3a://s/[ab]/*", ""])
+def test_what_is_no_rule_is_refused_with_its_key(rule: str) -> None:
+    with pytest.raises(InvalidInput, match=r"supervisor.yaml: deletable\[0\]"):
+        validated(PolicySettings, {"deletable": [rule]}, "supervisor.yaml")

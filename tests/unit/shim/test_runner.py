@@ -1,0 +1,201 @@
+"""What the runner tells its machine: on pipes, sockets and files as they are, without ZooKeeper and without a driver."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from supervisor.clients import run_dir
+from supervisor.clients.run_dir import DeadlineFile
+from supervisor.clock import boottime_s
+from supervisor.model.emptiness import Emptiness
+from supervisor.model.launch import GATE
+from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
+from supervisor.model.records import Cause
+from supervisor.shim import reports
+from supervisor.shim import runner as running
+from supervisor.shim import state as shim
+from supervisor.shim.runner import Parts, Runner
+from supervisor.shim.starter import Starter
+from tests.unit.shim.world import LAUNCH
+
+ROOT = 4_000_000
+
+
+@dataclass
+class Tree:
+    """A driver tree of which the kernel says ``after`` once it was killed."""
+
+    after: Emptiness = Emptiness.EMPTY
+    killed: bool = False
+
+    def kill(self, _timeout_s: float) -> float:
+        self.killed = True
+        return 0.0
+
+    def emptiness(self) -> Emptiness:
+        return self.after if self.killed else Emptiness.POPULATED
+
+
+@dataclass
+class Reaped:
+    """``ended`` as ``children.Children`` has it."""
+
+    ended: dict[int, int] = field(default_factory=dict)
+
+    def reap(self) -> bool:
+        return True
+
+
+@dataclass
+class Ends:
+    """The other ends of the pipes of the starter."""
+
+    go: int
+    say: int
+
+    def say_and_end(self, word: bytes = b"") -> None:
+        os.write(self.say, word)
+        os.close(self.say)
+        self.say = -1
+
+
+@contextmanager
+def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[tuple[Runner, Ends, Reaped]]:
+    """A runner before ``run``; its link to ZooKeeper does nothing."""
+    (go, let_go), (said, say), (output, written) = os.pipe(), os.pipe(), os.pipe()
+    starter, children, ends = Starter(ROOT, -1, let_go, said, output), Reaped(), Ends(go, say)
+    before, running.RegistryLink = running.RegistryLink, lambda *_parts: SimpleNamespace()      # type: ignore[assignment,misc]
+    try:
+        given = replace(LAUNCH, log_path=str(directory / "log"), **launch)
+        parts: Any = Parts(str(directory), given, "c1a1", tree or Tree(), children, DeadlineFile.create(str(directory)), starter, -1)      # type: ignore[arg-type]
+        runner = Runner(parts)
+        runner._poll = SimpleNamespace(poll=lambda _ms: [], unregister=lambda _descriptor: None)      # type: ignore[assignment]
+        os.close(written)
+        runner._pump.start()
+        yield runner, ends, children
+        runner._pump.join(10)
+    finally:
+        running.RegistryLink = before      # type: ignore[misc]
+        for descriptor in (ends.go, let_go, said, ends.say):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def test_it_looks_at_the_clock_again_in_time_whatever_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait is measured on a clock that stands still while the host sleeps."""
+    waits_ms: list[float] = []
+    monkeypatch.setattr(running, "next_wake_s", lambda _state: boottime_s() + 1000.0)
+    with made(tmp_path) as (runner, _, _):
+        runner._poll = SimpleNamespace(poll=lambda ms: waits_ms.append(ms) or [])      # type: ignore[assignment]
+        runner._wait()
+    assert waits_ms == [SECOND_KILLER_PERIOD_S * 1000]
+
+
+@pytest.mark.parametrize(("after", "empty"), [
+    (Emptiness.EMPTY, True), (Emptiness.POPULATED, False), (Emptiness.UNPROVABLE, False)])
+def test_a_tree_is_empty_only_when_that_is_proven(tmp_path: Path, after: Emptiness, empty: bool) -> None:
+    with made(tmp_path, Tree(after)) as (runner, _, _):
+        assert runner._perform((shim.Kill(),)) == [shim.TreeSeen(empty)]
+
+
+def test_the_exit_is_told_before_the_tree_is_told_empty(tmp_path: Path) -> None:
+    with made(tmp_path) as (runner, ends, children):
+        ends.say_and_end()
+        children.ended[ROOT] = -9
+        assert runner._perform((shim.Kill(),)) == [shim.Exited(-9), shim.TreeSeen(True)]
+
+
+@pytest.mark.parametrize(("word", "told"), [
+    (b"", shim.Executed()), (b"late\n", shim.ExecLate()),
+    (b"2 x could not be executed: No such file", shim.ExecFailed("x could not be executed: No such file", True)),
+    (b"11 x could not be executed: again", shim.ExecFailed("x could not be executed: again", False)),
+])
+def test_what_became_of_exec_is_told_as_the_starter_said_it(tmp_path: Path, word: bytes, told: shim.Event) -> None:
+    with made(tmp_path) as (runner, ends, _):
+        assert runner._perform((shim.Exec(99.5),)) == []
+        assert os.read(ends.go, 100) == b"99.500000\n", "it knows until when it may"
+        ends.say_and_end(word)
+        heard = [event for _ in range(2) if not runner._heard for event in runner._hear_starter()]
+        assert heard == [told]
+
+
+def test_a_starter_that_died_before_it_was_let_go_has_executed_nothing(tmp_path: Path) -> None:
+    with made(tmp_path) as (runner, ends, _):
+        ends.say_and_end()
+        assert runner._hear_starter() == []
+
+
+def test_a_starter_that_is_gone_is_told(tmp_path: Path) -> None:
+    with made(tmp_path) as (runner, ends, _):
+        os.close(ends.go)
+        ends.go = -1
+        (failed,) = runner._perform((shim.Exec(boottime_s() + 100),))
+        assert isinstance(failed, shim.ExecFailed) and not failed.permanent
+
+
+def test_the_last_words_of_a_starter_are_heard_before_its_exit(tmp_path: Path) -> None:
+    with made(tmp_path) as (runner, ends, children):
+        runner._perform((shim.Exec(99.5),))
+        ends.say_and_end(b"late\n")
+        children.ended[ROOT] = 127
+        told = runner._exit()
+        assert [type(event) for event in told] == [shim.ExecLate, shim.Exited]
+        assert runner._exit() == [], "it is told once"
+
+
+def test_each_event_is_judged_at_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Effects take their time, a kill most of all: what comes of them is later than what caused them."""
+    judged: list[tuple[type[shim.Event], float]] = []
+
+    def step(state: shim.ShimState, event: shim.Event, now: shim.Now) -> tuple[shim.ShimState, tuple[shim.Effect, ...]]:
+        judged.append((type(event), now.boot_s))
+        return state, (shim.Kill(),) if isinstance(event, shim.Tick) else ()
+
+    with made(tmp_path) as (runner, _, _):
+        clock = itertools.count(100.0)
+        monkeypatch.setattr(running, "boottime_s", lambda: next(clock))
+        monkeypatch.setattr(running, "step", step)
+        runner._feed(shim.Tick())
+    (first, at_s), (second, later_s) = judged
+    assert (first, second) == (shim.Tick, shim.TreeSeen) and later_s > at_s
+
+
+def test_a_chatty_driver_does_not_stop_the_clock(tmp_path: Path) -> None:
+    """However many reports there are, some are taken, and the machine hears of the time."""
+    received = itertools.count(1)
+
+    def recv(_size: int) -> bytes:
+        if next(received) > 20 * reports.TAKEN_AT_ONCE:
+            raise BlockingIOError
+        return b'{"event": "idle"}'
+
+    with made(tmp_path) as (runner, _, _):
+        real, runner._reports._socket = runner._reports._socket, SimpleNamespace(recv=recv)      # type: ignore[assignment]
+        *told, last = runner._happened()
+        real.close()
+    assert last == shim.Tick()
+    assert [type(event) for event in told] == [shim.Reported] * reports.TAKEN_AT_ONCE
+
+
+def test_the_word_of_the_gate_goes_with_the_exit(tmp_path: Path) -> None:
+    run_dir.write_gate(str(tmp_path), run_dir.Gate(Cause.BAD_CHECKPOINT.value, "it is another's"))
+    with made(tmp_path, env={GATE: "gate"}) as (runner, ends, children):
+        ends.say_and_end()
+        children.ended[ROOT] = 0
+        (exited,) = runner._exit()
+        assert isinstance(exited, shim.Exited) and exited.refused == (Cause.BAD_CHECKPOINT, "it is another's")
+
+
+def test_an_order_that_nobody_takes_is_unheard(tmp_path: Path) -> None:
+    order = shim.Order("stop", 5.0)
+    with made(tmp_path) as (runner, _, _):
+        assert runner._perform((order,)) == [shim.Unheard(order)]

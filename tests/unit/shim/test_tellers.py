@@ -1,0 +1,61 @@
+"""The halves that tell the pure ones: what runner and twin make of a deadline file that can't be written, or was torn."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from supervisor.clients.run_dir import DeadlineFile
+from supervisor.model.second_killer import Act, Looked, SecondKiller, step
+from supervisor.shim import runner as running
+from supervisor.shim import state as shim
+from supervisor.shim import twin
+from supervisor.shim.runner import Runner
+
+
+class Unwritable:
+    def write(self, _deadline_s: float | None) -> None:
+        raise OSError(28, "No space left on device")
+
+
+class Log:
+    def say(self, *_words: Any, **_more: Any) -> None: ...
+
+
+def runner_with(deadline: Any) -> Runner:
+    """As much of one as performs effects."""
+    made = object.__new__(Runner)
+    made._parts = SimpleNamespace(deadline=deadline, launch=SimpleNamespace(cgroup=None), starter=None)      # type: ignore[assignment]
+    made._log = Log()      # type: ignore[assignment]
+    return made
+
+
+def test_nothing_is_executed_whose_deadline_the_second_killers_can_not_know() -> None:
+    """The disk of the run directory is full. Without a file twin and guardian would leave the driver alone for ever."""
+    let_go: list[float] = []
+    before, running.let_go = running.let_go, lambda _starter, before_s: let_go.append(before_s)      # type: ignore[assignment]
+    try:
+        events = runner_with(Unwritable())._perform((shim.WriteDeadline(100.0), shim.Exec(99.0)))
+    finally:
+        running.let_go = before
+    assert events == [shim.DeadlineUnwritable()] and let_go == []
+
+
+def test_a_renewal_whose_deadline_can_not_be_written_goes_on_by_the_one_before() -> None:
+    """The file still has the earlier deadline, which only ends the driver sooner."""
+    assert runner_with(Unwritable())._perform((shim.WriteDeadline(100.0),)) == []
+
+
+def test_a_torn_deadline_file_is_not_one_without_a_deadline(tmp_path: Path) -> None:
+    """Half of a number says that there is one. "None" would tell the twin that the shim has called it off."""
+    deadline = DeadlineFile.create(str(tmp_path))
+    deadline.write(123456.75)
+    whole = twin._look(False, deadline)
+    assert whole == Looked(False, 123456.75)
+    os.pwrite(deadline._descriptor, b"12\x0034", 0)
+    torn = twin._look(False, deadline)
+    assert (torn.deadline_s, torn.readable) == (None, False)
+    killer = step(step(SecondKiller(), whole, 0.0), torn, 1.0)
+    assert step(killer, torn, 123457.0).act is not Act.LOOK, "it acts at the deadline that it knew"
