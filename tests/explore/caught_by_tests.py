@@ -171,7 +171,8 @@ def fails(module: str, name: str) -> bool:
                 if isinstance(fixture, pytest.MonkeyPatch):
                     fixture.undo()
             if "tmp_path" in arguments:
-                shutil.rmtree(arguments["tmp_path"])
+                # A defect may leave a thread behind that still writes there: what it leaves is not what is judged.
+                shutil.rmtree(arguments["tmp_path"], ignore_errors=True)
     return False
 
 

@@ -81,8 +81,10 @@ def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[t
         runner._poll = SimpleNamespace(poll=lambda _ms: [], unregister=lambda _descriptor: None)      # type: ignore[assignment]
         os.close(written)
         runner._pump.start()
-        yield runner, ends, children
-        runner._pump.join(10)
+        try:
+            yield runner, ends, children
+        finally:      # a test that fails too: the pump may be about to make the log in a directory that is removed next
+            runner._pump.join(10)
     finally:
         running.RegistryLink = before      # type: ignore[misc]
         for descriptor in (ends.go, let_go, said, ends.say):
