@@ -1,7 +1,7 @@
 """The clocks. Decisions use ``boottime_s`` only; ``wall_iso`` is for display.
 
 CLOCK_BOOTTIME advances while the host sleeps and is never set back; it is comparable between processes of one host and
-one boot, and with nothing else (DESIGN §7.7). Called by everything that measures; ``plan`` and ``model`` get ``now`` as
+one boot, and with nothing else (protocol §7.7). Called by everything that measures; ``plan`` and ``model`` get ``now`` as
 an argument instead.
 """
 

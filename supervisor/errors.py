@@ -21,7 +21,7 @@ def is_passing(error: Exception) -> bool:
 
 
 class SupervisorError(Exception):
-    """Root of all errors. ``exit_code`` is what the command line exits with (CONTRACT: exit codes)."""
+    """Root of all errors. ``exit_code`` is what the command line exits with (REFERENCE.md: exit codes)."""
 
     exit_code = 1
 

@@ -1,4 +1,4 @@
-"""Every metric family of CONTRACT, announced from the start, and the few calls that move them.
+"""Every metric family of REFERENCE.md, announced from the start, and the few calls that move them.
 
 One ``Metrics`` per supervisor process; served by its HTTP server at ``/metrics``. Three kinds of series:
 
@@ -52,7 +52,7 @@ _START_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 6, 8, 10, 15, 20, 30, 60
 _TAKEOVER_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)
 _RECONCILE_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _KILL_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
-"""2 is K, the time that every wait for a dead driver reckons with (DESIGN §7): anything above it is an alarm."""
+"""2 is K, the time that every wait for a dead driver reckons with (protocol §7): anything above it is an alarm."""
 
 
 class Capacity(NamedTuple):

@@ -1,7 +1,7 @@
 """Carries out the actions of a plan: a bounded pool, one action in flight per job, a deadline, and an outcome for each.
 
 Called by the controller. Decides nothing: a guard that fails means that the world moved, and the next pass looks again.
-An action whose reply is late stays in flight, and its job is left out of later plans until it is known (DESIGN §8: one
+An action whose reply is late stays in flight, and its job is left out of later plans until it is known (protocol §8: one
 bad or slow job never delays the others). ``close`` awaits everything, so that no effect of a term outlives it.
 """
 

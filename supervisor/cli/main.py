@@ -1,4 +1,4 @@
-"""The command ``spark-supervisor``: its commands, and how an error ends it (CONTRACT: exit codes).
+"""The command ``spark-supervisor``: its commands, and how an error ends it (REFERENCE.md: exit codes).
 
 Entry point of the package. Thin: parse, call, print. An error is one sentence on stderr; a traceback only with
 ``--debug``. Every command module is light, and imports what it works with when it runs.
@@ -22,6 +22,7 @@ from supervisor.cli import (
     checkpoint,
     demo,
     dev,
+    docs,
     explain,
     history,
     listing,
@@ -61,6 +62,7 @@ First steps:
   spark-supervisor demo      watch it survive, on this machine
   spark-supervisor dev       a fleet on this machine, to try things on
   spark-supervisor explain   what needs a look, and what to do about it
+  spark-supervisor docs      the documentation, without a network
 """
 
 app = typer.Typer(
@@ -98,6 +100,7 @@ COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
     ("stop-drivers", stop_drivers.stop_drivers, "Stop all drivers of this host in order."),
     ("demo", demo.demo, "Watch it survive, on this machine."),
     ("dev", dev.dev, "Run a fleet on this machine, to try things on."),
+    ("docs", docs.docs, "Print a page of the documentation."),
 )
 """In the order of the help: what is typed daily comes first. The third is the line there: short enough to stay whole."""
 

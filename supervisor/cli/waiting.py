@@ -62,7 +62,7 @@ PHASES: Mapping[Phase, str] = {
 def wait_gone(office: Office, name: str, uid: str, timeout_s: float, did: str) -> None:
     """Until no attempt of ``uid`` can be alive: its ownership says so, or its lease was silent for the full wait.
 
-    Needs no supervisor: the second way is the one that a leader would go (DESIGN §7.2). ``did``: what was acknowledged,
+    Needs no supervisor: the second way is the one that a leader would go (protocol §7.2). ``did``: what was acknowledged,
     like ``cancelled``. Raises TimedOut.
     """
     sights = Sights()

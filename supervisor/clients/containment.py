@@ -1,4 +1,4 @@
-"""What holds a driver tree together, so that nothing of it escapes a kill and "dead" means "empty" (DESIGN §7.4).
+"""What holds a driver tree together, so that nothing of it escapes a kill and "dead" means "empty" (protocol §7.4).
 
 Two ways. A cgroup v2 of its own, where there is one: ``cgroup.kill`` reaches every member, and ``populated 0`` proves
 that none is left. Else a scan of /proc for the marker in the environment, the driver's session and descendants:
@@ -24,7 +24,7 @@ from supervisor.clients.processes import ProcessId, ProcessStat
 from supervisor.model.emptiness import Emptiness
 
 CLAIM_MARKER = "SPARK_SUPERVISOR_CLAIM"
-"""Environment variable of every driver, beside those of CONTRACT; the starter sets it."""
+"""Environment variable of every driver, beside those of ``model.launch``; the starter sets it."""
 
 _STEP_S = 0.01
 _PROBE = "probe-"

@@ -14,7 +14,7 @@ shim.log       the shim's log: JSON lines (kept in the log directory when the at
 kills          who had to kill the driver tree, and how long that took: for metrics
 =============  ======================================================================================================
 
-A missing or unreadable file proves nothing (DESIGN §5, exit), and what is no regular file is a missing one. Nothing here
+A missing or unreadable file proves nothing (protocol §5, exit), and what is no regular file is a missing one. Nothing here
 is needed to renew a lease: on a full disk the deadline is overwritten in place. Standard library only: the twin lives on
 what is imported here.
 """

@@ -4,7 +4,7 @@ The ``Sessions`` of ``registry.settle``. Called by ``wiring`` for the command li
 a write whose reply was lost, ``settle`` gives a client on which reading back shows the outcome: the same session once it
 is connected again (first in, first out), or a new one after the old was closed by its id and password. It never goes on
 with another session silently, and never waits without a bound: exit code 5 must come within 15 s of the start of the process
-(CONTRACT), also on a host so busy that loading the command took seconds of them.
+(REFERENCE.md), also on a host so busy that loading the command took seconds of them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ effect and will have none; ``GuardFailed`` – rejected as a whole; ``OutcomeUnk
 that ended meanwhile. On the *same* session a ``sync`` and a read settle an unknown outcome, also after a reconnect,
 because ZooKeeper rejects what an old connection delivers after the session has moved; else close the old session first
 (``close_session``). What an answer does not prove: a node that is cut off from the quorum answers reads for seconds,
-and a committed write does not lengthen the session (DESIGN §7.1).
+and a committed write does not lengthen the session (protocol §7.1).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Made by ``wiring``, driven by the daemon through ``start``, ``nudge`` and ``stop``. Decides nothing: that is in
 ``coord.leadership``. It never acts on jobs, and never lets a new candidacy begin before ``on_step_down`` has returned.
-Link changes and the one watch, on /leader, only put an event into its inbox (listeners must not block: KAZOO M8).
+Link changes and the one watch, on /leader, only put an event into its inbox (listeners must not block: zookeeper.md M8).
 
 A defect in here ends the thread: it stops beating, the watchdog ends the process, and the sentinel hands over.
 """

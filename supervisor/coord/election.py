@@ -2,7 +2,7 @@
 
 Called by ``coord.contender``. One multi creates the ephemeral /leader and sets the persistent /epoch at the version
 read; its own id is in /epoch, so that a lost reply can be settled by reading back (F18). /leader alone would be no
-fence: deleted and created anew it has version 0 again (KAZOO M11).
+fence: deleted and created anew it has version 0 again (zookeeper.md M11).
 
 /epoch also remembers the latest terms, each with the id of its election. By them ``coord.trust`` tells this registry
 from one that was restored to an older state and has been led since: a number alone can be caught up with.

@@ -1,4 +1,4 @@
-"""Leadership as a state machine without I/O: ``step(standing, event) -> (standing, effects)`` (DESIGN §6).
+"""Leadership as a state machine without I/O: ``step(standing, event) -> (standing, effects)`` (protocol §6).
 
 Driven by ``coord.contender``, which carries the effects out and turns what comes of them into events; the simulator
 drives it in the same way. It never reads a clock: instants come with the events, in seconds of CLOCK_BOOTTIME.
@@ -6,7 +6,7 @@ drives it in the same way. It never reads a clock: instants come with the events
 The rules, and where they come from:
 
 * One ZooKeeper session per candidacy. A new session is a new candidacy, so a new epoch: what happened to /leader while
-  the old session was gone can't be known (KAZOO M3).
+  the old session was gone can't be known (zookeeper.md M3).
 * One multi makes a leader: create the ephemeral /leader and set the persistent /epoch at the version read. The version
   of /epoch that results is the *fence* of the term. /leader is a hint: its version restarts at 0 (M11).
 * ``suspended`` is not loss (FLINK-10011): the leader keeps its role, starts no new effect, and goes on when the same

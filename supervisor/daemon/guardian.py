@@ -1,4 +1,4 @@
-"""The third killer (DESIGN §7.4): the supervisor as guardian of the attempts of its host, and the one who buries them.
+"""The third killer (protocol §7.4): the supervisor as guardian of the attempts of its host, and the one who buries them.
 
 It looks at ``<runtime_dir>/attempts``, holds a pidfd per shim, and does for each what ``ward.step`` decides: kill at once
 when a shim is dead, else at deadline − p; write the tombstone of what is proven dead; remove the run directory. Adoption

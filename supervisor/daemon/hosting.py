@@ -1,6 +1,6 @@
 """What this host tells of the drivers it hosts: their metrics, and the life of JVM applications.
 
-A job's series come from the supervisor that hosts its driver (CONTRACT). Its shim puts progress into the lease record,
+A job's series come from the supervisor that hosts its driver. Its shim puts progress into the lease record,
 and the deadline into the run directory; both are only read here. A JVM application runs without our bootstrap, so its
 life is judged from the checkpoint's commit log, which this thread looks at and reports to the shim. Harms nothing by
 failing: a shim keeps its lease by itself.

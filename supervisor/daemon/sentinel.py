@@ -1,4 +1,4 @@
-"""Hands over at once when the supervisor crashes: closes its ZooKeeper sessions by id and password (DESIGN §3, §6).
+"""Hands over at once when the supervisor crashes: closes its ZooKeeper sessions by id and password (protocol §3, §6).
 
 Two sides in one file. ``Sentinel`` is used by the daemon: it starts the child and tells it which sessions are current, on
 a pipe (one JSON line each; a password never appears in argv, environment or log). ``main`` is the child: it watches the

@@ -233,7 +233,7 @@ class Starter:
                 self._taking.pop(key, None)
 
     def _check_room(self, key: str, given: Assignment) -> None:
-        """The leader counts too; this is for a leader that did not know better (DESIGN §8: the agent refuses locally)."""
+        """The leader counts too; this is for a leader that did not know better (protocol §8: the agent refuses locally)."""
         capacity = self._settings.supervisor.capacity
         launches = self._hosted.launches().items()
         hosted = {other: launch.assignment for other, launch in launches if self._hosted.is_alive(other)}

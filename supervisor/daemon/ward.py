@@ -1,4 +1,4 @@
-"""What the guardian decides about one attempt of this host (DESIGN §7.4), sans I/O: ``step(ward, event, now)``.
+"""What the guardian decides about one attempt of this host (protocol §7.4), sans I/O: ``step(ward, event, now)``.
 
 ========  ===================================================  ========================================================
 stage     what is going on                                     what ends it

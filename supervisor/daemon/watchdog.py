@@ -1,4 +1,4 @@
-"""Ends the process when a loop is stuck: a supervisor that hangs must not keep its sessions alive (DESIGN §6, F60).
+"""Ends the process when a loop is stuck: a supervisor that hangs must not keep its sessions alive (protocol §6, F60).
 
 Every loop of the daemon registers, and beats once per round. A loop without a beat within its limit, on CLOCK_BOOTTIME,
 ends the process at once with one line and all stacks; the sentinel then hands over, systemd starts the supervisor again,

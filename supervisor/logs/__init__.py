@@ -18,7 +18,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 NOISY: Final = ("kazoo", "botocore", "boto3", "s3transfer", "urllib3", "py4j", "asyncio")
-"""Kept at WARNING even when we debug: their debug output holds credentials and the content of znodes (KAZOO 24)."""
+"""Kept at WARNING even when we debug: their debug output holds credentials and the content of znodes (zookeeper.md P20)."""
 
 
 def configure_logs(level: str = "INFO", *, as_json: bool | None = None, stream: TextIO | None = None) -> None:

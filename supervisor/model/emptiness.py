@@ -1,4 +1,4 @@
-"""What is known about a driver tree after a kill. "Dead" means ``EMPTY`` (DESIGN §7.4), and only that is a proof."""
+"""What is known about a driver tree after a kill. "Dead" means ``EMPTY`` (protocol §7.4), and only that is a proof."""
 
 from __future__ import annotations
 

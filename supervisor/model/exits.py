@@ -1,7 +1,7 @@
 """Why did the driver end? The evidence → a cause, and one sentence for humans. Decided by table, first row that fits.
 
 Pure and of the standard library only: the shim calls it once its driver tree is proven empty. The words searched for
-are Spark's own (SPARK.md): an error class or an exception name in a report of the bootstrap, or in the end of the log.
+are Spark's own (spark.md S14): an error class or an exception name in a report of the bootstrap, or in the end of the log.
 """
 
 from __future__ import annotations

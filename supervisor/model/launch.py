@@ -14,7 +14,7 @@ from supervisor.model.records import Assignment
 from supervisor.model.remembered import Remembered
 
 CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
-"""Of CONTRACT: in the environment of every driver."""
+"""In the environment of every driver."""
 
 GATE = "SPARK_SUPERVISOR_GATE"
 """In the environment of a driver whose application waits for a word of the host's supervisor: the file with that word."""

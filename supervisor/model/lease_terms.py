@@ -1,4 +1,4 @@
-"""The numbers of the lease (DESIGN §7), in one place for the shim, its twin, the guardian and the planner. Pure.
+"""The numbers of the lease (protocol §7), in one place for the shim, its twin, the guardian and the planner. Pure.
 
 D = lease length, r = renewal period, K = time to kill a tree, ρ = clock-rate error, p = period of twin and guardian.
 All in seconds; instants are CLOCK_BOOTTIME of the host that computes them.

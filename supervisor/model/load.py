@@ -1,7 +1,7 @@
 """What supervisors carry: declared memory, drivers, starting slots. For placing, explaining and showing; pure.
 
 Counts every ownership in assigned, claimed, draining or revoked, names without a reference included: until its
-tombstone or the full wait, an attempt may still occupy its host (DESIGN §8).
+tombstone or the full wait, an attempt may still occupy its host (protocol §8).
 
 A starting slot keeps many JVMs from warming up on one host at once. It is not held by a start that is stuck: after a third
 of what its start may take, at most a minute (a quarter of that while unclaimed), the next one may begin beside it. Else as

@@ -1,4 +1,4 @@
-"""The records of DESIGN §4 as frozen dataclasses: what is in each znode, and nothing about how it gets there.
+"""The records of protocol §4 as frozen dataclasses: what is in each znode, and nothing about how it gets there.
 
 Light on purpose (stdlib only): a shim imports this, and its memory counts once per job. Encoded and decoded by
 ``registry.codec``; ``extra`` keeps fields written by a newer version, so that rewriting a record loses nothing (F59).
@@ -124,7 +124,7 @@ HOST_CAUSES = frozenset({Cause.NO_ROOM, Cause.NO_ACCESS})
 """Refused by this host for now: another one may take it."""
 
 UNCHARGED_CAUSES = frozenset({Cause.LOST, Cause.SHIM_DIED, Cause.LEASE_EXPIRED}) | HOST_CAUSES
-"""Not the job's fault: counts for the back-off, not for the restart budget (DESIGN §8)."""
+"""Not the job's fault: counts for the back-off, not for the restart budget (protocol §8)."""
 
 PLANNED_CAUSES = frozenset({Cause.STOPPED, Cause.FINISHED})
 """Not a failure at all."""

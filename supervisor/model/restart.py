@@ -1,4 +1,4 @@
-"""Restart strategies: how long to wait after a failure, and when to stop trying (CONTRACT: ``restart``).
+"""Restart strategies: how long to wait after a failure, and when to stop trying (REFERENCE.md: ``restart``).
 
 Pure. No wall clock: an attempt's run time is measured by its own shim on CLOCK_BOOTTIME and travels in the ownership
 record, so the account survives a failover and needs no two clocks to agree. Used by ``plan`` and by ``list``.

@@ -1,7 +1,7 @@
 """How one S3 service is spelt for Spark (``s3a://``) and for the supervisor (``s3://``), and where it is. Pure.
 
 Called by ``spark`` (what the driver is told) and ``checkpoint`` (where the supervisor looks itself): both must mean the
-same place. CONTRACT: the job's ``spark.hadoop.fs.s3a.endpoint`` counts, else the store's.
+same place. The job's ``spark.hadoop.fs.s3a.endpoint`` counts, else the store's.
 """
 
 from __future__ import annotations

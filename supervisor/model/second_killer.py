@@ -1,4 +1,4 @@
-"""When twin and guardian kill, and in what order (DESIGN §7.4), sans I/O: ``step(killer, event, now)``.
+"""When twin and guardian kill, and in what order (protocol §7.4), sans I/O: ``step(killer, event, now)``.
 
 =========  ==================================================  =====================================================
 act        what the caller does                                what ends it

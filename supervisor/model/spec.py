@@ -1,4 +1,4 @@
-"""The job spec: every key of CONTRACT, checked once at submit, then immutable and known by the sha256 of its bytes.
+"""The job spec: every key of REFERENCE.md, checked once at submit, then immutable and known by the sha256 of its bytes.
 
 ``cli`` parses what a person wrote; ``registry`` stores the canonical JSON; agents read that back (``from_canonical``) and
 ``spark`` builds a command line from it. The only module of ``model`` with pydantic in it: a shim never imports it, it gets

@@ -1,6 +1,6 @@
 """What users see: the state of a job, derived from its records. Pure; used by ``list``, ``show`` and metrics.
 
-The words are those of CONTRACT (``list -o json``: ``state``); nothing stores them.
+The words are those of ``list -o json`` (``state``), on which scripts rely; nothing stores them.
 """
 
 from __future__ import annotations

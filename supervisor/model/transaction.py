@@ -1,7 +1,7 @@
 """A ZooKeeper multi as a value: built by ``registry``, carried out by ``clients.zookeeper``, compared in tests.
 
 All operations of a transaction are applied, or none. ``id`` is unique per transaction and stored in what it writes, so
-that an unknown outcome can be settled by reading back (DESIGN §5).
+that an unknown outcome can be settled by reading back (protocol §5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rows of ``list`` and ``show``: from the records to the keys that CONTRACT fixes, nulls included.
+"""The rows of ``list`` and ``show``: from the records to the keys that scripts rely on, nulls included.
 
 Called by ``cli`` and by ``status``. Reads, never writes, and decides nothing: wall time is used here because everything
 is for display. Rows of registered jobs come from the View of ``observer``, those of ended uids from their results. A
@@ -50,7 +50,7 @@ class Zoo(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One object of ``list -o json``, in CONTRACT's order. None: unknown, or there is none. Times: ISO 8601, UTC."""
+    """One object of ``list -o json``, in a fixed order. None: unknown, or there is none. Times: ISO 8601, UTC."""
 
     name: str | None
     uid: str | None = None

@@ -5,7 +5,7 @@ that fails raises ``Unreachable``: there is no view then, and nothing is planned
 reads, what the doorbell named, and a slice of the leases; a full read only at takeover and rarely after.
 
 The lease of a name is always read in a request sent after its ownership was received: for ``draining`` and ``revoked``
-the wait counts from a lease that was read after the fence was seen (DESIGN §7.2).
+the wait counts from a lease that was read after the fence was seen (protocol §7.2).
 """
 
 from __future__ import annotations

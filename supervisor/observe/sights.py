@@ -1,7 +1,7 @@
 """First sights: since when each lease and each ownership has looked as it does now.
 
 The memory behind every wait of the leader. An instant is CLOCK_BOOTTIME *after* the response arrived that first showed
-this mzxid, so that a wait can only be too long; a new leader starts with none (DESIGN §7.2). Used by ``observer`` only.
+this mzxid, so that a wait can only be too long; a new leader starts with none (protocol §7.2). Used by ``observer`` only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The document of ``status -o json``, which is also that of ``/api/status`` of any supervisor (CONTRACT: both equal).
+"""The document of ``status -o json``, which is also that of ``/api/status`` of any supervisor (both are equal).
 
 Called by the command line and by the daemon's HTTP server. Reads, never writes. ``zookeeper.session``: the session time
 that ZooKeeper granted, so that two who ask it get the same answer.

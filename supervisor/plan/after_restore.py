@@ -4,7 +4,7 @@ Called by ``plan.make`` and asked by ``plan.check``. ZooKeeper was restored to a
 it. Jobs that this registry does not know, or knows otherwise, may still have drivers: attempts of the state that was
 lost. Their shims can't renew (their version of /own, or the claim in it, is not the one here), so each driver is killed at
 its deadline, at most its lease after a renewal that committed before the restore. So a leader that waits the full wait W of
-the longest lease there can be, from its own first sight of the acceptance on, starts nothing beside them (DESIGN §6).
+the longest lease there can be, from its own first sight of the acceptance on, starts nothing beside them (protocol §6).
 
 The wait is counted by each new leader anew (which only makes it longer), until one of them has written down that it is
 over. Before that no attempt is started; draining, revoking and cleaning go on, and who renews is left alone (I6).

@@ -165,7 +165,7 @@ def wait_of_s(row: Row) -> float:
 def full_wait_over(row: Row) -> Waited | None:
     """The guard that a write resting on the full wait must carry, or None while the wait is not over.
 
-    Counts only up to a read of the lease that was *sent* at or after first sight + W (DESIGN §5).
+    Counts only up to a read of the lease that was *sent* at or after first sight + W (protocol §5).
     """
     if row.lease is None or row.lease.silent_s < wait_of_s(row):
         return None
@@ -366,7 +366,7 @@ def _exhausted(case: Case, acc: Account) -> Decision:
 
 
 def _begins_afresh(job: JobRef, own: Ownership) -> bool:
-    """The resets of CONTRACT (``resume``, ``restart``: a new nonce); and a new program has no failures of the old one."""
+    """``resume`` and ``restart`` (a new nonce) reset the failures; and a new program has no failures of the old one."""
     return own.uid != job.uid or own.restart_nonce != job.restart_nonce or own.revision != job.revision
 
 

@@ -1,4 +1,4 @@
-"""The decision table of DESIGN §8, as data: what is owned × what is wanted → what to do.
+"""The decision table of protocol §8, as data: what is owned × what is wanted → what to do.
 
 Read by ``plan.decide``; a test asserts that no cell is missing. Explored exhaustively together with the guards of the
 writes (4.1 million states): change a cell only with a trace or an argument.

@@ -1,4 +1,4 @@
-"""The multis of one attempt: claim, renew, tombstone, refuse (DESIGN §5). Pure builders; the caller commits.
+"""The multis of one attempt: claim, renew, tombstone, refuse (protocol §5). Pure builders; the caller commits.
 
 Called by the shim (claim, renew, tombstone), the guardian (tombstone) and the agent (refuse). Stdlib only.
 

@@ -1,4 +1,4 @@
-"""What the cluster keeps in the store, under the keys of DESIGN §4, and the promise that what is read is what was put.
+"""What the cluster keeps in the store, under the keys of protocol §4, and the promise that what is read is what was put.
 
 Called by the command line (submit), the leader (epochs, cluster marker) and agents (spec and application files of an
 attempt). Keys carry the uid and the content's sha256, so no delayed put or delete of one uid touches another, and
@@ -172,7 +172,7 @@ class Blobs:
             return Unreachable(f"{key} is missing, and so is {CLUSTER_KEY}: is {self._store.url} mounted and intact?")
         return NotFound(f"{key} is missing in {self._store.url}; cancel the job and submit it again")
 
-    # Epochs (DESIGN §6: a restored ZooKeeper is noticed by an epoch here above its own).
+    # Epochs (protocol §6: a restored ZooKeeper is noticed by an epoch here above its own).
 
     def record_epoch(self, epoch: int, supervisor: str, op: str = "") -> None:
         """Say that ``epoch`` acted. Idempotent for one supervisor and op; ``Conflict``: another term recorded it.

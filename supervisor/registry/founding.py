@@ -1,4 +1,4 @@
-"""Founding a cluster, and refusing to work on somebody else's (DESIGN §4: /version, /cluster; I10; F61).
+"""Founding a cluster, and refusing to work on somebody else's (protocol §4: /version, /cluster; I10; F61).
 
 Called once by every process that writes, before its first write. ZooKeeper is founded first and the store is marked
 second, so that a crash in between leaves nothing that looks like a loss of data.

@@ -1,4 +1,4 @@
-"""Paths of the znodes (DESIGN §4). The only place that spells them.
+"""Paths of the znodes (protocol §4). The only place that spells them.
 
 Pure string work, stdlib only: a shim imports it. ``LAYOUT_VERSION`` is in /version; a process that does not know the
 version it finds there refuses to write.

@@ -1,4 +1,4 @@
-"""The multis of the leader (DESIGN §5). Pure builders, one per row of the table there; ``act`` commits them.
+"""The multis of the leader (protocol §5). Pure builders, one per row of the table there; ``act`` commits them.
 
 Every one starts with a check of the *persistent* epoch znode at the version of this term (I4): checking the ephemeral
 /leader would be no fence, because its version restarts at 0. Every one sets or checks /own/<name> at the version that

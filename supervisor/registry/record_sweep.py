@@ -1,4 +1,4 @@
-"""Sweeping what is left of uids that are gone: assignments, leases, checkpoint claims, surplus results (DESIGN §5, F25).
+"""Sweeping what is left of uids that are gone: assignments, leases, checkpoint claims, surplus results (protocol §5, F25).
 
 Called by the leader now and then, never by a standby. ``to_sweep`` is pure: listing and view in, guarded deletions out.
 Each deletion checks the epoch, the ownership at the version seen (submit, cancel and conclude always move it) and the

@@ -1,7 +1,7 @@
 """Committing a multi whose outcome must be known: settle by reading back, and only where reading back can settle it.
 
 A write whose reply was lost may still be on its way. Reading settles it on the same session (first in, first out), or
-when the old session is known to be gone: closed by its id and password, then ``sync``, then read (DESIGN §5). Anything
+when the old session is known to be gone: closed by its id and password, then ``sync``, then read (protocol §5). Anything
 else stays ``OutcomeUnknown``: nothing is acknowledged, nothing deleted. Called by ``registry.commands``.
 """
 
@@ -43,7 +43,7 @@ def commit_settled(
     """Commit ``tx`` through ``zoo``, a client of ``sessions``, and know what came of it.
 
     ``committed(zoo)`` reads back: True it was applied, False it certainly was not, None it can't be told from what is
-    there now. ``look``: how a user finds out (CONTRACT: exit code 6). Returns True if applied, False if it certainly was
+    there now. ``look``: how a user finds out (REFERENCE.md: exit code 6). Returns True if applied, False if it certainly was
     not and may be tried again. Raises GuardFailed, Unreachable (nothing was sent), or OutcomeUnknown.
     """
     try:

@@ -1,6 +1,6 @@
 """Deleting the blobs that nobody names any more: of submits that never registered, and of results that were pruned.
 
-Called by the leader, now and then, while it trusts the registry (DESIGN §6). A spec or artifact is deleted only if it
+Called by the leader, now and then, while it trusts the registry (protocol §6). A spec or artifact is deleted only if it
 was seen unreferenced in two scans at least a grace time apart. Why that is safe: a submit stores its blobs and
 registers within 10 minutes, else it gives up; so what was listed by the first scan, and is not named by the references
 that were read in the second, after its listing and a ``sync``, can never come to be named. All doubt keeps the object.

@@ -1,5 +1,6 @@
-"""The multis of the command line: submit, cancel, suspend, resume, restart, register again, resume from a savepoint (DESIGN
-§5). Pure builders.
+"""The multis of the command line: submit, cancel, suspend, resume, restart, register again, resume from a savepoint.
+
+Pure builders (protocol §5).
 
 ``registry.commands`` reads, builds with these, commits and settles. They need no leader: shims watch their /own record
 and obey. Submit, cancel and suspend always move /own/<name>, whatever uid it carries, so that no write that was planned

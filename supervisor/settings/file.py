@@ -1,4 +1,4 @@
-"""``supervisor.yaml``: every key of CONTRACT with its default and its check, and how the environment overrides it.
+"""``supervisor.yaml``: every key of REFERENCE.md with its default and its check, and how the environment overrides it.
 
 Read once, by the command line and by the daemon, before anything else happens; the result is frozen. All trouble is
 ``errors.InvalidInput`` (exit code 2): one sentence with key, file and remedy. Nothing here connects to anything.
@@ -133,7 +133,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
 
 
 def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[str, ...]:
-    """Why a lease is legal but short (DESIGN §7): an outage that the session survives could then stop drivers."""
+    """Why a lease is legal but short (protocol §7): an outage that the session survives could then stop drivers."""
     margin_s = lease_s - KILL_TIME_S - SHIM_AHEAD_S - lease_s / 6
     needed_s = session_timeout_s + 2 * ASSUMED_TICK_S
     if margin_s >= needed_s:

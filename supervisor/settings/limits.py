@@ -1,6 +1,6 @@
 """Bounds that the configuration file and the job spec share.
 
-``settings`` lies below ``model`` and must not import it, so a few numbers of DESIGN §7 stand here a second time; a test
+``settings`` lies below ``model`` and must not import it, so a few numbers of protocol §7 stand here a second time; a test
 keeps them equal to ``model.lease_terms`` and ``model.restart``.
 """
 

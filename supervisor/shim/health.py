@@ -1,4 +1,4 @@
-"""Is the application alive? Signs of life → phase, and the two time-outs of CONTRACT (``health``). Pure; for ``machine``.
+"""Is the application alive? Signs of life → phase, and the two time-outs of a spec's ``health``. Pure; for ``machine``.
 
 ``start_timeout`` ends an attempt whose application has not begun, or that has a SparkSession but no batch;
 ``stall_timeout`` one of whose queries was seen and is silent (``queries`` says what counts as life). Until the application

@@ -1,4 +1,4 @@
-"""The protocol of one attempt (DESIGN §5 claim, renew, exit; §7), sans I/O: ``step(state, event, now)``.
+"""The protocol of one attempt (protocol §5 claim, renew, exit; §7), sans I/O: ``step(state, event, now)``.
 
 ==========  ===========================================================  ==============================================
 stage       what is going on                                             what ends it

@@ -22,7 +22,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.records import StopMode
 
 TERMINATE_MAX_S = 5.0
-"""SIGTERM → driver gone took 1.3 to 2.0 s on a quiet host (SPARK.md)."""
+"""SIGTERM → driver gone took 1.3 to 2.0 s on a quiet host (spark.md S13)."""
 
 TERMINATE_SHARE = 1 / 3
 ANSWER_S = 10.0

@@ -1,4 +1,4 @@
-"""The answer of a host that will not start an attempt. Raised in ``spark``, recorded by the agent (DESIGN §5, refuse).
+"""The answer of a host that will not start an attempt. Raised in ``spark``, recorded by the agent (protocol §5, refuse).
 
 What may be different in a minute (the store does not answer) is never a refusal: it stays ``Unreachable``, and the
 agent tries again. ``AccessDenied`` by the store stays so too; the agent makes it a refusal for now, so that everybody

@@ -1,7 +1,7 @@
 """Puts the parts of one supervisor process together: who is given what. Called by ``cli.run``.
 
 No policy and no loop here. ZooKeeper may come up after us, so founding waits; a root or store of another cluster is
-refused at once. A store that is down keeps nobody from leading: what needs it waits for it (DESIGN §6).
+refused at once. A store that is down keeps nobody from leading: what needs it waits for it (protocol §6).
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _chaos(fleet: SparkFleet, choice: random.Random, seconds: float, names: list
     began_s, faults, epoch = boottime_s(), Counter[str](), fleet.epoch()
     round_: list[Fault] = []
     while boottime_s() - began_s < seconds:
-        round_ = round_ or choice.sample(FAULTS, len(FAULTS))      # each of them before any comes again
+        round_ = round_ or choice.sample(ALL_FAULTS, len(ALL_FAULTS))      # each of them before any comes again
         what = round_.pop()(fleet, choice.choice(names))
         faults[what] += 1
         for name in names:
@@ -101,4 +101,4 @@ def expel_leader(fleet: SparkFleet, name: str) -> str:
     return "leader's session closed"
 
 
-FAULTS: tuple[Fault, ...] = (kill_driver, kill_shim, kill_leader, expel_leader)
+ALL_FAULTS: tuple[Fault, ...] = (kill_driver, kill_shim, kill_leader, expel_leader)

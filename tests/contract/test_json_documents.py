@@ -1,4 +1,4 @@
-"""``list``, ``show`` and ``status -o json`` against golden files: scripts rely on these shapes (CONTRACT).
+"""``list``, ``show`` and ``status -o json`` against golden files: scripts rely on these shapes.
 
 A key that changes here breaks somebody's script: add keys freely, change none without saying so. To write a new golden
 file set REGENERATE_GOLDEN=1, and read what changed.

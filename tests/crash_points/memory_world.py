@@ -1,6 +1,6 @@
 """Leader and commands at the points they pass, in memory: the real controller, crew, sweeper and commands, virtual time.
 
-Around them an ensemble in memory, a store in memory, and shims reduced to DESIGN §7 (``MemoryShim``). A point strikes as in
+Around them an ensemble in memory, a store in memory, and shims reduced to protocol §7 (``MemoryShim``). A point strikes as in
 a process: ``kill`` ends the process there (nothing of it goes on; its session ends), ``raise`` fails the call as such calls
 fail (before: not sent; after: applied, and its answer lost), ``lose`` loses a multi on its way, ``pause`` lets everything else happen meanwhile, and then the process goes on *with its session*: what a zombie whose
 request is late does, which is worse than one that has lost its session. The judge knows what drivers were executed, when
@@ -241,7 +241,7 @@ class Execution:
 
 @dataclass
 class MemoryShim:
-    """DESIGN §7 in a few lines. ``vanished``: shim and host are gone without a word; the twin acts at the deadline."""
+    """protocol §7 in a few lines. ``vanished``: shim and host are gone without a word; the twin acts at the deadline."""
 
     client: MemoryClient
     assignment: Assignment

@@ -1,4 +1,4 @@
-"""``start_timeout`` and ``stall_timeout`` (CONTRACT) on real Spark: every kind of application, side by side in one fleet.
+"""``start_timeout`` and ``stall_timeout`` (REFERENCE.md) on real Spark: every kind of application, side by side in one fleet.
 
 Those that are well must not be touched, although their time-outs are seconds; those that are not must be ended, with the
 cause that says what was wrong. Both are watched at once, so the healthy ones are quiet for as long as the others take.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class Defect:
     """``patch``: makes a context manager within which production code has the defect; plain attribute patching will do.
 
-    ``of``: the sentence of DESIGN that it breaks, with its section. ``scenarios``: names of those that catch it, the
+    ``of``: the rule of docs/protocol.md that it breaks, with its section. ``scenarios``: names of those that catch it, the
     fastest first; the gate tries them in this order, and all the others after them. ``redundant_because``: None for a
     defect that must be caught; else why nothing can show it: the guard that covers it.
     """

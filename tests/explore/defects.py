@@ -1,4 +1,4 @@
-"""All the switchable defects of the mutation gate, in the order of DESIGN: the guards of §5, the rules of §6, §7 and §8."""
+"""All the switchable defects of the mutation gate, in the order of docs/protocol.md: the guards of §5, the rules of §6, §7 and §8."""
 
 from __future__ import annotations
 

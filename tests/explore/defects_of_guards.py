@@ -1,4 +1,4 @@
-"""Each guard of DESIGN §5 dropped, one at a time, and each write that is a guard for others left out."""
+"""Each guard of protocol §5 dropped, one at a time, and each write that is a guard for others left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule of DESIGN §7 undone, one at a time: deadlines, waits, the claim before exec, the three killers, tombstones."""
+"""Each rule of protocol §7 undone, one at a time: deadlines, waits, the claim before exec, the three killers, tombstones."""
 
 from __future__ import annotations
 

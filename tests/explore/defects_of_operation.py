@@ -1,4 +1,4 @@
-"""What an operator asks of the cluster (CONTRACT; DESIGN §6), each rule undone, one at a time: pause, hand-over, acceptance."""
+"""What an operator asks of the cluster (protocol §6), each rule undone, one at a time: pause, hand-over, acceptance."""
 
 from __future__ import annotations
 

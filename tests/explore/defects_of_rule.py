@@ -1,4 +1,4 @@
-"""Leadership (§6), the commands (§5, FAULTS programme 1) and the decisions (§8), each rule undone, one at a time."""
+"""Leadership (§6), the commands (§5) and the decisions (§8), each rule undone, one at a time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LEADERSHIP = (
 
 
 def check_of_the_leader_node(real: Any, desk: Desk, what: str, *ops: Any) -> Any:
-    """The version of the ephemeral /leader in place of the persistent epoch's (KAZOO M11)."""
+    """The version of the ephemeral /leader in place of the persistent epoch's (zookeeper.md M11)."""
     tx = real(desk, what, *ops)
     return replace(tx, ops=(Check(desk.layout.leader, 0), *tx.ops[1:]))
 

@@ -302,7 +302,7 @@ LOOPS = (
          (Remover._still, "if others.claim is not None or others.doubtful is not None:", "if False:")),
     text("unanswered-batch-is-forgotten", "§5: a leader gives a claim up only when every request that anybody can have sent is over",
          (Remover._carry_on, "if removal.unanswered:", "if False:")),
-    text("references-are-read-without-a-sync", "I11: no blob goes that anybody needs", (Sweeper._references, "self._term.client.sync()", "pass")),
+    text("references-are-read-without-a-sync", "I7: no blob goes that anybody needs", (Sweeper._references, "self._term.client.sync()", "pass")),
     text("place-of-the-unknown-is-given-away", "§8: the agent refuses locally what the host has no room for",
          (Hosted.is_alive, "return True", "return False")),
     text("agent-without-a-node-goes-on", "§8: every supervisor says that it is there", (Agent._tell_state, "if node is None:", "if False:"),

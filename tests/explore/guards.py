@@ -1,4 +1,4 @@
-"""Every guard of every multi (DESIGN §5), and how to drop one: found in the multis themselves, so that none is forgotten.
+"""Every guard of every multi (protocol §5), and how to drop one: found in the multis themselves, so that none is forgotten.
 
 A guard is a check, a version that is written or deleted at, or a pair of create and delete that holds only while there is
 no such znode. It is named by the multi and by the kind of znode that it looks at.

@@ -1,4 +1,4 @@
-"""The invariants of DESIGN §10 that are properties of a step, each as a small function; ``rest.py`` has those of rest.
+"""The invariants of protocol §10 that are properties of a step, each as a small function; ``rest.py`` has those of rest.
 
 The judge looks at what drivers and users see: execs, empty trees, acknowledgements; and at the multis that pass by. It
 never asks the registry who may do what.

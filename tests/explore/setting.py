@@ -1,6 +1,6 @@
 """The setting of every exploration: the units of time, the layout, the jobs, and what is abstracted from.
 
-Time goes in ticks. With a lease D of 6 s and a tick of 2.0625 s (exact in binary) the numbers of DESIGN §7 fall so:
+Time goes in ticks. With a lease D of 6 s and a tick of 2.0625 s (exact in binary) the numbers of protocol §7 fall so:
 a renewal is due at every tick; a shim that could not renew kills at 2 ticks after the send of its last renewal
 (D − K − 2p = 3 s), twin and guardian act at 2 ticks as well (3.5 s), a tree is dead at 3 (D = 6 s), and the full wait
 W = 8.012 s is over at 4. Of the constants of production two are changed: the longest lease there can be is that of these

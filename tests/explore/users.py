@@ -61,7 +61,7 @@ def as_store(replay: Any) -> Any:
 
 
 def revise(zoo: Replay, name: str) -> Done:
-    """A new revision, as DESIGN §5 guards it: its blob first, version of /jobs, and /own checked at the version read."""
+    """A new revision, as protocol §5 guards it: its blob first, version of /jobs, and /own checked at the version read."""
     nodes = zoo.read_many((LAYOUT.job(name), LAYOUT.own(name))).nodes
     ref, own = seen(JobRef, nodes[0], LAYOUT.job(name)), seen(Ownership, nodes[1], LAYOUT.own(name))
     if not isinstance(ref, Found) or not isinstance(own, Found):

@@ -18,7 +18,7 @@ STARTING_S = 2.0
 its start that much after the acknowledgement. Later, it can only have been claimed after it."""
 
 STOPPED_S = 2.0
-"""CONTRACT: an acknowledged cancel is obeyed within the stop grace and this."""
+"""An acknowledged cancel is obeyed within the stop grace and this."""
 
 LATE_S = 2.0
 """What a busy machine may add before a driver gets to notice anything; no safety rule uses it."""

@@ -17,18 +17,18 @@ ON_BOTH = {"ensemble", "fleet", "fragile", "behind_proxies", "stage"}
 """Fixtures with both kinds of ensemble as parameters."""
 
 
-CATALOGUE = Path(__file__).with_name("CATALOGUE.md").read_text()
 TESTS = Path(__file__).resolve().parents[1]
+FAULTS_PAGE = (TESTS.parent / "supervisor/docs/faults.md").read_text()
 
 
 def test_each_fault_of_the_catalogue_has_its_row_and_a_test() -> None:
-    rows = [line for line in CATALOGUE.splitlines() if line.startswith("| F")]
+    rows = [line for line in FAULTS_PAGE.splitlines() if line.startswith("| F")]
     assert [row.split("|")[1].strip() for row in rows] == [f"F{number}" for number in range(1, 63)]
     assert [row[:40] for row in rows if "`" not in row.split("|")[4]] == []
 
 
 def test_each_test_that_the_catalogue_names_exists() -> None:
-    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", CATALOGUE)
+    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", FAULTS_PAGE)
     assert len(named) > 100
     assert [f"{file}::{test}" for file, test in named if not re.search(rf"def {test}\b", (TESTS / file).read_text())] == []
 

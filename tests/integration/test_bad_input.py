@@ -1,5 +1,5 @@
 """What goes wrong around a command while it runs: ZooKeeper or the store down before, during and after the write, two at once,
-directories that cannot be used, a daemon that cannot start. Whatever it is: the exit code of CONTRACT, one sentence, and either
+directories that cannot be used, a daemon that cannot start. Whatever it is: the exit code of REFERENCE.md, one sentence, and either
 exactly one job or none. What is wrong in a file or on the command line itself is in tests/unit/cli/test_bad_input.py."""
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def test_f18_f19_lost_reply_of_the_election_is_settled(world: World, action: Act
 
 
 def test_f16_a_leader_cut_from_zookeeper_steps_down_by_its_own_deadline(world: World) -> None:
-    """KAZOO M7: no LOST comes while ZooKeeper can't be reached."""
+    """zookeeper.md M7: no LOST comes while ZooKeeper can't be reached."""
     with Proxies(world.hosts) as proxies:
         leader = world.start("a", hosts=proxies.hosts)
         leader.wait("wrote")
@@ -215,7 +215,7 @@ def test_f16_a_leader_cut_from_zookeeper_steps_down_by_its_own_deadline(world: W
 
 
 def test_f13_two_of_three_zookeeper_nodes_out_of_reach(world: World) -> None:
-    """KAZOO M10. The session survives, or a clean loss: never two that write."""
+    """zookeeper.md M10. The session survives, or a clean loss: never two that write."""
     with Proxies(world.hosts) as proxies:
         leader = world.start("a", hosts=proxies.hosts, timeout_s=10.0)
         leader.wait("wrote")

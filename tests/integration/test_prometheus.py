@@ -15,7 +15,7 @@ import pytest
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from tests.testbed.fleet import DRIVER, SHIM, Fleet
 from tests.testbed.prometheus import REPOSITORY, RULES, Prometheus, running_prometheus
-from tests.unit.test_metrics import BESIDE, CONTRACT
+from tests.unit.test_metrics import ANNOUNCED, BESIDE
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.prometheus
@@ -82,7 +82,7 @@ def test_every_family_of_the_contract_has_a_series(prometheus: Prometheus, story
 
     def without() -> list[str]:
         return [
-            name for name, kind in (CONTRACT | BESIDE).items() if not MAY_BE_EMPTY.search(name)
+            name for name, kind in (ANNOUNCED | BESIDE).items() if not MAY_BE_EMPTY.search(name)
             and not prometheus.query(f"last_over_time(spark_supervisor_{name}{suffix[kind]}[10m])")
         ]
 

@@ -1,4 +1,4 @@
-"""Each kind of S3 request meets each kind of trouble (FAULTS F26, F27, F28, F31): what comes of it, what the user reads,
+"""Each kind of S3 request meets each kind of trouble (faults F26, F27, F28, F31): what comes of it, what the user reads,
 and that nothing is half there. ``test_store_faults`` has the store's operations; here are those of a checkpoint's location
 and of savepoints, which have all the kinds of requests: LIST, GET, HEAD, PUT, COPY, DELETE, and copies in parts."""
 

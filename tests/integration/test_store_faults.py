@@ -1,4 +1,4 @@
-"""The S3 store against a server that misbehaves (FAULTS F26, F27, F28, F31). The server hangs until the test is over,
+"""The S3 store against a server that misbehaves (faults F26, F27, F28, F31). The server hangs until the test is over,
 so a call that returns at all was bounded by the store itself."""
 
 from __future__ import annotations

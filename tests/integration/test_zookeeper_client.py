@@ -149,7 +149,7 @@ class TestManyReads:
 
 class TestRefusal:
     def test_request_while_suspended_never_happens(self, proxies: Proxies, connect: Connect) -> None:
-        """kazoo queues it, lets the caller give up, and carries it out after reconnecting (KAZOO.md M6)."""
+        """kazoo queues it, lets the caller give up, and carries it out after reconnecting (zookeeper.md M6)."""
         client, never = connect(proxies.hosts), path()
         proxies.each(Proxy.refuse)
         wait_until(lambda: client.link is Link.SUSPENDED)

@@ -20,7 +20,7 @@ from tests.fakes.offices import Bench, submission
 NAME = "a"
 COMMANDS = ("submit", "submit other", "cancel", "suspend", "resume", "restart")
 WORLD = ("run", "exit", "fail")
-FAULTS = ("none", "none", "reply lost", "not sent", "session lost")
+REPLIES = ("none", "none", "reply lost", "not sent", "session lost")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Step:
 
 def steps(depth: int) -> st.SearchStrategy[Step]:
     below = st.lists(steps(depth - 1), max_size=2).map(tuple) if depth else st.just(())
-    return st.builds(Step, st.sampled_from(COMMANDS + WORLD), st.sampled_from(FAULTS), below)
+    return st.builds(Step, st.sampled_from(COMMANDS + WORLD), st.sampled_from(REPLIES), below)
 
 
 @dataclass

@@ -1,5 +1,5 @@
 """A small world around the real protocol: the real observer, bell, planner, builders, broom and commands on an in-memory
-ZooKeeper, with shims reduced to what DESIGN §7 says of them, leaders that may be stale or stop between any two reads,
+ZooKeeper, with shims reduced to what protocol §7 says of them, leaders that may be stale or stop between any two reads,
 two hosts that come and go, lost replies, lost sessions, corrupt records, a virtual clock and a seeded schedule.
 
 The judge is independent: it records when each driver was alive (exec to empty tree), on which checkpoint, and what the
@@ -73,7 +73,7 @@ class Tree:
 
 @dataclass
 class ShimModel:
-    """DESIGN §7.1, 3, 4 in a few lines. ``frozen``: shim stopped, its twin acts at the deadline. ``claiming``: the reply
+    """protocol §7.1, 3, 4 in a few lines. ``frozen``: shim stopped, its twin acts at the deadline. ``claiming``: the reply
     to its claim, sent then, was lost."""
 
     client: MemoryClient

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tests.testbed.prometheus import REPOSITORY, RULES
-from tests.unit.test_metrics import BESIDE, CONTRACT
+from tests.unit.test_metrics import ANNOUNCED, BESIDE
 
 DASHBOARD = json.loads((REPOSITORY / "deploy" / "grafana" / "spark-supervisor.json").read_text())
 ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
@@ -40,7 +40,7 @@ def test_each_alert_is_tested_to_fire_and_not_to_fire() -> None:
 
 
 def test_rules_and_dashboard_name_only_metrics_that_exist() -> None:
-    known = CONTRACT.keys() | BESIDE.keys() | {"process_resident_memory_bytes"}
+    known = ANNOUNCED.keys() | BESIDE.keys() | {"process_resident_memory_bytes"}
     assert metrics_in(" ".join(alert["expr"] for alert in ALERTS)) <= known
     shown = metrics_in(json.dumps(DASHBOARD))
     assert shown <= known

@@ -1,4 +1,4 @@
-"""All families of CONTRACT are there from the start; a job's series vanish with it; ages are as of the scrape."""
+"""All families of REFERENCE.md are there from the start; a job's series vanish with it; ages are as of the scrape."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supervisor.metrics import JOB_STATES, OUTCOMES, Capacity, Metrics, QueryNum
 from supervisor.model.records import Outcome
 from supervisor.model.state import JobState
 
-CONTRACT = {
+ANNOUNCED = {
     "leader": "gauge",
     "epoch": "gauge",
     "zookeeper_connected": "gauge",
@@ -86,9 +86,9 @@ def series_of(metrics: Metrics, job: str) -> set[str]:
 def test_every_family_is_announced_from_the_start(metrics: Metrics) -> None:
     text = metrics.exposition().decode()
     families = {f.name.removeprefix("spark_supervisor_"): f.type for f in text_string_to_metric_families(text)}
-    assert {name: kind for name, kind in families.items() if not name.startswith("process_")} == CONTRACT | BESIDE
+    assert {name: kind for name, kind in families.items() if not name.startswith("process_")} == ANNOUNCED | BESIDE
     assert "process_resident_memory_bytes" in families
-    for name, kind in (CONTRACT | BESIDE).items():
+    for name, kind in (ANNOUNCED | BESIDE).items():
         total = "_total" if kind == "counter" else ""
         assert f"# TYPE spark_supervisor_{name}{total} {kind}" in text
     assert "_created" not in text
@@ -145,7 +145,7 @@ def test_all_series_of_a_job_vanish_and_those_of_others_stay(metrics: Metrics) -
         metrics.job_silence(job, 1000.0)
     everything = series_of(metrics, "b")
     assert {
-        f"spark_supervisor_{n}" for n in CONTRACT if n.startswith(("job_b", "job_p", "job_i", "lease"))
+        f"spark_supervisor_{n}" for n in ANNOUNCED if n.startswith(("job_b", "job_p", "job_i", "lease"))
     } <= everything
     metrics.forget_job("a")
     metrics.forget_job("a")

@@ -6,7 +6,7 @@ import json
 
 from supervisor.logs.events import EVENTS
 from tests import reference
-from tests.unit.test_metrics import BESIDE, CONTRACT
+from tests.unit.test_metrics import ANNOUNCED, BESIDE
 
 
 def test_the_page_is_not_stale() -> None:
@@ -15,7 +15,7 @@ def test_the_page_is_not_stale() -> None:
 
 def test_it_names_every_metric_event_and_exit_code() -> None:
     page = reference.page()
-    for name, kind in (CONTRACT | BESIDE).items():
+    for name, kind in (ANNOUNCED | BESIDE).items():
         assert f"| `spark_supervisor_{name}{'_total' if kind == 'counter' else ''}` | {kind} |" in page
     assert all(f"| `{name}` |" in page for name in EVENTS)
     assert all(f"\n| {code} |" in page for code in range(8))

@@ -1,4 +1,4 @@
-"""No decision uses wall time (DESIGN §8): who reads the wall clock as a number is listed here, with what it is for.
+"""No decision uses wall time (protocol §8): who reads the wall clock as a number is listed here, with what it is for.
 
 Everybody else has ``clock.wall_iso`` at most, a text for display. tests/faults/test_wall_clock.py sets the clock itself.
 """
@@ -19,7 +19,7 @@ READERS = {
     "cli": "ages, on a screen",
     "observe/status.py": "ages of jobs, in a document",
     "registry/ids.py": "makes a uid sortable; its random half makes it unique",
-    "shim/runner.py": "a jump means: read the ownership again before anything else (DESIGN §7.7)",
+    "shim/runner.py": "a jump means: read the ownership again before anything else (protocol §7.7)",
     "clients/store/probe.py": "doctor compares clocks",
     "clients/zookeeper_probe.py": "doctor compares clocks",
 }

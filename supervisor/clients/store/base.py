@@ -3,7 +3,7 @@
 ``registry.blobs`` and ``registry.sweep`` call it and nobody else needs to. A store knows nothing of specs or uids,
 never overwrites an object, and never takes silence for absence: ``NotFound`` means that the store itself said so.
 
-Every call ends within the deadline that the implementation was constructed with (10 s unless said; CONTRACT: exit code
+Every call ends within the deadline that the implementation was constructed with (10 s unless said; REFERENCE.md: exit code
 5 comes within 15 s). Only transfers of whole files may last longer, and only while bytes go on moving.
 """
 

@@ -3,7 +3,7 @@
 The tree, its versions and the multi are ``tests.fakes.zookeeper_tree``, which the contract suite holds to real ZooKeeper.
 What is added here is time: each server shows the state it has applied by now; a watch fires when its server
 applies the change; a session lives as long as its touches reach the quorum. A server that is cut off from the quorum
-goes on answering pings and reads for a while (KAZOO M1), and what it forwards may be applied when it is back.
+goes on answering pings and reads for a while (zookeeper.md M1), and what it forwards may be applied when it is back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Connection(Protocol):
 
 @dataclass(eq=False)
 class Granted:
-    """A session. ``early``: it may end so much before its time (KAZOO M2: 8.3 s after a write, of 10)."""
+    """A session. ``early``: it may end so much before its time (zookeeper.md M2: 8.3 s after a write, of 10)."""
 
     session: Session
     touched_s: float

@@ -1,6 +1,6 @@
 """Does what the plan says goes wrong, undoes it when its time is over, and tells the judge whom it has harmed.
 
-What DESIGN assumes is left intact: of the three killers of an attempt (shim, twin, guardian) at least one works, a tree dies
+What SAFETY.md assumes is left intact: of the three killers of an attempt (shim, twin, guardian) at least one works, a tree dies
 within K, clocks keep their rate. A host that crashes takes everything with it at once.
 """
 

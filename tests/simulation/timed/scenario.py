@@ -115,7 +115,7 @@ class Plan:
 
     @property
     def survives_minority(self) -> bool:
-        """DESIGN §7: D − K − r ≥ session time + 2 ticks, for every job; minus 2p, by which a shim kills early."""
+        """protocol §7: D − K − r ≥ session time + 2 ticks, for every job; minus 2p, by which a shim kills early."""
         return all(job.lease_s * 5 / 6 - 3.0 >= self.session_s + 2.0 for job in self.jobs)
 
     @property

@@ -1,5 +1,5 @@
 """Whatever is in a file, in its name or on the command line: one sentence with the file or field and the remedy, the exit code
-of CONTRACT, no traceback, and nothing lost or half registered. Everything here runs the command line itself."""
+of REFERENCE.md, no traceback, and nothing lost or half registered. Everything here runs the command line itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes and one-sentence errors of every command (CONTRACT)."""
+"""Exit codes and one-sentence errors of every command (REFERENCE.md)."""
 
 from __future__ import annotations
 

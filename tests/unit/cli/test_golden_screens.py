@@ -27,7 +27,7 @@ from tests.unit.cli.conftest import Terminal
 GOLDEN = Path(__file__).parents[2] / "golden" / "screens"
 SUBMITTED_S = seconds_of(AT) or 0.0
 NOW_S = SUBMITTED_S + 11 * 3600 + 5
-STYLE = re.compile(r"\033\[[0-9;]*m")
+ANSI_STYLE = re.compile(r"\033\[[0-9;]*m")
 EARLIER = "2026-11-21T11:43:19.000Z"
 PLACE = Place("prod", "zk1:2181,zk2:2181,zk3:2181", "s3://bucket/prefix")
 STREAM_FAILED = (
@@ -120,7 +120,7 @@ def screen(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: int, *c
         patch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
         ran = terminal.run(*command)
     assert (ran.code, ran.err) == (code, "")
-    text = STYLE.sub("", ran.out)
+    text = ANSI_STYLE.sub("", ran.out)
     assert {"wide", "show"} & {*command} or max(map(len, text.splitlines())) <= columns
     return text
 

@@ -145,7 +145,7 @@ def test_suspended_is_not_loss(rig: Rig, zoo: MemoryZoo) -> None:
 
 
 def test_no_answer_within_the_session_time_ends_the_term(rig: Rig, zoo: MemoryZoo) -> None:
-    """KAZOO M7: nobody says LOST while ZooKeeper is away."""
+    """zookeeper.md M7: nobody says LOST while ZooKeeper is away."""
     with running(rig):
         term = rig.leads()
         zoo.disconnect(rig.client)

@@ -1,4 +1,4 @@
-"""The numbers of the lease (DESIGN §7) against each other: whoever waits, waits long enough."""
+"""The numbers of the lease (protocol §7) against each other: whoever waits, waits long enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a job is started again, and when no longer: the strategies of CONTRACT, and what holds for all of them."""
+"""When a job is started again, and when no longer: the strategies of REFERENCE.md, and what holds for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When twin and guardian kill, and in what order (DESIGN §7.4)."""
+"""When twin and guardian kill, and in what order (protocol §7.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``observe.listing``: every record leads to the row that CONTRACT promises, nulls included."""
+"""``observe.listing``: every record leads to the row that scripts rely on, nulls included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Since when something has looked as it does: the memory that every wait rests on (DESIGN §7.2)."""
+"""Since when something has looked as it does: the memory that every wait rests on (protocol §7.2)."""
 
 from __future__ import annotations
 

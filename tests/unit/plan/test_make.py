@@ -1,4 +1,4 @@
-"""The plan of one row at a time: cell by cell, as DESIGN §8 says. No mock: views in, plans out."""
+"""The plan of one row at a time: cell by cell, as protocol §8 says. No mock: views in, plans out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``registry.commands`` on an ensemble in memory: answers, lost replies, others who are faster (DESIGN §5, I2, I8)."""
+"""``registry.commands`` on an ensemble in memory: answers, lost replies, others who are faster (protocol §5, I2, I8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``registry.founding``: a root and a store that belong together, or a refusal (DESIGN §4, I10)."""
+"""``registry.founding``: a root and a store that belong together, or a refusal (protocol §4, I10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``registry.user_writes``: the multis of the command line, compared as values (DESIGN §5)."""
+"""``registry.user_writes``: the multis of the command line, compared as values (protocol §5)."""
 
 from __future__ import annotations
 

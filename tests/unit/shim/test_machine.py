@@ -1,4 +1,4 @@
-"""The protocol of one attempt, rule by rule (DESIGN §5 and §7)."""
+"""The protocol of one attempt, rule by rule (protocol §5 and §7)."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_one_that_fails_while_it_is_waited_for_was_stopped_by_nobody() -> None:
 
 
 def test_the_deadline_stands_above_the_ladder() -> None:
-    """DESIGN §7: a driver that stops slowly never outlives its lease."""
+    """protocol §7: a driver that stops slowly never outlives its lease."""
     world = asked_to_stop(lease_s=10.0)
     world.tell(shim.Reported("stopping", queries=1))
     world.disconnect()

@@ -1,4 +1,4 @@
-"""Which of the two time-outs judges an application, and from when on (CONTRACT: ``health``)."""
+"""Which of the two time-outs judges an application, and from when on (REFERENCE.md: ``health``)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,131 @@
+"""The pages in ``supervisor/docs`` say what the code does, and every number that code and tests cite stands in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor.model import lease_terms
+from supervisor.plan.table import TABLE, Do, Owned, Wanted
+from supervisor.registry.layout import Layout
+from tests.explore.defects_of_guards import GUARDED, named
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "supervisor" / "docs"
+PROTOCOL = (DOCS / "protocol.md").read_text()
+
+SECTIONS = set(re.findall(r"^#+ §([\d.]+) ", PROTOCOL, re.MULTILINE))
+INVARIANTS = set(re.findall(r"^### (I\d+) ", PROTOCOL, re.MULTILINE))
+
+
+def _rows(page: str, letter: str) -> set[str]:
+    return set(re.findall(rf"^\| ({letter}\d+) \|", (DOCS / page).read_text(), re.MULTILINE))
+
+
+FAULTS = _rows("faults.md", "F")
+FACTS = _rows("zookeeper.md", "[MP]") | _rows("spark.md", "S")
+
+ABSENT_PAPERS = re.compile("|".join((r"\bDESIGN\b", r"\bCONTR" r"ACT\b", r"\bFAULTS F", r"\bKAZ" r"OO\b", r"\bSPARK\.md", r"\bHOUSE\.md")))
+"""Pages that were beside the tree while it was built."""
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Every text that is in the tree: path and content."""
+    files = [path for room in ("supervisor", "tests", "deploy", "conf", ".ci") for path in (ROOT / room).rglob("*")]
+    for path in (*files, *ROOT.glob("*.*")):
+        if path.suffix in {".py", ".md", ".yml", ".yaml", ".service", ".sh", ".toml"} and path.is_file() and path != Path(__file__):
+            yield str(path.relative_to(ROOT)), path.read_text()
+
+
+TEXTS = dict(texts())
+
+
+def _unresolved(pattern: str, known: set[str]) -> list[str]:
+    return [
+        f"{name}: {number}" for name, text in TEXTS.items() for number in re.findall(pattern, text) if number not in known]
+
+
+def test_every_section_that_is_cited_is_a_heading_of_the_protocol() -> None:
+    assert {"4", "5", "7.2", "8", "10"} <= SECTIONS
+    assert _unresolved(r"§ ?(\d+(?:\.\d+)?)", SECTIONS) == []
+
+
+def test_every_invariant_that_is_cited_is_a_heading_of_the_protocol() -> None:
+    assert {f"I{number}" for number in range(1, 12)} == INVARIANTS
+    assert _unresolved(r"\b(I\d+)\b", INVARIANTS) == []
+
+
+def test_every_fault_that_is_cited_has_a_row() -> None:
+    assert _unresolved(r"(?<!noqa: )(?<!, )\b(F[1-9]\d?)\b(?!\d)", FAULTS) == []
+
+
+def test_every_fact_that_is_cited_has_a_row() -> None:
+    assert len(FACTS) > 50
+    assert _unresolved(r"(?:zookeeper|spark)\.md ([MPS]\d+)", FACTS) == []
+    assert _unresolved(r"\((M\d+)\)", FACTS) == []
+
+
+def test_nothing_cites_a_paper_that_is_not_in_the_tree() -> None:
+    found = [f"{name}: {match.group()}" for name, text in TEXTS.items() for match in ABSENT_PAPERS.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("page", sorted(name for name in TEXTS if name.endswith(".md")))
+def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", TEXTS[page])
+    local = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    assert [target for target in local if not ((ROOT / page).parent / target).exists()] == []
+
+
+# -- what the code does is what the protocol says -------------------------------------------------------------------------
+
+
+def _section(number: str) -> str:
+    return re.split(r"^## ", PROTOCOL.split(f"\n## §{number} ")[1], flags=re.MULTILINE)[0]
+
+
+def test_every_znode_has_a_row() -> None:
+    paths = Layout("")
+    singles = {value for name in dir(Layout) if isinstance(vars(Layout).get(name), property) and (value := getattr(paths, name))}
+    keyed = {
+        paths.supervisor("<id>"), paths.job("<name>"), paths.own("<name>"), paths.lease("<name>"), paths.result("<uid>"),
+        paths.checkpoint("<hash>"), paths.assignment("<id>", "<uid>", 1).removesuffix("1") + "<attempt>",
+        paths.live("<uid>", 1).removesuffix("1") + "<attempt>",
+    }
+    rows = set(re.findall(r"^\| `(/[^`]+)` \|", _section("4"), re.MULTILINE))
+    parents = {path for path in singles if any(one.startswith(f"{path}/") for one in keyed)}
+    assert rows == (singles - parents) | keyed
+
+
+def test_every_multi_has_its_row_with_its_guards() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", _section("5"), re.MULTILINE)
+    said = {name: tuple(guards.split(", ")) for name, guards in rows}
+    assert said == {named(builder).replace("-", "_"): guards for builder, guards in GUARDED}
+
+
+def decisions() -> str:
+    """The table of decisions, as the page has it."""
+    head = "| own \\ desired | " + " | ".join(wanted.value for wanted in Wanted) + " |"
+    lines = [head, "|" + "---|" * (len(Wanted) + 1)]
+    for owned in Owned:
+        cells = ("–" if (do := TABLE[owned, wanted]) is Do.NOTHING else do.value for wanted in Wanted)
+        lines.append(f"| {owned.value} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def test_the_decisions_are_those_of_the_plan() -> None:
+    assert decisions() in PROTOCOL, f"write this into protocol.md §8:\n{decisions()}"
+
+
+def test_the_numbers_of_the_lease_are_those_of_the_code() -> None:
+    terms = _section("7")
+    assert f"({lease_terms.LEASE_MIN_S:g}–{lease_terms.LEASE_MAX_S:g} s)" in terms
+    assert f"| K | {lease_terms.KILL_TIME_S:g} s |" in terms
+    assert f"| ρ | {lease_terms.CLOCK_RATE_ERROR:g} |" in terms
+    assert f"| p | {lease_terms.SECOND_KILLER_PERIOD_S:g} s |" in terms
+    assert lease_terms.full_wait_s(30.0) == 30.0 * (1 + 2 * 0.001) + 2.0
+    assert lease_terms.renew_period_s(30.0) == 5.0
+    assert lease_terms.outage_survived_s(30.0) == 30.0 - 2.0 - 5.0 - 2 * 0.5
