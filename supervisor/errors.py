@@ -10,9 +10,17 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-_PASSING: Final = frozenset({
-    errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE, errno.EINTR,
-})
+_PASSING: Final = frozenset(
+    {
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.EAGAIN,
+        errno.EIO,
+        errno.ESTALE,
+        errno.EINTR,
+    }
+)
 
 
 def is_passing(error: Exception) -> bool:

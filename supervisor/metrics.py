@@ -113,7 +113,9 @@ class Metrics:
     def exposition(self) -> bytes:
         """The text for Prometheus; its type is ``CONTENT_TYPE``."""
         with self._lock:
-            self._forget_failures({key for key, at_s in self._failed_at_s.items() if self._now_s() - at_s >= FAILED_SHOWN_S})
+            self._forget_failures(
+                {key for key, at_s in self._failed_at_s.items() if self._now_s() - at_s >= FAILED_SHOWN_S}
+            )
         return prometheus_client.generate_latest(self.registry)
 
     # -- of the process
@@ -137,7 +139,9 @@ class Metrics:
             self._forget_failures(set(self._failed_at_s))
             self.set_savepoints({})
 
-    def follow_leadership(self, leads: Callable[[], bool], epoch: Callable[[], int], distrust: Callable[[], bool]) -> None:
+    def follow_leadership(
+        self, leads: Callable[[], bool], epoch: Callable[[], int], distrust: Callable[[], bool]
+    ) -> None:
         """Asked at every scrape, so that a supervisor that was deposed while a loop hangs does not go on saying "leader"."""
         self._leader.set_function(lambda: float(leads()))
         self._epoch.set_function(epoch)
@@ -169,7 +173,9 @@ class Metrics:
 
     # -- of the fleet (leader)
 
-    def set_fleet(self, counts: Mapping[str, int], epoch: int, unhosted: Mapping[str, str] | None = None) -> None:
+    def set_fleet(
+        self, counts: Mapping[str, int], epoch: int, unhosted: Mapping[str, str] | None = None
+    ) -> None:
         """What the leader sees in a pass. ``counts``: state → number of jobs.
 
         ``unhosted``: job → state, of the jobs that have no driver on any host; None leaves their series as they are.
@@ -302,7 +308,9 @@ class Metrics:
         """The instant at which the driver is killed unless a renewal commits before. ``lease_s``: as the job has it."""
         self._lease.labels(job).set(lease_s)
         self._deadline_s[job] = deadline_s
-        self._lease_remaining.labels(job).set_function(lambda: self._deadline_s.get(job, _UNKNOWN) - self._now_s())
+        self._lease_remaining.labels(job).set_function(
+            lambda: self._deadline_s.get(job, _UNKNOWN) - self._now_s()
+        )
 
     def forget_job(self, job: str) -> None:
         """The job ended, or it is not of this host any more. Idempotent."""
@@ -382,46 +390,70 @@ class Metrics:
         self._build = self._gauge("build_info", "1; the version of the software is in the label", "version")
         self._leader = self._gauge("leader", "1 on the supervisor that leads, else 0")
         self._epoch = self._gauge("epoch", "Newest leadership epoch (term number) this supervisor knows")
-        self._distrust = self._gauge("distrust", "1 while this supervisor does not trust the registry, and starts nothing")
+        self._distrust = self._gauge(
+            "distrust", "1 while this supervisor does not trust the registry, and starts nothing"
+        )
         self._connected = self._gauge("zookeeper_connected", "1 while the ZooKeeper session is connected")
         self._last_success_age = self._gauge(
             "zookeeper_last_success_age_seconds",
             "Seconds since the last answered ZooKeeper request was sent",
         )
         self._last_success_age.set(_UNKNOWN)
-        self._store_ok = self._gauge("store_ok", "1 if the store could be used when last asked (every 30 s), 0 if not")
+        self._store_ok = self._gauge(
+            "store_ok", "1 if the store could be used when last asked (every 30 s), 0 if not"
+        )
         self._store_ok.set(_UNKNOWN)
-        self._store_age = self._gauge("store_last_success_age_seconds", "Seconds since the store last answered its check")
+        self._store_age = self._gauge(
+            "store_last_success_age_seconds", "Seconds since the store last answered its check"
+        )
         self._store_age.set(_UNKNOWN)
         self._kill = self._histogram(
-            "kill_seconds", "Seconds from SIGKILL to the empty driver tree, by who killed (2 s is what waits reckon with)",
-            _KILL_BUCKETS, "killer",
+            "kill_seconds",
+            "Seconds from SIGKILL to the empty driver tree, by who killed (2 s is what waits reckon with)",
+            _KILL_BUCKETS,
+            "killer",
         )
         for killer in KILLERS:
             self._kill.labels(killer)
-        self._refused = self._counter("starts_refused", "Assignments that this host could not start, by cause", "cause")
+        self._refused = self._counter(
+            "starts_refused", "Assignments that this host could not start, by cause", "cause"
+        )
         self._delayed = self._gauge(
-            "starts_delayed", "Assignments that this host can't start at the moment (store unreachable, ...); it tries again"
+            "starts_delayed",
+            "Assignments that this host can't start at the moment (store unreachable, ...); it tries again",
         )
 
     def _make_fleet_families(self) -> None:
         self._jobs = self._gauge(
-            "jobs", "Registered jobs by state (leader only); one that failed for good is registered no more, though list "
-            "shows it: it counts in jobs_ended", "state",
+            "jobs",
+            "Registered jobs by state (leader only); one that failed for good is registered no more, though list "
+            "shows it: it counts in jobs_ended",
+            "state",
         )
-        self._ended = self._counter("jobs_ended", "Jobs that ended for good, by outcome (leader only)", "outcome")
+        self._ended = self._counter(
+            "jobs_ended", "Jobs that ended for good, by outcome (leader only)", "outcome"
+        )
         for outcome in OUTCOMES:
             self._ended.labels(outcome)
         self._failed = self._gauge(
-            "job_failed", "1 for an hour after a job failed for good, by the cause of its last exit; until it is registered "
-            "again, or another supervisor leads (leader only)", "job", "cause",
+            "job_failed",
+            "1 for an hour after a job failed for good, by the cause of its last exit; until it is registered "
+            "again, or another supervisor leads (leader only)",
+            "job",
+            "cause",
         )
-        self._paused = self._gauge("paused", "1 while the cluster is paused by an operator, as the leader sees it")
+        self._paused = self._gauge(
+            "paused", "1 while the cluster is paused by an operator, as the leader sees it"
+        )
         self._supervisors = self._gauge("supervisors", "Supervisors that are up, as the leader sees it")
         self._supervisors.set(_UNKNOWN)
         self._capacity = (
-            self._gauge("capacity_memory_bytes", "Memory that a supervisor offers to drivers, in bytes", "supervisor"),
-            self._gauge("capacity_memory_used_bytes", "Memory declared by the drivers on it, in bytes", "supervisor"),
+            self._gauge(
+                "capacity_memory_bytes", "Memory that a supervisor offers to drivers, in bytes", "supervisor"
+            ),
+            self._gauge(
+                "capacity_memory_used_bytes", "Memory declared by the drivers on it, in bytes", "supervisor"
+            ),
             self._gauge("capacity_drivers", "Drivers that a supervisor may host", "supervisor"),
             self._gauge("capacity_drivers_used", "Drivers that it hosts, or is about to", "supervisor"),
         )
@@ -430,19 +462,28 @@ class Metrics:
             "Seconds from the last leader's end, as seen here, to the first plan of this one",
             _TAKEOVER_BUCKETS,
         )
-        self._reconcile = self._histogram("reconcile_seconds", "Seconds that a reconcile pass took", _RECONCILE_BUCKETS)
-        self._actions = self._counter("reconcile_actions", "Actions carried out by the leader", "action", "outcome")
+        self._reconcile = self._histogram(
+            "reconcile_seconds", "Seconds that a reconcile pass took", _RECONCILE_BUCKETS
+        )
+        self._actions = self._counter(
+            "reconcile_actions", "Actions carried out by the leader", "action", "outcome"
+        )
 
         self._savepoint_age = self._gauge(
             "job_savepoint_age_seconds",
             "Seconds since the period began in which the newest savepoint was made by itself; while there is none, since "
-            "the leader has known the job (leader only)", "job",
+            "the leader has known the job (leader only)",
+            "job",
         )
         self._savepoint_period = self._gauge(
-            "job_savepoint_period_seconds", "Period of savepoints made by themselves, in seconds (leader only)", "job",
+            "job_savepoint_period_seconds",
+            "Period of savepoints made by themselves, in seconds (leader only)",
+            "job",
         )
         self._savepoints = self._counter(
-            "job_savepoints", "Savepoints that the leader made by itself, by outcome: done, failed (leader only)", "job",
+            "job_savepoints",
+            "Savepoints that the leader made by itself, by outcome: done, failed (leader only)",
+            "job",
             "outcome",
         )
 
@@ -455,33 +496,49 @@ class Metrics:
             "job_start_seconds",
             "Seconds of each phase of a start: queued (startable to assigned), spawn (to exec of the driver), session (to "
             "its SparkSession), first_batch (to its first committed batch)",
-            _START_BUCKETS, "phase",
+            _START_BUCKETS,
+            "phase",
         )
         for phase in START_PHASES:
             self._start.labels(phase)
         self._attempt = self._gauge("job_attempt", "Number of the attempt that runs", "job")
         self._batch_id = self._gauge("job_batch_id", "Newest batch that was reported", "job", "query")
-        self._input_rows = self._gauge("job_input_rows_per_second", "Rows arriving per second", "job", "query")
-        self._processed_rows = self._gauge("job_processed_rows_per_second", "Rows processed per second", "job", "query")
-        self._batch_seconds = self._gauge("job_batch_seconds", "Seconds that the newest batch took", "job", "query")
-        self._lag = self._gauge(
-            "job_lag_records", "Records that the sources of a query have and it has not read, where they tell (Kafka)",
-            "job", "query",
+        self._input_rows = self._gauge(
+            "job_input_rows_per_second", "Rows arriving per second", "job", "query"
         )
-        self._progress_age = self._gauge("job_progress_age_seconds", "Seconds since the last progress event", "job")
+        self._processed_rows = self._gauge(
+            "job_processed_rows_per_second", "Rows processed per second", "job", "query"
+        )
+        self._batch_seconds = self._gauge(
+            "job_batch_seconds", "Seconds that the newest batch took", "job", "query"
+        )
+        self._lag = self._gauge(
+            "job_lag_records",
+            "Records that the sources of a query have and it has not read, where they tell (Kafka)",
+            "job",
+            "query",
+        )
+        self._progress_age = self._gauge(
+            "job_progress_age_seconds", "Seconds since the last progress event", "job"
+        )
         self._silence = self._gauge(
-            "job_silence_seconds", "Seconds since the last sign of life of a query: a batch, or that it waits for data",
+            "job_silence_seconds",
+            "Seconds since the last sign of life of a query: a batch, or that it waits for data",
             "job",
         )
         self._strays = self._gauge(
-            "job_queries_elsewhere", "Queries whose checkpoint is not in the job's: they can't be recovered", "job",
+            "job_queries_elsewhere",
+            "Queries whose checkpoint is not in the job's: they can't be recovered",
+            "job",
         )
         self._lease_remaining = self._gauge(
             "lease_remaining_seconds",
             "Seconds until the driver is killed unless its lease is renewed",
             "job",
         )
-        self._lease = self._gauge("lease_seconds", "Length of the job's lease in seconds, as its spec has it", "job")
+        self._lease = self._gauge(
+            "lease_seconds", "Length of the job's lease in seconds, as its spec has it", "job"
+        )
         self._per_job = (
             self._attempt,
             self._progress_age,
@@ -490,4 +547,10 @@ class Metrics:
             self._lease_remaining,
             self._lease,
         )
-        self._per_query = (self._batch_id, self._input_rows, self._processed_rows, self._batch_seconds, self._lag)
+        self._per_query = (
+            self._batch_id,
+            self._input_rows,
+            self._processed_rows,
+            self._batch_seconds,
+            self._lag,
+        )

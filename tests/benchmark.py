@@ -56,12 +56,17 @@ QUICK = Sizes(jobs=30, running=2, rounds=2, idle_s=2.0)
 def main() -> None:
     given = argparse.ArgumentParser(prog="python -m tests.benchmark", description=__doc__)
     given.add_argument("--jobs", type=int, default=Sizes.jobs, help="registered jobs (default %(default)s)")
-    given.add_argument("--running", type=int, default=Sizes.running, help="light drivers at once (default %(default)s)")
+    given.add_argument(
+        "--running", type=int, default=Sizes.running, help="light drivers at once (default %(default)s)"
+    )
     given.add_argument("--quick", action="store_true", help="tiny numbers: only to see that it runs")
     given.add_argument("--only", nargs="*", choices=sorted(PARTS), default=sorted(PARTS), help="some parts")
     chosen = given.parse_args()
     sizes = QUICK if chosen.quick else Sizes(jobs=chosen.jobs, running=chosen.running)
-    with tempfile.TemporaryDirectory() as directory, EmbeddedEnsemble(Path(directory) / "zookeeper") as ensemble:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        EmbeddedEnsemble(Path(directory) / "zookeeper") as ensemble,
+    ):
         measure(ensemble, Path(directory), sizes, chosen.only)
 
 
@@ -71,13 +76,19 @@ def measure(ensemble: Ensemble, directory: Path, sizes: Sizes, parts: Sequence[s
         own = directory / uuid.uuid4().hex[:8]
         own.mkdir()
         capacity = {"drivers": max(20, sizes.running), "memory": "64g"}
-        with Fleet(ensemble, f"/benchmark-{own.name}", own, session_s=10.0, lease_s=30.0, capacity=capacity) as fleet:
+        with Fleet(
+            ensemble, f"/benchmark-{own.name}", own, session_s=10.0, lease_s=30.0, capacity=capacity
+        ) as fleet:
             PARTS[part](fleet, sizes)
 
 
 def told(what: str, value: float, unit: str, goal: float | None = None, *, at_least: bool = False) -> None:
     """One figure; ``goal``: at most that much, or ``at_least``. Which share of the goal it is: up to 1.00 it is met."""
-    share = "" if goal is None else f"goal {'≥' if at_least else '≤'} {goal:g} {unit}: {(goal / value if at_least else value / goal):.2f} of it"
+    share = (
+        ""
+        if goal is None
+        else f"goal {'≥' if at_least else '≤'} {goal:g} {unit}: {(goal / value if at_least else value / goal):.2f} of it"
+    )
     print(f"{what:<72} {value:9.3f} {unit:<7} {share:<32} load {os.getloadavg()[0]:.1f}", flush=True)
 
 
@@ -93,8 +104,18 @@ def timed(work: Callable[[], object]) -> float:
 
 def command(fleet: Fleet, *words: str) -> str:
     """The whole command in a process of its own, as a user has it; its stdout."""
-    argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", *words, "--config", str(fleet.user_config())]
-    return subprocess.run(argv, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=TOOK_MAX_S, text=True).stdout
+    argv = [
+        sys.executable,
+        "-P",
+        "-c",
+        "from supervisor.cli.main import main; main()",
+        *words,
+        "--config",
+        str(fleet.user_config()),
+    ]
+    return subprocess.run(
+        argv, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=TOOK_MAX_S, text=True
+    ).stdout
 
 
 # -- takeover ----------------------------------------------------------------------------------------------------------
@@ -116,7 +137,7 @@ def takeover(fleet: Fleet, sizes: Sizes) -> None:
     told(f"leader kill -9 -> successor has acted, {sizes.jobs} jobs", many_s, "s", 2.0)
     told("  jobs touched by it", touched, "")
     ratio(f"{sizes.jobs} jobs to {len(names)}", many_s, few_s)
-    fleet.judged = False      # claimed jobs without drivers
+    fleet.judged = False  # claimed jobs without drivers
 
 
 def _acted_s(fleet: Fleet) -> tuple[float, int]:
@@ -144,8 +165,10 @@ def latency(fleet: Fleet, sizes: Sizes) -> None:
         commands.submit(Submission(name, uid, ref, spec.terms(), Desired.SUSPENDED))
         stored.append(stored_s - begun_s)
         submitted.append(boottime_s() - stored_s)
-        cancelled.append(timed(lambda name=name: commands.cancel(name)))      # type: ignore[misc]
-    store_ms, submit_ms, cancel_ms = (statistics.median(values) * 1000 for values in (stored, submitted, cancelled))
+        cancelled.append(timed(lambda name=name: commands.cancel(name)))  # type: ignore[misc]
+    store_ms, submit_ms, cancel_ms = (
+        statistics.median(values) * 1000 for values in (stored, submitted, cancelled)
+    )
     told("the store's own write of a spec (median)", store_ms, "ms")
     told("submit, beside the store's own (median)", submit_ms, "ms", 50.0)
     told("cancel (median)", cancel_ms, "ms", 50.0)
@@ -153,7 +176,11 @@ def latency(fleet: Fleet, sizes: Sizes) -> None:
     path = fleet.spec_file("whole")
     told("submit, the whole command", timed(lambda: command(fleet, "submit", str(path))) * 1000, "ms")
     told("cancel, the whole command", timed(lambda: command(fleet, "cancel", "whole")) * 1000, "ms")
-    told("  of which Python itself", timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)) * 1000, "ms")
+    told(
+        "  of which Python itself",
+        timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)) * 1000,
+        "ms",
+    )
 
 
 # -- many ---------------------------------------------------------------------------------------------------------------
@@ -184,7 +211,13 @@ def submit_many(fleet: Fleet, sizes: Sizes) -> None:
     """Many specs in one call; suspended, so that nothing but the submit is measured."""
     files = [str(fleet.spec_file(f"many-{number:05}")) for number in range(sizes.jobs)]
     took_s = timed(lambda: command(fleet, "submit", "--suspended", *files))
-    told(f"submit of {sizes.jobs} specs in one call, the whole command", sizes.jobs / took_s, "per s", 100.0, at_least=True)
+    told(
+        f"submit of {sizes.jobs} specs in one call, the whole command",
+        sizes.jobs / took_s,
+        "per s",
+        100.0,
+        at_least=True,
+    )
 
 
 # -- at rest ------------------------------------------------------------------------------------------------------------
@@ -210,8 +243,14 @@ def idle(fleet: Fleet, sizes: Sizes) -> None:
     leader, standby = fleet.leader(), fleet.standby()
     told("PSS of the leader", pss_kb(leader.pid) / 1024, "MiB")
     told("PSS of the standby", pss_kb(standby.pid) / 1024, "MiB")
-    pairs = [pss_kb(fleet.process(name, SHIM).pid, fleet.process(name, TWIN).pid) / 1024 for name in names[:10]]
-    told("PSS of shim + twin (median; alone on a host: tests.faults.measure_shim)", statistics.median(pairs), "MiB")
+    pairs = [
+        pss_kb(fleet.process(name, SHIM).pid, fleet.process(name, TWIN).pid) / 1024 for name in names[:10]
+    ]
+    told(
+        "PSS of shim + twin (median; alone on a host: tests.faults.measure_shim)",
+        statistics.median(pairs),
+        "MiB",
+    )
     ratio("leader to shim + twin", pss_kb(leader.pid) / 1024, statistics.median(pairs))
 
 
@@ -220,12 +259,20 @@ def _operations_per_s(fleet: Fleet, seconds: float) -> float:
     before, begun_s = dict(sessions(fleet)), boottime_s()
     wait_until(lambda: boottime_s() > begun_s + seconds, 2 * seconds + 60, "the time to pass")
     after, took_s = dict(sessions(fleet)), boottime_s() - begun_s
-    counts = [after[session] - count for session, count in before.items() if session in after and (own is None or session != own.id)]
+    counts = [
+        after[session] - count
+        for session, count in before.items()
+        if session in after and (own is None or session != own.id)
+    ]
     return sum(counts) / took_s
 
 
 PARTS: dict[str, Callable[[Fleet, Sizes], None]] = {
-    "takeover": takeover, "latency": latency, "list": listing, "submit": submit_many, "idle": idle,
+    "takeover": takeover,
+    "latency": latency,
+    "list": listing,
+    "submit": submit_many,
+    "idle": idle,
 }
 
 

@@ -70,13 +70,25 @@ class Bench:
 def main() -> None:
     given = argparse.ArgumentParser(prog="python -m tests.benchmark_s3", description=__doc__)
     given.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS), help="some parts")
-    given.add_argument("--looks", type=int, nargs="*", default=[10, 1_000, 10_000], help="objects of checkpoints to look at")
-    given.add_argument("--objects", type=int, nargs="*", default=[1_000, 10_000], help="objects of savepoints")
-    given.add_argument("--rounds", type=int, default=3, help="of copies and of cold starts (default %(default)s)")
-    given.add_argument("--batches", type=int, default=40, help="timed, of each manager and round (default %(default)s)")
-    given.add_argument("--server", choices=("radosgw", "moto"), default="radosgw", help="moto where there is no radosgw")
+    given.add_argument(
+        "--looks", type=int, nargs="*", default=[10, 1_000, 10_000], help="objects of checkpoints to look at"
+    )
+    given.add_argument(
+        "--objects", type=int, nargs="*", default=[1_000, 10_000], help="objects of savepoints"
+    )
+    given.add_argument(
+        "--rounds", type=int, default=3, help="of copies and of cold starts (default %(default)s)"
+    )
+    given.add_argument(
+        "--batches", type=int, default=40, help="timed, of each manager and round (default %(default)s)"
+    )
+    given.add_argument(
+        "--server", choices=("radosgw", "moto"), default="radosgw", help="moto where there is no radosgw"
+    )
     given.add_argument("--heap", default="512m")
-    given.add_argument("--cache", type=Path, default=Path(__file__).parent.parent / ".ci" / "cache" / "benchmark-s3")
+    given.add_argument(
+        "--cache", type=Path, default=Path(__file__).parent.parent / ".ci" / "cache" / "benchmark-s3"
+    )
     chosen = given.parse_args()
     chosen.cache = chosen.cache.resolve()
     with tempfile.TemporaryDirectory() as name:
@@ -109,8 +121,10 @@ def table(rows: dict[str, list[float]], unit: str, more: dict[str, str] | None =
         median = statistics.median(values)
         base = base or median
         spread = f"{min(values):.4g}–{max(values):.4g}"
-        print(f"  {name:<34} {median:>9.4g} {unit:<3} ({spread:>15}, {len(values):>3} runs) {median / base:>6.2f}x  {(more or {}).get(name, '')}",
-              flush=True)
+        print(
+            f"  {name:<34} {median:>9.4g} {unit:<3} ({spread:>15}, {len(values):>3} runs) {median / base:>6.2f}x  {(more or {}).get(name, '')}",
+            flush=True,
+        )
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -156,15 +170,24 @@ def preflights(bench: Bench) -> None:
         put(bench, prefix, objects)
         places[count] = prefix
     heads: list[float] = []
-    trees = {count: open_tree(f"s3a://{bench.bucket}/{prefix}", bench.access) for count, prefix in places.items()}
+    trees = {
+        count: open_tree(f"s3a://{bench.bucket}/{prefix}", bench.access) for count, prefix in places.items()
+    }
     for number in range(bench.chosen.rounds * LOOKS):
-        heads.append(1_000 * timed(lambda: client.head_object(Bucket=bench.bucket, Key=f"look-{bench.chosen.looks[0]}/metadata")))
+        heads.append(
+            1_000
+            * timed(
+                lambda: client.head_object(Bucket=bench.bucket, Key=f"look-{bench.chosen.looks[0]}/metadata")
+            )
+        )
         for count, tree in trees.items():
             assert tree is not None
             tree.requests = 0
-            look = 1_000 * timed(lambda tree=tree: found_well(preflight(tree, [SeenQuery(QUERY, BATCHES - 2)])))
+            look = 1_000 * timed(
+                lambda tree=tree: found_well(preflight(tree, [SeenQuery(QUERY, BATCHES - 2)]))
+            )
             name = f"preflight of {count:,} objects"
-            if number:      # the first one makes the client
+            if number:  # the first one makes the client
                 took.setdefault(name, []).append(look)
             more[name] = f"{tree.requests} requests"
     table({"one HEAD": heads[1:], **took}, "ms", more)
@@ -186,8 +209,15 @@ def starts(bench: Bench) -> None:
     took: dict[str, list[float]] = {f"each request of the look + {delay:g} s": [] for delay in DELAYS_S}
     with EmbeddedEnsemble(bench.directory) as ensemble:
         fleet = SparkFleet(
-            ensemble, f"/start-{uuid.uuid4().hex[:8]}", bench.directory, supervisors=1, lease_s=20.0, session_s=10.0,
-            endpoint_url=slow.endpoint_url, bucket=bench.bucket, s3a_jars=s3a_jars(),
+            ensemble,
+            f"/start-{uuid.uuid4().hex[:8]}",
+            bench.directory,
+            supervisors=1,
+            lease_s=20.0,
+            session_s=10.0,
+            endpoint_url=slow.endpoint_url,
+            bucket=bench.bucket,
+            s3a_jars=s3a_jars(),
         )
         with fleet:
             fleet.submit("counts", application=direct, conf=dict(bench.server.s3a))
@@ -214,7 +244,11 @@ def savepoints(bench: Bench) -> None:
         source = f"made-{count}"
         put(bench, source, checkpoint(count))
         took: dict[str, list[float]] = {name: [] for name in tools}
-        more: dict[str, str] = {"savepoint create": "", "aws s3 sync": "pip has no awscli here", "s5cmd sync": "not on the PATH, and Go can't build it here"}
+        more: dict[str, str] = {
+            "savepoint create": "",
+            "aws s3 sync": "pip has no awscli here",
+            "s5cmd sync": "not on the PATH, and Go can't build it here",
+        }
         for number in range(bench.chosen.rounds):
             for name, copy in tools.items():
                 if copy is None:
@@ -243,16 +277,39 @@ def copiers(cache: Path) -> dict[str, Copier | None]:
     aws, s5cmd = awscli(cache), go_program(S5CMD, cache)
 
     def by_aws(bench: Bench, source: str, target: str) -> str:
-        run([aws, "s3", "sync", "--only-show-errors", "--endpoint-url", bench.server.endpoint_url,
-             f"s3://{bench.bucket}/{source}", f"s3://{bench.bucket}/{target}"])
+        run(
+            [
+                aws,
+                "s3",
+                "sync",
+                "--only-show-errors",
+                "--endpoint-url",
+                bench.server.endpoint_url,
+                f"s3://{bench.bucket}/{source}",
+                f"s3://{bench.bucket}/{target}",
+            ]
+        )
         return ""
 
     def by_s5cmd(bench: Bench, source: str, target: str) -> str:
-        run([s5cmd, "--log", "error", "--endpoint-url", bench.server.endpoint_url, "sync", f"s3://{bench.bucket}/{source}/*",
-             f"s3://{bench.bucket}/{target}/"])
+        run(
+            [
+                s5cmd,
+                "--log",
+                "error",
+                "--endpoint-url",
+                bench.server.endpoint_url,
+                "sync",
+                f"s3://{bench.bucket}/{source}/*",
+                f"s3://{bench.bucket}/{target}/",
+            ]
+        )
         return ""
 
-    return {"aws s3 sync": by_aws if aws is not None else None, "s5cmd sync": by_s5cmd if s5cmd is not None else None}
+    return {
+        "aws s3 sync": by_aws if aws is not None else None,
+        "s5cmd sync": by_s5cmd if s5cmd is not None else None,
+    }
 
 
 def go_program(module: str, cache: Path) -> Path | None:
@@ -266,7 +323,9 @@ def go_program(module: str, cache: Path) -> Path | None:
     if go is None:
         return None
     env = {**os.environ, "GOPATH": str(cache), "GOBIN": str(built.parent), "GOFLAGS": "-modcacherw"}
-    done = subprocess.run([go, "install", module], env=env, capture_output=True, text=True, timeout=FETCH_MAX_S, check=False)
+    done = subprocess.run(
+        [go, "install", module], env=env, capture_output=True, text=True, timeout=FETCH_MAX_S, check=False
+    )
     if done.returncode != 0:
         print(f"  {name} can't be built here: {done.stderr.strip().splitlines()[-1:]}", flush=True)
     return built if done.returncode == 0 else None
@@ -279,18 +338,26 @@ def awscli(cache: Path) -> Path | None:
     if not program.exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
         with suppress(subprocess.SubprocessError):
-            subprocess.run([place / "bin" / "pip", "install", "--quiet", "awscli"], check=True, timeout=FETCH_MAX_S)
+            subprocess.run(
+                [place / "bin" / "pip", "install", "--quiet", "awscli"], check=True, timeout=FETCH_MAX_S
+            )
     return program if program.exists() else None
 
 
 def run(argv: Sequence[object]) -> None:
-    done = subprocess.run([str(each) for each in argv], capture_output=True, text=True, timeout=COPY_MAX_S, check=False)
+    done = subprocess.run(
+        [str(each) for each in argv], capture_output=True, text=True, timeout=COPY_MAX_S, check=False
+    )
     if done.returncode != 0:
         raise SystemExit(f"{argv[0]} failed: {(done.stderr or done.stdout).strip()[-600:]}")
 
 
 def copied(bench: Bench, prefix: str) -> int:
-    pages = bench.server.client().get_paginator("list_objects_v2").paginate(Bucket=bench.bucket, Prefix=f"{prefix}/")
+    pages = (
+        bench.server.client()
+        .get_paginator("list_objects_v2")
+        .paginate(Bucket=bench.bucket, Prefix=f"{prefix}/")
+    )
     return sum(page["KeyCount"] for page in pages)
 
 
@@ -304,7 +371,9 @@ def log_writes(bench: Bench) -> None:
             for name, manager in MANAGERS.items():
                 own = bench.directory / f"{name}-{number}"
                 own.mkdir()
-                entries, all_of_it = times(driver, manager, own, f"s3a://{bench.bucket}/{own.name}", bench.chosen.batches)
+                entries, all_of_it = times(
+                    driver, manager, own, f"s3a://{bench.bucket}/{own.name}", bench.chosen.batches
+                )
                 logs[name] += entries
                 whole[name] += all_of_it
     finally:
@@ -321,7 +390,10 @@ def cold_starts(bench: Bench) -> None:
             own = bench.directory / f"{name.replace(' ', '-')}-{number}"
             own.mkdir()
             took[name].append(cold_start(bench, own, directory))
-    sizes = {name: f"{sum(jar.stat().st_size for jar in where.glob('*.jar')) / 1e6:.0f} MB" for name, where in jars.items()}
+    sizes = {
+        name: f"{sum(jar.stat().st_size for jar in where.glob('*.jar')) / 1e6:.0f} MB"
+        for name, where in jars.items()
+    }
     table(took, "s", sizes)
 
 
@@ -331,8 +403,17 @@ def cold_start(bench: Bench, own: Path, jars: Path) -> float:
     try:
         driver.answer()
         place = f"s3a://{bench.bucket}/{uuid.uuid4().hex[:8]}"
-        driver.tell("start", manager=MANAGERS["ours"], checkpoint=place, sink=str(own / "sink"), every="0 seconds", other=None)
-        wait_until(lambda: len(batches(own / "sink")) >= 2, FIRST_BATCH_MAX_S, "the first batch to be committed")
+        driver.tell(
+            "start",
+            manager=MANAGERS["ours"],
+            checkpoint=place,
+            sink=str(own / "sink"),
+            every="0 seconds",
+            other=None,
+        )
+        wait_until(
+            lambda: len(batches(own / "sink")) >= 2, FIRST_BATCH_MAX_S, "the first batch to be committed"
+        )
         return time.monotonic() - begun_s
     finally:
         driver.end()
@@ -346,8 +427,20 @@ def with_bundle(cache: Path) -> Path:
     if not (place / f"bundle-{version}.jar").exists():
         place.mkdir(parents=True, exist_ok=True)
         artifact = f"-Dartifact=software.amazon.awssdk:bundle:{version}"
-        subprocess.run(["mvn", "-C", "--batch-mode", "--quiet", "dependency:copy", artifact, f"-DoutputDirectory={place}"],
-                       check=True, timeout=FETCH_MAX_S, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                "mvn",
+                "-C",
+                "--batch-mode",
+                "--quiet",
+                "dependency:copy",
+                artifact,
+                f"-DoutputDirectory={place}",
+            ],
+            check=True,
+            timeout=FETCH_MAX_S,
+            stdin=subprocess.DEVNULL,
+        )
     for jar in thin.glob("*.jar"):
         if not jar.stem.endswith(f"-{version}"):
             shutil.copy2(jar, place)
@@ -355,7 +448,11 @@ def with_bundle(cache: Path) -> Path:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    "preflight": preflights, "start": starts, "savepoint": savepoints, "log-writes": log_writes, "cold-start": cold_starts,
+    "preflight": preflights,
+    "start": starts,
+    "savepoint": savepoints,
+    "log-writes": log_writes,
+    "cold-start": cold_starts,
 }
 
 if __name__ == "__main__":

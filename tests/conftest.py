@@ -46,7 +46,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Processes side by side (``-n``) take files in this order, so that they seldom all want the machine at the same moment.
     """
-    turns: dict[str, list[list[pytest.Item]]] = {kind: [] for kind in ("e2e", "faults", "integration", "others", "unit")}
+    turns: dict[str, list[list[pytest.Item]]] = {
+        kind: [] for kind in ("e2e", "faults", "integration", "others", "unit")
+    }
     for _, found in groupby(items, key=lambda item: item.path):
         file = list(found)
         kind = file[0].path.relative_to(Path(__file__).parent).parts[0]
@@ -57,7 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slowest-files", type=int, default=0, metavar="N", help="print the N files whose tests took longest")
+    parser.addoption(
+        "--slowest-files", type=int, default=0, metavar="N", help="print the N files whose tests took longest"
+    )
 
 
 def slowest_files(reports: Iterable[Any], count: int) -> list[str]:
@@ -72,12 +76,19 @@ def slowest_files(reports: Iterable[Any], count: int) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    reports = (each for found in terminalreporter.stats.values() for each in found if isinstance(each, pytest.TestReport))
+    reports = (
+        each
+        for found in terminalreporter.stats.values()
+        for each in found
+        if isinstance(each, pytest.TestReport)
+    )
     if count := config.getoption("--slowest-files"):
         terminalreporter.write_sep("=", f"slowest {count} files: time, tests")
         for line in slowest_files(reports, count):
             terminalreporter.write_line(line)
-    lines = requirements.summary([str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])])
+    lines = requirements.summary(
+        [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    )
     if lines:
         terminalreporter.write_sep("!", "tests skipped", red=True, bold=True)
         for line in lines:

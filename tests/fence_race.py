@@ -65,23 +65,43 @@ class Driver:
         built = fence_jar(home, java_of(None, os.environ), version, directory, os.environ)
         assert built.jar is not None, built.why
         properties = directory / f"{name}.properties"
-        properties.write_text(render_properties({
-            "spark.master": "local[1]", "spark.driver.memory": heap, "spark.ui.enabled": "false", "spark.log.level": "ERROR",
-            "spark.sql.shuffle.partitions": "1", "spark.sql.streaming.numRecentProgressUpdates": "1000",
-            "spark.driver.extraClassPath": f"{jars or s3a_jars()}/*:{built.jar}:{hadoop_cloud_jar()}",
-            "spark.hadoop.fs.s3a.endpoint": moto.endpoint_url, "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.connection.ssl.enabled": "false", "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-            OWNER_KEY: owner_of("race", "u1", 1, name), **moto.s3a,
-        }))
+        properties.write_text(
+            render_properties(
+                {
+                    "spark.master": "local[1]",
+                    "spark.driver.memory": heap,
+                    "spark.ui.enabled": "false",
+                    "spark.log.level": "ERROR",
+                    "spark.sql.shuffle.partitions": "1",
+                    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+                    "spark.driver.extraClassPath": f"{jars or s3a_jars()}/*:{built.jar}:{hadoop_cloud_jar()}",
+                    "spark.hadoop.fs.s3a.endpoint": moto.endpoint_url,
+                    "spark.hadoop.fs.s3a.path.style.access": "true",
+                    "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+                    "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+                    OWNER_KEY: owner_of("race", "u1", 1, name),
+                    **moto.s3a,
+                }
+            )
+        )
         env = {
-            **os.environ, **AWS_ENV, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable,
+            **os.environ,
+            **AWS_ENV,
+            "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_SUBMIT_ARGS": shlex.join(("--properties-file", str(properties), "pyspark-shell")),
         }
         self.log = directory / f"{name}.log"
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(WORKER)], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                cwd=directory, start_new_session=True,
+                [sys.executable, str(WORKER)],
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=directory,
+                start_new_session=True,
             )
         self._guard = DeathGuard()
         self._guard.watch(self._process.pid)
@@ -91,7 +111,9 @@ class Driver:
         ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_MAX_S)
         line = self._process.stdout.readline() if ready else ""
         if not line:
-            raise AssertionError(f"driver {self.name} does not answer:\n{self.log.read_text(errors='replace')[-4000:]}")
+            raise AssertionError(
+                f"driver {self.name} does not answer:\n{self.log.read_text(errors='replace')[-4000:]}"
+            )
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -128,7 +150,9 @@ def batches(sink: Path) -> list[int]:
     return [int(line) for line in sink.read_text().split()] if sink.exists() else []
 
 
-def race(first: Driver, second: Driver, manager: str | None, directory: Path, place: str, *, how: str, every: str) -> Race:
+def race(
+    first: Driver, second: Driver, manager: str | None, directory: Path, place: str, *, how: str, every: str
+) -> Race:
     together = how != "joins"
     drivers = {"first": first, "second": second}
     sinks = {name: directory / f"{name}.sink" for name in drivers}
@@ -136,17 +160,26 @@ def race(first: Driver, second: Driver, manager: str | None, directory: Path, pl
 
     def start(name: str, *, meets: bool = how == "in-step") -> None:
         other = str(sinks["second" if name == "first" else "first"]) if meets else None
-        drivers[name].say("start", manager=manager, checkpoint=place, sink=str(sinks[name]), every=every, other=other)
+        drivers[name].say(
+            "start", manager=manager, checkpoint=place, sink=str(sinks[name]), every=every, other=other
+        )
 
     def decided() -> bool:
         states.update({name: driver.tell("state") for name, driver in drivers.items()})
         return not all(state["alive"] for state in states.values())
 
     def side_by_side() -> bool:
-        return decided() or all(len(batches(sink)) >= least for sink, least in ((sinks["first"], TOGETHER + (0 if together else AHEAD)), (sinks["second"], TOGETHER)))
+        return decided() or all(
+            len(batches(sink)) >= least
+            for sink, least in (
+                (sinks["first"], TOGETHER + (0 if together else AHEAD)),
+                (sinks["second"], TOGETHER),
+            )
+        )
 
     start("first", meets=False)
-    if together:  # on a checkpoint that is there: else the second is refused its very first object, whatever the manager
+    # on a checkpoint that is there: else the second is refused its very first object, whatever the manager
+    if together:
         first.answer()
         wait_until(lambda: bool(batches(sinks["first"])), RACE_MAX_S, "a checkpoint")
         first.tell("stop")
@@ -161,8 +194,15 @@ def race(first: Driver, second: Driver, manager: str | None, directory: Path, pl
     for name, state in states.items():
         if state["alive"]:
             at = len(batches(sinks[name]))
-            wait_until(lambda sink=sinks[name], at=at: decided() and not any(s["alive"] for s in states.values()) or len(batches(sink)) >= at + ON,
-                       RACE_MAX_S, "the survivor to go on")
+            wait_until(
+                lambda sink=sinks[name], at=at: (
+                    decided()
+                    and not any(s["alive"] for s in states.values())
+                    or len(batches(sink)) >= at + ON
+                ),
+                RACE_MAX_S,
+                "the survivor to go on",
+            )
     decided()
     found = Race(
         [name for name, state in states.items() if state["alive"]],
@@ -170,20 +210,29 @@ def race(first: Driver, second: Driver, manager: str | None, directory: Path, pl
         [cause_of(state["error"]) for state in states.values() if state["error"]],
     )
     logs = "".join((directory.parent / f"{name}.log").read_text(errors="replace") for name in drivers)
-    found.names_other = place in logs and bool(re.search(re.escape(f"checkpoint fence: {place}/") + r"\S+ was written by \[job=race", logs))
+    found.names_other = place in logs and bool(
+        re.search(re.escape(f"checkpoint fence: {place}/") + r"\S+ was written by \[job=race", logs)
+    )
     for driver in drivers.values():
         driver.tell("stop")
     return found
 
 
 def cause_of(error: str) -> str:
-    for word in ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries", "FileAlreadyExistsException", "FileNotFoundException"):
+    for word in (
+        "CONCURRENT_STREAM_LOG_UPDATE",
+        "Multiple streaming queries",
+        "FileAlreadyExistsException",
+        "FileNotFoundException",
+    ):
         if word in error:
             return word
     return error[:60].replace("\n", " ")
 
 
-def times(driver: Driver, manager: str | None, directory: Path, place: str, wanted: int) -> tuple[list[float], list[float]]:
+def times(
+    driver: Driver, manager: str | None, directory: Path, place: str, wanted: int
+) -> tuple[list[float], list[float]]:
     """Milliseconds of ``walCommit + commitOffsets`` and of the whole batch; the first five are left out."""
     sink = directory / "sink"
     driver.tell("start", manager=manager, checkpoint=place, sink=str(sink), every="0 seconds", other=None)
@@ -195,28 +244,51 @@ def times(driver: Driver, manager: str | None, directory: Path, place: str, want
 
     wait_until(reached, ANSWER_MAX_S, f"{wanted} batches")
     took = driver.tell("stop")["batches"][5:]
-    return [each["walCommit"] + each["commitOffsets"] for each in took], [each["triggerExecution"] for each in took]
+    return [each["walCommit"] + each["commitOffsets"] for each in took], [
+        each["triggerExecution"] for each in took
+    ]
 
 
 def show_races(found: dict[str, list[Race]]) -> None:
-    print(f"\n{'checkpoint manager':<20} {'races':>5} {'one left':>9} {'both live':>10} {'none left':>10} {'batches run by both':>20}  died of")
+    print(
+        f"\n{'checkpoint manager':<20} {'races':>5} {'one left':>9} {'both live':>10} {'none left':>10} {'batches run by both':>20}  died of"
+    )
     for name, races in found.items():
         left = Counter(len(each.survivors) for each in races)
         both = [len(each.both) for each in races]
         deaths = Counter(death for each in races for death in each.deaths)
-        told = f", {sum(each.names_other for each in races)} x the log names the other writer" if name == "ours" else ""
-        print(f"{name:<20} {len(races):>5} {left[1]:>9} {left[2]:>10} {left[0]:>10} {f'{sum(both)} (most in one: {max(both)})':>20}  "
-              f"{', '.join(f'{number} x {word}' for word, number in deaths.items()) or '-'}{told}", flush=True)
+        told = (
+            f", {sum(each.names_other for each in races)} x the log names the other writer"
+            if name == "ours"
+            else ""
+        )
+        print(
+            f"{name:<20} {len(races):>5} {left[1]:>9} {left[2]:>10} {left[0]:>10} {f'{sum(both)} (most in one: {max(both)})':>20}  "
+            f"{', '.join(f'{number} x {word}' for word, number in deaths.items()) or '-'}{told}",
+            flush=True,
+        )
 
 
-def show_times(logs: dict[str, list[float]], whole: dict[str, list[float]], requests: dict[str, Counter[str]], rounds: int) -> None:
-    print(f"\n{'checkpoint manager':<20} {'batches':>7} {'two log entries, median':>24} {'p90':>8} {'whole batch':>12} {'requests a batch':>40}")
+def show_times(
+    logs: dict[str, list[float]],
+    whole: dict[str, list[float]],
+    requests: dict[str, Counter[str]],
+    rounds: int,
+) -> None:
+    print(
+        f"\n{'checkpoint manager':<20} {'batches':>7} {'two log entries, median':>24} {'p90':>8} {'whole batch':>12} {'requests a batch':>40}"
+    )
     base = statistics.median(logs["ours"])
     for name, took in logs.items():
         median = statistics.median(took)
-        asked = ", ".join(f"{method} {number / rounds:.1f}" for method, number in sorted(requests[name].items()))
-        print(f"{name:<20} {len(took):>7} {median:>15.0f} ms {median / base:>5.2f}x {statistics.quantiles(took, n=10)[-1]:>5.0f} ms "
-              f"{statistics.median(whole[name]):>9.0f} ms {asked:>40}", flush=True)
+        asked = ", ".join(
+            f"{method} {number / rounds:.1f}" for method, number in sorted(requests[name].items())
+        )
+        print(
+            f"{name:<20} {len(took):>7} {median:>15.0f} ms {median / base:>5.2f}x {statistics.quantiles(took, n=10)[-1]:>5.0f} ms "
+            f"{statistics.median(whole[name]):>9.0f} ms {asked:>40}",
+            flush=True,
+        )
 
 
 def asked_since(log: Path, at: int, place: str) -> Counter[str]:
@@ -224,18 +296,33 @@ def asked_since(log: Path, at: int, place: str) -> Counter[str]:
     with log.open("rb") as file:
         file.seek(at)
         text = file.read().decode(errors="replace")
-    return Counter(re.findall(r'"(?:\x1b\[[0-9;]*m)*(GET|PUT|HEAD|DELETE|POST) [^"]*' + re.escape(place), text))  # a refusal in colour
+    # a refusal in colour
+    return Counter(
+        re.findall(r'"(?:\x1b\[[0-9;]*m)*(GET|PUT|HEAD|DELETE|POST) [^"]*' + re.escape(place), text)
+    )
 
 
 def main() -> None:
     given = argparse.ArgumentParser(prog="python -m tests.fence_race", description=__doc__)
     given.add_argument("--races", type=int, default=10, help="of each manager (default %(default)s)")
     given.add_argument("--overlaps", type=int, default=10, help="of each manager (default %(default)s)")
-    given.add_argument("--batches", type=int, default=40, help="timed, of each manager and round (default %(default)s)")
+    given.add_argument(
+        "--batches", type=int, default=40, help="timed, of each manager and round (default %(default)s)"
+    )
     given.add_argument("--rounds", type=int, default=3, help="of timing (default %(default)s)")
-    given.add_argument("--managers", nargs="*", choices=sorted(MANAGERS), default=["ours", "recommended"], help="that race; all are timed")
+    given.add_argument(
+        "--managers",
+        nargs="*",
+        choices=sorted(MANAGERS),
+        default=["ours", "recommended"],
+        help="that race; all are timed",
+    )
     given.add_argument("--how", choices=(*HOWS, "all"), default="all", help="all: in turns (default)")
-    given.add_argument("--every", default="2 seconds", help="trigger; Spark aligns it to the clock, of both alike (default %(default)s)")
+    given.add_argument(
+        "--every",
+        default="2 seconds",
+        help="trigger; Spark aligns it to the clock, of both alike (default %(default)s)",
+    )
     given.add_argument("--heap", default="512m")
     chosen = given.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -250,16 +337,30 @@ def run(chosen: argparse.Namespace, directory: Path) -> None:
     try:
         for driver in drivers:
             driver.answer()
-        print(f"two drivers are up after {boottime_s() - begun_s:.0f} s, load {os.getloadavg()[0]:.1f}", flush=True)
+        print(
+            f"two drivers are up after {boottime_s() - begun_s:.0f} s, load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
         found: dict[str, list[Race]] = {name: [] for name in chosen.managers}
         for number in range(chosen.races):
             for name in chosen.managers:
                 own = directory / f"race-{name}-{number}"
                 own.mkdir()
                 how = HOWS[number % len(HOWS)] if chosen.how == "all" else chosen.how
-                one = race(drivers[0], drivers[1], MANAGERS[name], own, f"s3a://{bucket}/{own.name}", how=how, every=chosen.every)
+                one = race(
+                    drivers[0],
+                    drivers[1],
+                    MANAGERS[name],
+                    own,
+                    f"s3a://{bucket}/{own.name}",
+                    how=how,
+                    every=chosen.every,
+                )
                 found[name].append(one)
-                print(f"race {number + 1} {name}, {how}: survivors {one.survivors or 'none'}, run by both {one.both}, {one.deaths}", flush=True)
+                print(
+                    f"race {number + 1} {name}, {how}: survivors {one.survivors or 'none'}, run by both {one.both}, {one.deaths}",
+                    flush=True,
+                )
         if chosen.races:
             show_races(found)
         if chosen.overlaps:
@@ -274,9 +375,14 @@ def run(chosen: argparse.Namespace, directory: Path) -> None:
 
 def overlap(rounds: int, driver: Driver, root: str) -> None:
     """What no race of processes hits at will: both have looked before either writes."""
-    print(f"\n{'checkpoint manager':<20} {'entries':>7} {'written by one':>15} {'both told that they wrote it':>30}")
+    print(
+        f"\n{'checkpoint manager':<20} {'entries':>7} {'written by one':>15} {'both told that they wrote it':>30}"
+    )
     for name, manager in MANAGERS.items():
-        told = Counter(driver.tell("overlap", manager=manager, checkpoint=f"{root}/overlap-{name}-{n}")["told"] for n in range(rounds))
+        told = Counter(
+            driver.tell("overlap", manager=manager, checkpoint=f"{root}/overlap-{name}-{n}")["told"]
+            for n in range(rounds)
+        )
         print(f"{name:<20} {rounds:>7} {told[1]:>15} {told[2]:>30}", flush=True)
 
 

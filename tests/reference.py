@@ -69,9 +69,11 @@ def spec_keys() -> Iterator[str]:
     yield "Defaults of `lease`, `stop_grace`, `restart`, `health`, `resources` come from `defaults` in `supervisor.yaml`.\n"
     shared = comments(ROOT / "conf" / "supervisor.yaml")
     own = comments(ROOT / "conf" / "jobs" / "reference.yaml")
-    yield from keys(JobSpec, {
-        path: own.get(path) or shared.get(f"defaults.{path}", "") for path, _ in leaves(JobSpec)
-    } | {"lease": shared["defaults.lease"]})
+    yield from keys(
+        JobSpec,
+        {path: own.get(path) or shared.get(f"defaults.{path}", "") for path, _ in leaves(JobSpec)}
+        | {"lease": shared["defaults.lease"]},
+    )
 
 
 def metrics() -> Iterator[str]:
@@ -80,7 +82,12 @@ def metrics() -> Iterator[str]:
     for metric in families():
         assert metric.documentation, metric.name
     table = [
-        (f"`{metric.name}{'_total' if metric.type == 'counter' else ''}`", metric.type, labels_of(metric), metric.documentation)
+        (
+            f"`{metric.name}{'_total' if metric.type == 'counter' else ''}`",
+            metric.type,
+            labels_of(metric),
+            metric.documentation,
+        )
         for metric in families()
     ]
     yield from rows(("name", "type", "labels", "meaning"), table)
@@ -88,7 +95,10 @@ def metrics() -> Iterator[str]:
 
 def families() -> list[Metric]:
     own = [metric for metric in Metrics(lambda: 0.0).registry.collect() if metric.name.startswith(NAMESPACE)]
-    return sorted((metric for metric in own if not metric.name.startswith(f"{NAMESPACE}_process_")), key=lambda one: one.name)
+    return sorted(
+        (metric for metric in own if not metric.name.startswith(f"{NAMESPACE}_process_")),
+        key=lambda one: one.name,
+    )
 
 
 def labels_of(metric: Metric) -> str:
@@ -105,7 +115,10 @@ def events() -> Iterator[str]:
         "`<uid>.<attempt>.shim.log` and `<uid>.<attempt>.log` (the driver's own output). Those named `shim_` and `twin_` (but\n"
         "`shim_started`, `shim_gone`, `shim_let_deadline_come`, `shim_log_lost`, `shim_logs_not_kept`) are in the shim's log.\n"
     )
-    yield from rows(("event", "meaning", "fields"), [(f"`{name}`", one.meaning, one.fields) for name, one in EVENTS.items()])
+    yield from rows(
+        ("event", "meaning", "fields"),
+        [(f"`{name}`", one.meaning, one.fields) for name, one in EVENTS.items()],
+    )
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------
@@ -113,7 +126,8 @@ def events() -> Iterator[str]:
 
 def keys(model: type[BaseModel], meanings: Mapping[str, str]) -> Iterator[str]:
     table = [
-        (f"`{path}`", kind_of(field), default_of(field), meanings.get(path, "")) for path, field in leaves(model)
+        (f"`{path}`", kind_of(field), default_of(field), meanings.get(path, ""))
+        for path, field in leaves(model)
     ]
     yield from rows(("key", "kind", "default", "meaning"), table)
 
@@ -137,7 +151,9 @@ def unit_of(field: FieldInfo) -> str | None:
 
 def kind_of(field: FieldInfo) -> str:
     unit = unit_of(field)
-    plain = [one for one in (typing.get_args(field.annotation) or (field.annotation,)) if one is not type(None)]
+    plain = [
+        one for one in (typing.get_args(field.annotation) or (field.annotation,)) if one is not type(None)
+    ]
     if typing.get_origin(field.annotation) is typing.Literal:
         return BAR.join(str(one) for one in plain)
     kind = unit or _word(field.annotation)

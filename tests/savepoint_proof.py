@@ -52,12 +52,14 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 STATES: dict[str, dict[str, str]] = {
     "hdfs": {},
     "rocksdb": {
-        PROVIDER: ROCKSDB, "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+        PROVIDER: ROCKSDB,
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     },
 }
 CLEANS_UP = {
-    "spark.sql.streaming.minBatchesToRetain": "6", "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
+    "spark.sql.streaming.minBatchesToRetain": "6",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
     "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
 }
 ROUND_MAX_S = 1200.0
@@ -78,7 +80,11 @@ def write_input(directory: Path, files: int, seed: int) -> Rows:
         rows, again = again, []
         for _ in range(ROWS):
             number += 1
-            row = {"id": number, "ts": BASE_S + file * STEP_S + chance.randint(-4, 4), "v": chance.randint(1, 1000)}
+            row = {
+                "id": number,
+                "ts": BASE_S + file * STEP_S + chance.randint(-4, 4),
+                "v": chance.randint(1, 1000),
+            }
             seen[number] = (row["ts"], row["v"])
             rows.append(row)
             if chance.random() < 0.4:
@@ -86,7 +92,7 @@ def write_input(directory: Path, files: int, seed: int) -> Rows:
         if file >= LATE_FROM:
             rows.append({"id": -file, "ts": BASE_S - 3600, "v": 1})
         if file == files - 1:
-            rows.append({"id": 0, "ts": BASE_S + 10**6, "v": 0})      # lets every window end
+            rows.append({"id": 0, "ts": BASE_S + 10**6, "v": 0})  # lets every window end
         path = directory / f"{file:05}.json"
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         os.utime(path, (BASE_S + file, BASE_S + file))
@@ -105,25 +111,36 @@ class Sink:
         self.batches: dict[int, list[tuple[Any, ...]]] = {}
 
     def __call__(self, frame: Any, batch: int) -> None:
-        self.batches[batch] = [(int(row.start), int(row.key), int(row.n), int(row.total)) for row in frame.collect()]
+        self.batches[batch] = [
+            (int(row.start), int(row.key), int(row.n), int(row.total)) for row in frame.collect()
+        ]
 
     def rows(self, up_to: int | None = None) -> Rows:
-        return Counter(row for batch, rows in self.batches.items() if up_to is None or batch <= up_to for row in rows)
+        return Counter(
+            row for batch, rows in self.batches.items() if up_to is None or batch <= up_to for row in rows
+        )
 
 
 def start(spark: Any, source: Path, checkpoint: str, files_a_batch: int, sink: Sink) -> Any:
     from pyspark.sql import functions as F
 
     rows = (
-        spark.readStream.schema("id long, ts long, v long").option("maxFilesPerTrigger", files_a_batch).json(str(source))
-        .withColumn("at", F.timestamp_seconds("ts")).withColumn("key", F.pmod(F.col("id"), F.lit(7)))
-        .withWatermark("at", f"{DELAY_S} seconds").dropDuplicates(["id", "at"])
+        spark.readStream.schema("id long, ts long, v long")
+        .option("maxFilesPerTrigger", files_a_batch)
+        .json(str(source))
+        .withColumn("at", F.timestamp_seconds("ts"))
+        .withColumn("key", F.pmod(F.col("id"), F.lit(7)))
+        .withWatermark("at", f"{DELAY_S} seconds")
+        .dropDuplicates(["id", "at"])
     )
     counts = (
-        rows.groupBy(F.window("at", f"{WINDOW_S} seconds"), "key").agg(F.count("*").alias("n"), F.sum("v").alias("total"))
+        rows.groupBy(F.window("at", f"{WINDOW_S} seconds"), "key")
+        .agg(F.count("*").alias("n"), F.sum("v").alias("total"))
         .select(F.unix_timestamp("window.start").alias("start"), "key", "n", "total")
     )
-    stream = counts.writeStream.outputMode("append").foreachBatch(sink).option("checkpointLocation", checkpoint)
+    stream = (
+        counts.writeStream.outputMode("append").foreachBatch(sink).option("checkpointLocation", checkpoint)
+    )
     return stream.trigger(availableNow=True).start()
 
 
@@ -152,13 +169,19 @@ class Moment:
     seconds: float
 
 
-def take_moments(query: Any, sink: Sink, checkpoint: str, shelf: str, access: S3Access, wanted: int, chance: random.Random) -> list[Moment]:
+def take_moments(
+    query: Any, sink: Sink, checkpoint: str, shelf: str, access: S3Access, wanted: int, chance: random.Random
+) -> list[Moment]:
     """Savepoints at random moments while the query runs; fewer if it ends before."""
     pause = threading.Event()
     found: list[Moment] = []
-    wait_until(lambda: max(sink.batches, default=0) >= FIRST_BATCH or not query.isActive, ROUND_MAX_S, "the first batches")
+    wait_until(
+        lambda: max(sink.batches, default=0) >= FIRST_BATCH or not query.isActive,
+        ROUND_MAX_S,
+        "the first batches",
+    )
     while len(found) < wanted and query.isActive:
-        pause.wait(chance.uniform(0, PAUSE_MAX_S))      # the moment is random, within a batch or between two
+        pause.wait(chance.uniform(0, PAUSE_MAX_S))  # the moment is random, within a batch or between two
         name = f"m{len(found)}"
         location = f"{shelf}/{name}"
         begun = Begun(name, "proof", "proof-u1", 1, checkpoint, location, access, wall_iso(), "proof")
@@ -166,8 +189,11 @@ def take_moments(query: Any, sink: Sink, checkpoint: str, shelf: str, access: S3
         creation = Creation(open_area(checkpoint, access), open_area(location, access), begun, wall_iso)
         manifest = creation.run()
         found.append(Moment(manifest, creation.rounds, boottime_s() - begun_s))
-        print(f"  {name}: after batch {manifest.queries[0].batch}, {manifest.objects} objects, {creation.rounds} rounds, "
-              f"{found[-1].seconds:.1f} s", flush=True)
+        print(
+            f"  {name}: after batch {manifest.queries[0].batch}, {manifest.objects} objects, {creation.rounds} rounds, "
+            f"{found[-1].seconds:.1f} s",
+            flush=True,
+        )
     return found
 
 
@@ -177,25 +203,45 @@ def session(directory: Path, moto: MotoServer) -> Any:
     built = fence_jar(home, java_of(None, os.environ), spark_version(home) or "", directory, os.environ)
     assert built.jar is not None, built.why
     properties = directory / "spark.properties"
-    properties.write_text(render_properties({
-        "spark.master": "local[2]", "spark.driver.memory": "1g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC", **CLEANS_UP,
-        MANAGER_KEY: MANAGER, OWNER_KEY: owner_of("proof", "u1", 1, "here"),
-        "spark.driver.extraClassPath": f"{s3a_jars()}/*:{built.jar}", "spark.sql.codegen.wholeStage": "false",
-        "spark.driver.extraJavaOptions": LIGHT_JVM,
-        "spark.hadoop.fs.s3a.endpoint": moto.endpoint_url, "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false", "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-    }))
-    os.environ.update({
-        **moto.env, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": shlex.join(("--properties-file", str(properties), "pyspark-shell")),
-    })
+    properties.write_text(
+        render_properties(
+            {
+                "spark.master": "local[2]",
+                "spark.driver.memory": "1g",
+                "spark.ui.enabled": "false",
+                "spark.ui.showConsoleProgress": "false",
+                "spark.log.level": "ERROR",
+                "spark.sql.shuffle.partitions": "2",
+                "spark.sql.session.timeZone": "UTC",
+                **CLEANS_UP,
+                MANAGER_KEY: MANAGER,
+                OWNER_KEY: owner_of("proof", "u1", 1, "here"),
+                "spark.driver.extraClassPath": f"{s3a_jars()}/*:{built.jar}",
+                "spark.sql.codegen.wholeStage": "false",
+                "spark.driver.extraJavaOptions": LIGHT_JVM,
+                "spark.hadoop.fs.s3a.endpoint": moto.endpoint_url,
+                "spark.hadoop.fs.s3a.path.style.access": "true",
+                "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+                "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+            }
+        )
+    )
+    os.environ.update(
+        {
+            **moto.env,
+            "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_SUBMIT_ARGS": shlex.join(("--properties-file", str(properties), "pyspark-shell")),
+        }
+    )
     from pyspark.sql import SparkSession
 
     return SparkSession.builder.getOrCreate()
 
 
-def prove(spark: Any, kind: str, moments: int, directory: Path, root: str, access: S3Access, seed: int) -> tuple[int, int]:
+def prove(
+    spark: Any, kind: str, moments: int, directory: Path, root: str, access: S3Access, seed: int
+) -> tuple[int, int]:
     """How many moments were taken, and at how many the result was equal."""
     for name in {key for each in STATES.values() for key in each}:
         spark.conf.unset(name)
@@ -207,8 +253,15 @@ def prove(spark: Any, kind: str, moments: int, directory: Path, root: str, acces
     print(f"{kind}: {files} files, {sum(1 for _ in expected)} results expected", flush=True)
     checkpoint = f"{root}/{kind}/checkpoint"
     query = start(spark, source, checkpoint, 1, sink)
-    taken = take_moments(query, sink, checkpoint.replace("s3a:", "s3:"), f"{root}/{kind}/savepoints".replace("s3a:", "s3:"),
-                         access, moments, random.Random(seed))
+    taken = take_moments(
+        query,
+        sink,
+        checkpoint.replace("s3a:", "s3:"),
+        f"{root}/{kind}/savepoints".replace("s3a:", "s3:"),
+        access,
+        moments,
+        random.Random(seed),
+    )
     if query.exception() is not None:
         print(f"{kind}: the query FAILED while savepoints were taken: {query.exception()}", flush=True)
     query.stop()
@@ -216,8 +269,11 @@ def prove(spark: Any, kind: str, moments: int, directory: Path, root: str, acces
     other = start(spark, source, f"{root}/{kind}/undisturbed", UNDISTURBED_FILES, alone)
     other.awaitTermination(ROUND_MAX_S)
     undisturbed = alone.rows()
-    print(f"{kind}: the undisturbed run gave {sum(undisturbed.values())} results in {len(alone.batches)} batches, "
-          f"{'as' if undisturbed == expected else 'NOT what was'} expected", flush=True)
+    print(
+        f"{kind}: the undisturbed run gave {sum(undisturbed.values())} results in {len(alone.batches)} batches, "
+        f"{'as' if undisturbed == expected else 'NOT what was'} expected",
+        flush=True,
+    )
     equal = 0
     for number, moment in enumerate(taken):
         batch, fresh = moment.manifest.queries[0].batch, f"{root}/{kind}/restored-{number}"
@@ -228,8 +284,11 @@ def prove(spark: Any, kind: str, moments: int, directory: Path, root: str, acces
         held = again.exception() is None and not again.isActive and whole == undisturbed == expected
         held = held and min(rest.batches) == batch + 1
         equal += held
-        print(f"  m{number}: from batch {batch + 1} in {len(rest.batches)} batches, {sum(rest.rows().values())} results: "
-              f"{'equal' if held else 'DIFFERENT'}", flush=True)
+        print(
+            f"  m{number}: from batch {batch + 1} in {len(rest.batches)} batches, {sum(rest.rows().values())} results: "
+            f"{'equal' if held else 'DIFFERENT'}",
+            flush=True,
+        )
         if again.exception() is not None:
             print(f"    {again.exception()}", flush=True)
     return len(taken), equal
@@ -251,8 +310,11 @@ def main() -> int:
             for kind in chosen.state:
                 taken, equal = prove(spark, kind, chosen.moments, directory, root, access, chosen.seed)
                 held = held and taken == equal == chosen.moments
-                print(f"{kind}: at {equal} of {taken} moments ({chosen.moments} wanted) the restored result is that of the "
-                      f"undisturbed run; load {os.getloadavg()[0]:.0f}, {boottime_s() - begun_s:.0f} s so far", flush=True)
+                print(
+                    f"{kind}: at {equal} of {taken} moments ({chosen.moments} wanted) the restored result is that of the "
+                    f"undisturbed run; load {os.getloadavg()[0]:.0f}, {boottime_s() - begun_s:.0f} s so far",
+                    flush=True,
+                )
             spark.stop()
         finally:
             moto.stop()

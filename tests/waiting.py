@@ -9,14 +9,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(predicate: Callable[[], T | None], timeout_s: float = 30.0, what: str = "", *, period_s: float = 0.05) -> T:
+def wait_until(
+    predicate: Callable[[], T | None], timeout_s: float = 30.0, what: str = "", *, period_s: float = 0.05
+) -> T:
     """Poll ``predicate`` until it returns something true, and return that.
 
     An exception of the predicate ends the wait at once. Raises AssertionError that names ``what`` and the last value.
     """
     deadline_s = time.monotonic() + timeout_s
     while True:
-        last = time.monotonic() >= deadline_s  # decided before the look: a slow machine still gets a look at the end
+        # decided before the look: a slow machine still gets a look at the end
+        last = time.monotonic() >= deadline_s
         value = predicate()
         if value:
             return value

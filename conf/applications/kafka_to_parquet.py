@@ -21,7 +21,9 @@ def security() -> dict[str, str]:
     quoted = password.replace("\\", "\\\\").replace('"', '\\"')
     login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{user}" password="{quoted}";'
     return {
-        "kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": login,
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": login,
     }
 
 
@@ -46,7 +48,11 @@ def main() -> None:
         .load()
     )
     table = records.select(
-        F.col("key").cast("string"), F.col("value").cast("string"), "partition", "offset", "timestamp",
+        F.col("key").cast("string"),
+        F.col("value").cast("string"),
+        "partition",
+        "offset",
+        "timestamp",
         F.to_date("timestamp").alias("day"),
     )
     query = (

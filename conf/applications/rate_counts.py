@@ -21,13 +21,16 @@ def main() -> None:
     parser.add_argument("--rows-per-second", type=int, default=10)
     parser.add_argument("--keys", type=int, default=5)
     parser.add_argument("--trigger", default="1 second", help="time between two batches")
-    parser.add_argument("--batches", type=int, default=0, help="stop after so many batches of this run; 0: never")
+    parser.add_argument(
+        "--batches", type=int, default=0, help="stop after so many batches of this run; 0: never"
+    )
     options = parser.parse_args()
 
     spark = SparkSession.builder.appName("rate-counts").getOrCreate()
     rows = spark.readStream.format("rate").option("rowsPerSecond", options.rows_per_second).load()
     counts = rows.groupBy((F.col("value") % options.keys).alias("key")).agg(
-        F.count("*").alias("rows"), F.max("value").alias("newest"),
+        F.count("*").alias("rows"),
+        F.max("value").alias("newest"),
     )
     written = 0
 

@@ -23,8 +23,12 @@ def run(spark: SparkSession) -> None:
         parser.error("--checkpoint or SPARK_SUPERVISOR_CHECKPOINT is needed")
 
     rows = spark.readStream.format("rate").option("rowsPerSecond", options.rows_per_second).load()
-    per_second = rows.withWatermark("timestamp", "5 seconds").groupBy(F.window("timestamp", "1 second")).count()
-    per_second.select("window.start", "count").writeStream.queryName("session-counts").outputMode("append").trigger(
+    per_second = (
+        rows.withWatermark("timestamp", "5 seconds").groupBy(F.window("timestamp", "1 second")).count()
+    )
+    per_second.select("window.start", "count").writeStream.queryName("session-counts").outputMode(
+        "append"
+    ).trigger(
         processingTime="1 second",
     ).option("checkpointLocation", options.checkpoint).format("parquet").start(options.output)
 

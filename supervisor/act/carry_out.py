@@ -38,11 +38,11 @@ class Came(StrEnum):
     """What came of an action; the label ``outcome`` of the metrics."""
 
     DONE = "done"
-    CHANGED = "changed"          # a guard failed: reread
-    NOT_SENT = "not_sent"        # no connection: certainly without effect
-    UNKNOWN = "unknown"          # settled by the next reading, after a sync on this same session
+    CHANGED = "changed"  # a guard failed: reread
+    NOT_SENT = "not_sent"  # no connection: certainly without effect
+    UNKNOWN = "unknown"  # settled by the next reading, after a sync on this same session
     NOT_LEADER = "not_leader"
-    FAILED = "failed"            # a defect, or a record that does not fit: that job's trouble alone (I9)
+    FAILED = "failed"  # a defect, or a record that does not fit: that job's trouble alone (I9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,9 @@ class Crew:
         except Unreachable as error:
             return Carried(action, Came.NOT_SENT, str(error))
         except Exception as error:
-            log.exception("action_failed", action=type(action).__name__, job=action.name, epoch=self._term.epoch)
+            log.exception(
+                "action_failed", action=type(action).__name__, job=action.name, epoch=self._term.epoch
+            )
             return Carried(action, Came.FAILED, f"{type(error).__name__}: {error}")
 
     def _commit_action(self, action: Action) -> int | None:
@@ -136,5 +138,7 @@ class Crew:
                 raise
         # Its entry is gone although nobody claimed it (removed by hand): the ownership alone is put right.
         return self.commit(
-            lambda desk: leader_writes.unassign(desk, action.name, action.own, action.why, entry_exists=False),
+            lambda desk: leader_writes.unassign(
+                desk, action.name, action.own, action.why, entry_exists=False
+            ),
         )

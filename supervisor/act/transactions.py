@@ -32,7 +32,13 @@ BUILDERS: dict[type[Any], Callable[[Desk, Any], Transaction]] = {
     Conclude: lambda desk, a: write.conclude(desk, a.ref, a.own, a.outcome, a.account, a.why),
     SuspendExhausted: lambda desk, a: write.suspend_exhausted(desk, a.ref, a.own, a.why),
     CleanUp: lambda desk, a: write.clean_up(
-        desk, a.leftover.result, a.own, a.lease, a.leftover.claim, dead=a.dead, waited=a.waited,
+        desk,
+        a.leftover.result,
+        a.own,
+        a.lease,
+        a.leftover.claim,
+        dead=a.dead,
+        waited=a.waited,
         doomed=a.dooms_checkpoint,
     ),
 }

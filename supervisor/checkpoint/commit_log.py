@@ -103,7 +103,9 @@ class CommitLog:
         if "" in self._newest or self._look("") is not None:
             return ("",)
         found = itertools.islice(self._listing.directories(), QUERIES_MAX)
-        return tuple(name for name in found if name not in (COMMITS, "offsets", "sources", "state", "metadata"))
+        return tuple(
+            name for name in found if name not in (COMMITS, "offsets", "sources", "state", "metadata")
+        )
 
     def _look(self, log: str) -> int | None:
         """Newest number in the log. Names sort as text: behind 998 come 999 and 9981, but 1000 comes before."""
@@ -130,7 +132,9 @@ def open_commit_log(checkpoint: str, access: S3Access) -> CommitLog | None:
     if location.startswith("file://"):
         return CommitLog(DirectoryListing(location.removeprefix("file://")))
     if location.startswith("s3://"):
-        return CommitLog(StoreListing(open_store(location, access.endpoint_url, access.region, asked=asked(access))))
+        return CommitLog(
+            StoreListing(open_store(location, access.endpoint_url, access.region, asked=asked(access)))
+        )
     return None
 
 

@@ -29,8 +29,8 @@ class Code(StrEnum):
     OPERATOR_UNREADABLE = "operator_unreadable"
     CHECKSUM_WRONG = "checksum_wrong"
 
-    HOLE = "hole"                        # a notice: not at the tail, so a start does not meet it
-    NEWER_FORMAT = "newer_format"        # a notice: this software is older than what wrote it
+    HOLE = "hole"  # a notice: not at the tail, so a start does not meet it
+    NEWER_FORMAT = "newer_format"  # a notice: this software is older than what wrote it
 
 
 NOTICES = frozenset({Code.HOLE, Code.NEWER_FORMAT})

@@ -110,14 +110,16 @@ class _Looker:
     def query(self, path: str) -> Query:
         prefix = f"{path}/" if path else ""
         commits, offsets = self._log(f"{prefix}{COMMITS}"), self._log(f"{prefix}{OFFSETS}")
-        if _looks_odd(commits.log, offsets.log):      # it went on between the two
+        if _looks_odd(commits.log, offsets.log):  # it went on between the two
             commits, offsets = self._log(f"{prefix}{COMMITS}"), self._log(f"{prefix}{OFFSETS}")
         top = self._tree.level(path)
         amount = self._amount(top.objects) + commits.log.amount + offsets.log.amount
         for folder in top.folders:
             if folder not in (COMMITS, OFFSETS, SOURCES, STATE) and (path or folder in PARTS):
                 amount += self._amount(self._tree.entries(f"{prefix}{folder}"))
-        of_sources, source_logs = self._source_logs(f"{prefix}{SOURCES}") if SOURCES in top.folders else (Amount(), ())
+        of_sources, source_logs = (
+            self._source_logs(f"{prefix}{SOURCES}") if SOURCES in top.folders else (Amount(), ())
+        )
         hidden = {entry.key for entry in top.objects}
         metadata = self._read(f"{prefix}{METADATA}", parse_metadata, f".{METADATA}.crc" in hidden)
         written = {entry.key: entry.modified_s for entry in top.objects}
@@ -129,13 +131,23 @@ class _Looker:
         operators = self._operators(f"{prefix}{STATE}", wanted, commit) if has_state else ()
         wrong, checked, left = self._sidecars(f"{prefix}{STATE}", operators)
         return Query(
-            path=path, metadata=metadata, offsets=offsets.log, commits=commits.log,
+            path=path,
+            metadata=metadata,
+            offsets=offsets.log,
+            commits=commits.log,
             newest_offset=self._entry(f"{prefix}{OFFSETS}", newest, parse_offset, offsets),
             previous_offset=self._entry(
-                f"{prefix}{OFFSETS}", None if not newest else newest - 1, parse_offset, offsets),
-            newest_commit=commit, operators=operators, wanted=wanted,
+                f"{prefix}{OFFSETS}", None if not newest else newest - 1, parse_offset, offsets
+            ),
+            newest_commit=commit,
+            operators=operators,
+            wanted=wanted,
             amount=amount + of_sources + sum((each.amount for each in operators), Amount()),
-            source_logs=source_logs, has_state=has_state, wrong_checksums=wrong, checksums_read=checked, checksums_left=left,
+            source_logs=source_logs,
+            has_state=has_state,
+            wrong_checksums=wrong,
+            checksums_read=checked,
+            checksums_left=left,
         )
 
     def _log(self, folder: str) -> _Listed:
@@ -158,7 +170,7 @@ class _Looker:
 
         def noted() -> Iterator[StoreEntry]:
             for entry in self._tree.entries(folder):
-                source, _, name = entry.key[len(folder) + 1:].partition("/")
+                source, _, name = entry.key[len(folder) + 1 :].partition("/")
                 number = batch_of(name.removesuffix(COMPACTED))
                 if number is not None:
                     newest[source] = max(number, newest.get(source, 0))
@@ -167,7 +179,9 @@ class _Looker:
         amount = self._amount(noted())
         return amount, tuple(sorted(newest.items()))
 
-    def _entry(self, folder: str, batch: int | None, parse: Callable[[bytes], T], listed: _Listed) -> Read[T] | None:
+    def _entry(
+        self, folder: str, batch: int | None, parse: Callable[[bytes], T], listed: _Listed
+    ) -> Read[T] | None:
         """None: there is no such batch to be looked at."""
         if batch is None:
             return None
@@ -192,7 +206,7 @@ class _Looker:
     def _fits(self, key: str, data: bytes) -> bool:
         try:
             return hadoop_checksum_fits(self._tree.read(key, SMALL_MAX_BYTES), data)
-        except (NotFound, Corrupt):      # gone meanwhile: whoever replaced the file has removed it
+        except (NotFound, Corrupt):  # gone meanwhile: whoever replaced the file has removed it
             return True
 
     # -- state ----------------------------------------------------------------------------------------------------
@@ -200,19 +214,30 @@ class _Looker:
     def _operators(self, folder: str, wanted: int, commit: Read[CommitEntry] | None) -> tuple[Operator, ...]:
         numbers = sorted((name for name in self._tree.level(folder).folders if name.isdigit()), key=int)
         ids = commit.value.state_ids if commit is not None and commit.value is not None else {}
-        parts = [f"{number}/{part}" for number in numbers for part in self._tree.level(f"{folder}/{number}").folders]
+        parts = [
+            f"{number}/{part}"
+            for number in numbers
+            for part in self._tree.level(f"{folder}/{number}").folders
+        ]
         parts.sort(key=lambda part: listing_order(f"{part}/"))
         with ThreadPoolExecutor(SHARES, thread_name_prefix="checkpoint") as pool:
             entries = [
-                pool.submit(self._read, f"{folder}/{number}/{OPERATOR_METADATA}", parse_operator) for number in numbers
+                pool.submit(self._read, f"{folder}/{number}/{OPERATOR_METADATA}", parse_operator)
+                for number in numbers
             ]
-            shares = [pool.submit(self._share, folder, share, wanted, ids) for share in _shared(parts, SHARES)]
+            shares = [
+                pool.submit(self._share, folder, share, wanted, ids) for share in _shared(parts, SHARES)
+            ]
             done = [share.result() for share in shares]
             read = {number: entry.result() for number, entry in zip(numbers, entries, strict=True)}
         return tuple(_operator(number, read[number], done, wanted) for number in numbers)
 
     def _share(
-        self, folder: str, parts: Sequence[str], wanted: int, ids: dict[str, tuple[tuple[str, ...], ...]],
+        self,
+        folder: str,
+        parts: Sequence[str],
+        wanted: int,
+        ids: dict[str, tuple[tuple[str, ...], ...]],
     ) -> _Share:
         """The partitions ``parts``, which are neighbours in the listing, as one run through it."""
         found = _Share([], {}, {}, {})
@@ -224,7 +249,9 @@ class _Looker:
                 break
             operator, _, below = entry.key[before:].partition("/")
             part, _, rest = below.partition("/")
-            found.amounts[operator] = found.amounts.get(operator, Amount()) + Amount(1, entry.bytes, entry.modified_s)
+            found.amounts[operator] = found.amounts.get(operator, Amount()) + Amount(
+                1, entry.bytes, entry.modified_s
+            )
             if not part.isdigit() or not rest:
                 continue
             if current is None or (current.operator, current.number) != (operator, int(part)):
@@ -236,7 +263,9 @@ class _Looker:
 
     @staticmethod
     def _fold(
-        found: _Share, partition: state_files.Partition | None, wanted: int,
+        found: _Share,
+        partition: state_files.Partition | None,
+        wanted: int,
         ids: dict[str, tuple[tuple[str, ...], ...]],
     ) -> None:
         if partition is None:
@@ -251,7 +280,9 @@ class _Looker:
     def _sidecars(self, folder: str, operators: tuple[Operator, ...]) -> tuple[tuple[str, ...], int, int]:
         """Keys of state files that are not what Spark's checksum file says; how many were compared, and how many not (of the
         large ones only the size is)."""
-        stores = [store for each in operators for store in each.stores if store.has_sidecar and not store.lacks]
+        stores = [
+            store for each in operators for store in each.stores if store.has_sidecar and not store.lacks
+        ]
         if not self._checksums or not stores:
             return (), 0, 0
         chosen = sorted(stores, key=_is_large)[:CHECKED_MAX]
@@ -264,7 +295,7 @@ class _Looker:
         key = f"{folder}/{store.needed}"
         try:
             sidecar = parse_sidecar(self._tree.read(f"{key}.crc", SMALL_MAX_BYTES))
-        except NotFound:      # cleaned up meanwhile
+        except NotFound:  # cleaned up meanwhile
             return ""
         except (Malformed, Corrupt):
             return f"{key}.crc"
@@ -287,7 +318,7 @@ class _Looker:
                 if count % TOLD_EVERY == 0:
                     self._tell(TOLD_EVERY)
                 yield entry
-        finally:      # also where a share ends in the middle of a page
+        finally:  # also where a share ends in the middle of a page
             self._tell(count % TOLD_EVERY)
 
     def _amount(self, entries: Iterable[StoreEntry]) -> Amount:
@@ -311,7 +342,7 @@ def _looks_odd(commits: Log, offsets: Log) -> bool:
 def _shared(parts: Sequence[str], shares: int) -> list[Sequence[str]]:
     """``parts`` in at most ``shares`` stretches of about one length."""
     size = max(1, -(-len(parts) // shares))
-    return [parts[at:at + size] for at in range(0, len(parts), size)]
+    return [parts[at : at + size] for at in range(0, len(parts), size)]
 
 
 def _operator(number: str, entry: Read[OperatorEntry], shares: list[_Share], wanted: int) -> Operator:
@@ -321,14 +352,19 @@ def _operator(number: str, entry: Read[OperatorEntry], shares: list[_Share], wan
     if wanted:
         stores += [
             Store(number, partition, name, None, "everything: there is no file of it")
-            for name, count in expected for partition in range(count) if (name, partition) not in there
+            for name, count in expected
+            for partition in range(count)
+            if (name, partition) not in there
         ]
     seen = set().union(*(share.formats.get(number, set()) for share in shares))
     kinds = set().union(*(share.kinds.get(number, set()) for share in shares))
     return Operator(
-        number=number, name=entry.value.name if entry.value is not None else "", expected=expected,
+        number=number,
+        name=entry.value.name if entry.value is not None else "",
+        expected=expected,
         stores=tuple(sorted(stores, key=lambda store: (store.partition, store.name))),
         amount=sum((share.amounts.get(number, Amount()) for share in shares), Amount()),
-        format=max(seen, default=None), kinds=tuple(sorted(kinds)),
+        format=max(seen, default=None),
+        kinds=tuple(sorted(kinds)),
         problem="" if entry.missing or entry.value is not None else f"{entry.key}: {entry.problem}",
     )

@@ -19,7 +19,9 @@ FRESH: Final = (
     "go back to a savepoint with resume NAME --from-savepoint ID, or to another copy of the whole checkpoint, or start from "
     "nothing with resume NAME --accept-fresh-start"
 )
-PUT_BACK: Final = "put it back from a copy or an older version of the object (versioned bucket); else " + FRESH
+PUT_BACK: Final = (
+    "put it back from a copy or an older version of the object (versioned bucket); else " + FRESH
+)
 LISTED_MAX: Final = 5
 """Partitions named of one operator; the rest are counted."""
 
@@ -64,7 +66,12 @@ def _offsets(query: Query) -> Iterator[Finding]:
                 "other rows, so a sink that is not transactional may see some twice"
             )
         yield Finding(
-            Code.OFFSET_UNREADABLE, f"the newest offset is unreadable: {entry.problem}", entry.key, remedy, query.path)
+            Code.OFFSET_UNREADABLE,
+            f"the newest offset is unreadable: {entry.problem}",
+            entry.key,
+            remedy,
+            query.path,
+        )
     yield from _previous(query, newest)
 
 
@@ -74,7 +81,13 @@ def _previous(query: Query, newest: int) -> Iterator[Finding]:
         return
     code = Code.PREVIOUS_OFFSET_MISSING if entry.missing else Code.PREVIOUS_OFFSET_UNREADABLE
     what = "is missing" if entry.missing else f"is unreadable: {entry.problem}"
-    yield Finding(code, f"offset {newest - 1}, from where batch {newest} begins, {what}", entry.key, PUT_BACK, query.path)
+    yield Finding(
+        code,
+        f"offset {newest - 1}, from where batch {newest} begins, {what}",
+        entry.key,
+        PUT_BACK,
+        query.path,
+    )
 
 
 def _commits(query: Query) -> Iterator[Finding]:
@@ -86,7 +99,12 @@ def _commits(query: Query) -> Iterator[Finding]:
             "back instead, since it names the state files"
         )
         yield Finding(
-            Code.COMMIT_UNREADABLE, f"the newest commit is unreadable: {entry.problem}", entry.key, remedy, query.path)
+            Code.COMMIT_UNREADABLE,
+            f"the newest commit is unreadable: {entry.problem}",
+            entry.key,
+            remedy,
+            query.path,
+        )
     if newest is None:
         return
     if committed is not None and committed > newest:
@@ -107,13 +125,15 @@ def _holes(query: Query) -> Iterator[Finding]:
     for name, log in ((OFFSETS, query.offsets), (COMMITS, query.commits)):
         gaps = [(one[1] + 1, other[0] - 1) for one, other in zip(log.runs, log.runs[1:], strict=False)]
         if name == OFFSETS and query.previous_offset is not None and query.previous_offset.missing:
-            gaps = gaps[:-1]      # told as what it is
+            gaps = gaps[:-1]  # told as what it is
         if gaps:
             first, last = gaps[-1]
             which = f"{first}" if first == last else f"{first} to {last}"
             more = f", and {len(gaps) - 1} more holes" if len(gaps) > 1 else ""
             yield Finding(
-                Code.HOLE, f"{name} lacks {which}{more}", _below(query, f"{name}/{first}"),
+                Code.HOLE,
+                f"{name} lacks {which}{more}",
+                _below(query, f"{name}/{first}"),
                 "a start does not need it; asynchronous progress tracking leaves such holes, a clean-up by hand too",
                 query.path,
             )
@@ -124,7 +144,9 @@ def _sources(query: Query) -> Iterator[Finding]:
     that is read twice has two offsets and one log: then the longest log counts for all."""
     logs, wanted = dict(query.source_logs), dict[int, int]()
     for entry in (query.newest_offset, query.previous_offset):
-        for number, source in enumerate(entry.value.sources if entry is not None and entry.value is not None else ()):
+        for number, source in enumerate(
+            entry.value.sources if entry is not None and entry.value is not None else ()
+        ):
             wanted[number] = max(files_logged(source), wanted.get(number, -1))
     for number, logged in wanted.items():
         own = logs.get(str(number)) if len(logs) == len(wanted) else None
@@ -132,27 +154,41 @@ def _sources(query: Query) -> Iterator[Finding]:
         if newest < logged:
             known = f"ends at entry {newest}" if newest >= 0 else "is missing"
             what = f"source {number} has read files up to entry {logged} of its log, but that log {known}"
-            yield Finding(Code.SOURCE_LOG_MISSING, what, _below(query, f"{SOURCES}/{number}"), PUT_BACK, query.path)
+            yield Finding(
+                Code.SOURCE_LOG_MISSING, what, _below(query, f"{SOURCES}/{number}"), PUT_BACK, query.path
+            )
 
 
 def _state(query: Query) -> Iterator[Finding]:
     for operator in query.operators:
         if operator.problem:
             yield Finding(
-                Code.OPERATOR_UNREADABLE, f"the metadata of operator {operator.number} is unreadable: {operator.problem}",
-                _below(query, f"{STATE}/{operator.number}"), PUT_BACK, query.path)
+                Code.OPERATOR_UNREADABLE,
+                f"the metadata of operator {operator.number} is unreadable: {operator.problem}",
+                _below(query, f"{STATE}/{operator.number}"),
+                PUT_BACK,
+                query.path,
+            )
         yield from _of_operator(query, operator)
     ids = query.newest_commit.value.state_ids if query.newest_commit and query.newest_commit.value else {}
     there = {operator.number for operator in query.operators if operator.stores}
     for number in sorted(set(ids) - there):
         yield Finding(
-            Code.STATE_MISSING, f"commit {query.commits.newest} names state of operator {number}, but there is none",
-            _below(query, f"{STATE}/{number}"), PUT_BACK, query.path)
+            Code.STATE_MISSING,
+            f"commit {query.commits.newest} names state of operator {number}, but there is none",
+            _below(query, f"{STATE}/{number}"),
+            PUT_BACK,
+            query.path,
+        )
     for entry in (query.newest_offset, query.newest_commit):
         if entry is not None and entry.value is not None and entry.value.version not in KNOWN_VERSIONS:
             yield Finding(
-                Code.NEWER_FORMAT, f"{entry.key} has version {entry.value.version}, which is not known here", entry.key,
-                "use a newer spark-supervisor to judge it", query.path)
+                Code.NEWER_FORMAT,
+                f"{entry.key} has version {entry.value.version}, which is not known here",
+                entry.key,
+                "use a newer spark-supervisor to judge it",
+                query.path,
+            )
 
 
 def _of_operator(query: Query, operator: Operator) -> Iterator[Finding]:
@@ -170,25 +206,33 @@ def _of_operator(query: Query, operator: Operator) -> Iterator[Finding]:
         Code.STATE_MISSING if whole else Code.STATE_INCOMPLETE,
         f"state version {query.wanted} of operator {operator.number} ({operator.name or 'unnamed'}) can't be loaded: "
         f"{told}{more}",
-        _below(query, f"{STATE}/{operator.number}/{first.partition}"), PUT_BACK, query.path,
+        _below(query, f"{STATE}/{operator.number}/{first.partition}"),
+        PUT_BACK,
+        query.path,
     )
 
 
 def _checksums(query: Query) -> Iterator[Finding]:
     entries: tuple[Read[str] | Read[object] | None, ...] = (
-        query.metadata, query.newest_offset, query.previous_offset, query.newest_commit,  # type: ignore[assignment]
+        query.metadata,
+        query.newest_offset,
+        query.previous_offset,
+        query.newest_commit,  # type: ignore[assignment]
     )
     keys = [entry.key for entry in entries if entry is not None and not entry.checksum_ok]
     for key in keys:
         folder, slash, name = key.rpartition("/")
         yield Finding(
-            Code.CHECKSUM_WRONG, f"{key} is not what its checksum file says: Hadoop refuses to read it", key,
+            Code.CHECKSUM_WRONG,
+            f"{key} is not what its checksum file says: Hadoop refuses to read it",
+            key,
             f"if the content is right (it was edited by hand), remove {folder}{slash}.{name}.crc; else {PUT_BACK}",
             query.path,
         )
     for key in query.wrong_checksums:
         yield Finding(
-            Code.CHECKSUM_WRONG, f"{key} is not what its checksum file says", key, PUT_BACK, query.path)
+            Code.CHECKSUM_WRONG, f"{key} is not what its checksum file says", key, PUT_BACK, query.path
+        )
 
 
 def _below(query: Query, key: str) -> str:
@@ -196,5 +240,11 @@ def _below(query: Query, key: str) -> str:
 
 
 RULES: Final[tuple[Callable[[Query], Iterator[Finding]], ...]] = (
-    _metadata, _offsets, _commits, _sources, _state, _checksums, _holes,
+    _metadata,
+    _offsets,
+    _commits,
+    _sources,
+    _state,
+    _checksums,
+    _holes,
 )

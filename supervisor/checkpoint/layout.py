@@ -42,7 +42,11 @@ class Malformed(ValueError):
 
 def batch_of(name: str) -> int | None:
     """``offsets/17`` → 17. None for checksums, temporary files and whatever else lies there."""
-    return int(name) if name.isascii() and name.isdigit() and len(name) <= 18 and str(int(name)) == name else None
+    return (
+        int(name)
+        if name.isascii() and name.isdigit() and len(name) <= 18 and str(int(name)) == name
+        else None
+    )
 
 
 def runs_of(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
@@ -122,7 +126,9 @@ def parse_offset(data: bytes) -> OffsetEntry:
     conf = body.get("conf")
     sources = [line for line in lines[1:] if line] if len(lines) > 1 else []
     return OffsetEntry(
-        version, _number(body.get("batchWatermarkMs")), _number(body.get("batchTimestampMs")),
+        version,
+        _number(body.get("batchWatermarkMs")),
+        _number(body.get("batchTimestampMs")),
         tuple(None if line == NO_OFFSET else line for line in sources),
         {str(key): str(value) for key, value in conf.items()} if isinstance(conf, dict) else {},
     )
@@ -153,7 +159,8 @@ def parse_operator(data: bytes) -> OperatorEntry:
         str(body["operatorInfo"].get("operatorName", "")),
         {
             str(each.get("storeName", DEFAULT_STORE)): _number(each.get("numPartitions"))
-            for each in (stores if isinstance(stores, list) else ()) if isinstance(each, dict)
+            for each in (stores if isinstance(stores, list) else ())
+            if isinstance(each, dict)
         },
     )
 
@@ -175,7 +182,10 @@ def in_words(source: str | None) -> str:
     if "reservoirVersion" in body:
         return f"Delta table version {body['reservoirVersion']}, index {body.get('index', '?')}"
     if all(isinstance(value, dict) and _are_numbers(value) for value in body.values()):
-        topics = [f"{topic}: {len(parts)} partitions, {sum(parts.values())} records" for topic, parts in body.items()]
+        topics = [
+            f"{topic}: {len(parts)} partitions, {sum(parts.values())} records"
+            for topic, parts in body.items()
+        ]
         return _clipped(f"Kafka, {'; '.join(topics)}")
     if "offset" in body:
         return f"offset {body['offset']}"
@@ -227,7 +237,7 @@ def hadoop_checksum_fits(checksums: bytes, data: bytes) -> bool:
     size = struct.unpack(">I", checksums[4:8])[0]
     if not 1 <= size <= 1 << 20:
         return True
-    pieces = [data[at:at + size] for at in range(0, len(data), size)]
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
     return checksums[8:] == b"".join(struct.pack(">I", zlib.crc32(piece)) for piece in pieces)
 
 
@@ -284,4 +294,4 @@ def _are_numbers(body: dict[str, Any]) -> bool:
 
 def _clipped(text: str) -> str:
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return line if len(line) <= SHOWN_MAX_CHARS else f"{line[:SHOWN_MAX_CHARS - 1]}…"
+    return line if len(line) <= SHOWN_MAX_CHARS else f"{line[: SHOWN_MAX_CHARS - 1]}…"

@@ -11,7 +11,10 @@ from supervisor.model.s3a import S3Access, access_of, bucket_of
 
 
 def open_checkpoint(
-    location: str, conf: Mapping[str, str], store: S3Access, deadline_s: float = DEADLINE_S,
+    location: str,
+    conf: Mapping[str, str],
+    store: S3Access,
+    deadline_s: float = DEADLINE_S,
 ) -> Tree | None:
     """No I/O. ``conf``: the job's properties, which may name its own S3; else it is where ``store`` is. None: nobody but
     Spark can look there (HDFS …). Raises ``InvalidInput``."""

@@ -23,7 +23,9 @@ class Amount:
     newest_s: float = 0.0
 
     def __add__(self, other: Amount) -> Amount:
-        return Amount(self.objects + other.objects, self.bytes + other.bytes, max(self.newest_s, other.newest_s))
+        return Amount(
+            self.objects + other.objects, self.bytes + other.bytes, max(self.newest_s, other.newest_s)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,15 @@ from typing import Final
 
 from supervisor.checkpoint.findings import Code, Finding
 from supervisor.checkpoint.inspect import SMALL_MAX_BYTES, places_of
-from supervisor.checkpoint.layout import METADATA, OFFSETS, Malformed, batch_of, parse_metadata, parse_offset, runs_of
+from supervisor.checkpoint.layout import (
+    METADATA,
+    OFFSETS,
+    Malformed,
+    batch_of,
+    parse_metadata,
+    parse_offset,
+    runs_of,
+)
 from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.store.tree import Tree
 from supervisor.errors import Corrupt, NotFound
@@ -30,7 +38,8 @@ PAGE: Final = 1000
 BEFORE_DIGITS: Final = "//"
 """Behind a folder: sorts after its hidden files (``.0.crc``) and before its numbers."""
 REMEDY: Final = (
-    "put it back and resume, or resume with --from-savepoint, or with --accept-fresh-start: rows may come twice then"
+    "put it back and resume, or resume with --from-savepoint, or with --accept-fresh-start: "
+    "rows may come twice then"
 )
 
 
@@ -67,7 +76,9 @@ def preflight_of_first(tree: Tree, left_by: str) -> Finding | None:
     if not places:
         return None
     return Finding(
-        Code.OTHERS, f"the checkpoint {tree.location} holds what job {left_by} left there", tree.location,
+        Code.OTHERS,
+        f"the checkpoint {tree.location} holds what job {left_by} left there",
+        tree.location,
         "choose another location or remove it, or resume with --accept-fresh-start to go on from it, with --from-savepoint "
         "from a copy of a savepoint",
     )
@@ -77,9 +88,17 @@ def _nothing(tree: Tree, others: tuple[str, ...], expected: Sequence[SeenQuery])
     was = f"query {expected[0].id} had committed batch {expected[0].batch_id}"
     if others or next(iter(tree.entries("", at_once=2)), None) is not None:
         return Finding(
-            Code.EMPTIED, f"the checkpoint {tree.location} holds no query any more, but {was} there", tree.location, REMEDY)
+            Code.EMPTIED,
+            f"the checkpoint {tree.location} holds no query any more, but {was} there",
+            tree.location,
+            REMEDY,
+        )
     return Finding(
-        Code.MISSING, f"the checkpoint {tree.location} is missing or empty, but {was} there", tree.location, REMEDY)
+        Code.MISSING,
+        f"the checkpoint {tree.location} is missing or empty, but {was} there",
+        tree.location,
+        REMEDY,
+    )
 
 
 def _id_at(tree: Tree, place: str) -> str | Finding:
@@ -96,8 +115,11 @@ def _id_at(tree: Tree, place: str) -> str | Finding:
 def _foreign(tree: Tree, query: SeenQuery, ids: tuple[str, ...]) -> Finding:
     there = f"query {ids[0]}" if len(ids) == 1 else f"{len(ids)} other queries"
     return Finding(
-        Code.FOREIGN, f"the checkpoint {tree.location} is of {there}, not of {query.id}, which had committed batch "
-        f"{query.batch_id}", METADATA, REMEDY,
+        Code.FOREIGN,
+        f"the checkpoint {tree.location} is of {there}, not of {query.id}, which had committed batch "
+        f"{query.batch_id}",
+        METADATA,
+        REMEDY,
     )
 
 
@@ -110,7 +132,8 @@ def _tail(tree: Tree, place: str, query: SeenQuery) -> Finding | None:
         return finding
     runs = runs_of(_numbers(tree.entries(folder)))
     if len(runs) > 1 and query.batch_id - runs[-1][1] <= NEAR:
-        return _unreadable(tree, place, folder, runs[-1][1])      # asynchronous progress tracking logs only some batches
+        # asynchronous progress tracking logs only some batches
+        return _unreadable(tree, place, folder, runs[-1][1])
     known = f"ends at batch {runs[-1][1]}" if runs else "has no offset"
     what = f"the checkpoint {tree.location} {known}, but batch {query.batch_id} of query {query.id} was committed"
     return Finding(Code.TRUNCATED, what, folder, REMEDY, place)
@@ -122,7 +145,9 @@ def _unreadable(tree: Tree, place: str, folder: str, batch: int) -> Finding | No
     try:
         parse_offset(tree.read(key, SMALL_MAX_BYTES))
     except NotFound:
-        return Finding(Code.MISSING, f"offset {key} of the checkpoint {tree.location} is missing", key, REMEDY, place)
+        return Finding(
+            Code.MISSING, f"offset {key} of the checkpoint {tree.location} is missing", key, REMEDY, place
+        )
     except (Malformed, Corrupt) as error:
         what = f"the newest offset {key} of the checkpoint {tree.location} is unreadable: {error}"
         return Finding(Code.OFFSET_UNREADABLE, what, key, REMEDY, place)

@@ -118,7 +118,9 @@ def objects_key(sha256: str) -> str:
 def checked_id(text: str) -> str:
     """``text`` itself if a savepoint can have it. Raises InvalidInput."""
     if not _ID.fullmatch(text):
-        raise InvalidInput(f"{text!r} is no id of a savepoint: lower-case letters, digits and dashes, 63 at most")
+        raise InvalidInput(
+            f"{text!r} is no id of a savepoint: lower-case letters, digits and dashes, 63 at most"
+        )
     return text
 
 
@@ -137,8 +139,12 @@ def decode_begun(data: bytes, where: str) -> Begun:
     try:
         access = body["access"]
         return Begun(
-            **{name: _text(body[name]) for name in ("id", "name", "uid", "source", "location", "at", "software")},
-            attempt=_count(body["attempt"]), every_s=_seconds(body.get("every_s", 0)),
+            **{
+                name: _text(body[name])
+                for name in ("id", "name", "uid", "source", "location", "at", "software")
+            },
+            attempt=_count(body["attempt"]),
+            every_s=_seconds(body.get("every_s", 0)),
             access=S3Access(**{name: _of_access(name, access.get(name)) for name in RECORDED}),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -151,13 +157,27 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 def decode_manifest(data: bytes, where: str) -> Manifest:
     body = _decoded(data, where)
-    names = ("id", "name", "uid", "source", "location", "objects_sha256", "begun_at", "created_at", "software")
+    names = (
+        "id",
+        "name",
+        "uid",
+        "source",
+        "location",
+        "objects_sha256",
+        "begun_at",
+        "created_at",
+        "software",
+    )
     try:
         return Manifest(
             **{name: _checked(name, _text(body[name])) for name in names},
-            attempt=_count(body["attempt"]), objects=_count(body["objects"]), bytes=_count(body["bytes"]),
+            attempt=_count(body["attempt"]),
+            objects=_count(body["objects"]),
+            bytes=_count(body["bytes"]),
             left_out=_count(body.get("left_out", 0)),
-            queries=tuple(SavedQuery(_text(q["path"]), _text(q["id"]), _count(q["batch"])) for q in body["queries"]),
+            queries=tuple(
+                SavedQuery(_text(q["path"]), _text(q["id"]), _count(q["batch"])) for q in body["queries"]
+            ),
         )
     except (KeyError, TypeError, ValueError):
         raise Corrupt(f"{where} is not what spark-supervisor writes there") from None
@@ -172,7 +192,9 @@ def decode_objects(data: bytes, manifest: Manifest, where: str) -> tuple[Saved, 
     if hashlib.sha256(data).hexdigest() != manifest.objects_sha256:
         raise Corrupt(f"{where} is not the list that the manifest of savepoint {manifest.id} vouches for")
     try:
-        return tuple(Saved(_key(key), _count(size), _text(tag)) for key, size, tag in _decoded(data, where)["objects"])
+        return tuple(
+            Saved(_key(key), _count(size), _text(tag)) for key, size, tag in _decoded(data, where)["objects"]
+        )
     except (KeyError, TypeError, ValueError):
         raise Corrupt(f"{where} is not what spark-supervisor writes there") from None
 
@@ -189,7 +211,9 @@ def _decoded(data: bytes, where: str) -> dict[str, Any]:
     if not isinstance(body, dict) or not isinstance(body.get("v"), int):
         raise Corrupt(f"{where} is not what spark-supervisor writes there")
     if body["v"] > FORMAT:
-        raise Corrupt(f"{where} has format {body['v']}, which is newer than this spark-supervisor: use a newer one")
+        raise Corrupt(
+            f"{where} has format {body['v']}, which is newer than this spark-supervisor: use a newer one"
+        )
     return body
 
 

@@ -20,7 +20,15 @@ from typing import Final, TypeVar
 from supervisor.checkpoint.findings import Finding
 from supervisor.checkpoint.inspect import inspect, places_of
 from supervisor.checkpoint.judge import judge
-from supervisor.checkpoint.layout import COMMITS, METADATA, OFFSETS, PARTS, Malformed, batch_of, parse_metadata
+from supervisor.checkpoint.layout import (
+    COMMITS,
+    METADATA,
+    OFFSETS,
+    PARTS,
+    Malformed,
+    batch_of,
+    parse_metadata,
+)
 from supervisor.checkpoint.savepoint import (
     DATA,
     MANIFEST,
@@ -64,8 +72,14 @@ class Creation:
     savepoint was deleted meanwhile. ``now``: wall time as text."""
 
     def __init__(
-        self, source: Area, target: Area, begun: Begun, now: Callable[[], str], *,
-        still_wanted: Callable[[], None] = lambda: None, tell: Tell = lambda _done, _of: None,
+        self,
+        source: Area,
+        target: Area,
+        begun: Begun,
+        now: Callable[[], str],
+        *,
+        still_wanted: Callable[[], None] = lambda: None,
+        tell: Tell = lambda _done, _of: None,
     ) -> None:
         self._source = source
         self._target = target
@@ -85,7 +99,7 @@ class Creation:
         done = manifest_at(self._target)
         if done is not None:
             return done
-        there = {item.key[len(DATA) + 1:]: item for item in self._target.items(DATA)}
+        there = {item.key[len(DATA) + 1 :]: item for item in self._target.items(DATA)}
         before: tuple[SavedQuery, ...] = ()
         findings: list[Finding] = []
         for self.rounds in range(1, ROUNDS_MAX + 1):
@@ -93,13 +107,15 @@ class Creation:
             lost = self._copy(taken, there)
             there = {}
             saved = tuple(
-                Saved(item.key, item.bytes, self._copied[item.key][1]) for item in taken.items if item.key not in lost
+                Saved(item.key, item.bytes, self._copied[item.key][1])
+                for item in taken.items
+                if item.key not in lost
             )
             if taken.needed <= {each.key for each in saved}:
                 findings = problems_of(SavedTree(self._target, saved))
                 if not findings:
                     return self._finish(taken, saved)
-                if not lost and taken.queries == before:      # nobody has touched it: it is so
+                if not lost and taken.queries == before:  # nobody has touched it: it is so
                     raise Corrupt(f"{self._source.location} is not whole: {findings[0]}")
             before = taken.queries
         why = str(findings[0]) if findings else "what it needed had gone each time"
@@ -137,20 +153,32 @@ class Creation:
         self._target.settle()
         wrong = differences(self._target, saved, read_files=False)
         if wrong:
-            raise Corrupt(f"{self._target.location} was written to by somebody else: {wrong[0]}; create it again")
+            raise Corrupt(
+                f"{self._target.location} was written to by somebody else: {wrong[0]}; create it again"
+            )
         listed = encode_objects(saved)
         begun, sha256 = self._begun, hashlib.sha256(listed).hexdigest()
         manifest = Manifest(
-            id=begun.id, name=begun.name, uid=begun.uid, attempt=begun.attempt, source=begun.source,
-            location=self._target.location, queries=taken.queries, objects=len(saved),
-            bytes=sum(each.bytes for each in saved), objects_sha256=sha256, begun_at=begun.at, created_at=self._now(),
-            software=begun.software, left_out=taken.left_out,
+            id=begun.id,
+            name=begun.name,
+            uid=begun.uid,
+            attempt=begun.attempt,
+            source=begun.source,
+            location=self._target.location,
+            queries=taken.queries,
+            objects=len(saved),
+            bytes=sum(each.bytes for each in saved),
+            objects_sha256=sha256,
+            begun_at=begun.at,
+            created_at=self._now(),
+            software=begun.software,
+            left_out=taken.left_out,
         )
         self._target.write(objects_key(sha256), listed)
         self._still_wanted()
         try:
             self._target.create(MANIFEST, encode_manifest(manifest))
-        except Conflict:      # another has completed it
+        except Conflict:  # another has completed it
             return manifest_at(self._target) or manifest
         return manifest
 
@@ -181,11 +209,12 @@ def take(source: Area) -> Taken:
     left_out = sum(1 for folder in others for _ in source.items(folder))
     for place, newest in committed.items():
         prefix = f"{place}/" if place else ""
-        chosen = [item for item in _below(source, place) if belongs(item.key[len(prefix):], newest)]
+        chosen = [item for item in _below(source, place) if belongs(item.key[len(prefix) :], newest)]
         queries.append(SavedQuery(place, _query_id(source, f"{prefix}{METADATA}"), newest))
         items += chosen
-        needed |= {item.key for item in chosen if is_needed(item.key[len(prefix):], newest)}
-        needed |= {f"{prefix}{OFFSETS}/{newest}", f"{prefix}{COMMITS}/{newest}"}      # also if they had gone when listed
+        needed |= {item.key for item in chosen if is_needed(item.key[len(prefix) :], newest)}
+        # also if they had gone when listed
+        needed |= {f"{prefix}{OFFSETS}/{newest}", f"{prefix}{COMMITS}/{newest}"}
     return Taken(tuple(queries), tuple(items), frozenset(needed), left_out)
 
 
@@ -225,12 +254,17 @@ def _query_id(source: Area, key: str) -> str:
 
 def differences(area: Area, saved: Iterable[Saved], *, read_files: bool) -> list[str]:
     """What is not as the list says, a sentence each. ``read_files``: also where the tag is known by reading only."""
-    there = {item.key[len(DATA) + 1:]: item for item in area.items(DATA)}
+    there = {item.key[len(DATA) + 1 :]: item for item in area.items(DATA)}
     return differing(area, there, saved, prefix=f"{DATA}/", read_files=read_files)
 
 
 def differing(
-    area: Area, there: dict[str, Item], saved: Iterable[Saved], *, prefix: str = "", read_files: bool = True,
+    area: Area,
+    there: dict[str, Item],
+    saved: Iterable[Saved],
+    *,
+    prefix: str = "",
+    read_files: bool = True,
 ) -> list[str]:
     """``there``: by key below ``prefix``."""
     wrong = []
@@ -245,7 +279,9 @@ def differing(
             same.append((each, item))
     by_listing = not area.location.startswith("file:")
     if by_listing or read_files:
-        for (each, _item), tag in in_parallel(lambda pair: area.tag(pair[1]._replace(key=prefix + pair[0].key)), same):
+        for (each, _item), tag in in_parallel(
+            lambda pair: area.tag(pair[1]._replace(key=prefix + pair[0].key)), same
+        ):
             if tag != each.tag:
                 wrong.append(f"{each.key} has another content")
     return wrong
@@ -256,7 +292,9 @@ def in_parallel(work: Callable[[T], str | None], todo: Iterable[T]) -> Iterator[
     left = iter(todo)
     pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="savepoint")
     try:
-        running: dict[Future[str | None], T] = {pool.submit(work, each): each for each in islice(left, WAITING_MAX)}
+        running: dict[Future[str | None], T] = {
+            pool.submit(work, each): each for each in islice(left, WAITING_MAX)
+        }
         while running:
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:

@@ -25,7 +25,14 @@ from supervisor.checkpoint.savepoint import (
     decode_objects,
     objects_key,
 )
-from supervisor.checkpoint.savepoint_create import Tell, differences, differing, in_parallel, manifest_at, problems_of
+from supervisor.checkpoint.savepoint_create import (
+    Tell,
+    differences,
+    differing,
+    in_parallel,
+    manifest_at,
+    problems_of,
+)
 from supervisor.checkpoint.savepoint_view import SavedTree
 from supervisor.checkpoint.schema_paths import moved
 from supervisor.clients.store.area import PARTIAL, Area, Item
@@ -73,10 +80,12 @@ def restore(area: Area, target: Area, at: str, tell: Tell = lambda _done, _of: N
     """``at``: wall time as text. Raises NotFound, Corrupt (the savepoint is not what it was), Conflict (the target is not
     empty), and what the areas raise. Interrupted: asked again it goes on."""
     if overlaps(area.location, target.location):
-        raise Conflict(f"{target.location} and the savepoint at {area.location} overlap: choose another location")
+        raise Conflict(
+            f"{target.location} and the savepoint at {area.location} overlap: choose another location"
+        )
     mark = f"{RESTORES}/{digest(target.location)}.json"
     note = json.dumps({"v": 1, "target": target.location, "at": at}).encode()
-    area.write(mark, note)      # before the manifest is read: see savepoint_shelf.delete
+    area.write(mark, note)  # before the manifest is read: see savepoint_shelf.delete
     try:
         return _restore(area, target, tell)
     finally:
@@ -89,13 +98,19 @@ def _restore(area: Area, target: Area, tell: Tell) -> Restored:
     if wrong:
         raise Corrupt(f"savepoint {manifest.id} is damaged: {wrong[0]}; see savepoint verify")
     keys = {each.key for each in saved}
-    changed = moved(keys, lambda key: area.read(f"{DATA}/{key}", SMALL_MAX_BYTES), manifest.source, target.location)
+    changed = moved(
+        keys, lambda key: area.read(f"{DATA}/{key}", SMALL_MAX_BYTES), manifest.source, target.location
+    )
     there = {item.key: item for item in target.items()}
     if there and not _is_mine(target, manifest):
         if there.keys() == keys and _is_same(target, there, saved, changed):
             return Restored(manifest, False)
-        raise Conflict(f"{target.location} is not empty ({len(there)} objects): choose a location where nothing is")
-    target.write(MARK, json.dumps({"v": 1, "savepoint": manifest.id, "objects": manifest.objects_sha256}).encode())
+        raise Conflict(
+            f"{target.location} is not empty ({len(there)} objects): choose a location where nothing is"
+        )
+    target.write(
+        MARK, json.dumps({"v": 1, "savepoint": manifest.id, "objects": manifest.objects_sha256}).encode()
+    )
     _copy(area, target, saved, there, changed, tell)
     _compare(target, saved, changed, manifest)
     found = problems_of(target)
@@ -106,7 +121,9 @@ def _restore(area: Area, target: Area, tell: Tell) -> Restored:
     return Restored(manifest, True)
 
 
-def _is_same(target: Area, there: dict[str, Item], saved: tuple[Saved, ...], changed: Mapping[str, bytes]) -> bool:
+def _is_same(
+    target: Area, there: dict[str, Item], saved: tuple[Saved, ...], changed: Mapping[str, bytes]
+) -> bool:
     if differing(target, there, [each for each in saved if each.key not in changed]):
         return False
     return all(target.read(key, SMALL_MAX_BYTES) == data for key, data in changed.items())
@@ -122,7 +139,12 @@ def _is_mine(target: Area, manifest: Manifest) -> bool:
 
 
 def _copy(
-    area: Area, target: Area, saved: tuple[Saved, ...], there: dict[str, Item], changed: Mapping[str, bytes], tell: Tell,
+    area: Area,
+    target: Area,
+    saved: tuple[Saved, ...],
+    there: dict[str, Item],
+    changed: Mapping[str, bytes],
+    tell: Tell,
 ) -> None:
     listed = {item.key: item for item in area.items(DATA)}
 
@@ -137,12 +159,14 @@ def _copy(
 
     tell(0, len(saved))
     for done, (each, tag) in enumerate(in_parallel(one, sorted(saved, key=_turn)), 1):
-        if target.location.startswith("file:") and tag != each.tag:      # of the very bytes that were copied
+        if target.location.startswith("file:") and tag != each.tag:  # of the very bytes that were copied
             raise Corrupt(f"the savepoint is damaged: {each.key} has another content; see savepoint verify")
         tell(done, len(saved))
 
 
-def _compare(target: Area, saved: tuple[Saved, ...], changed: Mapping[str, bytes], manifest: Manifest) -> None:
+def _compare(
+    target: Area, saved: tuple[Saved, ...], changed: Mapping[str, bytes], manifest: Manifest
+) -> None:
     """Sizes, by a listing; the tags of a copy may differ where the bucket encrypts. What is left of writing is removed."""
     there = {item.key: item for item in target.items()}
     for key in [key for key in there if key.endswith(PARTIAL) and key.rpartition("/")[2].startswith(".")]:
@@ -153,7 +177,9 @@ def _compare(target: Area, saved: tuple[Saved, ...], changed: Mapping[str, bytes
     strange = there.keys() - {each.key for each in saved} - {MARK}
     if wrong or strange:
         first = next(iter((*wrong, *strange)))
-        raise Conflict(f"{target.location} was written to while savepoint {manifest.id} was restored: see {first}")
+        raise Conflict(
+            f"{target.location} was written to while savepoint {manifest.id} was restored: see {first}"
+        )
 
 
 def _turn(each: Saved) -> tuple[int, int, str]:
@@ -163,5 +189,3 @@ def _turn(each: Saved) -> tuple[int, int, str]:
     if kind in (OFFSETS, COMMITS):
         return (1, -(batch_of(name) or 0), each.key)
     return (0 if name == METADATA and not kind.startswith("_") else 2, 0, each.key)
-
-

@@ -133,7 +133,9 @@ class Shelf:
         if self._begun(begun.name, begun.id) is None:
             raise Conflict(f"savepoint {begun.id} of {begun.name} was deleted while it was being created")
 
-    def delete(self, name: str, savepoint: str, *, force: bool = False, tell: Tell = lambda _done, _of: None) -> None:
+    def delete(
+        self, name: str, savepoint: str, *, force: bool = False, tell: Tell = lambda _done, _of: None
+    ) -> None:
         """Raises NotFound; Conflict while it is being restored, unless ``force``. Again after a crash: goes on."""
         level = self._area.level(f"{name}/{savepoint}")
         if not level.objects and not level.folders:
@@ -147,7 +149,9 @@ class Shelf:
         if begun is not None:
             away = self._out_of_sight(begun)
             if away and not force:
-                raise Conflict(f"savepoint {savepoint} can't be deleted here: {away}; --force removes its entry alone")
+                raise Conflict(
+                    f"savepoint {savepoint} can't be deleted here: {away}; --force removes its entry alone"
+                )
             self._empty(self.place(begun), force, tell)
         here = f"{name}/{savepoint}"
         if begun is None or begun.location != self._home(name, savepoint):
@@ -166,7 +170,7 @@ class Shelf:
         place.remove(MANIFEST)
         if not force:
             try:
-                _refuse_readers(place)      # one that began between read the manifest while it was there
+                _refuse_readers(place)  # one that began between read the manifest while it was there
             except Conflict:
                 if manifest is not None:
                     place.create(MANIFEST, encode_manifest(manifest))
@@ -188,7 +192,9 @@ class Shelf:
         if begun is None:
             return Entry(name, savepoint, None, None)
         manifest = manifest_at(self.place(begun))
-        return Entry(name, savepoint, begun, manifest, "" if manifest is not None else self._out_of_sight(begun))
+        return Entry(
+            name, savepoint, begun, manifest, "" if manifest is not None else self._out_of_sight(begun)
+        )
 
     def _out_of_sight(self, begun: Begun) -> str:
         """Beside a checkpoint on the file system of another host, it may be. Nothing there proves nothing then."""
@@ -212,14 +218,20 @@ class Shelf:
         if (begun.name, begun.id) != (name, savepoint):
             raise Corrupt(f"{self._area.location}/{key} is of savepoint {begun.id} of {begun.name}")
         if not _is_place_of(begun.location, name, savepoint):
-            raise Corrupt(f"{self._area.location}/{key} names {begun.location}: no place of savepoint {savepoint} of {name}")
+            raise Corrupt(
+                f"{self._area.location}/{key} names {begun.location}: no place of savepoint {savepoint} of {name}"
+            )
         return begun
 
 
 def next_due_s(entry: Entry) -> float | None:
     """When the slot after that of a savepoint of the schedule begins; None: it is none of those."""
     slot_s = began_s(entry.id)
-    return None if entry.begun is None or not entry.begun.every_s or slot_s is None else slot_s + entry.begun.every_s
+    return (
+        None
+        if entry.begun is None or not entry.begun.every_s or slot_s is None
+        else slot_s + entry.begun.every_s
+    )
 
 
 def _is_place_of(location: str, name: str, savepoint: str) -> bool:
@@ -233,7 +245,8 @@ def _is_place_of(location: str, name: str, savepoint: str) -> bool:
 def _is_ours(keys: set[str], folders: tuple[str, ...]) -> bool:
     """Nothing is there but what a savepoint is made of: else it is no leftover, but somebody's."""
     return {*folders} <= {DATA, RESTORES} and all(
-        key == BEGUN or key.startswith("objects-") or key.endswith(PARTIAL) for key in keys)
+        key == BEGUN or key.startswith("objects-") or key.endswith(PARTIAL) for key in keys
+    )
 
 
 def _refuse_readers(place: Area) -> None:

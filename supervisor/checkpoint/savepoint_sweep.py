@@ -56,7 +56,7 @@ class SavepointSweeper:
                 break
             try:
                 self._shelf.delete(name, savepoint)
-            except ITS_OWN:      # being restored, or another was faster: looked at again
+            except ITS_OWN:  # being restored, or another was faster: looked at again
                 continue
             removed.append(f"{name}/{savepoint}")
         return tuple(removed)

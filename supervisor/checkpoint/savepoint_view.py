@@ -23,7 +23,8 @@ class SavedTree:
         self.requests = 0
         self._area = area
         self._entries = [
-            StoreEntry(each.key, each.bytes, 0.0) for each in sorted(saved, key=lambda each: listing_order(each.key))
+            StoreEntry(each.key, each.bytes, 0.0)
+            for each in sorted(saved, key=lambda each: listing_order(each.key))
         ]
         self._order = [listing_order(entry.key) for entry in self._entries]
         self._keys = {entry.key for entry in self._entries}
@@ -33,7 +34,7 @@ class SavedTree:
         folders: dict[str, None] = {}
         objects = []
         for entry in self.entries(folder):
-            name, slash, _ = entry.key[len(prefix):].partition("/")
+            name, slash, _ = entry.key[len(prefix) :].partition("/")
             if slash:
                 folders[name] = None
             else:
@@ -43,7 +44,8 @@ class SavedTree:
     def entries(self, folder: str, after: str = "", at_once: int = 1000) -> Iterator[StoreEntry]:  # noqa: ARG002
         prefix = f"{folder}/" if folder else ""
         start = max(
-            bisect.bisect_left(self._order, listing_order(prefix)), bisect.bisect_right(self._order, listing_order(after)),
+            bisect.bisect_left(self._order, listing_order(prefix)),
+            bisect.bisect_right(self._order, listing_order(after)),
         )
         for entry in self._entries[start:]:
             if not entry.key.startswith(prefix):

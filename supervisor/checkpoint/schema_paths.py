@@ -25,7 +25,10 @@ _CHUNK_BYTES: Final = 512
 
 
 def moved(
-    keys: Collection[str], read: Callable[[str], bytes], source: str, target: str,
+    keys: Collection[str],
+    read: Callable[[str], bytes],
+    source: str,
+    target: str,
 ) -> dict[str, bytes]:
     """Key → new content, of what names its place, and of the checksums beside it. ``keys``: all there are, below the
     checkpoint; ``source``, ``target``: where it was and where it shall be.
@@ -53,8 +56,12 @@ def moved(
 
 def hadoop_checksum(data: bytes) -> bytes:
     """What Hadoop's local file system writes beside a file."""
-    pieces = (data[at:at + _CHUNK_BYTES] for at in range(0, len(data), _CHUNK_BYTES))
-    return HADOOP_MAGIC + struct.pack(">I", _CHUNK_BYTES) + b"".join(struct.pack(">I", zlib.crc32(each)) for each in pieces)
+    pieces = (data[at : at + _CHUNK_BYTES] for at in range(0, len(data), _CHUNK_BYTES))
+    return (
+        HADOOP_MAGIC
+        + struct.pack(">I", _CHUNK_BYTES)
+        + b"".join(struct.pack(">I", zlib.crc32(each)) for each in pieces)
+    )
 
 
 def _moved(key: str, data: bytes, keys: Collection[str], source: str, target: str) -> bytes:
@@ -65,10 +72,14 @@ def _moved(key: str, data: bytes, keys: Collection[str], source: str, target: st
         for store in stores:
             store[_PATHS] = [_new_path(key, str(path), keys, source, target) for path in store[_PATHS]]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Corrupt(f"{key} is not what Spark writes there: where its schema files are can't be told") from None
+        raise Corrupt(
+            f"{key} is not what Spark writes there: where its schema files are can't be told"
+        ) from None
     new = version + newline + json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
     if _bare(source) in new.replace(_bare(target), b""):
-        raise Corrupt(f"{key} names {source} also where a copy can't be told what to read instead: use the savepoint there")
+        raise Corrupt(
+            f"{key} names {source} also where a copy can't be told what to read instead: use the savepoint there"
+        )
     return new
 
 
@@ -102,9 +113,15 @@ def _spark_checksum(old: bytes, data: bytes, where: str) -> bytes:
     except (Malformed, ValueError):
         raise Corrupt(f"{where} is not what Spark writes there") from None
     value = crc32c(data)
-    return json.dumps({
-        **body, "algorithm": "CRC32C", "value": value - (1 << 32) if value >= 1 << 31 else value, "mainFileSize": len(data),
-    }, separators=(",", ":")).encode()
+    return json.dumps(
+        {
+            **body,
+            "algorithm": "CRC32C",
+            "value": value - (1 << 32) if value >= 1 << 31 else value,
+            "mainFileSize": len(data),
+        },
+        separators=(",", ":"),
+    ).encode()
 
 
 def _hadoop_name(key: str) -> str:

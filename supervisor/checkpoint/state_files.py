@@ -52,7 +52,9 @@ def take(partition: Partition, rest: str, size: int) -> None:
 
 def judged(partition: Partition, wanted: int | None, ids: Collection[str]) -> tuple[Store, ...]:
     """``wanted``: the version that a start would load; None or 0: nothing. ``ids``: of that version, empty for any."""
-    return tuple(_store(partition, name, held, wanted or 0, ids) for name, held in sorted(partition.stores.items()))
+    return tuple(
+        _store(partition, name, held, wanted or 0, ids) for name, held in sorted(partition.stores.items())
+    )
 
 
 def formats(stores: Mapping[str, list[Held]]) -> tuple[set[int], set[str]]:
@@ -66,7 +68,13 @@ def _store(partition: Partition, name: str, held: list[Held], wanted: int, ids: 
     lacks, needed = _lacks(held, wanted, ids) if wanted else ("", None)
     top = f"{partition.operator}/{partition.number}/{needed.name}" if needed else ""
     return Store(
-        partition.operator, partition.number, name, newest, lacks, top, needed.bytes if needed else 0,
+        partition.operator,
+        partition.number,
+        name,
+        newest,
+        lacks,
+        top,
+        needed.bytes if needed else 0,
         needed is not None and needed.name in partition.sidecars,
     )
 
@@ -76,14 +84,18 @@ def _lacks(held: list[Held], wanted: int, ids: Collection[str]) -> tuple[str, He
     there = [each for each in held if each.file.version == wanted]
     mine = [each for each in there if not ids or each.file.unique is None or each.file.unique in ids]
     if not mine:
-        return f"version {wanted}" + (" of the committed run: only files of other runs are there" if there else ""), None
+        return f"version {wanted}" + (
+            " of the committed run: only files of other runs are there" if there else ""
+        ), None
     full = [each for each in mine if each.bytes > 0]
     if not full:
         return f"the content of {mine[0].name}, which is empty", mine[0]
     needed = max(full, key=lambda each: each.file.whole)
     if needed.file.whole:
         return "", needed
-    base = max((e.file.version for e in held if e.file.whole and e.bytes > 0 and e.file.version <= wanted), default=0)
+    base = max(
+        (e.file.version for e in held if e.file.whole and e.bytes > 0 and e.file.version <= wanted), default=0
+    )
     filled = {each.file.version for each in held if each.bytes > 0}
     gap = next((version for version in range(base + 1, wanted) if version not in filled), None)
     if gap is None:

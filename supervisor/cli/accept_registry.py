@@ -20,15 +20,21 @@ SHOWN_MAX = 50
 
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would mean, and accept nothing.")]
-NoDriverRuns = Annotated[bool, typer.Option(
-    "--no-driver-runs",
-    help="You have made sure that no driver of this cluster runs on any host: start jobs at once. If you err, two run.",
-)]
+NoDriverRuns = Annotated[
+    bool,
+    typer.Option(
+        "--no-driver-runs",
+        help="You have made sure that no driver of this cluster runs on any host: start jobs at once. If you err, two run.",
+    ),
+]
 
 
 @command
 def accept_registry(
-    chosen: Chosen, yes: Yes = False, dry_run: DryRun = False, no_driver_runs: NoDriverRuns = False,
+    chosen: Chosen,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    no_driver_runs: NoDriverRuns = False,
 ) -> int:
     """Accept a ZooKeeper that was restored to an older state, so that supervisors act on it again.
 
@@ -55,7 +61,9 @@ def accept_registry(
 def _confirm() -> None:
     """Raises InvalidInput where nobody can be asked, Conflict if the answer is no."""
     if not sys.stdin.isatty():
-        raise InvalidInput("nobody can be asked here: look at --dry-run, then give --yes to accept the registry")
+        raise InvalidInput(
+            "nobody can be asked here: look at --dry-run, then give --yes to accept the registry"
+        )
     print("Accept this state of the registry? Type yes: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != "yes":
         raise Conflict("not accepted: nothing was changed")
@@ -66,7 +74,9 @@ def _answer(chosen: Chosen, finding: Finding, accepted: Acceptance | None) -> in
         chosen.say(_document(finding, accepted))
     elif accepted is not None:
         print()
-        say(f"accepted as epoch {accepted.epoch}: the next leader goes on with this state; see spark-supervisor status")
+        say(
+            f"accepted as epoch {accepted.epoch}: the next leader goes on with this state; see spark-supervisor status"
+        )
     elif not finding.distrust:
         say("nobody distrusts this registry: there is nothing to accept, and nothing was changed")
     else:
@@ -82,8 +92,13 @@ def _document(finding: Finding, accepted: Acceptance | None) -> dict[str, Any]:
         "jobs": [asdict(job) for job in finding.jobs],
         "lost": [asdict(spec) for spec in finding.lost],
         "wait_s": round(accepted.wait_s if accepted is not None else finding.wait_s, 1),
-        "accepted": None if accepted is None else {
-            "id": accepted.id, "epoch": accepted.epoch, "by": accepted.by, "at": accepted.at,
+        "accepted": None
+        if accepted is None
+        else {
+            "id": accepted.id,
+            "epoch": accepted.epoch,
+            "by": accepted.by,
+            "at": accepted.at,
         },
     }
 
@@ -100,7 +115,11 @@ def _tell(finding: Finding, no_driver_runs: bool) -> None:
     if no_driver_runs:
         say("Jobs start at once: you state that no driver of this cluster runs on any host.")
     else:
-        lease = "the longest lease there can be" if finding.lease_s is None else f"the longest lease, {finding.lease_s:g} s"
+        lease = (
+            "the longest lease there can be"
+            if finding.lease_s is None
+            else f"the longest lease, {finding.lease_s:g} s"
+        )
         say(
             f"Nothing is started for {finding.wait_s:.0f} s after a leader has seen it: drivers of the lost state end by "
             f"then ({lease})."
@@ -114,18 +133,26 @@ def _tell_jobs(finding: Finding) -> None:
         say(f"{title}{':' if jobs else ''}")
         if jobs:
             head = ("  NAME", "UID", "REVISION", "ATTEMPT", "STATE", "CHECKPOINT")
-            say_table(head, [
-                (f"  {job.name}", job.uid, job.revision, job.attempt, job.state, job.checkpoint) for job in jobs
-            ])
+            say_table(
+                head,
+                [
+                    (f"  {job.name}", job.uid, job.revision, job.attempt, job.state, job.checkpoint)
+                    for job in jobs
+                ],
+            )
         print()
     missing = [job.name for job in finding.jobs if job.spec_missing]
     if missing:
-        say(f"Without their spec in the store, so they can't start; cancel and submit them: {', '.join(missing)}")
+        say(
+            f"Without their spec in the store, so they can't start; cancel and submit them: {', '.join(missing)}"
+        )
         print()
 
 
 def _tell_lost(finding: Finding) -> None:
-    say("What was done after this state was saved is lost: a job cancelled since will run again, one suspended too.")
+    say(
+        "What was done after this state was saved is lost: a job cancelled since will run again, one suspended too."
+    )
     if finding.lost:
         say(
             f"Specs in the store that are unknown to it ({len(finding.lost)}), submitted since or never registered; submit "

@@ -15,22 +15,35 @@ if TYPE_CHECKING:
     from supervisor.registry.commands import Done
     from supervisor.wiring import Office
 
-GoneWait = Annotated[bool, typer.Option("--wait", help="Return when no driver of the job can be alive any more.")]
-RunWait = Annotated[bool, typer.Option("--wait", help="Return when the job runs: its first batch is committed.")]
+GoneWait = Annotated[
+    bool, typer.Option("--wait", help="Return when no driver of the job can be alive any more.")
+]
+RunWait = Annotated[
+    bool, typer.Option("--wait", help="Return when the job runs: its first batch is committed.")
+]
 
 FreshStart = Annotated[
-    bool, typer.Option("--accept-fresh-start", help="Start once with the checkpoint as it is, or with none."),
+    bool,
+    typer.Option("--accept-fresh-start", help="Start once with the checkpoint as it is, or with none."),
 ]
 
 FromSavepoint = Annotated[
-    str | None, typer.Option(
-        "--from-savepoint", metavar="ID|LOCATION", help="Go on from a copy of it, in a fresh location."),
+    str | None,
+    typer.Option(
+        "--from-savepoint", metavar="ID|LOCATION", help="Go on from a copy of it, in a fresh location."
+    ),
 ]
 To = Annotated[
-    str | None, typer.Option("--to", metavar="LOCATION", help="Where that is; else beside the present checkpoint."),
+    str | None,
+    typer.Option("--to", metavar="LOCATION", help="Where that is; else beside the present checkpoint."),
 ]
-Save = Annotated[bool, typer.Option("--savepoint", help="Then save its checkpoint, verified; with --timeout as for --wait.")]
-SaveId = Annotated[str | None, typer.Argument(metavar="ID", help="Of the savepoint; else one made from the time.")]
+Save = Annotated[
+    bool,
+    typer.Option("--savepoint", help="Then save its checkpoint, verified; with --timeout as for --wait."),
+]
+SaveId = Annotated[
+    str | None, typer.Argument(metavar="ID", help="Of the savepoint; else one made from the time.")
+]
 
 _HINTS = {
     "already finished": "it had finished by itself: nothing to cancel",
@@ -56,7 +69,11 @@ def cancel(chosen: Chosen, name: Name, wait: GoneWait = False, timeout: Timeout 
 
 @command
 def suspend(
-    chosen: Chosen, name: Name, which: SaveId = None, wait: GoneWait = False, timeout: Timeout = "5m",
+    chosen: Chosen,
+    name: Name,
+    which: SaveId = None,
+    wait: GoneWait = False,
+    timeout: Timeout = "5m",
     savepoint: Save = False,
 ) -> int:
     """Stop a job but keep it registered; resume runs it again, from its checkpoint.
@@ -79,8 +96,13 @@ def suspend(
 
 @command
 def resume(
-    chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout = "10m", accept_fresh_start: FreshStart = False,
-    from_savepoint: FromSavepoint = None, to: To = None,
+    chosen: Chosen,
+    name: Name,
+    wait: RunWait = False,
+    timeout: Timeout = "10m",
+    accept_fresh_start: FreshStart = False,
+    from_savepoint: FromSavepoint = None,
+    to: To = None,
 ) -> int:
     """Run a suspended, failed or quarantined job again, from its checkpoint, with a fresh restart budget.
 
@@ -102,7 +124,11 @@ def resume(
         if to is not None:
             raise InvalidInput("--to is where --from-savepoint copies to: give that, too")
         return _change(
-            chosen, name, lambda office: office.commands.resume(name, fresh_start=accept_fresh_start), afterwards)
+            chosen,
+            name,
+            lambda office: office.commands.resume(name, fresh_start=accept_fresh_start),
+            afterwards,
+        )
     if accept_fresh_start:
         raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
 
@@ -123,7 +149,9 @@ def restart(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout 
       spark-supervisor restart clicks --wait      until the new attempt has committed its first batch
     """
     timeout_s = seconds("--timeout", timeout)
-    return _change(chosen, name, lambda office: office.commands.restart(name), _until_running(wait, timeout_s))
+    return _change(
+        chosen, name, lambda office: office.commands.restart(name), _until_running(wait, timeout_s)
+    )
 
 
 Afterwards: TypeAlias = "Callable[[Office, Done], None]"
@@ -190,7 +218,12 @@ def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: f
 
 
 def _change(
-    chosen: Chosen, name: str, act: Callable[[Office], Done], afterwards: Afterwards, *, told: bool = False,
+    chosen: Chosen,
+    name: str,
+    act: Callable[[Office], Done],
+    afterwards: Afterwards,
+    *,
+    told: bool = False,
 ) -> int:
     """``told``: ``act`` has said itself what it did."""
     known_name(name)

@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from supervisor.wiring.checkpoints import Located
 
 Where = Annotated[
-    str, typer.Argument(
-        metavar="NAME|LOCATION", help="A job, or a location like s3a://bucket/path.", autocompletion=job_names),
+    str,
+    typer.Argument(
+        metavar="NAME|LOCATION", help="A job, or a location like s3a://bucket/path.", autocompletion=job_names
+    ),
 ]
 OPERATORS = Columns(("OPERATOR", "NAME", "STORES", "PARTITIONS", "FORMAT", "FILES", "OBJECTS", "SIZE"))
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Look at a checkpoint: what is in it, and can Spark go on from it?",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Look at a checkpoint: what is in it, and can Spark go on from it?",
 )
 
 
@@ -99,7 +103,11 @@ def _look(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, F
     with _progress() as tell:
         seen = inspect(tree, checksums=checksums, tell=tell)
     if not seen.queries:
-        what = f"{seen.amount.objects} objects, but no checkpoint of Spark's" if seen.amount.objects else "nothing"
+        what = (
+            f"{seen.amount.objects} objects, but no checkpoint of Spark's"
+            if seen.amount.objects
+            else "nothing"
+        )
         raise NotFound(f"there is {what} at {tree.location}")
     return seen, preflight(tree, place.expected) if checksums else None
 
@@ -145,7 +153,9 @@ def _progress() -> Iterator[Callable[[int], None]]:
 def document_of(seen: Checkpoint) -> dict[str, Any]:
     """The document of ``checkpoint show -o json``."""
     return {
-        "location": seen.location, **_amount(seen.amount), "requests": seen.requests,
+        "location": seen.location,
+        **_amount(seen.amount),
+        "requests": seen.requests,
         "queries": [_query(query) for query in seen.queries],
     }
 
@@ -156,12 +166,20 @@ def _query(query: Query) -> dict[str, Any]:
 
     offset = query.newest_offset.value if query.newest_offset is not None else None
     return {
-        "path": query.path, "id": query.id, "offsets": _log(query.offsets), "commits": _log(query.commits),
+        "path": query.path,
+        "id": query.id,
+        "offsets": _log(query.offsets),
+        "commits": _log(query.commits),
         "lag": query.lag,
-        "watermark": wall_iso(offset.watermark_ms / 1000) if offset is not None and offset.watermark_ms else None,
-        "planned_at": wall_iso(offset.planned_ms / 1000) if offset is not None and offset.planned_ms else None,
+        "watermark": wall_iso(offset.watermark_ms / 1000)
+        if offset is not None and offset.watermark_ms
+        else None,
+        "planned_at": wall_iso(offset.planned_ms / 1000)
+        if offset is not None and offset.planned_ms
+        else None,
         "sources": [
-            {"offset": source, "words": in_words(source)} for source in (offset.sources if offset is not None else ())
+            {"offset": source, "words": in_words(source)}
+            for source in (offset.sources if offset is not None else ())
         ],
         "state_version": query.wanted if query.has_state else None,
         "operators": [_operator(operator) for operator in query.operators],
@@ -175,10 +193,14 @@ def _log(log: Log) -> dict[str, Any]:
 
 def _operator(operator: Operator) -> dict[str, Any]:
     return {
-        "operator": operator.number, "name": operator.name or None,
-        "stores": sorted({store.name for store in operator.stores}), "partitions": operator.partitions,
-        "format": operator.format, "kinds": list(operator.kinds),
-        "objects": operator.amount.objects, "bytes": operator.amount.bytes,
+        "operator": operator.number,
+        "name": operator.name or None,
+        "stores": sorted({store.name for store in operator.stores}),
+        "partitions": operator.partitions,
+        "format": operator.format,
+        "kinds": list(operator.kinds),
+        "objects": operator.amount.objects,
+        "bytes": operator.amount.bytes,
     }
 
 
@@ -192,7 +214,9 @@ def _amount(amount: Amount) -> dict[str, Any]:
 def _print(seen: Checkpoint) -> None:
     document = document_of(seen)
     say(f"{'location:':<16} {seen.location}")
-    say(f"{'objects:':<16} {seen.amount.objects}, {_size(seen.amount.bytes)}, newest {age(document['newest_at'])} ago")
+    say(
+        f"{'objects:':<16} {seen.amount.objects}, {_size(seen.amount.bytes)}, newest {age(document['newest_at'])} ago"
+    )
     for query in document["queries"]:
         print()
         _print_query(query)
@@ -200,23 +224,44 @@ def _print(seen: Checkpoint) -> None:
 
 def _print_query(query: dict[str, Any]) -> None:
     lines: list[tuple[str, Any]] = [
-        ("query", query["id"] or "unknown: its metadata can't be read"), ("directory", query["path"] or None),
-        ("offsets", _range(query["offsets"])), ("commits", _range(query["commits"])), ("lag", _lag(query["lag"])),
+        ("query", query["id"] or "unknown: its metadata can't be read"),
+        ("directory", query["path"] or None),
+        ("offsets", _range(query["offsets"])),
+        ("commits", _range(query["commits"])),
+        ("lag", _lag(query["lag"])),
         ("watermark", query["watermark"]),
-        ("planned", f"{local_time(query['planned_at'])}  ({age(query['planned_at'])} ago)" if query["planned_at"] else None),
+        (
+            "planned",
+            f"{local_time(query['planned_at'])}  ({age(query['planned_at'])} ago)"
+            if query["planned_at"]
+            else None,
+        ),
     ]
     lines += [(f"source {number}", source["words"]) for number, source in enumerate(query["sources"])]
-    lines.append(("objects", f"{query['objects']}, {_size(query['bytes'])}, newest {age(query['newest_at'])} ago"))
+    lines.append(
+        ("objects", f"{query['objects']}, {_size(query['bytes'])}, newest {age(query['newest_at'])} ago")
+    )
     for label, value in lines:
         if value is not None:
             say_labelled(f"{label + ':':<16} ", str(value))
     if query["operators"]:
         print()
-        say_table(OPERATORS, [
-            (each["operator"], each["name"], len(each["stores"]), each["partitions"], each["format"],
-             " ".join(each["kinds"]), each["objects"], _size(each["bytes"]))
-            for each in query["operators"]
-        ])
+        say_table(
+            OPERATORS,
+            [
+                (
+                    each["operator"],
+                    each["name"],
+                    len(each["stores"]),
+                    each["partitions"],
+                    each["format"],
+                    " ".join(each["kinds"]),
+                    each["objects"],
+                    _size(each["bytes"]),
+                )
+                for each in query["operators"]
+            ],
+        )
 
 
 def _range(log: dict[str, Any]) -> str:
@@ -229,7 +274,9 @@ def _range(log: dict[str, Any]) -> str:
 def _lag(lag: int | None) -> str | None:
     if lag is None:
         return None
-    return {0: "none: every batch is committed", 1: "1: the newest batch is not committed yet"}.get(lag, str(lag))
+    return {0: "none: every batch is committed", 1: "1: the newest batch is not committed yet"}.get(
+        lag, str(lag)
+    )
 
 
 def _size(count: int) -> str:
@@ -247,13 +294,21 @@ def _size(count: int) -> str:
 
 def _verdict(seen: Checkpoint, findings: tuple[Finding, ...]) -> dict[str, Any]:
     return {
-        "location": seen.location, "ok": all(finding.is_notice for finding in findings),
-        "objects": seen.amount.objects, "requests": seen.requests,
+        "location": seen.location,
+        "ok": all(finding.is_notice for finding in findings),
+        "objects": seen.amount.objects,
+        "requests": seen.requests,
         "checksums": sum(query.checksums_read for query in seen.queries),
         "checksums_left": sum(query.checksums_left for query in seen.queries),
         "findings": [
-            {"code": finding.code.value, "problem": not finding.is_notice, "query": finding.query,
-             "sentence": finding.sentence, "object": finding.object, "remedy": finding.remedy}
+            {
+                "code": finding.code.value,
+                "problem": not finding.is_notice,
+                "query": finding.query,
+                "sentence": finding.sentence,
+                "object": finding.object,
+                "remedy": finding.remedy,
+            }
             for finding in findings
         ],
     }
@@ -261,7 +316,9 @@ def _verdict(seen: Checkpoint, findings: tuple[Finding, ...]) -> dict[str, Any]:
 
 def _print_findings(seen: Checkpoint, findings: tuple[Finding, ...], problems: int) -> None:
     for finding in findings:
-        say_labelled("notice:   " if finding.is_notice else "problem:  ", f"{finding.sentence} [{finding.code.value}]")
+        say_labelled(
+            "notice:   " if finding.is_notice else "problem:  ", f"{finding.sentence} [{finding.code.value}]"
+        )
         say_labelled("  object: ", finding.object)
         say_labelled("  remedy: ", finding.remedy)
     left = sum(query.checksums_left for query in seen.queries)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from supervisor.observe.listing import JobRow
     from supervisor.wiring import Office
 
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the directory with logs, record and configuration behind.")]
+Keep = Annotated[
+    bool, typer.Option("--keep", help="Leave the directory with logs, record and configuration behind.")
+]
 Fast = Annotated[bool, typer.Option("--fast", help="Shorter waits.")]
 
 _METRIC = "spark_supervisor_takeover_seconds_count "
@@ -70,7 +72,9 @@ def demo(chosen: Chosen, keep: Keep = False, fast: Fast = False) -> int:
         stack.close()
     screen.text("")
     if keep or not all_seen:
-        screen.text(f"Everything has ended. To look at: {stack.directory} (record.jsonl, logs/, */supervisor.log)")
+        screen.text(
+            f"Everything has ended. To look at: {stack.directory} (record.jsonl, logs/, */supervisor.log)"
+        )
     else:
         screen.text("Everything has ended, and nothing was left behind. To try it with your own hands:")
         screen.command("spark-supervisor dev")
@@ -102,7 +106,9 @@ class Live:
     def pause(self, seconds: float) -> None:
         ended = self._stack.find_ended()
         if ended is not None:
-            raise SupervisorError(f"{ended.what}, and it was not us who killed it; its last words: {ended.last_words}")
+            raise SupervisorError(
+                f"{ended.what}, and it was not us who killed it; its last words: {ended.last_words}"
+            )
         time.sleep(seconds)
 
     def start_ensemble(self) -> str:
@@ -129,7 +135,9 @@ class Live:
 
         office = self._desk()
         with contextlib.suppress(SupervisorError):
-            found: Seen[LeaderHint] = seen(LeaderHint, office.zoo().read(office.layout.leader), office.layout.leader)
+            found: Seen[LeaderHint] = seen(
+                LeaderHint, office.zoo().read(office.layout.leader), office.layout.leader
+            )
             return found.record if isinstance(found, Found) else None
         return None
 
@@ -141,7 +149,8 @@ class Live:
 
     def has_planned(self, leader: LeaderHint) -> bool:
         host, _, port = leader.address.rpartition(":")
-        from http.client import HTTPConnection, HTTPException  # the heaviest import there is, for this command alone
+        # the heaviest import there is, for this command alone
+        from http.client import HTTPConnection, HTTPException
 
         connection = HTTPConnection(host, int(port), timeout=_HTTP_TIMEOUT_S)
         try:
@@ -187,7 +196,11 @@ class Live:
         from supervisor.clients.marked import find_marked, is_marked
 
         found = [process.pid for process in find_marked("SPARK_SUPERVISOR_UID", uid)]
-        return [pid for pid in found if attempt is None or is_marked(pid, "SPARK_SUPERVISOR_ATTEMPT", str(attempt))]
+        return [
+            pid
+            for pid in found
+            if attempt is None or is_marked(pid, "SPARK_SUPERVISOR_ATTEMPT", str(attempt))
+        ]
 
     def kill_driver(self, uid: str, pid: int) -> None:
         from supervisor.clients import processes
@@ -195,7 +208,9 @@ class Live:
 
         process = processes.identify(pid)
         if process is None or not is_marked(pid, "SPARK_SUPERVISOR_UID", uid) or not processes.kill(process):
-            raise SupervisorError(f"process {pid} is no driver of {uid} any more: it ended before it was killed")
+            raise SupervisorError(
+                f"process {pid} is no driver of {uid} any more: it ended before it was killed"
+            )
 
     def commands(self) -> tuple[str, str]:
         return shlex.quote(str(self._stack.config)), shlex.quote(str(self._stack.spec))
@@ -212,6 +227,7 @@ class Live:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(noticed):
             code = run_command([*arguments, "--config", str(self._stack.config)])
         if code != 0:
-            raise SupervisorError(f"spark-supervisor {arguments[0]} exited with {code}: {noticed.getvalue().strip()}")
+            raise SupervisorError(
+                f"spark-supervisor {arguments[0]} exited with {code}: {noticed.getvalue().strip()}"
+            )
         return printed.getvalue()
-

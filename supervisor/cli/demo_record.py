@@ -33,7 +33,11 @@ def parse_record(text: str) -> tuple[Line, ...]:
 def _line(body: dict[str, float]) -> Line:
     try:
         return Line(
-            int(body["batch_id"]), int(body["total"]), int(body["attempt"]), int(body["pid"]), float(body["boottime"]),
+            int(body["batch_id"]),
+            int(body["total"]),
+            int(body["attempt"]),
+            int(body["pid"]),
+            float(body["boottime"]),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"no line of the record: {body!r}") from error
@@ -44,7 +48,9 @@ def flaw_of(lines: Sequence[Line], rows_per_batch: int) -> str | None:
     before: Line | None = None
     for line in lines:
         if before is not None and line.attempt < before.attempt:
-            return f"attempt {line.attempt} wrote batch {line.batch_id} after attempt {before.attempt} had begun"
+            return (
+                f"attempt {line.attempt} wrote batch {line.batch_id} after attempt {before.attempt} had begun"
+            )
         if before is not None and line.attempt == before.attempt and line.pid != before.pid:
             return f"attempt {line.attempt} wrote from two processes, {before.pid} and {line.pid}"
         expected = 0 if before is None else before.batch_id + 1

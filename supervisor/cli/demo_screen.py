@@ -75,7 +75,9 @@ class Screen:
     def event(self, text: str) -> None:
         """Something happened now."""
         for number, line in enumerate(self._wrapped(text, self._stamp(), _EVENT)):
-            self._line(line if number else f"{self._coloured(line[: len(_EVENT)], _DIM)}{line[len(_EVENT):]}")
+            self._line(
+                line if number else f"{self._coloured(line[: len(_EVENT)], _DIM)}{line[len(_EVENT) :]}"
+            )
 
     def live(self, text: str) -> None:
         """What there is while one waits; the next line of any kind takes its place."""
@@ -92,7 +94,7 @@ class Screen:
         """One line of the summary; None: it was not come to that."""
         word, colour = {True: ("ok", _GREEN), False: ("FAILED", _RED), None: ("not seen", _DIM)}[ok]
         first, *rest = self._wrapped(text, _VERDICT, _VERDICT)
-        self._line(f"{_TEXT}{self._coloured(word, colour)}{first[len(_TEXT) + len(word):]}")
+        self._line(f"{_TEXT}{self._coloured(word, colour)}{first[len(_TEXT) + len(word) :]}")
         for line in rest:
             self._line(line)
 
@@ -101,7 +103,11 @@ class Screen:
 
     def _wrapped(self, text: str, first: str, others: str) -> list[str]:
         wrapped = textwrap.wrap(
-            clean(text), self.width, initial_indent=first, subsequent_indent=others, break_long_words=False,
+            clean(text),
+            self.width,
+            initial_indent=first,
+            subsequent_indent=others,
+            break_long_words=False,
             break_on_hyphens=False,
         )
         return wrapped or [""]

@@ -95,15 +95,22 @@ class Story:
         say.event(f"3 ZooKeeper servers serve: {world.start_ensemble()}")
         say.command(f"spark-supervisor run --config {world.commands()[0]}")
         first = world.start_supervisor(self._fleet[0])
-        leader = self._wait(Claim.FLEET, "a leader", world.leader, "the first supervisor is starting", LIMIT_S)
+        leader = self._wait(
+            Claim.FLEET, "a leader", world.leader, "the first supervisor is starting", LIMIT_S
+        )
         second = world.start_supervisor(self._fleet[1])
         both = set(self._fleet)
         self._wait(
-            Claim.FLEET, "a second supervisor", lambda: world.members() >= both, "the other supervisor is starting", LIMIT_S,
+            Claim.FLEET,
+            "a second supervisor",
+            lambda: world.members() >= both,
+            "the other supervisor is starting",
+            LIMIT_S,
         )
         standby = next(iter(both - {leader.supervisor}))
         self._tell_seen(
-            Claim.FLEET, f"{leader.supervisor} leads, {standby} stands by (processes {first} and {second})",
+            Claim.FLEET,
+            f"{leader.supervisor} leads, {standby} stands by (processes {first} and {second})",
             f"{leader.supervisor} leads, {standby} stands by",
         )
         say.why("No single process matters: one ZooKeeper server or one supervisor may die at any time.")
@@ -117,38 +124,58 @@ class Story:
         )
         say.command(f"spark-supervisor submit {world.commands()[1]}")
         say.output(world.submit())
-        row = self._wait(Claim.RUNNING, "a driver", self._row_with_driver, "the job waits to be started", LIMIT_S)
+        row = self._wait(
+            Claim.RUNNING, "a driver", self._row_with_driver, "the job waits to be started", LIMIT_S
+        )
         self._uid = row.uid or ""
         say.event(f"{row.supervisor} has started the driver: process {row.driver_pid}, attempt {row.attempt}")
         first = self._batches(Claim.RUNNING, 1, START_LIMIT_S)[0]
         say.event(f"the first batch: number {first.batch_id}, {first.total:,} rows counted")
-        self._wait(Claim.RUNNING, "the job in state running", self._is_running, "the first batch is committed", LIMIT_S)
+        self._wait(
+            Claim.RUNNING,
+            "the job in state running",
+            self._is_running,
+            "the first batch is committed",
+            LIMIT_S,
+        )
         last = self._batches(Claim.RUNNING, self._pace.batches, LIMIT_S)[-1]
         self._tell_seen(
-            Claim.RUNNING, f"it runs: batch {last.batch_id}, {last.total:,} rows counted",
+            Claim.RUNNING,
+            f"it runs: batch {last.batch_id}, {last.total:,} rows counted",
             f"process {row.driver_pid}, batches 0 to {last.batch_id}",
         )
-        say.why("The spec and the program are stored: from now on this job shall run, whichever host is there to run it.")
+        say.why(
+            "The spec and the program are stored: from now on this job shall run, whichever host is there to run it."
+        )
 
     def _kill_leader(self) -> None:
         say, world = self._screen, self._world
         before, leader = self._running_row(Claim.TAKEOVER), self._leader(Claim.TAKEOVER)
         who = "it" if before.supervisor == leader.supervisor else before.supervisor
-        say.text(f"{leader.supervisor} leads, and {who} started our driver. SIGKILL leaves no time to hand anything over.")
+        say.text(
+            f"{leader.supervisor} leads, and {who} started our driver. SIGKILL leaves no time to hand anything over."
+        )
         lines = self._record(Claim.UNDISTURBED)
         self._take_over(Claim.TAKEOVER, leader)
-        new = self._batches(Claim.UNDISTURBED, len(lines) + self._pace.batches, LIMIT_S)[len(lines):]
+        new = self._batches(Claim.UNDISTURBED, len(lines) + self._pace.batches, LIMIT_S)[len(lines) :]
         after = self._running_row(Claim.UNDISTURBED)
         if (after.driver_pid, after.attempt) != (before.driver_pid, before.attempt):
             raise NotSeen(
-                Claim.UNDISTURBED, f"the driver was process {before.driver_pid} in attempt {before.attempt}, but after the "
+                Claim.UNDISTURBED,
+                f"the driver was process {before.driver_pid} in attempt {before.attempt}, but after the "
                 f"leader's death it is {after.driver_pid} in attempt {after.attempt}",
             )
-        if after.driver_pid not in world.drivers(self._uid) or {line.attempt for line in new} != {before.attempt}:
-            raise NotSeen(Claim.UNDISTURBED, f"process {after.driver_pid} is no living driver of attempt {before.attempt}")
+        if after.driver_pid not in world.drivers(self._uid) or {line.attempt for line in new} != {
+            before.attempt
+        }:
+            raise NotSeen(
+                Claim.UNDISTURBED,
+                f"process {after.driver_pid} is no living driver of attempt {before.attempt}",
+            )
         pause_s = _longest_pause_s((*lines[-1:], *new))
         self._tell_seen(
-            Claim.UNDISTURBED, f"the driver is still process {after.driver_pid}, attempt {after.attempt}; meanwhile came "
+            Claim.UNDISTURBED,
+            f"the driver is still process {after.driver_pid}, attempt {after.attempt}; meanwhile came "
             f"{_batches(new)}, never more than {pause_s:.1f} s apart",
             f"process {after.driver_pid}, attempt {after.attempt}; {_batches(new)}",
         )
@@ -167,15 +194,23 @@ class Story:
         killed_s = world.now_s()
         world.kill_driver(self._uid, before.driver_pid)
         noticed = self._wait(
-            Claim.RECOVERED, "any notice of the driver's death", lambda: self._row_unlike(before), "waiting for notice",
-            LIMIT_S, _QUICK_LOOK_S,
+            Claim.RECOVERED,
+            "any notice of the driver's death",
+            lambda: self._row_unlike(before),
+            "waiting for notice",
+            LIMIT_S,
+            _QUICK_LOOK_S,
         )
         say.event(f"noticed after {_ms(world.now_s() - killed_s)}: {noticed.state}, {noticed.reason}")
         first = self._first_of_next(before.attempt, START_LIMIT_S)
-        last = next(line for line in reversed(self._record(Claim.RECOVERED)) if line.attempt == before.attempt)
+        last = next(
+            line for line in reversed(self._record(Claim.RECOVERED)) if line.attempt == before.attempt
+        )
         left = world.drivers(self._uid, before.attempt)
         if left:
-            raise NotSeen(Claim.RECOVERED, f"process {left[0]} of the killed attempt still lives beside the new one")
+            raise NotSeen(
+                Claim.RECOVERED, f"process {left[0]} of the killed attempt still lives beside the new one"
+            )
         took = f"{first.boottime_s - killed_s:.1f} s after the kill, Spark's own start included"
         if is_replay(last, first):
             goes_on = f"batch {first.batch_id} once more"
@@ -186,16 +221,21 @@ class Story:
         else:
             goes_on, why = f"batch {first.batch_id}, the next number", ""
         self._tell_seen(
-            Claim.RECOVERED, f"attempt {first.attempt} (process {first.pid}) goes on with {goes_on}, {took}{why}",
+            Claim.RECOVERED,
+            f"attempt {first.attempt} (process {first.pid}) goes on with {goes_on}, {took}{why}",
             f"attempt {first.attempt} went on with {goes_on}, {took}",
         )
         new = self._batches(Claim.EXACT, self._count_of(first) + self._pace.batches, LIMIT_S)
         self._tell_exact(new)
-        say.why("The new driver took up state and position from the checkpoint. No hole, no row counted twice.")
+        say.why(
+            "The new driver took up state and position from the checkpoint. No hole, no row counted twice."
+        )
 
     def _cancel(self) -> None:
         say, world = self._screen, self._world
-        say.text("A cancel is a write to the registry. When the command returns it is durable, whoever leads.")
+        say.text(
+            "A cancel is a write to the registry. When the command returns it is durable, whoever leads."
+        )
         say.command("spark-supervisor cancel clicks")
         asked_s = world.now_s()
         printed = world.cancel()
@@ -203,15 +243,24 @@ class Story:
         say.output(printed)
         say.event(f"acknowledged after {acknowledged}")
         self._wait(
-            Claim.CANCELLED, "the driver's end", lambda: not world.drivers(self._uid), "the driver is stopping", LIMIT_S,
+            Claim.CANCELLED,
+            "the driver's end",
+            lambda: not world.drivers(self._uid),
+            "the driver is stopping",
+            LIMIT_S,
         )
         gone_s = world.now_s() - asked_s
-        row = self._wait(Claim.CANCELLED, "the state cancelled", self._row_cancelled, "the driver is gone", LIMIT_S)
+        row = self._wait(
+            Claim.CANCELLED, "the state cancelled", self._row_cancelled, "the driver is gone", LIMIT_S
+        )
         self._tell_seen(
-            Claim.CANCELLED, f"the driver is gone after {gone_s:.1f} s; the job is {row.state}",
+            Claim.CANCELLED,
+            f"the driver is gone after {gone_s:.1f} s; the job is {row.state}",
             f"acknowledged after {acknowledged}, driver gone after {gone_s:.1f} s",
         )
-        say.why("Had nobody led at that moment, it would have been the same: the driver's own guard obeys the registry.")
+        say.why(
+            "Had nobody led at that moment, it would have been the same: the driver's own guard obeys the registry."
+        )
 
     def _kill_leader_again(self) -> None:
         say, world = self._screen, self._world
@@ -222,12 +271,18 @@ class Story:
         )
         back = self._killed
         pid = world.start_supervisor(back)
-        self._wait(claim, f"the return of {back}", lambda: back in world.members(), f"{back} is starting", LIMIT_S)
+        self._wait(
+            claim, f"the return of {back}", lambda: back in world.members(), f"{back} is starting", LIMIT_S
+        )
         say.event(f"{back} is back (process {pid})")
         lines = self._record(claim)
         leader = self._take_over(claim, self._leader(claim))
         self._wait(
-            claim, "the new leader's plan", lambda: world.has_planned(leader), "the new leader reads the registry", LIMIT_S,
+            claim,
+            "the new leader's plan",
+            lambda: world.has_planned(leader),
+            "the new leader reads the registry",
+            LIMIT_S,
         )
         say.event(f"{leader.supervisor} has read the registry and made its first plan")
         self._watch_dead(len(lines))
@@ -257,7 +312,9 @@ class Story:
         new = self._wait(claim, "another leader", other, "nobody leads", LIMIT_S, _QUICK_LOOK_S)
         took = _ms(world.now_s() - killed_s)
         if new.epoch <= leader.epoch:
-            raise NotSeen(claim, f"{new.supervisor} leads in epoch {new.epoch}, which is not above {leader.epoch}")
+            raise NotSeen(
+                claim, f"{new.supervisor} leads in epoch {new.epoch}, which is not above {leader.epoch}"
+            )
         self._screen.event(f"{new.supervisor} leads {took} after the kill (epoch {new.epoch})")
         self._seen[claim] = f"{new.supervisor} led after {took}"
         return new
@@ -275,7 +332,9 @@ class Story:
             row = world.job()
             if row is not None and row.state != "cancelled":
                 raise NotSeen(claim, f"the cancelled job is {row.state}: {row.reason}")
-            self._screen.live(f"watching for {passed_s:.0f} of {self._pace.watch_s:g} s: no process, no new batch")
+            self._screen.live(
+                f"watching for {passed_s:.0f} of {self._pace.watch_s:g} s: no process, no new batch"
+            )
             world.pause(_LOOK_S)
 
     def _tell_seen(self, claim: Claim, event: str, short: str) -> None:
@@ -286,7 +345,8 @@ class Story:
         last = lines[-1]
         rows = self._pace.rows_per_batch
         self._tell_seen(
-            Claim.EXACT, f"batch {last.batch_id} says {last.total:,} rows, exactly {rows:,} x {last.batch_id + 1}; every "
+            Claim.EXACT,
+            f"batch {last.batch_id} says {last.total:,} rows, exactly {rows:,} x {last.batch_id + 1}; every "
             f"number from 0 to {last.batch_id} is there",
             f"batches 0 to {last.batch_id} without a hole, {last.total:,} rows = {rows:,} x {last.batch_id + 1}",
         )
@@ -294,7 +354,12 @@ class Story:
     # -- waiting and reading ---------------------------------------------------------------------------------------
 
     def _wait(
-        self, claim: Claim, what: str, look: Callable[[], T | None], meanwhile: str, limit_s: float,
+        self,
+        claim: Claim,
+        what: str,
+        look: Callable[[], T | None],
+        meanwhile: str,
+        limit_s: float,
         period_s: float = _LOOK_S,
     ) -> T:
         """What ``look`` returns once it is true. Raises NotSeen after ``limit_s``; at least one look is taken."""
@@ -313,6 +378,7 @@ class Story:
 
     def _batches(self, claim: Claim, count: int, limit_s: float) -> tuple[Line, ...]:
         """The record as soon as it has ``count`` lines."""
+
         def look() -> tuple[Line, ...] | None:
             lines = self._record(claim)
             self._show(lines)
@@ -354,7 +420,9 @@ class Story:
 
     def _row_unlike(self, before: JobRow) -> JobRow | None:
         row = self._world.job()
-        return row if row is not None and (row.state != before.state or row.attempt != before.attempt) else None
+        return (
+            row if row is not None and (row.state != before.state or row.attempt != before.attempt) else None
+        )
 
     def _row_cancelled(self) -> JobRow | None:
         row = self._world.job()

@@ -75,29 +75,38 @@ def _tell(stack: Stack, document: dict[str, Any]) -> None:
     for member in document["supervisors"]:
         name = member["id"]
         role = "leads" if name == leader else "stands by"
-        _say(f"  {name:<6} {role:<10} pid {stack.pid(name):<8} http://{member['address']}   (/metrics /api/status /livez)")
+        _say(
+            f"  {name:<6} {role:<10} pid {stack.pid(name):<8} http://{member['address']}   (/metrics /api/status /livez)"
+        )
     _say("\nIn another terminal:\n")
     for line in _path_line():
         _say(line)
     _say(f"  export SPARK_SUPERVISOR_CONFIG={shlex.quote(str(stack.config))}")
     _say(f"  cd {shlex.quote(str(stack.directory))}\n")
-    _say_columns([
-        (f"{PROGRAM} submit jobs/{stack.spec.name}", "a sample job; its application lies beside the spec"),
-        (f"{PROGRAM} list --watch", "what runs, and how far it is"),
-        (f"{PROGRAM} list -o wide", "with each driver's pid and supervisor"),
-        (f"{PROGRAM} show clicks", "its state, its history, its spec"),
-        (f"{PROGRAM} explain", "what does not simply run, why, and what helps"),
-        (f"{PROGRAM} logs -f clicks", "what the driver writes"),
-        ("tail -f record.jsonl", "what the job's own sink writes, a line per batch"),
-        (f"{PROGRAM} status", "who leads"),
-        (f"{PROGRAM} suspend clicks", "and resume, restart"),
-        (f"{PROGRAM} cancel clicks", "for good; submitted again, it goes on from its checkpoint"),
-    ])
+    _say_columns(
+        [
+            (
+                f"{PROGRAM} submit jobs/{stack.spec.name}",
+                "a sample job; its application lies beside the spec",
+            ),
+            (f"{PROGRAM} list --watch", "what runs, and how far it is"),
+            (f"{PROGRAM} list -o wide", "with each driver's pid and supervisor"),
+            (f"{PROGRAM} show clicks", "its state, its history, its spec"),
+            (f"{PROGRAM} explain", "what does not simply run, why, and what helps"),
+            (f"{PROGRAM} logs -f clicks", "what the driver writes"),
+            ("tail -f record.jsonl", "what the job's own sink writes, a line per batch"),
+            (f"{PROGRAM} status", "who leads"),
+            (f"{PROGRAM} suspend clicks", "and resume, restart"),
+            (f"{PROGRAM} cancel clicks", "for good; submitted again, it goes on from its checkpoint"),
+        ]
+    )
     _say("\nAnd break it:\n")
-    _say_columns([
-        (f"kill -9 {stack.pid(leader)}", f"{leader}, the leader: the other takes over, no job notices"),
-        ("kill -9 DRIVER_PID", "(in list -o wide): the next attempt goes on with the next batch"),
-    ])
+    _say_columns(
+        [
+            (f"kill -9 {stack.pid(leader)}", f"{leader}, the leader: the other takes over, no job notices"),
+            ("kill -9 DRIVER_PID", "(in list -o wide): the next attempt goes on with the next batch"),
+        ]
+    )
     _say(f"\nA killed supervisor is started again after {RESTART_AFTER_S:g} s. Ctrl-C here ends everything.")
 
 

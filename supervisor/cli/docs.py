@@ -20,7 +20,9 @@ def _topics() -> list[str]:
     return sorted(_pages())
 
 
-Topic = Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="Name of a page.", autocompletion=_topics)]
+Topic = Annotated[
+    str | None, typer.Argument(metavar="[TOPIC]", help="Name of a page.", autocompletion=_topics)
+]
 
 
 @command

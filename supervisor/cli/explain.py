@@ -14,7 +14,16 @@ import typer
 
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, known_name
-from supervisor.cli.output import Columns, local_time, notice, say, say_labelled, say_table, span, with_local_times
+from supervisor.cli.output import (
+    Columns,
+    local_time,
+    notice,
+    say,
+    say_labelled,
+    say_table,
+    span,
+    with_local_times,
+)
 from supervisor.errors import NotFound
 from supervisor.model.words import counted
 
@@ -23,11 +32,15 @@ if TYPE_CHECKING:
     from supervisor.plan.explain import Explanation
 
 MaybeName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Name of a job; else all.", autocompletion=job_names),
+    str | None,
+    typer.Argument(metavar="NAME", help="Name of a job; else all.", autocompletion=job_names),
 ]
 
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also what it rests on: attempt, lease, hosts, rule of the plan, epoch."),
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="Also what it rests on: attempt, lease, hosts, rule of the plan, epoch."
+    ),
 ]
 
 LABEL = 13
@@ -57,7 +70,9 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
     with open_commands(settings) as office:
         if office.check() is None:
             if name is not None:
-                raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")
+                raise NotFound(
+                    f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}"
+                )
             notice(f"nothing was ever submitted at {settings.zookeeper.root}")
         from supervisor.cli.scene import explain_all, explain_name, take_scene
 
@@ -83,7 +98,11 @@ def _tell_one(chosen: Chosen, scene: Scene, explained: Explanation, *, verbose: 
     if scene.view.distrust:
         lines.append(("you can", ACCEPT))
     if verbose:
-        lines += [("", ""), *lines_of(explained, now_s), ("leader", f"{scene.leader or 'nobody'} (epoch {scene.epoch})")]
+        lines += [
+            ("", ""),
+            *lines_of(explained, now_s),
+            ("leader", f"{scene.leader or 'nobody'} (epoch {scene.epoch})"),
+        ]
     for label, text in lines:
         say_labelled(f"  {label:<{LABEL}}" if label else "", with_local_times(text))
     if scene.store_error is not None:
@@ -96,7 +115,9 @@ def lines_of(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, s
         where = f" on {explained.host}" if explained.host else ""
         failures = f", {counted(explained.failures, 'failure')} in a row" if explained.failures else ""
         yield "attempt", f"{explained.attempt}{where}{failures}"
-    if explained.record is not None and (explained.record.progress is None or explained.record.progress.batch_id is None):
+    if explained.record is not None and (
+        explained.record.progress is None or explained.record.progress.batch_id is None
+    ):
         yield "phase", f"{explained.record.phase.value}, no batch yet"
     yield from _lease(explained, wall_now_s)
     if explained.held_by:
@@ -129,9 +150,12 @@ def _lease(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str
         return
     since_s = wall_now_s - lease.silent_s
     since, until = _clock(since_s, wall_now_s), _clock(since_s + lease.full_wait_s, wall_now_s)
-    yield "lease", (
-        f"{length}, silent since {since}: its shim or host may be gone; the full wait W = {lease.full_wait_s:.1f}s ends at "
-        f"{until}, later if the leader is younger than that"
+    yield (
+        "lease",
+        (
+            f"{length}, silent since {since}: its shim or host may be gone; "
+            f"the full wait W = {lease.full_wait_s:.1f}s ends at {until}, later if the leader is younger than that"
+        ),
     )
 
 
@@ -174,7 +198,10 @@ def _heads(scene: Scene, *, verbose: bool) -> Iterator[tuple[str, str]]:
         told = f"the registry is not trusted: {scene.view.distrust}; nothing is started, stopped or cleaned"
         yield "trust:", f"{told}; see {ACCEPT}"
     if scene.view.paused:
-        yield "paused:", f"{scene.view.pause.sentence if scene.view.pause else 'yes'}; spark-supervisor unpause ends it"
+        yield (
+            "paused:",
+            f"{scene.view.pause.sentence if scene.view.pause else 'yes'}; spark-supervisor unpause ends it",
+        )
     for alarm in scene.explainer.alarms:
         if alarm != scene.view.distrust:
             yield "alarm:", alarm
@@ -194,8 +221,12 @@ def _brief(explained: Explanation) -> list[Any]:
 
 def _cluster(scene: Scene) -> dict[str, Any]:
     return {
-        "leader": scene.leader, "epoch": scene.epoch, "paused": scene.view.paused, "distrust": scene.view.distrust,
-        "alarms": list(scene.explainer.alarms), "store_error": scene.store_error,
+        "leader": scene.leader,
+        "epoch": scene.epoch,
+        "paused": scene.view.paused,
+        "distrust": scene.view.distrust,
+        "alarms": list(scene.explainer.alarms),
+        "store_error": scene.store_error,
     }
 
 
@@ -217,9 +248,13 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "host": explained.host or None,
         "failures": explained.failures,
         "last_batch_at": progress.at if progress else None,
-        "lease": None if lease is None else {
-            "lease_s": lease.lease_s, "renewed_at": wall_iso(wall_now_s - lease.silent_s),
-            "silent": lease.is_silent, "full_wait_s": lease.full_wait_s,
+        "lease": None
+        if lease is None
+        else {
+            "lease_s": lease.lease_s,
+            "renewed_at": wall_iso(wall_now_s - lease.silent_s),
+            "silent": lease.is_silent,
+            "full_wait_s": lease.full_wait_s,
         },
         "owned": explained.cell[0].value if explained.cell else None,
         "wanted": explained.cell[1].value if explained.cell else None,
@@ -232,9 +267,13 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "then": explained.then,
         "hosts": [asdict(host) for host in explained.hosts],
         "alarm": explained.alarm,
-        "last_exit": None if explained.last_exit is None else {
-            "cause": explained.last_exit.event, "attempt": explained.last_exit.attempt,
-            "at": explained.last_exit.at, "why": explained.last_exit.detail,
+        "last_exit": None
+        if explained.last_exit is None
+        else {
+            "cause": explained.last_exit.event,
+            "attempt": explained.last_exit.attempt,
+            "at": explained.last_exit.at,
+            "why": explained.last_exit.detail,
         },
         "remedies": [asdict(remedy) for remedy in explained.remedies],
     }

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from supervisor.wiring import Office
 
 Uid = Annotated[str | None, typer.Option("--uid", metavar="UID", help="Of this submission; see list --all.")]
-All = Annotated[bool, typer.Option("--all", help="Of every submission of the name that is kept, oldest first.")]
+All = Annotated[
+    bool, typer.Option("--all", help="Of every submission of the name that is kept, oldest first.")
+]
 
 BRIEF = 20
 """Entries in ``show``, where the spec comes after them."""
@@ -57,7 +59,9 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
     if uid is not None:
         jobs = [job for job in jobs if job.uid == uid]
         if not jobs:
-            raise NotFound(f"{name} has no submission {uid} that is kept: see spark-supervisor history {name} --all")
+            raise NotFound(
+                f"{name} has no submission {uid} that is kept: see spark-supervisor history {name} --all"
+            )
     elif not every_uid:
         jobs = jobs[-1:]
     if chosen.document:
@@ -67,7 +71,9 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
         if number:
             print()
         story, reason = _story(job)
-        say_labelled("", f"{name}: {story['state']} ({story['uid'] or 'uid unknown'}): {with_local_times(reason)}")
+        say_labelled(
+            "", f"{name}: {story['state']} ({story['uid'] or 'uid unknown'}): {with_local_times(reason)}"
+        )
         sys.stdout.flush()
         say_table(HEAD, [line_of(entry) for entry in story["history"]])
     return 0
@@ -80,7 +86,10 @@ def _jobs(office: Office, name: str) -> list[OneJob]:
     newest = read_job(office.zoo(), office.layout, name)
     if newest is None:
         return []
-    return [*(job for job in read_ended(office.zoo(), office.layout, newest.row) if job.uid != newest.uid), newest]
+    return [
+        *(job for job in read_ended(office.zoo(), office.layout, newest.row) if job.uid != newest.uid),
+        newest,
+    ]
 
 
 def _story(job: OneJob) -> tuple[dict[str, Any], str]:
@@ -89,7 +98,12 @@ def _story(job: OneJob) -> tuple[dict[str, Any], str]:
     from supervisor.observe.listing import job_row
 
     row = job_row(job, wall_s())
-    story = {"uid": job.uid or None, "state": row.state, "reason": row.reason, "history": documents_of(entries_of(job))}
+    story = {
+        "uid": job.uid or None,
+        "state": row.state,
+        "reason": row.reason,
+        "history": documents_of(entries_of(job)),
+    }
     return story, row.trouble or row.reason
 
 

@@ -34,23 +34,58 @@ if TYPE_CHECKING:
 
 NARROW = Columns(
     ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"),
-    state=1, spare=("ROWS/S", "ATTEMPT", "BATCH", "HOST", "SINCE"), whole=True,
+    state=1,
+    spare=("ROWS/S", "ATTEMPT", "BATCH", "HOST", "SINCE"),
+    whole=True,
 )
-WIDE = Columns((
-    "NAME", "UID", "STATE", "SINCE", "ATTEMPT", "RESTARTS", "FAILURES", "SUPERVISOR", "HOST", "DRIVER", "BATCH", "ROWS/S",
-    "LAG", "NEXT", "CHECKPOINT", "REASON",
-), state=2, whole=True)
+WIDE = Columns(
+    (
+        "NAME",
+        "UID",
+        "STATE",
+        "SINCE",
+        "ATTEMPT",
+        "RESTARTS",
+        "FAILURES",
+        "SUPERVISOR",
+        "HOST",
+        "DRIVER",
+        "BATCH",
+        "ROWS/S",
+        "LAG",
+        "NEXT",
+        "CHECKPOINT",
+        "REASON",
+    ),
+    state=2,
+    whole=True,
+)
 WIDE_SPARE = (
-    "CHECKPOINT", "UID", "NEXT", "LAG", "DRIVER", "SUPERVISOR", "FAILURES", "RESTARTS", "ROWS/S", "ATTEMPT", "BATCH", "HOST",
+    "CHECKPOINT",
+    "UID",
+    "NEXT",
+    "LAG",
+    "DRIVER",
+    "SUPERVISOR",
+    "FAILURES",
+    "RESTARTS",
+    "ROWS/S",
+    "ATTEMPT",
+    "BATCH",
+    "HOST",
     "SINCE",
 )
 """What stays in place on a screen must fit on it; printed once, every column is there."""
 
 Watch = Annotated[
     bool,
-    typer.Option("--watch", "-w", help="Every 2 s, until Ctrl-C: in place on a terminal, a line per change in a pipe."),
+    typer.Option(
+        "--watch", "-w", help="Every 2 s, until Ctrl-C: in place on a terminal, a line per change in a pipe."
+    ),
 ]
-All = Annotated[bool, typer.Option("--all", help="Every uid that is kept, cancelled and finished ones included.")]
+All = Annotated[
+    bool, typer.Option("--all", help="Every uid that is kept, cancelled and finished ones included.")
+]
 
 
 @command
@@ -67,7 +102,9 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
       spark-supervisor list -o json | jq -r '.[] | select(.state == "backoff").name'
     """
     if watch and chosen.document:
-        raise InvalidInput("--watch has no end, so it can't be one document: leave out -o, or call list in a loop")
+        raise InvalidInput(
+            "--watch has no end, so it can't be one document: leave out -o, or call list in a loop"
+        )
     settings = chosen.settings()
     from supervisor.wiring import open_commands
 
@@ -113,7 +150,10 @@ class Look:
 
 def told_apart(look: Look) -> Look:
     """For people: a HOST with several supervisors is shown with the one that has the job."""
-    rows = [replace(row, host=f"{row.host} ({row.supervisor})") if row.host in look.shared else row for row in look.rows]
+    rows = [
+        replace(row, host=f"{row.host} ({row.supervisor})") if row.host in look.shared else row
+        for row in look.rows
+    ]
     return replace(look, rows=rows)
 
 
@@ -121,7 +161,9 @@ def _say_what_helps(look: Look) -> None:
     """To a person, of jobs that wait for one."""
     if terminal_width() is not None and any(row.state in ("failed", "quarantined") for row in look.rows):
         print()
-        say_labelled("", "spark-supervisor explain NAME says what to do about a job that is failed or quarantined")
+        say_labelled(
+            "", "spark-supervisor explain NAME says what to do about a job that is failed or quarantined"
+        )
 
 
 def _say_pause(look: Look) -> None:
@@ -181,7 +223,10 @@ def take_look(office: Office, every_uid: bool) -> Look:
         return reasons_of(view, leader, site)
 
     rows = with_reasons(rows, reasons)
-    rows = [replace(row, trouble=told[row.name]) if row.state == "pending" and row.name in told else row for row in rows]
+    rows = [
+        replace(row, trouble=told[row.name]) if row.state == "pending" and row.name in told else row
+        for row in rows
+    ]
     hosts = Counter(member.host for member in view.members.values())
     return Look(rows, view.paused, view.pause, frozenset(host for host, count in hosts.items() if count > 1))
 
@@ -194,7 +239,9 @@ def trouble_of(row: JobRow, now_s: float | None = None) -> str:
         return said
     from datetime import datetime
 
-    left_s = datetime.fromisoformat(row.next_attempt_at).timestamp() - (time.time() if now_s is None else now_s)
+    left_s = datetime.fromisoformat(row.next_attempt_at).timestamp() - (
+        time.time() if now_s is None else now_s
+    )
     return f"{said}; next try in {span(left_s)}"
 
 
@@ -208,8 +255,22 @@ def _wide(row: JobRow) -> list[Any]:
     coming = f"in {age(row.next_attempt_at)}" if row.next_attempt_at and row.state == "backoff" else None
     lag = None if row.progress is None or row.progress.lag is None else int(row.progress.lag)
     return [
-        row.name, row.uid, row.state, age(row.since), row.attempt, row.restarts, row.failures, row.supervisor, row.host,
-        row.driver_pid, batch, rate, lag, coming, row.checkpoint, trouble_of(row),
+        row.name,
+        row.uid,
+        row.state,
+        age(row.since),
+        row.attempt,
+        row.restarts,
+        row.failures,
+        row.supervisor,
+        row.host,
+        row.driver_pid,
+        batch,
+        rate,
+        lag,
+        coming,
+        row.checkpoint,
+        trouble_of(row),
     ]
 
 

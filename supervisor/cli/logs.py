@@ -32,8 +32,12 @@ CHUNK_BYTES = 64 * 1024
 PERIOD_S = 0.3
 ASK_EVERY_S = 2.0
 
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on as output comes, also with the next attempts.")]
-Attempt = Annotated[int | None, typer.Option("--attempt", min=1, metavar="N", help="Of this attempt; else the latest.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on as output comes, also with the next attempts.")
+]
+Attempt = Annotated[
+    int | None, typer.Option("--attempt", min=1, metavar="N", help="Of this attempt; else the latest.")
+]
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,9 @@ def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = 
             _elsewhere(office, job, number, output.path)
         if chosen.document:
             text = b"".join(file.read_bytes() for file in output.files()).decode("utf-8", "replace")
-            chosen.say({"name": name, "uid": job.uid, "attempt": number, "path": str(output.path), "output": text})
+            chosen.say(
+                {"name": name, "uid": job.uid, "attempt": number, "path": str(output.path), "output": text}
+            )
         elif follow:
             _follow(office, name, output, job.uid, number, stay=attempt is not None)
         else:
@@ -124,7 +130,11 @@ def _log_dir(office: Office, job: OneJob, number: int) -> Path:
         return settings.log_dir
     path = office.layout.supervisor(supervisor)
     member = seen(Member, office.zoo().read(path), path)
-    return Path(member.record.log_dir) if isinstance(member, Found) and member.record.log_dir else settings.log_dir
+    return (
+        Path(member.record.log_dir)
+        if isinstance(member, Found) and member.record.log_dir
+        else settings.log_dir
+    )
 
 
 def _elsewhere(office: Office, job: OneJob, number: int, path: Path) -> NoReturn:
@@ -132,13 +142,21 @@ def _elsewhere(office: Office, job: OneJob, number: int, path: Path) -> NoReturn
     here, where = is_here(office, job, number)
     which = f"attempt {number} of {job.row.name}"
     if here:
-        lack = "has written nothing yet" if number == _latest_attempt(job) else "has left nothing that is kept"
+        lack = (
+            "has written nothing yet" if number == _latest_attempt(job) else "has left nothing that is kept"
+        )
         raise SupervisorError(f"{which} {lack}: {path} does not exist; {_kept(path, job.uid)}")
     if not where:
-        raise SupervisorError(f"{which} is not known, and {path} does not exist on this host; {_kept(path, job.uid)}")
-    host = _where(job, number)[0]       # empty: only its supervisor's id is known, which need not be a host's name
-    there = f"ssh {host} spark-supervisor logs {job.row.name} --attempt {number}, or read {path} there" if host else (
-        f"read {path} there")
+        raise SupervisorError(
+            f"{which} is not known, and {path} does not exist on this host; {_kept(path, job.uid)}"
+        )
+    # empty: only its supervisor's id is known, which need not be a host's name
+    host = _where(job, number)[0]
+    there = (
+        f"ssh {host} spark-supervisor logs {job.row.name} --attempt {number}, or read {path} there"
+        if host
+        else (f"read {path} there")
+    )
     raise SupervisorError(f"{which} ran on {where}: {there}; {_kept(path, job.uid)}")
 
 
@@ -176,7 +194,7 @@ def _supervisor_of(job: OneJob, number: int) -> str:
 
 
 def _pieces(file: Path) -> Iterator[bytes]:
-    with suppress(FileNotFoundError), file.open("rb") as stream:      # rotated away meanwhile
+    with suppress(FileNotFoundError), file.open("rb") as stream:  # rotated away meanwhile
         while piece := stream.read(CHUNK_BYTES):
             yield piece
 

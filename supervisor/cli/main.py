@@ -66,15 +66,23 @@ First steps:
 """
 
 app = typer.Typer(
-    name=PROGRAM, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+    name=PROGRAM,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
     context_settings={"max_content_width": 120},
-    help="Keeps a declared set of Spark streaming jobs running on a fleet of hosts.", epilog=EPILOG,
+    help="Keeps a declared set of Spark streaming jobs running on a fleet of hosts.",
+    epilog=EPILOG,
 )
 
 
 @app.callback()
 def _globals(
-    ctx: typer.Context, config: Config = None, output: Form = None, debug: Debug = False, _version: Version = False,
+    ctx: typer.Context,
+    config: Config = None,
+    output: Form = None,
+    debug: Debug = False,
+    _version: Version = False,
 ) -> None:
     ctx.ensure_object(Chosen).take(config, output, debug)
 
@@ -115,7 +123,7 @@ def main(arguments: list[str] | None = None) -> None:
     gc.set_threshold(*COLLECT_EVERY)
     code = run_command(arguments)
     if _nothing_is_left():
-        os._exit(code)      # to take apart all that was loaded takes an interpreter up to 0.1 s
+        os._exit(code)  # to take apart all that was loaded takes an interpreter up to 0.1 s
     sys.exit(code)
 
 
@@ -135,7 +143,8 @@ def _nothing_is_left() -> bool:
 def run_command(arguments: list[str] | None = None) -> int:
     """The exit code of ``arguments`` (default: those of the process)."""
     chosen = Chosen()
-    logging.getLogger().addHandler(logging.NullHandler())      # a command says what matters itself; ``run`` sets up logs
+    # a command says what matters itself; ``run`` sets up logs
+    logging.getLogger().addHandler(logging.NullHandler())
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

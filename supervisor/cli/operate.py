@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from supervisor.wiring import Office
 
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown by status, list and show.")]
-To = Annotated[str | None, typer.Option("--to", metavar="ID", help="Which supervisor shall lead next; else any other one.")]
-Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="Longest wait, like 90s or 10m; then exit code 7.")]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="ID", help="Which supervisor shall lead next; else any other one."),
+]
+Timeout = Annotated[
+    str, typer.Option("--timeout", metavar="TIME", help="Longest wait, like 90s or 10m; then exit code 7.")
+]
 
 
 @command
@@ -36,7 +41,9 @@ def pause(chosen: Chosen, reason: Reason = "") -> int:
     if chosen.document:
         chosen.say(_document(done, paused=True))
     elif done.changed:
-        say(f"{_sentence(done.record)}: nothing is started or cleaned; drivers run on; spark-supervisor unpause ends it")
+        say(
+            f"{_sentence(done.record)}: nothing is started or cleaned; drivers run on; spark-supervisor unpause ends it"
+        )
     else:
         say(f"already {_sentence(done.record)}: left as it is")
     return 0
@@ -76,9 +83,13 @@ def switchover(chosen: Chosen, to: To = None, timeout: Timeout = "60s") -> int:
         took_s = boottime_s() - begun_s
     leader, epoch = hint.supervisor, hint.epoch
     if leader == asked.leader:
-        raise SupervisorError(f"nobody else took over within the session time: {leader} leads again (epoch {epoch})")
+        raise SupervisorError(
+            f"nobody else took over within the session time: {leader} leads again (epoch {epoch})"
+        )
     if to is not None and leader != to:
-        raise SupervisorError(f"{to} did not take over within the session time: {leader} leads now (epoch {epoch})")
+        raise SupervisorError(
+            f"{to} did not take over within the session time: {leader} leads now (epoch {epoch})"
+        )
     if chosen.document:
         chosen.say(_handed_over(leader, asked.leader, epoch, "handed over", round(took_s, 3)))
     else:
@@ -111,24 +122,32 @@ def _open(chosen: Chosen) -> Iterator[tuple[Office, Operator]]:
     with open_commands(settings) as office:
         if office.check() is None:
             root = settings.zookeeper.root
-            raise NotFound(f"there is no cluster at {root}: no supervisor ever ran there, and nothing was submitted")
+            raise NotFound(
+                f"there is no cluster at {root}: no supervisor ever ran there, and nothing was submitted"
+            )
         yield office, Operator(office.sessions, office.layout, _who())
 
 
 def _who() -> str:
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):      # a container's user without a name
+    except (KeyError, OSError):  # a container's user without a name
         user = f"uid {os.getuid()}"
     return f"{user}@{socket.gethostname()}"
 
 
 def _sentence(record: Pause | None) -> str:
-    return with_local_times(record.sentence) if record is not None else "paused (by a record that can't be read)"
+    return (
+        with_local_times(record.sentence) if record is not None else "paused (by a record that can't be read)"
+    )
 
 
 def _document(done: Paused, *, paused: bool) -> dict[str, Any]:
     from supervisor.observe.status import pause_document
 
-    did = ("paused" if paused else "unpaused") if done.changed else ("already paused" if paused else "not paused")
+    did = (
+        ("paused" if paused else "unpaused")
+        if done.changed
+        else ("already paused" if paused else "not paused")
+    )
     return {"paused": paused, "did": did, "pause": pause_document(done.record)}

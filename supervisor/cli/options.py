@@ -72,22 +72,33 @@ class Chosen:
 
 Config = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="supervisor.yaml; else $SPARK_SUPERVISOR_CONFIG, else the one in /etc."),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="supervisor.yaml; else $SPARK_SUPERVISOR_CONFIG, else the one in /etc.",
+    ),
 ]
 Form = Annotated[
     Output | None,
-    typer.Option("--output", "-o", help="json, yaml: one document on stdout, nothing else. wide: more columns."),
+    typer.Option(
+        "--output", "-o", help="json, yaml: one document on stdout, nothing else. wide: more columns."
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
 Version = Annotated[
     bool,
-    typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=lambda asked: _say_version(asked)),
+    typer.Option(
+        "--version",
+        help="Print the version and exit.",
+        is_eager=True,
+        callback=lambda asked: _say_version(asked),
+    ),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=job_names)]
 Timeout = Annotated[
-    str, typer.Option("--timeout", metavar="TIME", help="Longest --wait, like 90s or 10m; then exit code 7."),
+    str,
+    typer.Option("--timeout", metavar="TIME", help="Longest --wait, like 90s or 10m; then exit code 7."),
 ]
-
 
 
 def _say_version(asked: bool) -> None:
@@ -113,14 +124,15 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             code = function(chosen, **given)
             sys.stdout.flush()
             return code
-        except BrokenPipeError:     # here, because the command line library would make it exit code 1
+        except BrokenPipeError:  # here, because the command line library would make it exit code 1
             return reader_left()
 
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     parameters += [each.replace(kind=kind, annotation=hints[each.name]) for each in own]
     parameters += [
-        inspect.Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in _GLOBAL.items()
+        inspect.Parameter(name, kind, default=default, annotation=hint)
+        for name, (hint, default) in _GLOBAL.items()
     ]
     typed: Any = wrapper
     typed.__signature__ = inspect.Signature(parameters, return_annotation=int)

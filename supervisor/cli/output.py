@@ -21,17 +21,42 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 STATE_STYLES = {
-    "running": "green", "finished": "green", "failed": "red", "quarantined": "red", "backoff": "yellow",
-    "pending": "yellow", "stopping": "cyan", "starting": "cyan", "suspended": "dim", "cancelled": "dim",
+    "running": "green",
+    "finished": "green",
+    "failed": "red",
+    "quarantined": "red",
+    "backoff": "yellow",
+    "pending": "yellow",
+    "stopping": "cyan",
+    "starting": "cyan",
+    "suspended": "dim",
+    "cancelled": "dim",
 }
 LAST_MIN = 16
 """Characters that the last column keeps before others are left out for lack of room."""
 INDENT = "  "
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
-NUMBERS = frozenset({
-    "ATTEMPT", "BATCH", "BATCH MS", "DONE/S", "DRIVER", "DRIVERS", "FAILURES", "IN/S", "LAG", "OBJECTS", "PARTITIONS",
-    "RESTARTS", "REVISION", "ROWS", "ROWS/S", "SIZE", "STORES",
-})
+NUMBERS = frozenset(
+    {
+        "ATTEMPT",
+        "BATCH",
+        "BATCH MS",
+        "DONE/S",
+        "DRIVER",
+        "DRIVERS",
+        "FAILURES",
+        "IN/S",
+        "LAG",
+        "OBJECTS",
+        "PARTITIONS",
+        "RESTARTS",
+        "REVISION",
+        "ROWS",
+        "ROWS/S",
+        "SIZE",
+        "STORES",
+    }
+)
 """Heads of columns that hold numbers, of whatever table: they stand to the right."""
 WIDE_ENOUGH = 10_000
 
@@ -80,11 +105,13 @@ def say_json(document: Any) -> None:
 def say_yaml(document: Any) -> None:
     import yaml
 
-    plain = json.loads(json.dumps(document))    # a StrEnum is text to JSON, but nothing that YAML knows
+    plain = json.loads(json.dumps(document))  # a StrEnum is text to JSON, but nothing that YAML knows
     print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=WIDE_ENOUGH), end="")
 
 
-def say_table(columns: Columns | Sequence[str], rows: Iterable[Sequence[Any]], *, colour_column: int | None = None) -> None:
+def say_table(
+    columns: Columns | Sequence[str], rows: Iterable[Sequence[Any]], *, colour_column: int | None = None
+) -> None:
     """Columns two spaces apart. On a terminal the last one takes what is left of the width, and is cut or broken to it."""
     if not isinstance(columns, Columns):
         columns = Columns(columns, colour_column)
@@ -113,7 +140,9 @@ def cells(rows: Iterable[Sequence[Any]]) -> list[list[str]]:
     return [[clean(_text(cell)) for cell in row] for row in rows]
 
 
-def drawn(columns: Columns, lines: Sequence[Sequence[str]], width: int, marked: frozenset[int] = frozenset()) -> Group:
+def drawn(
+    columns: Columns, lines: Sequence[Sequence[str]], width: int, marked: frozenset[int] = frozenset()
+) -> Group:
     """For a terminal of ``width``: names whole, the last column cut or, if it is to be whole, broken below its row.
 
     ``marked``: rows to be seen.
@@ -146,7 +175,9 @@ def drawn(columns: Columns, lines: Sequence[Sequence[str]], width: int, marked: 
 
     console = Console(width=width)
     head = columns.head[last]
-    page = [drawn_line(columns.head, head if not columns.whole or cell_len(head) <= room else "", "bold", None)]
+    page = [
+        drawn_line(columns.head, head if not columns.whole or cell_len(head) <= room else "", "bold", None)
+    ]
     for number, line in enumerate(lines):
         style = "reverse" if number in marked else ""
         beside = not columns.whole or needed[number] <= max(room, 0)
@@ -158,7 +189,11 @@ def drawn(columns: Columns, lines: Sequence[Sequence[str]], width: int, marked: 
 
 
 def _fitting(
-    columns: Columns, sizes: Sequence[int], needed: Sequence[int], width: int, told: Sequence[int],
+    columns: Columns,
+    sizes: Sequence[int],
+    needed: Sequence[int],
+    width: int,
+    told: Sequence[int],
 ) -> list[int]:
     """The columns with room beside a last one that can be read. ``sizes``: of the others; ``needed``: by each last cell;
     ``told``: the columns that are not empty, and so go last."""
@@ -177,7 +212,7 @@ def _fitting(
         if fits(kept):
             break
         kept.remove(column)
-    for column in reversed(spare):      # one that went before a wider one may have room again
+    for column in reversed(spare):  # one that went before a wider one may have room again
         if column not in kept and fits([*kept, column]):
             kept.append(column)
     return sorted(kept)
@@ -202,7 +237,9 @@ def clean(text: str) -> str:
 def age(iso: str | None, now_s: float | None = None) -> str:
     """How long ago (or until) an ISO 8601 time is, in its largest unit: ``42s``, ``5m``, ``3h``, ``2d``."""
     try:
-        passed_s = abs((time.time() if now_s is None else now_s) - datetime.fromisoformat(iso or "").timestamp())
+        passed_s = abs(
+            (time.time() if now_s is None else now_s) - datetime.fromisoformat(iso or "").timestamp()
+        )
     except (ValueError, OverflowError):
         return "-"
     for unit, length_s in (("d", 86_400), ("h", 3600), ("m", 60)):

@@ -51,7 +51,10 @@ def plain_lines(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str
     if then:
         yield "next", then
     if explained.alarm and explained.cell and explained.state is not JobState.QUARANTINED:
-        yield "note", "its records contradict each other: please report that, with the output of explain --verbose"
+        yield (
+            "note",
+            "its records contradict each other: please report that, with the output of explain --verbose",
+        )
     for remedy in explained.remedies:
         yield "you can", f"{remedy.command}   # {remedy.note}" if remedy.command else remedy.note
 
@@ -60,7 +63,12 @@ def brief(explained: Explanation) -> tuple[str | None, str]:
     """(what the leader does next, and in what time; why), for a line of a table."""
     step = explained.step or (explained.later if explained.waits_for else None)
     why = next((text for label, text in _why(explained, None) if label == "why"), None)
-    if explained.state is JobState.PENDING and explained.error and not explained.held_by and explained.waits_for != PLACE:
+    if (
+        explained.state is JobState.PENDING
+        and explained.error
+        and not explained.held_by
+        and explained.waits_for != PLACE
+    ):
         why = f"{_reason(explained)}: {headline(explained.error)}"
     wait = f" in {span(explained.wait_s)}" if explained.wait_s is not None else ""
     return does(step) + wait if step is not None else None, why or _reason(explained)
@@ -129,14 +137,26 @@ def _next(explained: Explanation, wall_now_s: float) -> str | None:
     if waits is None and explained.is_fine:
         return "nothing to do: it runs as wanted"
     if waits is None:
-        return "nothing to do now: it has yet to show a batch" if explained.is_unproven and explained.record else None
+        return (
+            "nothing to do now: it has yet to show a batch"
+            if explained.is_unproven and explained.record
+            else None
+        )
     if waits == "you":
         return "nothing, until you act" if not explained.remedies else None
     if waits == PLACE:
-        return "it starts as soon as there is room" if explained.hosts else "it starts as soon as a supervisor is up"
+        return (
+            "it starts as soon as there is room"
+            if explained.hosts
+            else "it starts as soon as a supervisor is up"
+        )
     by = _by(explained.wait_s, wall_now_s)
     if explained.lease is not None and explained.lease.is_silent and explained.state is not JobState.STOPPING:
-        return f"if that lasts until {by}, the leader {_said(explained, explained.later)}" if explained.later else None
+        return (
+            f"if that lasts until {by}, the leader {_said(explained, explained.later)}"
+            if explained.later
+            else None
+        )
     if isinstance(explained.later, Unassign):
         return f"if {explained.host or 'its host'} has not started it by {by}, it is placed anew"
     if explained.state is JobState.STARTING:
@@ -160,7 +180,11 @@ def _now(explained: Explanation, step: Action | Candidate) -> str:
     told = _said(explained, step)
     if explained.held_by:
         return f"after that the leader {told}"
-    why = f": {explained.why}" if isinstance(step, (Drain, Unassign)) and explained.cell and not explained.alarm else ""
+    why = (
+        f": {explained.why}"
+        if isinstance(step, (Drain, Unassign)) and explained.cell and not explained.alarm
+        else ""
+    )
     return f"the leader now {told}{why}"
 
 
@@ -168,7 +192,9 @@ def _said(explained: Explanation, step: Action | Candidate | None) -> str:
     if step is None:
         return "does nothing"
     wanted = explained.cell[1] if explained.cell else None
-    return does(step) + (", then starts the next" if isinstance(step, Revoke) and wanted is Wanted.RUNNING else "")
+    return does(step) + (
+        ", then starts the next" if isinstance(step, Revoke) and wanted is Wanted.RUNNING else ""
+    )
 
 
 def does(step: Action | Candidate) -> str:
@@ -196,4 +222,8 @@ def does(step: Action | Candidate) -> str:
 
 
 def _by(wait_s: float | None, wall_now_s: float) -> str:
-    return "" if wait_s is None else f"{local_time(wall_iso(wall_now_s + wait_s), wall_now_s)} (in {span(wait_s)})"
+    return (
+        ""
+        if wait_s is None
+        else f"{local_time(wall_iso(wall_now_s + wait_s), wall_now_s)} (in {span(wait_s)})"
+    )

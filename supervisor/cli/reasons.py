@@ -17,7 +17,9 @@ from supervisor.observe.listing import aged
 from supervisor.plan.make import Policy, make_plan
 
 
-def reasons_of(view: View, leader: Seen[LeaderHint], site: SitePolicy, *, pause_is_told: bool = False) -> dict[str, str]:
+def reasons_of(
+    view: View, leader: Seen[LeaderHint], site: SitePolicy, *, pause_is_told: bool = False
+) -> dict[str, str]:
     """By name: why the plan does not start it, or that it is about to. ``leader``: /leader, None if nobody leads. ``site``:
     of this command's configuration. ``pause_is_told``: once, elsewhere; so the reasons are those that there are besides."""
     now_s, has_leader = boottime_s(), leader is not None
@@ -30,7 +32,13 @@ def reasons_of(view: View, leader: Seen[LeaderHint], site: SitePolicy, *, pause_
     reasons = {note.name: note.why for note in plan.notes}
     for action in plan.actions:
         if isinstance(action, Assign):
-            wait = "waiting for the leader to assign it" if has_leader else "but no supervisor leads at the moment"
+            wait = (
+                "waiting for the leader to assign it"
+                if has_leader
+                else "but no supervisor leads at the moment"
+            )
             room = f"there is room on {action.host.id}, {wait}"
-            reasons[action.name] = f"starts on {action.host.id} when the pause ends" if waits_for_unpause else room
+            reasons[action.name] = (
+                f"starts on {action.host.id} when the pause ends" if waits_for_unpause else room
+            )
     return reasons

@@ -22,42 +22,64 @@ if TYPE_CHECKING:
     from supervisor.spark.state_reading import OpenedStore
     from supervisor.wiring.checkpoints import Located
 
-Which = Annotated[str | None, typer.Argument(metavar="ID", help="Of the savepoint; else the newest complete one.")]
+Which = Annotated[
+    str | None, typer.Argument(metavar="ID", help="Of the savepoint; else the newest complete one.")
+]
 MustId = Annotated[str, typer.Argument(metavar="ID", help="Of the savepoint: see savepoint list.")]
 NewId = Annotated[
-    str | None, typer.Argument(metavar="ID", help="Its id; one that is incomplete goes on. Else made from the time."),
+    str | None,
+    typer.Argument(metavar="ID", help="Its id; one that is incomplete goes on. Else made from the time."),
 ]
 IdOption = Annotated[str | None, typer.Option("--id", metavar="ID", hidden=True)]
 Where = Annotated[
-    str, typer.Argument(metavar="NAME|LOCATION", help="A job, or the location of a savepoint.", autocompletion=job_names),
+    str,
+    typer.Argument(
+        metavar="NAME|LOCATION", help="A job, or the location of a savepoint.", autocompletion=job_names
+    ),
 ]
 MaybeName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Of the job; else all savepoints.", autocompletion=job_names),
+    str | None,
+    typer.Argument(metavar="NAME", help="Of the job; else all savepoints.", autocompletion=job_names),
 ]
-To = Annotated[str, typer.Option("--to", metavar="LOCATION", help="Where nothing is yet, like s3a://bucket/path.")]
+To = Annotated[
+    str, typer.Option("--to", metavar="LOCATION", help="Where nothing is yet, like s3a://bucket/path.")
+]
 Force = Annotated[
-    bool, typer.Option("--force", help="Also where a restore of it began and never ended, or its records are damaged."),
+    bool,
+    typer.Option(
+        "--force", help="Also where a restore of it began and never ended, or its records are damaged."
+    ),
 ]
 Deep = Annotated[
-    bool, typer.Option("--deep", help="Also open the state with Spark (of this host) and read every row of it."),
+    bool,
+    typer.Option("--deep", help="Also open the state with Spark (of this host) and read every row of it."),
 ]
 JobCode = Annotated[
-    bool, typer.Option("--job-code", help="With --deep: load the job's jars and packages, and so run its code, as you."),
+    bool,
+    typer.Option(
+        "--job-code", help="With --deep: load the job's jars and packages, and so run its code, as you."
+    ),
 ]
 STORES = Columns(("OPERATOR", "NAME", "STORE", "PARTITIONS", "ROWS"))
 TABLE = Columns(
-    ("NAME", "ID", "STATE", "MADE BY", "AGE", "BATCH", "OBJECTS", "SIZE", "LOCATION"), spare=("OBJECTS", "SIZE", "BATCH"),
+    ("NAME", "ID", "STATE", "MADE BY", "AGE", "BATCH", "OBJECTS", "SIZE", "LOCATION"),
+    spare=("OBJECTS", "SIZE", "BATCH"),
 )
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None,
+    no_args_is_help=True,
+    rich_markup_mode=None,
     help="Named, verified copies of a job's checkpoint, from which it can begin again.",
 )
 
 
 @command
 def create(
-    chosen: Chosen, name: Name, new: NewId = None, deep: Deep = False, job_code: JobCode = False,
+    chosen: Chosen,
+    name: Name,
+    new: NewId = None,
+    deep: Deep = False,
+    job_code: JobCode = False,
     old_style: IdOption = None,
 ) -> int:
     """Copy the checkpoint of a job, at a batch boundary, while it runs on. Returns when the copy is complete and verified.
@@ -78,7 +100,9 @@ def create(
     told: list[Begun] = []
     try:
         with progress("copying") as tell:
-            manifest = create_savepoint(settings, place, name, uid, attempt, new or old_style, told.append, tell)
+            manifest = create_savepoint(
+                settings, place, name, uid, attempt, new or old_style, told.append, tell
+            )
     except BaseException:
         if told:
             notice(f"savepoint {told[0].id} is incomplete: savepoint create {name} {told[0].id} goes on")
@@ -90,7 +114,9 @@ def create(
         chosen.say({**document, "state_stores": _stores(stores), "problems": bad})
         return 1 if bad else 0
     batches = ", ".join(str(query.batch) for query in manifest.queries)
-    say(f"{name}: savepoint {manifest.id} after batch {batches}: {manifest.objects} objects, {_size(manifest.bytes)}")
+    say(
+        f"{name}: savepoint {manifest.id} after batch {batches}: {manifest.objects} objects, {_size(manifest.bytes)}"
+    )
     _say_stores(stores)
     for problem in bad:
         say(f"problem: {problem}")
@@ -117,15 +143,28 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
     if not found:
         notice("no savepoints")
         return 0
-    say_table(TABLE, [
-        (each["name"], each["id"], each["state"], "schedule" if each["scheduled"] else "user",
-         age(each["created_at"] or each["begun_at"]), _batches(each),
-         each["objects"], None if each["bytes"] is None else _size(each["bytes"]), each["problem"] or each["location"])
-        for each in found
-    ])
+    say_table(
+        TABLE,
+        [
+            (
+                each["name"],
+                each["id"],
+                each["state"],
+                "schedule" if each["scheduled"] else "user",
+                age(each["created_at"] or each["begun_at"]),
+                _batches(each),
+                each["objects"],
+                None if each["bytes"] is None else _size(each["bytes"]),
+                each["problem"] or each["location"],
+            )
+            for each in found
+        ],
+    )
     for each in found:
         if each["next_due_at"] is not None:
-            say(f"{each['name']}: every {each['every']} while it runs; the next is due at {local_time(each['next_due_at'])}")
+            say(
+                f"{each['name']}: every {each['every']} while it runs; the next is due at {local_time(each['next_due_at'])}"
+            )
     return 0
 
 
@@ -134,7 +173,9 @@ def _of_one(shelf: Shelf, name: str) -> list[dict[str, Any]]:
     from supervisor.checkpoint.savepoint_shelf import next_due_s
     from supervisor.clock import wall_iso
 
-    found = sorted(shelf.entries(name), key=lambda entry: (entry.begun.at if entry.begun is not None else "", entry.id))
+    found = sorted(
+        shelf.entries(name), key=lambda entry: (entry.begun.at if entry.begun is not None else "", entry.id)
+    )
     documents = [_entry(entry) for entry in found]
     last = next((n for n, entry in reversed([*enumerate(found)]) if entry.scheduled and entry.manifest), None)
     if last is not None:
@@ -154,12 +195,18 @@ def show(chosen: Chosen, name: Name, which: Which = None) -> int:
         chosen.say(document)
         return 0
     for label, value in (
-        ("savepoint", document["id"]), ("job", f"{document['name']} ({document['uid']}, attempt {document['attempt']})"),
+        ("savepoint", document["id"]),
+        ("job", f"{document['name']} ({document['uid']}, attempt {document['attempt']})"),
         ("state", document["state"]),
         ("made by", f"schedule, every {document['every']}" if document["scheduled"] else "user"),
-        ("location", document["location"]), ("checkpoint", document["source"]),
-        ("begun", document["begun_at"]), ("complete", document["created_at"]),
-        ("objects", None if document["objects"] is None else f"{document['objects']}, {_size(document['bytes'])}"),
+        ("location", document["location"]),
+        ("checkpoint", document["source"]),
+        ("begun", document["begun_at"]),
+        ("complete", document["created_at"]),
+        (
+            "objects",
+            None if document["objects"] is None else f"{document['objects']}, {_size(document['bytes'])}",
+        ),
         ("problem", document["problem"] or None),
     ):
         if value is not None:
@@ -172,7 +219,11 @@ def show(chosen: Chosen, name: Name, which: Which = None) -> int:
 
 @command
 def verify(
-    chosen: Chosen, where: Where, which: Which = None, deep: Deep = False, job_code: JobCode = False,
+    chosen: Chosen,
+    where: Where,
+    which: Which = None,
+    deep: Deep = False,
+    job_code: JobCode = False,
 ) -> int:
     """Check that a savepoint is all there, as it was written, and that Spark could go on from it. Exit code 1: it is not.
 
@@ -192,13 +243,21 @@ def verify(
     area = _area(settings, where, which)
     verdict = look(area)
     manifest = verdict.manifest
-    stores = _opened(settings, area, manifest, manifest.name, job_code) if deep and not verdict.problems else None
+    stores = (
+        _opened(settings, area, manifest, manifest.name, job_code) if deep and not verdict.problems else None
+    )
     problems = [*verdict.problems, *_bad(stores)]
     if chosen.document:
-        chosen.say({
-            "name": manifest.name, "id": manifest.id, "location": manifest.location, "ok": not problems,
-            "problems": problems, "state_stores": _stores(stores),
-        })
+        chosen.say(
+            {
+                "name": manifest.name,
+                "id": manifest.id,
+                "location": manifest.location,
+                "ok": not problems,
+                "problems": problems,
+                "state_stores": _stores(stores),
+            }
+        )
         return 1 if problems else 0
     _say_stores(stores)
     for problem in problems:
@@ -263,7 +322,9 @@ def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
     did = "restored" if done.did else "was there already"
     if chosen.document:
         manifest = done.manifest
-        chosen.say({"name": manifest.name, "id": manifest.id, "to": to, "did": did, "objects": manifest.objects})
+        chosen.say(
+            {"name": manifest.name, "id": manifest.id, "to": to, "did": did, "objects": manifest.objects}
+        )
     else:
         say(f"{done.manifest.name}: savepoint {done.manifest.id} {did} at {to}")
     return 0
@@ -322,7 +383,9 @@ def _only_deep(deep: bool, job_code: bool) -> None:
         raise InvalidInput("--job-code is for --deep: add that, or leave it out")
 
 
-def _opened(settings: Settings, area: Any, manifest: Manifest, name: str, job_code: bool) -> tuple[OpenedStore, ...]:
+def _opened(
+    settings: Settings, area: Any, manifest: Manifest, name: str, job_code: bool
+) -> tuple[OpenedStore, ...]:
     from supervisor.wiring.deep import open_saved_state
 
     if sys.stderr.isatty():
@@ -344,7 +407,9 @@ def _stores(stores: tuple[OpenedStore, ...] | None) -> list[dict[str, Any]] | No
 
 def _say_stores(stores: tuple[OpenedStore, ...] | None) -> None:
     if stores:
-        say_table(STORES, [(each.operator, each.name, each.store, each.partitions, each.rows) for each in stores])
+        say_table(
+            STORES, [(each.operator, each.name, each.store, each.partitions, each.rows) for each in stores]
+        )
     elif stores is not None:
         say("the queries have no state")
 
@@ -361,18 +426,27 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
     begun, manifest = entry.begun, entry.manifest
     return {
-        "name": entry.name, "id": entry.id, "state": entry.stage.value,
-        "location": begun.location if begun else None, "source": begun.source if begun else None,
-        "uid": begun.uid if begun else None, "attempt": begun.attempt if begun else None,
-        "begun_at": begun.at if begun else None, "created_at": manifest.created_at if manifest else None,
+        "name": entry.name,
+        "id": entry.id,
+        "state": entry.stage.value,
+        "location": begun.location if begun else None,
+        "source": begun.source if begun else None,
+        "uid": begun.uid if begun else None,
+        "attempt": begun.attempt if begun else None,
+        "begun_at": begun.at if begun else None,
+        "created_at": manifest.created_at if manifest else None,
         "queries": [
-            {"path": query.path, "id": query.id, "batch": query.batch} for query in (manifest.queries if manifest else ())
+            {"path": query.path, "id": query.id, "batch": query.batch}
+            for query in (manifest.queries if manifest else ())
         ],
-        "objects": manifest.objects if manifest else None, "bytes": manifest.bytes if manifest else None,
+        "objects": manifest.objects if manifest else None,
+        "bytes": manifest.bytes if manifest else None,
         "left_out": manifest.left_out if manifest else None,
-        "software": begun.software if begun else None, "problem": entry.unknown or None,
+        "software": begun.software if begun else None,
+        "problem": entry.unknown or None,
         "scheduled": bool(begun and begun.every_s),
-        "every": format_duration(begun.every_s) if begun and begun.every_s else None, "next_due_at": None,
+        "every": format_duration(begun.every_s) if begun and begun.every_s else None,
+        "next_due_at": None,
     }
 
 

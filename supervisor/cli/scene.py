@@ -49,7 +49,9 @@ def take_scene(office: Office, *, ask_store: bool = True) -> Scene:
     if ask_store and number and view.distrust is None:
         view, store_error = _trusted(office, view, number)
     now_s = boottime_s()
-    leads = leader.record.supervisor if isinstance(leader, Found) else "somebody" if leader is not None else None
+    leads = (
+        leader.record.supervisor if isinstance(leader, Found) else "somebody" if leader is not None else None
+    )
     policy = Policy(office.settings.spark.submit_timeout_s, site_policy(office.settings.policy))
     explainer = Explainer(aged(view, now_s, wall_s(), changed), policy, now_s, leads)
     return Scene(view, explainer, leads, number, store_error)

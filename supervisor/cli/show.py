@@ -77,8 +77,13 @@ def _document(office: Office, job: OneJob) -> dict[str, Any]:
         "queries": queries,
         "more_queries": more,
         "stop_mode": job.own.stop_mode if job.own is not None and job.own.uid == job.uid else None,
-        "last_exit": None if ended is None else {
-            "cause": ended.event, "attempt": ended.attempt, "at": ended.at, "why": ended.detail,
+        "last_exit": None
+        if ended is None
+        else {
+            "cause": ended.event,
+            "attempt": ended.attempt,
+            "at": ended.at,
+            "why": ended.detail,
         },
         "start": start_of(job.row),
         "env_ignored": _env_ignored(spec),
@@ -157,9 +162,12 @@ def _savepoints(office: Office, job: OneJob) -> dict[str, Any] | None:
         return None
     policy = terms.savepoints
     said: dict[str, Any] = {
-        "every": format_duration(policy.every_s), "keep": policy.keep,
+        "every": format_duration(policy.every_s),
+        "keep": policy.keep,
         "max_age": None if policy.max_age_s is None else format_duration(policy.max_age_s),
-        "newest": None, "next_due_at": None, "problem": None,
+        "newest": None,
+        "next_due_at": None,
+        "problem": None,
     }
     try:
         newest, due_at = schedule_of(office.settings, job.row.name, terms.checkpoint, policy)
@@ -186,4 +194,6 @@ def _last_words(office: Office, job: OneJob, document: dict[str, Any]) -> LastWo
     if lines:
         return LastWords(number, tuple(lines), call)
     here, where = is_here(office, job, number)
-    return None if here or not where else LastWords(number, (), f"attempt {number} ran on {where}: there {call}")
+    return (
+        None if here or not where else LastWords(number, (), f"attempt {number} ran on {where}: there {call}")
+    )

@@ -12,7 +12,17 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.cli.history import HEAD, brief, line_of
-from supervisor.cli.output import Columns, age, clean, local_time, notice, say, say_labelled, say_table, with_local_times
+from supervisor.cli.output import (
+    Columns,
+    age,
+    clean,
+    local_time,
+    notice,
+    say,
+    say_labelled,
+    say_table,
+    with_local_times,
+)
 from supervisor.clock import wall_s
 from supervisor.model.headline import headline
 from supervisor.model.words import counted
@@ -20,7 +30,8 @@ from supervisor.model.words import counted
 LABEL = 17
 QUERIES = Columns(
     ("QUERY", "STATE", "BATCH", "IN/S", "DONE/S", "BATCH MS", "LAG", "LAST SIGN", "ERROR"),
-    spare=("LAG", "BATCH MS", "DONE/S"), whole=True,
+    spare=("LAG", "BATCH MS", "DONE/S"),
+    whole=True,
 )
 
 
@@ -65,7 +76,10 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "wanted", document["desired"] if document["desired"] not in ("running", None) else None
     yield "attempt", _attempt(document)
     yield "host", _host(document)
-    yield "next attempt", _moment(document["next_attempt_at"]) if is_to_come(document["next_attempt_at"]) else None
+    yield (
+        "next attempt",
+        _moment(document["next_attempt_at"]) if is_to_come(document["next_attempt_at"]) else None,
+    )
     yield "last failure", _last_failure(document, headline)
     yield "last batch", _batch(document["progress"])
     yield "checkpoint", document["checkpoint"]
@@ -77,7 +91,10 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]
     revision = document["revision"]
-    yield "uid", document["uid"] and document["uid"] + (f", revision {revision}" if revision and revision > 1 else "")
+    yield (
+        "uid",
+        document["uid"] and document["uid"] + (f", revision {revision}" if revision and revision > 1 else ""),
+    )
 
 
 def _attempt(document: dict[str, Any]) -> str | None:
@@ -122,16 +139,23 @@ def _batch(progress: dict[str, Any] | None) -> str | None:
     told = f"{progress['batch_id']}" + (f" of {progress['query']}" if progress["query"] else "")
     told += f", {age(progress['at'])} ago"
     figures = [
-        f"{progress[key]:g} {unit}" for key, unit in (
-            ("input_rows_per_s", "rows/s in"), ("processed_rows_per_s", "rows/s done"), ("batch_ms", "ms"),
-        ) if progress[key] is not None
+        f"{progress[key]:g} {unit}"
+        for key, unit in (
+            ("input_rows_per_s", "rows/s in"),
+            ("processed_rows_per_s", "rows/s done"),
+            ("batch_ms", "ms"),
+        )
+        if progress[key] is not None
     ]
     figures += [f"lag {progress['lag']:g}"] if progress["lag"] is not None else []
     return told + (": " + ", ".join(figures) if figures else "")
 
 
 def _start(phases: dict[str, float] | None) -> str | None:
-    told = [f"{phase.removesuffix('_s').replace('_', ' ')} {took_s:.1f} s" for phase, took_s in (phases or {}).items()]
+    told = [
+        f"{phase.removesuffix('_s').replace('_', ' ')} {took_s:.1f} s"
+        for phase, took_s in (phases or {}).items()
+    ]
     return ", ".join(told) or None
 
 
@@ -192,16 +216,31 @@ def _print_queries(queries: list[dict[str, Any]], more: int, *, every: bool) -> 
     """Where there is one query only, the last batch has said it all, unless there is something wrong with it."""
     if not queries:
         return
-    if not every and len(queries) + more < 2 and all(query["state"] in ("active", "idle") for query in queries):
+    if (
+        not every
+        and len(queries) + more < 2
+        and all(query["state"] in ("active", "idle") for query in queries)
+    ):
         return
     print()
     sys.stdout.flush()
-    say_table(QUERIES, [
-        (query["query"] or query["id"], query["state"], query["batch_id"], _rounded(query["input_rows_per_s"]),
-         _rounded(query["processed_rows_per_s"]), _whole(query["batch_ms"]), _whole(query["lag"]), age(query["at"]),
-         query["error"])
-        for query in queries
-    ])
+    say_table(
+        QUERIES,
+        [
+            (
+                query["query"] or query["id"],
+                query["state"],
+                query["batch_id"],
+                _rounded(query["input_rows_per_s"]),
+                _rounded(query["processed_rows_per_s"]),
+                _whole(query["batch_ms"]),
+                _whole(query["lag"]),
+                age(query["at"]),
+                query["error"],
+            )
+            for query in queries
+        ],
+    )
     if more:
         say(f"and {more} more")
 
@@ -236,7 +275,9 @@ def _print_history(document: dict[str, Any], *, every: bool) -> None:
     sys.stdout.flush()
     say_table(HEAD, [_row(entry, document) for entry in told])
     if len(told) < len(history):
-        say(f"{len(history) - len(told)} older entries are left out: spark-supervisor history {document['name']}")
+        say(
+            f"{len(history) - len(told)} older entries are left out: spark-supervisor history {document['name']}"
+        )
 
 
 def _row(entry: dict[str, Any], document: dict[str, Any]) -> list[Any]:

@@ -27,7 +27,14 @@ from supervisor.clients.ensemble import EmbeddedEnsemble, HeldPorts, find_class_
 from supervisor.clients.marked import find_marked, kill_marked
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.spawn import reap_finished, spawn_detached
-from supervisor.clients.stack_guard import MARKER, StackGuard, end_attempts, living_shims, remove_cgroups, remove_directory
+from supervisor.clients.stack_guard import (
+    MARKER,
+    StackGuard,
+    end_attempts,
+    living_shims,
+    remove_cgroups,
+    remove_directory,
+)
 from supervisor.errors import NotFound, SupervisorError
 from supervisor.settings.file import OVERRIDE_PREFIX, PATH_VARIABLE, Settings, load_settings
 from supervisor.spark.toolchain import JAVA_MAJOR_MIN, installed_spark_home, java_major
@@ -104,7 +111,9 @@ class Stack:
         try:
             self.directory = Path(tempfile.mkdtemp(prefix=f"spark-supervisor-{purpose}-")).resolve()
         except OSError as error:
-            raise SupervisorError(f"no directory could be made ({error}): set TMPDIR to one with room") from None
+            raise SupervisorError(
+                f"no directory could be made ({error}): set TMPDIR to one with room"
+            ) from None
         self._hurry = threading.Event()
         self._closing = False
         self._signals: dict[int, Any] = {}
@@ -114,7 +123,8 @@ class Stack:
         self._ensemble = EmbeddedEnsemble(self.directory / "zookeeper")
         self._ports = HeldPorts(len(ids))
         self.daemons = {
-            name: Daemon(name, self.directory / name, port) for name, port in zip(ids, self._ports.numbers, strict=True)
+            name: Daemon(name, self.directory / name, port)
+            for name, port in zip(ids, self._ports.numbers, strict=True)
         }
 
     def __enter__(self) -> Stack:
@@ -152,10 +162,16 @@ class Stack:
         self._ensemble.start()
         for daemon in self.daemons.values():
             daemon.home.mkdir(exist_ok=True)
-            _write_yaml(daemon.config, self._configuration(daemon), f"configuration of supervisor {daemon.id}")
+            _write_yaml(
+                daemon.config, self._configuration(daemon), f"configuration of supervisor {daemon.id}"
+            )
         self.spec.parent.mkdir(exist_ok=True)
         (self.spec.parent / "clicks.py").write_bytes(APPLICATION.read_bytes())
-        _write_yaml(self.spec, self._job(), "a streaming job: generated rows, counted per key, state in its checkpoint")
+        _write_yaml(
+            self.spec,
+            self._job(),
+            "a streaming job: generated rows, counted per key, state in its checkpoint",
+        )
 
     def start_supervisor(self, name: str) -> int:
         """Start ``spark-supervisor run`` and return its pid; does not wait until it is ready."""
@@ -167,7 +183,11 @@ class Stack:
     def _environment(self) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_THE_STACK)}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (_PACKAGE_PARENT, env.get("PYTHONPATH", ""))))
-        env |= {MARKER: str(self.directory), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
+        env |= {
+            MARKER: str(self.directory),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_HOSTNAME": "localhost",
+        }
         return env
 
     def _configuration(self, daemon: Daemon) -> dict[str, Any]:
@@ -190,12 +210,19 @@ class Stack:
             "name": JOB,
             "application": "clicks.py",
             "args": [
-                "--checkpoint", "{checkpoint}", "--record", str(self.record), "--rows-per-batch", str(ROWS_PER_BATCH),
-                "--trigger", self._trigger,
+                "--checkpoint",
+                "{checkpoint}",
+                "--record",
+                str(self.record),
+                "--rows-per-batch",
+                str(ROWS_PER_BATCH),
+                "--trigger",
+                self._trigger,
             ],
             "master": "local[1]",
             "conf": {
-                "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1",
+                "spark.ui.enabled": "false",
+                "spark.sql.shuffle.partitions": "1",
                 "spark.driver.extraJavaOptions": _LIGHT_JVM,
             },
             "checkpoint": f"file://{self.directory}/checkpoints/{JOB}",

@@ -8,7 +8,8 @@ from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import Columns, age, local_time, notice, say_labelled, say_table, with_local_times
 
 SUPERVISORS = Columns(
-    ("SUPERVISOR", "HOST", "LEADER", "DRIVERS", "UP", "SOFTWARE", "ADDRESS"), spare=("SOFTWARE", "UP", "HOST"),
+    ("SUPERVISOR", "HOST", "LEADER", "DRIVERS", "UP", "SOFTWARE", "ADDRESS"),
+    spare=("SOFTWARE", "UP", "HOST"),
 )
 
 
@@ -47,7 +48,11 @@ def _print(document: dict[str, Any]) -> None:
         ("leader", f"{document['leader'] or ('nobody' if known else 'unknown')}{epoch}"),
         ("zookeeper", f"{zookeeper['state']}, {zookeeper['hosts']}{session}"),
         ("store", f"{'ok' if store['ok'] else 'unreachable'}, {store['url']}"),
-        ("jobs", ", ".join(f"{n} {state}" for state, n in document["jobs"].items()) or ("none" if known else "unknown")),
+        (
+            "jobs",
+            ", ".join(f"{n} {state}" for state, n in document["jobs"].items())
+            or ("none" if known else "unknown"),
+        ),
     ]
     if document["paused"]:
         lines.append(("paused", f"{_paused(document['pause'])}; nothing is started or cleaned"))
@@ -66,7 +71,9 @@ def _print(document: dict[str, Any]) -> None:
 def _paused(pause: dict[str, Any] | None) -> str:
     if pause is None:
         return "yes"
-    return f"by {pause['by']} since {local_time(pause['since'])}" + (f" ({pause['reason']})" if pause["reason"] else "")
+    return f"by {pause['by']} since {local_time(pause['since'])}" + (
+        f" ({pause['reason']})" if pause["reason"] else ""
+    )
 
 
 def _tell_versions(supervisors: list[dict[str, Any]]) -> None:
@@ -76,12 +83,19 @@ def _tell_versions(supervisors: list[dict[str, Any]]) -> None:
         who.setdefault(member["software"], []).append(member["id"])
     if len(who) > 1:
         versions = "; ".join(f"{version} on {', '.join(ids)}" for version, ids in sorted(who.items()))
-        notice(f"note: the supervisors run different versions ({versions}): an upgrade is under way, or one was forgotten")
+        notice(
+            f"note: the supervisors run different versions ({versions}): an upgrade is under way, or one was forgotten"
+        )
 
 
 def _row(member: dict[str, Any]) -> list[Any]:
     drivers = f"{member['drivers']} of {member['capacity']['drivers']}"
     return [
-        member["id"], member["host"], "yes" if member["leader"] else None, drivers, age(member["since"]),
-        member["software"], member["address"],
+        member["id"],
+        member["host"],
+        "yes" if member["leader"] else None,
+        drivers,
+        age(member["since"]),
+        member["software"],
+        member["address"],
     ]

@@ -12,7 +12,9 @@ from supervisor.model.words import counted
 
 Patience = Annotated[
     str | None,
-    typer.Option("--timeout", metavar="TIME", help="Longest wait, then exit code 7; default: the longest stop_grace."),
+    typer.Option(
+        "--timeout", metavar="TIME", help="Longest wait, then exit code 7; default: the longest stop_grace."
+    ),
 ]
 
 
@@ -38,6 +40,8 @@ def stop_drivers(chosen: Chosen, timeout: Patience = None) -> int:
         stopped = f"{counted(len(departed.stopped), 'driver')} stopped"
         say(stopped if departed.stopped else f"no driver runs below {directory}")
     if departed.left:
-        notice(f"error: still stopping: {', '.join(departed.left)}; each is killed at the end of its stop_grace")
+        notice(
+            f"error: still stopping: {', '.join(departed.left)}; each is killed at the end of its stop_grace"
+        )
         return 7
     return 0

@@ -39,17 +39,23 @@ Specs = Annotated[
     typer.Argument(metavar="SPEC.yaml", help="Job specs; many are stored in parallel.", autocompletion=files),
 ]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Until each job has its first batch (exit code 1: one failed, 7: too late)."),
+    bool,
+    typer.Option("--wait", help="Until each job has its first batch (exit code 1: one failed, 7: too late)."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, store nothing.")]
 Suspended = Annotated[bool, typer.Option("--suspended", help="Register without starting; resume starts it.")]
 FreshStart = Annotated[
-    bool, typer.Option("--accept-fresh-start", help="Take the checkpoint as it is, also if the name left another one."),
+    bool,
+    typer.Option(
+        "--accept-fresh-start", help="Take the checkpoint as it is, also if the name left another one."
+    ),
 ]
 
 FromSavepoint = Annotated[
-    str | None, typer.Option(
-        "--from-savepoint", metavar="ID|LOCATION", help="Begin with a copy of it, at an empty checkpoint."),
+    str | None,
+    typer.Option(
+        "--from-savepoint", metavar="ID|LOCATION", help="Begin with a copy of it, at an empty checkpoint."
+    ),
 ]
 
 
@@ -82,16 +88,26 @@ class Line:
 
     def document(self) -> dict[str, Any]:
         return {
-            "file": str(self.source), "name": self.name, "uid": self.uid, "did": self.did,
-            "error": str(self.error) if self.error else None, "exit_code": self.error.exit_code if self.error else 0,
+            "file": str(self.source),
+            "name": self.name,
+            "uid": self.uid,
+            "did": self.did,
+            "error": str(self.error) if self.error else None,
+            "exit_code": self.error.exit_code if self.error else 0,
             **({"savepoint": self.savepoint} if self.savepoint else {}),
         }
 
 
 @command
 def submit(
-    chosen: Chosen, specs: Specs, wait: Wait = False, dry_run: DryRun = False, suspended: Suspended = False,
-    timeout: Timeout = "10m", accept_fresh_start: FreshStart = False, from_savepoint: FromSavepoint = None,
+    chosen: Chosen,
+    specs: Specs,
+    wait: Wait = False,
+    dry_run: DryRun = False,
+    suspended: Suspended = False,
+    timeout: Timeout = "10m",
+    accept_fresh_start: FreshStart = False,
+    from_savepoint: FromSavepoint = None,
 ) -> int:
     """Submit jobs. The same spec again changes nothing; a live name with another spec is refused.
 
@@ -114,7 +130,8 @@ def submit(
     settings = chosen.settings()
     lines = _prepared(specs, settings)
     if any(line.prepared is not None for line in lines):
-        fresh_start = accept_fresh_start or from_savepoint is not None      # an earlier submission may have come further
+        # an earlier submission may have come further
+        fresh_start = accept_fresh_start or from_savepoint is not None
         wish = Wish(dry_run, suspended, fresh_start, timeout_s if wait else None, from_savepoint)
         _carry_out(lines, settings, wish)
     if chosen.document:
@@ -148,7 +165,9 @@ def _prepared(specs: Iterable[Path], settings: Settings) -> list[Line]:
             line.failed(InvalidInput(f"{source}: checkpoint: {forbidden}; choose a location that is allowed"))
             continue
         spec, store = prepared.spec, access_of_store(settings.store, settings.policy.endpoints)
-        unreachable = why_no_access(spec.conf, (spec.checkpoint, spec.application, *spec.py_files, *spec.jars), store)
+        unreachable = why_no_access(
+            spec.conf, (spec.checkpoint, spec.application, *spec.py_files, *spec.jars), store
+        )
         if unreachable is not None:
             line.failed(InvalidInput(f"{source}: {unreachable}"))
             continue
@@ -164,7 +183,11 @@ def _not_deleted(spec: JobSpec, site: SitePolicy) -> tuple[str, ...]:
     if spec.checkpoint_on_cancel != "delete" or spec.checkpoint is None:
         return ()
     why = site.why_not_deletable(spec.checkpoint)
-    return () if why is None else (f"checkpoint_on_cancel: delete will not delete: {why}; the checkpoint will be kept",)
+    return (
+        ()
+        if why is None
+        else (f"checkpoint_on_cancel: delete will not delete: {why}; the checkpoint will be kept",)
+    )
 
 
 def _ask_masters(lines: list[Line]) -> None:
@@ -179,7 +202,9 @@ def _ask_masters(lines: list[Line]) -> None:
         left_s = deadline_s - boottime_s()
         why = why_silent(addresses(master), left_s) if left_s > 0 and addresses(master) else None
         if why is not None:
-            notice(f"{source}: nobody answers at master {master} from here ({why}); start it, or correct master")
+            notice(
+                f"{source}: nobody answers at master {master} from here ({why}); start it, or correct master"
+            )
 
 
 def _carry_out(lines: list[Line], settings: Settings, wish: Wish) -> None:
@@ -197,7 +222,9 @@ def _carry_out(lines: list[Line], settings: Settings, wish: Wish) -> None:
         office.found(blobs)
         _check_all(office, lines)
         _restore(office, lines, wish)
-        _store_and_register(office, blobs, lines, Desired.SUSPENDED if wish.suspended else Desired.RUNNING, wish.fresh_start)
+        _store_and_register(
+            office, blobs, lines, Desired.SUSPENDED if wish.suspended else Desired.RUNNING, wish.fresh_start
+        )
         if wish.wait_s is not None:
             _wait(office, lines, wish.wait_s)
 
@@ -241,7 +268,9 @@ def _restore(office: Office, lines: list[Line], wish: Wish) -> None:
         spec = line.prepared.spec
         try:
             if spec.checkpoint is None:
-                raise InvalidInput(f"checkpoint of {spec.name}: name the location to which the savepoint shall be copied")
+                raise InvalidInput(
+                    f"checkpoint of {spec.name}: name the location to which the savepoint shall be copied"
+                )
             saved = find_savepoint(office.settings, spec.name, wish.savepoint, spec.conf)
             if wish.dry_run:
                 line.savepoint = read_savepoint(saved)[0].id
@@ -254,7 +283,9 @@ def _restore(office: Office, lines: list[Line], wish: Wish) -> None:
             line.failed(error)
 
 
-def _store_and_register(office: Office, blobs: Blobs, lines: list[Line], desired: Desired, fresh_start: bool) -> None:
+def _store_and_register(
+    office: Office, blobs: Blobs, lines: list[Line], desired: Desired, fresh_start: bool
+) -> None:
     """Store in parallel, register in the order in which the blobs are there: a slow upload delays no other job.
 
     Once ZooKeeper or the store does not answer, the rest is given up: nothing of it was acknowledged.
@@ -309,11 +340,23 @@ def _tell(line: Line, *, alone: bool, quiet: bool) -> None:
         origin = f", from savepoint {line.savepoint}" if line.savepoint else ""
         say(f"{line.name}: {line.did}" + (f" ({line.uid})" if line.uid else "") + origin)
     if line.error is not None:
-        notice(f"error: {line.error}" if alone or str(line.source) in str(line.error) else f"{line.source}: {line.error}")
+        notice(
+            f"error: {line.error}"
+            if alone or str(line.source) in str(line.error)
+            else f"{line.source}: {line.error}"
+        )
 
 
 def _tell_not_taken(line: Line, accept_fresh_start: bool, from_savepoint: str | None) -> None:
     """Both are for a first start; for a job that is registered already, resume has them."""
-    asked = f"--from-savepoint {from_savepoint}" if from_savepoint else "--accept-fresh-start" if accept_fresh_start else ""
+    asked = (
+        f"--from-savepoint {from_savepoint}"
+        if from_savepoint
+        else "--accept-fresh-start"
+        if accept_fresh_start
+        else ""
+    )
     if asked and line.did == "unchanged":
-        notice(f"{line.name} is registered already, and was left as it is: for that there is resume {line.name} {asked}")
+        notice(
+            f"{line.name} is registered already, and was left as it is: for that there is resume {line.name} {asked}"
+        )

@@ -67,6 +67,7 @@ def wait_gone(office: Office, name: str, uid: str, timeout_s: float, did: str) -
     """
     sights = Sights()
     with Narrator(1, "gone") as narrator:
+
         def is_gone() -> bool:
             phase = _alive(office, name, uid, sights)
             narrator.tell(name, phase or "gone: no driver of it is alive", done=phase is None)
@@ -98,7 +99,9 @@ def _alive(office: Office, name: str, uid: str, sights: Sights) -> str | None:
     return f"{own.record.state.value}: attempt {own.record.attempt} on {own.record.host} is stopping"
 
 
-def wait_running(office: Office, uids: Mapping[str, str], timeout_s: float, did: str) -> dict[str, SupervisorError | None]:
+def wait_running(
+    office: Office, uids: Mapping[str, str], timeout_s: float, did: str
+) -> dict[str, SupervisorError | None]:
     """Until each of ``uids`` (name → uid) has its first batch, has finished, or has failed; ``did`` as in ``wait_gone``.
 
     By name: None, or why it does not run. An attempt that is to be replaced (a restart) does not count as running. A job
@@ -107,6 +110,7 @@ def wait_running(office: Office, uids: Mapping[str, str], timeout_s: float, did:
     outcomes: dict[str, SupervisorError | None] = {}
     began_with: dict[str, int] = {}
     with Narrator(len(uids), "running") as narrator:
+
         def all_settled() -> bool:
             for name, uid in uids.items():
                 if name in outcomes:
@@ -118,7 +122,9 @@ def wait_running(office: Office, uids: Mapping[str, str], timeout_s: float, did:
                 if shown.state in GOOD:
                     outcomes[name] = None
                 elif shown.state in BAD:
-                    outcomes[name] = SupervisorError(f"{name} does not run ({shown.state.value}: {shown.reason})")
+                    outcomes[name] = SupervisorError(
+                        f"{name} does not run ({shown.state.value}: {shown.reason})"
+                    )
                 elif again:
                     outcomes[name] = SupervisorError(
                         f"{name} is {did} but does not run: {SAME_FAILURES} attempts failed alike ({again}); it is tried "
@@ -199,7 +205,11 @@ def _phase(own: Ownership, lease: Seen[Lease]) -> str:
     phase = lease.record.phase if isinstance(lease, Found) and mine else Phase.CLAIMED
     if phase is Phase.RUNNING and isinstance(lease, Found) and lease.record.progress is None:
         return "running: it is up, and makes no query so far"
-    return f"claimed: attempt {own.attempt} on {own.host}" if phase is Phase.CLAIMED else PHASES.get(phase, phase.value)
+    return (
+        f"claimed: attempt {own.attempt} on {own.host}"
+        if phase is Phase.CLAIMED
+        else PHASES.get(phase, phase.value)
+    )
 
 
 def _whys(office: Office, names: Iterable[str]) -> dict[str, str]:
@@ -241,7 +251,9 @@ def wait_switched_over(office: Office, asked: Asked, timeout_s: float) -> Leader
     raise TimedOut(f"{why[0]} after {timeout_s:g} s: see spark-supervisor status")
 
 
-def _poll(is_over: Callable[[], bool], timeout_s: float, narrator: Narrator, period_s: float = PERIOD_S) -> bool:
+def _poll(
+    is_over: Callable[[], bool], timeout_s: float, narrator: Narrator, period_s: float = PERIOD_S
+) -> bool:
     """Whether it was over in time. At least one look is taken."""
     deadline_s = boottime_s() + timeout_s
     while True:

@@ -44,7 +44,7 @@ def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], lis
             lines = cells(row_cells(row) for row in look.rows[: max(1, height)])
             count = len(lines)
             table = drawn(columns, lines[:count], console.size.width, marks)
-            while len(table.renderables) - 1 > height and count > 1:    # reasons that stand below their rows
+            while len(table.renderables) - 1 > height and count > 1:  # reasons that stand below their rows
                 count -= 1
                 table = drawn(columns, lines[:count], console.size.width, marks)
             live.update(_page(look.head, table, len(look.rows) - count, trouble), refresh=True)
@@ -60,7 +60,9 @@ def _page(head: str, table: RenderableType, more: int, trouble: str) -> Renderab
     from rich.text import Text
 
     hidden = f"… and {more} more (a taller window, or spark-supervisor list); " if more else ""
-    foot = Text(f"{hidden}{time.strftime('%H:%M:%S')}, every {PERIOD_S:g} s, Ctrl-C ends", "dim", no_wrap=True)
+    foot = Text(
+        f"{hidden}{time.strftime('%H:%M:%S')}, every {PERIOD_S:g} s, Ctrl-C ends", "dim", no_wrap=True
+    )
     last = Text(clean(trouble), "bold red", no_wrap=True, overflow="ellipsis") if trouble else foot
     first = [Text(clean(head), "bold yellow", no_wrap=True, overflow="ellipsis")] if head else []
     return Group(*first, table, last)

@@ -22,7 +22,9 @@ def resume_from(chosen: Chosen, office: Office, name: str, which: str | None, to
     begun: list[Planned] = []
     try:
         with progress("restoring") as tell:
-            resumed = resuming.resume_from(office, name, which, to, lambda planned: _begins(begun, planned), tell)
+            resumed = resuming.resume_from(
+                office, name, which, to, lambda planned: _begins(begun, planned), tell
+            )
     except BaseException:
         if begun:
             notice(
@@ -35,11 +37,15 @@ def resume_from(chosen: Chosen, office: Office, name: str, which: str | None, to
         chosen.say({**told_of(done, planned.manifest.id), "checkpoint": planned.new})
         return done
     if not begun:
-        say(f"{name}: {done.did.value} ({done.uid}); it has begun with savepoint {planned.manifest.id} at {planned.new}")
+        say(
+            f"{name}: {done.did.value} ({done.uid}); it has begun with savepoint {planned.manifest.id} at {planned.new}"
+        )
         return done
     batches = ", ".join(str(query.batch) for query in planned.manifest.queries)
     say(f"{name}: {done.did.value} ({done.uid}), from savepoint {planned.manifest.id} after batch {batches}")
-    notice(f"its checkpoint is {planned.new} from now on: write that into its spec file, too; {planned.old} stays as it is")
+    notice(
+        f"its checkpoint is {planned.new} from now on: write that into its spec file, too; {planned.old} stays as it is"
+    )
     return done
 
 

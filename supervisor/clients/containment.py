@@ -156,7 +156,8 @@ class CgroupContainment:
             pass
         for pid in self.pids():
             try:
-                os.kill(pid, signal.SIGKILL)  # frozen or zombie members keep their pid: no stranger can have it
+                # frozen or zombie members keep their pid: no stranger can have it
+                os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
 
@@ -180,9 +181,13 @@ class ScanContainment:
     """
 
     def __init__(
-        self, claim: str, root: Callable[[], ProcessId | None], childless: Callable[[], bool] | None = None,
+        self,
+        claim: str,
+        root: Callable[[], ProcessId | None],
+        childless: Callable[[], bool] | None = None,
     ) -> None:
-        self._marker = f"\0{CLAIM_MARKER}={claim}\0".encode() if claim.isalnum() else None      # no id: nobody carries it
+        # no id: nobody carries it
+        self._marker = f"\0{CLAIM_MARKER}={claim}\0".encode() if claim.isalnum() else None
         self._root = root
         self._childless = childless
         self._boot_id = processes.boot_id()
@@ -196,7 +201,7 @@ class ScanContainment:
         while clean < 2:  # once more after a clean look: /proc is no snapshot
             tree = self._tree()
             for member in tree:
-                with contextlib.suppress(OSError):      # no descriptor just now: the next look finds it again
+                with contextlib.suppress(OSError):  # no descriptor just now: the next look finds it again
                     processes.kill(ProcessId(member.pid, member.start_ticks, self._boot_id))
             clean = 0 if tree else clean + 1
             if time.monotonic() - began_s >= timeout_s:

@@ -57,7 +57,12 @@ class EmbeddedEnsemble:
     """
 
     def __init__(
-        self, directory: Path | str, nodes: int = 3, tick_ms: int = 500, *, sync_limit: int = 6,
+        self,
+        directory: Path | str,
+        nodes: int = 3,
+        tick_ms: int = 500,
+        *,
+        sync_limit: int = 6,
         jvm_options: Sequence[str] = (),
     ) -> None:
         if nodes < 1:
@@ -76,7 +81,9 @@ class EmbeddedEnsemble:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     @property
@@ -179,13 +186,18 @@ class EmbeddedEnsemble:
                 self._check_alive(i)
             if all(look(self.address(i)).mode is not None for i in up):
                 return
-        raise TimedOut(f"the ensemble did not serve within {timeout_s:g} s; see {self.directory}/node*/zookeeper.log")
+        raise TimedOut(
+            f"the ensemble did not serve within {timeout_s:g} s; see {self.directory}/node*/zookeeper.log"
+        )
 
     def _home(self, i: int) -> Path:
         return self.directory / f"node{i}"
 
     def _write_configuration(self) -> None:
-        servers = [f"server.{i + 1}=127.0.0.1:{self._ports.quorum(i)}:{self._ports.election(i)}" for i in range(self._count)]
+        servers = [
+            f"server.{i + 1}=127.0.0.1:{self._ports.quorum(i)}:{self._ports.election(i)}"
+            for i in range(self._count)
+        ]
         for i in range(self._count):
             data = self._home(i) / "data"
             data.mkdir(parents=True, exist_ok=True)
@@ -211,7 +223,8 @@ class EmbeddedEnsemble:
             str(java),
             *_JVM,
             "-Dlog4j2.level=INFO",
-            "-Dzookeeper.forceSync=no",  # a killed process loses nothing by it, and the disk is somebody's laptop
+            # a killed process loses nothing by it, and the disk is somebody's laptop
+            "-Dzookeeper.forceSync=no",
             "-Dzookeeper.preAllocSize=4096",
             *self._jvm_options,
             "-cp",
@@ -274,7 +287,9 @@ class EmbeddedEnsemble:
         if "Address already in use" in tail:
             raise _PortTaken(f"a port of ZooKeeper node {i} was taken by another process; try again")
         last = tail.strip().splitlines()[-1:] or ["it printed nothing"]
-        raise SupervisorError(f"ZooKeeper node {i} exited with {process.returncode} ({last[0][:200]}); see {log}")
+        raise SupervisorError(
+            f"ZooKeeper node {i} exited with {process.returncode} ({last[0][:200]}); see {log}"
+        )
 
 
 class _PortTaken(SupervisorError):
@@ -322,7 +337,11 @@ def find_java() -> Path:
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     if found is None:
-        where = f"JAVA_HOME ({home}) has no bin/java" if home else "there is no java on PATH and JAVA_HOME is not set"
+        where = (
+            f"JAVA_HOME ({home}) has no bin/java"
+            if home
+            else "there is no java on PATH and JAVA_HOME is not set"
+        )
         raise NotFound(f"{where}: install Java 17 (Debian: openjdk-17-jre-headless) or set JAVA_HOME to it")
     return Path(found)
 
@@ -331,7 +350,9 @@ def find_class_path() -> str:
     """The class path of a ZooKeeper server among PySpark's jars, found without importing PySpark. Raises NotFound."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise NotFound("the embedded ZooKeeper needs the jars of PySpark, which is not installed: pip install pyspark")
+        raise NotFound(
+            "the embedded ZooKeeper needs the jars of PySpark, which is not installed: pip install pyspark"
+        )
     directory = Path(spec.submodule_search_locations[0]) / "jars"
     jars = sorted(path for path in directory.glob("*.jar") if _JARS.fullmatch(path.name))
     if not any(path.name.startswith("zookeeper-") for path in jars):

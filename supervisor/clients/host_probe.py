@@ -84,7 +84,9 @@ def memory_bytes(pid: int | None) -> int | None:
     """What the drivers can have at most: the host's memory, or less if the control group says so."""
     match = re.search(r"^MemTotal:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
     total = int(match[1]) * 1024 if match else None
-    limit = _smallest([*_group_files(pid, "memory", "memory.max"), *_group_files(pid, "memory", "memory.limit_in_bytes")])
+    limit = _smallest(
+        [*_group_files(pid, "memory", "memory.max"), *_group_files(pid, "memory", "memory.limit_in_bytes")]
+    )
     if limit == UNLIMITED:
         return total
     return limit if total is None else min(total, limit)
@@ -102,7 +104,9 @@ def _group_files(pid: int | None, controller: str, name: str) -> list[str]:
             before, _, after = mount.partition(" - ")
             kind = after.split(" ")[0]
             options = after.rsplit(" ", 1)[-1].split(",")
-            if (kind == "cgroup2" and not controllers) or (kind == "cgroup" and controllers and controller in options):
+            if (kind == "cgroup2" and not controllers) or (
+                kind == "cgroup" and controllers and controller in options
+            ):
                 point = before.split(" ")[4]
                 for ancestor in (Path(path), *Path(path).parents):
                     files.append(f"{point}{'' if str(ancestor) == '/' else ancestor}/{name}")
@@ -125,7 +129,10 @@ def _number(path: str) -> int:
 def boottime_trouble() -> str:
     """Why CLOCK_BOOTTIME cannot be relied on, empty if it can."""
     try:
-        boottime_s, monotonic_s = time.clock_gettime(time.CLOCK_BOOTTIME), time.clock_gettime(time.CLOCK_MONOTONIC)
+        boottime_s, monotonic_s = (
+            time.clock_gettime(time.CLOCK_BOOTTIME),
+            time.clock_gettime(time.CLOCK_MONOTONIC),
+        )
     except (OSError, AttributeError) as error:
         return f"CLOCK_BOOTTIME cannot be read ({error})"
     if boottime_s < monotonic_s - 1.0:

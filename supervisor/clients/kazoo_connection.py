@@ -39,13 +39,15 @@ _BATCH_MAX, _BATCH_MAX_BYTES = 64, 64 * 1024
 _TCP_SHARE, _REPLY_SHARE = 0.1, 0.125  # of the session time, for one TCP connect and one Connect reply
 _PATIENCE_MAX_SHARE = 0.5
 _PATIENCE_MIN_S = 0.3
-_PATIENCE_GROWTH = 4.0  # from one silence of a server to its next: three servers that are all slow must fit into a session
+# from one silence of a server to its next: three servers that are all slow must fit into a session
+_PATIENCE_GROWTH = 4.0
 _SLOWER = 3.0  # than answers were of late: a Connect costs the ensemble a write
 _RECENT = 0.25  # of a new answer in what answers took of late
 _SILENT_SHARE = 0.2  # of the time, at most, goes to servers that say nothing while others say something
 _PAUSE_FIRST_S, _PAUSE_MAX_S = 0.1, 0.5  # between two rounds: a lease may be running out
 _PING_SHARE = 0.15  # of the session time, without a request (kazoo: 1/3)
-_SILENCE_SHARE = 0.6  # of the session time: a node that says nothing for so long is left (kazoo: 2/3, pings included)
+# of the session time: a node that says nothing for so long is left (kazoo: 2/3, pings included)
+_SILENCE_SHARE = 0.6
 _XID_MAX = 2**31 - 1
 
 
@@ -103,7 +105,8 @@ class Handler:
         for sock in writers:
             poller.register(sock, select.POLLOUT)
         end_s = boottime_s() + timeout
-        if self._owner.ping_is_out():  # kazoo takes the end of this wait for the end of its patience, which is ours
+        # kazoo takes the end of this wait for the end of its patience, which is ours
+        if self._owner.ping_is_out():
             end_s = max(end_s, self._owner.heard_s + self._owner.timeout_s() * _SILENCE_SHARE)
         while True:
             self._owner.settle_overdue()
@@ -111,7 +114,11 @@ class Handler:
             wake_s = min(end_s, self._owner.next_deadline_s() or end_s)
             ready = {fd for fd, _ in poller.poll(max(0.0, wake_s - now_s) * 1000)}
             if ready or boottime_s() >= end_s:
-                return [s for s in readers if s.fileno() in ready], [s for s in writers if s.fileno() in ready], []
+                return (
+                    [s for s in readers if s.fileno() in ready],
+                    [s for s in writers if s.fileno() in ready],
+                    [],
+                )
 
 
 class Silence(NamedTuple):
@@ -126,7 +133,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
     def __init__(self, owner: SessionLink) -> None:
         logger, self._once = quiet_logger("connection")
-        retry = KazooRetry(max_tries=-1, delay=_PAUSE_FIRST_S, max_delay=_PAUSE_MAX_S, interrupt=owner._stopped.is_set)
+        retry = KazooRetry(
+            max_tries=-1, delay=_PAUSE_FIRST_S, max_delay=_PAUSE_MAX_S, interrupt=owner._stopped.is_set
+        )
         super().__init__(owner, retry, logger=logger)
         self._owner = owner
         self._xid = 0
@@ -153,7 +162,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         known_s = self._answer_took_s
         first_s = self._owner.timeout_s() * share if known_s is None else _SLOWER * known_s
         silence = self._silences.get(self._last_tried) if self._last_tried is not None else None
-        wanted_s = max(_PATIENCE_MIN_S, first_s) * _PATIENCE_GROWTH ** (silence.times if silence is not None else 0)
+        wanted_s = max(_PATIENCE_MIN_S, first_s) * _PATIENCE_GROWTH ** (
+            silence.times if silence is not None else 0
+        )
         return min(wanted_s, max(_PATIENCE_MIN_S, self._owner.timeout_s() * _PATIENCE_MAX_SHARE))
 
     def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
@@ -175,7 +186,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             return super()._connect_loop(retry)
         except (KazooException, ForceRetryError):
             raise
-        except Exception as error:  # kazoo has logged it; a reply that makes no sense ends this connection only
+        except (
+            Exception
+        ) as error:  # kazoo has logged it; a reply that makes no sense ends this connection only
             self._owner._session_callback(KeeperState.CONNECTING)
             raise ForceRetryError(f"unexpected {type(error).__name__} on the connection") from error
 
@@ -192,7 +205,8 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
         address = self._last_tried = (hostip, port)
-        self.ping_outstanding.clear()  # it went out on the connection before: nothing here waits for its answer
+        # it went out on the connection before: nothing here waits for its answer
+        self.ping_outstanding.clear()
         self.handler.connect_timeout_s = self._patience_s(_TCP_SHARE)
         allowed_s = min(self.handler.connect_timeout_s, self._patience_s(_REPLY_SHARE))
         begun_s = boottime_s()
@@ -205,7 +219,9 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
                 self._silences.pop(address, None)
             else:
                 before = self._silences.get(address, Silence())
-                self._silences[address] = Silence(before.times + 1, boottime_s() + took_s * (1 / _SILENT_SHARE - 1))
+                self._silences[address] = Silence(
+                    before.times + 1, boottime_s() + took_s * (1 / _SILENT_SHARE - 1)
+                )
             raise
         self._silences.clear()
         return limits

@@ -16,10 +16,29 @@ from types import ModuleType
 from typing import Any
 
 __all__ = [
-    "CLOSE_RESPONSE", "OPEN_ACL_UNSAFE", "CheckVersion", "CloseInstance", "Connect",
-    "ConnectionDropped", "ConnectionHandler", "Create", "Delete", "Exists", "ForceRetryError", "GetChildren", "GetData",
-    "KazooException", "KazooRetry", "KeeperState", "SessionExpiredError", "SetData", "Sync", "Transaction",
-    "errors", "int_struct", "quiet_logger",
+    "CLOSE_RESPONSE",
+    "OPEN_ACL_UNSAFE",
+    "CheckVersion",
+    "CloseInstance",
+    "Connect",
+    "ConnectionDropped",
+    "ConnectionHandler",
+    "Create",
+    "Delete",
+    "Exists",
+    "ForceRetryError",
+    "GetChildren",
+    "GetData",
+    "KazooException",
+    "KazooRetry",
+    "KeeperState",
+    "SessionExpiredError",
+    "SetData",
+    "Sync",
+    "Transaction",
+    "errors",
+    "int_struct",
+    "quiet_logger",
 ]
 
 

@@ -20,7 +20,9 @@ def why_silent(addresses: Sequence[tuple[str, int]], within_s: float) -> str | N
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     deadline_s = time.monotonic() + within_s
     for host, port in tried:
-        threading.Thread(target=_try, args=(host, port, within_s, answers), daemon=True, name="listening").start()
+        threading.Thread(
+            target=_try, args=(host, port, within_s, answers), daemon=True, name="listening"
+        ).start()
     whys: list[str] = []
     while len(whys) < len(tried):
         try:

@@ -29,7 +29,11 @@ def missing_from(repositories: tuple[str, ...], coordinates: str, within_s: floa
             with urllib.request.urlopen(request, timeout=within_s):
                 return ""
         except urllib.error.HTTPError as error:
-            said.append(f"{repository} does not have it" if error.code == 404 else f"{repository} answered {error.code}")
+            said.append(
+                f"{repository} does not have it"
+                if error.code == 404
+                else f"{repository} answered {error.code}"
+            )
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             said.append(f"{repository} does not answer ({getattr(reason, 'strerror', None) or reason})")

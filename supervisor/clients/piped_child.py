@@ -32,8 +32,13 @@ class PipedChild:
             us = os.pidfd_open(os.getpid())
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", module, str(us)], pass_fds=(us,), stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL, start_new_session=True, cwd="/", env={**os.environ, "PYTHONPATH": path},
+                    [sys.executable, "-P", "-m", module, str(us)],
+                    pass_fds=(us,),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,
+                    cwd="/",
+                    env={**os.environ, "PYTHONPATH": path},
                 )
             finally:
                 os.close(us)
@@ -43,7 +48,7 @@ class PipedChild:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.stdin is not None
         self._pipe = self._process.stdin
-        os.set_blocking(self._pipe.fileno(), False)   # a child that hangs must not make us hang
+        os.set_blocking(self._pipe.fileno(), False)  # a child that hangs must not make us hang
 
     @property
     def pid(self) -> int:

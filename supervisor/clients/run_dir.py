@@ -138,7 +138,11 @@ def directories(attempts_dir: str) -> set[str]:
     """Names of the run directories, drafts left out. A link is none: what it leads to is not ours. Raises OSError."""
     try:
         with os.scandir(attempts_dir) as entries:
-            return {entry.name for entry in entries if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)}
+            return {
+                entry.name
+                for entry in entries
+                if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)
+            }
     except FileNotFoundError:
         return set()
 
@@ -199,7 +203,9 @@ def take_lock(run_dir: str) -> int | None:
     None: somebody lives there, or it is being removed. Raises OSError for anything else.
     """
     try:
-        descriptor = os.open(f"{run_dir}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            f"{run_dir}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
     except FileNotFoundError:
         return None
     try:
@@ -209,9 +215,9 @@ def take_lock(run_dir: str) -> int | None:
     except BlockingIOError:
         pass
     except OSError:
-        os.close(descriptor)      # or whoever asks again would be refused by this very process
+        os.close(descriptor)  # or whoever asks again would be refused by this very process
         raise
-    os.close(descriptor)      # somebody has it, or it was removed between open and lock
+    os.close(descriptor)  # somebody has it, or it was removed between open and lock
     return None
 
 
@@ -228,7 +234,13 @@ def is_deserted(run_dir: str) -> bool:
 
 def write_process(path: str, process: ProcessId, claim: str = "") -> None:
     """Record a process. Raises OSError."""
-    body = {"v": 1, "pid": process.pid, "start_ticks": process.start_ticks, "boot_id": process.boot_id, "claim": claim}
+    body = {
+        "v": 1,
+        "pid": process.pid,
+        "start_ticks": process.start_ticks,
+        "boot_id": process.boot_id,
+        "claim": claim,
+    }
     write_atomically(path, json.dumps(body).encode())
 
 
@@ -253,12 +265,12 @@ def write_gate(run_dir: str, gate: Gate) -> bool:
             file.write(json.dumps({"cause": gate.cause, "why": gate.why}).encode())
         try:
             os.link(drawn, final)
-        except PermissionError:      # a file system without hard links
+        except PermissionError:  # a file system without hard links
             os.replace(drawn, final)
         except FileExistsError:
             if read_gate(run_dir) is not None:
                 return False
-            os.replace(drawn, final)      # what is there is no word
+            os.replace(drawn, final)  # what is there is no word
         return True
     except FileNotFoundError:
         return False
@@ -283,7 +295,9 @@ def read_gate(run_dir: str) -> Gate | None:
 def note_kill(run_dir: str, killer: str, took_s: float) -> None:
     """For the metrics of whoever removes the directory. Losing it on a full disk is all right: never raises."""
     try:
-        descriptor = os.open(f"{run_dir}/{KILLS}", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            f"{run_dir}/{KILLS}", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             os.write(descriptor, f"{killer} {took_s:.3f}\n".encode())
         finally:

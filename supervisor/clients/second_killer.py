@@ -12,7 +12,11 @@ from supervisor.model.second_killer import Act, ShimStruck, TreeStruck
 def strike(act: Act, shim: int | None, tree: Containment, timeout_s: float) -> ShimStruck | TreeStruck:
     """Do ``act`` (KILL_SHIM or KILL_TREE), for at most about ``timeout_s``. ``shim``: its pidfd, None = dead."""
     if act is Act.KILL_SHIM:
-        dead = shim is None or not processes.send_signal(shim, signal.SIGKILL) or processes.wait_dead(shim, timeout_s)
+        dead = (
+            shim is None
+            or not processes.send_signal(shim, signal.SIGKILL)
+            or processes.wait_dead(shim, timeout_s)
+        )
         return ShimStruck(dead)
     took_s = tree.kill(timeout_s)
     return TreeStruck(took_s, tree.emptiness())

@@ -49,7 +49,10 @@ class KeptSession(Generic[C]):
     """
 
     def __init__(
-        self, make_client: Callable[[], C], end_session: Callable[[Session], None], connect_s: float = CONNECT_S,
+        self,
+        make_client: Callable[[], C],
+        end_session: Callable[[Session], None],
+        connect_s: float = CONNECT_S,
         settle_s: float = SETTLE_S,
     ) -> None:
         self._make_client = make_client
@@ -97,7 +100,9 @@ class KeptSession(Generic[C]):
         return self._client
 
 
-def keep_session(hosts: str, session_timeout_s: float, connect_s: float = CONNECT_S) -> KeptSession[ZooClient]:
+def keep_session(
+    hosts: str, session_timeout_s: float, connect_s: float = CONNECT_S
+) -> KeptSession[ZooClient]:
     """A session with the ensemble ``hosts``, opened at the first use."""
     return KeptSession(
         lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=REQUEST_S),

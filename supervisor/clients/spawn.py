@@ -35,8 +35,15 @@ def spawn_detached(argv: Sequence[str], env: Mapping[str, str], cwd: str, stdio_
     log = _open_log(stdio_log)
     try:
         child = subprocess.Popen(
-            list(argv), env=dict(env), cwd=cwd, start_new_session=True, close_fds=True, stdin=subprocess.DEVNULL,
-            stdout=log, stderr=log, umask=umask.given(),
+            list(argv),
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+            close_fds=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            umask=umask.given(),
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise SupervisorError(f"{argv[0]} could not be started: {error}") from error
@@ -80,8 +87,10 @@ def reap_finished() -> int:
 def waiting_child() -> Iterator[int]:
     """A process (its pid) that does nothing but wait; ended and reaped at the end."""
     child = subprocess.Popen(
-        (sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"), stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        (sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         yield child.pid

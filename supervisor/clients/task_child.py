@@ -30,16 +30,24 @@ class Ended(SupervisorError):
     """The child was ended because its work is not wanted any more."""
 
 
-def run_task(module: str, task: dict[str, Any], timeout_s: float, go_on: Callable[[], bool]) -> dict[str, Any]:
+def run_task(
+    module: str, task: dict[str, Any], timeout_s: float, go_on: Callable[[], bool]
+) -> dict[str, Any]:
     """The child's answer. Raises Ended (``go_on`` said no), TimedOut, SupervisorError (it died, or could not be started)."""
     path = os.pathsep.join(filter(None, (_PACKAGE_PARENT, os.environ.get("PYTHONPATH", ""))))
     try:
         us = os.pidfd_open(os.getpid())
         try:
             child = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(us)], pass_fds=(us,), stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/",
-                env={**os.environ, "PYTHONPATH": path}, umask=umask.given(),
+                [sys.executable, "-P", "-m", module, str(us)],
+                pass_fds=(us,),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+                env={**os.environ, "PYTHONPATH": path},
+                umask=umask.given(),
             )
         finally:
             os.close(us)
@@ -53,7 +61,11 @@ def run_task(module: str, task: dict[str, Any], timeout_s: float, go_on: Callabl
 
 
 def _answer(
-    child: subprocess.Popen[bytes], module: str, task: bytes, timeout_s: float, go_on: Callable[[], bool],
+    child: subprocess.Popen[bytes],
+    module: str,
+    task: bytes,
+    timeout_s: float,
+    go_on: Callable[[], bool],
 ) -> dict[str, Any]:
     waited_s = 0.0
     given: bytes | None = task

@@ -52,7 +52,9 @@ def run_tool(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> R
             cwd="/",
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return Ran(None, "", "", f"{argv[0]} cannot be executed ({getattr(error, 'strerror', None) or error})")
+        return Ran(
+            None, "", "", f"{argv[0]} cannot be executed ({getattr(error, 'strerror', None) or error})"
+        )
     try:
         out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:

@@ -30,7 +30,14 @@ from supervisor.clients.zookeeper_answers import (
     request_of,
 )
 from supervisor.clients.zookeeper_reads import MultiRead
-from supervisor.clients.zookeeper_session import FRAME_MAX_BYTES, Link, Reply, Session, SessionLink, Unanswered
+from supervisor.clients.zookeeper_session import (
+    FRAME_MAX_BYTES,
+    Link,
+    Reply,
+    Session,
+    SessionLink,
+    Unanswered,
+)
 from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.transaction import Committed, Node, Reads, Transaction
@@ -41,7 +48,8 @@ T = TypeVar("T")
 
 READ_WINDOW = 128  # reads of one ``read_many`` under way at once
 READ_CHUNK = 64  # of them in one request
-_THREAD_MARGIN_S = 1.0  # beyond the request time: only a connection thread that hangs in a callback is later than that
+# beyond the request time: only a connection thread that hangs in a callback is later than that
+_THREAD_MARGIN_S = 1.0
 _DEFAULT_PORT = 2181
 
 
@@ -84,7 +92,9 @@ class ZooClient:
         if self._session.refused_credentials:
             raise AccessDenied(f"ZooKeeper at {self._hosts} refused our credentials")
         if link is Link.SUSPENDED:
-            raise Unreachable(f"ZooKeeper at {self._hosts} did not answer within {timeout_s:g} s; is it running?")
+            raise Unreachable(
+                f"ZooKeeper at {self._hosts} did not answer within {timeout_s:g} s; is it running?"
+            )
         raise Unreachable(f"the session with ZooKeeper at {self._hosts} is {link}")
 
     def close(self, timeout_s: float = 2.0) -> bool:
@@ -159,7 +169,10 @@ class ZooClient:
         return self._wait(start, tx.what, OutcomeUnknown)
 
     def commit_async(
-        self, tx: Transaction, done: Callable[[Committed | SupervisorError], None], connection: int | None = None
+        self,
+        tx: Transaction,
+        done: Callable[[Committed | SupervisorError], None],
+        connection: int | None = None,
     ) -> None:
         """As ``commit``; ``done`` is called exactly once, at the latest when the request time is over."""
         if not tx.ops:
@@ -171,7 +184,11 @@ class ZooClient:
     # -- plumbing --------------------------------------------------------------------------------------------------
 
     def _ask(
-        self, request: Any, what: str, read_reply: Callable[[Reply], T], done: Callable[[T | SupervisorError], None],
+        self,
+        request: Any,
+        what: str,
+        read_reply: Callable[[Reply], T],
+        done: Callable[[T | SupervisorError], None],
         connection: int | None = None,
     ) -> None:
         """Send ``request``; ``done`` gets what ``read_reply`` makes of the answer, or the SupervisorError it raises."""
@@ -338,7 +355,9 @@ def close_session(hosts: str, session_id: int, password: bytes, timeout_s: float
     finally:
         closed = client.close(max(0.0, deadline_s - boottime_s()))
     if not closed:
-        raise Unreachable(f"ZooKeeper at {hosts} did not confirm in {timeout_s:g} s that the session is closed")
+        raise Unreachable(
+            f"ZooKeeper at {hosts} did not confirm in {timeout_s:g} s that the session is closed"
+        )
 
 
 def parse_hosts(hosts: str) -> list[tuple[str, int]]:

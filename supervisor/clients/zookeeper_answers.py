@@ -20,7 +20,17 @@ from supervisor.errors import (
     SupervisorError,
     Unreachable,
 )
-from supervisor.model.transaction import Check, Committed, Create, Delete, Node, Op, SetData, Stat, Transaction
+from supervisor.model.transaction import (
+    Check,
+    Committed,
+    Create,
+    Delete,
+    Node,
+    Op,
+    SetData,
+    Stat,
+    Transaction,
+)
 
 T = TypeVar("T")
 
@@ -32,12 +42,17 @@ _GUARD_KINDS = {
 }
 _NOT_THE_CAUSE = (kazoo.errors.RolledBackError, kazoo.errors.RuntimeInconsistency)  # another operation failed
 _DENIED = (
-    kazoo.errors.AuthFailedError, kazoo.errors.NoAuthError, kazoo.errors.SessionClosedRequireSaslError,
+    kazoo.errors.AuthFailedError,
+    kazoo.errors.NoAuthError,
+    kazoo.errors.SessionClosedRequireSaslError,
     kazoo.errors.QuotaExceededError,
 )
 _MALFORMED = (
-    kazoo.errors.BadArgumentsError, kazoo.errors.MarshallingError, kazoo.errors.UnimplementedError,
-    kazoo.errors.NoChildrenForEphemeralsError, kazoo.errors.InvalidACLError,
+    kazoo.errors.BadArgumentsError,
+    kazoo.errors.MarshallingError,
+    kazoo.errors.UnimplementedError,
+    kazoo.errors.NoChildrenForEphemeralsError,
+    kazoo.errors.InvalidACLError,
 )
 
 
@@ -114,9 +129,17 @@ def node_of(reply: Reply) -> Node | None:
     if reply.error is not None:
         return None
     data, stat = reply.value
-    return Node(data or b"", Stat(
-        stat.version, stat.mzxid, stat.czxid, stat.ephemeralOwner, stat.numChildren, stat.mtime / 1000,
-    ))
+    return Node(
+        data or b"",
+        Stat(
+            stat.version,
+            stat.mzxid,
+            stat.czxid,
+            stat.ephemeralOwner,
+            stat.numChildren,
+            stat.mtime / 1000,
+        ),
+    )
 
 
 def nodes_of(what: str, reply: Reply) -> list[Node | None]:

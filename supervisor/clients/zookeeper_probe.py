@@ -79,7 +79,9 @@ def _by_session(address: str, within_s: float) -> ServerLook:
         client.sync()
         return ServerLook(address, True)
     except SupervisorError:
-        return ServerLook(address, False, error="it accepts connections, but no session (no quorum, TLS, no ZooKeeper)")
+        return ServerLook(
+            address, False, error="it accepts connections, but no session (no quorum, TLS, no ZooKeeper)"
+        )
     finally:
         client.close(1.0)
 
@@ -158,7 +160,9 @@ def same_machine(addresses: Sequence[str]) -> tuple[str, ...]:
     for address in addresses:
         host, _, port = address.rpartition(":")
         try:
-            found = {(str(entry[4][0]), int(port)) for entry in socket.getaddrinfo(host.strip("[]"), int(port))}
+            found = {
+                (str(entry[4][0]), int(port)) for entry in socket.getaddrinfo(host.strip("[]"), int(port))
+            }
         except OSError:
             continue
         if found & seen:

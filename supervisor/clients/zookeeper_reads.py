@@ -13,7 +13,8 @@ from supervisor.clients import kazoo_parts as kazoo
 from supervisor.model.transaction import Node, Stat
 
 _READ = 4
-_ITEM = struct.Struct("!iBii")  # kind, "this is the end", error; then the length of path or data, or the error again
+# kind, "this is the end", error; then the length of path or data, or the error again
+_ITEM = struct.Struct("!iBii")
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _END = struct.pack("!iBi", -1, 1, -1)
 _NO_NODE = -101

@@ -136,8 +136,9 @@ class SessionLink:
         self.read_only = self.use_ssl = self.verify_certs = self.check_hostname = False
         self.certfile = self.keyfile = self.keyfile_password = self.ca = None
         self.auth_data: tuple[tuple[str, str], ...] = ()
-        self.last_zxid = 0          # what the next handshake will claim to have seen: kazoo's
-        self.answered_zxid = 0      # what the latest answer carried: it stays what it was while there is no connection
+        self.last_zxid = 0  # what the next handshake will claim to have seen: kazoo's
+        # what the latest answer carried: it stays what it was while there is no connection
+        self.answered_zxid = 0
         self._session_id: int | None = resume[0] if resume else None
         self._session_passwd = resume[1] if resume else bytes(16)
         self._session_timeout = int(session_timeout_s * 1000)

@@ -108,7 +108,9 @@ class Report:
 class Contender(Generic[Client]):
     """One per supervisor. ``start`` once; ``stop`` is final."""
 
-    def __init__(self, me: Candidate, registry: Registry, sessions: Sessions[Client], duties: Duties[Client]) -> None:
+    def __init__(
+        self, me: Candidate, registry: Registry, sessions: Sessions[Client], duties: Duties[Client]
+    ) -> None:
         self._me = me
         self._paths, self._codec = registry.paths, registry.codec
         self._store, self._trust = registry.store, registry.trust
@@ -135,10 +137,16 @@ class Contender(Generic[Client]):
         self._report = self._make_report()
         self._thread = threading.Thread(target=self._run, name="contender", daemon=True)
         self._effects: dict[type, Callable[..., machine.Event | None]] = {
-            machine.Connect: self._connect, machine.Disconnect: self._disconnect, machine.Look: self._look,
-            machine.Stand: self._stand, machine.Settle: self._settle, machine.Probe: self._probe,
-            machine.BeginTerm: self._begin_term, machine.PauseTerm: self._pause_term,
-            machine.ResumeTerm: self._resume_term, machine.EndTerm: self._end_term,
+            machine.Connect: self._connect,
+            machine.Disconnect: self._disconnect,
+            machine.Look: self._look,
+            machine.Stand: self._stand,
+            machine.Settle: self._settle,
+            machine.Probe: self._probe,
+            machine.BeginTerm: self._begin_term,
+            machine.PauseTerm: self._pause_term,
+            machine.ResumeTerm: self._resume_term,
+            machine.EndTerm: self._end_term,
         }
 
     # -- for the daemon, from any thread ---------------------------------------------------------------------------
@@ -168,7 +176,7 @@ class Contender(Generic[Client]):
             if term is not None:
                 term.check()
         except NotSent:
-            return True      # the connection is down for a moment: nobody else leads yet
+            return True  # the connection is down for a moment: nobody else leads yet
         except NotLeader:
             return False
         return term is not None
@@ -194,7 +202,7 @@ class Contender(Generic[Client]):
             candidacy, item = self._inbox.get(timeout=max(0.0, self._next_tick_s - boottime_s()))
         except queue.Empty:
             return
-        self._tick_if_due()   # after a SIGSTOP the deadline comes before any news
+        self._tick_if_due()  # after a SIGSTOP the deadline comes before any news
         if candidacy not in (0, self._candidacy):
             return
         event = self._link_event(item) if isinstance(item, Link) else item
@@ -231,7 +239,7 @@ class Contender(Generic[Client]):
             before = self._standing
             self._standing, effects = machine.step(before, pending.pop(0))
             self._say(before)
-            self._report = self._make_report()   # before the effects: they may take their time
+            self._report = self._make_report()  # before the effects: they may take their time
             for effect in effects:
                 outcome = self._effects[type(effect)](effect)
                 if outcome is not None:
@@ -242,7 +250,9 @@ class Contender(Generic[Client]):
         now = self._standing
         if now.state is not before.state:
             self._since_s = boottime_s()
-            log.info("leadership", state=now.state.value, was=before.state.value, epoch=now.epoch, why=now.why)
+            log.info(
+                "leadership", state=now.state.value, was=before.state.value, epoch=now.epoch, why=now.why
+            )
         elif now.why != before.why:
             log.info("leadership", state=now.state.value, epoch=now.epoch, why=now.why)
 
@@ -253,9 +263,13 @@ class Contender(Generic[Client]):
         if self._term is not None and not self._term.over.is_set():
             leader = LeaderHint(self._me.supervisor, self._term.epoch, self._me.address)
         return Report(
-            state=standing.state, epoch=self._term.epoch if self._term else standing.highest, leader=leader,
-            session=standing.session, why=standing.why,
-            alarm=distrust or self._trust.reason or (seen.flaw if seen is not None else None), since_s=self._since_s,
+            state=standing.state,
+            epoch=self._term.epoch if self._term else standing.highest,
+            leader=leader,
+            session=standing.session,
+            why=standing.why,
+            alarm=distrust or self._trust.reason or (seen.flaw if seen is not None else None),
+            since_s=self._since_s,
         )
 
     # -- effects ---------------------------------------------------------------------------------------------------
@@ -308,17 +322,29 @@ class Contender(Generic[Client]):
             number = self._candidacy
             self._watching = True
             try:
-                client.watch_exists(self._paths.leader, lambda: self._inbox.put((number, machine.LeaderChanged())))
+                client.watch_exists(
+                    self._paths.leader, lambda: self._inbox.put((number, machine.LeaderChanged()))
+                )
             except SupervisorError:
                 self._watching = False
                 raise
         paths = self._paths
-        nodes = client.read_many((
-            paths.leader, paths.epoch, paths.cluster, paths.switchover, paths.accepted, paths.doorbell, paths.recorded,
-        )).nodes
+        nodes = client.read_many(
+            (
+                paths.leader,
+                paths.epoch,
+                paths.cluster,
+                paths.switchover,
+                paths.accepted,
+                paths.doorbell,
+                paths.recorded,
+            )
+        ).nodes
         leader, epoch, cluster, switchover, accepted, doorbell, recorded = nodes
         self._note_vacancy(leader is None)
-        self._judge(self._trust.judge, self._codec, paths, Evidence(cluster, accepted, doorbell, client.last_zxid))
+        self._judge(
+            self._trust.judge, self._codec, paths, Evidence(cluster, accepted, doorbell, client.last_zxid)
+        )
         self._looked_on = connection
         if self._term is not None:
             self._term.note_look(connection)
@@ -342,17 +368,28 @@ class Contender(Generic[Client]):
 
     def _looked(self, seen: Sight) -> machine.Looked:
         return machine.Looked(
-            boottime_s(), seen.owner, seen.epoch.epoch, seen.version, seen.flaw, gives_way(seen, self._me.supervisor),
+            boottime_s(),
+            seen.owner,
+            seen.epoch.epoch,
+            seen.version,
+            seen.flaw,
+            gives_way(seen, self._me.supervisor),
         )
 
     def _stand(self, effect: machine.Stand) -> machine.Event:
         if self._sight is None:
             return machine.NotStood(boottime_s(), "nothing was read yet")
         self._op_id = secrets.token_hex(8)
-        self._said_distrust = self._trust.reason      # /leader is created with it, if at all
+        self._said_distrust = self._trust.reason  # /leader is created with it, if at all
         transaction = take_leadership(
-            self._paths, self._codec, self._me, epoch=effect.epoch, op_id=self._op_id, seen=self._sight.epoch,
-            version=effect.version, distrust=self._said_distrust,
+            self._paths,
+            self._codec,
+            self._me,
+            epoch=effect.epoch,
+            op_id=self._op_id,
+            seen=self._sight.epoch,
+            version=effect.version,
+            distrust=self._said_distrust,
         )
         try:
             committed = self._the_client().commit(transaction)
@@ -379,13 +416,21 @@ class Contender(Generic[Client]):
         except SupervisorError as error:
             log.debug("probe_failed", why=str(error))
             return None
-        return machine.Probed(None if seen.flaw else seen.version, seen.owner, gives_way(seen, self._me.supervisor))
+        return machine.Probed(
+            None if seen.flaw else seen.version, seen.owner, gives_way(seen, self._me.supervisor)
+        )
 
     def _begin_term(self, effect: machine.BeginTerm) -> None:
         number = self._candidacy
         term = Term(
-            effect.epoch, effect.fence, self._the_client(), self._standing.timeout_s, distrust=self._trust.reason,
-            depose=lambda why: self._inbox.put((number, machine.Deposed(why))), nudge=self.nudge, connection=self._looked_on,
+            effect.epoch,
+            effect.fence,
+            self._the_client(),
+            self._standing.timeout_s,
+            distrust=self._trust.reason,
+            depose=lambda why: self._inbox.put((number, machine.Deposed(why))),
+            nudge=self.nudge,
+            connection=self._looked_on,
         )
         term.vacant_s = self._vacant_s if self._vacant_s is not None else term.began_s
         self._vacant_s = None
@@ -395,7 +440,10 @@ class Contender(Generic[Client]):
         if term.distrust is None:
             recent = self._recent
             start_recording(
-                term, self._store, recent, lambda newest: self._say_recording(term, recent, newest),
+                term,
+                self._store,
+                recent,
+                lambda newest: self._say_recording(term, recent, newest),
                 lambda: self._duties.on_recorded(term),
             )
         else:
@@ -435,13 +483,20 @@ class Contender(Generic[Client]):
         if term is None or client is None or not term.active or term.distrust in (None, self._said_distrust):
             return
         tx = say_distrust(
-            self._paths, self._codec, self._me, epoch=term.epoch, fence=term.fence_version, op_id=secrets.token_hex(8),
+            self._paths,
+            self._codec,
+            self._me,
+            epoch=term.epoch,
+            fence=term.fence_version,
+            op_id=secrets.token_hex(8),
             distrust=term.distrust or "",
         )
         try:
             client.commit(tx)
             self._said_distrust = term.distrust
-        except SupervisorError as error:      # tried again at the next tick; whether it was applied makes no difference
+        except (
+            SupervisorError
+        ) as error:  # tried again at the next tick; whether it was applied makes no difference
             log.debug("distrust_not_said", why=str(error))
 
     def _mark_restored(self) -> None:
@@ -451,7 +506,9 @@ class Contender(Generic[Client]):
         if not self._trust.restored or seen is None or seen.flaw is not None:
             return
         leads = term is not None and term.active
-        epoch, recent = (term.epoch, self._recent) if term and leads else (seen.epoch.epoch, recent_terms(seen.epoch))
+        epoch, recent = (
+            (term.epoch, self._recent) if term and leads else (seen.epoch.epoch, recent_terms(seen.epoch))
+        )
         if self._marking is not None and self._marking[0] == epoch:
             return
         self._end_marking()
@@ -466,10 +523,18 @@ class Contender(Generic[Client]):
     def _say_recording(self, term: Term[Client], recent: Mapping[int, Author], newest: int | None) -> None:
         """In the recorder's thread, before the store is told. Raises SupervisorError: tried again while the term lasts."""
         term.check()
-        term.client.commit(say_recording(
-            self._paths, self._codec, epoch=term.epoch, fence=term.fence_version, op_id=secrets.token_hex(8),
-            recent=recent, newest=newest, recorded=term.client.read_many((self._paths.recorded,)).nodes[0],
-        ))
+        term.client.commit(
+            say_recording(
+                self._paths,
+                self._codec,
+                epoch=term.epoch,
+                fence=term.fence_version,
+                op_id=secrets.token_hex(8),
+                recent=recent,
+                newest=newest,
+                recorded=term.client.read_many((self._paths.recorded,)).nodes[0],
+            )
+        )
 
     def _keep_zxid(self, now_s: float) -> None:
         """Now and then; a full disk must not matter (F56)."""

@@ -87,7 +87,11 @@ class Sight:
 
 
 def sight(
-    paths: Paths, codec: Codec, leader: Node | None, epoch: Node | None, switchover: Node | None = None,
+    paths: Paths,
+    codec: Codec,
+    leader: Node | None,
+    epoch: Node | None,
+    switchover: Node | None = None,
     recorded: Node | None = None,
 ) -> Sight:
     """Read the nodes. Never raises: an unreadable /epoch is a flaw, an unreadable /leader only lacks its hint, and an
@@ -97,7 +101,9 @@ def sight(
     wish = _readable(codec, Handover, switchover, paths.switchover)
     nothing = EpochRecord(0, "", "")
     if epoch is None:
-        return Sight(owner, hint, nothing, 0, f"{paths.epoch} is missing: not founded yet, or ZooKeeper lost its data")
+        return Sight(
+            owner, hint, nothing, 0, f"{paths.epoch} is missing: not founded yet, or ZooKeeper lost its data"
+        )
     try:
         record = codec.decode(EpochRecord, epoch.data, paths.epoch)
     except Corrupt as error:
@@ -107,7 +113,14 @@ def sight(
 
 
 def take_leadership(
-    paths: Paths, codec: Codec, me: Candidate, *, epoch: int, op_id: str, seen: EpochRecord, version: int,
+    paths: Paths,
+    codec: Codec,
+    me: Candidate,
+    *,
+    epoch: int,
+    op_id: str,
+    seen: EpochRecord,
+    version: int,
     distrust: str | None = None,
 ) -> Transaction:
     """Lead as ``epoch``. A failed guard on ``paths.leader``: somebody leads; on ``paths.epoch``: the race was lost.
@@ -120,21 +133,39 @@ def take_leadership(
         op_id,
         (
             Create(paths.leader, codec.encode(hint), ephemeral=True),
-            SetData(paths.epoch, codec.encode(_next_term(seen, epoch, Author(me.supervisor, op_id))), version),
+            SetData(
+                paths.epoch, codec.encode(_next_term(seen, epoch, Author(me.supervisor, op_id))), version
+            ),
         ),
     )
 
 
 def say_distrust(
-    paths: Paths, codec: Codec, me: Candidate, *, epoch: int, fence: int, op_id: str, distrust: str,
+    paths: Paths,
+    codec: Codec,
+    me: Candidate,
+    *,
+    epoch: int,
+    fence: int,
+    op_id: str,
+    distrust: str,
 ) -> Transaction:
     """Tell everybody by /leader why this leader does nothing. While the fence holds, nobody else has a /leader there."""
     hint = codec.encode(hint_of(me, epoch, distrust))
-    return Transaction("say_distrust", op_id, (Check(paths.epoch, fence), SetData(paths.leader, hint, ANY_VERSION)))
+    return Transaction(
+        "say_distrust", op_id, (Check(paths.epoch, fence), SetData(paths.leader, hint, ANY_VERSION))
+    )
 
 
 def say_recording(
-    paths: Paths, codec: Codec, *, epoch: int, fence: int, op_id: str, recent: Mapping[int, Author], newest: int | None,
+    paths: Paths,
+    codec: Codec,
+    *,
+    epoch: int,
+    fence: int,
+    op_id: str,
+    recent: Mapping[int, Author],
+    newest: int | None,
     recorded: Node | None,
 ) -> Transaction:
     """Leave in the registry, *before* this term's mark is put into the store, that it may be there from now on.
@@ -145,17 +176,23 @@ def say_recording(
     """
     known = _readable(codec, EpochRecord, recorded, paths.recorded)
     terms = dict(_entries(_announced(known))) if known is not None else {}
-    before = [(number, terms[number]) for number in sorted(terms) if (newest or 0) < number < epoch][-OPEN_KEPT:]
+    before = [(number, terms[number]) for number in sorted(terms) if (newest or 0) < number < epoch][
+        -OPEN_KEPT:
+    ]
     if newest is not None and newest != epoch:
         before = [(newest, recent[newest]), *before]
     author = recent[epoch]
-    data = codec.encode(EpochRecord(epoch, author.supervisor, author.op, {_BEFORE: [_entry(*each) for each in before]}))
+    data = codec.encode(
+        EpochRecord(epoch, author.supervisor, author.op, {_BEFORE: [_entry(*each) for each in before]})
+    )
     say = SetData(paths.recorded, data, ANY_VERSION) if recorded is not None else Create(paths.recorded, data)
     return Transaction("say_recording", op_id, (Check(paths.epoch, fence), say))
 
 
 def hint_of(me: Candidate, epoch: int, distrust: str | None) -> LeaderHint:
-    return LeaderHint(me.supervisor, epoch, me.address, clip(distrust, DISTRUST_MAX_BYTES) if distrust else None)
+    return LeaderHint(
+        me.supervisor, epoch, me.address, clip(distrust, DISTRUST_MAX_BYTES) if distrust else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,22 +218,29 @@ def accept(paths: Paths, codec: Codec, seen: Restored, acceptance: Acceptance) -
     """
     author = Author(ACCEPTER, acceptance.id)
     term = _remember_recorded(
-        _next_term(seen.epoch, acceptance.epoch, author), EpochRecord(acceptance.epoch, author.supervisor, author.op),
+        _next_term(seen.epoch, acceptance.epoch, author),
+        EpochRecord(acceptance.epoch, author.supervisor, author.op),
     )
     before = (Delete(paths.accepted, seen.accepted.stat.version),) if seen.accepted is not None else ()
-    return Transaction("accept_registry", acceptance.id, (
-        Check(paths.cluster, seen.cluster.stat.version),
-        SetData(paths.epoch, codec.encode(term), seen.epoch_version),
-        *before,
-        *(Create(path, b"") for path in seen.missing),
-        Create(paths.accepted, codec.encode(acceptance)),
-    ))
+    return Transaction(
+        "accept_registry",
+        acceptance.id,
+        (
+            Check(paths.cluster, seen.cluster.stat.version),
+            SetData(paths.epoch, codec.encode(term), seen.epoch_version),
+            *before,
+            *(Create(path, b"") for path in seen.missing),
+            Create(paths.accepted, codec.encode(acceptance)),
+        ),
+    )
 
 
 def _next_term(seen: EpochRecord, epoch: int, author: Author) -> EpochRecord:
     terms = {**recent_terms(seen), epoch: author}
     recent = [_entry(*term) for term in sorted(terms.items(), key=lambda term: term[0])][-RECENT_KEPT:]
-    return replace(seen, epoch=epoch, supervisor=author.supervisor, op=author.op, extra={**seen.extra, _RECENT: recent})
+    return replace(
+        seen, epoch=epoch, supervisor=author.supervisor, op=author.op, extra={**seen.extra, _RECENT: recent}
+    )
 
 
 def _remember_recorded(record: EpochRecord, recorded: EpochRecord | None) -> EpochRecord:

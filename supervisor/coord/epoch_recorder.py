@@ -25,7 +25,10 @@ PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 5.0
 
 
 def start_recording(
-    term: Term[Any], store: EpochStore, recent: Mapping[int, Author], announce: Callable[[int | None], None],
+    term: Term[Any],
+    store: EpochStore,
+    recent: Mapping[int, Author],
+    announce: Callable[[int | None], None],
     on_settled: Callable[[], None],
 ) -> threading.Thread:
     """``announce``: as in ``trust.record_epoch``. ``on_settled`` is called once, when ``term.recorded`` or
@@ -37,19 +40,27 @@ def start_recording(
 
 
 def start_marking(
-    store: EpochMarks, epoch: int, recent: Mapping[int, Author], by: Author, over: threading.Event,
+    store: EpochMarks,
+    epoch: int,
+    recent: Mapping[int, Author],
+    by: Author,
+    over: threading.Event,
 ) -> threading.Thread:
     """Leave in the store that this registry has another past, for leaders that know of none (``trust.mark_restored``).
 
     Tried until it is done, or until ``over``. What it still does then is harmless: a number is taken once, and not before
     the store was seen to know nothing above the registry as it was looked at.
     """
-    thread = threading.Thread(target=_mark, args=(store, epoch, dict(recent), by, over), name=f"mark-{epoch}", daemon=True)
+    thread = threading.Thread(
+        target=_mark, args=(store, epoch, dict(recent), by, over), name=f"mark-{epoch}", daemon=True
+    )
     thread.start()
     return thread
 
 
-def _mark(store: EpochMarks, epoch: int, recent: Mapping[int, Author], by: Author, over: threading.Event) -> None:
+def _mark(
+    store: EpochMarks, epoch: int, recent: Mapping[int, Author], by: Author, over: threading.Event
+) -> None:
     while not over.is_set():
         try:
             mark_restored(store, epoch, recent, by)
@@ -63,7 +74,10 @@ def _mark(store: EpochMarks, epoch: int, recent: Mapping[int, Author], by: Autho
 
 
 def _record(
-    term: Term[Any], store: EpochStore, recent: Mapping[int, Author], announce: Callable[[int | None], None],
+    term: Term[Any],
+    store: EpochStore,
+    recent: Mapping[int, Author],
+    announce: Callable[[int | None], None],
     on_settled: Callable[[], None],
 ) -> None:
     pause_s = PAUSE_MIN_S
@@ -80,7 +94,7 @@ def _record(
             log.exception("epoch_recorder_failed", epoch=term.epoch)
             return
         if term.over.is_set():
-            return   # a later term may have been recorded meanwhile, which is no reason for an alarm
+            return  # a later term may have been recorded meanwhile, which is no reason for an alarm
         if distrust is None:
             term.note_recorded()
         else:

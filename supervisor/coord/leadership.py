@@ -37,13 +37,13 @@ from typing import TypeAlias
 class State(StrEnum):
     """The name is what logs, ``status`` and metrics say."""
 
-    IDLE = "idle"                    # not started
-    CONNECTING = "connecting"        # a fresh client has no session yet
-    FOLLOWING = "following"          # has a session; watches /leader, or waits to look again
-    CONTENDING = "contending"        # the election multi is on its way
-    SETTLING = "settling"            # its outcome is unknown: being read back
+    IDLE = "idle"  # not started
+    CONNECTING = "connecting"  # a fresh client has no session yet
+    FOLLOWING = "following"  # has a session; watches /leader, or waits to look again
+    CONTENDING = "contending"  # the election multi is on its way
+    SETTLING = "settling"  # its outcome is unknown: being read back
     LEADING = "leading"
-    SUSPENDED = "suspended"          # leads, but the connection is down: starts nothing
+    SUSPENDED = "suspended"  # leads, but the connection is down: starts nothing
     STEPPING_DOWN = "stepping_down"  # the term is over; its tasks are being cancelled and awaited
     STOPPED = "stopped"
 
@@ -179,8 +179,24 @@ class TermDrained:
 
 
 Event: TypeAlias = (
-    Start | Stop | Nudged | Connected | Disconnected | Lost | Tick | LeaderChanged | Looked | LookFailed
-    | Elected | Rejected | NotStood | StoodUnknown | SettleFailed | Probed | Deposed | TermDrained
+    Start
+    | Stop
+    | Nudged
+    | Connected
+    | Disconnected
+    | Lost
+    | Tick
+    | LeaderChanged
+    | Looked
+    | LookFailed
+    | Elected
+    | Rejected
+    | NotStood
+    | StoodUnknown
+    | SettleFailed
+    | Probed
+    | Deposed
+    | TermDrained
 )
 
 
@@ -243,7 +259,9 @@ class Probe:
     """``sync`` and read /epoch and /leader: moves the deadline, and shows a lost fence. Answered by Probed, or not."""
 
 
-Effect: TypeAlias = Connect | Disconnect | Look | Stand | Settle | BeginTerm | PauseTerm | ResumeTerm | EndTerm | Probe
+Effect: TypeAlias = (
+    Connect | Disconnect | Look | Stand | Settle | BeginTerm | PauseTerm | ResumeTerm | EndTerm | Probe
+)
 
 
 RETRY_S = 0.5
@@ -265,14 +283,14 @@ class Standing:
     timeout_s: float = 0.0
     epoch: int = 0
     fence: int = 0
-    highest: int = 0             # the highest epoch this process has seen or stood for
-    owner: int | None = None     # the session that led when last seen
+    highest: int = 0  # the highest epoch this process has seen or stood for
+    owner: int | None = None  # the session that led when last seen
     look_at_s: float = 0.0
-    gave_way: int = -1           # the epoch whose planned hand-over it has begun to wait for …
-    yield_until_s: float = 0.0   # … and until when at most it lets others stand first
+    gave_way: int = -1  # the epoch whose planned hand-over it has begun to wait for …
+    yield_until_s: float = 0.0  # … and until when at most it lets others stand first
     rejections: int = 0
     stopping: bool = False
-    why: str = "not started"     # one sentence about the latest change, for the log and ``status``
+    why: str = "not started"  # one sentence about the latest change, for the log and ``status``
 
 
 Stepped: TypeAlias = tuple[Standing, tuple[Effect, ...]]
@@ -298,7 +316,11 @@ def connect(standing: Standing, _: Event) -> Stepped:
 def follow(standing: Standing, event: Connected) -> Stepped:
     """A session: the candidacy begins with a look."""
     following = replace(
-        standing, state=State.FOLLOWING, session=event.session, timeout_s=event.timeout_s, rejections=0,
+        standing,
+        state=State.FOLLOWING,
+        session=event.session,
+        timeout_s=event.timeout_s,
+        rejections=0,
         why="connected",
     )
     return following, (Look(),)
@@ -323,17 +345,26 @@ def resettle(standing: Standing, event: Connected) -> Stepped:
 
 
 def same_term(standing: Standing, event: Connected) -> Stepped:
-    return (standing, ()) if event.session == standing.session else _step_down(standing, "the session is a new one")
+    return (
+        (standing, ())
+        if event.session == standing.session
+        else _step_down(standing, "the session is a new one")
+    )
 
 
 def resume(standing: Standing, event: Connected) -> Stepped:
     if event.session != standing.session:
         return _step_down(standing, "the session is a new one")
-    return replace(standing, state=State.LEADING, why="reconnected with the same session"), (ResumeTerm(), Probe())
+    return replace(standing, state=State.LEADING, why="reconnected with the same session"), (
+        ResumeTerm(),
+        Probe(),
+    )
 
 
 def suspend(standing: Standing, _: Event) -> Stepped:
-    return replace(standing, state=State.SUSPENDED, why="the connection is down, the session may live"), (PauseTerm(),)
+    return replace(standing, state=State.SUSPENDED, why="the connection is down, the session may live"), (
+        PauseTerm(),
+    )
 
 
 def lose(standing: Standing, _: Event) -> Stepped:
@@ -362,7 +393,10 @@ def decide(standing: Standing, event: Looked) -> Stepped:
     seen = replace(standing, highest=max(standing.highest, event.epoch))
     if event.owner is not None:
         return replace(
-            seen, owner=event.owner, rejections=0, look_at_s=event.now_s + standing.timeout_s * POLL_FRACTION,
+            seen,
+            owner=event.owner,
+            rejections=0,
+            look_at_s=event.now_s + standing.timeout_s * POLL_FRACTION,
             why="another supervisor leads",
         ), ()
     if event.give_way and seen.gave_way != event.epoch:
@@ -371,8 +405,9 @@ def decide(standing: Standing, event: Looked) -> Stepped:
         wait_s = min(seen.yield_until_s - event.now_s, RETRY_S)
         return replace(seen, look_at_s=event.now_s + wait_s, why="giving others the chance to lead"), ()
     epoch = seen.highest + 1
-    standing = replace(seen, state=State.CONTENDING, epoch=epoch, fence=event.version + 1, highest=epoch,
-                       why="nobody leads")
+    standing = replace(
+        seen, state=State.CONTENDING, epoch=epoch, fence=event.version + 1, highest=epoch, why="nobody leads"
+    )
     return standing, (Stand(epoch, event.version),)
 
 
@@ -387,13 +422,16 @@ def look_due(standing: Standing, event: Tick) -> Stepped:
 
 
 def lead(standing: Standing, event: Elected) -> Stepped:
-    leading = replace(standing, state=State.LEADING, fence=event.fence, owner=standing.session, rejections=0,
-                      why="elected")
+    leading = replace(
+        standing, state=State.LEADING, fence=event.fence, owner=standing.session, rejections=0, why="elected"
+    )
     return leading, (BeginTerm(standing.epoch, event.fence), Probe())
 
 
 def rejected(standing: Standing, event: Rejected) -> Stepped:
-    following = replace(standing, state=State.FOLLOWING, rejections=standing.rejections + 1, why="lost the race")
+    following = replace(
+        standing, state=State.FOLLOWING, rejections=standing.rejections + 1, why="lost the race"
+    )
     if following.rejections <= REJECTIONS_AT_ONCE:
         return following, (Look(),)
     return _pause(following, event.now_s, following.why), ()
@@ -431,7 +469,9 @@ def prove(standing: Standing, event: Tick) -> Stepped:
 def deadline(standing: Standing, event: Tick) -> Stepped:
     if event.now_s < event.answered_s + standing.timeout_s:
         return standing, ()
-    return _step_down(standing, f"no answer from ZooKeeper to anything sent in the last {standing.timeout_s:g} s")
+    return _step_down(
+        standing, f"no answer from ZooKeeper to anything sent in the last {standing.timeout_s:g} s"
+    )
 
 
 def still_ours(standing: Standing, event: Probed) -> Stepped:
@@ -482,8 +522,15 @@ def _pause(standing: Standing, now_s: float, why: str) -> Standing:
 # --- the table ---
 
 COLUMNS = (
-    State.IDLE, State.CONNECTING, State.FOLLOWING, State.CONTENDING, State.SETTLING, State.LEADING, State.SUSPENDED,
-    State.STEPPING_DOWN, State.STOPPED,
+    State.IDLE,
+    State.CONNECTING,
+    State.FOLLOWING,
+    State.CONTENDING,
+    State.SETTLING,
+    State.LEADING,
+    State.SUSPENDED,
+    State.STEPPING_DOWN,
+    State.STOPPED,
 )
 _COLUMN = {state: number for number, state in enumerate(COLUMNS)}
 _ = stay

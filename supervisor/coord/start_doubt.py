@@ -44,11 +44,16 @@ class StartDoubt:
 
         Raises Unreachable or AccessDenied (also when the store can't be asked: it could not give the spec either).
         """
-        paths, before = self._paths, self._trust.memory      # taken first: the contender looks and remembers meanwhile
+        # taken first: the contender looks and remembers meanwhile
+        paths, before = self._paths, self._trust.memory
         zoo.sync()
-        nodes = zoo.read_many((paths.leader, paths.epoch, paths.cluster, paths.accepted, paths.doorbell)).nodes
+        nodes = zoo.read_many(
+            (paths.leader, paths.epoch, paths.cluster, paths.accepted, paths.doorbell)
+        ).nodes
         leader, epoch, cluster, accepted, doorbell = nodes
-        doubt = self._trust.doubt(self._codec, paths, Evidence(cluster, accepted, doorbell, zoo.last_zxid), before)
+        doubt = self._trust.doubt(
+            self._codec, paths, Evidence(cluster, accepted, doorbell, zoo.last_zxid), before
+        )
         if doubt is not None:
             return doubt
         if accepted is not None and assigned_zxid < accepted.stat.czxid:
@@ -59,7 +64,7 @@ class StartDoubt:
         if seen.flaw is not None or epoch is None:
             return seen.flaw
         term = (epoch.stat.version, epoch.stat.mzxid)
-        if term != self._cleared:      # once per term: the store is not asked at each start
+        if term != self._cleared:  # once per term: the store is not asked at each start
             doubt = doubt_of_epochs(self._store, seen.epoch.epoch, recent_terms(seen.epoch))
             self._cleared = term if doubt is None else None
             if doubt is not None and self._has_moved(zoo, epoch):

@@ -31,14 +31,22 @@ class Term(Generic[Client]):
     """
 
     def __init__(
-        self, epoch: int, fence_version: int, client: Client, timeout_s: float, *, depose: Callable[[str], None],
-        distrust: str | None = None, nudge: Callable[[], None] = lambda: None, connection: int | None = None,
+        self,
+        epoch: int,
+        fence_version: int,
+        client: Client,
+        timeout_s: float,
+        *,
+        depose: Callable[[str], None],
+        distrust: str | None = None,
+        nudge: Callable[[], None] = lambda: None,
+        connection: int | None = None,
     ) -> None:
         self.epoch = epoch
         self.fence_version = fence_version
         self.client = client
         self.began_s = boottime_s()
-        self.vacant_s = self.began_s      # since when nobody had led before, as far as the contender saw it
+        self.vacant_s = self.began_s  # since when nobody had led before, as far as the contender saw it
         self.over = threading.Event()
         self._timeout_s = timeout_s
         self._depose = depose
@@ -110,7 +118,9 @@ class Term(Generic[Client]):
         if self.client.link in (Link.LOST, Link.CLOSED):
             return self._give_up("its session is gone")
         if boottime_s() >= self.client.last_success_s + self._timeout_s:
-            return self._give_up(f"no answer from ZooKeeper to anything sent in the last {self._timeout_s:g} s")
+            return self._give_up(
+                f"no answer from ZooKeeper to anything sent in the last {self._timeout_s:g} s"
+            )
         if self._paused or self.client.link is not Link.CONNECTED:
             return NotSent("the connection to ZooKeeper is down: nothing new is started until it is back")
         return None

@@ -88,7 +88,10 @@ class EpochMarks(EpochStore, EpochReader, Protocol):
 
 
 def record_epoch(
-    store: EpochStore, epoch: int, recent: Mapping[int, Author], announce: Callable[[int | None], None] | None = None,
+    store: EpochStore,
+    epoch: int,
+    recent: Mapping[int, Author],
+    announce: Callable[[int | None], None] | None = None,
 ) -> str | None:
     """Record this term, unless the store knows of terms that this registry does not. Returns the reason of distrust.
 
@@ -156,7 +159,8 @@ def _recorded(store: EpochStore, epoch: int, author: Author) -> bool:
 
 def _other(epoch: int) -> str:
     return (
-        f"epoch {epoch} in the store was led by another term than here: ZooKeeper was restored to an older state; {REMEDY}"
+        f"epoch {epoch} in the store was led by another term than here: "
+        f"ZooKeeper was restored to an older state; {REMEDY}"
     )
 
 
@@ -230,7 +234,9 @@ class Trust:
             try:
                 self._save(judged)
             except OSError as error:
-                self._memory = replace(self._memory, reason=self.reason or f"{self._path} can't be written ({error})")
+                self._memory = replace(
+                    self._memory, reason=self.reason or f"{self._path} can't be written ({error})"
+                )
                 raise
         elif judged.reason != self._memory.reason:
             self._memory = judged
@@ -243,7 +249,9 @@ class Trust:
         """What is remembered now; to be taken before a look by those who give it to ``doubt``."""
         return self._memory
 
-    def doubt(self, codec: Codec, paths: Paths, evidence: Evidence, before: Memory | None = None) -> str | None:
+    def doubt(
+        self, codec: Codec, paths: Paths, evidence: Evidence, before: Memory | None = None
+    ) -> str | None:
         """Why nothing may rest on this look, or None. Remembers nothing.
 
         ``before``: the memory from before the look, None: the present one. Whoever judges in another thread may have
@@ -269,7 +277,11 @@ class Trust:
         if strange is not None:
             return replace(known, reason=known.reason or strange)
         try:
-            accepted = codec.decode(Acceptance, seen.accepted.data, paths.accepted) if seen.accepted is not None else None
+            accepted = (
+                codec.decode(Acceptance, seen.accepted.data, paths.accepted)
+                if seen.accepted is not None
+                else None
+            )
         except Corrupt as error:
             return replace(known, reason=known.reason or f"{error}; {REMEDY}")
         return _weighed(known, seen, accepted, paths)
@@ -277,8 +289,14 @@ class Trust:
     def _save(self, memory: Memory) -> None:
         draft = self._path.with_name(self._path.name + ".new")
         body: dict[str, Any] = {
-            "v": 1, "cluster": self._cluster_id, "zxid": memory.zxid, "distrust": memory.reason,
-            "rings": memory.rings, "rung": memory.rung, "accepted": memory.noted, "accepted_id": memory.noted_id,
+            "v": 1,
+            "cluster": self._cluster_id,
+            "zxid": memory.zxid,
+            "distrust": memory.reason,
+            "rings": memory.rings,
+            "rung": memory.rung,
+            "accepted": memory.noted,
+            "accepted_id": memory.noted_id,
             "restored": memory.restored,
         }
         with draft.open("w") as file:
@@ -307,7 +325,8 @@ def _weighed(known: Memory, seen: Evidence, accepted: Acceptance | None, paths: 
     """(2), (3) and (4) of the module's text, in this order."""
     newest, its_id = (accepted.epoch, accepted.id) if accepted is not None else (0, "")
     if known.noted is None:
-        return replace(known, noted=newest, noted_id=its_id)      # whether it was believed before can't be told any more
+        # whether it was believed before can't be told any more
+        return replace(known, noted=newest, noted_id=its_id)
     if newest > known.noted:
         return _with_bell(Memory(zxid=seen.zxid, noted=newest, noted_id=its_id), seen.doorbell)
     if known.reason is not None:
@@ -352,15 +371,25 @@ def _load(path: Path, cluster_id: str) -> Memory:
         if not isinstance(reason, str | None):
             raise TypeError("distrust is no text")
         return Memory(
-            int(known["zxid"]), int(known.get("rings", -1)), int(known.get("rung", -1)), int(known.get("accepted") or 0),
-            str(known.get("accepted_id", "")), reason, bool(known.get("restored", False)),
+            int(known["zxid"]),
+            int(known.get("rings", -1)),
+            int(known.get("rung", -1)),
+            int(known.get("accepted") or 0),
+            str(known.get("accepted_id", "")),
+            reason,
+            bool(known.get("restored", False)),
         )
     except FileNotFoundError:
         return Memory()
     except (OSError, ValueError, KeyError, TypeError) as error:
         if is_passing(error):
-            raise Unreachable(f"{path}, which says how far ZooKeeper was, can't be read now: {error}") from None
-        return Memory(noted=None, reason=(
-            f"{path}, which says how far ZooKeeper was, can't be read ({error}); remove it if nothing was restored, else "
-            "run spark-supervisor accept-registry"
-        ))
+            raise Unreachable(
+                f"{path}, which says how far ZooKeeper was, can't be read now: {error}"
+            ) from None
+        return Memory(
+            noted=None,
+            reason=(
+                f"{path}, which says how far ZooKeeper was, can't be read ({error}); "
+                "remove it if nothing was restored, else run spark-supervisor accept-registry"
+            ),
+        )

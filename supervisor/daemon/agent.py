@@ -20,7 +20,14 @@ from supervisor.daemon.apart import Apart
 from supervisor.daemon.checkpoint_check import Known
 from supervisor.daemon.gate import say_refused
 from supervisor.daemon.starting import Hosted, Look, Refused, Starter
-from supervisor.errors import AccessDenied, Conflict, GuardFailed, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.errors import (
+    AccessDenied,
+    Conflict,
+    GuardFailed,
+    OutcomeUnknown,
+    SupervisorError,
+    Unreachable,
+)
 from supervisor.model.history import opened
 from supervisor.model.records import (
     PERMANENT_CAUSES,
@@ -64,8 +71,13 @@ class Agent:
     """
 
     def __init__(
-        self, me: Member, layout: Layout, connect: Callable[[Callable[[Link], None]], ZooClient], starter: Starter,
-        hosted: Hosted, tell: Callable[[Session | None], None] = lambda _session: None,
+        self,
+        me: Member,
+        layout: Layout,
+        connect: Callable[[Callable[[Link], None]], ZooClient],
+        starter: Starter,
+        hosted: Hosted,
+        tell: Callable[[Session | None], None] = lambda _session: None,
         doubt: Callable[[ZooClient, int], str | None] = lambda _client, _zxid: None,
         distrust: Callable[[], str | None] = lambda: None,
     ) -> None:
@@ -102,8 +114,11 @@ class Agent:
         """The leader can see this host."""
         client = self._client
         session = client.session if client else None
-        return session is not None and self._registered == session.id and client is not None and (
-            client.link is Link.CONNECTED
+        return (
+            session is not None
+            and self._registered == session.id
+            and client is not None
+            and (client.link is Link.CONNECTED)
         )
 
     @property
@@ -161,7 +176,7 @@ class Agent:
             under_way = frozenset(self._under_way)
         self._apart.attempt("tidy", lambda: self._hosted.tidy(under_way), None)
         entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set)
-        if entries is None:      # removed by hand: made anew in the next round
+        if entries is None:  # removed by hand: made anew in the next round
             self._registered, entries = None, ()
         untold = self._apart.attempt("gate", self._starter.look_again, dict[str, str]())
         with self._lock:
@@ -192,10 +207,17 @@ class Agent:
         self._create(client, Create(self._layout.supervisor(self._me.id), me, ephemeral=True))
         node = client.read(self._layout.supervisor(self._me.id))
         if node is None or node.stat.ephemeral_owner != session.id:
-            raise Conflict(f"supervisor id {self._me.id} is still held by another session: waiting for it to end")
+            raise Conflict(
+                f"supervisor id {self._me.id} is still held by another session: waiting for it to end"
+            )
         self._registered = session.id
         self._tell(session)
-        log.info("registered", supervisor=self._me.id, session=f"{session.id:x}", session_timeout_s=session.timeout_s)
+        log.info(
+            "registered",
+            supervisor=self._me.id,
+            session=f"{session.id:x}",
+            session_timeout_s=session.timeout_s,
+        )
 
     def _described(self, distrust: str | None) -> Member:
         if distrust:
@@ -211,12 +233,12 @@ class Agent:
         path, data = self._layout.supervisor(self._me.id), encode(self._described(self._distrust()))
         node = client.read(path)
         if node is None:
-            self._registered = None      # anew in the next round
+            self._registered = None  # anew in the next round
         elif node.data != data:
             try:
                 client.commit(Transaction("register", new_op_id(), (SetData(path, data, ANY_VERSION),)))
             except (GuardFailed, OutcomeUnknown) as error:
-                log.warning("distrust_not_told", why=str(error))      # again in the next round
+                log.warning("distrust_not_told", why=str(error))  # again in the next round
 
     def _create(self, client: ZooClient, create: Create) -> None:
         try:
@@ -236,7 +258,12 @@ class Agent:
             self._note_delay(entry, None)
         except SupervisorError as error:
             self._note_delay(entry, str(error))
-            log.warning("start_delayed", **about_key(entry), why=str(error), next="tried again while it is assigned here")
+            log.warning(
+                "start_delayed",
+                **about_key(entry),
+                why=str(error),
+                next="tried again while it is assigned here",
+            )
         except Exception as error:  # noqa: BLE001 - the edge of one item
             self._note_delay(entry, f"a defect of the supervisor: {type(error).__name__}: {error}")
             self._apart.say(entry, error)
@@ -261,7 +288,7 @@ class Agent:
         own_path = self._layout.own(given.record.name)
         own = seen(Ownership, client.read(own_path), own_path)
         if not isinstance(own, Found) or not _is_current(own, given.record):
-            return                                         # taken back meanwhile; the leader sweeps the entry
+            return  # taken back meanwhile; the leader sweeps the entry
         looked_s = self._look(client, entry, node.stat.czxid)
         if looked_s is None:
             return
@@ -269,7 +296,9 @@ class Agent:
             self._hold_back(entry)
             return
         if taken:
-            self._refuse(client, given.record, own, Refused(Cause.NO_ROOM, OF_LOST_STATE.format(attempt=attempt)))
+            self._refuse(
+                client, given.record, own, Refused(Cause.NO_ROOM, OF_LOST_STATE.format(attempt=attempt))
+            )
             return
         try:
             again = partial(self._look, client, entry, node.stat.czxid)
@@ -291,10 +320,12 @@ class Agent:
         ref: Seen[JobRef] = seen(JobRef, nodes[0], paths[0])
         lease: Seen[Lease] = seen(Lease, nodes[1], paths[1])
         if not isinstance(ref, Found):
-            return Known()      # cancelled meanwhile: the claim will fail
+            return Known()  # cancelled meanwhile: the claim will fail
         job = ref.record
         newest = lease.record.remembered if isinstance(lease, Found) else None
-        expected = to_be_expected(job.terms.checkpoint, job.fresh_start, newest, own.remembered, job.begins_with)
+        expected = to_be_expected(
+            job.terms.checkpoint, job.fresh_start, newest, own.remembered, job.begins_with
+        )
         was_looked_at = job.fresh_start or (isinstance(lease, Found) and lease.record.uid == job.uid)
         return Known(job.terms.checkpoint, expected, "" if was_looked_at else job.left_by)
 
@@ -314,7 +345,12 @@ class Agent:
         """Assigned before the pause: nothing is started now. Looked at again in each round, said once."""
         if entry not in self._held_back:
             self._held_back.add(entry)
-            log.info("start_held_back", **about_key(entry), why="the cluster is paused", next="started after unpause")
+            log.info(
+                "start_held_back",
+                **about_key(entry),
+                why="the cluster is paused",
+                next="started after unpause",
+            )
 
     def _refuse(self, client: ZooClient, given: Assignment, own: Found[Ownership], refused: Refused) -> None:
         why = str(refused)
@@ -328,7 +364,9 @@ class Agent:
         try:
             client.commit(tx)
         except (GuardFailed, OutcomeUnknown) as error:
-            log.warning("refusal_not_recorded", job=given.name, uid=given.uid, attempt=given.attempt, why=str(error))
+            log.warning(
+                "refusal_not_recorded", job=given.name, uid=given.uid, attempt=given.attempt, why=str(error)
+            )
 
     def _note_delay(self, entry: str, why: str | None) -> None:
         with self._lock:
@@ -354,7 +392,9 @@ class Agent:
             self._say(why)
 
     def _say(self, why: str) -> None:
-        log.warning("agent_waits", supervisor=self._me.id, why=why, next="drivers of this host go on meanwhile")
+        log.warning(
+            "agent_waits", supervisor=self._me.id, why=why, next="drivers of this host go on meanwhile"
+        )
 
 
 def _ended_before(own: Ownership) -> str | None:
@@ -374,5 +414,3 @@ def _is_current(own: Found[Ownership], given: Assignment) -> bool:
         and own.version == given.own_version
         and (record.uid, record.attempt) == (given.uid, given.attempt)
     )
-
-

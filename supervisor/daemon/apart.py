@@ -32,7 +32,9 @@ class Apart:
         self._clock = clock
         self._said: dict[tuple[str, str], float] = {}
 
-    def attempt(self, item: str, work: Callable[[], T], otherwise: T, through: tuple[type[Exception], ...] = ()) -> T:
+    def attempt(
+        self, item: str, work: Callable[[], T], otherwise: T, through: tuple[type[Exception], ...] = ()
+    ) -> T:
         """The result of ``work``, or ``otherwise`` if it raised anything but ``through``."""
         try:
             return work()
@@ -51,7 +53,10 @@ class Apart:
             self._said.clear()
         self._said[item, cause] = now_s
         log.exception(
-            "item_failed", loop=self._loop, item=item, why=f"{type(error).__name__}: {str(error)[:500]}",
+            "item_failed",
+            loop=self._loop,
+            item=item,
+            why=f"{type(error).__name__}: {str(error)[:500]}",
             next="it is left out and tried again; nothing else is affected",
         )
 

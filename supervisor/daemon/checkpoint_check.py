@@ -52,7 +52,9 @@ class Check:
         try:
             threading.Thread(target=self._run, args=(look,), name="checkpoint", daemon=True).start()
         except RuntimeError as error:
-            self._over.set_exception(Unreachable(f"no thread can be started for it ({error}); make room on this host"))
+            self._over.set_exception(
+                Unreachable(f"no thread can be started for it ({error}); make room on this host")
+            )
 
     @property
     def may_be_awaited_later(self) -> bool:
@@ -95,7 +97,9 @@ class Check:
             self._over.set_exception(failed)
 
 
-def check_of(given: Assignment, known: Known, store: S3Access, conf: Callable[[], Mapping[str, str]]) -> Check:
+def check_of(
+    given: Assignment, known: Known, store: S3Access, conf: Callable[[], Mapping[str, str]]
+) -> Check:
     """Begins to look. ``conf``: gives the properties of the job, in the thread of the look."""
     expected, location = queries_of(known.remembered), known.location
     if location is None or not (expected or known.left_by):
@@ -109,13 +113,15 @@ def _look(given: Assignment, location: str, known: Known, conf: Mapping[str, str
     try:
         tree = open_checkpoint(location, conf, store)
         if tree is None:
-            return      # nobody but Spark can look there
+            return  # nobody but Spark can look there
         expected = queries_of(known.remembered)
         found = preflight(tree, expected) if expected else preflight_of_first(tree, known.left_by)
     except Unreachable as error:
         raise Unreachable(f"the checkpoint {location} can't be looked at: {error}") from error
     except (AccessDenied, InvalidInput) as error:
-        log.warning("checkpoint_not_checked", **told, checkpoint=location, why=str(error), next="started all the same")
+        log.warning(
+            "checkpoint_not_checked", **told, checkpoint=location, why=str(error), next="started all the same"
+        )
         return
     if found is not None:
         raise Refused(Cause.BAD_CHECKPOINT, f"{found.sentence}; {found.remedy}")

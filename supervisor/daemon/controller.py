@@ -48,10 +48,15 @@ class Controller:
     """Acts for the leader as long as ``term`` lasts. ``loop``: of the watchdog, beaten once per pass."""
 
     def __init__(
-        self, term: Term[ZooClient], layout: Layout, policy: Policy, recorder: Recorder, loop: Loop,
+        self,
+        term: Term[ZooClient],
+        layout: Layout,
+        policy: Policy,
+        recorder: Recorder,
+        loop: Loop,
     ) -> None:
         self.wake = threading.Event()
-        self.doomed = threading.Event()      # a checkpoint is to be deleted, or may be: for ``remover``
+        self.doomed = threading.Event()  # a checkpoint is to be deleted, or may be: for ``remover``
         self._term = term
         self._policy = policy
         self._recorder = recorder
@@ -129,7 +134,8 @@ class Controller:
         if self._unsettled:
             self._term.client.sync()
         rung = self._bell.look()
-        self._reread |= rung.names       # kept until a view was taken: a ring is heard once, and a read may fail
+        # kept until a view was taken: a ring is heard once, and a read may fail
+        self._reread |= rung.names
         self._missed |= rung.more
         changed = self._changed()
         term = self._term
@@ -183,7 +189,7 @@ class Controller:
         try:
             self._crew.commit(lambda desk: switched_over(desk.layout, wish, desk.fence_version, desk.op_id))
         except (GuardFailed, OutcomeUnknown) as error:
-            log.debug("switchover_not_concluded", why=str(error))       # the next pass looks again
+            log.debug("switchover_not_concluded", why=str(error))  # the next pass looks again
         else:
             log.info("switched_over", epoch=self._term.epoch, was=wish.record.leader, by=wish.record.by)
 
@@ -195,19 +201,29 @@ class Controller:
             try:
                 self._crew.commit(lambda desk: make_parents(desk, view.missing))
             except (GuardFailed, OutcomeUnknown) as error:
-                log.debug("parents_not_made", why=str(error))       # the next pass looks again
+                log.debug("parents_not_made", why=str(error))  # the next pass looks again
             else:
-                log.error("parents_made_anew", epoch=self._term.epoch, paths=view.missing, why="they were removed by hand")
+                log.error(
+                    "parents_made_anew",
+                    epoch=self._term.epoch,
+                    paths=view.missing,
+                    why="they were removed by hand",
+                )
 
     def _note_waited(self, accepted: Found[Acceptance]) -> None:
         """The plan says that the wait after an accepted restore is over."""
         try:
             self._crew.commit(lambda desk: end_wait(desk, accepted))
         except (GuardFailed, OutcomeUnknown) as error:
-            log.debug("wait_not_ended", why=str(error))       # the next pass looks again
+            log.debug("wait_not_ended", why=str(error))  # the next pass looks again
             return
         self.wake.set()
-        log.info("restore_waited_out", epoch=self._term.epoch, acceptance=accepted.record.epoch, by=accepted.record.by)
+        log.info(
+            "restore_waited_out",
+            epoch=self._term.epoch,
+            acceptance=accepted.record.epoch,
+            by=accepted.record.by,
+        )
 
     def _wait_s(self) -> float:
         """Until the next pass: when a back-off or a full wait ends, at most the period."""

@@ -57,7 +57,9 @@ class _Leaving:
 
 
 def stop_drivers(
-    attempts_dir: Path, timeout_s: float | None = None, hurry: Callable[[], bool] = lambda: False,
+    attempts_dir: Path,
+    timeout_s: float | None = None,
+    hurry: Callable[[], bool] = lambda: False,
 ) -> Departed:
     """Ask every shim below ``attempts_dir`` to stop, and wait until all have ended.
 
@@ -70,7 +72,11 @@ def stop_drivers(
     while True:
         _ask_new(attempts_dir, known)
         waiting = [one for one in known.values() if not one.over]
-        limit_s = timeout_s if timeout_s is not None else max((o.grace_s for o in known.values()), default=0.0) + MARGIN_S
+        limit_s = (
+            timeout_s
+            if timeout_s is not None
+            else max((o.grace_s for o in known.values()), default=0.0) + MARGIN_S
+        )
         if not waiting or hurry() or boottime_s() - begun_s >= limit_s:
             break
         _await_one(waiting)
@@ -82,7 +88,10 @@ def stop_drivers(
         tuple(sorted(one.key for one in waiting)),
     )
     log.info(
-        "drivers_stopped", stopped=len(departed.stopped), left=len(departed.left), s=round(boottime_s() - begun_s, 2),
+        "drivers_stopped",
+        stopped=len(departed.stopped),
+        left=len(departed.left),
+        s=round(boottime_s() - begun_s, 2),
         next="their jobs start again elsewhere, or here with the next supervisor",
     )
     return departed
@@ -112,7 +121,9 @@ def _ask(directory: Path, one: _Leaving) -> None:
         return
     one.grace_s = _grace_s(directory)
     processes.send_signal(one.pidfd, signal.SIGTERM)
-    log.info("driver_stop_requested", **about_key(one.key), shim_pid=shim.process.pid, stop_grace_s=one.grace_s)
+    log.info(
+        "driver_stop_requested", **about_key(one.key), shim_pid=shim.process.pid, stop_grace_s=one.grace_s
+    )
 
 
 def _grace_s(directory: Path) -> float:

@@ -39,6 +39,8 @@ class FenceAhead:
         if built is None:
             return
         if built.jar is None:
-            log.warning("fence_not_made", why=built.why, next="the first start with a checkpoint on S3 tries again")
+            log.warning(
+                "fence_not_made", why=built.why, next="the first start with a checkpoint on S3 tries again"
+            )
         else:
             log.info("fence_made", jar=str(built.jar), s=round(boottime_s() - begun_s, 2))

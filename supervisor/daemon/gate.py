@@ -102,12 +102,17 @@ class Gate:
     def waiting(self, launches: Callable[[], Mapping[str, Launch]]) -> dict[str, Launch]:
         """Drivers that wait for a word that nobody is about to write: a supervisor died, or could not write."""
         with self._lock:
-            looking = self._starting | self._looking.keys()      # before the words are read: who leaves these has written
+            # before the words are read: who leaves these has written
+            looking = self._starting | self._looking.keys()
         held = {key: launch for key, launch in launches().items() if launch.is_held and key not in looking}
         with self._lock:
             for key in self._untold.keys() - held.keys() - looking:
                 del self._untold[key]
-        return {key: launch for key, launch in held.items() if run_dir.read_gate(str(self._attempts_dir / key)) is None}
+        return {
+            key: launch
+            for key, launch in held.items()
+            if run_dir.read_gate(str(self._attempts_dir / key)) is None
+        }
 
     def _directory(self, key: str) -> tuple[int, int] | None:
         """Which one it is, under a key that comes up again when a restore was accepted; None: it is gone."""
@@ -159,7 +164,12 @@ class Gate:
 def say_refused(given: Assignment, cause: Cause, why: str) -> None:
     """For the log of this host, whoever else is told."""
     log.error(
-        "start_refused", job=given.name, uid=given.uid, attempt=given.attempt, cause=cause.value, why=why,
+        "start_refused",
+        job=given.name,
+        uid=given.uid,
+        attempt=given.attempt,
+        cause=cause.value,
+        why=why,
         next="quarantined until resume" if cause in PERMANENT_CAUSES else "assigned again after back-off",
     )
 

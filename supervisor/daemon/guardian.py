@@ -69,7 +69,9 @@ _SLICE_S = 0.05
 class Registry(Protocol):
     """The two calls of ``ZooClient`` that are used here."""
 
-    def read_many_async(self, paths: tuple[str, ...], done: Callable[[Reads | SupervisorError], None]) -> None: ...
+    def read_many_async(
+        self, paths: tuple[str, ...], done: Callable[[Reads | SupervisorError], None]
+    ) -> None: ...
     def commit_async(self, tx: Transaction, done: Callable[[Committed | SupervisorError], None]) -> None: ...
 
 
@@ -97,7 +99,11 @@ class Guardian:
     """
 
     def __init__(
-        self, attempts_dir: Path | str, supervisor: str, layout: Layout, client: Callable[[], Registry | None],
+        self,
+        attempts_dir: Path | str,
+        supervisor: str,
+        layout: Layout,
+        client: Callable[[], Registry | None],
         on_kill: Callable[[str, float], None] = lambda _killer, _seconds: None,
     ) -> None:
         self._on_kill = on_kill
@@ -108,15 +114,23 @@ class Guardian:
         self._posts: dict[str, Post] = {}
         self._boot_id = processes.boot_id()
         self._apart = Apart("guardian")
-        self._answers: queue.SimpleQueue[tuple[str, Reads | Committed | SupervisorError]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[str, Reads | Committed | SupervisorError]] = (
+            queue.SimpleQueue()
+        )
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     # -- for the daemon ------------------------------------------------------------------------------------------------
 
     def fds(self) -> list[int]:
         """Descriptors that become readable when there is something to do: shims that ended, answers of ZooKeeper."""
-        return [self._wake, *(post.pidfd for post in self._posts.values()
-                              if post.pidfd is not None and post.ward.stage is WardStage.WATCHED)]
+        return [
+            self._wake,
+            *(
+                post.pidfd
+                for post in self._posts.values()
+                if post.pidfd is not None and post.ward.stage is WardStage.WATCHED
+            ),
+        ]
 
     def keys(self) -> frozenset[str]:
         """``<uid>.<attempt>`` of all run directories as of the last tick."""
@@ -134,7 +148,9 @@ class Guardian:
         for post in list(self._posts.values()):
             try:
                 self._attend(post, now_s)
-            except OSError as error:  # no descriptor, no memory: this one again at the next tick, the others now
+            except (
+                OSError
+            ) as error:  # no descriptor, no memory: this one again at the next tick, the others now
                 if post.said != str(error):
                     log.warning("guardian_failed", **post.about, stage=post.ward.stage.value, why=str(error))
                 post.said = str(error)
@@ -215,9 +231,14 @@ class Guardian:
     def _look(self, post: Post) -> Looked | Stranger:
         if post.tree is None:
             assert post.ward.shim is not None
-            pidfd = processes.open_pidfd(post.ward.shim.process)  # no descriptor left is no proof that it is dead
+            # no descriptor left is no proof that it is dead
+            pidfd = processes.open_pidfd(post.ward.shim.process)
             try:
-                if pidfd is not None and run_dir.is_deserted(post.directory) and not processes.wait_dead(pidfd, 0.0):
+                if (
+                    pidfd is not None
+                    and run_dir.is_deserted(post.directory)
+                    and not processes.wait_dead(pidfd, 0.0)
+                ):
                     return Stranger()
                 post.tree = self._tree(post, post.ward.shim)
                 post.pidfd, pidfd = pidfd, None
@@ -311,13 +332,16 @@ class Guardian:
         """Nobody lives there any more: its log is kept, its kills are counted. Neither keeps it from being removed."""
         kills, killer = run_dir.read_kills(post.directory), post.ward.killer
         if killer.deadline_s is not None and not any(by == "twin" for by, _ in kills):
-            kills.append(("guardian", killer.took_s))      # a driver was to be killed, and no twin was left to do it
+            # a driver was to be killed, and no twin was left to do it
+            kills.append(("guardian", killer.took_s))
         for by, seconds in kills:
             self._on_kill(by, seconds)
         shim_log, launch = Path(post.directory) / run_dir.SHIM_LOG, post.ward.launch
         try:
             found = shim_log.lstat()
             if launch is not None and stat.S_ISREG(found.st_mode) and found.st_size:
-                put_aside(shim_log, Path(self._attempts_dir).parent / ENDED, launch.assignment.name, post.ward.key)
+                put_aside(
+                    shim_log, Path(self._attempts_dir).parent / ENDED, launch.assignment.name, post.ward.key
+                )
         except OSError as error:
             log.info("shim_log_lost", **post.about, why=str(error))

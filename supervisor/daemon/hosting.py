@@ -55,7 +55,12 @@ class Hosting:
     """One thread. ``look_at``: opens the commit log for the launch of a JVM application."""
 
     def __init__(
-        self, supervisor_id: str, hosted: Hosted, layout: Layout, client: Callable[[], ZooClient | None], metrics: Metrics,
+        self,
+        supervisor_id: str,
+        hosted: Hosted,
+        layout: Layout,
+        client: Callable[[], ZooClient | None],
+        metrics: Metrics,
         look_at: Callable[[Launch], CommitLog | None],
     ) -> None:
         self._id = supervisor_id
@@ -88,7 +93,9 @@ class Hosting:
             except (SupervisorError, OSError) as error:
                 if str(error) != self._said:
                     self._said = str(error)
-                    log.warning("hosting_not_told", why=str(error), next="drivers go on; their metrics stand still")
+                    log.warning(
+                        "hosting_not_told", why=str(error), next="drivers go on; their metrics stand still"
+                    )
             self._hosted.fresh.wait(STARTING_PERIOD_S if self._is_starting() else PERIOD_S)
             self._hosted.fresh.clear()
 
@@ -120,7 +127,7 @@ class Hosting:
             if not isinstance(own, Found) or (own.record.uid, own.record.attempt) != _which(launch):
                 continue
             state = state_of(ref, own, lease).state
-            if ref is None:      # cancelled or concluded: on its way, or gone
+            if ref is None:  # cancelled or concluded: on its way, or gone
                 if own.record.state not in LEASED:
                     continue
                 state = JobState.STOPPING
@@ -128,7 +135,8 @@ class Hosting:
             self._apart.attempt(key, partial(self._tell_job, key, launch, state.value, lease), None)
         now_s = boottime_s()
         self._unborn = any(
-            key not in self._phases and now_s - launch.begun_s < UNBORN_MAX_S for key, launch in launches.items()
+            key not in self._phases and now_s - launch.begun_s < UNBORN_MAX_S
+            for key, launch in launches.items()
         )
         self._last_hosted = self._between_attempts(client, shown)
         self._metrics.hosts_only(shown, self._last_hosted)
@@ -193,7 +201,9 @@ class Hosting:
 
     def _is_starting(self) -> bool:
         """Something here is on its way to its first batch: its phases are timed."""
-        return self._unborn or any(phase not in (Phase.RUNNING, Phase.STOPPING) for phase in self._phases.values())
+        return self._unborn or any(
+            phase not in (Phase.RUNNING, Phase.STOPPING) for phase in self._phases.values()
+        )
 
     # -- JVM applications -----------------------------------------------------------------------------------------
 
@@ -217,10 +227,18 @@ class Hosting:
                 if look is None or self._stopping.is_set():
                     continue
                 newest = look.newest()
-                event = self._event(look, before, newest, first=key not in self._looks) | _committed(look, launch)
-            except (SupervisorError, OSError, ValueError) as error:      # of this job alone (I9): a place that is none …
+                event = self._event(look, before, newest, first=key not in self._looks) | _committed(
+                    look, launch
+                )
+            except (
+                SupervisorError,
+                OSError,
+                ValueError,
+            ) as error:  # of this job alone (I9): a place that is none …
                 uid, attempt = _which(launch)
-                log.info("commits_not_read", job=launch.assignment.name, uid=uid, attempt=attempt, why=str(error))
+                log.info(
+                    "commits_not_read", job=launch.assignment.name, uid=uid, attempt=attempt, why=str(error)
+                )
                 continue
             except Exception as error:  # noqa: BLE001 - the edge of one item
                 self._apart.say(key, error)
@@ -229,7 +247,9 @@ class Hosting:
             report(self._hosted.attempts_dir / key, event)
 
     @staticmethod
-    def _event(look: CommitLog, before: Committed | None, newest: Committed | None, *, first: bool) -> dict[str, object]:
+    def _event(
+        look: CommitLog, before: Committed | None, newest: Committed | None, *, first: bool
+    ) -> dict[str, object]:
         """What to tell the shim. ``looked`` is no sign of life, but says that there was somebody to see one."""
         batch_id = newest.batch_id if newest is not None else None
         if first:
@@ -272,8 +292,11 @@ def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
         told = {lease.progress.query or "": lease.progress}
     return {
         query: QueryNumbers(
-            one.batch_id, one.input_rows_per_s, one.processed_rows_per_s,
-            None if one.batch_ms is None else one.batch_ms / 1000, one.lag,
+            one.batch_id,
+            one.input_rows_per_s,
+            one.processed_rows_per_s,
+            None if one.batch_ms is None else one.batch_ms / 1000,
+            one.lag,
         )
         for query, one in told.items()
     }

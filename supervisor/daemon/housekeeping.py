@@ -83,7 +83,7 @@ class Housekeeper:
     def _keep_log(self, path: Path) -> None:
         job, _, key = path.stem.partition(".")
         if path.suffix != ".log" or not job or not is_attempt(key) or not stat.S_ISREG(path.lstat().st_mode):
-            return      # somebody else's: left alone
+            return  # somebody else's: left alone
         directory = self._log_dir / job
         umask.make_shared_directories(str(directory), umask.GROUP)
         shutil.move(path, directory / f"{key}.shim.log")
@@ -96,7 +96,11 @@ class Housekeeper:
         except SupervisorError as error:
             self._metrics.store_checked(False)
             if not self._store_said:
-                log.warning("store_unusable", why=str(error), next="drivers go on; nothing is started until it is back")
+                log.warning(
+                    "store_unusable",
+                    why=str(error),
+                    next="drivers go on; nothing is started until it is back",
+                )
             self._store_said = str(error)
         else:
             self._metrics.store_checked(True)

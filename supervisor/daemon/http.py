@@ -73,8 +73,12 @@ class HttpServer:
             self._server = _Server((host, port), handler, socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as error:
             reason = error.strerror or str(error)
-            raise SupervisorError(f"supervisor.http {host}:{port} can't be used ({reason}): choose another") from None
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True)
+            raise SupervisorError(
+                f"supervisor.http {host}:{port} can't be used ({reason}): choose another"
+            ) from None
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.2,), name="http", daemon=True
+        )
 
     @property
     def address(self) -> str:
@@ -209,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
             data = self._receive(HEADER_BYTES_MAX + 1 - len(header))
             if not data:
                 return None
-            before = max(0, len(header) - 2)      # an end may have begun there
+            before = max(0, len(header) - 2)  # an end may have begun there
             header += data
             if header.find(b"\n\r\n", before) >= 0 or header.find(b"\n\n", before) >= 0:
                 break
@@ -251,7 +255,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _said_of(self, path: str) -> tuple[int, str, bytes]:
         answer = {
-            "/livez": self._live, "/readyz": self._ready, "/metrics": self._metrics, "/api/status": self._api_status,
+            "/livez": self._live,
+            "/readyz": self._ready,
+            "/metrics": self._metrics,
+            "/api/status": self._api_status,
         }.get(path)
         try:
             return answer() if answer is not None else (404, TEXT, b"not found\n")
@@ -296,7 +303,9 @@ class _Fresh:
     Its age counts from before it was asked for, and so does ``about``: what changes meanwhile has it asked for again.
     """
 
-    def __init__(self, take: Callable[[], dict[str, Any]], fresh_s: float, about: Callable[[], object]) -> None:
+    def __init__(
+        self, take: Callable[[], dict[str, Any]], fresh_s: float, about: Callable[[], object]
+    ) -> None:
         self._take = take
         self._about = about
         self._taken_about: object = None

@@ -31,9 +31,11 @@ class Leader:
     """At most one term at a time. ``failed`` is told of a defect in a loop: the process must not go on without it."""
 
     def __init__(
-        self, make_controller: Callable[[Term[ZooClient]], Controller],
+        self,
+        make_controller: Callable[[Term[ZooClient]], Controller],
         make_sweeper: Callable[[Term[ZooClient], Controller], Sweeper],
-        make_remover: Callable[[Term[ZooClient], Controller], Remover], failed: Callable[[str, BaseException], None],
+        make_remover: Callable[[Term[ZooClient], Controller], Remover],
+        failed: Callable[[str, BaseException], None],
         make_savepoints: Callable[[Term[ZooClient], Controller], Savepoints] | None = None,
     ) -> None:
         self._make_controller = make_controller
@@ -58,7 +60,9 @@ class Leader:
             loops["savepoints"] = self._make_savepoints(term, controller).run
         self._controller = controller
         self._threads = [
-            threading.Thread(target=self._guarded, args=(f"{name}-{term.epoch}", loop), name=f"{name}-{term.epoch}")
+            threading.Thread(
+                target=self._guarded, args=(f"{name}-{term.epoch}", loop), name=f"{name}-{term.epoch}"
+            )
             for name, loop in loops.items()
         ]
         for thread in self._threads:
@@ -89,8 +93,12 @@ class Leader:
                 beat()
             if waited_s >= AWAIT_TOLD_S and not told:
                 told = True
-                log.warning("step_down_waits", epoch=term.epoch, loops=[thread.name for thread in waiting],
-                            next="this supervisor stands again when they have ended; others may lead meanwhile")
+                log.warning(
+                    "step_down_waits",
+                    epoch=term.epoch,
+                    loops=[thread.name for thread in waiting],
+                    next="this supervisor stands again when they have ended; others may lead meanwhile",
+                )
             waiting[0].join(AWAIT_SLICE_S)
 
     def _guarded(self, name: str, loop: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ def notify(*lines: str) -> bool:
     if not address.startswith(("/", "@")):
         return False
     if address.startswith("@"):
-        address = "\0" + address[1:]   # the abstract namespace
+        address = "\0" + address[1:]  # the abstract namespace
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as link:
             link.setblocking(False)

@@ -73,14 +73,21 @@ class Recorder:
         self._say_alarms(frozenset(done.plan.alarms) | frozenset(done.broken), done.view.epoch)
         if done.carried or self._first or self._why_skipped:
             log.info(
-                "pass", epoch=done.view.epoch, jobs=sum(states.values()), supervisors=len(done.view.members),
+                "pass",
+                epoch=done.view.epoch,
+                jobs=sum(states.values()),
+                supervisors=len(done.view.members),
                 actions=dict(Counter(f"{type(c.action).__name__}:{c.came}" for c in done.carried)),
-                waiting=sum(1 for note in done.plan.notes if note.pending), alarms=len(self._alarms),
-                ms=round((done.ended_s - done.begun_s) * 1000, 1), first=self._first,
+                waiting=sum(1 for note in done.plan.notes if note.pending),
+                alarms=len(self._alarms),
+                ms=round((done.ended_s - done.begun_s) * 1000, 1),
+                first=self._first,
                 starts_held=not may_start(done.view),
             )
         else:
-            log.debug("pass", epoch=done.view.epoch, jobs=sum(states.values()), supervisors=len(done.view.members))
+            log.debug(
+                "pass", epoch=done.view.epoch, jobs=sum(states.values()), supervisors=len(done.view.members)
+            )
         self._first = False
         self._why_skipped = ""
 
@@ -91,7 +98,9 @@ class Recorder:
         """A pass without a view: said once per reason."""
         if str(error) != self._why_skipped:
             self._why_skipped = str(error)
-            log.warning("pass_skipped", epoch=epoch, why=str(error), next="trying again; drivers go on meanwhile")
+            log.warning(
+                "pass_skipped", epoch=epoch, why=str(error), next="trying again; drivers go on meanwhile"
+            )
 
     def deposed(self, epoch: int, error: SupervisorError) -> None:
         log.warning("term_over", epoch=epoch, why=str(error), next="nothing more is done under this epoch")
@@ -100,8 +109,15 @@ class Recorder:
         uid, attempt = _about(one.action)
         say = log.info if one.came is Came.DONE else log.warning
         say(
-            "action", action=type(one.action).__name__, job=one.action.name, uid=uid, attempt=attempt,
-            epoch=done.view.epoch, why=one.action.why, outcome=one.came.value, detail=one.why,
+            "action",
+            action=type(one.action).__name__,
+            job=one.action.name,
+            uid=uid,
+            attempt=attempt,
+            epoch=done.view.epoch,
+            why=one.action.why,
+            outcome=one.came.value,
+            detail=one.why,
         )
 
     def _note_wanted(self, done: Pass) -> None:
@@ -110,8 +126,10 @@ class Recorder:
         wanted |= {action.name for action in done.plan.actions if isinstance(action, Assign)}
         waiting = {note.name for note in done.plan.notes if not note.pending}
         kept = {
-            name: at_s for name, at_s in self._wanted_s.items()
-            if name in wanted or (name in done.view.rows and name not in waiting and not _occupies(done.view.rows[name]))
+            name: at_s
+            for name, at_s in self._wanted_s.items()
+            if name in wanted
+            or (name in done.view.rows and name not in waiting and not _occupies(done.view.rows[name]))
         }
         self._wanted_s = {**dict.fromkeys(wanted, done.begun_s), **kept}
 
@@ -120,11 +138,15 @@ class Recorder:
             return
         match one.action:
             case Assign(name=name):
-                self._metrics.job_started("queued", max(0.0, done.ended_s - self._wanted_s.pop(name, done.begun_s)))
+                self._metrics.job_started(
+                    "queued", max(0.0, done.ended_s - self._wanted_s.pop(name, done.begun_s))
+                )
             case Conclude(name=name, outcome=outcome, own=own):
                 self._metrics.job_ended(outcome.value)
                 if outcome is Outcome.FAILED:
-                    self._metrics.job_failed(name, own.record.cause.value if own.record.cause is not None else "unknown")
+                    self._metrics.job_failed(
+                        name, own.record.cause.value if own.record.cause is not None else "unknown"
+                    )
             case CleanUp(leftover=leftover) if leftover.result.record.outcome is Outcome.CANCELLED:
                 self._metrics.job_ended(Outcome.CANCELLED.value)
 
@@ -137,7 +159,12 @@ class Recorder:
             log.info("unpaused", epoch=view.epoch)
             return
         why = view.pause.sentence if view.pause is not None else "its record can't be read"
-        log.warning("paused", epoch=view.epoch, why=why, next="nothing is started or cleaned; a cancel or suspend is obeyed")
+        log.warning(
+            "paused",
+            epoch=view.epoch,
+            why=why,
+            next="nothing is started or cleaned; a cancel or suspend is obeyed",
+        )
 
     def _say_alarms(self, alarms: frozenset[str], epoch: int) -> None:
         for alarm in sorted(alarms - self._alarms):
@@ -164,7 +191,9 @@ def _occupies(row: Row) -> bool:
 def _capacity_of(view: View) -> dict[str, Capacity]:
     loads = loads_of(view.rows.values())
     return {
-        one.id: Capacity(one.memory, loads.get(one.id, Load()).memory, one.drivers, loads.get(one.id, Load()).drivers)
+        one.id: Capacity(
+            one.memory, loads.get(one.id, Load()).memory, one.drivers, loads.get(one.id, Load()).drivers
+        )
         for one in view.members.values()
     }
 

@@ -22,7 +22,15 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.apart import Apart
-from supervisor.errors import Conflict, Corrupt, InvalidInput, NotLeader, NotSent, OutcomeUnknown, SupervisorError
+from supervisor.errors import (
+    Conflict,
+    Corrupt,
+    InvalidInput,
+    NotLeader,
+    NotSent,
+    OutcomeUnknown,
+    SupervisorError,
+)
 from supervisor.model.deletable import why_not_deletable
 from supervisor.model.records import CheckpointClaim, CheckpointState, Doom, Ownership, Result
 from supervisor.model.remembered import place_of, query_ids_at
@@ -80,9 +88,18 @@ class Remover:
     ``site``: where this host's operator allows to delete."""
 
     def __init__(
-        self, term: Term[ZooClient], layout: Layout, crew: Crew, store: str, access_to: AccessTo, *,
-        site: SitePolicy, wanted: threading.Event, paused: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = boottime_s, open_at: Open = open_removal,
+        self,
+        term: Term[ZooClient],
+        layout: Layout,
+        crew: Crew,
+        store: str,
+        access_to: AccessTo,
+        *,
+        site: SitePolicy,
+        wanted: threading.Event,
+        paused: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = boottime_s,
+        open_at: Open = open_removal,
     ) -> None:
         self._term = term
         self._layout = layout
@@ -109,7 +126,9 @@ class Remover:
                 return
             except SupervisorError as error:
                 wait_s = AGAIN_FIRST_S
-                log.warning("deletion_not_looked_at", epoch=self._term.epoch, why=str(error), next="tried again later")
+                log.warning(
+                    "deletion_not_looked_at", epoch=self._term.epoch, why=str(error), next="tried again later"
+                )
 
     def step(self) -> bool:
         """A batch of each location that is due. True: there is more to do at once."""
@@ -125,7 +144,9 @@ class Remover:
     def _look(self) -> None:
         """Every claim, pipelined; raises Unreachable, and is made up for later."""
         zoo = self._term.client
-        paths = [f"{self._layout.checkpoints}/{child}" for child in children_of(zoo, self._layout.checkpoints)]
+        paths = [
+            f"{self._layout.checkpoints}/{child}" for child in children_of(zoo, self._layout.checkpoints)
+        ]
         try:
             claims = seen_all(CheckpointClaim, paths, zoo.read_many(paths).nodes)
         except SupervisorError:
@@ -145,15 +166,20 @@ class Remover:
             return self._carry_on(job, now)
         except NotLeader:
             raise
-        except (Conflict, NotSent, OutcomeUnknown) as error:      # looked at again
+        except (Conflict, NotSent, OutcomeUnknown) as error:  # looked at again
             log.debug("deletion_interrupted", epoch=self._term.epoch, path=job.path, why=str(error))
             job.next_s = self._clock() + TICK_S
         except SupervisorError as error:
             self._put_off(job)
             if str(error) != job.told:
                 job.told = str(error)
-                log.warning("checkpoint_not_deleted", epoch=self._term.epoch, path=job.path, why=job.told,
-                            next="tried again later; its location stays claimed until then")
+                log.warning(
+                    "checkpoint_not_deleted",
+                    epoch=self._term.epoch,
+                    path=job.path,
+                    why=job.told,
+                    next="tried again later; its location stays claimed until then",
+                )
         except Exception as error:  # noqa: BLE001 - the edge of one item
             self._put_off(job)
             self._apart.say(job.path, error)
@@ -188,13 +214,15 @@ class Remover:
         if others.doubtful is not None:
             return self._wait(job, now, *others.doubtful)
         if now.doom.epoch == 0:
-            self._crew.commit(lambda desk: begin_deletion(desk, job.path, now.claim, now.own, others.generation))
+            self._crew.commit(
+                lambda desk: begin_deletion(desk, job.path, now.claim, now.own, others.generation)
+            )
             return True
         if job.removal is None:
             location = now.claim.record.location
             try:
                 job.removal = self._open(location, self._access_to(location, now.doom))
-            except InvalidInput as error:      # an endpoint that gets no credentials
+            except InvalidInput as error:  # an endpoint that gets no credentials
                 return self._keep(job, now, str(error))
         removal = job.removal
         try:
@@ -213,7 +241,9 @@ class Remover:
     def _wait(self, job: Job, now: Doomed, path: str, reason: str) -> bool:
         """Nobody can tell whether that claim is in the way: looked at again, for as long as it takes."""
         why = f"it waits: a claim that may overlap it can't be read ({reason}); mend or delete the znode {path} by hand"
-        if now.result is not None and (not now.result.record.history or now.result.record.history[-1].detail != why):
+        if now.result is not None and (
+            not now.result.record.history or now.result.record.history[-1].detail != why
+        ):
             result = now.result
             self._crew.commit(lambda desk: say_waiting(desk, now.claim, job.path, result, why))
         raise Corrupt(why)
@@ -244,14 +274,28 @@ class Remover:
     def _give_up(self, job: Job, now: Doomed, state: CheckpointState, detail: str) -> bool:
         result = now.result if now.result is not None and _is_about(now.result.record, now) else None
         self._crew.commit(
-            lambda desk: give_up_claim(desk, job.path, now.claim, now.own, result, state, detail))
+            lambda desk: give_up_claim(desk, job.path, now.claim, now.own, result, state, detail)
+        )
         del self._jobs[job.path]
         doom, place = now.doom, now.claim.record.location
         if state is CheckpointState.DELETED:
-            log.info("checkpoint_deleted", epoch=self._term.epoch, job=doom.name, uid=doom.uid, checkpoint=place,
-                     objects=job.objects)
+            log.info(
+                "checkpoint_deleted",
+                epoch=self._term.epoch,
+                job=doom.name,
+                uid=doom.uid,
+                checkpoint=place,
+                objects=job.objects,
+            )
         else:
-            log.warning("checkpoint_kept", epoch=self._term.epoch, job=doom.name, uid=doom.uid, checkpoint=place, why=detail)
+            log.warning(
+                "checkpoint_kept",
+                epoch=self._term.epoch,
+                job=doom.name,
+                uid=doom.uid,
+                checkpoint=place,
+                why=detail,
+            )
         return True
 
     def _why_kept(self, now: Doomed) -> str | None:
@@ -330,7 +374,11 @@ def _not_its(now: Doomed) -> str:
 
 
 def _ran_on(now: Doomed) -> str:
-    return f" (it ran last on {now.own.record.host})" if now.own.record.uid == now.doom.uid and now.own.record.host else ""
+    return (
+        f" (it ran last on {now.own.record.host})"
+        if now.own.record.uid == now.doom.uid and now.own.record.host
+        else ""
+    )
 
 
 def _never_seen(now: Doomed, epoch: int) -> str:

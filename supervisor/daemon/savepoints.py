@@ -111,8 +111,14 @@ class Savepoints:
     """``view``: the controller's latest, or None. ``clock``: BOOTTIME."""
 
     def __init__(
-        self, term: Term[ZooClient], view: Callable[[], View | None], means: Means, metrics: Metrics, *,
-        clock: Callable[[], float] = boottime_s, tick_s: float = TICK_S,
+        self,
+        term: Term[ZooClient],
+        view: Callable[[], View | None],
+        means: Means,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float] = boottime_s,
+        tick_s: float = TICK_S,
     ) -> None:
         self._term = term
         self._view = view
@@ -139,22 +145,31 @@ class Savepoints:
         """Whom to see to now, the longest due first: no more than there are workers free."""
         self._flying = {name: future for name, future in self._flying.items() if not future.done()}
         view = self._view()
-        if view is None or view.paused or self._term.distrust is not None or not self._term.recorded or not self._go_on():
+        if (
+            view is None
+            or view.paused
+            or self._term.distrust is not None
+            or not self._term.recorded
+            or not self._go_on()
+        ):
             return []
         jobs = {row.name: found for row in view.rows.values() if (found := self._wanted_of(row)) is not None}
         now_s = self._clock()
         with self._lock:
             known = self._standings
             self._standings = {
-                name: known[name] if name in known and known[name].uid == job.uid else Standing(job.uid, now_s, now_s)
+                name: known[name]
+                if name in known and known[name].uid == job.uid
+                else Standing(job.uid, now_s, now_s)
                 for name, job in jobs.items()
             }
             standings = dict(self._standings)
-        self._metrics.set_savepoints({
-            name: SavepointStanding(standings[name].at_s, job.policy.every_s) for name, job in jobs.items()
-        })
+        self._metrics.set_savepoints(
+            {name: SavepointStanding(standings[name].at_s, job.policy.every_s) for name, job in jobs.items()}
+        )
         ready = [
-            job for name, job in jobs.items()
+            job
+            for name, job in jobs.items()
             if job.running and name not in self._flying and standings[name].look_s <= now_s
         ]
         ready.sort(key=lambda job: standings[job.name].look_s)
@@ -171,10 +186,16 @@ class Savepoints:
             return
         except NotYet as error:
             wait_s = self._later(job, NOT_YET_S)
-            log.info("savepoint_not_yet", job=job.name, uid=job.uid, why=str(error), next=f"tried again in {wait_s:.0f} s")
+            log.info(
+                "savepoint_not_yet",
+                job=job.name,
+                uid=job.uid,
+                why=str(error),
+                next=f"tried again in {wait_s:.0f} s",
+            )
         except SupervisorError as error:
             self._failed(job, str(error))
-        except Exception as error:      # the edge of the loop: that job's trouble alone (I9)
+        except Exception as error:  # the edge of the loop: that job's trouble alone (I9)
             log.exception("savepoint_defect", job=job.name, uid=job.uid)
             self._failed(job, f"{type(error).__name__}: {error}")
 
@@ -191,8 +212,15 @@ class Savepoints:
             made = self._means.create(job, savepoint, max(TIMEOUT_MIN_S, every_s), self._go_on)
             self._metrics.count_savepoint(job.name, "done")
             log.info(
-                "savepoint_created", job=job.name, uid=job.uid, attempt=job.attempt, savepoint=savepoint,
-                batches=list(made.batches), objects=made.objects, bytes=made.bytes, s=round(self._clock() - began, 1),
+                "savepoint_created",
+                job=job.name,
+                uid=job.uid,
+                attempt=job.attempt,
+                savepoint=savepoint,
+                batches=list(made.batches),
+                objects=made.objects,
+                bytes=made.bytes,
+                s=round(self._clock() - began, 1),
             )
             self._remove_surplus(job, now_s)
         self._note(job, at_s=began - (now_s - slot_s), look_s=began + (slot_s + every_s - now_s), failures=0)
@@ -200,7 +228,9 @@ class Savepoints:
     def _remove_surplus(self, job: Wanted, now_s: float) -> None:
         shelf = self._means.shelf
         try:
-            places = {entry.id: entry.begun.location for entry in shelf.entries(job.name) if entry.begun is not None}
+            places = {
+                entry.id: entry.begun.location for entry in shelf.entries(job.name) if entry.begun is not None
+            }
             doomed = surplus(scheduled(shelf.entries(job.name)), job.policy, now_s)[:DELETES_MAX]
             in_use = self._means.in_use() if doomed else None
             for savepoint in doomed:
@@ -208,11 +238,19 @@ class Savepoints:
                 if why is None:
                     why = self._delete(job, savepoint)
                 if why is not None:
-                    log.info("savepoint_kept", job=job.name, savepoint=savepoint, why=why, next="tried again with the next")
+                    log.info(
+                        "savepoint_kept",
+                        job=job.name,
+                        savepoint=savepoint,
+                        why=why,
+                        next="tried again with the next",
+                    )
         except Ended:
             raise
         except SupervisorError as error:
-            log.warning("savepoints_not_removed", job=job.name, why=str(error), next="tried again with the next")
+            log.warning(
+                "savepoints_not_removed", job=job.name, why=str(error), next="tried again with the next"
+            )
 
     def _delete(self, job: Wanted, savepoint: str) -> str | None:
         try:
@@ -228,7 +266,11 @@ class Savepoints:
         wait_s = self._later(job, RETRY_S)
         self._metrics.count_savepoint(job.name, "failed")
         log.warning(
-            "savepoint_failed", job=job.name, uid=job.uid, attempt=job.attempt, why=why,
+            "savepoint_failed",
+            job=job.name,
+            uid=job.uid,
+            attempt=job.attempt,
+            why=why,
             next=f"tried again in {wait_s:.0f} s",
         )
 
@@ -263,7 +305,15 @@ def wanted_of(row: Row) -> Wanted | None:
     lease = row.lease.seen if row.lease is not None else None
     running = state_of(row.ref, row.own, lease).state is JobState.RUNNING
     return Wanted(
-        job.name, job.uid, row.own.record.attempt, checkpoint, normalise(checkpoint), job.spec, policy, running)
+        job.name,
+        job.uid,
+        row.own.record.attempt,
+        checkpoint,
+        normalise(checkpoint),
+        job.spec,
+        policy,
+        running,
+    )
 
 
 def to_make(shelf: Shelf, job: Wanted, slot_s: int) -> str | None:

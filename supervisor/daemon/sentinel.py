@@ -44,7 +44,8 @@ class Charge:
 def encode(charges: tuple[Charge, ...]) -> bytes:
     """One line: *all* sessions that are current now."""
     entries = [
-        {"hosts": c.hosts, "id": c.id, "password": c.password.hex(), "timeout_s": c.timeout_s} for c in charges
+        {"hosts": c.hosts, "id": c.id, "password": c.password.hex(), "timeout_s": c.timeout_s}
+        for c in charges
     ]
     return json.dumps({"sessions": entries}).encode() + b"\n"
 
@@ -115,11 +116,14 @@ class Sentinel:
             if self._child is None or not self._child.alive:
                 self._child = PipedChild("supervisor.daemon.sentinel")
             charges = tuple(
-                Charge(self._hosts, s.id, s.password, s.timeout_s) for told in self._told.values() for s in told
+                Charge(self._hosts, s.id, s.password, s.timeout_s)
+                for told in self._told.values()
+                for s in told
             )
             self._child.send(encode(charges))
         except SupervisorError as error:
-            log.warning("sentinel_not_told", exc_info=error)  # the standard library's logger: the sentinel itself is small
+            # the standard library's logger: the sentinel itself is small
+            log.warning("sentinel_not_told", exc_info=error)
 
 
 def main() -> None:
@@ -141,7 +145,7 @@ def main() -> None:
             _close_all(charges or ())
             return
         if ended:
-            poller.unregister(pipe)   # proves nothing; its pidfd will tell
+            poller.unregister(pipe)  # proves nothing; its pidfd will tell
 
 
 def _drain(pipe: int) -> tuple[bytes, bool]:
@@ -175,4 +179,4 @@ def _close(charge: Charge) -> None:
 if __name__ == "__main__":
     main()
     sys.stderr.flush()
-    os._exit(0)   # whatever a client left running has no say
+    os._exit(0)  # whatever a client left running has no say

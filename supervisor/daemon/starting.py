@@ -63,7 +63,9 @@ def read_launch(directory: str, key: str) -> Launch | None:
     given, cgroup = launch.assignment, launch.cgroup
     if f"{given.uid}.{given.attempt}" != key:
         raise Corrupt(f"{path} is about {given.uid}.{given.attempt}")
-    if cgroup is not None and not (cgroup.startswith("/") and cgroup.rpartition("/")[2].startswith(f"{key}-")):
+    if cgroup is not None and not (
+        cgroup.startswith("/") and cgroup.rpartition("/")[2].startswith(f"{key}-")
+    ):
         raise Corrupt(f"{path} names the cgroup {cgroup[:200]}, which is not the attempt's")
     return launch
 
@@ -99,7 +101,9 @@ class Hosted:
     def keys(self) -> frozenset[str]:
         """``<uid>.<attempt>`` of every run directory. An unlistable directory has none to show, and starts nothing."""
         try:
-            return frozenset(entry.name for entry in self.attempts_dir.iterdir() if not entry.name.startswith("."))
+            return frozenset(
+                entry.name for entry in self.attempts_dir.iterdir() if not entry.name.startswith(".")
+            )
         except FileNotFoundError:
             return frozenset()
 
@@ -125,7 +129,7 @@ class Hosted:
         shim = run_dir.read_process(str(self.attempts_dir / key / run_dir.SHIM))
         try:
             return shim is None or processes.alive(shim.process)
-        except OSError:      # it can't be looked at now: what it has is not given to another
+        except OSError:  # it can't be looked at now: what it has is not given to another
             return True
 
     def log_path(self, given: Assignment) -> Path:
@@ -144,7 +148,12 @@ class Starter:
     """``cgroup_parent``: where attempts get a cgroup of their own, or None where there is no usable cgroup v2."""
 
     def __init__(
-        self, settings: Settings, host: str, blobs: Callable[[], Blobs], hosted: Hosted, cgroup_parent: str | None,
+        self,
+        settings: Settings,
+        host: str,
+        blobs: Callable[[], Blobs],
+        hosted: Hosted,
+        cgroup_parent: str | None,
         metrics: Metrics,
     ) -> None:
         self._settings = settings
@@ -171,12 +180,12 @@ class Starter:
             try:
                 prepared = self._launch(given, key, spec)
             except Exception:
-                check.wait()      # or there were one more at each try
+                check.wait()  # or there were one more at each try
                 raise
             held = self._gate.may_hold(prepared, check)
             if not held:
                 self._gate.settle(given, check)
-            looked_s = look.lately()      # files may have taken long to come
+            looked_s = look.lately()  # files may have taken long to come
             if looked_s is None:
                 return
             launch = replace(prepared, begun_s=begun_s, looked_s=looked_s, remembered=look.known.remembered)
@@ -187,8 +196,13 @@ class Starter:
         if ended_before is not None:
             self._metrics.job_restarted(given.name, ended_before)
         log.info(
-            "shim_started", job=given.name, uid=given.uid, attempt=given.attempt, shim_pid=shim,
-            containment="cgroup" if launch.cgroup else "scan", log=launch.log_path,
+            "shim_started",
+            job=given.name,
+            uid=given.uid,
+            attempt=given.attempt,
+            shim_pid=shim,
+            containment="cgroup" if launch.cgroup else "scan",
+            log=launch.log_path,
         )
 
     def look_again(self) -> dict[str, str]:
@@ -243,23 +257,38 @@ class Starter:
         used = sum(entry.memory for entry in others)
         if used + given.memory > capacity.memory_bytes:
             free = max(0, capacity.memory_bytes - used) // 2**20
-            raise Refused(Cause.NO_ROOM, f"{self._host} has {free}m free, {given.memory // 2**20}m are needed")
+            raise Refused(
+                Cause.NO_ROOM, f"{self._host} has {free}m free, {given.memory // 2**20}m are needed"
+            )
 
     def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
         cgroup = f"{self._cgroup_parent}/{key}-{secrets.token_hex(3)}" if self._cgroup_parent else None
         place = Place(
-            host=self._host, run_dir=self._hosted.attempts_dir / key, work_dir=self._hosted.work_dir / key,
-            log_path=self._hosted.log_path(given), cgroup=cgroup,
+            host=self._host,
+            run_dir=self._hosted.attempts_dir / key,
+            work_dir=self._hosted.work_dir / key,
+            log_path=self._hosted.log_path(given),
+            cgroup=cgroup,
         )
         launch = prepare(spec, given, self._settings, place, lambda stored: self._fetch(given, stored))
         ignored = why_ignored(spec.env)
         if ignored is not None:
             log.warning(
-                "tools_of_job_ignored", job=given.name, uid=given.uid, attempt=given.attempt, why=ignored,
+                "tools_of_job_ignored",
+                job=given.name,
+                uid=given.uid,
+                attempt=given.attempt,
+                why=ignored,
                 next="it is started with those of this host",
             )
         if launch.not_fenced:
-            log.warning("checkpoint_not_fenced", job=given.name, uid=given.uid, attempt=given.attempt, why=launch.not_fenced)
+            log.warning(
+                "checkpoint_not_fenced",
+                job=given.name,
+                uid=given.uid,
+                attempt=given.attempt,
+                why=launch.not_fenced,
+            )
         return launch
 
     def _spec(self, given: Assignment) -> JobSpec:
@@ -297,7 +326,9 @@ class Starter:
             umask.make_shared_directories(str(Path(launch.log_path).parent), umask.GROUP)
             return run_dir.create(str(self._hosted.attempts_dir), key, encode(launch, LAUNCH_MAX_BYTES))
         except OSError as error:
-            raise Refused(Cause.NO_ROOM, f"{self._host}: {error.filename}: {error.strerror}; make room there") from error
+            raise Refused(
+                Cause.NO_ROOM, f"{self._host}: {error.filename}: {error.strerror}; make room there"
+            ) from error
 
     def _spawn(self, directory: str, launch: Launch) -> int:
         try:

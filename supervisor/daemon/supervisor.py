@@ -125,13 +125,19 @@ class Supervisor:
         parts.sentinel.start()
         parts.server.start()
         self._spawn("guardian", lambda loop: guard(parts.guardian, self.stopping, loop), parts.watchdog)
-        wait_for("whether this id is used once", lambda: parts.agent.check_alone(parts.alone_timeout_s), self.stopping)
+        wait_for(
+            "whether this id is used once",
+            lambda: parts.agent.check_alone(parts.alone_timeout_s),
+            self.stopping,
+        )
         self._spawn("agent", lambda loop: parts.agent.run(loop.beat), parts.watchdog)
         self._spawn("hosting", lambda loop: parts.hosting.run(loop.beat), parts.watchdog)
         parts.housekeeper.start()
         parts.contender.start()
         parts.fence_ahead.start()
-        log.info("supervisor_started", supervisor=parts.id, pid=os.getpid(), runtime_dir=str(parts.runtime_dir))
+        log.info(
+            "supervisor_started", supervisor=parts.id, pid=os.getpid(), runtime_dir=str(parts.runtime_dir)
+        )
 
     def _stop(self, parts: Parts) -> None:
         """Leadership first, so that it is handed over at once; then this host leaves; shims go on."""
@@ -148,8 +154,13 @@ class Supervisor:
         parts.sentinel.stop()
         parts.server.stop()
         log.info(
-            "supervisor_stopped", supervisor=parts.id, handed_over=handed_over, s=round(boottime_s() - begun_s, 2),
-            next="drivers go on under their shims" if parts.stop_drivers is None else "the drivers were stopped in order",
+            "supervisor_stopped",
+            supervisor=parts.id,
+            handed_over=handed_over,
+            s=round(boottime_s() - begun_s, 2),
+            next="drivers go on under their shims"
+            if parts.stop_drivers is None
+            else "the drivers were stopped in order",
         )
 
     def _spawn(self, name: str, loop: Callable[[Loop], None], watchdog: Watchdog) -> None:
@@ -249,7 +260,9 @@ def check_log_dir(log_dir: Path) -> None:
         ) from None
 
 
-def wait_for(what: str, attempt: Callable[[], T], stopping: threading.Event, pause_s: float = 2.0) -> T | None:
+def wait_for(
+    what: str, attempt: Callable[[], T], stopping: threading.Event, pause_s: float = 2.0
+) -> T | None:
     """Try until it works, which gives its result, or until we are told to stop, which gives None: ZooKeeper may come up
     after us. Conflicts are raised at once."""
     said = ""
@@ -261,6 +274,8 @@ def wait_for(what: str, attempt: Callable[[], T], stopping: threading.Event, pau
         except SupervisorError as error:
             if str(error) != said:
                 said = str(error)
-                log.warning("waiting", what=what, why=said, next="tried again; drivers of this host go on meanwhile")
+                log.warning(
+                    "waiting", what=what, why=said, next="tried again; drivers of this host go on meanwhile"
+                )
         stopping.wait(pause_s)
     return None

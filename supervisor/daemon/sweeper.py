@@ -37,8 +37,16 @@ class Sweeper:
     """``paused``: as the leader saw it last. ``first_after_s``/``every_s``: when it sweeps (tests shorten them)."""
 
     def __init__(
-        self, term: Term[ZooClient], layout: Layout, crew: Crew, blobs: BlobSweeper, epochs: Blobs, *,
-        paused: Callable[[], bool] = lambda: False, first_after_s: float = FIRST_AFTER_S, every_s: float = EVERY_S,
+        self,
+        term: Term[ZooClient],
+        layout: Layout,
+        crew: Crew,
+        blobs: BlobSweeper,
+        epochs: Blobs,
+        *,
+        paused: Callable[[], bool] = lambda: False,
+        first_after_s: float = FIRST_AFTER_S,
+        every_s: float = EVERY_S,
         savepoints: SavepointSweeper | None = None,
     ) -> None:
         self._term = term
@@ -72,7 +80,11 @@ class Sweeper:
         view = self._full_view()
         if view.paused:
             return 0
-        removed = sum(1 for one in to_sweep(listing, view.rows)[:DELETIONS_MAX] if self._may_go_on() and self._delete(one))
+        removed = sum(
+            1
+            for one in to_sweep(listing, view.rows)[:DELETIONS_MAX]
+            if self._may_go_on() and self._delete(one)
+        )
         blobs = self._part("blobs", lambda: len(self._blobs.scan(self._references, self._may_go_on)))
         self._part("epochs", self._epochs.prune_epochs)
         left = 0
@@ -92,7 +104,9 @@ class Sweeper:
         except NotLeader:
             raise
         except SupervisorError as error:
-            log.warning("sweep_failed", epoch=self._term.epoch, why=f"{what}: {error}", next="tried again later")
+            log.warning(
+                "sweep_failed", epoch=self._term.epoch, why=f"{what}: {error}", next="tried again later"
+            )
             return 0
 
     def _may_go_on(self) -> bool:
@@ -137,6 +151,10 @@ def references(listing: Listing, rows: Mapping[str, Row]) -> References:
         if isinstance(row.own, Found):
             uids.update(uid for uid in (row.own.record.uid, row.own.record.newest_uid) if uid)
     uids.update(path.rpartition("/")[2] for path in listing.results)
-    uids.update(claim.record.uid for claim in listing.claims.values() if isinstance(claim, Found) and claim.record.doom)
+    uids.update(
+        claim.record.uid
+        for claim in listing.claims.values()
+        if isinstance(claim, Found) and claim.record.doom
+    )
     uids.update(path.rpartition("/")[2].rpartition(".")[0] for path in listing.assignments)
     return References(frozenset(uids))

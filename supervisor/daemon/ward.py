@@ -112,7 +112,9 @@ class Unanswered:
     """The request was rejected, not sent, or its outcome is unknown: /own is read again."""
 
 
-Event: TypeAlias = Tick | DirectoryRead | Stranger | Looked | ShimStruck | TreeStruck | OwnRead | Buried | Unanswered
+Event: TypeAlias = (
+    Tick | DirectoryRead | Stranger | Looked | ShimStruck | TreeStruck | OwnRead | Buried | Unanswered
+)
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------
@@ -214,7 +216,9 @@ class _Turn:
             case Stranger(), WardStage.WATCHED:
                 assert self.ward.shim is not None
                 self.say(
-                    "run_dir_of_stranger", "warning", pid=self.ward.shim.process.pid,
+                    "run_dir_of_stranger",
+                    "warning",
+                    pid=self.ward.shim.process.pid,
                     next="it is removed; the process is let be",
                 )
                 self.set(stage=WardStage.REMOVING)
@@ -274,9 +278,15 @@ class _Turn:
         killer = self.ward.killer
         empty = killer.tree is Emptiness.EMPTY
         if empty or killer.took_s > _KILLED_S:
-            self.say("shim_gone", "warning", tree=killer.tree.value, cause=self.ward.cause.value,
-                     killed_s=round(killer.took_s, 3), next="a tombstone if the tree is proven empty, else the full wait")
-        else:      # a shim that has ended in order takes its cgroup with it
+            self.say(
+                "shim_gone",
+                "warning",
+                tree=killer.tree.value,
+                cause=self.ward.cause.value,
+                killed_s=round(killer.took_s, 3),
+                next="a tombstone if the tree is proven empty, else the full wait",
+            )
+        else:  # a shim that has ended in order takes its cgroup with it
             self.say("attempt_over", "info", next="its run directory is removed")
         self.set(stage=WardStage.BURYING if empty and self.ward.launch is not None else WardStage.REMOVING)
 
@@ -292,7 +302,8 @@ class _Turn:
     def bury(self, read: OwnRead) -> None:
         assert self.ward.launch is not None and self.ward.shim is not None
         own, entry, claim = read.own, self.ward.launch.assignment, self.ward.shim.claim
-        if not isinstance(own, Found) or own.version < entry.own_version:  # absent, unreadable, older than seen: unknown
+        # absent, unreadable, older than seen: unknown
+        if not isinstance(own, Found) or own.version < entry.own_version:
             self.doubt(DOUBT_S)
         elif own.version == entry.own_version and own.record.state is OwnState.ASSIGNED:
             self.doubt(CLAIM_UNDER_WAY_S)
@@ -317,6 +328,8 @@ class _Turn:
         """A stop that was requested before is a stop, whatever killed the driver in the end."""
         ran_s = 0.0 if driver_began_s is None else round(max(0.0, self.ward.acted_s - driver_began_s), 3)
         if own.state is OwnState.DRAINING:
-            return Exit(Cause.STOPPED, "stopped on request; the process beside the driver died meanwhile", None, ran_s)
+            return Exit(
+                Cause.STOPPED, "stopped on request; the process beside the driver died meanwhile", None, ran_s
+            )
         why = "its lease ran out" if self.ward.killer.due else "the process beside the driver died"
         return Exit(self.ward.cause, f"{why}, and the driver with it", None, ran_s)

@@ -21,9 +21,9 @@ from typing import TextIO
 from supervisor.clock import boottime_s
 from supervisor.daemon.notify import notify, watchdog_period_s
 
-EXIT_CODE = 70          # EX_SOFTWARE: systemd restarts on it
+EXIT_CODE = 70  # EX_SOFTWARE: systemd restarts on it
 ROUND_S = 0.5
-REPORT_MAX_S = 2.0      # a log pipe that nobody reads must not keep a stuck process alive
+REPORT_MAX_S = 2.0  # a log pipe that nobody reads must not keep a stuck process alive
 LOCKED_LIMIT_S = 60.0
 
 
@@ -51,7 +51,10 @@ class Watchdog:
     """
 
     def __init__(
-        self, *, end: Callable[[int], None] = os._exit, out: TextIO | None = None,
+        self,
+        *,
+        end: Callable[[int], None] = os._exit,
+        out: TextIO | None = None,
         locked_limit_s: float | None = LOCKED_LIMIT_S,
     ) -> None:
         self._end = end

@@ -37,7 +37,11 @@ def configure_logs(level: str = "INFO", *, as_json: bool | None = None, stream: 
         structlog.processors.StackInfoRenderer(),
     ]
     structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
@@ -76,7 +80,9 @@ def log_context(**fields: Any) -> AbstractContextManager[None]:
 def _rendering(as_json: bool, colours: bool) -> list[Processor]:
     if not as_json:
         # The default shows the local variables of each frame: credentials and session passwords are among them.
-        return [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=structlog.dev.plain_traceback)]
+        return [
+            structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=structlog.dev.plain_traceback)
+        ]
     return [structlog.processors.format_exc_info, _event_first, structlog.processors.JSONRenderer()]
 
 

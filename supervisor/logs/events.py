@@ -23,9 +23,13 @@ _ATTEMPT: Final = "job uid attempt"
 EVENTS: Final[dict[str, Event]] = {
     # The process
     "supervisor_started": Event("The supervisor runs: its loops are up.", "supervisor pid runtime_dir"),
-    "runtime_dir_tightened": Event("The runtime directory was open to other users; now it is not.", "runtime_dir was now"),
+    "runtime_dir_tightened": Event(
+        "The runtime directory was open to other users; now it is not.", "runtime_dir was now"
+    ),
     "supervisor_stopped": Event("It ended in order.", "supervisor handed_over s next"),
-    "supervisor_failed": Event("A loop ended by a defect; the process ends, to be started anew.", "loop why next"),
+    "supervisor_failed": Event(
+        "A loop ended by a defect; the process ends, to be started anew.", "loop why next"
+    ),
     "loop_failed": Event("The defect that ended a loop.", "loop"),
     "item_failed": Event(
         "A defect, or something odd, met one item of a loop (a job, a file, a claim): it is skipped; said once in 10 min.",
@@ -33,35 +37,55 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "thread_died": Event("A thread ended by a defect.", "thread"),
     "waiting": Event("Something that is needed at start is not there yet.", "what why next"),
-    "session_time_differs": Event("ZooKeeper grants another session time than was asked for.", "asked_s granted_s why next"),
-    "store_not_checked": Event("The store could not be checked at start; the cluster is known all the same.", "why next"),
+    "session_time_differs": Event(
+        "ZooKeeper grants another session time than was asked for.", "asked_s granted_s why next"
+    ),
+    "store_not_checked": Event(
+        "The store could not be checked at start; the cluster is known all the same.", "why next"
+    ),
     "store_unusable": Event("The store, asked every 30 s, cannot be used.", "why next"),
     "store_usable_again": Event("It can.", "was"),
     "http_request_failed": Event("A client went away.", "client exc_info"),
     "http_answer_failed": Event("A defect while answering a request.", "path"),
     "zookeeper_callback_failed": Event("A defect in what is told of the ZooKeeper session."),
-    "sentinel_not_told": Event("The sentinel does not run: a crash now would be noticed only after the session time."),
+    "sentinel_not_told": Event(
+        "The sentinel does not run: a crash now would be noticed only after the session time."
+    ),
     # Leadership
     "leadership": Event("This supervisor's standing changed, or the reason of it.", "state was epoch why"),
     "term_over": Event("The leader found out that its term is over.", "epoch why next"),
-    "step_down_waits": Event("A task of a term that is over is in a request that takes long.", "epoch loops next"),
+    "step_down_waits": Event(
+        "A task of a term that is over is in a request that takes long.", "epoch loops next"
+    ),
     "stepped_down": Event("Every task of a term has ended.", "epoch"),
     "switched_over": Event("A planned hand-over is complete.", "epoch was by"),
-    "switchover_not_concluded": Event("The request for a hand-over could not be removed; tried again.", "why"),
+    "switchover_not_concluded": Event(
+        "The request for a hand-over could not be removed; tried again.", "why"
+    ),
     "contender_failed": Event("A defect in the contender; the process is ended by the watchdog.", "state"),
     "session_not_closed": Event("An abandoned session could not be closed; it expires by itself.", "why"),
     "probe_failed": Event("A look at the leader's place failed; tried again.", "why"),
-    "epoch_not_recorded": Event("The term is not in the store yet: nothing is started or cleaned meanwhile.", "epoch why"),
-    "epoch_recorder_failed": Event("A defect while recording the term.", "epoch"),
-    "registry_not_trusted": Event("The registry was restored, emptied or exchanged: nothing is done to it.", "epoch why"),
-    "distrust_not_said": Event("The leader's distrust could not be written to /leader; tried again.", "why"),
-    "restore_not_marked": Event("That the registry was restored could not be left in the store; tried again.", "epoch why"),
-    "distrust_not_told": Event(
-        "What this supervisor says of itself (distrust, delayed starts) could not be written; tried again.", "why"
+    "epoch_not_recorded": Event(
+        "The term is not in the store yet: nothing is started or cleaned meanwhile.", "epoch why"
     ),
-    "restore_waited_out": Event("The wait after an accepted restore is over: jobs start again.", "epoch acceptance by"),
+    "epoch_recorder_failed": Event("A defect while recording the term.", "epoch"),
+    "registry_not_trusted": Event(
+        "The registry was restored, emptied or exchanged: nothing is done to it.", "epoch why"
+    ),
+    "distrust_not_said": Event("The leader's distrust could not be written to /leader; tried again.", "why"),
+    "restore_not_marked": Event(
+        "That the registry was restored could not be left in the store; tried again.", "epoch why"
+    ),
+    "distrust_not_told": Event(
+        "What this supervisor says of itself (distrust, delayed starts) could not be written; tried again.",
+        "why",
+    ),
+    "restore_waited_out": Event(
+        "The wait after an accepted restore is over: jobs start again.", "epoch acceptance by"
+    ),
     "parents_made_anew": Event(
-        "Fixed znodes were missing, and the leader made them again; what was below them is told anew.", "epoch paths why"
+        "Fixed znodes were missing, and the leader made them again; what was below them is told anew.",
+        "epoch paths why",
     ),
     "parents_not_made": Event("Missing fixed znodes could not be made again; tried again.", "why"),
     "wait_not_ended": Event("The end of that wait could not be written down; tried again.", "why"),
@@ -71,20 +95,31 @@ EVENTS: Final[dict[str, Event]] = {
         "One pass, canonical line: said when something was done or changed.",
         "epoch jobs supervisors actions waiting alarms ms first starts_held",
     ),
-    "action": Event("The leader carried out, or tried, one action.", f"action {_ATTEMPT} epoch why outcome detail"),
-    "action_failed": Event("A defect while carrying out an action; no other job is affected.", "action job epoch"),
-    "pass_skipped": Event("No view could be taken, or the pass could not be finished; tried again.", "epoch why next"),
+    "action": Event(
+        "The leader carried out, or tried, one action.", f"action {_ATTEMPT} epoch why outcome detail"
+    ),
+    "action_failed": Event(
+        "A defect while carrying out an action; no other job is affected.", "action job epoch"
+    ),
+    "pass_skipped": Event(
+        "No view could be taken, or the pass could not be finished; tried again.", "epoch why next"
+    ),
     "alarm": Event("Something that a person should look at.", "epoch why"),
     "alarm_over": Event("It is over.", "epoch why"),
     "paused": Event("An operator paused the cluster.", "epoch why next"),
     "unpaused": Event("The leader acts again.", "epoch"),
-    "swept": Event("Records and blobs of uids that are gone, and savepoints that were left incomplete, were removed.",
-                   "epoch records blobs savepoints"),
+    "swept": Event(
+        "Records and blobs of uids that are gone, and savepoints that were left incomplete, were removed.",
+        "epoch records blobs savepoints",
+    ),
     "sweep_failed": Event("A sweep did not get through; tried again.", "epoch why next"),
     "checkpoint_deleted": Event(
-        "The checkpoint of an ended job was deleted (checkpoint_on_cancel).", "epoch job uid checkpoint objects"),
+        "The checkpoint of an ended job was deleted (checkpoint_on_cancel).",
+        "epoch job uid checkpoint objects",
+    ),
     "checkpoint_kept": Event(
-        "It was not deleted, although the spec asks for it; `why` says why.", "epoch job uid checkpoint why"),
+        "It was not deleted, although the spec asks for it; `why` says why.", "epoch job uid checkpoint why"
+    ),
     "checkpoint_not_deleted": Event("A deletion does not get on; tried again later.", "epoch path why next"),
     "deletion_interrupted": Event("Something changed meanwhile; looked at again.", "epoch path why"),
     "deletion_not_looked_at": Event("ZooKeeper did not answer; tried again.", "epoch why next"),
@@ -92,28 +127,45 @@ EVENTS: Final[dict[str, Event]] = {
         "A savepoint of the schedule is complete.", f"{_ATTEMPT} savepoint batches objects bytes s"
     ),
     "savepoint_not_yet": Event(
-        "A savepoint is due, but there is nothing to save: no checkpoint, or no committed batch.", "job uid why next"
+        "A savepoint is due, but there is nothing to save: no checkpoint, or no committed batch.",
+        "job uid why next",
     ),
-    "savepoint_failed": Event("A savepoint of the schedule could not be made; tried again.", f"{_ATTEMPT} why next"),
-    "savepoint_defect": Event("A defect while seeing to the savepoints of a job; no other is affected.", "job uid"),
+    "savepoint_failed": Event(
+        "A savepoint of the schedule could not be made; tried again.", f"{_ATTEMPT} why next"
+    ),
+    "savepoint_defect": Event(
+        "A defect while seeing to the savepoints of a job; no other is affected.", "job uid"
+    ),
     "savepoint_removed": Event("A savepoint of the schedule is beyond keep or max_age.", "job savepoint why"),
     "savepoint_kept": Event("It is, but somebody uses it.", "job savepoint why next"),
-    "savepoints_not_removed": Event("Those that may go could not be looked at or removed; tried again.", "job why next"),
+    "savepoints_not_removed": Event(
+        "Those that may go could not be looked at or removed; tried again.", "job why next"
+    ),
     # The host: agent and starting
     "registered": Event("This host can be given drivers.", "supervisor session session_timeout_s"),
     "agent_waits": Event("Nothing new is started here at the moment.", "supervisor why next"),
     "assignment_unreadable": Event("An assignment to this host cannot be read.", "uid attempt why next"),
-    "start_delayed": Event("A start could not be prepared (store, ZooKeeper); tried again.", "uid attempt why next"),
+    "start_delayed": Event(
+        "A start could not be prepared (store, ZooKeeper); tried again.", "uid attempt why next"
+    ),
     "start_failed": Event("A defect while preparing a start.", "uid attempt"),
     "start_held_back": Event("Assigned before a pause; started after it.", "uid attempt why next"),
     "start_refused": Event(
-        "This host cannot start it, and says so to the leader, or to the driver that waits.", f"{_ATTEMPT} cause why next",
+        "This host cannot start it, and says so to the leader, or to the driver that waits.",
+        f"{_ATTEMPT} cause why next",
     ),
-    "refusal_not_recorded": Event("The refusal did not commit; the leader takes the assignment back.", f"{_ATTEMPT} why"),
-    "shim_started": Event("A shim was started; its log and the driver's are named.", f"{_ATTEMPT} shim_pid containment log"),
-    "checkpoint_checked": Event("The checkpoint is the one that the job left.", f"{_ATTEMPT} checkpoint requests"),
+    "refusal_not_recorded": Event(
+        "The refusal did not commit; the leader takes the assignment back.", f"{_ATTEMPT} why"
+    ),
+    "shim_started": Event(
+        "A shim was started; its log and the driver's are named.", f"{_ATTEMPT} shim_pid containment log"
+    ),
+    "checkpoint_checked": Event(
+        "The checkpoint is the one that the job left.", f"{_ATTEMPT} checkpoint requests"
+    ),
     "checkpoint_not_checked": Event(
-        "This host may not look at the checkpoint: the job is started all the same.", f"{_ATTEMPT} checkpoint why next"
+        "This host may not look at the checkpoint: the job is started all the same.",
+        f"{_ATTEMPT} checkpoint why next",
     ),
     "checkpoint_not_fenced": Event(
         "A driver with its checkpoint on S3 starts without the storage fence.", f"{_ATTEMPT} why"
@@ -129,23 +181,32 @@ EVENTS: Final[dict[str, Event]] = {
     "driver_stop_requested": Event(
         "The host goes down: a shim was asked to stop its driver.", "uid attempt shim_pid stop_grace_s"
     ),
-    "driver_stop_not_requested": Event("A shim could not be asked to stop; it is asked again.", "uid attempt why next"),
+    "driver_stop_not_requested": Event(
+        "A shim could not be asked to stop; it is asked again.", "uid attempt why next"
+    ),
     "drivers_stopped": Event("All shims of the host have ended, or the time is over.", "stopped left s next"),
     # The host: guardian
     "run_dir_removed": Event("A run directory in which no shim was ever started.", f"{_ATTEMPT} why"),
     "run_dir_of_stranger": Event(
-        "A run directory names a living process as its shim, which is not there; only removed.", f"{_ATTEMPT} pid next"),
-    "run_dir_of_earlier_boot": Event("A run directory from before the host was booted; only removed.", _ATTEMPT),
+        "A run directory names a living process as its shim, which is not there; only removed.",
+        f"{_ATTEMPT} pid next",
+    ),
+    "run_dir_of_earlier_boot": Event(
+        "A run directory from before the host was booted; only removed.", _ATTEMPT
+    ),
     "launch_file_corrupt": Event("What to start cannot be read from a run directory.", f"{_ATTEMPT} why"),
     "shim_let_deadline_come": Event(
         "A shim lives but did not act: guardian kills it and its driver.", f"{_ATTEMPT} deadline_s"
     ),
-    "kill_takes_too_long": Event("A tree is not dead after 2 s: the host is not sound.", f"{_ATTEMPT} seconds"),
+    "kill_takes_too_long": Event(
+        "A tree is not dead after 2 s: the host is not sound.", f"{_ATTEMPT} seconds"
+    ),
     "shim_gone": Event("A shim died, and its driver was killed.", f"{_ATTEMPT} tree cause killed_s next"),
     "attempt_over": Event("A shim ended in order.", f"{_ATTEMPT} next"),
     "tombstone_written": Event("The guardian recorded the exit in the shim's place.", f"{_ATTEMPT} cause"),
     "no_tombstone": Event(
-        "Nothing was recorded: the registry does not show the claim. The leader waits in full.", f"{_ATTEMPT} why"
+        "Nothing was recorded: the registry does not show the claim. The leader waits in full.",
+        f"{_ATTEMPT} why",
     ),
     "guardian_failed": Event("No descriptor, no memory; tried again.", f"{_ATTEMPT} stage why"),
     "shim_log_lost": Event("The shim's log could not be put aside.", f"{_ATTEMPT} why"),
@@ -157,17 +218,23 @@ EVENTS: Final[dict[str, Event]] = {
         f"{_ATTEMPT} stage was",
     ),
     "shim_phase": Event(
-        "How far the application is: claimed waiting begun session query running stopping.", f"{_ATTEMPT} phase was"
+        "How far the application is: claimed waiting begun session query running stopping.",
+        f"{_ATTEMPT} phase was",
     ),
     "shim_driver_exited": Event(
-        "The driver's root process ended. status: exit code, or minus the signal.", f"{_ATTEMPT} status driver_pid"
+        "The driver's root process ended. status: exit code, or minus the signal.",
+        f"{_ATTEMPT} status driver_pid",
     ),
     "shim_terminates": Event("SIGTERM to the driver.", f"{_ATTEMPT} why"),
     "shim_kills": Event("SIGKILL to the driver's tree.", f"{_ATTEMPT} why"),
     "shim_tree_empty": Event("Proven: nothing of the driver lives.", f"{_ATTEMPT} why"),
     "shim_fence_unknown": Event("/own cannot be believed: no renewal until it can.", f"{_ATTEMPT} why"),
-    "shim_clocks_jumped": Event("REALTIME moved against BOOTTIME: /own is read before anything else.", f"{_ATTEMPT} why"),
-    "shim_deadline_unwritable": Event("The second killers could not be told of the deadline.", f"{_ATTEMPT} why"),
+    "shim_clocks_jumped": Event(
+        "REALTIME moved against BOOTTIME: /own is read before anything else.", f"{_ATTEMPT} why"
+    ),
+    "shim_deadline_unwritable": Event(
+        "The second killers could not be told of the deadline.", f"{_ATTEMPT} why"
+    ),
     "shim_request_failed": Event("A defect in a request to ZooKeeper.", f"{_ATTEMPT} why"),
     "shim_lost_twin": Event("The twin ended before the shim.", f"{_ATTEMPT} next"),
     "shim_done": Event("All is done, or nothing was to be done.", f"{_ATTEMPT} why"),

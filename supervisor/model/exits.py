@@ -66,7 +66,9 @@ class Verdict(NamedTuple):
 
 
 CONFLICT_WORDS: Final = (
-    "CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected", "Multiple streaming queries are concurrently using",
+    "CONCURRENT_STREAM_LOG_UPDATE",
+    "Multiple streaming jobs detected",
+    "Multiple streaming queries are concurrently using",
     "FileAlreadyExistsException: checkpoint fence",
 )
 OTHER_WRITER: Final = re.compile(
@@ -81,7 +83,12 @@ ENTRY_TAKEN: Final = re.compile(
 """What another manager that writes no entry twice (Spark's for cloud stores) says when somebody else's came between its look
 and its write: Spark itself takes that for an error like any other."""
 
-NOT_EXECUTABLE_WORDS: Final = ("command not found", "No such file or directory", "Permission denied", "not executable")
+NOT_EXECUTABLE_WORDS: Final = (
+    "command not found",
+    "No such file or directory",
+    "Permission denied",
+    "not executable",
+)
 NOT_EXECUTABLE: Final = (126, 127)
 """What a shell exits with when it cannot run a command: spark-submit is a script that looks for Java."""
 
@@ -114,7 +121,9 @@ def classify(evidence: Evidence) -> Verdict:
 
 
 def _is_not_executable(e: Evidence) -> bool:
-    return e.status in NOT_EXECUTABLE and not e.begun and any(words in e.tail for words in NOT_EXECUTABLE_WORDS)
+    return (
+        e.status in NOT_EXECUTABLE and not e.begun and any(words in e.tail for words in NOT_EXECUTABLE_WORDS)
+    )
 
 
 def _finished(e: Evidence) -> Verdict:
@@ -163,8 +172,10 @@ def _conflict(e: Evidence) -> Verdict:
         known = f"{_taken(e)} was there already (FileAlreadyExistsException)"
         return Verdict(Cause.CHECKPOINT_CONFLICT, f"{known}: a second writer on the checkpoint, look for it")
     who = _other_writer(e)
-    if who:     # first: a history keeps little more than that
-        return Verdict(Cause.CHECKPOINT_CONFLICT, f"{who}: a second writer on the checkpoint, look for it ({word})")
+    if who:  # first: a history keeps little more than that
+        return Verdict(
+            Cause.CHECKPOINT_CONFLICT, f"{who}: a second writer on the checkpoint, look for it ({word})"
+        )
     reason = f"Spark saw a second writer on the checkpoint ({word}): look for another driver on it"
     return Verdict(Cause.CHECKPOINT_CONFLICT, reason)
 
@@ -183,7 +194,9 @@ def _impossible_memory(e: Evidence) -> Verdict:
     assert found is not None
     whose = "driver" if found[1] == "System" else "executor"
     had, needed = int(found[2]) // MIB, math.ceil(int(found[3]) / MIB)
-    reason = f"{whose} memory {had} MiB, Spark needs {needed} MiB; raise spark.{whose}.memory and submit it again"
+    reason = (
+        f"{whose} memory {had} MiB, Spark needs {needed} MiB; raise spark.{whose}.memory and submit it again"
+    )
     return Verdict(Cause.NOT_STARTED, f"{reason} ({how(e.status)})", permanent=True)
 
 
@@ -208,7 +221,9 @@ def _short_of_memory(e: Evidence) -> str | None:
 
 def _out_of_memory(e: Evidence) -> Verdict:
     said = told(e)
-    return Verdict(Cause.OUT_OF_MEMORY, f"{_short_of_memory(e)}; {how(e.status)}" + (f": {said}" if said else ""))
+    return Verdict(
+        Cause.OUT_OF_MEMORY, f"{_short_of_memory(e)}; {how(e.status)}" + (f": {said}" if said else "")
+    )
 
 
 def _swallowed(e: Evidence) -> Verdict:
@@ -227,17 +242,21 @@ def _crashed(e: Evidence) -> Verdict:
     assert crash is not None
     frame = CRASH_FRAME.search(e.tail)
     where = f" in {frame[1]}" if frame else ""
-    return Verdict(Cause.KILLED, f"the JVM crashed: {crash[1]}{where} ({how(e.status)}); the driver's log has its report")
+    return Verdict(
+        Cause.KILLED, f"the JVM crashed: {crash[1]}{where} ({how(e.status)}); the driver's log has its report"
+    )
 
 
 def _not_executable(e: Evidence) -> Verdict:
-    return Verdict(Cause.NOT_STARTED, f"exit code {e.status}: {told(e) or 'a command was not found'}", permanent=True)
+    return Verdict(
+        Cause.NOT_STARTED, f"exit code {e.status}: {told(e) or 'a command was not found'}", permanent=True
+    )
 
 
 def _own_failure(e: Evidence) -> Verdict:
     hint = next((hint for word, hint in HINTS.items() if word in e.error or word in e.tail), "")
     said = told(e)
-    advice = f"{hint}; " if hint else ""    # first: a history keeps little more than that
+    advice = f"{hint}; " if hint else ""  # first: a history keeps little more than that
     return Verdict(Cause.USER_ERROR, f"{advice}{how(e.status)}" + (f": {said}" if said else ""))
 
 

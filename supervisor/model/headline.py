@@ -21,14 +21,17 @@ _AGAIN: Final = re.compile(
 )
 _NAME: Final = r"(?:[A-Z][A-Z0-9]*(?:[_.][A-Z0-9]+)+|[\w$]*(?:Error|Exception|Interrupt|Failure))"
 _PACKAGE: Final = re.compile(rf"(?<![\w.])(?:[\w$]+\.)+(?={_NAME}\b)")
-_WRAPPERS: Final = tuple(re.compile(pattern) for pattern in (
-    rf"{_NAME}: (?=(?:\[[A-Z_.0-9]+\] )?{_NAME}(?:: |$))",
-    rf"(?:{_NAME}: )?\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: (?=\S)",
-    rf"(?:{_NAME}: )?Job aborted due to stage failure: Task \d+ in stage \S+ failed \d+ times, most recent failure: "
-    r"Lost task [^:]*: (?=\S)",
-    rf"(?:{_NAME}: )?(?:\[PYTHON_EXCEPTION\] )?An exception was thrown from the Python worker:? (?=\S)",
-    rf"{_NAME}: An error occurred while calling \S+ : (?=\S)",
-))
+_WRAPPERS: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"{_NAME}: (?=(?:\[[A-Z_.0-9]+\] )?{_NAME}(?:: |$))",
+        rf"(?:{_NAME}: )?\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: (?=\S)",
+        rf"(?:{_NAME}: )?Job aborted due to stage failure: Task \d+ in stage \S+ failed \d+ times, most recent failure: "
+        r"Lost task [^:]*: (?=\S)",
+        rf"(?:{_NAME}: )?(?:\[PYTHON_EXCEPTION\] )?An exception was thrown from the Python worker:? (?=\S)",
+        rf"{_NAME}: An error occurred while calling \S+ : (?=\S)",
+    )
+)
 _SPENT: Final = r"(?:restarts are off|restart budget(?: \([^)]*\))? is spent(?: \([^)]*\))?)"
 _THEN_SPENT: Final = re.compile(rf"(.+); ({_SPENT})", re.DOTALL)
 _SPENT_FIRST: Final = re.compile(rf"({_SPENT}): (.+)", re.DOTALL)

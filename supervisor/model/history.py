@@ -33,10 +33,17 @@ ENTRIES_KEPT: Final = 100
 ENTRIES_MAX: Final = 200
 
 _ROUTINE: Final = frozenset({"assigned", "claimed"})
-_NEW_SERIES: Final = frozenset({
-    "submitted", "resumed", "restarted", "registered again", "suspended", "cancelled",
-    *(cause.value for cause in PLANNED_CAUSES),
-})
+_NEW_SERIES: Final = frozenset(
+    {
+        "submitted",
+        "resumed",
+        "restarted",
+        "registered again",
+        "suspended",
+        "cancelled",
+        *(cause.value for cause in PLANNED_CAUSES),
+    }
+)
 """After these a failure is the first of another series."""
 
 _DETAIL_BYTES: Final = (48, 16, 0)
@@ -111,7 +118,7 @@ def _add(items: list[Series], entry: Entry) -> None:
             end -= 1
         before = items[end - 1] if end else None
         if before is not None and is_failure(before) and not before.omitted and _alike(before, entry):
-            items[end - 1:] = [
+            items[end - 1 :] = [
                 replace(before, count=before.count + 1, last_at=entry.at, last_attempt=entry.attempt)
             ]
             return
@@ -182,12 +189,18 @@ def _packed(items: Sequence[Series], uid: str) -> str:
         ats.append(item.at if at_ms is None else at_ms - before_ms)
         before_ms = before_ms if at_ms is None else at_ms
     body = [
-        uid, ats, [item.event for item in items],
-        [item.attempt - before for item, before in zip(items, [0, *(item.attempt for item in items)], strict=False)],
+        uid,
+        ats,
+        [item.event for item in items],
+        [
+            item.attempt - before
+            for item, before in zip(items, [0, *(item.attempt for item in items)], strict=False)
+        ],
         [item.detail for item in items],
         [
             [n, item.count, item.last_at, item.last_attempt, item.omitted]
-            for n, item in enumerate(items) if item.count > 1 or item.omitted
+            for n, item in enumerate(items)
+            if item.count > 1 or item.omitted
         ],
     ]
     plain = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
@@ -216,7 +229,10 @@ def _items(earlier: str, uid: str) -> list[Series]:
             items.append(Series(_text(at), _text(event), _count(attempt), _text(detail)))
         for n, count, last_at, last_attempt, omitted in folded:
             items[_count(n)] = replace(
-                items[n], count=_count(count), last_at=_text(last_at), last_attempt=_count(last_attempt),
+                items[n],
+                count=_count(count),
+                last_at=_text(last_at),
+                last_attempt=_count(last_attempt),
                 omitted=_count(omitted),
             )
     except (ValueError, TypeError, IndexError, OverflowError, OSError, RecursionError, zlib.error):

@@ -50,9 +50,10 @@ class Launch:
     log_max_bytes: Count = 64 * 1024 * 1024
     log_keep: Count = 5
     cgroup: str | None = None
-    begun_s: float = 0.0        # BOOTTIME when the agent took the assignment up; 0: not known
-    looked_s: float = 0.0       # BOOTTIME before the agent's last look whether the registry is to be trusted; 0: not known
-    remembered: Remembered | None = None      # of the job's checkpoint; None: it has none
+    begun_s: float = 0.0  # BOOTTIME when the agent took the assignment up; 0: not known
+    # BOOTTIME before the agent's last look whether the registry is to be trusted; 0: not known
+    looked_s: float = 0.0
+    remembered: Remembered | None = None  # of the job's checkpoint; None: it has none
     not_fenced: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 

@@ -45,7 +45,9 @@ def loads_of(rows: Iterable[Row], now_s: float | None = None) -> dict[str, Load]
     for row in rows:
         if isinstance(row.own, Found) and row.own.record.state in OCCUPYING:
             own = row.own.record
-            loads[own.supervisor] = loads.get(own.supervisor, Load()).plus(own.memory, starting=_is_starting(row, now_s))
+            loads[own.supervisor] = loads.get(own.supervisor, Load()).plus(
+                own.memory, starting=_is_starting(row, now_s)
+            )
     return loads
 
 
@@ -69,6 +71,8 @@ def _is_starting(row: Row, now_s: float | None) -> bool:
 
 def _slot_s(row: Row) -> float:
     """For how long a start holds its slot."""
-    timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else SLOT_MAX_S / SLOT_SHARE
+    timeout_s = (
+        row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else SLOT_MAX_S / SLOT_SHARE
+    )
     unclaimed = isinstance(row.own, Found) and row.own.record.state is OwnState.ASSIGNED
     return min(SLOT_MAX_S, SLOT_SHARE * timeout_s) * (UNCLAIMED_SHARE if unclaimed else 1.0)

@@ -111,9 +111,13 @@ def _path(location: str, path: str) -> str:
         elif part not in ("", "."):
             parts.append(part)
     if not parts:
-        raise _invalid(location, "is the root of its file system or bucket, and would enclose every other location")
+        raise _invalid(
+            location, "is the root of its file system or bucket, and would enclose every other location"
+        )
     return "/".join(parts)
 
 
 def _invalid(location: str, why: str) -> InvalidInput:
-    return InvalidInput(f"location {location[:120]!r} {why}; write one like s3a://bucket/path or file:///path")
+    return InvalidInput(
+        f"location {location[:120]!r} {why}; write one like s3a://bucket/path or file:///path"
+    )

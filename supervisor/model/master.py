@@ -19,7 +19,9 @@ def why_unsupported(master: str) -> str | None:
     known = "use local[N], local[*] or spark://HOST:PORT"
     other = next((kind for kind in _OTHERS if master.startswith(kind)), None)
     if other is not None:
-        return f"master: {master[:80]!r} is of a kind that is not supported here ({other.rstrip(':/')}); {known}"
+        return (
+            f"master: {master[:80]!r} is of a kind that is not supported here ({other.rstrip(':/')}); {known}"
+        )
     return f"master: {master[:80]!r} is no Spark master; {known}"
 
 

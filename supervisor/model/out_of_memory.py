@@ -15,36 +15,58 @@ class Oom(StrEnum):
     """Whom the kernel killed for lack of memory while the driver ran, as its counters tell; see ``shim.oom``."""
 
     NOBODY = "nobody"
-    TREE = "tree"      # a process of this very driver tree: the counter of its own cgroup
-    GROUP = "group"    # a process of the cgroup that the driver shares with others
-    HOST = "host"      # a process somewhere on the host: nothing finer is known
+    TREE = "tree"  # a process of this very driver tree: the counter of its own cgroup
+    GROUP = "group"  # a process of the cgroup that the driver shares with others
+    HOST = "host"  # a process somewhere on the host: nothing finer is known
 
 
 RAISE_BOTH: Final = "raise spark.driver.memory, and resources.memory with it"
 
 _SAID: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
-    (re.compile(words), sentence) for words, sentence in (
-        (r"unable to create (?:new )?native thread",
-         "the JVM got no more threads: raise the limit on processes (TasksMax, pids.max, ulimit -u)"),
-        (r"OutOfMemoryError: Metaspace",
-         "Java metaspace is full: raise -XX:MaxMetaspaceSize in spark.driver.extraJavaOptions"),
-        (r"OutOfMemoryError: Compressed class space",
-         "Java class space is full: raise -XX:CompressedClassSpaceSize in spark.driver.extraJavaOptions"),
-        (r"of direct buffer memory|OutOfMemoryError: Direct buffer memory",
-         "Java direct memory is full: raise -XX:MaxDirectMemorySize in spark.driver.extraJavaOptions, and resources.memory"),
-        (r"insufficient memory for the Java Runtime|Native memory allocation .{0,40}failed|Cannot allocate memory",
-         "the host had no memory left for the driver: raise resources.memory, or give the host (or its cgroup) more"),
-        (r"Requested array size exceeds VM limit",
-         "Java was asked for an array beyond its limit: more memory may not help; see the log"),
+    (re.compile(words), sentence)
+    for words, sentence in (
+        (
+            r"unable to create (?:new )?native thread",
+            "the JVM got no more threads: raise the limit on processes (TasksMax, pids.max, ulimit -u)",
+        ),
+        (
+            r"OutOfMemoryError: Metaspace",
+            "Java metaspace is full: raise -XX:MaxMetaspaceSize in spark.driver.extraJavaOptions",
+        ),
+        (
+            r"OutOfMemoryError: Compressed class space",
+            "Java class space is full: raise -XX:CompressedClassSpaceSize in spark.driver.extraJavaOptions",
+        ),
+        (
+            r"of direct buffer memory|OutOfMemoryError: Direct buffer memory",
+            "Java direct memory is full: "
+            "raise -XX:MaxDirectMemorySize in spark.driver.extraJavaOptions, and resources.memory",
+        ),
+        (
+            r"insufficient memory for the Java Runtime|Native memory allocation .{0,40}failed|Cannot allocate memory",
+            "the host had no memory left for the driver: raise resources.memory, or give the host (or its cgroup) more",
+        ),
+        (
+            r"Requested array size exceeds VM limit",
+            "Java was asked for an array beyond its limit: more memory may not help; see the log",
+        ),
         (r"Java heap space", f"Java heap is full: {RAISE_BOTH}"),
         (r"GC overhead limit exceeded", f"Java heap is nearly full: {RAISE_BOTH}"),
-        (r"java\.lang\.OutOfMemoryError|\bOutOfMemoryError: (?!MemoryError)|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY",
-         f"Java is out of memory: {RAISE_BOTH}"),
+        (
+            r"java\.lang\.OutOfMemoryError|\bOutOfMemoryError: (?!MemoryError)|"
+            r"SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY",
+            f"Java is out of memory: {RAISE_BOTH}",
+        ),
         # From the first such word on, once: a driver's last words may repeat it thousands of times.
-        (r"(?s)\A(?:(?!PythonException|pyspark/worker|PYTHON_).)*+(?:PythonException|pyspark/worker|PYTHON_).*\bMemoryError\b",
-         "a Python worker got no memory: raise spark.executor.pyspark.memory if it is set, and resources.memory"),
-        (r"(?m)^(?:[\w ]+: )?(?:OutOfMemoryError: )?MemoryError\b|\b_ArrayMemoryError\b",
-         "Python got no memory (MemoryError): raise resources.memory and its limit (ulimit -v), or hold less in the driver"),
+        (
+            r"(?s)\A(?:(?!PythonException|pyspark/worker|PYTHON_).)*+(?:PythonException|pyspark/worker|PYTHON_).*\bMemoryError\b",
+            "a Python worker got no memory: raise spark.executor.pyspark.memory if it is set, and resources.memory",
+        ),
+        (
+            r"(?m)^(?:[\w ]+: )?(?:OutOfMemoryError: )?MemoryError\b|\b_ArrayMemoryError\b",
+            "Python got no memory (MemoryError): "
+            "raise resources.memory and its limit (ulimit -v), or hold less in the driver",
+        ),
     )
 )
 

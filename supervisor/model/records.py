@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from supervisor.model.bounds import Bytes, Count, JobName, Seconds, SupervisorId, SupervisorIdOrNone, Uid, UidOrNone
+from supervisor.model.bounds import (
+    Bytes,
+    Count,
+    JobName,
+    Seconds,
+    SupervisorId,
+    SupervisorIdOrNone,
+    Uid,
+    UidOrNone,
+)
 from supervisor.model.remembered import Remembered
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
@@ -65,13 +74,13 @@ OCCUPYING = LEASED | {OwnState.ASSIGNED}
 class Phase(StrEnum):
     """How far an attempt has come, as its shim knows it (in the lease record)."""
 
-    CLAIMED = "claimed"      # the claim committed; the driver is being started
-    WAITING = "waiting"      # the driver is up, and waits for the look at its checkpoint
-    BEGUN = "begun"          # the application's first line ran
-    SESSION = "session"      # it has a SparkSession
-    QUERY = "query"          # a streaming query was started
-    RUNNING = "running"      # first batch committed, or a job without queries (shim.health)
-    STOPPING = "stopping"    # an orderly stop is under way
+    CLAIMED = "claimed"  # the claim committed; the driver is being started
+    WAITING = "waiting"  # the driver is up, and waits for the look at its checkpoint
+    BEGUN = "begun"  # the application's first line ran
+    SESSION = "session"  # it has a SparkSession
+    QUERY = "query"  # a streaming query was started
+    RUNNING = "running"  # first batch committed, or a job without queries (shim.health)
+    STOPPING = "stopping"  # an orderly stop is under way
 
     @classmethod
     def _missing_(cls, value: object) -> Phase | None:
@@ -81,24 +90,27 @@ class Phase(StrEnum):
 class Cause(StrEnum):
     """Why an attempt ended, or why a host refused to start it."""
 
-    FINISHED = "finished"                        # exit 0 of a bounded job, nobody asked it to stop
-    STOPPED = "stopped"                          # a stop was requested before the exit
-    USER_ERROR = "user_error"                    # the application ended by itself with a failure
-    EXITED_ZERO = "exited_zero"                  # exit 0 of an unbounded job: a swallowed exception, most likely
+    FINISHED = "finished"  # exit 0 of a bounded job, nobody asked it to stop
+    STOPPED = "stopped"  # a stop was requested before the exit
+    USER_ERROR = "user_error"  # the application ended by itself with a failure
+    # exit 0 of an unbounded job: a swallowed exception, most likely
+    EXITED_ZERO = "exited_zero"
     OUT_OF_MEMORY = "out_of_memory"
     CHECKPOINT_CONFLICT = "checkpoint_conflict"  # Spark saw a second writer on the checkpoint
     START_TIMED_OUT = "start_timed_out"
     STALLED = "stalled"
-    KILLED = "killed"                            # died of a signal that nobody of ours sent
-    SHIM_DIED = "shim_died"                      # its shim was killed; the guardian proved the tree empty
-    LEASE_EXPIRED = "lease_expired"              # killed at its deadline: no renewal could commit
-    LOST = "lost"                                # no word for the full wait
-    NOT_STARTED = "not_started"                  # exec failed
-    BAD_ARTIFACT = "bad_artifact"                # refused: spec or application missing or altered
-    NO_SPARK = "no_spark"                        # refused: Spark or Java not found
-    NO_ROOM = "no_room"                          # refused: the host is full
-    NO_ACCESS = "no_access"                      # refused: S3 refused the host's credentials, or never answered
-    BAD_CHECKPOINT = "bad_checkpoint"            # refused: it is not (any more) the checkpoint that the job left
+    KILLED = "killed"  # died of a signal that nobody of ours sent
+    SHIM_DIED = "shim_died"  # its shim was killed; the guardian proved the tree empty
+    LEASE_EXPIRED = "lease_expired"  # killed at its deadline: no renewal could commit
+    LOST = "lost"  # no word for the full wait
+    NOT_STARTED = "not_started"  # exec failed
+    BAD_ARTIFACT = "bad_artifact"  # refused: spec or application missing or altered
+    NO_SPARK = "no_spark"  # refused: Spark or Java not found
+    NO_ROOM = "no_room"  # refused: the host is full
+    # refused: S3 refused the host's credentials, or never answered
+    NO_ACCESS = "no_access"
+    # refused: it is not (any more) the checkpoint that the job left
+    BAD_CHECKPOINT = "bad_checkpoint"
 
     @classmethod
     def _missing_(cls, value: object) -> Cause | None:
@@ -108,7 +120,7 @@ class Cause(StrEnum):
 class StopMode(StrEnum):
     """How a driver that was asked to stop ended (in the tombstone)."""
 
-    BATCH_BOUNDARY = "batch_boundary"    # by itself, after the batch of each query was committed
+    BATCH_BOUNDARY = "batch_boundary"  # by itself, after the batch of each query was committed
     SIGTERM = "sigterm"
     SIGKILL = "sigkill"
 
@@ -150,7 +162,7 @@ class CheckpointState(StrEnum):
 
     DELETING = "deleting"
     DELETED = "deleted"
-    KEPT = "kept"               # it could not be told that it was still this uid's, and nobody else's
+    KEPT = "kept"  # it could not be told that it was still this uid's, and nobody else's
 
     @classmethod
     def _missing_(cls, value: object) -> CheckpointState | None:
@@ -189,7 +201,9 @@ def clip(text: str, max_bytes: int) -> str:
     return line.encode()[: max_bytes - 3].decode(errors="ignore") + "…"
 
 
-def noted(history: tuple[Entry, ...], at: str, event: str, attempt: int = 0, detail: str = "") -> tuple[Entry, ...]:
+def noted(
+    history: tuple[Entry, ...], at: str, event: str, attempt: int = 0, detail: str = ""
+) -> tuple[Entry, ...]:
     """``history`` with one more entry, at most ``HISTORY_MAX`` (a record stays under 4 KiB)."""
     return (*history, Entry(at, event, attempt, clip(detail, DETAIL_MAX_BYTES)))[-HISTORY_MAX:]
 
@@ -208,7 +222,7 @@ class BlobRef:
 class Terms:
     """What the leader must know of a spec, copied into the reference so that a takeover reads no blob at all."""
 
-    memory: Bytes                 # bytes
+    memory: Bytes  # bytes
     priority: int
     unbounded: bool
     lease_s: Seconds
@@ -216,8 +230,9 @@ class Terms:
     start_timeout_s: Seconds
     checkpoint: str | None
     restart: RestartPolicy
-    driver_memory: Bytes = 0      # bytes of spark.driver.memory to begin with, where restart.memory_step may raise it
-    delete_checkpoint: bool = False     # checkpoint_on_cancel: delete
+    # bytes of spark.driver.memory to begin with, where restart.memory_step may raise it
+    driver_memory: Bytes = 0
+    delete_checkpoint: bool = False  # checkpoint_on_cancel: delete
     savepoints: SavepointPolicy | None = None
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
@@ -254,31 +269,34 @@ class Ownership:
 
     state: OwnState
     op: str
-    newest_uid: UidOrNone = ""                  # of the newest submission of the name; set by submit, for look-ups
-    uid: UidOrNone = ""                         # whom the rest of the record is about
+    # of the newest submission of the name; set by submit, for look-ups
+    newest_uid: UidOrNone = ""
+    uid: UidOrNone = ""  # whom the rest of the record is about
     attempt: Count = 0
     claim: str = ""
     revision: Count = 0
     supervisor: SupervisorIdOrNone = ""
     host: str = ""
-    memory: Bytes = 0                       # bytes that the attempt occupies on its supervisor
-    driver_memory: Bytes = 0                # bytes that spark.driver.memory is set to; 0: as the spec says
-    raised: Count = 0                       # how often it was raised after out_of_memory (restart.memory_step)
-    claims: Count = 0                       # claimed attempts of this uid so far
+    memory: Bytes = 0  # bytes that the attempt occupies on its supervisor
+    driver_memory: Bytes = 0  # bytes that spark.driver.memory is set to; 0: as the spec says
+    # how often it was raised after out_of_memory (restart.memory_step)
+    raised: Count = 0
+    claims: Count = 0  # claimed attempts of this uid so far
     cause: Cause | None = None
-    reason: str = ""                      # one sentence for humans
-    permanent: bool = False               # of an exit: do not try again until resume or restart
+    reason: str = ""  # one sentence for humans
+    permanent: bool = False  # of an exit: do not try again until resume or restart
     exit_code: int | None = None
-    stop_mode: StopMode | None = None     # of an exit: how a requested stop was carried out
-    ran_s: Seconds = 0.0                    # how long the exited attempt had a driver (boottime)
-    failures: Count = 0                     # consecutive failures before this attempt, for the back-off
-    charged: Count = 0                      # of these, those that count against the budget
-    recent_s: tuple[float, ...] = ()      # ages of recent charged failures, oldest first (failure-rate)
+    stop_mode: StopMode | None = None  # of an exit: how a requested stop was carried out
+    ran_s: Seconds = 0.0  # how long the exited attempt had a driver (boottime)
+    failures: Count = 0  # consecutive failures before this attempt, for the back-off
+    charged: Count = 0  # of these, those that count against the budget
+    recent_s: tuple[float, ...] = ()  # ages of recent charged failures, oldest first (failure-rate)
     restart_nonce: str = ""
-    job_version: int = -1                 # version of /jobs/<name> that the assignment was made from
+    job_version: int = -1  # version of /jobs/<name> that the assignment was made from
     remembered: Remembered | None = None  # of the checkpoint, from the last lease that was removed
     history: tuple[Entry, ...] = ()
-    earlier: str = ""                     # what was before it (model.history); may still be about the uid before
+    # what was before it (model.history); may still be about the uid before
+    earlier: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -310,11 +328,11 @@ class Progress:
 class QueryState(StrEnum):
     """What a query of a running application does, by its last word; the most urgent first."""
 
-    STALLED = "stalled"          # silent for ``stall_timeout``: the attempt is being ended for it
-    FAILED = "failed"            # ended with an error, and the application lives on
+    STALLED = "stalled"  # silent for ``stall_timeout``: the attempt is being ended for it
+    FAILED = "failed"  # ended with an error, and the application lives on
     ACTIVE = "active"
-    IDLE = "idle"                # it has caught up and waits for data, or for its next trigger
-    TERMINATED = "terminated"    # ended without an error
+    IDLE = "idle"  # it has caught up and waits for data, or for its next trigger
+    TERMINATED = "terminated"  # ended without an error
 
     @classmethod
     def _missing_(cls, value: object) -> QueryState | None:
@@ -373,12 +391,15 @@ class Lease:
     progress: Progress | None = None
     renewals: Count = 0
     queries: tuple[QueryProgress, ...] = ()
-    more_queries: Count = 0       # that found no room in ``queries``
-    ran_s: Seconds = 0.0          # for how long there was a driver, by the shim's BOOTTIME, when this was sent
+    more_queries: Count = 0  # that found no room in ``queries``
+    # for how long there was a driver, by the shim's BOOTTIME, when this was sent
+    ran_s: Seconds = 0.0
     start: StartTimes | None = None
-    silence_s: Seconds | None = None        # since the last sign of life of a query, when this was sent; None: no query yet
-    remembered: Remembered | None = None    # of the checkpoint: what the next start has to find there
-    not_fenced: str = ""        # why its checkpoint on S3 has no storage fence; empty: it has it, or needs none
+    # since the last sign of life of a query, when this was sent; None: no query yet
+    silence_s: Seconds | None = None
+    remembered: Remembered | None = None  # of the checkpoint: what the next start has to find there
+    # why its checkpoint on S3 has no storage fence; empty: it has it, or needs none
+    not_fenced: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -394,7 +415,7 @@ class Assignment:
     own_version: int
     spec: BlobRef
     memory: Bytes
-    driver_memory: Bytes = 0      # bytes for spark.driver.memory; 0: as the spec says
+    driver_memory: Bytes = 0  # bytes for spark.driver.memory; 0: as the spec says
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -516,7 +537,7 @@ class Member:
     host: str
     boot_id: str
     address: str
-    memory: Bytes                 # bytes
+    memory: Bytes  # bytes
     drivers: Count
     starting: Count
     software: str
@@ -549,7 +570,7 @@ class Acceptance:
 class Pause:
     """/pause: while it exists, whatever is in it, the leader acts on nothing and no host starts anything."""
 
-    by: str                     # <user>@<host> of the command
+    by: str  # <user>@<host> of the command
     at: str
     reason: str
     op: str
@@ -568,9 +589,9 @@ class Handover:
     It stays until the next leader has acted, which removes it: by that the command knows that all is done.
     """
 
-    epoch: int                  # of the term that is to end
-    leader: str                 # who leads it
-    to: str | None              # who shall lead next; None: anybody else
+    epoch: int  # of the term that is to end
+    leader: str  # who leads it
+    to: str | None  # who shall lead next; None: anybody else
     by: str
     at: str
     op: str

@@ -76,11 +76,13 @@ def with_batches(remembered: Remembered, seen: Iterable[SeenQuery]) -> Remembere
     """``remembered`` with what was committed since; a batch id never goes back."""
     known = {query.id: query.batch_id for query in queries_of(remembered)}
     for query in seen:
-        known[query.id] = max(query.batch_id, known.pop(query.id, 0))      # the latest at the end
+        known[query.id] = max(query.batch_id, known.pop(query.id, 0))  # the latest at the end
     words = tuple(f"{query_id} {batch_id}" for query_id, batch_id in known.items())[-QUERIES_MAX:]
     if words == remembered.queries:
         return remembered
-    return replace(remembered, queries=words, elsewhere=_newest(remembered.elsewhere, QUERIES_MAX - len(words)))
+    return replace(
+        remembered, queries=words, elsewhere=_newest(remembered.elsewhere, QUERIES_MAX - len(words))
+    )
 
 
 def places_of(remembered: Remembered | None) -> frozenset[str]:
@@ -92,7 +94,10 @@ def places_of(remembered: Remembered | None) -> frozenset[str]:
 
 
 def to_be_expected(
-    location: str | None, acceptance: str, newest: Remembered | None, older: Remembered | None,
+    location: str | None,
+    acceptance: str,
+    newest: Remembered | None,
+    older: Remembered | None,
     begins_with: tuple[str, ...] = (),
 ) -> Remembered | None:
     """What a start has to find at ``location``. None: the job has no checkpoint.
@@ -113,7 +118,10 @@ def to_be_expected(
 
 
 def moved_to(
-    location: str, seen: Iterable[SeenQuery], newest: Remembered | None, older: Remembered | None,
+    location: str,
+    seen: Iterable[SeenQuery],
+    newest: Remembered | None,
+    older: Remembered | None,
 ) -> Remembered:
     """What a start has to find at ``location`` once a checkpoint with the queries ``seen`` was copied there for the job.
 
@@ -128,7 +136,9 @@ def forgotten(remembered: Remembered | None, location: str) -> Remembered | None
     if remembered is None or place not in places_of(remembered):
         return remembered
     others = tuple(word for word in remembered.elsewhere if word.partition(" ")[0] != place)
-    return replace(remembered, queries=() if remembered.place == place else remembered.queries, elsewhere=others)
+    return replace(
+        remembered, queries=() if remembered.place == place else remembered.queries, elsewhere=others
+    )
 
 
 def _told_by(remembered: Remembered | None) -> frozenset[str]:
@@ -151,7 +161,12 @@ def _by_place(newest: Remembered | None, older: Remembered | None) -> dict[str, 
 
 
 def _with_others(known: Remembered, before: dict[str, tuple[str, ...]]) -> Remembered:
-    words = [f"{place} {word}" for place, there in reversed(before.items()) if place != known.place for word in there]
+    words = [
+        f"{place} {word}"
+        for place, there in reversed(before.items())
+        if place != known.place
+        for word in there
+    ]
     return replace(known, elsewhere=_newest(tuple(words), QUERIES_MAX - len(known.queries)))
 
 

@@ -16,10 +16,11 @@ from supervisor.model.words import counted
 
 
 class Strategy(StrEnum):
-    FIXED = "fixed"                # always ``initial``
-    EXPONENTIAL = "exponential"    # ``initial`` doubled per consecutive failure, at most ``max``
-    FAILURE_RATE = "failure-rate"  # ``initial`` each time; spent after ``attempts`` failures within ``reset_after``
-    NONE = "none"                  # no restart
+    FIXED = "fixed"  # always ``initial``
+    EXPONENTIAL = "exponential"  # ``initial`` doubled per consecutive failure, at most ``max``
+    # ``initial`` each time; spent after ``attempts`` failures within ``reset_after``
+    FAILURE_RATE = "failure-rate"
+    NONE = "none"  # no restart
 
 
 class OnExhausted(StrEnum):
@@ -62,8 +63,15 @@ class Account:
 
 
 def account(
-    policy: RestartPolicy, *, failures: int, charged: int, recent_s: tuple[float, ...], ran_s: float, failed: bool,
-    counts: bool, seed: str,
+    policy: RestartPolicy,
+    *,
+    failures: int,
+    charged: int,
+    recent_s: tuple[float, ...],
+    ran_s: float,
+    failed: bool,
+    counts: bool,
+    seed: str,
 ) -> Account:
     """Account for one exit.
 
@@ -81,8 +89,10 @@ def account(
     failures += 1
     if counts:
         charged += 1
-        recent_s = (*recent_s, 0.0)[-RECENT_KEPT - 1:] if policy.strategy is Strategy.FAILURE_RATE else ()
-    return Account(failures, charged, recent_s, _delay_s(policy, failures, seed), _exhausted(policy, charged, recent_s))
+        recent_s = (*recent_s, 0.0)[-RECENT_KEPT - 1 :] if policy.strategy is Strategy.FAILURE_RATE else ()
+    return Account(
+        failures, charged, recent_s, _delay_s(policy, failures, seed), _exhausted(policy, charged, recent_s)
+    )
 
 
 def _aged(policy: RestartPolicy, recent_s: tuple[float, ...], ran_s: float) -> tuple[float, ...]:
@@ -94,7 +104,9 @@ def _aged(policy: RestartPolicy, recent_s: tuple[float, ...], ran_s: float) -> t
     if policy.strategy is not Strategy.FAILURE_RATE:
         return ()
     passed_s = ran_s + policy.initial_s * (1 - _jitter(policy))
-    return tuple(round(age_s + passed_s, 2) for age_s in recent_s if 0 <= age_s + passed_s < policy.reset_after_s)
+    return tuple(
+        round(age_s + passed_s, 2) for age_s in recent_s if 0 <= age_s + passed_s < policy.reset_after_s
+    )
 
 
 def delay_after(policy: RestartPolicy, failures: int, seed: str) -> float:
@@ -108,7 +120,7 @@ def _delay_s(policy: RestartPolicy, failures: int, seed: str) -> float:
     if policy.strategy is Strategy.EXPONENTIAL:
         longest = policy.max_s / (1 + jitter)
         delay = min(longest, policy.initial_s * 2.0 ** min(max(failures, 1) - 1, 40))
-    spread = zlib.crc32(seed.encode()) / 0xFFFFFFFF * 2 - 1      # -1 … 1, stable
+    spread = zlib.crc32(seed.encode()) / 0xFFFFFFFF * 2 - 1  # -1 … 1, stable
     return max(0.0, delay * (1 + jitter * spread))
 
 

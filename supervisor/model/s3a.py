@@ -62,7 +62,9 @@ class Store(Protocol):
 def access_of_store(store: Store, others: tuple[str, ...] = ()) -> S3Access:
     """The service that the store is on: also a checkpoint's, unless its job says another. ``others``: the endpoints that a
     job may say (``policy.endpoints``)."""
-    return S3Access(store.endpoint_url, store.region, None, store.sse, store.sse_kms_key_id, store.request_payer, others)
+    return S3Access(
+        store.endpoint_url, store.region, None, store.sse, store.sse_kms_key_id, store.request_payer, others
+    )
 
 
 def allowed(access: S3Access, store: S3Access) -> S3Access:
@@ -77,7 +79,8 @@ def allowed(access: S3Access, store: S3Access) -> S3Access:
     named = f"S3 endpoint {(access.endpoint_url or 'of AWS')[:200]!r}"
     raise InvalidInput(
         f"{named} is neither the store's nor listed in policy.endpoints of supervisor.yaml: it gets no credentials of the "
-        "supervisor; list it there, or leave it out of the job's conf")
+        "supervisor; list it there, or leave it out of the job's conf"
+    )
 
 
 def why_no_access(conf: Mapping[str, str], locations: Iterable[str | None], store: S3Access) -> str | None:
@@ -113,7 +116,9 @@ def _service(endpoint: str | None) -> str | None:
 def asked(access: S3Access) -> dict[str, str]:
     """Parameters for every request that knows them, by the names of the S3 API."""
     named = {
-        "ServerSideEncryption": access.sse, "SSEKMSKeyId": access.sse_kms_key_id, "RequestPayer": access.request_payer,
+        "ServerSideEncryption": access.sse,
+        "SSEKMSKeyId": access.sse_kms_key_id,
+        "RequestPayer": access.request_payer,
     }
     return {name: value for name, value in named.items() if value is not None}
 
@@ -164,7 +169,9 @@ def _with_wishes(conf: Mapping[str, str], bucket: str, access: S3Access) -> S3Ac
     algorithm = setting(conf, bucket, "encryption.algorithm")
     if algorithm is not None:
         sse = SSE_OF_S3A.get(algorithm.upper())
-        key = setting(conf, bucket, "encryption.key") if sse is not None and sse.startswith("aws:kms") else None
+        key = (
+            setting(conf, bucket, "encryption.key") if sse is not None and sse.startswith("aws:kms") else None
+        )
         access = access._replace(sse=sse, sse_kms_key_id=key or None)
     pays = _truth(setting(conf, bucket, "requester.pays.enabled"))
     return access if pays is None else access._replace(request_payer="requester" if pays else None)
@@ -184,5 +191,7 @@ def properties_for(conf: Mapping[str, str], bucket: str, store: S3Access) -> dic
     if store.endpoint_url is not None:
         wanted["endpoint"] = store.endpoint_url
         wanted["path.style.access"] = "true"
-        wanted["connection.ssl.enabled"] = "false" if store.endpoint_url.lower().startswith("http://") else "true"
+        wanted["connection.ssl.enabled"] = (
+            "false" if store.endpoint_url.lower().startswith("http://") else "true"
+        )
     return {f"{PREFIX}{name}": value for name, value in wanted.items() if setting(conf, bucket, name) is None}

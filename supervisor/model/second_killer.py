@@ -81,7 +81,9 @@ def step(killer: SecondKiller, event: Event, now_s: float) -> SecondKiller:
             return killer._replace(shim_dead=dead, act=Act.KILL_TREE)
         case TreeStruck(took_s, tree) if killer.act is Act.KILL_TREE:
             over = killer.shim_dead and tree is not Emptiness.POPULATED
-            return killer._replace(took_s=killer.took_s + took_s, tree=tree, act=Act.OVER if over else Act.KILL_SHIM)
+            return killer._replace(
+                took_s=killer.took_s + took_s, tree=tree, act=Act.OVER if over else Act.KILL_SHIM
+            )
     return killer
 
 

@@ -47,7 +47,9 @@ def secret_reference(value: str) -> SecretRef | None:
     match = _REFERENCE.fullmatch(value)
     if match is None:
         if "${env:" in value or "${file:" in value:
-            raise InvalidInput("a secret reference must be the whole value, like ${env:NAME} or ${file:/path}")
+            raise InvalidInput(
+                "a secret reference must be the whole value, like ${env:NAME} or ${file:/path}"
+            )
         return None
     source, where = SecretSource(match[1]), match[2]
     if source is SecretSource.ENV and not _NAME.fullmatch(where):
@@ -64,7 +66,9 @@ def redacted(spec: Mapping[str, Any]) -> dict[str, Any]:
     """
     shown = dict(spec)
     if isinstance(spec.get("conf"), Mapping):
-        shown["conf"] = {k: REDACTED if _looks_secret(k, v) or _looks_secret(v, v) else v for k, v in spec["conf"].items()}
+        shown["conf"] = {
+            k: REDACTED if _looks_secret(k, v) or _looks_secret(v, v) else v for k, v in spec["conf"].items()
+        }
     if isinstance(spec.get("env"), Mapping):
         shown["env"] = {k: REDACTED if _looks_secret(k, v) else v for k, v in spec["env"].items()}
     if isinstance(spec.get("args"), Sequence) and not isinstance(spec["args"], str):
@@ -81,8 +85,10 @@ def covered(text: str) -> str:
 
 
 def _looks_secret(word: object, value: object) -> bool:
-    return isinstance(word, str) and bool(_SECRET.search(word)) and not (
-        isinstance(value, str) and _REFERENCE.fullmatch(value)
+    return (
+        isinstance(word, str)
+        and bool(_SECRET.search(word))
+        and not (isinstance(value, str) and _REFERENCE.fullmatch(value))
     )
 
 

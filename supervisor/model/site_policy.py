@@ -65,7 +65,7 @@ def matches(location: str, rule: str) -> bool:
         wanted = wanted[:-1]
         if len(given) <= len(wanted):
             return False
-        given = given[:len(wanted)]
+        given = given[: len(wanted)]
     return len(given) == len(wanted) and all(map(fnmatchcase, given, wanted))
 
 

@@ -48,7 +48,11 @@ SPEC_VERSION: Final = 1
 SPEC_MAX_BYTES: Final = 64 * 1024
 CHECKPOINT_PLACEHOLDER: Final = "{checkpoint}"
 
-_CONF_TWINS: Final = {"spark.jars": "jars", "spark.jars.packages": "packages", "spark.submit.pyFiles": "py_files"}
+_CONF_TWINS: Final = {
+    "spark.jars": "jars",
+    "spark.jars.packages": "packages",
+    "spark.submit.pyFiles": "py_files",
+}
 """Given as a key of the spec *and* as a property, one of the two would be dropped by spark-submit without a word."""
 
 _ADDED_LATER: Final = (("restart", "memory_step"), ("restart", "memory_max"))
@@ -56,12 +60,22 @@ _ADDED_LATER: Final = (("restart", "memory_step"), ("restart", "memory_max"))
 a spec that was submitted with it is still the same spec."""
 
 _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, object]] = {
-    "checkpoint_fence": "auto", "checkpoint_on_cancel": "keep",
+    "checkpoint_fence": "auto",
+    "checkpoint_on_cancel": "keep",
     "savepoints": SavepointSettings().model_dump(mode="json", by_alias=True),
 }
 """The same for keys outside of any section, with the value that says nothing."""
 
-_SECRET_WORDS: Final = ("password", "passwd", "secret", "token", "access.key", "access_key", "api_key", "credential")
+_SECRET_WORDS: Final = (
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "access.key",
+    "access_key",
+    "api_key",
+    "credential",
+)
 
 
 class JobSpec(Section):
@@ -125,7 +139,9 @@ class JobSpec(Section):
         if self.checkpoint_on_cancel == "delete":
             why = why_not_deletable(self.checkpoint)
             if why is not None:
-                raise ValueError(f"checkpoint_on_cancel: delete is not possible: {why}; remove it, or change checkpoint")
+                raise ValueError(
+                    f"checkpoint_on_cancel: delete is not possible: {why}; remove it, or change checkpoint"
+                )
         return self
 
     @model_validator(mode="after")
@@ -133,7 +149,9 @@ class JobSpec(Section):
         if self.savepoints.every_s is None:
             return self
         if self.checkpoint is None:
-            raise ValueError("savepoints are copies of the checkpoint, which is missing; add it, or remove savepoints")
+            raise ValueError(
+                "savepoints are copies of the checkpoint, which is missing; add it, or remove savepoints"
+            )
         if not normalise(self.checkpoint).startswith(("file:", "s3:")):
             raise ValueError(
                 f"savepoints can't be made of {self.checkpoint[:120]!r}, which only Spark can reach; remove savepoints, or "
@@ -145,7 +163,9 @@ class JobSpec(Section):
     def _said_once(self) -> JobSpec:
         for key, twin in _CONF_TWINS.items():
             if key in self.conf and getattr(self, twin):
-                raise ValueError(f"{twin} and conf {key} are both given, and Spark would drop one; use {twin} alone")
+                raise ValueError(
+                    f"{twin} and conf {key} are both given, and Spark would drop one; use {twin} alone"
+                )
         return self
 
     @model_validator(mode="after")
@@ -156,13 +176,21 @@ class JobSpec(Section):
         begins_with = self.driver_memory_bytes()
         if not begins_with:
             said = self.conf[driver_memory.PROPERTY]
-            raise ValueError(f"restart.memory_step raises conf {driver_memory.PROPERTY}, which is no size ({said[:40]!r})")
+            raise ValueError(
+                f"restart.memory_step raises conf {driver_memory.PROPERTY}, which is no size ({said[:40]!r})"
+            )
         had = driver_memory.as_spark_size(begins_with)
-        where = f"conf {driver_memory.PROPERTY}" if driver_memory.PROPERTY in self.conf else "resources.memory"
+        where = (
+            f"conf {driver_memory.PROPERTY}" if driver_memory.PROPERTY in self.conf else "resources.memory"
+        )
         if begins_with < driver_memory.LEAST_BYTES:
-            raise ValueError(f"restart.memory_step begins with {had} ({where}), and Spark needs 450m at least; raise that")
+            raise ValueError(
+                f"restart.memory_step begins with {had} ({where}), and Spark needs 450m at least; raise that"
+            )
         if most <= begins_with:
-            raise ValueError(f"restart.memory_max is not above the {had} that the driver begins with ({where}); raise it")
+            raise ValueError(
+                f"restart.memory_max is not above the {had} that the driver begins with ({where}); raise it"
+            )
         return self
 
     def terms(self) -> Terms:
@@ -219,7 +247,11 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
     body = read_mapping(text, source, as_written={"conf", "env"})
     spec = validated(JobSpec, _with_defaults(body, defaults or Defaults()), source)
     # Not of what is stored: a job that was registered before these were known stays what it is.
-    for why in (heap.why_impossible(spec.conf), master.why_unsupported(spec.master), host_tools.why_refused(spec.env)):
+    for why in (
+        heap.why_impossible(spec.conf),
+        master.why_unsupported(spec.master),
+        host_tools.why_refused(spec.env),
+    ):
         if why is not None:
             raise InvalidInput(f"{source}: {why}")
     for place in _files(spec):
@@ -239,7 +271,9 @@ def canonical_json(spec: JobSpec) -> bytes:
     for key, silent in _ADDED_LATER_AT_THE_TOP.items():
         if body[key] == silent:
             del body[key]
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(
+        body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
 
 
 def without_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,8 +303,14 @@ def from_canonical(data: bytes, source: str) -> JobSpec:
         body = json.loads(data)
     except (ValueError, RecursionError):
         raise Corrupt(f"{source} is not JSON; submit the job again") from None
-    if not isinstance(body, dict) or type(version := body.pop("v", None)) is not int or version != SPEC_VERSION:
-        raise Corrupt(f"{source} is no spec of version {SPEC_VERSION}; another version of the software wrote it")
+    if (
+        not isinstance(body, dict)
+        or type(version := body.pop("v", None)) is not int
+        or version != SPEC_VERSION
+    ):
+        raise Corrupt(
+            f"{source} is no spec of version {SPEC_VERSION}; another version of the software wrote it"
+        )
     try:
         return validated(JobSpec, body, source)
     except InvalidInput as error:
@@ -324,8 +364,12 @@ def memory_warnings(spec: JobSpec) -> tuple[str, ...]:
 
 def secret_warnings(spec: JobSpec) -> tuple[str, ...]:
     """Values that look like secrets and stand in the spec, where the store, ``show`` and every reader can see them."""
-    suspects = [f"env {name}" for name, value in spec.env.items() if _sensitive(name) and not value.startswith("${")]
-    suspects += [f"conf {name}" for name, value in spec.conf.items() if _sensitive(name) and "${" not in value]
+    suspects = [
+        f"env {name}" for name, value in spec.env.items() if _sensitive(name) and not value.startswith("${")
+    ]
+    suspects += [
+        f"conf {name}" for name, value in spec.conf.items() if _sensitive(name) and "${" not in value
+    ]
     return tuple(
         f"{what} looks like a secret, and everybody can read a spec; use ${{env:NAME}} or ${{file:/path}} as a value of env"
         for what in suspects

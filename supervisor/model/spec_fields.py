@@ -141,7 +141,9 @@ def _secret(value: str) -> str:
 
 Name = Annotated[str, AfterValidator(_name)]
 Application = Annotated[str, AfterValidator(_file(".py", ".jar"))]
-PyFiles = Annotated[tuple[Annotated[str, AfterValidator(_file(".py", ".zip", ".egg"))], ...], Field(strict=False)]
+PyFiles = Annotated[
+    tuple[Annotated[str, AfterValidator(_file(".py", ".zip", ".egg"))], ...], Field(strict=False)
+]
 Jars = Annotated[tuple[Annotated[str, AfterValidator(_file(".jar"))], ...], Field(strict=False)]
 Packages = Annotated[tuple[Annotated[str, AfterValidator(_package)], ...], Field(strict=False)]
 Args = Annotated[tuple[str, ...], Field(strict=False)]

@@ -108,9 +108,15 @@ def with_delay(shown: Shown, own: Seen[Ownership], host: Member | None) -> Shown
     why = delay_of(own.record, host) if isinstance(own, Found) and shown.state is JobState.STARTING else ""
     if not why:
         return shown
-    what = "" if isinstance(own, Found) and own.record.state is OwnState.CLAIMED else ", which can't start it yet"
+    what = (
+        ""
+        if isinstance(own, Found) and own.record.state is OwnState.CLAIMED
+        else ", which can't start it yet"
+    )
     again = "tried again every few seconds"
-    return replace(shown, reason=f"{shown.reason}{what}: {why}; {again}", trouble=f"can't start yet: {why}; {again}")
+    return replace(
+        shown, reason=f"{shown.reason}{what}: {why}; {again}", trouble=f"can't start yet: {why}; {again}"
+    )
 
 
 HOW_FAR: Final[dict[Phase, str]] = {
@@ -153,13 +159,20 @@ def has_finished(job: JobRef, own: Ownership) -> bool:
 def account_of(job: JobRef, own: Ownership) -> Account:
     """The account after the latest exit of ``own``: failures up to and including it, and the back-off that follows."""
     return account(
-        job.terms.restart, failures=own.failures, charged=own.charged, recent_s=own.recent_s, ran_s=own.ran_s,
-        failed=own.cause not in PLANNED_CAUSES, counts=own.cause not in UNCHARGED_CAUSES,
+        job.terms.restart,
+        failures=own.failures,
+        charged=own.charged,
+        recent_s=own.recent_s,
+        ran_s=own.ran_s,
+        failed=own.cause not in PLANNED_CAUSES,
+        counts=own.cause not in UNCHARGED_CAUSES,
         seed=f"{own.uid}.{own.attempt}",
     )
 
 
-def history_of(ref: JobRef | None, own: Ownership | None, result: Result | None, uid: str) -> tuple[Entry, ...]:
+def history_of(
+    ref: JobRef | None, own: Ownership | None, result: Result | None, uid: str
+) -> tuple[Entry, ...]:
     """What happened to ``uid``, oldest first: from the ownership, what the user last changed, and the result.
 
     What is about an attempt keeps the records' own order, since its times come from the clocks of several hosts. What a
@@ -190,7 +203,8 @@ def last_exit_of(history: tuple[Entry, ...]) -> Entry | None:
 def _holds(entries: list[Entry], entry: Entry) -> bool:
     """As it is, or within a series."""
     return any(
-        (other.at, other.event) == (entry.at, entry.event) or (isinstance(other, Series) and other.covers(entry))
+        (other.at, other.event) == (entry.at, entry.event)
+        or (isinstance(other, Series) and other.covers(entry))
         for other in entries
     )
 
@@ -201,7 +215,10 @@ def _not_yet_owned(job: JobRef, own: Ownership) -> Shown:
         return _suspended(job)
     if own.state in (OwnState.VACANT, OwnState.EXITED):
         return Shown(JobState.PENDING, "waiting for the leader to place it")
-    return Shown(JobState.PENDING, f"attempt {own.attempt} of an earlier submission has not ended yet ({own.state.value})")
+    return Shown(
+        JobState.PENDING,
+        f"attempt {own.attempt} of an earlier submission has not ended yet ({own.state.value})",
+    )
 
 
 def _suspended(job: JobRef) -> Shown:
@@ -241,7 +258,9 @@ def failed_query(lease: Lease) -> QueryProgress | None:
 
 
 def _of_failed(failed: QueryProgress | None, form: Callable[[str], str]) -> str:
-    return "" if failed is None else f"query {failed.query or failed.id} has failed: {form(failed.error or '')}"
+    return (
+        "" if failed is None else f"query {failed.query or failed.id} has failed: {form(failed.error or '')}"
+    )
 
 
 def strays_of(lease: Lease) -> tuple[QueryProgress, ...]:
@@ -253,7 +272,9 @@ def _strays(lease: Lease) -> str:
     strays = strays_of(lease)
     if not strays:
         return ""
-    which = f"query {strays[0].query or strays[0].id} keeps its checkpoint elsewhere, in {strays[0].elsewhere}"
+    which = (
+        f"query {strays[0].query or strays[0].id} keeps its checkpoint elsewhere, in {strays[0].elsewhere}"
+    )
     more = f" ({len(strays) - 1} more do)" if len(strays) > 1 else ""
     unused = "; no query uses the job's own" if len(strays) == len(lease.queries) + lease.more_queries else ""
     return f"{which}{more}: it can't be recovered from there{unused}"

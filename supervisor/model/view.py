@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from supervisor.model.records import Acceptance, CheckpointClaim, Handover, JobRef, Lease, Member, Ownership, Pause, Result
+from supervisor.model.records import (
+    Acceptance,
+    CheckpointClaim,
+    Handover,
+    JobRef,
+    Lease,
+    Member,
+    Ownership,
+    Pause,
+    Result,
+)
 from supervisor.model.seen import Found, Seen, Unreadable
 
 

@@ -75,7 +75,11 @@ class JobRow:
 
     def document(self) -> dict[str, Any]:
         """As JSON has it; what a newer version wrote beside it is not ours to show."""
-        document = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "trouble"}
+        document = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name != "trouble"
+        }
         if self.progress is not None:
             document["progress"] = dataclasses.asdict(self.progress)
             del document["progress"]["extra"]
@@ -85,7 +89,9 @@ class JobRow:
 # -- all jobs -----------------------------------------------------------------------------------------------------
 
 
-def take_rows(zoo: Zoo, layout: Layout, view: View, wall_now_s: float, *, every_uid: bool = False) -> list[JobRow]:
+def take_rows(
+    zoo: Zoo, layout: Layout, view: View, wall_now_s: float, *, every_uid: bool = False
+) -> list[JobRow]:
     """The rows of ``list``, by name: of each name the live uid, else the newest if it failed.
 
     ``every_uid``: all that is kept, cancelled and finished ones included.
@@ -114,7 +120,9 @@ def _shown_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
     try:
         return row_of_result(uid, result, name)
     except Exception as error:  # noqa: BLE001 - the edge of one result
-        return JobRow(name, uid=uid, reason=f"its result could not be shown ({type(error).__name__}: {error})")
+        return JobRow(
+            name, uid=uid, reason=f"its result could not be shown ({type(error).__name__}: {error})"
+        )
 
 
 def with_reasons(rows: list[JobRow], reasons: Callable[[], Mapping[str, str]]) -> list[JobRow]:
@@ -124,7 +132,8 @@ def with_reasons(rows: list[JobRow], reasons: Callable[[], Mapping[str, str]]) -
     why = reasons()
     return [
         replace(row, reason=why[row.name], trouble=None)
-        if row.state == JobState.PENDING and row.name is not None and row.name in why else row
+        if row.state == JobState.PENDING and row.name is not None and row.name in why
+        else row
         for row in rows
     ]
 
@@ -148,7 +157,9 @@ def newest_results(zoo: Zoo, layout: Layout, view: View) -> list[tuple[str, str,
     names = {name_suffix(name): name for name in view.rows}
     found = _newest_results(zoo, layout, view)
     return [
-        (names.get(uid.rpartition("-")[2], uid), uid, result) for uid, result in found.items() if not _is_hidden(result)
+        (names.get(uid.rpartition("-")[2], uid), uid, result)
+        for uid, result in found.items()
+        if not _is_hidden(result)
     ]
 
 
@@ -213,7 +224,8 @@ def read_ended(zoo: Zoo, layout: Layout, row: Row) -> list[OneJob]:
     uids = sorted(uid for uid in zoo.children(layout.results) or () if uid.endswith(f"-{suffix}"))
     results = _results(zoo, layout, uids)
     return [
-        OneJob(row, result, uid) for uid, result in results.items()
+        OneJob(row, result, uid)
+        for uid, result in results.items()
         if not isinstance(result, Found) or result.record.name == row.name
     ]
 
@@ -241,21 +253,36 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | N
     job = row.ref.record
     if not isinstance(row.own, Found):
         return JobRow(
-            row.name, job.uid, job.revision, job.desired.value, shown.state.value, shown.reason,
-            since=job.changed.at, checkpoint=job.terms.checkpoint, trouble=shown.trouble,
+            row.name,
+            job.uid,
+            job.revision,
+            job.desired.value,
+            shown.state.value,
+            shown.reason,
+            since=job.changed.at,
+            checkpoint=job.terms.checkpoint,
+            trouble=shown.trouble,
         )
     own = row.own.record
     next_at_s = _next_attempt_s(job, own) if shown.state is JobState.BACKOFF else None
     if next_at_s is not None and next_at_s <= wall_now_s:
-        shown = Shown(JobState.PENDING, f"to be started again: {own.reason}", f"to be started again: {headline(own.reason)}")
+        shown = Shown(
+            JobState.PENDING,
+            f"to be started again: {own.reason}",
+            f"to be started again: {headline(own.reason)}",
+        )
     if shown.state is JobState.PENDING and why is not None:
         shown = Shown(JobState.PENDING, why)
-    owned = own.uid == job.uid      # else the ownership is still about an earlier submission of the name
+    owned = own.uid == job.uid  # else the ownership is still about an earlier submission of the name
     placed = owned and own.state in OCCUPYING
     lease = row.lease_of_owner if placed and own.state in LEASED else None
     return JobRow(
-        name=row.name, uid=job.uid, revision=job.revision, desired=job.desired.value,
-        state=shown.state.value, reason=shown.reason,
+        name=row.name,
+        uid=job.uid,
+        revision=job.revision,
+        desired=job.desired.value,
+        state=shown.state.value,
+        reason=shown.reason,
         attempt=(own.attempt or None) if owned else None,
         supervisor=(own.supervisor or None) if placed else None,
         host=(own.host or None) if placed else None,
@@ -267,7 +294,8 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | N
         failures=_failures(job, own) if owned else 0,
         next_attempt_at=wall_iso(next_at_s) if next_at_s is not None else None,
         checkpoint=job.terms.checkpoint,
-        progress=lease.progress if lease is not None else None, trouble=shown.trouble,
+        progress=lease.progress if lease is not None else None,
+        trouble=shown.trouble,
     )
 
 
@@ -318,23 +346,37 @@ def row_of_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
         return JobRow(name, uid=uid, reason=f"its result is unreadable: {reason}")
     record, shown = result.record, state_of_ended(result.record)
     return JobRow(
-        name=record.name, uid=record.uid, revision=record.revision or None, state=shown.state.value,
-        reason=shown.reason, attempt=record.attempt or None, since=record.at, restarts=max(0, record.claims - 1),
-        failures=record.failures, checkpoint=record.terms.checkpoint if record.terms else None, trouble=shown.trouble,
+        name=record.name,
+        uid=record.uid,
+        revision=record.revision or None,
+        state=shown.state.value,
+        reason=shown.reason,
+        attempt=record.attempt or None,
+        since=record.at,
+        restarts=max(0, record.claims - 1),
+        failures=record.failures,
+        checkpoint=record.terms.checkpoint if record.terms else None,
+        trouble=shown.trouble,
     )
 
 
-def aged(view: View, now_s: float, wall_now_s: float, changed: Mapping[str, Changed] = MappingProxyType({})) -> View:
+def aged(
+    view: View, now_s: float, wall_now_s: float, changed: Mapping[str, Changed] = MappingProxyType({})
+) -> View:
     """``view`` of an observer that has just begun, as one would have it that saw each exit when it happened.
 
     For ``list`` and ``explain`` only: a fresh look would take every back-off for one that begins now. ``changed``: what
     ``changes_of`` read, so that assignments and silent leases have their age too.
     """
     rows = {name: _aged(row, now_s, wall_now_s, changed.get(name)) for name, row in view.rows.items()}
-    return replace(view, rows=MappingProxyType(rows), accepted=_aged_acceptance(view.accepted, now_s, wall_now_s))
+    return replace(
+        view, rows=MappingProxyType(rows), accepted=_aged_acceptance(view.accepted, now_s, wall_now_s)
+    )
 
 
-def _aged_acceptance(sight: AcceptanceSight | None, now_s: float, wall_now_s: float) -> AcceptanceSight | None:
+def _aged_acceptance(
+    sight: AcceptanceSight | None, now_s: float, wall_now_s: float
+) -> AcceptanceSight | None:
     """As if the leader had seen it at once."""
     if sight is None or not isinstance(sight.seen, Found):
         return sight
@@ -360,7 +402,9 @@ def changes_of(zoo: Zoo, layout: Layout, rows: Iterable[Row]) -> dict[str, Chang
     nodes = zoo.read_many(paths).nodes
     pairs = zip(moving, nodes[::2], nodes[1::2], strict=True)
     return {
-        row.name: Changed(_changed_at_s(row.own, own), _changed_at_s(row.lease.seen if row.lease else None, lease))
+        row.name: Changed(
+            _changed_at_s(row.own, own), _changed_at_s(row.lease.seen if row.lease else None, lease)
+        )
         for row, own, lease in pairs
     }
 

@@ -66,7 +66,9 @@ class Observer:
         self._errors: dict[str, str] = {}
         self._accepted: AcceptanceSight | None = None
 
-    def take_view(self, changed: Iterable[str] | None, *, recorded: bool = True, distrust: str | None = None) -> View:
+    def take_view(
+        self, changed: Iterable[str] | None, *, recorded: bool = True, distrust: str | None = None
+    ) -> View:
         """The view now. ``changed``: the names to reread, None for everything."""
         if changed is None:
             self._read_everything()
@@ -77,11 +79,18 @@ class Observer:
         if changed is None or (self._accepted is not None and not _is_waited(self._accepted)):
             self._read_acceptance()
         members = self._members()
-        whole = self._look_whole()      # last: it vouches for all that was read before
+        whole = self._look_whole()  # last: it vouches for all that was read before
         return View(
-            rows=MappingProxyType(dict(self._rows)), members=MappingProxyType(members), epoch=self._epoch,
-            recorded=recorded, paused=pause is not None, pause=pause.record if isinstance(pause, Found) else None,
-            wish=wish, accepted=self._accepted, distrust=distrust or whole.distrust, missing=whole.missing,
+            rows=MappingProxyType(dict(self._rows)),
+            members=MappingProxyType(members),
+            epoch=self._epoch,
+            recorded=recorded,
+            paused=pause is not None,
+            pause=pause.record if isinstance(pause, Found) else None,
+            wish=wish,
+            accepted=self._accepted,
+            distrust=distrust or whole.distrust,
+            missing=whole.missing,
             errors=tuple(self._errors.values()),
         )
 
@@ -121,14 +130,16 @@ class Observer:
             dirty.setdefault(result.record.name, []).append(result)
         self._set_rows(names, owns, refs, dirty)
 
-    def _own_and_ref(self, names: list[str]) -> tuple[tuple[list[Seen[Ownership]], float], list[Seen[JobRef]]]:
+    def _own_and_ref(
+        self, names: list[str]
+    ) -> tuple[tuple[list[Seen[Ownership]], float], list[Seen[JobRef]]]:
         """References first: a reading is not one moment, and submit creates both. A reference without its ownership would be
         an alarm, an ownership without its reference is none."""
         layout = self._layout
         own_paths, ref_paths = [layout.own(name) for name in names], [layout.job(name) for name in names]
         reads = self._zoo.read_many([*ref_paths, *own_paths])
         refs = seen_all(JobRef, ref_paths, reads.nodes[: len(names)])
-        owns = seen_all(Ownership, own_paths, reads.nodes[len(names):])
+        owns = seen_all(Ownership, own_paths, reads.nodes[len(names) :])
         return (owns, reads.received_at_s), [_about(name, ref) for name, ref in zip(names, refs, strict=True)]
 
     def _decode_results(self, paths: list[str], nodes: Sequence[Node | None]) -> list[Found[Result]]:
@@ -143,7 +154,10 @@ class Observer:
         return dirty
 
     def _set_rows(
-        self, names: list[str], owns: tuple[list[Seen[Ownership]], float], refs: list[Seen[JobRef]],
+        self,
+        names: list[str],
+        owns: tuple[list[Seen[Ownership]], float],
+        refs: list[Seen[JobRef]],
         dirty: dict[str, list[Found[Result]]],
     ) -> None:
         claims = self._claims_of([result for name in names for result in dirty.get(name, ())])
@@ -158,7 +172,12 @@ class Observer:
                 self._rows[name] = Row(name, ref, own, owns[1], flaws=(flaw,))
 
     def _set_row(
-        self, name: str, ref: Seen[JobRef], own: Seen[Ownership], received_at_s: float, dirty: Sequence[Found[Result]],
+        self,
+        name: str,
+        ref: Seen[JobRef],
+        own: Seen[Ownership],
+        received_at_s: float,
+        dirty: Sequence[Found[Result]],
         claims: Mapping[str, tuple[str, Found[CheckpointClaim]]],
     ) -> None:
         seen_s = self._sights.own_seen_s(name, -1 if own is None else own.mzxid, received_at_s)
@@ -166,10 +185,11 @@ class Observer:
         before = self._rows.get(name)
         lease = before.lease if before and isinstance(own, Found) and own.record.state in LEASED else None
         if lease is not None and before is not None and before.own != own:
-            lease = None      # the lease must be read after this state of the ownership was seen
+            lease = None  # the lease must be read after this state of the ownership was seen
         self._rows[name] = Row(name, ref, own, seen_s, lease, leftovers)
         if not _needs_lease(self._rows[name]):
-            self._sights.forget_lease(name)     # absence looks like an earlier absence: nothing may be waited out on it
+            # absence looks like an earlier absence: nothing may be waited out on it
+            self._sights.forget_lease(name)
 
     def _claims_of(self, results: list[Found[Result]]) -> dict[str, tuple[str, Found[CheckpointClaim]]]:
         """By uid: the checkpoint claim that still carries it."""
@@ -235,12 +255,16 @@ class Observer:
 
     def _look_whole(self) -> Whole:
         nodes = self._zoo.read_many(fixed_paths(self._layout)).nodes
-        return judge_whole(self._layout, nodes, self._accepted.since_zxid if self._accepted is not None else 0)
+        return judge_whole(
+            self._layout, nodes, self._accepted.since_zxid if self._accepted is not None else 0
+        )
 
     def _members(self) -> dict[str, Member]:
         paths = [self._layout.supervisor(child) for child in self._children(self._layout.supervisors)]
         members: dict[str, Member] = {}
-        for path, member in zip(paths, seen_all(Member, paths, self._zoo.read_many(paths).nodes), strict=True):
+        for path, member in zip(
+            paths, seen_all(Member, paths, self._zoo.read_many(paths).nodes), strict=True
+        ):
             self._errors.pop(path, None)
             if isinstance(member, Found):
                 members[member.record.id] = member.record
@@ -319,5 +343,3 @@ def _lease_s(row: Row) -> float:
     if row.lease is not None and isinstance(row.lease.seen, Found):
         return row.lease.seen.record.lease_s
     return 0.0
-
-

@@ -17,7 +17,9 @@ def queries_of(job: OneJob, wall_now_s: float) -> tuple[list[dict[str, Any]], in
         return [], 0
     if (lease.record.uid, lease.record.claim) != (own.uid, own.claim) or own.uid != job.uid:
         return [], 0
-    return [_document(dataclasses.asdict(query), wall_now_s) for query in lease.record.queries], lease.record.more_queries
+    return [
+        _document(dataclasses.asdict(query), wall_now_s) for query in lease.record.queries
+    ], lease.record.more_queries
 
 
 def _document(query: dict[str, Any], wall_now_s: float) -> dict[str, Any]:

@@ -50,7 +50,9 @@ class LostSpec:
 
 def known_jobs(view: View, keys: frozenset[str]) -> tuple[KnownJob, ...]:
     """By name: every registered job, suspended and unreadable ones too. ``keys``: of the specs in the store."""
-    rows = [row for _, row in sorted(view.rows.items()) if row.ref is not None or isinstance(row.own, Unreadable)]
+    rows = [
+        row for _, row in sorted(view.rows.items()) if row.ref is not None or isinstance(row.own, Unreadable)
+    ]
     return tuple(_known(row, keys) for row in rows)
 
 
@@ -61,8 +63,14 @@ def _known(row: Row, keys: frozenset[str]) -> KnownJob:
     job = row.ref.record
     own = row.own.record if isinstance(row.own, Found) else None
     return KnownJob(
-        row.name, job.uid, job.revision, job.desired.value, shown.state.value,
-        own.attempt if own is not None and own.uid == job.uid else None, job.terms.checkpoint, job.spec.key not in keys,
+        row.name,
+        job.uid,
+        job.revision,
+        job.desired.value,
+        shown.state.value,
+        own.attempt if own is not None and own.uid == job.uid else None,
+        job.terms.checkpoint,
+        job.spec.key not in keys,
         shown.reason,
     )
 
@@ -77,7 +85,9 @@ def lost_specs(view: View, result_uids: Iterable[str], listed: Iterable[StoreEnt
         if key is None or not key.revision:
             continue
         if key.uid not in known or key.revision > newest.get(key.uid, key.revision):
-            lost.append((entry.modified_s, LostSpec(key.name, key.uid, key.revision, wall_iso(entry.modified_s))))
+            lost.append(
+                (entry.modified_s, LostSpec(key.name, key.uid, key.revision, wall_iso(entry.modified_s)))
+            )
     return tuple(spec for _, spec in sorted(lost, key=lambda each: -each[0]))
 
 

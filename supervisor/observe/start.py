@@ -22,7 +22,11 @@ def start_of(row: Row) -> dict[str, float] | None:
     phases = {"queued_s": _queued_s(row.ref.record, row.own.record)}
     if lease is not None and lease.start is not None:
         start = lease.start
-        phases |= {"spawn_s": start.spawn_s, "session_s": start.session_s, "first_batch_s": start.first_batch_s}
+        phases |= {
+            "spawn_s": start.spawn_s,
+            "session_s": start.session_s,
+            "first_batch_s": start.first_batch_s,
+        }
     return {phase: seconds for phase, seconds in phases.items() if seconds is not None}
 
 
@@ -35,9 +39,11 @@ def _queued_s(job: JobRef, own: Ownership) -> float | None:
             if waited_s is None or before is None:
                 return None
             seed = f"{own.uid}.{own.attempt - 1}"
-            back_off_s = delay_after(job.terms.restart, own.failures, seed) if before.event in FAILURES else 0.0
+            back_off_s = (
+                delay_after(job.terms.restart, own.failures, seed) if before.event in FAILURES else 0.0
+            )
             return round(max(0.0, waited_s - back_off_s), 3)
-        if entry.event != "memory raised":      # noted together with the assignment
+        if entry.event != "memory raised":  # noted together with the assignment
             before = entry
     return None
 

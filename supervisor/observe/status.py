@@ -52,7 +52,10 @@ def take_status(zoo: Zoo, layout: Layout, place: Place, session_s: float, store_
         "cluster": place.cluster,
         "leader": leads,
         "epoch": epoch.record.epoch if isinstance(epoch, Found) else None,
-        "supervisors": [_supervisor(member, member.id == leads, loads.get(member.id, Load()).drivers) for member in members],
+        "supervisors": [
+            _supervisor(member, member.id == leads, loads.get(member.id, Load()).drivers)
+            for member in members
+        ],
         "zookeeper": {"state": "connected", "hosts": place.hosts, "session": format_duration(session_s)},
         "store": {"url": place.store_url, "ok": store_ok},
         "jobs": listing.counted(listing.take_rows(zoo, layout, view, wall_s())),
@@ -98,7 +101,9 @@ def _distrust(leader: Seen[LeaderHint], members: list[Member]) -> str | None:
     """The leader's reason to act on nothing, else that of a supervisor that starts nothing; None: all trust."""
     if isinstance(leader, Found) and leader.record.distrust is not None:
         return leader.record.distrust
-    return next((f"{member.id}: {member.distrust}" for member in members if member.distrust is not None), None)
+    return next(
+        (f"{member.id}: {member.distrust}" for member in members if member.distrust is not None), None
+    )
 
 
 def _accepted(sight: AcceptanceSight | None) -> dict[str, Any] | None:

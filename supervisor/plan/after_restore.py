@@ -20,7 +20,9 @@ from supervisor.model.view import View
 
 def may_start(view: View) -> bool:
     """The decision: nothing is started between an acceptance and the note of a leader that it has waited."""
-    return view.accepted is None or (isinstance(view.accepted.seen, Found) and view.accepted.seen.record.waited)
+    return view.accepted is None or (
+        isinstance(view.accepted.seen, Found) and view.accepted.seen.record.waited
+    )
 
 
 def wait_left_s(view: View, now_s: float) -> float | None:

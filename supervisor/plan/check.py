@@ -22,7 +22,11 @@ from supervisor.plan.place import freed
 
 def violations(view: View, plan: Plan) -> tuple[str, ...]:
     """One sentence for each action that must not be carried out; empty if the plan is sound."""
-    found = [f"{name}: {n} actions in one plan" for name, n in Counter(a.name for a in plan.actions).items() if n > 1]
+    found = [
+        f"{name}: {n} actions in one plan"
+        for name, n in Counter(a.name for a in plan.actions).items()
+        if n > 1
+    ]
     if plan.actions and (view.distrust is not None or view.paused):
         found.append("actions although the registry is not trusted or the cluster is paused")
     for action in plan.actions:

@@ -102,14 +102,20 @@ class Case:
 
 
 def decide(
-    row: Row, members: Mapping[str, Member], now_s: float, claim_timeout_s: float, accepted_zxid: int = 0,
+    row: Row,
+    members: Mapping[str, Member],
+    now_s: float,
+    claim_timeout_s: float,
+    accepted_zxid: int = 0,
 ) -> Decision:
     """The decision for one name. A name with a flaw is left alone (I9): nothing is done on doubt."""
     if row.flaws or isinstance(row.ref, Unreadable):
         why = "; ".join(row.flaws) or (row.ref.reason if isinstance(row.ref, Unreadable) else "")
         return Decision(note=Note(row.name, why, quarantined=True), alarm=f"{row.name}: {why}")
     if row.is_torn:
-        return Decision(note=Note(row.name, "its reference and its result were read at different moments: read again"))
+        return Decision(
+            note=Note(row.name, "its reference and its result were read at different moments: read again")
+        )
     owned, wanted = cell_of(row)
     case = Case(row, owned, wanted, members, now_s, claim_timeout_s, accepted_zxid)
     decision = DECIDERS[TABLE[owned, wanted]](case)
@@ -188,7 +194,9 @@ def _overdue(case: Case) -> bool:
 
 
 STILL_THERE: Final = {
-    OwnState.CLAIMED: "still runs", OwnState.DRAINING: "is being stopped", OwnState.REVOKED: "was given up",
+    OwnState.CLAIMED: "still runs",
+    OwnState.DRAINING: "is being stopped",
+    OwnState.REVOKED: "was given up",
 }
 
 
@@ -212,7 +220,11 @@ def _nothing(case: Case) -> Decision:
 
 def _quarantine(case: Case) -> Decision:
     own = case.row.own
-    why = own.reason if isinstance(own, Unreadable) else f"/own/{case.name} is absent although the job is registered"
+    why = (
+        own.reason
+        if isinstance(own, Unreadable)
+        else f"/own/{case.name} is absent although the job is registered"
+    )
     return Decision(note=Note(case.name, why, quarantined=True), alarm=f"{case.name}: {why}")
 
 
@@ -238,7 +250,9 @@ def _check_assignment(case: Case) -> Decision:
     if own.supervisor not in case.members:
         return _unassign(case, f"supervisor {own.supervisor} is gone")
     if case.own.mzxid < case.accepted_zxid:
-        return _unassign(case, "it was assigned before the restored registry was accepted: that attempt may have run since")
+        return _unassign(
+            case, "it was assigned before the restored registry was accepted: that attempt may have run since"
+        )
     waited_s = case.now_s - case.row.own_seen_s
     held = delay_of(own, case.members[own.supervisor])
     why = f": {held}" if held else ""
@@ -390,7 +404,11 @@ def _clean_up(case: Case, left: Leftover, *, dead: bool, waited: Waited | None =
 def _dooms_checkpoint(case: Case, left: Leftover) -> bool:
     """Only what this uid has claimed without a break: a claim from before an accepted restore says nothing of whose data
     lies there, which may be a job's of the lost state."""
-    return left.result.record.dooms_checkpoint and left.claim is not None and left.claim[1].mzxid >= case.accepted_zxid
+    return (
+        left.result.record.dooms_checkpoint
+        and left.claim is not None
+        and left.claim[1].mzxid >= case.accepted_zxid
+    )
 
 
 def _older_leftover(case: Case) -> CleanUp | None:

@@ -23,7 +23,17 @@ from supervisor.model.actions import (
 )
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load, loads_of
-from supervisor.model.records import DEAD, LEASED, PLANNED_CAUSES, Cause, Entry, Lease, Ownership, OwnState, Result
+from supervisor.model.records import (
+    DEAD,
+    LEASED,
+    PLANNED_CAUSES,
+    Cause,
+    Entry,
+    Lease,
+    Ownership,
+    OwnState,
+    Result,
+)
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import (
     JobState,
@@ -49,7 +59,6 @@ PLACE = "a place"
 NOT_RECORDED = "this epoch is not yet recorded in the store: nothing is started or cleaned before"
 SILENT_AFTER = 1 / 3
 """Of the lease length: two renewals are missing by then, and a person should know."""
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +159,9 @@ class Explainer:
         action, note = self._actions.get(name), self._notes.get(name)
         cell = None if _is_left_alone(row) else cell_of(row)
         own = row.own.record if isinstance(row.own, Found) else None
-        shown = with_delay(_shown(row, note), row.own, self._view.members.get(own.supervisor) if own is not None else None)
+        shown = with_delay(
+            _shown(row, note), row.own, self._view.members.get(own.supervisor) if own is not None else None
+        )
         mine = own is not None and isinstance(row.ref, Found) and own.uid == row.ref.record.uid
         lease = _lease_look(row)
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
@@ -158,24 +169,34 @@ class Explainer:
         if waits_for == PLACE and not may_start(self._view):
             waits_for = "the wait after an accepted restore"
         wait_s = note.wait_s if note is not None and waits_for is not None else None
-        renewed = lease is not None and not lease.is_silent      # each renewal begins the full wait anew
+        renewed = lease is not None and not lease.is_silent  # each renewal begins the full wait anew
         later = self._later(row, wait_s) if shown.state is not JobState.STARTING or not renewed else None
         ended = last_exit_of(own.history) if own is not None and mine else None
         return Explanation(
-            name=name, uid=row.ref.record.uid if isinstance(row.ref, Found) else own.uid if own else "",
-            state=shown.state, reason=shown.reason, cell=cell, rule=TABLE[cell] if cell else None,
+            name=name,
+            uid=row.ref.record.uid if isinstance(row.ref, Found) else own.uid if own else "",
+            state=shown.state,
+            reason=shown.reason,
+            cell=cell,
+            rule=TABLE[cell] if cell else None,
             action=said(action) if action is not None else None,
             why=action.why if action is not None else note.why if note is not None else "",
-            waits_for=waits_for, wait_s=None if renewed else wait_s,
+            waits_for=waits_for,
+            wait_s=None if renewed else wait_s,
             then=said(later) if later is not None else None,
             held_by=self._held_by(name, action),
             attempt=own.attempt if own is not None and mine else 0,
             host=own.host if own is not None and mine and own.state not in DEAD else "",
             failures=_failures(row, own) if own is not None and mine else 0,
-            lease=lease, record=row.lease_of_owner,
+            lease=lease,
+            record=row.lease_of_owner,
             hosts=self._hosts(row) if self._looks_for_a_place(action, note) else (),
-            remedies=self._remedies(name, shown, own, note, row.lease_of_owner), alarm=self._alarm(name),
-            last_exit=ended, step=action, later=later, error=_error(own, ended) if own is not None and mine else "",
+            remedies=self._remedies(name, shown, own, note, row.lease_of_owner),
+            alarm=self._alarm(name),
+            last_exit=ended,
+            step=action,
+            later=later,
+            error=_error(own, ended) if own is not None and mine else "",
         )
 
     def everything(self) -> list[Explanation]:
@@ -213,7 +234,9 @@ class Explainer:
         later_s = self._now_s + wait_s + 0.001
         if row.lease is not None:
             row = replace(row, lease=replace(row.lease, read_sent_s=later_s))
-        decision = decide(row, self._view.members, later_s, self._policy.claim_timeout_s, self._view.accepted_zxid)
+        decision = decide(
+            row, self._view.members, later_s, self._policy.claim_timeout_s, self._view.accepted_zxid
+        )
         return decision.action or decision.candidate
 
     # -- where it could run ----------------------------------------------------------------------------------------
@@ -223,18 +246,33 @@ class Explainer:
 
     def _hosts(self, row: Row) -> tuple[Host, ...]:
         assert isinstance(row.ref, Found) and isinstance(row.own, Found)
-        memory, loads = next_memory(row.ref.record, row.own.record).whole, loads_of(self._view.rows.values(), self._now_s)
+        memory, loads = (
+            next_memory(row.ref.record, row.own.record).whole,
+            loads_of(self._view.rows.values(), self._now_s),
+        )
         hosts = []
         for member in sorted(self._view.members.values(), key=lambda member: member.id):
             load = loads.get(member.id, Load())
-            hosts.append(Host(
-                member.id, load.drivers, member.drivers, max(0, member.memory - load.memory), load.starting,
-                member.starting, lacking(member, load, memory),
-            ))
+            hosts.append(
+                Host(
+                    member.id,
+                    load.drivers,
+                    member.drivers,
+                    max(0, member.memory - load.memory),
+                    load.starting,
+                    member.starting,
+                    lacking(member, load, memory),
+                )
+            )
         return tuple(hosts)
 
     def _remedies(
-        self, name: str, shown: Shown, own: Ownership | None, note: Note | None, lease: Lease | None,
+        self,
+        name: str,
+        shown: Shown,
+        own: Ownership | None,
+        note: Note | None,
+        lease: Lease | None,
     ) -> tuple[Remedy, ...]:
         if note is not None and note.quarantined:
             return remedies_of_quarantined(name, own)
@@ -242,8 +280,14 @@ class Explainer:
         half = lease is not None and failed_query(lease) is not None
         conflict = own is not None and own.cause is Cause.CHECKPOINT_CONFLICT
         return remedies_of_state(
-            name, shown.state, paused=self._view.paused, alone=not self._view.members, full=full, half=half,
-            conflict=conflict, delayed=own is not None and bool(delay_of(own, self._view.members.get(own.supervisor))),
+            name,
+            shown.state,
+            paused=self._view.paused,
+            alone=not self._view.members,
+            full=full,
+            half=half,
+            conflict=conflict,
+            delayed=own is not None and bool(delay_of(own, self._view.members.get(own.supervisor))),
         )
 
     def _alarm(self, name: str) -> str | None:
@@ -265,12 +309,20 @@ def explain_ended(name: str, uid: str, result: Seen[Result], row: Row | None) ->
     if not isinstance(result, Found):
         why = result.reason if result is not None else "its result is gone"
         shown = Shown(JobState.QUARANTINED, f"its result is unreadable: {why}")
-        return Explanation(name, uid, shown.state, shown.reason, cell, rule, remedies=remedies_of_quarantined(name, None))
+        return Explanation(
+            name, uid, shown.state, shown.reason, cell, rule, remedies=remedies_of_quarantined(name, None)
+        )
     shown = state_of_ended(result.record)
     dead = own is None or own.state in DEAD or own.uid != uid
     terms = result.record.terms
     return Explanation(
-        name, uid, shown.state, shown.reason, cell, rule, attempt=result.record.attempt,
+        name,
+        uid,
+        shown.state,
+        shown.reason,
+        cell,
+        rule,
+        attempt=result.record.attempt,
         waits_for=None if dead or own is None else f"the exit of attempt {own.attempt}",
         remedies=remedies_of_ended(name, shown.state, terms.checkpoint if terms else None),
     )
@@ -279,8 +331,14 @@ def explain_ended(name: str, uid: str, result: Seen[Result], row: Row | None) ->
 def urgency(explained: Explanation) -> tuple[int, str]:
     """What a person should look at first comes first."""
     rank = {
-        JobState.QUARANTINED: 0, JobState.FAILED: 1, JobState.BACKOFF: 4, JobState.PENDING: 5, JobState.STOPPING: 6,
-        JobState.STARTING: 7, JobState.SUSPENDED: 8, JobState.RUNNING: 9,
+        JobState.QUARANTINED: 0,
+        JobState.FAILED: 1,
+        JobState.BACKOFF: 4,
+        JobState.PENDING: 5,
+        JobState.STOPPING: 6,
+        JobState.STARTING: 7,
+        JobState.SUSPENDED: 8,
+        JobState.RUNNING: 9,
     }.get(explained.state, 10)
     if explained.alarm is not None:
         rank = min(rank, 2)
@@ -327,7 +385,11 @@ def _shown(row: Row, note: Note | None) -> Shown:
 
 
 def _waits_for(
-    own: Ownership | None, shown: Shown, note: Note | None, lease: LeaseLook | None, start_timeout_s: float,
+    own: Ownership | None,
+    shown: Shown,
+    note: Note | None,
+    lease: LeaseLook | None,
+    start_timeout_s: float,
 ) -> str | None:
     if note is None:
         return None
@@ -369,4 +431,3 @@ def _failures(row: Row, own: Ownership) -> int:
     if own.state is OwnState.EXITED and isinstance(row.ref, Found) and own.cause is not Cause.STOPPED:
         return account_of(row.ref.record, own).failures
     return own.failures
-

@@ -54,7 +54,9 @@ def make_plan(view: View, policy: Policy, now_s: float, flying: tuple[Assign, ..
     candidates = [candidate for candidate in candidates if candidate.name not in placing]
     allowed, forbidden = _allowed(candidates, policy.site)
     notes.extend(forbidden)
-    placed, pending = place(allowed, willing, with_flying(loads_of(view.rows.values(), now_s), flying, view.rows))
+    placed, pending = place(
+        allowed, willing, with_flying(loads_of(view.rows.values(), now_s), flying, view.rows)
+    )
     alarms.extend(f"{note.name}: {note.why}" for note in pending if note.quarantined)
     pending = [_with_unwilling(note, view) if note.pending else note for note in pending]
     waiting = {note.name for note in (*pending, *forbidden)}
@@ -62,7 +64,11 @@ def make_plan(view: View, policy: Policy, now_s: float, flying: tuple[Assign, ..
     plan = Plan((*actions, *meanwhile, *placed), (*notes, *pending), (*view.errors, *alarms))
     plan = plan if may_start(view) else hold_starts(view, plan, now_s)
     plan = plan if view.recorded else _unrecorded(plan)
-    return _paused(plan, view.pause.sentence if view.pause is not None else "the cluster is paused") if view.paused else plan
+    return (
+        _paused(plan, view.pause.sentence if view.pause is not None else "the cluster is paused")
+        if view.paused
+        else plan
+    )
 
 
 def _allowed(candidates: list[Candidate], site: SitePolicy) -> tuple[list[Candidate], list[Note]]:
@@ -85,13 +91,19 @@ def _with_unwilling(note: Note, view: View) -> Note:
     unwilling = sorted(member.id for member in view.members.values() if member.distrust is not None)
     if not unwilling:
         return note
-    return replace(note, why=f"{note.why}; not trusted, see status, is the registry by {', '.join(unwilling)}")
+    return replace(
+        note, why=f"{note.why}; not trusted, see status, is the registry by {', '.join(unwilling)}"
+    )
 
 
 def _paused(plan: Plan, why: str) -> Plan:
     """Nothing is done while the cluster is paused, and what would be done is said. The alarms go on."""
-    held = tuple(Note(action.name, f"{why}; held back: {action.why}", pending=True) for action in plan.actions)
-    notes = tuple(replace(note, why=f"{why}; besides, {note.why}") if note.pending else note for note in plan.notes)
+    held = tuple(
+        Note(action.name, f"{why}; held back: {action.why}", pending=True) for action in plan.actions
+    )
+    notes = tuple(
+        replace(note, why=f"{why}; besides, {note.why}") if note.pending else note for note in plan.notes
+    )
     return Plan((), (*notes, *held), plan.alarms)
 
 
@@ -100,6 +112,7 @@ def _unrecorded(plan: Plan) -> Plan:
     allowed = tuple(action for action in plan.actions if isinstance(action, Drain | Revoke))
     held = tuple(
         Note(action.name, "waiting until this epoch is recorded in the store", pending=True)
-        for action in plan.actions if action not in allowed
+        for action in plan.actions
+        if action not in allowed
     )
     return Plan(allowed, (*plan.notes, *held), plan.alarms)

@@ -18,7 +18,9 @@ MEMORY_RAISED = "its driver memory was raised to {} after out_of_memory"
 
 
 def place(
-    candidates: Iterable[Candidate], members: Mapping[str, Member], loads: Mapping[str, Load],
+    candidates: Iterable[Candidate],
+    members: Mapping[str, Member],
+    loads: Mapping[str, Load],
 ) -> tuple[list[Assign], list[Note]]:
     """Hosts for the candidates, highest priority first; whoever finds no place is pending, with the reason.
 
@@ -30,7 +32,9 @@ def place(
     ready: list[tuple[tuple[int, int, str], DriverMemory, Candidate]] = []
     for candidate in candidates:
         try:
-            ready.append((_turn(candidate), next_memory(candidate.ref.record, candidate.own.record), candidate))
+            ready.append(
+                (_turn(candidate), next_memory(candidate.ref.record, candidate.own.record), candidate)
+            )
         except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
             notes.append(not_judged(candidate.name, error))
     for _, needed, candidate in sorted(ready, key=lambda each: each[0]):
@@ -38,15 +42,25 @@ def place(
         memory = needed.whole
         open_hosts = [m for m in members.values() if lacking(m, free.get(m.id, Load()), memory) is None]
         if not open_hosts:
-            raised = f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and members else ""
+            raised = (
+                f"; {MEMORY_RAISED.format(as_spark_size(needed.driver))}" if needed.raised and members else ""
+            )
             notes.append(Note(candidate.name, _why_pending(members, free, memory) + raised, pending=True))
             continue
         last = _did_not_start(candidate)
         host = min(open_hosts, key=lambda m: (m.id == last, _use(free, m), m.id))
         loads = {**free, host.id: free.get(host.id, Load()).plus(memory, starting=True)}
-        actions.append(Assign(
-            candidate.name, candidate.why, candidate.ref, candidate.own, host, candidate.account, candidate.waited,
-        ))
+        actions.append(
+            Assign(
+                candidate.name,
+                candidate.why,
+                candidate.ref,
+                candidate.own,
+                host,
+                candidate.account,
+                candidate.waited,
+            )
+        )
     return actions, notes
 
 
@@ -73,7 +87,9 @@ def _did_not_start(candidate: Candidate) -> str | None:
     return own.supervisor if taken_back or own.state is OwnState.EXITED and own.cause in HOST_CAUSES else None
 
 
-def with_flying(loads: Mapping[str, Load], flying: Iterable[Assign], rows: Mapping[str, Row]) -> Mapping[str, Load]:
+def with_flying(
+    loads: Mapping[str, Load], flying: Iterable[Assign], rows: Mapping[str, Row]
+) -> Mapping[str, Load]:
     """``loads`` with the places of assignments whose outcome is not known yet: each may have been committed.
 
     One whose ownership has moved since is either in ``loads`` by now, or has failed.
@@ -93,7 +109,10 @@ def freed(loads: Mapping[str, Load], dead: Ownership) -> Mapping[str, Load]:
     if dead.supervisor not in loads:
         return loads
     load = loads[dead.supervisor]
-    return {**loads, dead.supervisor: replace(load, memory=load.memory - dead.memory, drivers=load.drivers - 1)}
+    return {
+        **loads,
+        dead.supervisor: replace(load, memory=load.memory - dead.memory, drivers=load.drivers - 1),
+    }
 
 
 def _use(loads: Mapping[str, Load], member: Member) -> float:
@@ -106,7 +125,9 @@ def lacking(member: Member, load: Load, memory: int) -> str | None:
         return f"{member.id} has {all_its(member.drivers, 'driver')}"
     if load.memory + memory > member.memory:
         free = max(0, member.memory - load.memory)
-        return f"{member.id} has {free // 2**20}m of {member.memory // 2**20}m free, {memory // 2**20}m needed"
+        return (
+            f"{member.id} has {free // 2**20}m of {member.memory // 2**20}m free, {memory // 2**20}m needed"
+        )
     if load.starting >= member.starting:
         return f"{member.id} is starting {counted(load.starting, 'driver')} already"
     return None

@@ -30,19 +30,32 @@ def remedies_of_quarantined(name: str, own: Ownership | None) -> tuple[Remedy, .
         return (
             Remedy(f"{PROGRAM} checkpoint verify {name}", "shows what is there"),
             Remedy(f"{PROGRAM} resume {name}", "after putting the checkpoint back"),
-            Remedy(f"{PROGRAM} resume {name} --from-savepoint ID", f"goes on from a copy of it: see savepoint list {name}"),
+            Remedy(
+                f"{PROGRAM} resume {name} --from-savepoint ID",
+                f"goes on from a copy of it: see savepoint list {name}",
+            ),
             Remedy(f"{PROGRAM} resume {name} --accept-fresh-start", "starts with what is there, once"),
         )
     where = f" on {own.host}" if own.host and own.cause is not Cause.BAD_ARTIFACT else ""
     resume = Remedy(f"{PROGRAM} resume {name}", f"after mending{where} what the reason names")
     if own.cause is Cause.BAD_ARTIFACT:
-        return (resume, Remedy(anew.command, "if its spec or files are damaged in the store: then submit it again"))
+        return (
+            resume,
+            Remedy(anew.command, "if its spec or files are damaged in the store: then submit it again"),
+        )
     return (resume,)
 
 
 def remedies_of_state(
-    name: str, state: JobState, *, paused: bool, alone: bool, full: bool, half: bool = False,
-    conflict: bool = False, delayed: bool = False,
+    name: str,
+    state: JobState,
+    *,
+    paused: bool,
+    alone: bool,
+    full: bool,
+    half: bool = False,
+    conflict: bool = False,
+    delayed: bool = False,
 ) -> tuple[Remedy, ...]:
     """``alone``: no supervisor is up. ``full``: none of them has room for it. ``half``: a query of it has failed.
 
@@ -52,7 +65,10 @@ def remedies_of_state(
     if state is JobState.SUSPENDED:
         return (Remedy(f"{PROGRAM} resume {name}", "runs it again, from its checkpoint"),)
     if state is JobState.RUNNING and half:
-        return (Remedy(f"{PROGRAM} restart {name}", "starts all its queries again, from their checkpoints"), logs)
+        return (
+            Remedy(f"{PROGRAM} restart {name}", "starts all its queries again, from their checkpoints"),
+            logs,
+        )
     if state in (JobState.RUNNING, JobState.STOPPING):
         return ()
     if paused:
@@ -60,7 +76,12 @@ def remedies_of_state(
     if alone:
         return (Remedy(f"{PROGRAM} run", "on a host of this cluster: starts a supervisor"),)
     if full:
-        return (Remedy(None, "make room: suspend or cancel another job, raise supervisor.capacity, or add a supervisor"),)
+        return (
+            Remedy(
+                None,
+                "make room: suspend or cancel another job, raise supervisor.capacity, or add a supervisor",
+            ),
+        )
     if state is JobState.BACKOFF and conflict:
         other = "find the other driver on its checkpoint (the reason names it, if the storage fence knew it) and stop it"
         return (Remedy(None, f"{other}: the next attempt would race with it"), logs)
@@ -82,4 +103,3 @@ def remedies_of_ended(name: str, state: JobState, checkpoint: str | None) -> tup
             Remedy(f"{PROGRAM} logs {name}", "shows what its driver wrote"),
         )
     return (Remedy(f"{PROGRAM} submit SPEC.yaml", f"submits it anew{place}"),)
-

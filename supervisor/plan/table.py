@@ -49,7 +49,7 @@ ROWS: Mapping[tuple[OwnState, bool], Owned] = {
     (OwnState.VACANT, False): Owned.VACANT_OTHER,
     (OwnState.ASSIGNED, True): Owned.ASSIGNED,
     (OwnState.ASSIGNED, False): Owned.ASSIGNED_OTHER,
-    (OwnState.CLAIMED, True): Owned.CLAIMED_RENEWED,   # CLAIMED_SILENT once the full wait is over
+    (OwnState.CLAIMED, True): Owned.CLAIMED_RENEWED,  # CLAIMED_SILENT once the full wait is over
     (OwnState.CLAIMED, False): Owned.CLAIMED_OTHER,
     (OwnState.DRAINING, True): Owned.DRAINING,
     (OwnState.DRAINING, False): Owned.DRAINING_OTHER,
@@ -95,7 +95,6 @@ TABLE: Mapping[tuple[Owned, Wanted], Do] = {
     (Owned.UNREADABLE, _S): Do.QUARANTINE,
     (Owned.UNREADABLE, _D): Do.QUARANTINE,
     (Owned.UNREADABLE, _C): Do.QUARANTINE,
-
     (Owned.VACANT, _R): Do.ASSIGN,
     (Owned.VACANT, _S): Do.NOTHING,
     (Owned.VACANT, _D): Do.CLEAN,
@@ -104,7 +103,6 @@ TABLE: Mapping[tuple[Owned, Wanted], Do] = {
     (Owned.VACANT_OTHER, _S): Do.NOTHING,
     (Owned.VACANT_OTHER, _D): Do.CLEAN,
     (Owned.VACANT_OTHER, _C): Do.NOTHING,
-
     # Nobody has claimed: taking back needs no wait, because a late claim fails on the version of /own.
     (Owned.ASSIGNED, _R): Do.CHECK_ASSIGNMENT,
     (Owned.ASSIGNED, _S): Do.UNASSIGN,
@@ -115,7 +113,6 @@ TABLE: Mapping[tuple[Owned, Wanted], Do] = {
     (Owned.ASSIGNED_OTHER, _S): Do.UNASSIGN_ALARM,
     (Owned.ASSIGNED_OTHER, _D): Do.UNASSIGN_ALARM,
     (Owned.ASSIGNED_OTHER, _C): Do.UNASSIGN_ALARM,
-
     # A renewed claim is a healthy driver: a new leader adopts it by doing nothing (I6).
     (Owned.CLAIMED_RENEWED, _R): Do.KEEP,
     (Owned.CLAIMED_RENEWED, _S): Do.DRAIN,
@@ -130,7 +127,6 @@ TABLE: Mapping[tuple[Owned, Wanted], Do] = {
     (Owned.CLAIMED_OTHER, _S): Do.REVOKE_ALARM,
     (Owned.CLAIMED_OTHER, _D): Do.REVOKE_ALARM,
     (Owned.CLAIMED_OTHER, _C): Do.REVOKE_ALARM,
-
     # A tombstone turns these into ``exited``; without one only the full wait frees the name, for whatever uid is next.
     (Owned.DRAINING, _R): Do.ASSIGN_WHEN_DEAD,
     (Owned.DRAINING, _S): Do.BURY_WHEN_DEAD,
@@ -148,7 +144,6 @@ TABLE: Mapping[tuple[Owned, Wanted], Do] = {
     (Owned.REVOKED_OTHER, _S): Do.BURY_WHEN_DEAD,
     (Owned.REVOKED_OTHER, _D): Do.CLEAN_WHEN_DEAD,
     (Owned.REVOKED_OTHER, _C): Do.BURY_ALARM,
-
     (Owned.EXITED, _R): Do.AFTER_EXIT,
     (Owned.EXITED, _S): Do.CONCLUDE_IF_FINISHED,
     (Owned.EXITED, _D): Do.CLEAN,

@@ -55,8 +55,14 @@ def not_paused(layout: Layout) -> tuple[Op, Op]:
 
 
 def claim(
-    layout: Layout, assignment: Assignment, own: Found[Ownership], claim_id: str, lease: Lease,
-    lease_version: int | None, op_id: str, at: str,
+    layout: Layout,
+    assignment: Assignment,
+    own: Found[Ownership],
+    claim_id: str,
+    lease: Lease,
+    lease_version: int | None,
+    op_id: str,
+    at: str,
 ) -> Transaction:
     """Take the assigned attempt, before exec of the driver; its lease is the first renewal.
 
@@ -64,23 +70,39 @@ def claim(
     the job or the ownership moved since the assignment was written, and while the cluster is paused.
     """
     mine = replace(
-        own.record, state=OwnState.CLAIMED, claim=claim_id, claims=own.record.claims + 1, op=op_id,
+        own.record,
+        state=OwnState.CLAIMED,
+        claim=claim_id,
+        claims=own.record.claims + 1,
+        op=op_id,
         history=noted(own.record.history, at, "claimed", assignment.attempt, own.record.supervisor),
     )
     lease_path, lease_data = layout.lease(assignment.name), encode(lease)
-    return Transaction("claim", op_id, (
-        Check(layout.job(assignment.name), assignment.job_version),
-        SetData(layout.own(assignment.name), encode(mine), assignment.own_version),
-        Delete(layout.assignment(own.record.supervisor, assignment.uid, assignment.attempt), ANY_VERSION),
-        Create(lease_path, lease_data) if lease_version is None else SetData(lease_path, lease_data, lease_version),
-        Create(layout.live(assignment.uid, assignment.attempt), b"", ephemeral=True),
-        *not_paused(layout),
-        ring(layout, assignment.name),
-    ))
+    return Transaction(
+        "claim",
+        op_id,
+        (
+            Check(layout.job(assignment.name), assignment.job_version),
+            SetData(layout.own(assignment.name), encode(mine), assignment.own_version),
+            Delete(layout.assignment(own.record.supervisor, assignment.uid, assignment.attempt), ANY_VERSION),
+            Create(lease_path, lease_data)
+            if lease_version is None
+            else SetData(lease_path, lease_data, lease_version),
+            Create(layout.live(assignment.uid, assignment.attempt), b"", ephemeral=True),
+            *not_paused(layout),
+            ring(layout, assignment.name),
+        ),
+    )
 
 
 def renew(
-    layout: Layout, name: str, fence_version: int, lease: Lease, op_id: str, *, create: bool = False,
+    layout: Layout,
+    name: str,
+    fence_version: int,
+    lease: Lease,
+    op_id: str,
+    *,
+    create: bool = False,
     with_ring: bool = False,
 ) -> Transaction:
     """Renew the lease under the fence. ``create``: the lease was found absent. ``with_ring``: the phase changed."""
@@ -93,7 +115,14 @@ def renew(
 
 
 def announce(
-    layout: Layout, name: str, uid: str, attempt: int, fence_version: int, op_id: str, *, stale: bool,
+    layout: Layout,
+    name: str,
+    uid: str,
+    attempt: int,
+    fence_version: int,
+    op_id: str,
+    *,
+    stale: bool,
 ) -> Transaction:
     """Put /live back after the session was lost. ``stale``: the one of the old session is still there."""
     path = layout.live(uid, attempt)
@@ -104,7 +133,12 @@ def announce(
 
 
 def tombstone(
-    layout: Layout, own: Found[Ownership], mine: Identity, ended: Exit, op_id: str, at: str,
+    layout: Layout,
+    own: Found[Ownership],
+    mine: Identity,
+    ended: Exit,
+    op_id: str,
+    at: str,
 ) -> Transaction | None:
     """Record that the driver tree of ``mine`` is gone. None: the record is not about this claim any more, or ended.
 
@@ -116,31 +150,51 @@ def tombstone(
     if record.state not in (OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED):
         return None
     dead = _exited(record, ended, op_id, at)
-    return Transaction("exit", op_id, (
-        SetData(layout.own(mine.name), encode(dead), own.version),
-        ring(layout, mine.name),
-    ))
+    return Transaction(
+        "exit",
+        op_id,
+        (
+            SetData(layout.own(mine.name), encode(dead), own.version),
+            ring(layout, mine.name),
+        ),
+    )
 
 
 def refuse(
-    layout: Layout, assignment: Assignment, own: Found[Ownership], ended: Exit, op_id: str, at: str,
+    layout: Layout,
+    assignment: Assignment,
+    own: Found[Ownership],
+    ended: Exit,
+    op_id: str,
+    at: str,
 ) -> Transaction | None:
     """The host cannot start this assignment: nobody needs to wait. None: it is not assigned here any more."""
     record = own.record
     assigned = record.state is OwnState.ASSIGNED and own.version == assignment.own_version
     if not assigned or (record.uid, record.attempt) != (assignment.uid, assignment.attempt):
         return None
-    return Transaction("refuse", op_id, (
-        SetData(layout.own(assignment.name), encode(_exited(record, ended, op_id, at)), own.version),
-        Delete(layout.assignment(record.supervisor, assignment.uid, assignment.attempt), ANY_VERSION),
-        ring(layout, assignment.name),
-    ))
+    return Transaction(
+        "refuse",
+        op_id,
+        (
+            SetData(layout.own(assignment.name), encode(_exited(record, ended, op_id, at)), own.version),
+            Delete(layout.assignment(record.supervisor, assignment.uid, assignment.attempt), ANY_VERSION),
+            ring(layout, assignment.name),
+        ),
+    )
 
 
 def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
     detail = f"{ended.stop_mode.value}: {ended.reason}" if ended.stop_mode is not None else ended.reason
     return replace(
-        record, state=OwnState.EXITED, op=op_id, cause=ended.cause, reason=clip(ended.reason, REASON_MAX_BYTES),
-        exit_code=ended.exit_code, stop_mode=ended.stop_mode, ran_s=ended.ran_s, permanent=ended.permanent,
+        record,
+        state=OwnState.EXITED,
+        op=op_id,
+        cause=ended.cause,
+        reason=clip(ended.reason, REASON_MAX_BYTES),
+        exit_code=ended.exit_code,
+        stop_mode=ended.stop_mode,
+        ran_s=ended.ran_s,
+        permanent=ended.permanent,
         history=noted(record.history, at, ended.cause.value, record.attempt, detail),
     )

@@ -156,7 +156,9 @@ class Blobs:
         except NotFound:
             raise self._missing(key) from None
         except OSError as error:
-            raise Unreachable(f"{target} cannot be written: {error.strerror or error}; mend the directory") from None
+            raise Unreachable(
+                f"{target} cannot be written: {error.strerror or error}; mend the directory"
+            ) from None
         finally:
             with suppress(OSError):
                 arrived.unlink()
@@ -169,7 +171,9 @@ class Blobs:
         except Corrupt:
             lost = True
         if lost:
-            return Unreachable(f"{key} is missing, and so is {CLUSTER_KEY}: is {self._store.url} mounted and intact?")
+            return Unreachable(
+                f"{key} is missing, and so is {CLUSTER_KEY}: is {self._store.url} mounted and intact?"
+            )
         return NotFound(f"{key} is missing in {self._store.url}; cancel the job and submit it again")
 
     # Epochs (protocol §6: a restored ZooKeeper is noticed by an epoch here above its own).
@@ -187,7 +191,9 @@ class Blobs:
         except Conflict:
             found = self._readable_epoch(epoch)
             if found is None or (found.epoch, found.supervisor, found.op) != (epoch, supervisor, op):
-                raise Conflict(f"epoch {epoch} was recorded in {self._store.url} by another term of leadership") from None
+                raise Conflict(
+                    f"epoch {epoch} was recorded in {self._store.url} by another term of leadership"
+                ) from None
 
     def newest_epoch_above(self, epoch: int) -> int | None:
         """The highest recorded epoch that is greater than ``epoch``, or None."""
@@ -243,7 +249,9 @@ class Blobs:
                 self._store.create(CLUSTER_KEY, encode(mark))
             found = self.read_cluster()
         if found is None:
-            raise Unreachable(f"{self._store.url}/{CLUSTER_KEY} vanished after it was stored; do not delete it")
+            raise Unreachable(
+                f"{self._store.url}/{CLUSTER_KEY} vanished after it was stored; do not delete it"
+            )
         if (found.id, found.root) != (mark.id, mark.root):
             raise Conflict(
                 f"{self._store.url} belongs to cluster {found.name} ({found.id}, ZooKeeper root {found.root}); "
@@ -264,7 +272,9 @@ class Blobs:
             return
         finally:
             self._store.delete(key)
-        raise AccessDenied(f"{self._store.url} overwrites objects in spite of If-None-Match; use a store that keeps it")
+        raise AccessDenied(
+            f"{self._store.url} overwrites objects in spite of If-None-Match; use a store that keeps it"
+        )
 
 
 def _altered(key: str) -> str:
@@ -279,7 +289,10 @@ def _holds(path: Path, sha256: str) -> bool:
 
 
 def delete_each(
-    store: Store, keys: Iterable[str], go_on: Callable[[], bool] = lambda: True, done: Callable[[str], object] = str,
+    store: Store,
+    keys: Iterable[str],
+    go_on: Callable[[], bool] = lambda: True,
+    done: Callable[[str], object] = str,
 ) -> list[str]:
     """Delete what can be deleted; an object that the store refuses to delete keeps no other. ``done`` is told of each that
     is gone. Raises the first refusal when all were tried, and Unreachable at once."""

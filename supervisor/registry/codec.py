@@ -60,11 +60,12 @@ def decode(cls: type[Record], data: bytes, path: str) -> Record:
     """
     try:
         body = _DECODER.decode(data.decode())
-        if b"\\u" in data:      # only an escape can be half of a surrogate pair
+        if b"\\u" in data:  # only an escape can be half of a surrogate pair
             _dumped(body)
     except (ValueError, RecursionError) as error:
         raise Corrupt(f"{path} is not JSON ({error})") from None
-    crowded = data.count(b"[") + data.count(b"{") > MAX_LEVELS      # else it cannot be deep, and need not be walked
+    # else it cannot be deep, and need not be walked
+    crowded = data.count(b"[") + data.count(b"{") > MAX_LEVELS
     if not isinstance(body, dict) or (crowded and _too_deep(body)):
         raise Corrupt(f"{path} is not a JSON object of a few levels")
     body = _upgraded(cls.__name__, body, path)
@@ -89,7 +90,9 @@ _DECODER = json.JSONDecoder(parse_constant=_refused, parse_float=_finite)
 
 
 def _dumped(body: Any) -> bytes:
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(
+        body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
 
 
 def _too_deep(body: Any) -> bool:
@@ -97,7 +100,9 @@ def _too_deep(body: Any) -> bool:
     level = [body]
     for _ in range(MAX_LEVELS):
         level = [
-            item for value in level if isinstance(value, dict | list)
+            item
+            for value in level
+            if isinstance(value, dict | list)
             for item in (value.values() if isinstance(value, dict) else value)
         ]
         if not level:
@@ -117,7 +122,9 @@ def _upgraded(name: str, body: dict[str, Any], path: str) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        known = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.name != "extra"}
+        known = {
+            f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.name != "extra"
+        }
         return {**getattr(value, "extra", {}), **known}
     if isinstance(value, StrEnum):
         return value.value
@@ -131,7 +138,9 @@ PLAIN = (str, int, bool, float)
 
 
 @cache
-def _reader(cls: type[Any]) -> tuple[tuple[tuple[str, type | None, float, float, Convert, bool], ...], frozenset[str], bool]:
+def _reader(
+    cls: type[Any],
+) -> tuple[tuple[tuple[str, type | None, float, float, Convert, bool], ...], frozenset[str], bool]:
     """(name, type, least, most, converter, required) of every field, the names, and whether unknown fields are kept.
 
     A value of exactly that type within these bounds needs no converter. Worked out once per class: a takeover of 10,000
@@ -141,7 +150,9 @@ def _reader(cls: type[Any]) -> tuple[tuple[tuple[str, type | None, float, float,
     fields = [field for field in dataclasses.fields(cls) if field.name != "extra"]
     plan = tuple(
         (
-            f.name, *_plain_type(hints[f.name]), _converter(hints[f.name]),
+            f.name,
+            *_plain_type(hints[f.name]),
+            _converter(hints[f.name]),
             f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
         )
         for f in fields
@@ -163,7 +174,9 @@ def _build(cls: type[Any], body: Mapping[str, Any]) -> Any:
         elif required:
             raise ValueError(f"field {name} is missing")
     if keeps_unknown:
-        values["extra"] = {} if body.keys() <= known else {name: body[name] for name in body if name not in known}
+        values["extra"] = (
+            {} if body.keys() <= known else {name: body[name] for name in body if name not in known}
+        )
     return cls(**values)
 
 
@@ -184,7 +197,7 @@ def _plain_type(hint: Any) -> tuple[type | None, float, float]:
     kind, rule = kind_of(kinds[0]) if len(kinds) == 1 else (None, None)
     if kind not in PLAIN or isinstance(rule, Like):
         return None, 0, 0
-    return kind, *(rule or (0, 1))      # False and True are numbers, too
+    return kind, *(rule or (0, 1))  # False and True are numbers, too
 
 
 def _converter(hint: Any) -> Convert:
@@ -199,19 +212,25 @@ def _converter(hint: Any) -> Convert:
         return lambda value, name: tuple([item(each, name) for each in _expect(list, value, name)])
     if origin is dict:
         each_of = _converter(typing.get_args(hint)[1])
-        return lambda value, name: {key: each_of(each, name) for key, each in _expect(dict, value, name).items()}
+        return lambda value, name: {
+            key: each_of(each, name) for key, each in _expect(dict, value, name).items()
+        }
     if dataclasses.is_dataclass(hint):
         return lambda value, name: _build(typing.cast(type, hint), _expect(dict, value, name))
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         words = {member.value: member for member in hint}
-        return lambda value, name: (words.get(value) if type(value) is str else None) or hint(_expect(str, value, name))
+        return lambda value, name: (
+            (words.get(value) if type(value) is str else None) or hint(_expect(str, value, name))
+        )
     if isinstance(rule, Like):
         whole = rule.pattern.fullmatch
         return lambda value, name: value if whole(_expect(str, value, name)) else _odd(value, name)
     if isinstance(rule, Within):
         low, high = rule
         accepted, made = ((int, float), float) if hint is float else (int, int)
-        return lambda value, name: made(value) if low <= _expect(accepted, value, name) <= high else _odd(value, name)
+        return lambda value, name: (
+            made(value) if low <= _expect(accepted, value, name) <= high else _odd(value, name)
+        )
     return lambda value, name: _expect(hint, value, name)
 
 

@@ -153,7 +153,9 @@ class Commands:
 
         def attempt(zoo: Zoo) -> Done | Write:
             if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:
-                raise TimedOut(f"storing {name} took more than {SUBMIT_MAX_S:g} s, nothing was registered: submit it again")
+                raise TimedOut(
+                    f"storing {name} took more than {SUBMIT_MAX_S:g} s, nothing was registered: submit it again"
+                )
             found = self._read(zoo, name, uid)
             if found.result is not None:
                 raise Conflict(f"{name} was cancelled while it was being submitted")
@@ -192,20 +194,28 @@ class Commands:
         start = self.standing(name)
         uid = _uid_to_cancel(start, name)
         if isinstance(start.ref, Unreadable) and start.result is not None:
-            uid = new_uid(name)     # the reference can't say whose it is, and that uid has ended already
+            uid = new_uid(name)  # the reference can't say whose it is, and that uid has ended already
 
         def attempt(zoo: Zoo) -> Done | Write:
             found = self._read(zoo, name, uid)
             if isinstance(found.result, Found):
                 return self._cancel_ended(found, found.result)
             other = isinstance(found.ref, Found) and found.ref.record.uid != uid
-            if other or (found.ref is None and found.result is None and not isinstance(found.own, Unreadable)):
+            if other or (
+                found.ref is None and found.result is None and not isinstance(found.own, Unreadable)
+            ):
                 raise Conflict(f"{name} was submitted anew while it was being cancelled; try again")
             if found.result is not None:
                 _must_be_newest(found, name, uid)
             tx = user_writes.cancel(
-                self._desk(), found.ref, name, uid, found.own, self._last_claim(zoo, found, name),
-                entry_exists=self._entry_exists(zoo, found), ended=found.result,
+                self._desk(),
+                found.ref,
+                name,
+                uid,
+                found.own,
+                self._last_claim(zoo, found, name),
+                entry_exists=self._entry_exists(zoo, found),
+                ended=found.result,
             )
             return Write(tx, Done(name, uid, Did.CANCELLED), _is_cancelled)
 
@@ -231,7 +241,10 @@ class Commands:
             if ref.record.desired is Desired.SUSPENDED:
                 return Done(name, uid, Did.ALREADY_SUSPENDED)
             tx = user_writes.suspend(
-                self._desk(), ref, found.own, self._last_claim(zoo, found, name),
+                self._desk(),
+                ref,
+                found.own,
+                self._last_claim(zoo, found, name),
                 entry_exists=self._entry_exists(zoo, found),
             )
             return Write(tx, Done(name, uid, Did.SUSPENDED), _changed_by(tx, ref))
@@ -281,7 +294,8 @@ class Commands:
         desk = self._desk()
         job = _again(record, desk)
         tx = user_writes.register_again(
-            desk, replace(job, fresh_start=desk.op_id if fresh_start else ""), own, result, place)
+            desk, replace(job, fresh_start=desk.op_id if fresh_start else ""), own, result, place
+        )
         return Write(tx, Done(name, record.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), place)
 
     def basis(self, name: str) -> Basis:
@@ -309,10 +323,14 @@ class Commands:
             path = self._layout.lease(name)
             lease: Seen[Lease] = seen(Lease, zoo.read(path), path)
             told = lease.record.remembered if isinstance(lease, Found) else None
-            remembered = moved_to(revision.terms.checkpoint or "", revision.queries, told, own.record.remembered)
+            remembered = moved_to(
+                revision.terms.checkpoint or "", revision.queries, told, own.record.remembered
+            )
             left = self._all_places(zoo).held(revision.basis.checkpoint, uid)
             if left is not None and left[0] == place.path:
-                raise Conflict(f"{name} has its checkpoint at {place.location} already: choose another location")
+                raise Conflict(
+                    f"{name} has its checkpoint at {place.location} already: choose another location"
+                )
             move = Move(remembered, lease, left)
             if found.ref is None:
                 return self._register_moved(zoo, found, revision, desk, place, move)
@@ -328,7 +346,13 @@ class Commands:
         return self._carry_out(name, uid, attempt)
 
     def _register_moved(
-        self, zoo: Zoo, found: Standing, revision: Revision, desk: Desk, place: Place, move: Move,
+        self,
+        zoo: Zoo,
+        found: Standing,
+        revision: Revision,
+        desk: Desk,
+        place: Place,
+        move: Move,
     ) -> Write:
         name = revision.basis.name
         result, own = _failed(found, name), _owned(found, name)
@@ -353,18 +377,25 @@ class Commands:
                     return step.done
             except GuardFailed:
                 self._places = None
-        whole = judge_whole(self._layout, self._sessions.zoo().read_many(fixed_paths(self._layout)).nodes, ANY_AGE)
+        whole = judge_whole(
+            self._layout, self._sessions.zoo().read_many(fixed_paths(self._layout)).nodes, ANY_AGE
+        )
         if whole.distrust is not None:
             raise Conflict(f"nothing was done: {whole.distrust}")
         if whole.missing:
             gone = ", ".join(whole.missing)
-            raise Conflict(f"nothing was done: {gone} is missing, it was removed by hand; a leader makes it anew")
+            raise Conflict(
+                f"nothing was done: {gone} is missing, it was removed by hand; a leader makes it anew"
+            )
         raise Conflict(f"{name} keeps being changed by somebody else: nothing was done; try again")
 
     def _commit(self, zoo: Zoo, write: Write, name: str, uid: str) -> bool:
         """On the session that was read on: a process that was stopped since has lost it, and with it this multi."""
         committed = commit_settled(
-            self._sessions, zoo, write.tx, lambda now: write.applied(self._read(now, name, uid)),
+            self._sessions,
+            zoo,
+            write.tx,
+            lambda now: write.applied(self._read(now, name, uid)),
             f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
         )
         if committed and write.place is not None and self._places is not None:
@@ -403,13 +434,17 @@ class Commands:
         except Conflict:
             if not cached:
                 raise
-            self._places = None      # what was in the way when they were read may be gone
+            self._places = None  # what was in the way when they were read may be gone
             place = self._all_places(zoo).place_for(name, location)
         claim = place.claim.record if isinstance(place.claim, Found) else None
         if claim is not None and claim.uid != uid:
             path = self._layout.result(claim.uid)
             result: Seen[Result] = seen(Result, zoo.read(path), path)
-            if isinstance(result, Found) and result.record.dooms_checkpoint and result.record.state is Cleanliness.DIRTY:
+            if (
+                isinstance(result, Found)
+                and result.record.dooms_checkpoint
+                and result.record.state is Cleanliness.DIRTY
+            ):
                 raise Conflict(being_deleted(name, claim.location))
         return place
 
@@ -427,9 +462,18 @@ class Commands:
 
 def _reference(submission: Submission, desk: Desk) -> JobRef:
     return JobRef(
-        name=submission.name, uid=submission.uid, revision=1, spec=submission.spec, desired=submission.desired,
-        restart_nonce=desk.op_id, terms=submission.terms, submitted_at=desk.at, changed=Entry(desk.at, "submitted"),
-        op=desk.op_id, fresh_start=desk.op_id if submission.fresh_start else "", begins_with=words_of(submission.queries),
+        name=submission.name,
+        uid=submission.uid,
+        revision=1,
+        spec=submission.spec,
+        desired=submission.desired,
+        restart_nonce=desk.op_id,
+        terms=submission.terms,
+        submitted_at=desk.at,
+        changed=Entry(desk.at, "submitted"),
+        op=desk.op_id,
+        fresh_start=desk.op_id if submission.fresh_start else "",
+        begins_with=words_of(submission.queries),
     )
 
 
@@ -437,9 +481,17 @@ def _again(record: Result, desk: Desk) -> JobRef:
     """The reference of a failed uid, as it comes back. ``record`` knows its spec and terms."""
     assert record.spec is not None and record.terms is not None
     return JobRef(
-        name=record.name, uid=record.uid, revision=record.revision, spec=record.spec, desired=Desired.RUNNING,
-        restart_nonce=desk.op_id, terms=record.terms, submitted_at=record.submitted_at,
-        changed=Entry(desk.at, "registered again", record.attempt), op=desk.op_id, extra=record.extra,
+        name=record.name,
+        uid=record.uid,
+        revision=record.revision,
+        spec=record.spec,
+        desired=Desired.RUNNING,
+        restart_nonce=desk.op_id,
+        terms=record.terms,
+        submitted_at=record.submitted_at,
+        changed=Entry(desk.at, "registered again", record.attempt),
+        op=desk.op_id,
+        extra=record.extra,
     )
 
 
@@ -451,7 +503,9 @@ def _same_or_conflict(found: Standing, name: str, spec_sha256: str) -> Done | No
     live = _live(found, name).record
     if live.spec.sha256 == spec_sha256:
         return Done(name, live.uid, Did.UNCHANGED)
-    raise Conflict(f"{name} is registered with another spec: cancel {name} first (its checkpoint is kept), then submit")
+    raise Conflict(
+        f"{name} is registered with another spec: cancel {name} first (its checkpoint is kept), then submit"
+    )
 
 
 def _uid_to_cancel(found: Standing, name: str) -> str:
@@ -461,14 +515,16 @@ def _uid_to_cancel(found: Standing, name: str) -> str:
     own = found.own.record if isinstance(found.own, Found) else None
     if own is not None and (own.newest_uid or own.uid):
         return own.newest_uid or own.uid
-    return new_uid(name)     # nobody can say whose it is; the ownership becomes revoked, and is waited out
+    return new_uid(name)  # nobody can say whose it is; the ownership becomes revoked, and is waited out
 
 
 def _live(found: Standing, name: str, uid: str | None = None) -> Found[JobRef]:
     """The reference of a job that may be changed: registered, of that uid, and not over. Every write that rests on it checks
     or sets the ownership at the version that was read here, so an exit that comes in between makes it fail."""
     if isinstance(found.ref, Unreadable):
-        raise Corrupt(f"the reference of {name} is unreadable ({found.ref.reason}): cancel {name} and submit it again")
+        raise Corrupt(
+            f"the reference of {name} is unreadable ({found.ref.reason}): cancel {name} and submit it again"
+        )
     if found.ref is None:
         outcome = found.result.record.outcome.value if isinstance(found.result, Found) else "gone"
         raise Conflict(f"{name} is {outcome}: submit it again")
@@ -476,7 +532,9 @@ def _live(found: Standing, name: str, uid: str | None = None) -> Found[JobRef]:
         raise Conflict(f"{name} was cancelled and submitted anew meanwhile: try again")
     if isinstance(found.own, Found) and has_finished(found.ref.record, found.own.record):
         # Whatever is acknowledged now a leader would undo: it concludes the job by that exit.
-        raise Conflict(f"{name} has finished (exit 0 of a bounded job): the leader records that next, then submit it again")
+        raise Conflict(
+            f"{name} has finished (exit 0 of a bounded job): the leader records that next, then submit it again"
+        )
     return found.ref
 
 

@@ -51,34 +51,50 @@ def doom(claim: CheckpointClaim, result: Result, at: str) -> CheckpointClaim:
 def told(result: Result, state: CheckpointState, at: str, detail: str = "") -> Result:
     """``result`` with what became of the checkpoint, also as a line of its history."""
     return replace(
-        result, checkpoint_state=state, history=noted(result.history, at, EVENTS[state], result.attempt, detail),
+        result,
+        checkpoint_state=state,
+        history=noted(result.history, at, EVENTS[state], result.attempt, detail),
     )
 
 
 def begin_deletion(
-    desk: Desk, path: str, claim: Found[CheckpointClaim], own: Found[Ownership], generation: int,
+    desk: Desk,
+    path: str,
+    claim: Found[CheckpointClaim],
+    own: Found[Ownership],
+    generation: int,
 ) -> Transaction:
     """This term begins to delete: before its first request. ``path``: of the claim. ``generation``: version of /checkpoints,
     read before the claims of which none is in the way."""
     begun = replace(claim.record, doom=replace(_doom_of(claim), epoch=desk.epoch))
     return desk.transaction(
-        "begin_deletion", Check(desk.layout.own(_doom_of(claim).name), own.version),
-        SetData(path, encode(begun), claim.version), Check(desk.layout.checkpoints, generation),
+        "begin_deletion",
+        Check(desk.layout.own(_doom_of(claim).name), own.version),
+        SetData(path, encode(begun), claim.version),
+        Check(desk.layout.checkpoints, generation),
     )
 
 
-def say_waiting(desk: Desk, claim: Found[CheckpointClaim], path: str, result: Found[Result], why: str) -> Transaction:
+def say_waiting(
+    desk: Desk, claim: Found[CheckpointClaim], path: str, result: Found[Result], why: str
+) -> Transaction:
     """``result`` says why nothing is deleted yet; the claim stays as it is."""
     written = told(result.record, CheckpointState.DELETING, desk.at, why)
     return desk.transaction(
-        "say_waiting", Check(path, claim.version),
+        "say_waiting",
+        Check(path, claim.version),
         SetData(desk.layout.result(result.record.uid), encode(written), result.version),
     )
 
 
 def give_up_claim(
-    desk: Desk, path: str, claim: Found[CheckpointClaim], own: Found[Ownership], result: Found[Result] | None,
-    state: CheckpointState, detail: str,
+    desk: Desk,
+    path: str,
+    claim: Found[CheckpointClaim],
+    own: Found[Ownership],
+    result: Found[Result] | None,
+    state: CheckpointState,
+    detail: str,
 ) -> Transaction:
     """The location is free again; ``result``, if it is still kept, says what became of the checkpoint.
 
@@ -89,7 +105,8 @@ def give_up_claim(
     fence: Op = Check(desk.layout.own(name), own.version)
     if state is CheckpointState.DELETED and own.record.state in DEAD:
         fence = desk.set_own(
-            name, own, replace(own.record, remembered=forgotten(own.record.remembered, claim.record.location)))
+            name, own, replace(own.record, remembered=forgotten(own.record.remembered, claim.record.location))
+        )
     ops: list[Op] = [fence, Delete(path, claim.version)]
     if result is not None:
         written = told(result.record, state, desk.at, detail)

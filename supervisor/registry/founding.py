@@ -101,7 +101,8 @@ def _same_cluster(known: Found[Cluster], layout: Layout, identity: Identity) -> 
 
 def _found(zoo: Zoo, layout: Layout, identity: Identity) -> Found[Cluster]:
     """Create the root and its fixed znodes in one multi; whoever comes second reads what the first founded."""
-    for _ in range(FOUND_TRIES):      # a cluster founded beside us may have made an ancestor that the two share
+    # a cluster founded beside us may have made an ancestor that the two share
+    for _ in range(FOUND_TRIES):
         op_id = new_op_id()
         cluster = Cluster(id=op_id, name=identity.name, store=identity.store)
         creates = (

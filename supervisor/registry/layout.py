@@ -115,8 +115,16 @@ class Layout:
 
     def persistent_parents(self) -> tuple[str, ...]:
         """Znodes created once when the cluster is founded, parents first."""
-        return (self.supervisors, self.jobs, self.owns, self.assigned, self.leases, self.lives, self.results,
-                self.checkpoints)
+        return (
+            self.supervisors,
+            self.jobs,
+            self.owns,
+            self.assigned,
+            self.leases,
+            self.lives,
+            self.results,
+            self.checkpoints,
+        )
 
     def lasting_parents(self) -> tuple[str, ...]:
         """Those of ``persistent_parents`` below which is what nobody can tell again once it is lost."""

@@ -43,7 +43,9 @@ from supervisor.registry.layout import Layout
 from supervisor.registry.older_history import older_aside
 
 KEPT_UNSEEN = "no attempt of this submission was seen to commit a batch there"
-KEPT_SINCE = "its location was not this submission's alone any more, or was claimed before a restore of the registry"
+KEPT_SINCE = (
+    "its location was not this submission's alone any more, or was claimed before a restore of the registry"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ class Desk:
 
     def set_own(self, name: str, own: Found[Ownership], changed: Ownership) -> SetData:
         """/own/<name> set at the version read. ``changed`` gets this write's id."""
-        return SetData(self.layout.own(name), encode(older_aside(replace(changed, op=self.op_id))), own.version)
+        return SetData(
+            self.layout.own(name), encode(older_aside(replace(changed, op=self.op_id))), own.version
+        )
 
 
 def end_wait(desk: Desk, accepted: Found[Acceptance]) -> Transaction:
@@ -88,14 +92,20 @@ def _guard(waited: Waited | None, layout: Layout, name: str) -> tuple[Op, ...]:
 
 
 def assign(
-    desk: Desk, ref: Found[JobRef], own: Found[Ownership], host: Member, account: Account, waited: Waited | None,
+    desk: Desk,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    host: Member,
+    account: Account,
+    waited: Waited | None,
 ) -> Transaction:
     """Give the next attempt to ``host``. The entry carries the versions that the claim must meet."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = old.history if same else (Entry(job.submitted_at, "submitted"),)
     if job.changed not in history and not (same and old.restart_nonce == job.restart_nonce):
-        history = (*history, job.changed)      # the user's last word stands only in the reference, until the next one
+        # the user's last word stands only in the reference, until the next one
+        history = (*history, job.changed)
     if same and waited is not None:
         history = noted(history, desk.at, Cause.LOST.value, old.attempt, "silent for the full wait")
     if same and memory.raised > old.raised:
@@ -103,17 +113,38 @@ def assign(
         detail = f"driver memory {had} → {as_spark_size(memory.driver)} after {Cause.OUT_OF_MEMORY.value}"
         history = noted(history, desk.at, "memory raised", attempt, detail)
     changed = Ownership(
-        state=OwnState.ASSIGNED, op=desk.op_id, newest_uid=old.newest_uid, uid=job.uid, attempt=attempt,
-        revision=job.revision, supervisor=host.id, host=host.host, memory=memory.whole,
-        driver_memory=memory.driver, raised=memory.raised,
-        claims=old.claims if same else 0, failures=account.failures, charged=account.charged,
-        recent_s=account.recent_s, restart_nonce=job.restart_nonce,
+        state=OwnState.ASSIGNED,
+        op=desk.op_id,
+        newest_uid=old.newest_uid,
+        uid=job.uid,
+        attempt=attempt,
+        revision=job.revision,
+        supervisor=host.id,
+        host=host.host,
+        memory=memory.whole,
+        driver_memory=memory.driver,
+        raised=memory.raised,
+        claims=old.claims if same else 0,
+        failures=account.failures,
+        charged=account.charged,
+        recent_s=account.recent_s,
+        restart_nonce=job.restart_nonce,
         history=noted(history, desk.at, "assigned", attempt, f"to {host.id} by epoch {desk.epoch}"),
-        earlier=old.earlier if same else "", job_version=ref.version, remembered=old.remembered, extra=old.extra,
+        earlier=old.earlier if same else "",
+        job_version=ref.version,
+        remembered=old.remembered,
+        extra=old.extra,
     )
     entry = Assignment(
-        name=name, uid=job.uid, attempt=attempt, revision=job.revision, job_version=ref.version,
-        own_version=own.version + 1, spec=job.spec, memory=memory.whole, driver_memory=memory.driver,
+        name=name,
+        uid=job.uid,
+        attempt=attempt,
+        revision=job.revision,
+        job_version=ref.version,
+        own_version=own.version + 1,
+        spec=job.spec,
+        memory=memory.whole,
+        driver_memory=memory.driver,
     )
     return desk.transaction(
         "assign",
@@ -125,15 +156,22 @@ def assign(
     )
 
 
-def unassign(desk: Desk, name: str, own: Found[Ownership], why: str, *, entry_exists: bool = True) -> Transaction:
+def unassign(
+    desk: Desk, name: str, own: Found[Ownership], why: str, *, entry_exists: bool = True
+) -> Transaction:
     """Take back an assignment that nobody claimed. No wait: a late claim fails on /own."""
     old = own.record
     changed = replace(
-        old, state=OwnState.VACANT, history=noted(old.history, desk.at, "unassigned", old.attempt, why),
+        old,
+        state=OwnState.VACANT,
+        history=noted(old.history, desk.at, "unassigned", old.attempt, why),
     )
     entry = Delete(desk.layout.assignment(old.supervisor, old.uid, old.attempt), ANY_VERSION)
     return desk.transaction(
-        "unassign", desk.set_own(name, own, changed), *((entry,) if entry_exists else ()), ring(desk.layout, name),
+        "unassign",
+        desk.set_own(name, own, changed),
+        *((entry,) if entry_exists else ()),
+        ring(desk.layout, name),
     )
 
 
@@ -141,10 +179,15 @@ def drain(desk: Desk, ref: Found[JobRef], own: Found[Ownership], why: str) -> Tr
     """Ask for an orderly stop: the attempt goes on renewing while its driver stops."""
     old, name = own.record, ref.record.name
     changed = replace(
-        old, state=OwnState.DRAINING, history=noted(old.history, desk.at, "draining", old.attempt, why),
+        old,
+        state=OwnState.DRAINING,
+        history=noted(old.history, desk.at, "draining", old.attempt, why),
     )
     return desk.transaction(
-        "drain", Check(desk.layout.job(name), ref.version), desk.set_own(name, own, changed), ring(desk.layout, name),
+        "drain",
+        Check(desk.layout.job(name), ref.version),
+        desk.set_own(name, own, changed),
+        ring(desk.layout, name),
     )
 
 
@@ -152,7 +195,10 @@ def suspend_exhausted(desk: Desk, ref: Found[JobRef], own: Found[Ownership], why
     """The restart budget is spent and the job says ``on_exhausted: suspend``."""
     job, old = ref.record, own.record
     suspended = replace(
-        job, desired=Desired.SUSPENDED, op=desk.op_id, changed=Entry(desk.at, "suspended", old.attempt, why),
+        job,
+        desired=Desired.SUSPENDED,
+        op=desk.op_id,
+        changed=Entry(desk.at, "suspended", old.attempt, why),
     )
     changed = replace(old, history=noted(old.history, desk.at, "suspended", old.attempt, why))
     return desk.transaction(
@@ -167,10 +213,15 @@ def revoke(desk: Desk, name: str, own: Found[Ownership], lease: Seen[Lease], why
     """From here on no renewal of the attempt can commit. Guarded by the lease: a renewal in flight wins."""
     old = own.record
     changed = replace(
-        old, state=OwnState.REVOKED, history=noted(old.history, desk.at, "revoked", old.attempt, why),
+        old,
+        state=OwnState.REVOKED,
+        history=noted(old.history, desk.at, "revoked", old.attempt, why),
     )
     return desk.transaction(
-        "revoke", *_guard(Waited(lease), desk.layout, name), desk.set_own(name, own, changed), ring(desk.layout, name),
+        "revoke",
+        *_guard(Waited(lease), desk.layout, name),
+        desk.set_own(name, own, changed),
+        ring(desk.layout, name),
     )
 
 
@@ -178,11 +229,19 @@ def bury(desk: Desk, name: str, own: Found[Ownership], waited: Waited, why: str)
     """After the full wait: the attempt is dead without a tombstone, and its job shall not run now."""
     old = own.record
     changed = replace(
-        old, state=OwnState.EXITED, cause=Cause.LOST, reason=why, exit_code=None, ran_s=_ran_s(old, waited.lease),
+        old,
+        state=OwnState.EXITED,
+        cause=Cause.LOST,
+        reason=why,
+        exit_code=None,
+        ran_s=_ran_s(old, waited.lease),
         history=noted(old.history, desk.at, "lost", old.attempt, why),
     )
     return desk.transaction(
-        "bury", *_guard(waited, desk.layout, name), desk.set_own(name, own, changed), ring(desk.layout, name),
+        "bury",
+        *_guard(waited, desk.layout, name),
+        desk.set_own(name, own, changed),
+        ring(desk.layout, name),
     )
 
 
@@ -193,16 +252,31 @@ def _ran_s(own: Ownership, lease: Seen[Lease]) -> float:
     return lease.record.ran_s
 
 
-def conclude(desk: Desk, ref: Found[JobRef], own: Found[Ownership], outcome: Outcome, account: Account,
-             why: str) -> Transaction:
+def conclude(
+    desk: Desk, ref: Found[JobRef], own: Found[Ownership], outcome: Outcome, account: Account, why: str
+) -> Transaction:
     """Failed for good, or finished: the reference goes, the result comes, in one step (FLINK-2354)."""
     job, old, name = ref.record, own.record, ref.record.name
     history = noted(old.history, desk.at, outcome.value, old.attempt, why)
     result = Result(
-        name=name, uid=job.uid, outcome=outcome, state=Cleanliness.DIRTY, revision=job.revision, spec=job.spec,
-        terms=job.terms, attempt=old.attempt, claims=old.claims, reason=why, at=desk.at,
-        submitted_at=job.submitted_at, op=desk.op_id, restart_nonce=job.restart_nonce, failures=account.failures,
-        history=history, earlier=old.earlier, extra=job.extra,
+        name=name,
+        uid=job.uid,
+        outcome=outcome,
+        state=Cleanliness.DIRTY,
+        revision=job.revision,
+        spec=job.spec,
+        terms=job.terms,
+        attempt=old.attempt,
+        claims=old.claims,
+        reason=why,
+        at=desk.at,
+        submitted_at=job.submitted_at,
+        op=desk.op_id,
+        restart_nonce=job.restart_nonce,
+        failures=account.failures,
+        history=history,
+        earlier=old.earlier,
+        extra=job.extra,
     )
     return desk.transaction(
         "conclude",
@@ -231,8 +305,15 @@ def _wrote(result: Result, own: Ownership, lease: Seen[Lease]) -> str:
 
 
 def clean_up(
-    desk: Desk, result: Found[Result], own: Found[Ownership], lease: Seen[Lease],
-    claim: tuple[str, Found[CheckpointClaim]] | None, *, dead: bool, waited: Waited | None, doomed: bool = False,
+    desk: Desk,
+    result: Found[Result],
+    own: Found[Ownership],
+    lease: Seen[Lease],
+    claim: tuple[str, Found[CheckpointClaim]] | None,
+    *,
+    dead: bool,
+    waited: Waited | None,
+    doomed: bool = False,
 ) -> Transaction:
     """Remove what a terminal uid left behind, and mark its result clean, in one multi.
 
@@ -245,7 +326,9 @@ def clean_up(
     name, old = result.record.name, own.record
     ops: list[Op] = []
     if dead:
-        ops.append(desk.set_own(name, own, replace(old, state=OwnState.VACANT, remembered=_remembered(old, lease))))
+        ops.append(
+            desk.set_own(name, own, replace(old, state=OwnState.VACANT, remembered=_remembered(old, lease)))
+        )
         ops.extend(_guard(waited, desk.layout, name))
         if lease is not None:
             ops.append(Delete(desk.layout.lease(name), lease.version))

@@ -77,7 +77,15 @@ def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: st
     """``job`` as it is to be: it runs with the new checkpoint, of which nobody has accepted anything and nobody left it."""
     detail = told_of(revision.savepoint, revision.terms.checkpoint)
     return replace(
-        job, revision=revision.basis.revision + 1, spec=revision.spec, terms=revision.terms, desired=Desired.RUNNING,
-        restart_nonce=op, changed=Entry(at, event, job.changed.attempt, detail), op=op, fresh_start="", begins_with=(),
+        job,
+        revision=revision.basis.revision + 1,
+        spec=revision.spec,
+        terms=revision.terms,
+        desired=Desired.RUNNING,
+        restart_nonce=op,
+        changed=Entry(at, event, job.changed.attempt, detail),
+        op=op,
+        fresh_start="",
+        begins_with=(),
         left_by="",
     )

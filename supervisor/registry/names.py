@@ -33,4 +33,8 @@ def known_names(zoo: Lister, layout: Layout) -> Iterator[str]:
     registered = frozenset(zoo.children(layout.jobs) or ())
     yield from registered
     ended = {uid.rpartition("-")[2] for uid in zoo.children(layout.results) or ()}
-    yield from (name for name in zoo.children(layout.owns) or () if name not in registered and name_suffix(name) in ended)
+    yield from (
+        name
+        for name in zoo.children(layout.owns) or ()
+        if name not in registered and name_suffix(name) in ended
+    )

@@ -90,7 +90,9 @@ class Operator:
         def attempt(zoo: Zoo) -> Paused | Write[Paused]:
             bell = zoo.read(self._layout.doorbell)
             if bell is None:
-                raise Corrupt(f"{self._layout.doorbell} is missing; nothing can be changed until it is restored")
+                raise Corrupt(
+                    f"{self._layout.doorbell} is missing; nothing can be changed until it is restored"
+                )
             found = self._read_pause(zoo)
             if found is None:
                 return Paused(None, changed=False)
@@ -118,11 +120,15 @@ class Operator:
             if to is not None and to == leader:
                 return Asked(leader, epoch, None)
             self._check_candidates(zoo, leader, to)
-            before: Seen[Handover] = seen(Handover, zoo.read(self._layout.switchover), self._layout.switchover)
+            before: Seen[Handover] = seen(
+                Handover, zoo.read(self._layout.switchover), self._layout.switchover
+            )
             wish = Handover(epoch, leader, to, self._by, wall_iso(), new_op_id())
 
             def applied(now: Zoo) -> bool | None:
-                found: Seen[Handover] = seen(Handover, now.read(self._layout.switchover), self._layout.switchover)
+                found: Seen[Handover] = seen(
+                    Handover, now.read(self._layout.switchover), self._layout.switchover
+                )
                 if isinstance(found, Found) and found.record.op == wish.op:
                     return True
                 same = (found.mzxid if found else None) == (before.mzxid if before else None)
@@ -139,7 +145,9 @@ class Operator:
         path = self._layout.leader
         hint: Seen[LeaderHint] = seen(LeaderHint, zoo.read(path), path)
         if hint is None:
-            raise Conflict("nobody leads at the moment, so there is nothing to hand over: see spark-supervisor status")
+            raise Conflict(
+                "nobody leads at the moment, so there is nothing to hand over: see spark-supervisor status"
+            )
         if isinstance(hint, Unreadable):
             raise Corrupt(f"who leads can't be read ({hint.reason})")
         epoch = self._epoch(zoo)
@@ -160,7 +168,9 @@ class Operator:
             known = ", ".join(sorted({*others, leader}))
             raise NotFound(f"no supervisor {to} is up; these are: {known}")
         if not others:
-            raise Conflict(f"{leader} is the only supervisor that is up: start another one first, so that it can take over")
+            raise Conflict(
+                f"{leader} is the only supervisor that is up: start another one first, so that it can take over"
+            )
 
     # -- the loop -------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,9 @@ def unpause(layout: Layout, found: Seen[Pause], rings: int, op_id: str) -> Trans
     since before he read /pause removes what he read, and nothing else.
     """
     assert found is not None
-    return Transaction("unpause", op_id, (Delete(layout.pause, found.version), ring(layout, PAUSED_BELL, rings)))
+    return Transaction(
+        "unpause", op_id, (Delete(layout.pause, found.version), ring(layout, PAUSED_BELL, rings))
+    )
 
 
 def switchover(layout: Layout, record: Handover, epoch_version: int, before: Seen[Handover]) -> Transaction:
@@ -41,12 +43,19 @@ def switchover(layout: Layout, record: Handover, epoch_version: int, before: See
     path = layout.switchover
     put: Op = Create(path, data) if before is None else SetData(path, data, before.version)
     return Transaction(
-        "switchover", record.op, (Check(layout.epoch, epoch_version), put, ring(layout, SWITCHOVER_BELL)),
+        "switchover",
+        record.op,
+        (Check(layout.epoch, epoch_version), put, ring(layout, SWITCHOVER_BELL)),
     )
 
 
 def switched_over(layout: Layout, found: Found[Handover], fence_version: int, op_id: str) -> Transaction:
     """By the leader of a later epoch, after its first pass: the hand-over is done. Also while the cluster is paused."""
-    return Transaction("switched_over", op_id, (
-        Check(layout.epoch, fence_version), Delete(layout.switchover, found.version),
-    ))
+    return Transaction(
+        "switched_over",
+        op_id,
+        (
+            Check(layout.epoch, fence_version),
+            Delete(layout.switchover, found.version),
+        ),
+    )

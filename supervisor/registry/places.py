@@ -103,11 +103,17 @@ class Places:
         path = self._layout.checkpoint(digest(location))
         claim = self._claims.get(path)
         if claim is not None and not isinstance(claim, Found):
-            raise Conflict(f"the claim of {location} is unreadable ({claim.reason}): delete the znode {path} by hand")
+            raise Conflict(
+                f"the claim of {location} is unreadable ({claim.reason}): delete the znode {path} by hand"
+            )
         near = self._overlapping(location)
-        others = [each for each in near if (each.name, each.location) != (name, location) or each.doom is not None]
+        others = [
+            each for each in near if (each.name, each.location) != (name, location) or each.doom is not None
+        ]
         if others:
-            raise Conflict(_in_the_way(location, name, min(others, key=lambda each: (each.name == name, each.location))))
+            raise Conflict(
+                _in_the_way(location, name, min(others, key=lambda each: (each.name == name, each.location)))
+            )
         return Place(path, location, claim, self._generation)
 
     def _overlapping(self, location: str) -> list[CheckpointClaim]:
@@ -163,7 +169,9 @@ class Others:
     def _look(self, zoo: Zoo, path: str, location: str) -> Overlap:
         parent = zoo.read(self._layout.checkpoints)
         if parent is None:
-            raise Conflict(f"{self._layout.checkpoints} is missing: this ZooKeeper root is not a whole cluster")
+            raise Conflict(
+                f"{self._layout.checkpoints} is missing: this ZooKeeper root is not a whole cluster"
+            )
         generation = parent.stat.version
         if generation != self._generation:
             self._learn(zoo)
@@ -177,13 +185,19 @@ class Others:
                 if not found.record.is_doomed and overlaps(found.record.location, location):
                     claim = claim or found.record
             elif found is not None:
-                why = found.reason if isinstance(found, Unreadable) else "its location is not the one of its znode"
+                why = (
+                    found.reason
+                    if isinstance(found, Unreadable)
+                    else "its location is not the one of its znode"
+                )
                 doubtful = doubtful or (each, why)
         return Overlap(generation, claim, doubtful)
 
     def _learn(self, zoo: Zoo) -> None:
         """The claims that have come. Read after the version of /checkpoints: what comes later moves it once more."""
-        paths = {f"{self._layout.checkpoints}/{child}" for child in children_of(zoo, self._layout.checkpoints)}
+        paths = {
+            f"{self._layout.checkpoints}/{child}" for child in children_of(zoo, self._layout.checkpoints)
+        }
         for gone in (self._index.paths() | self._doubtful) - paths:
             self._note(gone, None)
         new = sorted(paths - self._index.paths() - self._doubtful)
@@ -227,7 +241,8 @@ class Left:
         """Names. ``place``: of ``model.remembered``."""
         owns = {path: seen(Ownership, node, path) for path, node in self._at.get(place, ())}
         return frozenset(
-            path.rpartition("/")[2] for path, own in owns.items()
+            path.rpartition("/")[2]
+            for path, own in owns.items()
             if isinstance(own, Found) and place in places_of(own.record.remembered)
         )
 

@@ -67,7 +67,7 @@ def _placed(record: T, node: Node, path: str) -> Found[T] | Unreadable:
                 return Unreadable(f"{path} is not of {record.name!r}", node.stat.version, node.stat.mzxid)
         case _:
             named = key
-    if path.startswith("/") and named != key:      # else it is read from somewhere else
+    if path.startswith("/") and named != key:  # else it is read from somewhere else
         return Unreadable(f"{path} is about {named!r}", node.stat.version, node.stat.mzxid)
     return Found(record, node.stat.version, node.stat.mzxid)
 

@@ -54,7 +54,8 @@ def take_listing(zoo: Zoo, layout: Layout) -> Listing:
     """Read everything that could be left over, pipelined. Raises Unreachable."""
     entries = [
         f"{layout.assigned_to(host)}/{entry}"
-        for host in children_of(zoo, layout.assigned) for entry in zoo.children(layout.assigned_to(host)) or ()
+        for host in children_of(zoo, layout.assigned)
+        for entry in zoo.children(layout.assigned_to(host)) or ()
     ]
 
     def below(parent: str) -> list[str]:
@@ -110,7 +111,9 @@ def _claims(listing: Listing, rows: Mapping[str, Row]) -> Iterable[Deletion]:
 
     Of a uid whose result cannot be read nobody knows whether it was cleaned: its claim stays.
     """
-    doubtful = {path.rpartition("/")[2] for path, result in listing.results.items() if isinstance(result, Unreadable)}
+    doubtful = {
+        path.rpartition("/")[2] for path, result in listing.results.items() if isinstance(result, Unreadable)
+    }
     for path, claim in listing.claims.items():
         row = rows.get(claim.record.name) if isinstance(claim, Found) else None
         if row is None or not isinstance(claim, Found):
@@ -134,7 +137,9 @@ def _results(results: Mapping[str, Seen[Result]], rows: Mapping[str, Row]) -> It
         if isinstance(result, Found):
             by_name[result.record.name].append((path, result))
     surplus = [one for kept in by_name.values() for one in kept[:-RESULTS_PER_NAME]]
-    rest = sorted((one for kept in by_name.values() for one in kept[-RESULTS_PER_NAME:]), key=lambda one: one[0])
+    rest = sorted(
+        (one for kept in by_name.values() for one in kept[-RESULTS_PER_NAME:]), key=lambda one: one[0]
+    )
     surplus += rest[: max(0, len(rest) - RESULTS_MAX)]
     for path, result in surplus:
         row = rows.get(result.record.name)

@@ -59,5 +59,7 @@ def commit_settled(
         why = str(error).partition("; ")[0]
         raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}; {look}") from lost
     if outcome is None:
-        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: it was changed again meanwhile; {look}") from lost
+        raise OutcomeUnknown(
+            f"the outcome of {tx.what} is unknown: it was changed again meanwhile; {look}"
+        ) from lost
     return outcome

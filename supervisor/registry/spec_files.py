@@ -53,7 +53,8 @@ def stored_spec(spec: JobSpec, base_dir: Path, keys: Mapping[Path, str]) -> JobS
 def _readable(base_dir: Path, written: str, name: str) -> Path:
     path = (base_dir / written).absolute()
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)      # of a FIFO, nobody is waited for
+        # of a FIFO, nobody is waited for
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb"):
             status = os.fstat(descriptor)
     except FileNotFoundError:

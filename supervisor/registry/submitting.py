@@ -55,9 +55,13 @@ class Prepared:
 def prepare(path: Path, defaults: Defaults) -> Prepared:
     """Read and check the spec in ``path`` and the local files that it names. Raises ``InvalidInput``."""
     spec = read_spec_file(path, defaults)
-    files = tuple(LocalFile(file, digest_of(source_chunks(file)).sha256) for file in local_files(spec, path.parent))
+    files = tuple(
+        LocalFile(file, digest_of(source_chunks(file)).sha256) for file in local_files(spec, path.parent)
+    )
     stored = stored_spec(spec, path.parent, {file.path: file.reference for file in files})
-    return Prepared(path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *memory_warnings(spec)))
+    return Prepared(
+        path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *memory_warnings(spec))
+    )
 
 
 def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired) -> Submission:
@@ -85,7 +89,9 @@ class Batch:
         """Raises Conflict naming the file or job that is in the way; then it is not added."""
         before = self._sources.get(prepared.name)
         if before is not None and before.sha256 != prepared.sha256:
-            raise Conflict(f"{prepared.source} and {before.source} are two different specs of {prepared.name}: keep one")
+            raise Conflict(
+                f"{prepared.source} and {before.source} are two different specs of {prepared.name}: keep one"
+            )
         place = self._places.place_for(prepared.name, prepared.spec.checkpoint)
         if place is not None:
             self._places.taken(place, prepared.name, uid="")

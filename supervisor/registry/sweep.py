@@ -92,9 +92,13 @@ def judge(
 class BlobSweeper:
     """One term's sweeper; a new leader begins without sightings and deletes nothing for a grace time."""
 
-    def __init__(self, store: Store, grace_s: float = GRACE_S, clock: Callable[[], float] = boottime_s) -> None:
+    def __init__(
+        self, store: Store, grace_s: float = GRACE_S, clock: Callable[[], float] = boottime_s
+    ) -> None:
         if grace_s < SUBMIT_MAX_S:
-            raise InvalidInput(f"a grace time of {grace_s:g} s is shorter than a submit may take ({SUBMIT_MAX_S:g} s)")
+            raise InvalidInput(
+                f"a grace time of {grace_s:g} s is shorter than a submit may take ({SUBMIT_MAX_S:g} s)"
+            )
         self._store = store
         self._grace_s = grace_s
         self._clock = clock
@@ -106,7 +110,9 @@ class BlobSweeper:
         return len(self._sightings)
 
     def scan(
-        self, referenced: Callable[[], References], go_on: Callable[[], bool] = lambda: True,
+        self,
+        referenced: Callable[[], References],
+        go_on: Callable[[], bool] = lambda: True,
     ) -> tuple[str, ...]:
         """List, then read the references, then delete what two scans found unreferenced; returns the deleted keys.
 

@@ -64,7 +64,11 @@ class Move:
 
 
 def submit(
-    desk: Desk, job: JobRef, own: Seen[Ownership], place: Place | None, last: Seen[Lease] = None,
+    desk: Desk,
+    job: JobRef,
+    own: Seen[Ownership],
+    place: Place | None,
+    last: Seen[Lease] = None,
 ) -> Transaction:
     """Register a new uid. Its blob and artifacts must be in the store already.
 
@@ -76,25 +80,34 @@ def submit(
     job = replace(job, op=desk.op_id)
     if own is None:
         first = Ownership(OwnState.VACANT, desk.op_id, newest_uid=job.uid)
-        if last is not None:      # removed by hand
+        if last is not None:  # removed by hand
             uid = last.record.uid if isinstance(last, Found) else ""
             first = replace(_recovered(desk, uid, "its ownership was gone", last), newest_uid=job.uid)
         fence: Op = Create(layout.own(name), encode(first))
     else:
         kept = replace(_readable(own).record, op=desk.op_id, newest_uid=job.uid)
         fence = SetData(layout.own(name), encode(kept), own.version)
-    return Transaction("submit", desk.op_id, (
-        Create(layout.job(name), encode(job)),
-        fence,
-        Create(layout.result(job.uid), b""),
-        Delete(layout.result(job.uid), 0),
-        *_claim_place(desk, job, place),
-        ring(layout, name),
-    ))
+    return Transaction(
+        "submit",
+        desk.op_id,
+        (
+            Create(layout.job(name), encode(job)),
+            fence,
+            Create(layout.result(job.uid), b""),
+            Delete(layout.result(job.uid), 0),
+            *_claim_place(desk, job, place),
+            ring(layout, name),
+        ),
+    )
 
 
 def register_again(
-    desk: Desk, job: JobRef, own: Found[Ownership], result: Found[Result], place: Place | None, move: Move | None = None,
+    desk: Desk,
+    job: JobRef,
+    own: Found[Ownership],
+    result: Found[Result],
+    place: Place | None,
+    move: Move | None = None,
 ) -> Transaction:
     """Resume or restart of a failed uid: the same uid, the next attempt number, no failures, a fresh budget.
 
@@ -102,23 +115,39 @@ def register_again(
     """
     layout, name = desk.layout, job.name
     kept = replace(
-        own.record, op=desk.op_id, failures=0, charged=0, recent_s=(), permanent=False,
+        own.record,
+        op=desk.op_id,
+        failures=0,
+        charged=0,
+        recent_s=(),
+        permanent=False,
         remembered=move.remembered if move is not None else own.record.remembered,
         history=noted(own.record.history, desk.at, "registered again", own.record.attempt),
     )
-    return Transaction("register_again", desk.op_id, (
-        Create(layout.job(name), encode(replace(job, op=desk.op_id))),
-        Delete(layout.result(job.uid), result.version),
-        SetData(layout.own(name), encode(kept), own.version),
-        *_claim_place(desk, job, place),
-        *_leave(desk, name, move),
-        ring(layout, name),
-    ))
+    return Transaction(
+        "register_again",
+        desk.op_id,
+        (
+            Create(layout.job(name), encode(replace(job, op=desk.op_id))),
+            Delete(layout.result(job.uid), result.version),
+            SetData(layout.own(name), encode(kept), own.version),
+            *_claim_place(desk, job, place),
+            *_leave(desk, name, move),
+            ring(layout, name),
+        ),
+    )
 
 
 def cancel(
-    desk: Desk, ref: Seen[JobRef], name: str, uid: str, own: Seen[Ownership], last: Seen[Lease] = None, *,
-    entry_exists: bool = True, ended: Unreadable | None = None,
+    desk: Desk,
+    ref: Seen[JobRef],
+    name: str,
+    uid: str,
+    own: Seen[Ownership],
+    last: Seen[Lease] = None,
+    *,
+    entry_exists: bool = True,
+    ended: Unreadable | None = None,
 ) -> Transaction:
     """The reference goes, a dirty result comes, the fence moves: after this no claim for the uid ever commits (I2).
 
@@ -131,52 +160,91 @@ def cancel(
     job = ref.record if isinstance(ref, Found) else None
     old = own.record if isinstance(own, Found) and own.record.uid == uid else None
     written = Result(
-        name=name, uid=uid, outcome=Outcome.CANCELLED, state=Cleanliness.DIRTY,
-        revision=job.revision if job else 0, spec=job.spec if job else None, terms=job.terms if job else None,
-        attempt=old.attempt if old else 0, claims=old.claims if old else 0, reason="cancelled by the user", at=desk.at,
-        submitted_at=job.submitted_at if job else "", op=desk.op_id, failures=old.failures if old else 0,
+        name=name,
+        uid=uid,
+        outcome=Outcome.CANCELLED,
+        state=Cleanliness.DIRTY,
+        revision=job.revision if job else 0,
+        spec=job.spec if job else None,
+        terms=job.terms if job else None,
+        attempt=old.attempt if old else 0,
+        claims=old.claims if old else 0,
+        reason="cancelled by the user",
+        at=desk.at,
+        submitted_at=job.submitted_at if job else "",
+        op=desk.op_id,
+        failures=old.failures if old else 0,
         history=noted(old.history if old else (), desk.at, "cancelled", old.attempt if old else 0),
-        earlier=old.earlier if old else "", extra=job.extra if job else {},
+        earlier=old.earlier if old else "",
+        extra=job.extra if job else {},
     )
     gone: tuple[Op, ...] = () if ref is None else (Delete(layout.job(name), ref.version),)
     path, data = layout.result(uid), encode(older_aside(written))
-    return Transaction("cancel", desk.op_id, (
-        *gone,
-        Create(path, data) if ended is None else SetData(path, data, ended.version),
-        *_stop(desk, name, uid, own, "cancelled", last, entry_exists=entry_exists),
-        ring(layout, name),
-    ))
+    return Transaction(
+        "cancel",
+        desk.op_id,
+        (
+            *gone,
+            Create(path, data) if ended is None else SetData(path, data, ended.version),
+            *_stop(desk, name, uid, own, "cancelled", last, entry_exists=entry_exists),
+            ring(layout, name),
+        ),
+    )
 
 
 def cancel_failed(desk: Desk, result: Found[Result], own: Seen[Ownership]) -> Transaction:
     """A failed uid becomes a cancelled one: a restart of it that is under way loses, and it can never come back."""
     record = result.record
     changed = replace(
-        record, outcome=Outcome.CANCELLED, state=Cleanliness.DIRTY, reason="cancelled by the user", at=desk.at,
-        op=desk.op_id, history=noted(record.history, desk.at, "cancelled", record.attempt),
+        record,
+        outcome=Outcome.CANCELLED,
+        state=Cleanliness.DIRTY,
+        reason="cancelled by the user",
+        at=desk.at,
+        op=desk.op_id,
+        history=noted(record.history, desk.at, "cancelled", record.attempt),
     )
-    return Transaction("cancel_failed", desk.op_id, (
-        SetData(desk.layout.result(record.uid), encode(changed), result.version),
-        *_stop(desk, record.name, record.uid, own, "cancelled"),
-        ring(desk.layout, record.name),
-    ))
+    return Transaction(
+        "cancel_failed",
+        desk.op_id,
+        (
+            SetData(desk.layout.result(record.uid), encode(changed), result.version),
+            *_stop(desk, record.name, record.uid, own, "cancelled"),
+            ring(desk.layout, record.name),
+        ),
+    )
 
 
 def suspend(
-    desk: Desk, ref: Found[JobRef], own: Seen[Ownership], last: Seen[Lease] = None, *, entry_exists: bool = True,
+    desk: Desk,
+    ref: Found[JobRef],
+    own: Seen[Ownership],
+    last: Seen[Lease] = None,
+    *,
+    entry_exists: bool = True,
 ) -> Transaction:
     """Stop but keep. The fence moves as for a cancel, so that the shim obeys without any supervisor. The rest as there."""
     job = ref.record
     changed = replace(job, desired=Desired.SUSPENDED, op=desk.op_id, changed=Entry(desk.at, "suspended"))
-    return Transaction("suspend", desk.op_id, (
-        SetData(desk.layout.job(job.name), encode(changed), ref.version),
-        *_stop(desk, job.name, job.uid, own, "suspended", last, entry_exists=entry_exists),
-        ring(desk.layout, job.name),
-    ))
+    return Transaction(
+        "suspend",
+        desk.op_id,
+        (
+            SetData(desk.layout.job(job.name), encode(changed), ref.version),
+            *_stop(desk, job.name, job.uid, own, "suspended", last, entry_exists=entry_exists),
+            ring(desk.layout, job.name),
+        ),
+    )
 
 
 def run_again(
-    desk: Desk, ref: Found[JobRef], own: Found[Ownership], nonce: str, event: str, *, fresh_start: bool = False,
+    desk: Desk,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    nonce: str,
+    event: str,
+    *,
+    fresh_start: bool = False,
 ) -> Transaction:
     """Resume, or restart: desired running and a new nonce, which also clears failures, budget and quarantine.
 
@@ -185,19 +253,32 @@ def run_again(
     """
     job = ref.record
     changed = replace(
-        job, desired=Desired.RUNNING, restart_nonce=nonce, op=desk.op_id,
+        job,
+        desired=Desired.RUNNING,
+        restart_nonce=nonce,
+        op=desk.op_id,
         changed=Entry(desk.at, event, detail="a fresh start is accepted" if fresh_start else ""),
-        fresh_start=desk.op_id if fresh_start else job.fresh_start, begins_with=() if fresh_start else job.begins_with,
+        fresh_start=desk.op_id if fresh_start else job.fresh_start,
+        begins_with=() if fresh_start else job.begins_with,
     )
-    return Transaction(event, desk.op_id, (
-        SetData(desk.layout.job(job.name), encode(changed), ref.version),
-        Check(desk.layout.own(job.name), own.version),
-        ring(desk.layout, job.name),
-    ))
+    return Transaction(
+        event,
+        desk.op_id,
+        (
+            SetData(desk.layout.job(job.name), encode(changed), ref.version),
+            Check(desk.layout.own(job.name), own.version),
+            ring(desk.layout, job.name),
+        ),
+    )
 
 
 def resume_from(
-    desk: Desk, ref: Found[JobRef], own: Found[Ownership], job: JobRef, place: Place, move: Move,
+    desk: Desk,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    job: JobRef,
+    place: Place,
+    move: Move,
 ) -> Transaction:
     """A new revision, ``job``, whose checkpoint is a copy of a savepoint; it runs again from there. Both are stored already.
 
@@ -206,13 +287,21 @@ def resume_from(
     or a renewal that was planned before fails.
     """
     layout, name = desk.layout, job.name
-    return Transaction("resume_from", desk.op_id, (
-        SetData(layout.job(name), encode(replace(job, op=desk.op_id)), ref.version),
-        SetData(layout.own(name), encode(replace(own.record, op=desk.op_id, remembered=move.remembered)), own.version),
-        *_claim_place(desk, job, place),
-        *_leave(desk, name, move),
-        ring(layout, name),
-    ))
+    return Transaction(
+        "resume_from",
+        desk.op_id,
+        (
+            SetData(layout.job(name), encode(replace(job, op=desk.op_id)), ref.version),
+            SetData(
+                layout.own(name),
+                encode(replace(own.record, op=desk.op_id, remembered=move.remembered)),
+                own.version,
+            ),
+            *_claim_place(desk, job, place),
+            *_leave(desk, name, move),
+            ring(layout, name),
+        ),
+    )
 
 
 def _leave(desk: Desk, name: str, move: Move | None) -> tuple[Op, ...]:
@@ -225,19 +314,31 @@ def _leave(desk: Desk, name: str, move: Move | None) -> tuple[Op, ...]:
 
 
 def _stop(
-    desk: Desk, name: str, uid: str, own: Seen[Ownership], event: str, last: Seen[Lease] = None, *,
+    desk: Desk,
+    name: str,
+    uid: str,
+    own: Seen[Ownership],
+    event: str,
+    last: Seen[Lease] = None,
+    *,
     entry_exists: bool = True,
 ) -> tuple[Op, ...]:
     """Move the fence: assigned → vacant, claimed → draining, all else stays as it is, but is always bumped."""
     layout = desk.layout
-    if own is None and last is None:      # never a claim, or all is cleaned
+    if own is None and last is None:  # never a claim, or all is cleaned
         return (Create(layout.own(name), encode(Ownership(OwnState.VACANT, desk.op_id, newest_uid=uid))),)
     if not isinstance(own, Found):
         data = encode(_recovered(desk, uid, event, last))
-        return (Create(layout.own(name), data) if own is None else SetData(layout.own(name), data, own.version),)
+        return (
+            Create(layout.own(name), data) if own is None else SetData(layout.own(name), data, own.version),
+        )
     old = own.record
-    state = {OwnState.ASSIGNED: OwnState.VACANT, OwnState.CLAIMED: OwnState.DRAINING}.get(old.state, old.state)
-    changed = replace(old, state=state, op=desk.op_id, history=noted(old.history, desk.at, event, old.attempt))
+    state = {OwnState.ASSIGNED: OwnState.VACANT, OwnState.CLAIMED: OwnState.DRAINING}.get(
+        old.state, old.state
+    )
+    changed = replace(
+        old, state=state, op=desk.op_id, history=noted(old.history, desk.at, event, old.attempt)
+    )
     ops: tuple[Op, ...] = (SetData(layout.own(name), encode(changed), own.version),)
     if old.state is OwnState.ASSIGNED and entry_exists:
         ops = (*ops, Delete(layout.assignment(old.supervisor, old.uid, old.attempt), ANY_VERSION))
@@ -253,7 +354,9 @@ def _recovered(desk: Desk, uid: str, event: str, last: Seen[Lease]) -> Ownership
     if not isinstance(last, Found) or last.record.uid != uid:
         return lost
     attempt = last.record.attempt
-    return replace(lost, attempt=attempt, claim=last.record.claim, claims=attempt, host=last.record.driver.host)
+    return replace(
+        lost, attempt=attempt, claim=last.record.claim, claims=attempt, host=last.record.driver.host
+    )
 
 
 def _claim_place(desk: Desk, job: JobRef, place: Place | None) -> tuple[Op, ...]:

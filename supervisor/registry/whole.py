@@ -49,7 +49,9 @@ def judge_whole(layout: Layout, nodes: Sequence[Node | None], accepted_zxid: int
             )
         if node is None:
             missing.append(path)
-        elif path in lasting and cluster is not None and cluster.stat.czxid != node.stat.czxid > accepted_zxid:
+        elif (
+            path in lasting and cluster is not None and cluster.stat.czxid != node.stat.czxid > accepted_zxid
+        ):
             return Whole(
                 f"{path} was made anew after the cluster was founded: what was below it is lost; restore ZooKeeper from a "
                 "snapshot, or accept the loss with spark-supervisor accept-registry"

@@ -37,7 +37,9 @@ def _hosts(value: str) -> str:
         raise ValueError("must list the ensemble as host:port,host:port")
     if any("/" in part for part in parts):
         raise ValueError("must not carry a path; put it into zookeeper.root")
-    full = [part if ":" in part and not part.endswith("]") else f"{part}:{DEFAULT_CLIENT_PORT}" for part in parts]
+    full = [
+        part if ":" in part and not part.endswith("]") else f"{part}:{DEFAULT_CLIENT_PORT}" for part in parts
+    ]
     for part in full:
         if split_host_port(part)[1] == 0:
             raise ValueError(f"holds {part!r}, whose port is 0")
@@ -84,7 +86,11 @@ def _store_url(value: str) -> str:
     if not separator or scheme not in ("s3", "file"):
         hint = "; write s3:// here, s3a:// is for Spark" if scheme in ("s3a", "s3n") else ""
         raise ValueError(f"must be s3://bucket/prefix or file:///directory{hint}")
-    if any(mark in rest for mark in "?#") or not rest.isprintable() or any(p in (".", "..") for p in rest.split("/")):
+    if (
+        any(mark in rest for mark in "?#")
+        or not rest.isprintable()
+        or any(p in (".", "..") for p in rest.split("/"))
+    ):
         raise ValueError("must be a plain location, without '?', '#', '.' and '..'")
     if scheme == "file":
         if not rest.startswith("/") or not rest.strip("/"):
@@ -92,7 +98,9 @@ def _store_url(value: str) -> str:
         return f"file:///{'/'.join(part for part in rest.split('/') if part)}"
     bucket, *prefix = rest.split("/")
     if not _BUCKET.fullmatch(bucket):
-        raise ValueError(f"names the bucket {bucket[:80]!r}; it takes 3 to 63 lower-case letters, digits, dots, dashes")
+        raise ValueError(
+            f"names the bucket {bucket[:80]!r}; it takes 3 to 63 lower-case letters, digits, dots, dashes"
+        )
     return "/".join(["s3:/", bucket, *(part for part in prefix if part)])
 
 

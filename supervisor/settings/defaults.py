@@ -33,7 +33,9 @@ class Health(Section):
     """When an attempt that does nothing is ended (REFERENCE.md: ``health``)."""
 
     start_timeout_s: Annotated[DurationS, between(1.0, DAY_S)] = Field(default=300.0, alias="start_timeout")
-    stall_timeout_s: Annotated[DurationS, between(1.0, 30 * DAY_S)] = Field(default=600.0, alias="stall_timeout")
+    stall_timeout_s: Annotated[DurationS, between(1.0, 30 * DAY_S)] = Field(
+        default=600.0, alias="stall_timeout"
+    )
 
 
 class Defaults(Section):

@@ -45,7 +45,9 @@ class ZooKeeperSettings(Section):
 
     hosts: ZooKeeperHosts
     root: ZooKeeperRoot = "/spark-supervisor"
-    session_timeout_s: Annotated[DurationS, between(1.0, 300.0)] = Field(default=10.0, alias="session_timeout")
+    session_timeout_s: Annotated[DurationS, between(1.0, 300.0)] = Field(
+        default=10.0, alias="session_timeout"
+    )
 
 
 class StoreSettings(Section):
@@ -99,7 +101,9 @@ class SparkSettings(Section):
     home: AbsolutePath | None = None
     java_home: AbsolutePath | None = None
     s3a_jars: AbsolutePath | None = None
-    submit_timeout_s: Annotated[DurationS, between(1.0, 3600.0)] = Field(default=120.0, alias="submit_timeout")
+    submit_timeout_s: Annotated[DurationS, between(1.0, 3600.0)] = Field(
+        default=120.0, alias="submit_timeout"
+    )
 
 
 class Settings(Section):
@@ -126,7 +130,9 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     no default (containers).
     """
     chosen = settings_path(path, environ)
-    text = _text(chosen, may_be_absent=chosen == DEFAULT_PATH and any(n.startswith(OVERRIDE_PREFIX) for n in environ))
+    text = _text(
+        chosen, may_be_absent=chosen == DEFAULT_PATH and any(n.startswith(OVERRIDE_PREFIX) for n in environ)
+    )
     body = {} if text is None else read_mapping(text, str(chosen), as_written={"conf"})
     source = str(chosen) if text is not None else f"{chosen} (which does not exist)"
     return validated(Settings, body, source, _override(body, environ, source))
@@ -170,17 +176,23 @@ def _override(body: dict[str, Any], environ: Mapping[str, str], source: str) -> 
     """Puts every ``SPARK_SUPERVISOR__SECTION__KEY`` into ``body``; returns key path → variable, for messages."""
     origins: dict[str, str] = {}
     # Shorter names first: a whole section, then single keys of it.
-    for name in sorted((n for n in environ if n.startswith(OVERRIDE_PREFIX)), key=lambda n: (n.count("__"), n)):
+    for name in sorted(
+        (n for n in environ if n.startswith(OVERRIDE_PREFIX)), key=lambda n: (n.count("__"), n)
+    ):
         keys = name.removeprefix(OVERRIDE_PREFIX).lower().split("__")
         if not all(keys):
-            raise InvalidInput(f"environment variable {name} names no key; write {OVERRIDE_PREFIX}SECTION__KEY")
+            raise InvalidInput(
+                f"environment variable {name} names no key; write {OVERRIDE_PREFIX}SECTION__KEY"
+            )
         target = body
         for index, key in enumerate(keys[:-1]):
             below = target.get(key)
             if below is None:
                 below = target[key] = {}
             if not isinstance(below, dict):
-                raise InvalidInput(f"{source}: {'.'.join(keys[: index + 1])} must be a mapping for {name} to apply")
+                raise InvalidInput(
+                    f"{source}: {'.'.join(keys[: index + 1])} must be a mapping for {name} to apply"
+                )
             target = below
         target[keys[-1]] = _value(keys, environ[name], f"environment variable {name}")
         origins = {".".join(keys): f"environment variable {name}"} | origins
@@ -198,7 +210,11 @@ def _value(keys: list[str], text: str, source: str) -> Any:
     has_units = any(isinstance(part, BeforeValidator) for part in field.metadata)
     plain = bool(choices & {int, float, bool}) and not has_units
     is_section = any(isinstance(choice, type) and issubclass(choice, BaseModel) for choice in choices)
-    return read_value(text, source) if plain or is_section or typing.get_origin(field.annotation) is dict else text
+    return (
+        read_value(text, source)
+        if plain or is_section or typing.get_origin(field.annotation) is dict
+        else text
+    )
 
 
 def _field(keys: list[str]) -> FieldInfo | None:

@@ -24,14 +24,18 @@ class RestartSettings(Section):
     """
 
     strategy: Literal["fixed", "exponential", "failure-rate", "none"] = "exponential"
-    initial_s: Annotated[DurationS, between(RESTART_INITIAL_MIN_S, DAY_S)] = Field(default=1.0, alias="initial")
+    initial_s: Annotated[DurationS, between(RESTART_INITIAL_MIN_S, DAY_S)] = Field(
+        default=1.0, alias="initial"
+    )
     max_s: Annotated[DurationS, between(RESTART_INITIAL_MIN_S, DAY_S)] = Field(default=300.0, alias="max")
     jitter: float = Field(default=0.2, ge=0, le=1, allow_inf_nan=False)
     reset_after_s: Annotated[DurationS, between(1.0, 365 * DAY_S)] = Field(default=600.0, alias="reset_after")
     attempts: int | None = Field(default=None, ge=0, le=1_000_000)
     on_exhausted: Literal["fail", "suspend"] = "fail"
     memory_step: float | None = Field(default=None, gt=1, le=10, allow_inf_nan=False)
-    memory_max_bytes: Annotated[SizeBytes, Field(ge=MIB, le=1024**5)] | None = Field(default=None, alias="memory_max")
+    memory_max_bytes: Annotated[SizeBytes, Field(ge=MIB, le=1024**5)] | None = Field(
+        default=None, alias="memory_max"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> RestartSettings:
@@ -39,11 +43,17 @@ class RestartSettings(Section):
             raise ValueError("max is shorter than initial; raise max")
         if self.strategy == "failure-rate":
             if self.attempts is None:
-                raise ValueError("strategy failure-rate needs attempts, the failures allowed within reset_after")
+                raise ValueError(
+                    "strategy failure-rate needs attempts, the failures allowed within reset_after"
+                )
             if self.attempts > FAILURE_RATE_ATTEMPTS_MAX:
                 raise ValueError(f"strategy failure-rate allows at most {FAILURE_RATE_ATTEMPTS_MAX} attempts")
         if self.memory_step is None and self.memory_max_bytes is not None:
-            raise ValueError("memory_max is the bound of memory_step, which is missing; add it, e.g. memory_step: 1.5")
+            raise ValueError(
+                "memory_max is the bound of memory_step, which is missing; add it, e.g. memory_step: 1.5"
+            )
         if self.memory_step is not None and self.memory_max_bytes is None:
-            raise ValueError("memory_step needs memory_max, the most driver memory that the job may get; add it, e.g. 8g")
+            raise ValueError(
+                "memory_step needs memory_max, the most driver memory that the job may get; add it, e.g. 8g"
+            )
         return self

@@ -17,15 +17,23 @@ KEEP: Final = 8
 class SavepointSettings(Section):
     """``every`` null: none are made by themselves. ``keep`` and ``max_age`` (null: no limit) are about those that are."""
 
-    every_s: Annotated[DurationS, between(EVERY_MIN_S, 365 * DAY_S)] | None = Field(default=None, alias="every")
+    every_s: Annotated[DurationS, between(EVERY_MIN_S, 365 * DAY_S)] | None = Field(
+        default=None, alias="every"
+    )
     keep: int = Field(default=KEEP, ge=1, le=1000)
-    max_age_s: Annotated[DurationS, between(EVERY_MIN_S, 3650 * DAY_S)] | None = Field(default=None, alias="max_age")
+    max_age_s: Annotated[DurationS, between(EVERY_MIN_S, 3650 * DAY_S)] | None = Field(
+        default=None, alias="max_age"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> SavepointSettings:
         if self.every_s is None:
             if self.max_age_s is not None or self.keep != KEEP:
-                raise ValueError("every is missing, without which there are none that keep and max_age are about; add it")
+                raise ValueError(
+                    "every is missing, without which there are none that keep and max_age are about; add it"
+                )
         elif self.max_age_s is not None and self.max_age_s < self.every_s:
-            raise ValueError("max_age is shorter than every: each would be too old before the next is made; raise it")
+            raise ValueError(
+                "max_age is shorter than every: each would be too old before the next is made; raise it"
+            )
         return self

@@ -56,7 +56,9 @@ def validated(model: type[Model], data: Any, source: str, sources: Mapping[str, 
     """
     nul = _path_of_nul(data)
     if nul is not None:
-        raise InvalidInput(f"{_origin(nul, source, sources)}: {nul or 'a key'} holds a NUL character; remove it")
+        raise InvalidInput(
+            f"{_origin(nul, source, sources)}: {nul or 'a key'} holds a NUL character; remove it"
+        )
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -65,16 +67,16 @@ def validated(model: type[Model], data: Any, source: str, sources: Mapping[str, 
         raise InvalidInput(_sentence(model, details, source, sources)) from None
 
 
-def _sentence(model: type[BaseModel], error: ErrorDetails, source: str, sources: Mapping[str, str] | None) -> str:
+def _sentence(
+    model: type[BaseModel], error: ErrorDetails, source: str, sources: Mapping[str, str] | None
+) -> str:
     where = dotted(error["loc"])
     origin = _origin(where, source, sources)
     if error["type"] == "extra_forbidden":
         origin = next((o for key, o in (sources or {}).items() if key.startswith(f"{where}.")), origin)
         parent = error["loc"][:-1]
         prefix = f"{dotted(parent)}." if parent else ""
-        return (
-            f"unknown key '{where}' in {origin}{suggestion(str(error['loc'][-1]), known_keys(model, parent), prefix)}"
-        )
+        return f"unknown key '{where}' in {origin}{suggestion(str(error['loc'][-1]), known_keys(model, parent), prefix)}"
     return f"{origin}: {where} {_what(error)}" if where else f"{origin}: {_what(error)}"
 
 

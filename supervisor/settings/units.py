@@ -63,7 +63,9 @@ def _shown(value: Any) -> str:
     return f" ({value!r})" if isinstance(value, str) and len(value) <= 40 else ""
 
 
-DurationS = Annotated[float, BeforeValidator(parse_duration_s), PlainSerializer(format_duration, return_type=str)]
+DurationS = Annotated[
+    float, BeforeValidator(parse_duration_s), PlainSerializer(format_duration, return_type=str)
+]
 """Seconds in Python, ``30s`` in YAML and JSON."""
 
 SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes), PlainSerializer(format_size, return_type=str)]

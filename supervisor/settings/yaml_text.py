@@ -32,7 +32,9 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "an alias (*) is not supported, repeat the value", mark)
+            raise yaml.composer.ComposerError(
+                None, None, "an alias (*) is not supported, repeat the value", mark
+            )
         return super().compose_node(parent, index)
 
 
@@ -52,7 +54,9 @@ def _number(kind: type[int] | type[float]) -> Any:
         try:
             return kind(str(loader.construct_scalar(node)))
         except (ValueError, OverflowError):
-            raise yaml.constructor.ConstructorError(None, None, "not a usable number", node.start_mark) from None
+            raise yaml.constructor.ConstructorError(
+                None, None, "not a usable number", node.start_mark
+            ) from None
 
     return construct
 
@@ -68,7 +72,9 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
             raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key.start_mark)
         name = _text(loader, key)
         if name in found:
-            raise yaml.constructor.ConstructorError(None, None, f"key '{name}' is given twice", key.start_mark)
+            raise yaml.constructor.ConstructorError(
+                None, None, f"key '{name}' is given twice", key.start_mark
+            )
         found[name] = loader.construct_object(value, deep=True)
     return found
 
@@ -129,7 +135,9 @@ def _parsed(text: str, source: str, as_written: Collection[str]) -> Any:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InvalidInput(f"{source} is not usable YAML{line}: {_reason(error)}") from None
     except yaml.reader.ReaderError as error:
-        raise InvalidInput(f"{source} holds the character {error.character!r}, which YAML does not allow") from None
+        raise InvalidInput(
+            f"{source} holds the character {error.character!r}, which YAML does not allow"
+        ) from None
     except (ValueError, OverflowError):
         raise InvalidInput(f"{source} holds an escape that stands for no character") from None
     except RecursionError:

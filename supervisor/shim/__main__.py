@@ -26,7 +26,8 @@ def main(directory: str, cgroup: str | None) -> int:
     umask.keep_private()
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))  # a request to stop waits until the runner can hear it
+    # a request to stop waits until the runner can hear it
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     try:
         lock = run_dir.take_lock(directory)
         if lock is None:  # another shim lives here, or it is being removed

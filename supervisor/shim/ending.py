@@ -16,17 +16,30 @@ def waits_only(state: ShimState) -> bool:
 def describe(state: ShimState) -> Exit:
     """``exit_code`` as a shell gives it: 128 + signal. ``ran_s``: from letting the starter go to the empty tree."""
     begun = state.life.begun_s is not None
-    verdict = classify(Evidence(
-        state.status, state.launch.unbounded, stop_requested=state.stop_asked,
-        killed_for=None if state.cause is None else (state.cause, state.reason),
-        begun=begun if state.launch.reports else None,
-        error=state.life.error, tail=state.tail, oom=state.oom, refused=None if begun else state.refused,
-    ))
+    verdict = classify(
+        Evidence(
+            state.status,
+            state.launch.unbounded,
+            stop_requested=state.stop_asked,
+            killed_for=None if state.cause is None else (state.cause, state.reason),
+            begun=begun if state.launch.reports else None,
+            error=state.life.error,
+            tail=state.tail,
+            oom=state.oom,
+            refused=None if begun else state.refused,
+        )
+    )
     code = state.status
     if code is not None and code < 0:
         code = SHELL_SIGNAL_BASE - code
     ran = state.executed and not waits_only(state)
     ran_s = state.empty_s - state.exec_s if ran and state.exec_s and state.empty_s else 0.0
     permanent = verdict.permanent or (state.permanent and not state.stop_asked)
-    return Exit(verdict.cause, verdict.reason, code, round(max(0.0, ran_s), 3), permanent,
-                stop_mode=stopping.mode(state.ladder, killed=state.cause is not None))
+    return Exit(
+        verdict.cause,
+        verdict.reason,
+        code,
+        round(max(0.0, ran_s), 3),
+        permanent,
+        stop_mode=stopping.mode(state.ladder, killed=state.cause is not None),
+    )

@@ -43,7 +43,11 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
             return replace(lives, batch_s=life.batch_s or now_s, progress=report.progress or life.progress)
         case "looked":
             looked = replace(life, looked_s=now_s)
-            return after_report(looked, replace(report, event="progress"), now_s) if _has_moved(life, report) else looked
+            return (
+                after_report(looked, replace(report, event="progress"), now_s)
+                if _has_moved(life, report)
+                else looked
+            )
         case "error" | "terminated":
             return replace(life, error=report.error or life.error)
         case _:
@@ -93,7 +97,7 @@ def overdue(life: Life, launch: Launch, exec_s: float, now_s: float) -> tuple[Ca
     """Why the attempt has to be ended now, or None."""
     since_s = life.begun_s if life.waits and life.begun_s is not None else exec_s
     if now_s - since_s >= launch.start_timeout_s:
-        if life.begun_s is None and life.waits:      # of S3, or of this host: not the job's fault
+        if life.begun_s is None and life.waits:  # of S3, or of this host: not the job's fault
             waited = f"after {launch.start_timeout_s:g} s the application had not begun: its driver waited for the look at"
             return Cause.NO_ACCESS, f"{waited} its checkpoint; the log of its host's supervisor says more"
         if life.begun_s is None and launch.reports:
@@ -101,7 +105,8 @@ def overdue(life: Life, launch: Launch, exec_s: float, now_s: float) -> tuple[Ca
         if life.batch_s is None and (life.session_s is not None or life.query_s is not None):
             return Cause.START_TIMED_OUT, f"no batch was committed within {launch.start_timeout_s:g} s"
     if life.batch_s is None:
-        return None  # on its way to the first batch a query plans, lists and loads for longer than ever after: a start
+        # on its way to the first batch a query plans, lists and loads for longer than ever after: a start
+        return None
     known_until_s = now_s if launch.reports else life.looked_s
     why = queries.silent(life, launch.stall_timeout_s, known_until_s) if known_until_s is not None else None
     return None if why is None else (Cause.STALLED, why)

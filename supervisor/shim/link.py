@@ -63,7 +63,9 @@ class RegistryLink:
         self._generation += 1
         request_timeout_s = min(5.0, max(1.0, lease_terms.renew_period_s(self._launch.lease_s)))
         client = ZooClient(
-            self._launch.hosts, self._launch.session_timeout_s, request_timeout_s=request_timeout_s,
+            self._launch.hosts,
+            self._launch.session_timeout_s,
+            request_timeout_s=request_timeout_s,
             on_link=partial(self._on_link, self._generation),
         )
         self._client = client
@@ -118,7 +120,9 @@ class RegistryLink:
         except SupervisorError:
             return shim.ReadFailed(token)
         return shim.OwnRead(
-            token, _ownership(node, own_path), None if lease is None else lease.stat.version,
+            token,
+            _ownership(node, own_path),
+            None if lease is None else lease.stat.version,
             None if live is None else live.stat.ephemeral_owner,
         )
 
@@ -139,7 +143,9 @@ class RegistryLink:
         except SupervisorError:  # not sent, not permitted, not accepted: without effect
             return shim.NotSent(transaction.id)
         versions = zip(transaction.ops, done.versions, strict=True)
-        own = next((version for op, version in versions if isinstance(op, SetData) and op.path == own_path), None)
+        own = next(
+            (version for op, version in versions if isinstance(op, SetData) and op.path == own_path), None
+        )
         return shim.Committed(transaction.id, done.sent_at_s, own)
 
     def _close_session(self, session: int) -> Event:

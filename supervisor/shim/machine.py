@@ -110,7 +110,9 @@ SLOWEST_RETRY_S = 30.0
 DOUBT_S = 600.0
 KILL_PAUSE_S = 0.05
 STOP, LOOK = "stop", "look"
-TOO_LATE = f"no connection within {CONNECT_PATIENCE_S:g} s of the agent's look at the registry: it looks again"
+TOO_LATE = (
+    f"no connection within {CONNECT_PATIENCE_S:g} s of the agent's look at the registry: it looks again"
+)
 
 _BEFORE_CLAIM = (Stage.CONNECTING, Stage.CLAIMING, Stage.SETTLING)
 _ALIVE = (Stage.STARTING, Stage.RUNNING, Stage.STOPPING)
@@ -150,7 +152,11 @@ def settle_by_s(state: ShimState) -> float:
     applied has waited for long enough by then. One whose end was asked for goes on until the claim could not lead to an exec
     any more: a tombstone would spare the others the rest."""
     sent_s, lease_s = state.claim_sent_s, state.launch.lease_s
-    return lease_terms.deadline_s(sent_s, lease_s) if state.stop_asked else sent_s + lease_terms.full_wait_s(lease_s)
+    return (
+        lease_terms.deadline_s(sent_s, lease_s)
+        if state.stop_asked
+        else sent_s + lease_terms.full_wait_s(lease_s)
+    )
 
 
 class _Turn:
@@ -178,7 +184,9 @@ class _Turn:
         match event:
             case Tick():
                 pass
-            case Connected() | Disconnected() | SessionLost() | SessionClosed() | CloseFailed() | OwnChanged():
+            case (
+                Connected() | Disconnected() | SessionLost() | SessionClosed() | CloseFailed() | OwnChanged()
+            ):
                 self.link(event)
             case OwnRead() | ReadFailed():
                 self.answered(event)
@@ -195,8 +203,14 @@ class _Turn:
                     self.finish(TOO_LATE)
                     return
                 fresh = session != state.last_session and state.last_session is not None
-                self.set(session=session, last_session=session, lost=False, blind=state.blind or fresh,
-                         renew_at_s=self.now_s, read_at_s=self.now_s)
+                self.set(
+                    session=session,
+                    last_session=session,
+                    lost=False,
+                    blind=state.blind or fresh,
+                    renew_at_s=self.now_s,
+                    read_at_s=self.now_s,
+                )
             case Disconnected():
                 self.set(session=None, broken=state.stage in _BEFORE_CLAIM)
             case SessionLost():
@@ -298,15 +312,35 @@ class _Turn:
 
     def is_assigned_to_us(self, own: Found[Ownership]) -> bool:
         entry = self.state.launch.assignment
-        same = (own.record.uid, own.record.attempt, own.version) == (entry.uid, entry.attempt, entry.own_version)
+        same = (own.record.uid, own.record.attempt, own.version) == (
+            entry.uid,
+            entry.attempt,
+            entry.own_version,
+        )
         return same and own.record.state is OwnState.ASSIGNED
 
     def send_claim(self, own: Found[Ownership], lease_version: int | None) -> None:
         state = self.state
-        self.set(since=self.at, claim_sent_s=self.now_s, claim_session=state.session, stage=Stage.CLAIMING,
-                 claim_tries=state.claim_tries + 1)
-        self.commit("claim", lambda op: attempt_writes.claim(
-            state.layout, state.launch.assignment, own, state.claim_id, self.lease(), lease_version, op, self.at))
+        self.set(
+            since=self.at,
+            claim_sent_s=self.now_s,
+            claim_session=state.session,
+            stage=Stage.CLAIMING,
+            claim_tries=state.claim_tries + 1,
+        )
+        self.commit(
+            "claim",
+            lambda op: attempt_writes.claim(
+                state.layout,
+                state.launch.assignment,
+                own,
+                state.claim_id,
+                self.lease(),
+                lease_version,
+                op,
+                self.at,
+            ),
+        )
 
     def claim_settled(self, event: Committed | Rejected | NotSent | OutcomeUnknown) -> None:
         match event:
@@ -315,16 +349,27 @@ class _Turn:
                 self.claimed(own_version, OwnState.CLAIMED)
             case Committed() | OutcomeUnknown():
                 self.set(stage=Stage.SETTLING, read_at_s=self.now_s)
-            case Rejected(_, path, _) if path == self.state.layout.pause:   # no fault of the claim's
-                self.set(stage=Stage.CONNECTING, claim_tries=self.state.claim_tries - 1, read_at_s=self.now_s + PAUSED_S)
+            case Rejected(_, path, _) if path == self.state.layout.pause:  # no fault of the claim's
+                self.set(
+                    stage=Stage.CONNECTING,
+                    claim_tries=self.state.claim_tries - 1,
+                    read_at_s=self.now_s + PAUSED_S,
+                )
             case _:
-                self.set(stage=Stage.CONNECTING, read_at_s=self.now_s + (RETRY_S if isinstance(event, NotSent) else 0))
+                self.set(
+                    stage=Stage.CONNECTING,
+                    read_at_s=self.now_s + (RETRY_S if isinstance(event, NotSent) else 0),
+                )
 
     def read_back(self, own: Seen[Ownership]) -> None:
         """The claim's outcome; valid because ``ask`` reads only in its session, or after that was closed."""
         if not isinstance(own, Found) or own.version < self.state.launch.assignment.own_version:
             self.set(read_at_s=self.now_s + 2 * RETRY_S)
-        elif self.is_mine(own.record) and own.record.state in (OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED):
+        elif self.is_mine(own.record) and own.record.state in (
+            OwnState.CLAIMED,
+            OwnState.DRAINING,
+            OwnState.REVOKED,
+        ):
             self.set(blind=False)
             self.claimed(own.version, own.record.state)
         elif self.is_assigned_to_us(own):
@@ -335,8 +380,13 @@ class _Turn:
     def claimed(self, fence: int, own_state: OwnState) -> None:
         deadline_s = lease_terms.deadline_s(self.state.claim_sent_s, self.state.launch.lease_s)
         before_s = lease_terms.shim_acts_s(deadline_s)
-        self.set(stage=Stage.STARTING, fence=fence, lease_exists=True, deadline_s=deadline_s,
-                 renew_at_s=self.state.claim_sent_s + self.period_s)
+        self.set(
+            stage=Stage.STARTING,
+            fence=fence,
+            lease_exists=True,
+            deadline_s=deadline_s,
+            renew_at_s=self.state.claim_sent_s + self.period_s,
+        )
         if own_state is OwnState.REVOKED:
             self.lose("revoked before it was started")
         elif own_state is OwnState.DRAINING or self.state.stop_asked:
@@ -359,7 +409,12 @@ class _Turn:
         state = self.state
         if not isinstance(own, Found) or (state.fence is not None and own.version < state.fence):
             self.set(held=True, read_at_s=self.now_s + max(1.0, self.period_s))
-            self.do(Say("shim_fence_unknown", "renewals stop until /own can be believed: it is absent, unreadable or older"))
+            self.do(
+                Say(
+                    "shim_fence_unknown",
+                    "renewals stop until /own can be believed: it is absent, unreadable or older",
+                )
+            )
             return
         self.set(held=False, blind=False)
         if not self.is_mine(own.record):
@@ -378,7 +433,13 @@ class _Turn:
 
     def may_renew(self) -> bool:
         state = self.state
-        if state.stage not in _LEASED or state.fence is None or state.held or state.blind or state.deadline_s is None:
+        if (
+            state.stage not in _LEASED
+            or state.fence is None
+            or state.held
+            or state.blind
+            or state.deadline_s is None
+        ):
             return False
         in_grace = state.stop_until_s is None or self.now_s < state.stop_until_s
         return in_grace and self.now_s < state.deadline_s and state.cause is not Cause.LEASE_EXPIRED
@@ -388,20 +449,36 @@ class _Turn:
         fence, create = state.fence, not state.lease_exists
         assert fence is not None
         self.set(rings=state.ring, ring=False, renewals=state.renewals + 1)
-        self.commit("renew", lambda op: attempt_writes.renew(
-            state.layout, state.launch.assignment.name, fence, self.lease(), op, create=create, with_ring=state.ring))
+        self.commit(
+            "renew",
+            lambda op: attempt_writes.renew(
+                state.layout,
+                state.launch.assignment.name,
+                fence,
+                self.lease(),
+                op,
+                create=create,
+                with_ring=state.ring,
+            ),
+        )
 
     def renewal_settled(self, event: Committed | Rejected | NotSent | OutcomeUnknown) -> None:
         state = self.state
         match event:
             case Committed(_, sent_s):
-                deadline_s = max(state.deadline_s or 0.0, lease_terms.deadline_s(sent_s, state.launch.lease_s))
-                self.set(lease_exists=True, deadline_s=deadline_s,
-                         renew_at_s=self.now_s if state.ring else sent_s + self.period_s)
+                deadline_s = max(
+                    state.deadline_s or 0.0, lease_terms.deadline_s(sent_s, state.launch.lease_s)
+                )
+                self.set(
+                    lease_exists=True,
+                    deadline_s=deadline_s,
+                    renew_at_s=self.now_s if state.ring else sent_s + self.period_s,
+                )
                 if state.stage in _LEASED:
                     self.do(WriteDeadline(deadline_s))
             case Rejected(_, path, kind) if path == state.layout.lease(state.launch.assignment.name):
-                exists = kind != "no_node"      # if that is no news, the parent of all leases is missing: in a while
+                # if that is no news, the parent of all leases is missing: in a while
+                exists = kind != "no_node"
                 pause_s = min(RETRY_S, self.period_s) if exists is state.lease_exists else 0.0
                 self.set(lease_exists=exists, renew_at_s=self.now_s + pause_s)
             case Rejected():
@@ -415,8 +492,12 @@ class _Turn:
         state, entry, fence = self.state, self.state.launch.assignment, self.state.fence
         assert fence is not None
         stale = state.live is not None
-        self.commit("announce", lambda op: attempt_writes.announce(
-            state.layout, entry.name, entry.uid, entry.attempt, fence, op, stale=stale))
+        self.commit(
+            "announce",
+            lambda op: attempt_writes.announce(
+                state.layout, entry.name, entry.uid, entry.attempt, fence, op, stale=stale
+            ),
+        )
 
     def announced(self, event: Committed | Rejected | NotSent | OutcomeUnknown) -> None:
         if isinstance(event, Committed):
@@ -427,13 +508,31 @@ class _Turn:
     def lease(self) -> Lease:
         state, entry = self.state, self.state.launch.assignment
         pid = state.driver_pid if state.executed and state.empty_s is None else None
-        shown, more = queries.shown(state.life, state.launch.stall_timeout_s, self.now_s, state.launch.checkpoint)
-        return fitting(Lease(
-            entry.name, entry.uid, entry.attempt, state.claim_id, state.launch.lease_s, state.launch.stop_grace_s,
-            state.phase, Driver(state.launch.host, state.shim_pid, pid, state.started_at or None), state.since,
-            state.life.progress, state.renewals, shown, more, self.ran_s, self.start_times, self.silence_s,
-            queries.remembered(state.launch, state.life), state.launch.not_fenced,
-        ))
+        shown, more = queries.shown(
+            state.life, state.launch.stall_timeout_s, self.now_s, state.launch.checkpoint
+        )
+        return fitting(
+            Lease(
+                entry.name,
+                entry.uid,
+                entry.attempt,
+                state.claim_id,
+                state.launch.lease_s,
+                state.launch.stop_grace_s,
+                state.phase,
+                Driver(state.launch.host, state.shim_pid, pid, state.started_at or None),
+                state.since,
+                state.life.progress,
+                state.renewals,
+                shown,
+                more,
+                self.ran_s,
+                self.start_times,
+                self.silence_s,
+                queries.remembered(state.launch, state.life),
+                state.launch.not_fenced,
+            )
+        )
 
     @property
     def start_times(self) -> StartTimes | None:
@@ -513,7 +612,9 @@ class _Turn:
 
     def begin_kill(self, cause: Cause | None, reason: str) -> None:
         if self.state.stage in _ALIVE:
-            self.set(stage=Stage.KILLING, cause=cause, reason=reason, kill_at_s=self.now_s, kill_began_s=self.now_s)
+            self.set(
+                stage=Stage.KILLING, cause=cause, reason=reason, kill_at_s=self.now_s, kill_began_s=self.now_s
+            )
             if reason:
                 self.do(Say("shim_kills", reason))
 
@@ -561,7 +662,9 @@ class _Turn:
         """Until it commits; ever more slowly, for a cluster that is down or restored from an old state."""
         tries = self.state.bury_tries
         waited_s = self.now_s - (self.state.empty_s or self.now_s)
-        pause_s = SLOWEST_RETRY_S if waited_s > DOUBT_S else min(SLOW_RETRY_S, RETRY_S * 2 ** min(tries, 5) / 2)
+        pause_s = (
+            SLOWEST_RETRY_S if waited_s > DOUBT_S else min(SLOW_RETRY_S, RETRY_S * 2 ** min(tries, 5) / 2)
+        )
         self.set(bury_tries=tries + 1, read_at_s=self.now_s + pause_s)
 
     def finish(self, why: str) -> None:
@@ -575,7 +678,12 @@ class _Turn:
         self.set(clock_offset_s=offset_s)
         if before_s is not None and abs(offset_s - before_s) > CLOCK_JUMP_S:
             self.set(blind=True, read_at_s=self.now_s)
-            self.do(Say("shim_clocks_jumped", f"by {offset_s - before_s:+.1f} s: /own is read before anything else"))
+            self.do(
+                Say(
+                    "shim_clocks_jumped",
+                    f"by {offset_s - before_s:+.1f} s: /own is read before anything else",
+                )
+            )
 
     def notice_time(self) -> None:
         """What follows from the time alone, the deadline first."""
@@ -586,7 +694,11 @@ class _Turn:
             self.notice_no_claim()
         if self.state.stage is Stage.SETTLING and self.now_s >= settle_by_s(self.state):
             self.finish("nobody could tell in time what became of the claim: nothing was executed")
-        if self.state.stage in (Stage.STARTING, Stage.RUNNING) and state.executed and state.exec_s is not None:
+        if (
+            self.state.stage in (Stage.STARTING, Stage.RUNNING)
+            and state.executed
+            and state.exec_s is not None
+        ):
             phase = health.phase_of(state.life, state.launch, state.exec_s, self.now_s)
             self.change_phase(phase)
         if self.state.stage is Stage.KILLING and self.now_s >= self.state.kill_at_s:

@@ -29,7 +29,9 @@ class OomWatch:
 
     def __init__(self, cgroup: str | None, counters: tuple[Counter, ...] | None = None) -> None:
         found = counters if counters is not None else find_counters(cgroup)
-        self._before = [(counter, before) for counter in found if (before := read(counter.file)) is not None][:1]
+        self._before = [(counter, before) for counter in found if (before := read(counter.file)) is not None][
+            :1
+        ]
 
     def seen(self) -> Oom | None:
         """Whom the kernel has killed since; None: it does not say."""

@@ -35,7 +35,9 @@ class RotatedFile:
             self.dropped_bytes += len(data)
             return
         if self.dropped_bytes:
-            note = f"\n[{self.dropped_bytes} bytes of output were dropped: they could not be written]\n".encode()
+            note = (
+                f"\n[{self.dropped_bytes} bytes of output were dropped: they could not be written]\n".encode()
+            )
             if self._put(note) < len(note):
                 self.dropped_bytes += len(data)
                 return
@@ -70,7 +72,9 @@ class RotatedFile:
         self._retry_s = now_s + _REOPEN_S
         try:
             umask.make_shared_directories(os.path.dirname(self.path), umask.GROUP)
-            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            self._descriptor = os.open(
+                self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640
+            )
             self._size = os.fstat(self._descriptor).st_size
             if self._size == 0:
                 umask.share(self._descriptor, umask.GROUP)

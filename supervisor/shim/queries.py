@@ -64,7 +64,9 @@ def _with_room(life: Life, report: Reported) -> Life:
     ended = next((query for query in life.queries if query.ended), None)
     if ended is None:
         return replace(life, more_queries=life.more_queries + 1) if report.event == "query" else life
-    return replace(life, more_queries=life.more_queries + 1, queries=tuple(q for q in life.queries if q is not ended))
+    return replace(
+        life, more_queries=life.more_queries + 1, queries=tuple(q for q in life.queries if q is not ended)
+    )
 
 
 def _told(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
@@ -90,7 +92,9 @@ def remembered(launch: Launch, life: Life) -> Remembered | None:
     location = launch.checkpoint
     if launch.remembered is None or location is None:
         return launch.remembered
-    there = [SeenQuery(each.id, each.batch_id) for each in life.committed if is_inside(each.checkpoint, location)]
+    there = [
+        SeenQuery(each.id, each.batch_id) for each in life.committed if is_inside(each.checkpoint, location)
+    ]
     return with_batches(launch.remembered, there)
 
 
@@ -100,14 +104,18 @@ def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
         if not query.ended and now_s - query.last_s >= stall_timeout_s:
             which = f"query {query.name or query.id}: " if query.name or query.id else ""
             return f"{which}no progress, no idle event and no task of Spark's for {stall_timeout_s:g} s"
-    if life.queries and all(query.ended and now_s - query.last_s >= stall_timeout_s for query in life.queries):
+    if life.queries and all(
+        query.ended and now_s - query.last_s >= stall_timeout_s for query in life.queries
+    ):
         return f"all its queries have ended, and it has started none for {stall_timeout_s:g} s"
     return None
 
 
 def is_to_be_looked_at(life: Life, stall_timeout_s: float, now_s: float) -> bool:
     """Has any query been silent for so long that somebody must look what it does?"""
-    return any(not query.ended and now_s - query.last_s >= stall_timeout_s * LOOK_AFTER for query in life.queries)
+    return any(
+        not query.ended and now_s - query.last_s >= stall_timeout_s * LOOK_AFTER for query in life.queries
+    )
 
 
 def elsewhere(life: Life, location: str | None) -> dict[str, str]:
@@ -118,7 +126,10 @@ def elsewhere(life: Life, location: str | None) -> dict[str, str]:
 
 
 def shown(
-    life: Life, stall_timeout_s: float, now_s: float, location: str | None = None,
+    life: Life,
+    stall_timeout_s: float,
+    now_s: float,
+    location: str | None = None,
 ) -> tuple[tuple[QueryProgress, ...], int]:
     """The queries for the lease record, and how many more there are. At most 8, and never too large for the record.
 
@@ -154,7 +165,14 @@ def _state(query: QueryLife, stall_timeout_s: float, now_s: float) -> QueryState
 def _record(query: QueryLife, state: QueryState) -> QueryProgress:
     progress = query.progress or Progress()
     return QueryProgress(
-        clip(query.name, _NAME_MAX_BYTES) or None, query.id or None, state, progress.batch_id, progress.input_rows_per_s,
-        progress.processed_rows_per_s, progress.batch_ms, progress.lag, query.at or None,
+        clip(query.name, _NAME_MAX_BYTES) or None,
+        query.id or None,
+        state,
+        progress.batch_id,
+        progress.input_rows_per_s,
+        progress.processed_rows_per_s,
+        progress.batch_ms,
+        progress.lag,
+        query.at or None,
         clip(covered(query.error), _ERROR_MAX_BYTES) or None,
     )

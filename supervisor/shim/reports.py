@@ -98,12 +98,24 @@ def _committed(body: dict[str, Any]) -> tuple[InPlace, ...]:
     if not isinstance(place, str) or not 0 < len(place.encode(errors="replace")) <= LOCATION_MAX_BYTES:
         return ()
     told = body.get("committed")
-    batches = list(told.items())[:QUERIES_MAX] if isinstance(told, dict) else [(body.get("id"), body.get("batch_id"))]
+    batches = (
+        list(told.items())[:QUERIES_MAX]
+        if isinstance(told, dict)
+        else [(body.get("id"), body.get("batch_id"))]
+    )
     return tuple(
-        InPlace(query_id, batch, place) for query_id, batch in batches
-        if isinstance(query_id, str) and 0 < len(query_id) <= _ID_MAX_CHARS and query_id.isascii()
-        and query_id.isprintable() and " " not in query_id and '"' not in query_id and "\\" not in query_id
-        and isinstance(batch, int) and not isinstance(batch, bool) and 0 <= batch <= BATCH_ID_MAX
+        InPlace(query_id, batch, place)
+        for query_id, batch in batches
+        if isinstance(query_id, str)
+        and 0 < len(query_id) <= _ID_MAX_CHARS
+        and query_id.isascii()
+        and query_id.isprintable()
+        and " " not in query_id
+        and '"' not in query_id
+        and "\\" not in query_id
+        and isinstance(batch, int)
+        and not isinstance(batch, bool)
+        and 0 <= batch <= BATCH_ID_MAX
     )
 
 
@@ -126,9 +138,14 @@ def _progress(body: dict[str, Any]) -> Progress:
     batch = body.get("batch_id")
     return Progress(
         clip(query, _NAME_MAX_BYTES) if isinstance(query, str) else None,
-        batch if isinstance(batch, int) and not isinstance(batch, bool) and abs(batch) <= BATCH_ID_MAX else None,
-        _number(body.get("input_rows_per_s")), _number(body.get("processed_rows_per_s")), _number(body.get("batch_ms")),
-        wall_iso(), _number(body.get("lag")),
+        batch
+        if isinstance(batch, int) and not isinstance(batch, bool) and abs(batch) <= BATCH_ID_MAX
+        else None,
+        _number(body.get("input_rows_per_s")),
+        _number(body.get("processed_rows_per_s")),
+        _number(body.get("batch_ms")),
+        wall_iso(),
+        _number(body.get("lag")),
     )
 
 

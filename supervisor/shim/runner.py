@@ -81,8 +81,13 @@ class Runner:
         """Returns when everything about this attempt is done."""
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._post(shim.StopAsked()))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
-        for descriptor in (self._wake, self._reports.fileno(), self._parts.starter.said,
-                           self._parts.starter.pidfd, self._parts.twin):
+        for descriptor in (
+            self._wake,
+            self._reports.fileno(),
+            self._parts.starter.said,
+            self._parts.starter.pidfd,
+            self._parts.twin,
+        ):
             self._poll.register(descriptor, select.POLLIN)
         self._pump.start()
         self._link.start()
@@ -109,7 +114,9 @@ class Runner:
             os.eventfd_read(self._wake)
         if self._parts.twin in ready:
             self._poll.unregister(self._parts.twin)
-            self._log.say("shim_lost_twin", "warning", next="only shim and guardian are left to kill the driver")
+            self._log.say(
+                "shim_lost_twin", "warning", next="only shim and guardian are left to kill the driver"
+            )
         if self._parts.starter.said in ready:
             for event in self._hear_starter():
                 self._events.put(event)
@@ -186,7 +193,9 @@ class Runner:
                 case shim.Read() | shim.Commit() | shim.NewClient() | shim.CloseSession():
                     self._link.submit(effect)
                 case shim.WriteDeadline(deadline_s):
-                    if not self._write_deadline(deadline_s) and any(isinstance(e, shim.Exec) for e in effects):
+                    if not self._write_deadline(deadline_s) and any(
+                        isinstance(e, shim.Exec) for e in effects
+                    ):
                         return [*events, shim.DeadlineUnwritable()]
                 case shim.Exec(before_s):
                     events.extend(self._exec(before_s))

@@ -30,8 +30,16 @@ READY_TIMEOUT_S = 10.0
 
 # Nothing that time heals. Everything else (EAGAIN, ENOMEM, EMFILE, EIO …) is tried again.
 _PERMANENT = (
-    errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.E2BIG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EPERM,
-    errno.ENAMETOOLONG, errno.EINVAL,
+    errno.ENOENT,
+    errno.EACCES,
+    errno.ENOEXEC,
+    errno.E2BIG,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.EPERM,
+    errno.ENAMETOOLONG,
+    errno.EINVAL,
 )
 
 

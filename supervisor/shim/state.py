@@ -209,9 +209,28 @@ class DeadlineUnwritable:
 
 
 Event: TypeAlias = (
-    Tick | Connected | Disconnected | SessionLost | SessionClosed | CloseFailed | OwnChanged | OwnRead | ReadFailed
-    | Committed | Rejected | NotSent | OutcomeUnknown | Executed | ExecFailed | ExecLate | Exited | TreeSeen | Reported
-    | StopAsked | DeadlineUnwritable | Unheard
+    Tick
+    | Connected
+    | Disconnected
+    | SessionLost
+    | SessionClosed
+    | CloseFailed
+    | OwnChanged
+    | OwnRead
+    | ReadFailed
+    | Committed
+    | Rejected
+    | NotSent
+    | OutcomeUnknown
+    | Executed
+    | ExecFailed
+    | ExecLate
+    | Exited
+    | TreeSeen
+    | Reported
+    | StopAsked
+    | DeadlineUnwritable
+    | Unheard
 )
 
 

@@ -35,7 +35,7 @@ class Ladder:
 
     kill_at_s: float
     terminate_at_s: float
-    answer_by_s: float | None = None    # None: it has answered, or was not asked
+    answer_by_s: float | None = None  # None: it has answered, or was not asked
     at_boundary: bool = False
     terminated: bool = False
 
@@ -72,7 +72,11 @@ def acts_at_s(ladder: Ladder) -> float:
     """When something is to be done next if nothing is heard."""
     if ladder.terminated:
         return ladder.kill_at_s
-    return ladder.terminate_at_s if ladder.answer_by_s is None else min(ladder.answer_by_s, ladder.terminate_at_s)
+    return (
+        ladder.terminate_at_s
+        if ladder.answer_by_s is None
+        else min(ladder.answer_by_s, ladder.terminate_at_s)
+    )
 
 
 def is_to_be_terminated(ladder: Ladder, now_s: float) -> bool:

@@ -29,7 +29,8 @@ def fork_twin(tree: Containment, deadline: DeadlineFile, directory: str) -> int:
     having no child left. ``tree`` must be one to ask after the shim's death. ``directory``: the run directory.
     Raises OSError.
     """
-    shim = os.pidfd_open(os.getpid())  # ours before the fork: no moment at which the pid could mean somebody else
+    # ours before the fork: no moment at which the pid could mean somebody else
+    shim = os.pidfd_open(os.getpid())
     said, say = os.pipe()
     gc.freeze()  # keep the collector from touching, and so copying, every page that the two share
     between = os.fork()
@@ -82,7 +83,7 @@ def watch(shim: int, tree: Containment, deadline: DeadlineFile, log: ShimLog, di
         killer = step(killer, strike(killer.act, shim, tree, KILL_TIME_S), boottime_s())
         if killer.took_s - before_s > KILL_TIME_S:
             log.say("twin_kill_slow", "error", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
-    if killer.deadline_s is not None:      # else the shim had seen to it, and only ended
+    if killer.deadline_s is not None:  # else the shim had seen to it, and only ended
         log.say("twin_killed", "warning", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
         run_dir.note_kill(directory, "twin", killer.took_s)
 
@@ -97,4 +98,6 @@ def _look(dead: bool, deadline: DeadlineFile) -> Looked:
 def _pause_s(killer: SecondKiller) -> float:
     """At most p: a wait is measured on a clock that stands still while the host sleeps."""
     at_s = looks_again_s(killer)
-    return SECOND_KILLER_PERIOD_S if at_s is None else min(SECOND_KILLER_PERIOD_S, max(0.0, at_s - boottime_s()))
+    return (
+        SECOND_KILLER_PERIOD_S if at_s is None else min(SECOND_KILLER_PERIOD_S, max(0.0, at_s - boottime_s()))
+    )

@@ -46,18 +46,30 @@ def build_argv(spec: JobSpec, files: Files, toolchain: Toolchain, properties_fil
     """The driver's command, executed without a shell. Raises ``Refused``."""
     args = application_args(spec)
     if spec.launch == "session":
-        return (str(toolchain.python), *_bootstrapped(("--session", spec.entry or "", files.application, *args)))
+        return (
+            str(toolchain.python),
+            *_bootstrapped(("--session", spec.entry or "", files.application, *args)),
+        )
     options = (str(toolchain.submit), *submit_options(spec, properties_file))
     if spec.is_python:
         return (*options, *_bootstrapped((files.application, *args)))
     if any("\r" in arg for arg in args):
-        raise Refused(Cause.NOT_STARTED, "args hold a carriage return, which spark-submit drops for a .jar; remove it")
+        raise Refused(
+            Cause.NOT_STARTED, "args hold a carriage return, which spark-submit drops for a .jar; remove it"
+        )
     return (*options, files.application, *args)
 
 
 def submit_options(spec: JobSpec, properties_file: Path) -> tuple[str, ...]:
     """What stands between ``spark-submit`` and the application."""
-    options = ["--properties-file", str(properties_file), "--master", spec.master, "--deploy-mode", spec.deploy_mode]
+    options = [
+        "--properties-file",
+        str(properties_file),
+        "--master",
+        spec.master,
+        "--deploy-mode",
+        spec.deploy_mode,
+    ]
     if "spark.app.name" not in spec.conf:
         options += ["--name", spec.name]
     if spec.main_class is not None:
@@ -87,7 +99,12 @@ NO_FENCE: Final = Fence()
 
 
 def build_properties(
-    spec: JobSpec, files: Files, toolchain: Toolchain, store: S3Access, driver_memory: int = 0, fence: Fence = NO_FENCE,
+    spec: JobSpec,
+    files: Files,
+    toolchain: Toolchain,
+    store: S3Access,
+    driver_memory: int = 0,
+    fence: Fence = NO_FENCE,
 ) -> dict[str, str]:
     """All properties of the driver. ``store``: where the supervisor's own store is. Raises ``Refused``.
 
@@ -96,7 +113,8 @@ def build_properties(
     said = said_of(spec, toolchain)
     if driver_memory:
         said[MEMORY_KEY] = as_spark_size(driver_memory)
-    for key in ("spark.master", "spark.submit.deployMode"):  # of spark-defaults.conf; the spec's own keys count
+    # of spark-defaults.conf; the spec's own keys count
+    for key in ("spark.master", "spark.submit.deployMode"):
         said.pop(key, None)
     if said.get("spark.remote"):
         raise Refused(
@@ -119,7 +137,9 @@ def said_of(spec: JobSpec, toolchain: Toolchain) -> dict[str, str]:
     return {**dict(toolchain.defaults), **spec.conf}
 
 
-def _joined(spec: JobSpec, files: Files, toolchain: Toolchain, said: Mapping[str, str], fence: Fence) -> dict[str, str]:
+def _joined(
+    spec: JobSpec, files: Files, toolchain: Toolchain, said: Mapping[str, str], fence: Fence
+) -> dict[str, str]:
     """Lists to which the job, the host's defaults and we may all add; ``--jars`` and the like would replace them."""
     lists: dict[str, tuple[str, ...]] = {
         "spark.jars": files.jars,
@@ -156,5 +176,9 @@ def _in_one_process(master: str) -> bool:
 
 def _brings_s3a(spec: JobSpec, said: Mapping[str, str]) -> bool:
     """The job has S3A jars of its own; two versions on one class path would clash."""
-    lists = (said.get(key, "") for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"))
-    return any("hadoop-aws" in text or "hadoop-cloud" in text for text in (*spec.packages, *spec.jars, *lists))
+    lists = (
+        said.get(key, "") for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+    )
+    return any(
+        "hadoop-aws" in text or "hadoop-cloud" in text for text in (*spec.packages, *spec.jars, *lists)
+    )

@@ -44,7 +44,9 @@ PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\
 JAVA_ERROR = re.compile(r"An error occurred while calling \S+\n: (.+)")
 ROOT_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 TELLING = (
-    "OutOfMemoryError", "CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming jobs detected",
+    "OutOfMemoryError",
+    "CONCURRENT_STREAM_LOG_UPDATE",
+    "Multiple streaming jobs detected",
     "Multiple streaming queries are concurrently using",
 )
 
@@ -132,7 +134,8 @@ class Watch:
         after = self._waiting.pop(name, None)
         if after is None:
             return None
-        spec = importlib.util.find_spec(name)  # asks the other finders: this one has nothing more to say about the name
+        # asks the other finders: this one has nothing more to say about the name
+        spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
             spec.loader = Loader(spec.loader, after)  # type: ignore[assignment]
         return spec
@@ -217,7 +220,9 @@ class Watch:
 
 def beside(name: str) -> types.ModuleType:
     """The module of that name in our directory, which the application's imports know nothing of."""
-    spec = importlib.util.spec_from_file_location(f"spark_supervisor_{name}", Path(__file__).with_name(f"{name}.py"))
+    spec = importlib.util.spec_from_file_location(
+        f"spark_supervisor_{name}", Path(__file__).with_name(f"{name}.py")
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module
@@ -249,7 +254,9 @@ def listener(reports: Reports, orders: Any = None, places: dict[str, str] | None
                 orders.committed[run] = orders.committed.get(run, 0) + 1
             try:
                 place = (places or {}).get(str(event.progress.id))
-                reports.send("progress", **progress_of(event.progress), **({"checkpoint": place} if place else {}))
+                reports.send(
+                    "progress", **progress_of(event.progress), **({"checkpoint": place} if place else {})
+                )
             except Exception:  # noqa: BLE001 - a progress of unknown form still shows that the query lives
                 complain("a progress event was not understood")
                 reports.send("idle", id=str(event.progress.id))
@@ -399,13 +406,18 @@ def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
     try:
         source = Path(path).read_bytes()
     except OSError as error:
-        sys.stderr.write(f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}\n")
+        sys.stderr.write(
+            f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}\n"
+        )
         sys.exit(2)
     main = types.ModuleType("__main__")
     loader = importlib.machinery.SourceFileLoader("__main__", path)
-    main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None, __package__=None, __loader__=loader)
+    main.__dict__.update(
+        __file__=path, __builtins__=__builtins__, __cached__=None, __package__=None, __loader__=loader
+    )
     sys.modules["spark_supervisor_bootstrap"] = sys.modules["__main__"]
-    sys.modules["__main__"] = main  # for good: pickling and late threads look the application's names up there
+    # for good: pickling and late threads look the application's names up there
+    sys.modules["__main__"] = main
     watch = Watch(reports)
     sys.meta_path.insert(0, watch)
 

@@ -24,13 +24,35 @@ from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain
 
 OWN_PREFIX: Final = "SPARK_SUPERVISOR_"
-KEPT_BACK: Final = frozenset({
-    "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "MAINPID",
-    "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "RUNTIME_DIRECTORY", "LOGS_DIRECTORY", "STATE_DIRECTORY",
-    "PYTHONHOME", "PYTHONSAFEPATH", "__PYVENV_LAUNCHER__",
-    "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_DRIVER_PYTHON",
-    "PYSPARK_DRIVER_PYTHON_OPTS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE", "MASTER",
-})
+KEPT_BACK: Final = frozenset(
+    {
+        "NOTIFY_SOCKET",
+        "WATCHDOG_USEC",
+        "WATCHDOG_PID",
+        "LISTEN_FDS",
+        "LISTEN_PID",
+        "LISTEN_FDNAMES",
+        "MAINPID",
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+        "SYSTEMD_EXEC_PID",
+        "RUNTIME_DIRECTORY",
+        "LOGS_DIRECTORY",
+        "STATE_DIRECTORY",
+        "PYTHONHOME",
+        "PYTHONSAFEPATH",
+        "__PYVENV_LAUNCHER__",
+        "PYSPARK_SUBMIT_ARGS",
+        "PYSPARK_GATEWAY_PORT",
+        "PYSPARK_GATEWAY_SECRET",
+        "PYSPARK_DRIVER_PYTHON",
+        "PYSPARK_DRIVER_PYTHON_OPTS",
+        "SPARK_REMOTE",
+        "SPARK_CONNECT_MODE_ENABLED",
+        "SPARK_API_MODE",
+        "MASTER",
+    }
+)
 NOT_FOR_JOBS: Final = {
     "SPARK_REMOTE": "queries of a Spark Connect server live where no lease holds them",
     "PYSPARK_SUBMIT_ARGS": "the spec's own keys say that",
@@ -40,7 +62,11 @@ UTF8_LOCALE: Final = "C.UTF-8"
 
 
 def build_environment(
-    spec: JobSpec, assignment: Assignment, toolchain: Toolchain, environ: Mapping[str, str], report: Path,
+    spec: JobSpec,
+    assignment: Assignment,
+    toolchain: Toolchain,
+    environ: Mapping[str, str],
+    report: Path,
 ) -> dict[str, str]:
     """``report``: the socket for reports. Raises ``Refused``."""
     for name, why in NOT_FOR_JOBS.items():
@@ -72,12 +98,19 @@ def resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
     reference = secret_reference(value)
     if reference is None:
         return value
-    secret = _secret_of_file(name, reference) if reference.source is SecretSource.FILE else environ.get(reference.where)
+    secret = (
+        _secret_of_file(name, reference)
+        if reference.source is SecretSource.FILE
+        else environ.get(reference.where)
+    )
     if secret is None:
         why = f"env {name} refers to variable {reference.where}, which the supervisor on this host does not have"
         raise Refused(Cause.NOT_STARTED, f"{why}; set it in the supervisor's environment")
     if "\0" in secret:
-        raise Refused(Cause.NOT_STARTED, f"env {name}: the secret at {reference.where} holds a NUL character; correct it")
+        raise Refused(
+            Cause.NOT_STARTED,
+            f"env {name}: the secret at {reference.where} holds a NUL character; correct it",
+        )
     return secret
 
 
@@ -89,8 +122,16 @@ def _secret_of_file(name: str, reference: SecretRef) -> str:
             raise ValueError(f"larger than {SECRET_MAX_BYTES // 1024} KiB")
         return data.decode().removesuffix("\n")
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "no UTF-8 text" if isinstance(error, UnicodeError) else error
-        raise Refused(Cause.NOT_STARTED, f"env {name} refers to file {reference.where} ({why}); correct it") from None
+        why = (
+            error.strerror
+            if isinstance(error, OSError)
+            else "no UTF-8 text"
+            if isinstance(error, UnicodeError)
+            else error
+        )
+        raise Refused(
+            Cause.NOT_STARTED, f"env {name} refers to file {reference.where} ({why}); correct it"
+        ) from None
 
 
 def _tools(toolchain: Toolchain) -> dict[str, str]:

@@ -61,7 +61,8 @@ class Orders:
         self._thread = 0
         self._seen: dict[str, Any] = {}  # run id → what Spark was doing for it at the last look
         self.committed: dict[str, int] = {}  # run id → batches that the listener saw committed
-        self.unsaid: dict[str, dict[str, Any]] = {}  # query id → its end, which the shim had no room to hear of
+        # query id → its end, which the shim had no room to hear of
+        self.unsaid: dict[str, dict[str, Any]] = {}
 
     def listen(self, report_path: str) -> None:
         """Bind beside the socket for reports, through /proc: its address holds 108 bytes only. Raises OSError."""
@@ -148,7 +149,11 @@ class Orders:
         active = sorted(set(jobs) & set(tracker.getActiveJobsIds()))
         stages = {stage for job in active for stage in (tracker.getJobInfo(job) or _NO_JOB).stageIds}
         infos = [tracker.getStageInfo(stage) for stage in sorted(stages & set(tracker.getActiveStageIds()))]
-        counts = [(i.stageId, i.numActiveTasks, i.numCompletedTasks, i.numFailedTasks) for i in infos if i is not None]
+        counts = [
+            (i.stageId, i.numActiveTasks, i.numCompletedTasks, i.numFailedTasks)
+            for i in infos
+            if i is not None
+        ]
         return sum(count[1] for count in counts), (jobs[-1:], active, counts)
 
     def stop(self, within_s: float) -> None:

@@ -52,7 +52,12 @@ class Place:
 
 
 def prepare(
-    spec: JobSpec, assignment: Assignment, settings: Settings, place: Place, fetch_stored: Callable[[str], Path], *,
+    spec: JobSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: Place,
+    fetch_stored: Callable[[str], Path],
+    *,
     root: str | None = None,
 ) -> Launch:
     """``fetch_stored``: key of the store → verified file on this host (``Blobs.fetch_artifact``).
@@ -61,8 +66,11 @@ def prepare(
     ``AccessDenied``.
     """
     toolchain = find_toolchain(
-        home=settings.spark.home, java_home=settings.spark.java_home, s3a_jars=settings.spark.s3a_jars,
-        job_env=spec.env, environ=place.environ,
+        home=settings.spark.home,
+        java_home=settings.spark.java_home,
+        s3a_jars=settings.spark.s3a_jars,
+        job_env=spec.env,
+        environ=place.environ,
     )
     store = access_of_store(settings.store, settings.policy.endpoints)
     properties_file = place.work_dir / PROPERTIES
@@ -98,7 +106,9 @@ def prepare(
     )
 
 
-def _fence(spec: JobSpec, assignment: Assignment, settings: Settings, place: Place, toolchain: Toolchain) -> Fence:
+def _fence(
+    spec: JobSpec, assignment: Assignment, settings: Settings, place: Place, toolchain: Toolchain
+) -> Fence:
     why = why_not(spec, said_of(spec, toolchain), toolchain.version)
     if why is None or why:
         return Fence(why=why or "")
@@ -113,7 +123,10 @@ def make_fence_ahead(settings: Settings, environ: Mapping[str, str]) -> Built | 
     """
     try:
         toolchain = find_toolchain(
-            home=settings.spark.home, java_home=settings.spark.java_home, s3a_jars=settings.spark.s3a_jars, job_env={},
+            home=settings.spark.home,
+            java_home=settings.spark.java_home,
+            s3a_jars=settings.spark.s3a_jars,
+            job_env={},
             environ=environ,
         )
     except Refused:
@@ -124,12 +137,19 @@ def make_fence_ahead(settings: Settings, environ: Mapping[str, str]) -> Built | 
 
 
 def _fence_jar(
-    settings: Settings, toolchain: Toolchain, environ: Mapping[str, str], *, remember: bool = True,
+    settings: Settings,
+    toolchain: Toolchain,
+    environ: Mapping[str, str],
+    *,
+    remember: bool = True,
 ) -> Built:
     """By the host's own Spark and Java, in the supervisor's own environment: nothing of a job is executed here."""
     return fence_jar(
-        toolchain.home, java_of(toolchain.java_home, environ), toolchain.version or "",
-        settings.supervisor.runtime_dir / "fence", {name: value for name, value in environ.items() if passes(name)},
+        toolchain.home,
+        java_of(toolchain.java_home, environ),
+        toolchain.version or "",
+        settings.supervisor.runtime_dir / "fence",
+        {name: value for name, value in environ.items() if passes(name)},
         remember=remember,
     )
 
@@ -146,7 +166,9 @@ def _fetch_all(spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path
     )
 
 
-def _path_of(named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access) -> Path:
+def _path_of(
+    named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access
+) -> Path:
     try:
         path = _fetch(named, spec, work_dir, fetch_stored, store)
     except (NotFound, Corrupt, InvalidInput) as error:
@@ -157,14 +179,19 @@ def _path_of(named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[
 
 
 def fetch_code(
-    spec: JobSpec, directory: Path, fetch_stored: Callable[[str], Path], store: S3Access,
+    spec: JobSpec,
+    directory: Path,
+    fetch_stored: Callable[[str], Path],
+    store: S3Access,
 ) -> tuple[str, ...]:
     """The jars of ``spec``, its application among them if it is one, on this host. Errors as ``prepare``."""
     named = (*(() if spec.is_python else (spec.application,)), *spec.jars)
     return tuple(str(_path_of(each, spec, directory, fetch_stored, store)) for each in named)
 
 
-def _fetch(named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access) -> Path:
+def _fetch(
+    named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access
+) -> Path:
     """The file on this host for ``store:…``, ``local:…`` or ``s3://…`` (used in place: fetched anew at each start)."""
     key = store_key(named)
     if key is not None:
@@ -176,7 +203,9 @@ def _fetch(named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[st
     _, _, path = for_store(named).removeprefix("s3://").partition("/")
     target = work_dir / "files" / hashlib.sha256(named.encode()).hexdigest()[:16] / PurePosixPath(path).name
     _make_directory(target.parent)
-    open_store(f"s3://{bucket}", access.endpoint_url, access.region, asked=asked(access)).read_to(path, target)
+    open_store(f"s3://{bucket}", access.endpoint_url, access.region, asked=asked(access)).read_to(
+        path, target
+    )
     return target
 
 
@@ -191,7 +220,9 @@ def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Unreachable(f"{directory} cannot be made ({error.strerror}); mend supervisor.runtime_dir") from None
+        raise Unreachable(
+            f"{directory} cannot be made ({error.strerror}); mend supervisor.runtime_dir"
+        ) from None
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -204,4 +235,6 @@ def _write_private(path: Path, text: str) -> None:
             file.write(text)
         temporary.replace(path)
     except OSError as error:
-        raise Unreachable(f"{path} cannot be written ({error.strerror}); make room or mend the directory") from None
+        raise Unreachable(
+            f"{path} cannot be written ({error.strerror}); make room or mend the directory"
+        ) from None

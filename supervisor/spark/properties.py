@@ -23,15 +23,17 @@ def parse_properties(text: str) -> dict[str, str]:
     for line in _logical_lines(text):
         match = _KEY.match(line)
         key = match[0] if match else ""
-        rest = line[len(key):]
+        rest = line[len(key) :]
         separator = _SEPARATOR.match(rest)
-        found[_unescaped(key)] = _unescaped(rest[separator.end():] if separator else rest)
+        found[_unescaped(key)] = _unescaped(rest[separator.end() :] if separator else rest)
     return found
 
 
 def render_properties(properties: Mapping[str, str]) -> str:
     """One line per property, in ASCII, sorted by key; ``parse_properties`` reads the same mapping back."""
-    return "".join(f"{_escaped(key, in_key=True)}={_escaped(properties[key])}\n" for key in sorted(properties))
+    return "".join(
+        f"{_escaped(key, in_key=True)}={_escaped(properties[key])}\n" for key in sorted(properties)
+    )
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -77,4 +79,4 @@ def _escaped_char(char: str, *, in_key: bool) -> str:
     if " " <= char <= "~":
         return char
     units = char.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[at:at + 4]}" for at in range(0, len(units), 4))
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

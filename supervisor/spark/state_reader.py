@@ -25,7 +25,10 @@ def main() -> None:
     try:
         spark = SparkSession.builder.appName("spark-supervisor savepoint verify").getOrCreate()
         answer["queries"] = [
-            {"location": query["location"], "stores": stores_of(spark, query["location"], query["batch"], query["format"])}
+            {
+                "location": query["location"],
+                "stores": stores_of(spark, query["location"], query["batch"], query["format"]),
+            }
             for query in task["queries"]
         ]
     except Exception as error:  # noqa: BLE001 - the edge of the process
@@ -35,16 +38,24 @@ def main() -> None:
 
 def stores_of(spark: Any, location: str, batch: int, state_format: int) -> list[dict[str, Any]]:
     """Of a query without state: none. Raises what Spark does when the operators' metadata can't be read."""
-    spark.conf.set(FORMAT_KEY, str(state_format))      # the reader asks the session, not the checkpoint
+    spark.conf.set(FORMAT_KEY, str(state_format))  # the reader asks the session, not the checkpoint
     operators = spark.read.format("state-metadata").option("batchId", batch).load(location).collect()
     found = []
     for row in operators:
         for variable in variables_of(row):
-            where = {"operatorId": row["operatorId"], "storeName": row["stateStoreName"], "batchId": batch, **variable}
+            where = {
+                "operatorId": row["operatorId"],
+                "storeName": row["stateStoreName"],
+                "batchId": batch,
+                **variable,
+            }
             store = {
-                "operator": row["operatorId"], "name": row["operatorName"],
-                "store": variable.get("stateVarName", row["stateStoreName"]), "partitions": row["numPartitions"],
-                "rows": None, "error": None,
+                "operator": row["operatorId"],
+                "name": row["operatorName"],
+                "store": variable.get("stateVarName", row["stateStoreName"]),
+                "partitions": row["numPartitions"],
+                "rows": None,
+                "error": None,
             }
             try:
                 store["rows"] = count(spark, location, where)
@@ -60,7 +71,11 @@ def count(spark: Any, location: str, where: dict[str, Any]) -> int:
     from pyspark.sql.functions import count as counted
     from pyspark.sql.functions import lit
 
-    state = spark.read.format("statestore").options(**{key: str(value) for key, value in where.items()}).load(location)
+    state = (
+        spark.read.format("statestore")
+        .options(**{key: str(value) for key, value in where.items()})
+        .load(location)
+    )
     seen = Observation()
     state.observe(seen, counted(lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
     return int(seen.get["rows"])
@@ -72,13 +87,19 @@ def variables_of(row: Any) -> list[dict[str, str]]:
         properties = json.loads(row["operatorProperties"] or "{}")
     except (ValueError, KeyError, TypeError):
         properties = {}
-    names = [each.get("stateName", "") for each in properties.get("stateVariables", ()) if isinstance(each, dict)]
+    names = [
+        each.get("stateName", "") for each in properties.get("stateVariables", ()) if isinstance(each, dict)
+    ]
     return [{"stateVarName": name} for name in names if name and not name.startswith("$")] or [{}]
 
 
 def told(error: Exception) -> str:
     """Spark's message without its stack."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.strip().startswith("at ")]
+    lines = [
+        line.strip()
+        for line in str(error).splitlines()
+        if line.strip() and not line.strip().startswith("at ")
+    ]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     text = " | ".join([*lines[:1], *causes[-1:]])
     return f"{type(error).__name__}: {text}"[:ERROR_MAX_CHARS]

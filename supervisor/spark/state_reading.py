@@ -30,25 +30,50 @@ from supervisor.spark.toolchain import Toolchain, find_toolchain
 
 READER: Final = Path(__file__).with_name("state_reader.py")
 TIMEOUT_S: Final = 3600.0
-S3A_VALUES: Final = frozenset({
-    "endpoint", "endpoint.region", "path.style.access", "connection.ssl.enabled", "requester.pays.enabled",
-    "access.key", "secret.key", "session.token", "encryption.algorithm", "encryption.key",
-    "assumed.role.arn", "assumed.role.session.name", "assumed.role.session.duration", "assumed.role.policy",
-    "assumed.role.sts.endpoint.region",
-})
+S3A_VALUES: Final = frozenset(
+    {
+        "endpoint",
+        "endpoint.region",
+        "path.style.access",
+        "connection.ssl.enabled",
+        "requester.pays.enabled",
+        "access.key",
+        "secret.key",
+        "session.token",
+        "encryption.algorithm",
+        "encryption.key",
+        "assumed.role.arn",
+        "assumed.role.session.name",
+        "assumed.role.session.duration",
+        "assumed.role.policy",
+        "assumed.role.sts.endpoint.region",
+    }
+)
 """Of a job's S3A settings those that are only values. Others name classes, programs, files or hosts."""
 PROVIDERS_KEY: Final = "aws.credentials.provider"
-KNOWN_PROVIDERS: Final = ("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.auth.credentials.", "com.amazonaws.auth.")
+KNOWN_PROVIDERS: Final = (
+    "org.apache.hadoop.fs.s3a.",
+    "software.amazon.awssdk.auth.credentials.",
+    "com.amazonaws.auth.",
+)
 """Packages of S3A and of the AWS SDK."""
 CODE_CONF: Final = ("spark.hadoop.", "spark.jars", "spark.driver.extraClassPath")
 """What of a job's properties brings code, or chooses it."""
-KEPT_ENV: Final = frozenset({
-    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION",
-})
+KEPT_ENV: Final = frozenset(
+    {
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+    }
+)
 """Nearly any other variable can make Java, Python, Spark's scripts or the AWS SDK run or load what it names."""
 CLASS_MISSING: Final = ("ClassNotFoundException", "NoClassDefFoundError", "S3AFileSystem not found")
 OURS: Final = {
-    "spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "1",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.streaming.stateStore.maintenanceInterval": "1d",
 }
 
@@ -77,8 +102,14 @@ class OpenedStore:
 
 
 def open_state(
-    states: Sequence[StateOf], spark: SparkSettings, job: JobSpec | None, access: S3Access, directory: Path,
-    environ: Mapping[str, str], timeout_s: float = TIMEOUT_S, code: tuple[str, ...] | None = None,
+    states: Sequence[StateOf],
+    spark: SparkSettings,
+    job: JobSpec | None,
+    access: S3Access,
+    directory: Path,
+    environ: Mapping[str, str],
+    timeout_s: float = TIMEOUT_S,
+    code: tuple[str, ...] | None = None,
 ) -> tuple[OpenedStore, ...]:
     """``job``: whose it is, if that is known. ``access``: where its S3 is. ``directory``: empty, for files of ours.
 
@@ -90,23 +121,43 @@ def open_state(
     env = _job_env(job, environ)
     try:
         toolchain = find_toolchain(
-            home=spark.home, java_home=spark.java_home, s3a_jars=spark.s3a_jars,
-            job_env={}, environ=environ,
+            home=spark.home,
+            java_home=spark.java_home,
+            s3a_jars=spark.s3a_jars,
+            job_env={},
+            environ=environ,
         )
         properties = _properties(states, job, toolchain, access, code)
     except Refused as refused:
         raise SupervisorError(f"the state can't be opened on this host: {refused}") from None
     task, answer, said = (directory / name for name in ("task.json", "answer.json", "spark.properties"))
-    task.write_text(json.dumps({"queries": [
-        {"location": for_spark(state.location), "batch": state.batch, "format": state.state_format} for state in states
-    ]}))
+    task.write_text(
+        json.dumps(
+            {
+                "queries": [
+                    {
+                        "location": for_spark(state.location),
+                        "batch": state.batch,
+                        "format": state.state_format,
+                    }
+                    for state in states
+                ]
+            }
+        )
+    )
     _write_private(said, render_properties(properties))
     options = submit_options(_stand_in(states, {}), said)
-    ran = run_tool((str(toolchain.submit), *options, str(READER), str(task), str(answer)), {
-        **env, "SPARK_HOME": str(toolchain.home), "PYSPARK_PYTHON": str(toolchain.python),
-        "SPARK_LOCAL_DIRS": str(directory),
-        **({} if toolchain.java_home is None else {"JAVA_HOME": str(toolchain.java_home)}),
-    }, timeout_s)
+    ran = run_tool(
+        (str(toolchain.submit), *options, str(READER), str(task), str(answer)),
+        {
+            **env,
+            "SPARK_HOME": str(toolchain.home),
+            "PYSPARK_PYTHON": str(toolchain.python),
+            "SPARK_LOCAL_DIRS": str(directory),
+            **({} if toolchain.java_home is None else {"JAVA_HOME": str(toolchain.java_home)}),
+        },
+        timeout_s,
+    )
     return _answer_of(ran, answer, asked_for_code=code is not None)
 
 
@@ -116,12 +167,19 @@ def _answer_of(ran: Ran, answer: Path, *, asked_for_code: bool) -> tuple[OpenedS
     try:
         body: dict[str, Any] = json.loads(answer.read_text())
     except (OSError, ValueError):
-        raise SupervisorError(f"Spark did not get as far as to open the state: {ran.error or ran.last_line}") from None
+        raise SupervisorError(
+            f"Spark did not get as far as to open the state: {ran.error or ran.last_line}"
+        ) from None
     if body["error"]:
-        raise SupervisorError(f"Spark can't read what is in the state: {_explained(body['error'], asked_for_code)}")
-    opened = [OpenedStore(query["location"], **store) for query in body["queries"] for store in query["stores"]]
+        raise SupervisorError(
+            f"Spark can't read what is in the state: {_explained(body['error'], asked_for_code)}"
+        )
+    opened = [
+        OpenedStore(query["location"], **store) for query in body["queries"] for store in query["stores"]
+    ]
     return tuple(
-        store if store.error is None else replace(store, error=_explained(store.error, asked_for_code)) for store in opened
+        store if store.error is None else replace(store, error=_explained(store.error, asked_for_code))
+        for store in opened
     )
 
 
@@ -136,11 +194,18 @@ def _explained(error: str, asked_for_code: bool) -> str:
 
 
 def _properties(
-    states: Sequence[StateOf], job: JobSpec | None, toolchain: Toolchain, access: S3Access, code: tuple[str, ...] | None,
+    states: Sequence[StateOf],
+    job: JobSpec | None,
+    toolchain: Toolchain,
+    access: S3Access,
+    code: tuple[str, ...] | None,
 ) -> dict[str, str]:
     stand_in, files = _stand_in(states, _conf_of(job, states, with_code=code is not None)), Files(str(READER))
     if job is not None and code is not None:
-        stand_in, files = stand_in.model_copy(update={"packages": job.packages}), Files(str(READER), jars=code)
+        stand_in, files = (
+            stand_in.model_copy(update={"packages": job.packages}),
+            Files(str(READER), jars=code),
+        )
     return {**build_properties(stand_in, files, toolchain, access), **OURS}
 
 
@@ -151,7 +216,10 @@ def _conf_of(job: JobSpec | None, states: Sequence[StateOf], *, with_code: bool)
     kept = {key: value for key, value in said.items() if _is_value_of_s3a(key, value, bucket)}
     if spark_size_bytes(said.get(MEMORY_KEY, "")) is not None:
         kept[MEMORY_KEY] = said[MEMORY_KEY]
-    return {**kept, **({key: value for key, value in said.items() if key.startswith(CODE_CONF)} if with_code else {})}
+    return {
+        **kept,
+        **({key: value for key, value in said.items() if key.startswith(CODE_CONF)} if with_code else {}),
+    }
 
 
 def _is_value_of_s3a(key: str, value: str, bucket: str | None) -> bool:
@@ -166,7 +234,11 @@ def _is_value_of_s3a(key: str, value: str, bucket: str | None) -> bool:
 
 def _stand_in(states: Sequence[StateOf], conf: dict[str, str]) -> JobSpec:
     return JobSpec(
-        name="savepoint-verify", application=str(READER), checkpoint=states[0].location, unbounded=False, master="local[1]",
+        name="savepoint-verify",
+        application=str(READER),
+        checkpoint=states[0].location,
+        unbounded=False,
+        master="local[1]",
         conf=conf,
     )
 

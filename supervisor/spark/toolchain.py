@@ -54,7 +54,11 @@ class Toolchain:
 
 
 def find_toolchain(
-    *, home: Path | None, java_home: Path | None, s3a_jars: Path | None, job_env: Mapping[str, str],
+    *,
+    home: Path | None,
+    java_home: Path | None,
+    s3a_jars: Path | None,
+    job_env: Mapping[str, str],
     environ: Mapping[str, str],
 ) -> Toolchain:
     """``home``, ``java_home``, ``s3a_jars``: of ``supervisor.yaml``. ``environ``: the supervisor's own environment.
@@ -63,7 +67,8 @@ def find_toolchain(
     """
     spark = spark_home_of(home, environ)
     java = java_home_of(java_home, environ)
-    if java is None and "PATH" in job_env:      # the driver's PATH is then another than the one that was looked at
+    # the driver's PATH is then another than the one that was looked at
+    if java is None and "PATH" in job_env:
         java = _home_of(java_of(None, environ))
     return Toolchain(
         home=spark,
@@ -98,7 +103,9 @@ def spark_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path:
     told, by = _first(configured, "spark.home", environ, "SPARK_HOME")
     home = told or installed_spark_home()
     if home is None:
-        raise Refused(Cause.NO_SPARK, "no Spark on this host; install pyspark, or set spark.home in supervisor.yaml")
+        raise Refused(
+            Cause.NO_SPARK, "no Spark on this host; install pyspark, or set spark.home in supervisor.yaml"
+        )
     submit = home / "bin" / "spark-submit"
     if not _executable(submit):
         who = by or "the installed pyspark"
@@ -109,14 +116,23 @@ def spark_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path:
 def java_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path | None:
     """None: the ``java`` of the PATH. Raises ``Refused`` where there is none, or one that is too old."""
     home, by = _first(configured, "spark.java_home", environ, "JAVA_HOME")
-    found = str(home / "bin" / "java") if home is not None else shutil.which("java", path=environ.get("PATH", os.defpath))
+    found = (
+        str(home / "bin" / "java")
+        if home is not None
+        else shutil.which("java", path=environ.get("PATH", os.defpath))
+    )
     if found is None:
-        raise Refused(Cause.NO_SPARK, "no Java on this host; install Java 17, or set spark.java_home in supervisor.yaml")
+        raise Refused(
+            Cause.NO_SPARK, "no Java on this host; install Java 17, or set spark.java_home in supervisor.yaml"
+        )
     if not _executable(Path(found)):
         raise Refused(Cause.NO_SPARK, f"{by} is {home}, but {found} cannot be executed; correct it")
     major = java_major(Path(found))
     if major is not None and major < JAVA_MAJOR_MIN:
-        raise Refused(Cause.NO_SPARK, f"{found} is Java {major}, and Spark 4 needs {JAVA_MAJOR_MIN} or newer; install it")
+        raise Refused(
+            Cause.NO_SPARK,
+            f"{found} is Java {major}, and Spark 4 needs {JAVA_MAJOR_MIN} or newer; install it",
+        )
     return home
 
 
@@ -154,7 +170,9 @@ def python_of(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
     named = job_env.get("PYSPARK_PYTHON") or environ.get("PYSPARK_PYTHON") or sys.executable
     found = shutil.which(named, path=job_env.get("PATH", environ.get("PATH", os.defpath)))
     if found is None:
-        raise Refused(Cause.NO_SPARK, f"PYSPARK_PYTHON is {named}, which cannot be executed on this host; correct it")
+        raise Refused(
+            Cause.NO_SPARK, f"PYSPARK_PYTHON is {named}, which cannot be executed on this host; correct it"
+        )
     return Path(found)
 
 
@@ -186,7 +204,9 @@ def defaults_of(
     return tuple((key, value) for key, value in parse_properties(text).items() if key.startswith("spark."))
 
 
-def _first(configured: Path | None, key: str, environ: Mapping[str, str], variable: str) -> tuple[Path | None, str]:
+def _first(
+    configured: Path | None, key: str, environ: Mapping[str, str], variable: str
+) -> tuple[Path | None, str]:
     """The first place that says something, and its name for messages."""
     if configured is not None:
         return configured, key

@@ -45,7 +45,12 @@ READERS = 16
 
 def paths_of(layout: Layout) -> Paths:
     return Paths(
-        layout.leader, layout.epoch, layout.cluster, layout.switchover, accepted=layout.accepted, doorbell=layout.doorbell,
+        layout.leader,
+        layout.epoch,
+        layout.cluster,
+        layout.switchover,
+        accepted=layout.accepted,
+        doorbell=layout.doorbell,
         recorded=layout.recorded,
     )
 
@@ -76,10 +81,13 @@ def look_into(office: Office) -> Finding:
     epoch = _epoch(zoo, layout)
     lease_s = _longest_lease_s(blobs, specs)
     return Finding(
-        distrust=_distrust(office, zoo, blobs, cluster, epoch, view), epoch=epoch.record.epoch,
-        store_epoch=blobs.newest_epoch_above(0), jobs=known_jobs(view, frozenset(entry.key for entry in specs)),
+        distrust=_distrust(office, zoo, blobs, cluster, epoch, view),
+        epoch=epoch.record.epoch,
+        store_epoch=blobs.newest_epoch_above(0),
+        jobs=known_jobs(view, frozenset(entry.key for entry in specs)),
         lost=lost_specs(view, zoo.children(layout.results) or (), specs),
-        wait_s=full_wait_s(lease_s if lease_s is not None else LEASE_MAX_S), lease_s=lease_s,
+        wait_s=full_wait_s(lease_s if lease_s is not None else LEASE_MAX_S),
+        lease_s=lease_s,
     )
 
 
@@ -102,20 +110,28 @@ def accept_registry(office: Office, wait_s: float, *, no_driver_runs: bool) -> A
         if cluster is None:
             raise Conflict(_lost(office))
         acceptance = Acceptance(
-            id=new_op_id(), epoch=max(epoch.record.epoch, blobs.newest_epoch_above(0) or 0) + 1, by=_caller(),
-            at=wall_iso(), wait_s=0.0 if no_driver_runs else wait_s, waited=no_driver_runs,
+            id=new_op_id(),
+            epoch=max(epoch.record.epoch, blobs.newest_epoch_above(0) or 0) + 1,
+            by=_caller(),
+            at=wall_iso(),
+            wait_s=0.0 if no_driver_runs else wait_s,
+            waited=no_driver_runs,
         )
         try:
             blobs.record_epoch(acceptance.epoch, ACCEPTER, acceptance.id)
         except Conflict:
-            continue      # somebody was recorded meanwhile: above that one
-        tx = accept(paths, codec, Restored(cluster, epoch.record, epoch.version, accepted, missing), acceptance)
+            continue  # somebody was recorded meanwhile: above that one
+        tx = accept(
+            paths, codec, Restored(cluster, epoch.record, epoch.version, accepted, missing), acceptance
+        )
         try:
             if commit_settled(office.sessions, zoo, tx, partial(_is_accepted, layout, acceptance)):
                 return acceptance
         except GuardFailed:
             continue
-    raise Conflict("the registry keeps changing: nothing was accepted; see who writes to it (status), and try again")
+    raise Conflict(
+        "the registry keeps changing: nothing was accepted; see who writes to it (status), and try again"
+    )
 
 
 def _is_accepted(layout: Layout, mine: Acceptance, zoo: Zoo) -> bool | None:
@@ -133,7 +149,9 @@ def _cluster(office: Office) -> Cluster:
     cluster = office.check()
     mark = office.blobs().read_cluster()
     if cluster is None and mark is None:
-        raise NotFound(f"nothing was ever submitted at {office.settings.zookeeper.root}: there is no registry to accept")
+        raise NotFound(
+            f"nothing was ever submitted at {office.settings.zookeeper.root}: there is no registry to accept"
+        )
     if cluster is None:
         raise Conflict(_lost(office))
     if mark is not None and mark.id != cluster.id:
@@ -154,16 +172,24 @@ def _lost(office: Office) -> str:
 def _epoch(zoo: Zoo, layout: Layout) -> Found[EpochRecord]:
     epoch: Seen[EpochRecord] = seen(EpochRecord, zoo.read(layout.epoch), layout.epoch)
     if not isinstance(epoch, Found):
-        raise Corrupt(f"{epoch.reason if epoch else layout.epoch + ' is missing'}; restore ZooKeeper from a whole snapshot")
+        raise Corrupt(
+            f"{epoch.reason if epoch else layout.epoch + ' is missing'}; restore ZooKeeper from a whole snapshot"
+        )
     return epoch
 
 
 def _distrust(
-    office: Office, zoo: ZooClient, blobs: Blobs, cluster: Cluster, epoch: Found[EpochRecord], view: View,
+    office: Office,
+    zoo: ZooClient,
+    blobs: Blobs,
+    cluster: Cluster,
+    epoch: Found[EpochRecord],
+    view: View,
 ) -> tuple[str, ...]:
     found: list[str] = []
     by_store = doubt_of_epochs(blobs, epoch.record.epoch, recent_terms(epoch.record))
-    if by_store is not None and _epoch(zoo, office.layout).version == epoch.version:     # else an election came between
+    # else an election came between
+    if by_store is not None and _epoch(zoo, office.layout).version == epoch.version:
         found.append(f"the store: {by_store}")
     hint: Seen[LeaderHint] = seen(LeaderHint, zoo.read(office.layout.leader), office.layout.leader)
     if isinstance(hint, Found) and hint.record.distrust is not None:

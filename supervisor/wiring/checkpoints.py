@@ -48,7 +48,9 @@ def located(office: Office, name: str) -> Located:
     from supervisor.registry.reading import seen
 
     if office.check() is None:
-        raise NotFound(f"no job is named {name}: nothing was ever submitted at {office.settings.zookeeper.root}")
+        raise NotFound(
+            f"no job is named {name}: nothing was ever submitted at {office.settings.zookeeper.root}"
+        )
     standing = office.commands.standing(name)
     known = standing.ref if standing.ref is not None else standing.result
     if not isinstance(known, Found) or known.record.terms is None or known.record.spec is None:
@@ -60,9 +62,11 @@ def located(office: Office, name: str) -> Located:
     path = office.layout.lease(name)
     lease: Seen[Lease] = seen(Lease, office.zoo().read(path), path)
     newest = lease.record.remembered if isinstance(lease, Found) else None
-    taken = (known.record.fresh_start, known.record.begins_with) if isinstance(known.record, JobRef) else ("", ())
+    taken = (
+        (known.record.fresh_start, known.record.begins_with) if isinstance(known.record, JobRef) else ("", ())
+    )
     expected = queries_of(to_be_expected(location, taken[0], newest, own, taken[1]))
-    if bucket_of(normalise(location)) is None:      # nothing in the spec could matter
+    if bucket_of(normalise(location)) is None:  # nothing in the spec could matter
         return Located(location, {}, name, expected)
     spec = from_canonical(office.blobs().read_spec(known.record.spec), known.record.spec.key)
     return Located(location, spec.conf, name, expected)
@@ -71,7 +75,11 @@ def located(office: Office, name: str) -> Located:
 def tree_of(settings: Settings | None, place: Located) -> Tree:
     """No I/O. ``settings`` None: there is no configuration; S3 is where the environment says. Raises InvalidInput."""
     store = access_of_store(settings.store, settings.policy.endpoints) if settings is not None else S3Access()
-    quick, patient = (open_checkpoint(place.location, place.conf, store, each) for each in (DEADLINE_S, PATIENT_S))
+    quick, patient = (
+        open_checkpoint(place.location, place.conf, store, each) for each in (DEADLINE_S, PATIENT_S)
+    )
     if quick is None or patient is None:
-        raise InvalidInput(f"nobody but Spark can look at {place.location}: only file:// and s3a:// locations can be judged")
+        raise InvalidInput(
+            f"nobody but Spark can look at {place.location}: only file:// and s3a:// locations can be judged"
+        )
     return PatientTree(quick, patient)

@@ -95,7 +95,7 @@ def open_commands(settings: Settings) -> Iterator[Office]:
     try:
         yield Office(settings, sessions, layout_of(settings))
     finally:
-        with suppress(SupervisorError):      # what was answered stands, whatever becomes of the session
+        with suppress(SupervisorError):  # what was answered stands, whatever becomes of the session
             sessions.close()
 
 
@@ -113,7 +113,8 @@ def status_of(office: Office) -> tuple[dict[str, Any], SupervisorError | None]:
     from supervisor.observe.status import is_ok, take_status, unreachable_status
 
     place, settings = place_of(office.settings), office.settings
-    with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:      # both may take their time to say that they are down
+    # both may take their time to say that they are down
+    with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:
         store_ok = pool.submit(is_ok, office.store().check)
         try:
             zoo = office.zoo()

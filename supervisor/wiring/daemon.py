@@ -73,7 +73,9 @@ CLOSE_S = 3.0
 
 def build_supervisor(settings: Settings) -> Supervisor:
     """The daemon of this host. Nothing is opened before its ``run``."""
-    return Supervisor(settings.supervisor.runtime_dir, lambda owner: Assembly(settings, owner, store_of(settings)).parts())
+    return Supervisor(
+        settings.supervisor.runtime_dir, lambda owner: Assembly(settings, owner, store_of(settings)).parts()
+    )
 
 
 class Assembly:
@@ -105,27 +107,47 @@ class Assembly:
         self._agent_ = agent
         leader = Leader(self._controller, self._sweeper, self._remover, self._owner.failed, self._savepoints)
         guardian = Guardian(
-            self._hosted.attempts_dir, settings.supervisor.id, self._layout, lambda: agent.client,
+            self._hosted.attempts_dir,
+            settings.supervisor.id,
+            self._layout,
+            lambda: agent.client,
             self._metrics.observe_kill,
         )
         contender = self._contender(server.address, leader)
-        housekeeper = Housekeeper(runtime_dir / ENDED, settings.supervisor.log_dir, self._store.check, self._metrics)
+        housekeeper = Housekeeper(
+            runtime_dir / ENDED, settings.supervisor.log_dir, self._store.check, self._metrics
+        )
         hosting = Hosting(
-            settings.supervisor.id, self._hosted, self._layout, lambda: agent.client, self._metrics, self._commits_of,
+            settings.supervisor.id,
+            self._hosted,
+            self._layout,
+            lambda: agent.client,
+            self._metrics,
+            self._commits_of,
         )
         self._metrics.follow_zookeeper(
-            lambda: agent.registered, lambda: agent.client.last_success_s if agent.client else 0.0,
+            lambda: agent.registered,
+            lambda: agent.client.last_success_s if agent.client else 0.0,
         )
         self._metrics.follow_starts(lambda: agent.delayed)
         self._leadership = lambda: (contender.leads(), contender.report().epoch, contender.report().leader)
         self._metrics.follow_leadership(
-            contender.leads, lambda: contender.report().epoch,
+            contender.leads,
+            lambda: contender.report().epoch,
             lambda: self._trust.reason is not None or contender.report().alarm is not None,
         )
         return Parts(
-            id=settings.supervisor.id, runtime_dir=runtime_dir, watchdog=self._watchdog, server=server,
-            sentinel=self._sentinel, agent=agent, guardian=guardian, hosting=hosting,
-            contender=contender, housekeeper=housekeeper, fence_ahead=FenceAhead(settings),
+            id=settings.supervisor.id,
+            runtime_dir=runtime_dir,
+            watchdog=self._watchdog,
+            server=server,
+            sentinel=self._sentinel,
+            agent=agent,
+            guardian=guardian,
+            hosting=hosting,
+            contender=contender,
+            housekeeper=housekeeper,
+            fence_ahead=FenceAhead(settings),
             alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
             stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
         )
@@ -154,7 +176,9 @@ class Assembly:
     def _remembered(self, cluster_id: str) -> Trust:
         """Raises Unreachable where it can't be read and we are told to stop."""
         path = self._settings.supervisor.runtime_dir / "zxid"
-        known = wait_for("what it remembers of ZooKeeper", lambda: Trust(path, cluster_id), self._owner.stopping)
+        known = wait_for(
+            "what it remembers of ZooKeeper", lambda: Trust(path, cluster_id), self._owner.stopping
+        )
         return known or Trust(path, cluster_id)
 
     def _compare_session_time(self, client: ZooClient) -> None:
@@ -163,7 +187,9 @@ class Assembly:
         granted_s = client.session.timeout_s if client.session is not None else asked_s
         if granted_s != asked_s:
             log.warning(
-                "session_time_differs", asked_s=asked_s, granted_s=granted_s,
+                "session_time_differs",
+                asked_s=asked_s,
+                granted_s=granted_s,
                 why="the servers' limits (minSessionTimeout, maxSessionTimeout) are 2 and 20 ticks if not set otherwise",
                 next="what is granted counts; set zookeeper.session_timeout to it",
             )
@@ -175,13 +201,19 @@ class Assembly:
             known = check_known(client, self._layout, identity)
             if known is None:
                 raise
-            log.warning("store_not_checked", why=str(error), next="this supervisor adopts, but starts nothing without it")
+            log.warning(
+                "store_not_checked",
+                why=str(error),
+                next="this supervisor adopts, but starts nothing without it",
+            )
             return known
 
     def _connect(self, on_link: Callable[[Link], None]) -> ZooClient:
         zookeeper = self._settings.zookeeper
         timeout_s = zookeeper.session_timeout_s
-        return ZooClient(zookeeper.hosts, timeout_s, on_link=on_link, request_timeout_s=min(REQUEST_MAX_S, timeout_s / 2))
+        return ZooClient(
+            zookeeper.hosts, timeout_s, on_link=on_link, request_timeout_s=min(REQUEST_MAX_S, timeout_s / 2)
+        )
 
     # -- leadership -----------------------------------------------------------------------------------------------
 
@@ -219,7 +251,12 @@ class Assembly:
             return controller.view is not None and controller.view.paused
 
         return Sweeper(
-            term, self._layout, controller.crew, BlobSweeper(self._store), self._blobs, paused=paused,
+            term,
+            self._layout,
+            controller.crew,
+            BlobSweeper(self._store),
+            self._blobs,
+            paused=paused,
             savepoints=SavepointSweeper(shelf_of(self._settings)),
         )
 
@@ -228,13 +265,22 @@ class Assembly:
             return controller.view is not None and controller.view.paused
 
         return Remover(
-            term, self._layout, controller.crew, self._settings.store.url, self._access_to,
-            site=site_policy(self._settings.policy), wanted=controller.doomed, paused=paused,
+            term,
+            self._layout,
+            controller.crew,
+            self._settings.store.url,
+            self._access_to,
+            site=site_policy(self._settings.policy),
+            wanted=controller.doomed,
+            paused=paused,
         )
 
     def _access_to(self, location: str, doom: Doom) -> S3Access:
         """As the job itself got at it. Its spec is kept as long as its claim."""
-        bucket, store = bucket_of(location), access_of_store(self._settings.store, self._settings.policy.endpoints)
+        bucket, store = (
+            bucket_of(location),
+            access_of_store(self._settings.store, self._settings.policy.endpoints),
+        )
         if bucket is None:
             return store
         if doom.spec is None:
@@ -250,14 +296,30 @@ class Assembly:
     def _agent(self, address: str, cgroup_parent: str | None) -> Agent:
         capacity = self._settings.supervisor.capacity
         me = Member(
-            id=self._settings.supervisor.id, host=self._host, boot_id=processes.boot_id(), address=address,
-            memory=capacity.memory_bytes, drivers=capacity.drivers, starting=capacity.starting,
-            software=supervisor.__version__, since=wall_iso(), log_dir=str(self._settings.supervisor.log_dir.absolute()),
+            id=self._settings.supervisor.id,
+            host=self._host,
+            boot_id=processes.boot_id(),
+            address=address,
+            memory=capacity.memory_bytes,
+            drivers=capacity.drivers,
+            starting=capacity.starting,
+            software=supervisor.__version__,
+            since=wall_iso(),
+            log_dir=str(self._settings.supervisor.log_dir.absolute()),
         )
         doubt = StartDoubt(paths_of(self._layout), codec, self._trust, self._blobs)
-        starter = Starter(self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent, self._metrics)
+        starter = Starter(
+            self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent, self._metrics
+        )
         return Agent(
-            me, self._layout, self._connect, starter, self._hosted, self._tell_agent_session, doubt.of, lambda: doubt.own,
+            me,
+            self._layout,
+            self._connect,
+            starter,
+            self._hosted,
+            self._tell_agent_session,
+            doubt.of,
+            lambda: doubt.own,
         )
 
     def _tell_agent_session(self, session: Session | None) -> None:
@@ -277,14 +339,16 @@ class Assembly:
         conf = parse_properties(properties.read_text("ascii")) if properties.exists() else {}
         try:
             return open_commit_log(checkpoint, access_of(conf, bucket, store))
-        except InvalidInput:      # it was started before its endpoint was forbidden; nobody looks there for it
+        except InvalidInput:  # it was started before its endpoint was forbidden; nobody looks there for it
             return None
 
     # -- HTTP -----------------------------------------------------------------------------------------------------
 
     def _server(self) -> HttpServer:
         host, _, port = self._settings.supervisor.http.rpartition(":")
-        answers = Answers(self._live, self._ready, self._metrics.exposition, self._status, lambda: self._leadership())
+        answers = Answers(
+            self._live, self._ready, self._metrics.exposition, self._status, lambda: self._leadership()
+        )
         return HttpServer(host.strip("[]"), int(port), answers)
 
     def _live(self) -> bool:

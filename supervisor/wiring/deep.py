@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 
 def open_saved_state(
-    settings: Settings, area: Area, manifest: Manifest, name: str | None, *, job_code: bool = False,
+    settings: Settings,
+    area: Area,
+    manifest: Manifest,
+    name: str | None,
+    *,
+    job_code: bool = False,
 ) -> tuple[OpenedStore, ...]:
     """Every store of every operator. ``area``: where the savepoint lies; ``name``: of the job whose S3A settings count, if
     it is still known. ``job_code``: load that job's jars and packages, too. Nothing is written there.
@@ -37,7 +42,11 @@ def open_saved_state(
     store, bucket = access_of_store(settings.store, settings.policy.endpoints), bucket_of(area.location)
     access = store if bucket is None or job is None else access_of(job.conf, bucket, store)
     with tempfile.TemporaryDirectory(prefix="spark-supervisor-verify-") as directory:
-        code = _code_of(settings, registered, Path(directory) / "code", store) if job_code and registered else None
+        code = (
+            _code_of(settings, registered, Path(directory) / "code", store)
+            if job_code and registered
+            else None
+        )
         return open_state(states, settings.spark, job, access, Path(directory), dict(os.environ), code=code)
 
 
@@ -69,7 +78,9 @@ def _state_of(area: Area, query: SavedQuery) -> StateOf:
 def why_bad(store: OpenedStore) -> str | None:
     if store.error is None:
         return None
-    return f"the state of operator {store.operator} ({store.name}), {store.store}, does not open: {store.error}"
+    return (
+        f"the state of operator {store.operator} ({store.name}), {store.store}, does not open: {store.error}"
+    )
 
 
 def _registered(settings: Settings, name: str, *, must: bool) -> Registered | None:

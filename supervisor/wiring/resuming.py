@@ -39,7 +39,12 @@ class Resumed(NamedTuple):
 
 
 def resume_from(
-    office: Office, name: str, which: str | None, to: str | None, begun: Callable[[Planned], None], tell: Tell,
+    office: Office,
+    name: str,
+    which: str | None,
+    to: str | None,
+    begun: Callable[[Planned], None],
+    tell: Tell,
 ) -> Resumed:
     """``which``: id or location of the savepoint, None for the newest. ``to``: where the checkpoint shall be from now on.
 
@@ -63,7 +68,9 @@ def resume_from(
         raise Conflict(basis.running)
     target = to if to is not None else fresh_location(spec.checkpoint, manifest.id, basis.uid, basis.revision)
     if overlaps(target, spec.checkpoint):
-        raise Conflict(f"{target} overlaps {spec.checkpoint}, the checkpoint that {name} has: choose another location")
+        raise Conflict(
+            f"{target} overlaps {spec.checkpoint}, the checkpoint that {name} has: choose another location"
+        )
     moved = _moved(spec, target)
     office.commands.check_place(name, target)
     planned = Planned(name, manifest, spec.checkpoint, target)
@@ -77,7 +84,9 @@ def resume_from(
 
 def _is_done(basis: Basis, checkpoint: str, savepoint: str, to: str | None) -> bool:
     """Was this very command given before, and its answer lost?"""
-    return basis.told == told_of(savepoint, checkpoint) and (to is None or normalise(to) == normalise(checkpoint))
+    return basis.told == told_of(savepoint, checkpoint) and (
+        to is None or normalise(to) == normalise(checkpoint)
+    )
 
 
 def _moved(spec: JobSpec, target: str) -> JobSpec:

@@ -63,7 +63,8 @@ def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> H
     checkpoint = open_area(source.location, access).location
     store = access_of_store(settings.store, settings.policy.endpoints)
     together = shelf.location.partition("://")[0] == checkpoint.partition("://")[0] and (
-        checkpoint.startswith("file:") or _endpoint(access) == _endpoint(store))
+        checkpoint.startswith("file:") or _endpoint(access) == _endpoint(store)
+    )
     if together:
         return Home(f"{shelf.location}/{name}/{savepoint}", store)
     return Home(f"{checkpoint}{BESIDE}/{name}/{savepoint}", access)
@@ -90,8 +91,15 @@ def newest(shelf: Shelf, name: str, savepoint: str | None) -> Entry:
 
 
 def create_savepoint(
-    settings: Settings, source: Located, name: str, uid: str, attempt: int, savepoint: str | None,
-    begun: Callable[[Begun], None], tell: Tell, every_s: float = 0.0,
+    settings: Settings,
+    source: Located,
+    name: str,
+    uid: str,
+    attempt: int,
+    savepoint: str | None,
+    begun: Callable[[Begun], None],
+    tell: Tell,
+    every_s: float = 0.0,
 ) -> Manifest:
     """Create it, or go on with the one of that id. ``begun`` is told before the first copy. ``every_s``: the period, if
     the leader makes it by itself. Raises as ``Creation.run``."""
@@ -102,29 +110,51 @@ def create_savepoint(
         now = wall_iso()
         chosen = new_id(now, secrets.token_hex(2)) if savepoint is None else checked_id(savepoint)
         if chosen.startswith(PREFIX) and not every_s:
-            raise InvalidInput(f"ids that begin with {PREFIX} are those that the leader makes by itself: choose another")
+            raise InvalidInput(
+                f"ids that begin with {PREFIX} are those that the leader makes by itself: choose another"
+            )
         home = home_of(settings, source, name, chosen)
         what = Begun(
-            chosen, name, uid, attempt, area.location, home.location, home.access, now, supervisor.__version__, every_s)
-        boundaries(area)      # nothing is begun where there is nothing to save
+            chosen,
+            name,
+            uid,
+            attempt,
+            area.location,
+            home.location,
+            home.access,
+            now,
+            supervisor.__version__,
+            every_s,
+        )
+        boundaries(area)  # nothing is begun where there is nothing to save
         shelf.begin(what)
     elif what.source != area.location:
         raise Conflict(f"savepoint {what.id} was begun from {what.source}: give another id, or delete it")
     begun(what)
     kept = what
     return Creation(
-        area, shelf.place(what), what, wall_iso, still_wanted=lambda: shelf.require(kept), tell=tell).run()
+        area, shelf.place(what), what, wall_iso, still_wanted=lambda: shelf.require(kept), tell=tell
+    ).run()
 
 
-def schedule_of(settings: Settings, name: str, checkpoint: str, policy: SavepointPolicy) -> tuple[str | None, str | None]:
+def schedule_of(
+    settings: Settings, name: str, checkpoint: str, policy: SavepointPolicy
+) -> tuple[str | None, str | None]:
     """Id of the newest savepoint that was made by itself of this checkpoint, and when the next is due (None: now). A few
     requests. Raises SupervisorError."""
     shelf = shelf_of(settings, COMMAND_STORE_DEADLINE_S)
     now_s, source = shelf.now_s(), normalise(checkpoint)
-    newest_first = sorted(((at_s, each) for each in shelf.ids(name) if (at_s := began_s(each)) is not None), reverse=True)
+    newest_first = sorted(
+        ((at_s, each) for each in shelf.ids(name) if (at_s := began_s(each)) is not None), reverse=True
+    )
     for at_s, savepoint in newest_first[:LOOKS]:
         found = shelf.find(name, savepoint).scheduled
-        if found is not None and found.complete and found.source == source and newest_of([found], now_s, policy.every_s):
+        if (
+            found is not None
+            and found.complete
+            and found.source == source
+            and newest_of([found], now_s, policy.every_s)
+        ):
             due_s = slot_of(name, policy.every_s, at_s) + policy.every_s
             return savepoint, wall_iso(due_s) if due_s > now_s else None
     return None, None
@@ -139,7 +169,9 @@ def find_savepoint(settings: Settings, name: str | None, which: str | None, conf
     shelf = shelf_of(settings)
     entry = newest(shelf, name, which)
     if entry.begun is None or entry.stage is not Stage.COMPLETE:
-        raise NotFound(f"savepoint {entry.id} of {name} is incomplete: savepoint create {name} {entry.id} goes on")
+        raise NotFound(
+            f"savepoint {entry.id} of {name} is incomplete: savepoint create {name} {entry.id} goes on"
+        )
     return shelf.place(entry.begun)
 
 
@@ -175,7 +207,8 @@ def require_free(office: Office, name: str | None, location: str) -> None:
     place = found.ref.record.terms.checkpoint if isinstance(found.ref, Found) else None
     if isinstance(found.own, Unreadable) or place is None or overlaps(place, location):
         raise Conflict(f"{name} may be running: suspend it first (suspend {name} --wait), then restore")
-    Places.load(zoo, office.layout).place_for("", location)      # of the same name, of an older submission, counts too
+    # of the same name, of an older submission, counts too
+    Places.load(zoo, office.layout).place_for("", location)
 
 
 def _age(manifest: Manifest | None) -> str:

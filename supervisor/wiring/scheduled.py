@@ -37,11 +37,20 @@ class ScheduledSavepoints:
         self.shelf: Shelf = shelf_of(settings)
 
     def create(self, wanted: Wanted, savepoint: str, timeout_s: float, go_on: GoOn) -> Made:
-        answer = self._run({
-            "do": "create", "name": wanted.name, "savepoint": savepoint, "uid": wanted.uid, "attempt": wanted.attempt,
-            "checkpoint": wanted.checkpoint, "every_s": wanted.policy.every_s,
-            "spec": [wanted.spec.key, wanted.spec.sha256, wanted.spec.bytes],
-        }, timeout_s, go_on)
+        answer = self._run(
+            {
+                "do": "create",
+                "name": wanted.name,
+                "savepoint": savepoint,
+                "uid": wanted.uid,
+                "attempt": wanted.attempt,
+                "checkpoint": wanted.checkpoint,
+                "every_s": wanted.policy.every_s,
+                "spec": [wanted.spec.key, wanted.spec.sha256, wanted.spec.bytes],
+            },
+            timeout_s,
+            go_on,
+        )
         return Made(tuple(answer["batches"]), answer["objects"], answer["bytes"])
 
     def delete(self, name: str, savepoint: str, timeout_s: float, go_on: GoOn) -> None:
@@ -89,18 +98,27 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
 def _create(settings: Settings, task: dict[str, Any], begun: Callable[[Begun], None]) -> dict[str, Any]:
     checkpoint = task["checkpoint"]
     conf: dict[str, str] = {}
-    if bucket_of(normalise(checkpoint)) is not None:      # nothing in the spec could matter else
+    if bucket_of(normalise(checkpoint)) is not None:  # nothing in the spec could matter else
         ref = BlobRef(*task["spec"])
         try:
             conf = dict(from_canonical(Blobs(store_of(settings)).read_spec(ref), ref.key).conf)
-        except NotFound as error:      # that is no want of a checkpoint
+        except NotFound as error:  # that is no want of a checkpoint
             raise Corrupt(str(error)) from None
     manifest = create_savepoint(
-        settings, Located(checkpoint, conf), task["name"], task["uid"], task["attempt"], task["savepoint"], begun,
-        lambda _done, _of: None, task["every_s"],
+        settings,
+        Located(checkpoint, conf),
+        task["name"],
+        task["uid"],
+        task["attempt"],
+        task["savepoint"],
+        begun,
+        lambda _done, _of: None,
+        task["every_s"],
     )
     return {
-        "batches": [query.batch for query in manifest.queries], "objects": manifest.objects, "bytes": manifest.bytes,
+        "batches": [query.batch for query in manifest.queries],
+        "objects": manifest.objects,
+        "bytes": manifest.bytes,
     }
 
 

@@ -37,7 +37,9 @@ def check_before(office: Office, name: str, savepoint: str | None) -> None:
     ref = office.commands.standing(name).ref
     suspended = isinstance(ref, Found) and ref.record.desired is Desired.SUSPENDED
     if entry is not None and entry.manifest is not None and not suspended:
-        raise Conflict(f"{name} has a savepoint {entry.id} already, from {entry.manifest.created_at}: choose another id")
+        raise Conflict(
+            f"{name} has a savepoint {entry.id} already, from {entry.manifest.created_at}: choose another id"
+        )
 
 
 def id_after(office: Office, name: str, savepoint: str | None) -> str:
@@ -48,7 +50,11 @@ def id_after(office: Office, name: str, savepoint: str | None) -> str:
 
 
 def save(
-    office: Office, name: str, savepoint: str, begun: Callable[[Begun], None], tell: Tell,
+    office: Office,
+    name: str,
+    savepoint: str,
+    begun: Callable[[Begun], None],
+    tell: Tell,
 ) -> Saved:
     """Create and verify it, or go on with it; its driver must have stopped. Raises Conflict if the savepoint of that id is
     of another state of the checkpoint, Corrupt if it is not whole, and as ``create_savepoint``."""
@@ -73,7 +79,9 @@ def save(
 def _suspended(office: Office, name: str) -> JobRef:
     ref = office.commands.standing(name).ref
     if not isinstance(ref, Found) or ref.record.desired is not Desired.SUSPENDED:
-        raise Conflict(f"{name} was resumed or cancelled meanwhile: see show {name} and savepoint list {name}")
+        raise Conflict(
+            f"{name} was resumed or cancelled meanwhile: see show {name} and savepoint list {name}"
+        )
     return ref.record
 
 

@@ -22,17 +22,34 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=10)
     parser.add_argument("--supervisors", type=int, default=3)
     parser.add_argument("--restores", type=int, default=0, help="how often old ZooKeeper data is put back")
-    parser.add_argument("--spark", action="store_true", help="real Spark on S3: fewer faults (spark.py); --jobs 1 or 2")
-    parser.add_argument("--directory", type=Path, help="where to keep everything; else a temporary one, removed if all is well")
+    parser.add_argument(
+        "--spark", action="store_true", help="real Spark on S3: fewer faults (spark.py); --jobs 1 or 2"
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        help="where to keep everything; else a temporary one, removed if all is well",
+    )
     chosen = parser.parse_args()
-    logging.getLogger().addHandler(logging.NullHandler())      # lost connections are no news here
-    for number in (signal.SIGINT, signal.SIGTERM):      # a shell's background job is started deaf to the first
+    logging.getLogger().addHandler(logging.NullHandler())  # lost connections are no news here
+    # a shell's background job is started deaf to the first
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     directory = chosen.directory or Path(tempfile.mkdtemp(prefix="chaos-"))
     if chosen.spark:
-        print(spark.run(chosen.seconds, chosen.seed, min(chosen.jobs, 2), directory, lambda line: print(line, flush=True)))
+        print(
+            spark.run(
+                chosen.seconds,
+                chosen.seed,
+                min(chosen.jobs, 2),
+                directory,
+                lambda line: print(line, flush=True),
+            )
+        )
         return 0
-    options = Options(chosen.seconds, chosen.seed, chosen.ensemble, chosen.jobs, chosen.supervisors, chosen.restores)
+    options = Options(
+        chosen.seconds, chosen.seed, chosen.ensemble, chosen.jobs, chosen.supervisors, chosen.restores
+    )
     print(f"everything is in {directory}", flush=True)
     outcome = run(options, directory, lambda line: print(line, flush=True))
     print(outcome.text, flush=True)

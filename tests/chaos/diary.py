@@ -56,7 +56,11 @@ class Diary:
 
     @contextmanager
     def harm(
-        self, kind: str, jobs: Iterable[str] | None = None, host: str = "", aftermath_s: float = AFTERMATH_S,
+        self,
+        kind: str,
+        jobs: Iterable[str] | None = None,
+        host: str = "",
+        aftermath_s: float = AFTERMATH_S,
     ) -> Iterator[Callable[[], None]]:
         """Attempts of ``jobs`` (None: of all) on ``host`` ("": on any) may end while the context lasts, and a while after.
         Gives a function that says: of all, anywhere."""
@@ -74,10 +78,19 @@ class Diary:
         finally:
             with self._lock:
                 over_s = boottime_s()
-                done = self._harms[number] = replace(self._harms[number], to_s=over_s + aftermath_s, over_s=over_s)
+                done = self._harms[number] = replace(
+                    self._harms[number], to_s=over_s + aftermath_s, over_s=over_s
+                )
             jobs = None if done.jobs is None else sorted(done.jobs)
             if jobs != []:
-                self.write("harm", kind=done.kind, since=round(done.from_s, 3), until=round(done.to_s, 3), jobs=jobs, host=done.host)
+                self.write(
+                    "harm",
+                    kind=done.kind,
+                    since=round(done.from_s, 3),
+                    until=round(done.to_s, 3),
+                    jobs=jobs,
+                    host=done.host,
+                )
 
     @contextmanager
     def still(self, jobs: Iterable[str]) -> Iterator[None]:

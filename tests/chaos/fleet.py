@@ -75,7 +75,9 @@ def build_clock(directory: Path) -> Path | None:
     if shutil.which("cc") is None:
         return None
     library = directory / "wall_clock.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(CLOCK_SOURCE), "-ldl"], check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(CLOCK_SOURCE), "-ldl"], check=True
+    )
     return library
 
 
@@ -108,8 +110,13 @@ class ChaosFleet(Fleet):
             for proxies in ways:
                 proxies.close()
         for disk in self._disks:
-            shutil.copytree(disk, disk.with_name(f"{disk.name}-kept"), dirs_exist_ok=True, ignore_dangling_symlinks=True,
-                            ignore=lambda directory, names: [name for name in names if not _plain(Path(directory, name))])
+            shutil.copytree(
+                disk,
+                disk.with_name(f"{disk.name}-kept"),
+                dirs_exist_ok=True,
+                ignore_dangling_symlinks=True,
+                ignore=lambda directory, names: [name for name in names if not _plain(Path(directory, name))],
+            )
             subprocess.run(["umount", "-l", str(disk)], check=False, capture_output=True)
         self._disks.clear()
 
@@ -125,7 +132,9 @@ class ChaosFleet(Fleet):
         for disk in disks_of(member):
             disk.mkdir()
             if os.geteuid() == 0:
-                subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)], check=True)
+                subprocess.run(
+                    ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)], check=True
+                )
                 self._disks.append(disk)
         return member
 
@@ -154,12 +163,16 @@ class ChaosFleet(Fleet):
             except (OSError, ValueError):
                 return None
             group = Path(launch["cgroup"]) if launch["cgroup"] else None
-            self._found[directory] = Attempt(launch["assignment"]["name"], uid, int(number), member.id, directory, group)
+            self._found[directory] = Attempt(
+                launch["assignment"]["name"], uid, int(number), member.id, directory, group
+            )
         return self._found[directory]
 
     def groups(self) -> list[Path]:
         """The cgroups of all attempts that were seen, as far as they are there."""
-        return [one.cgroup for one in list(self._found.values()) if one.cgroup is not None and one.cgroup.exists()]
+        return [
+            one.cgroup for one in list(self._found.values()) if one.cgroup is not None and one.cgroup.exists()
+        ]
 
     # -- settings -------------------------------------------------------------------------------------------------------
 
@@ -167,7 +180,10 @@ class ChaosFleet(Fleet):
         return super()._settings(hosts) | {"store": {"url": self.store, "endpoint_url": self.endpoint_url}}
 
     def _env(self) -> dict[str, str]:
-        return {**{name: value for name, value in super()._env().items() if not name.startswith("AWS_")}, **AWS_ENV}
+        return {
+            **{name: value for name, value in super()._env().items() if not name.startswith("AWS_")},
+            **AWS_ENV,
+        }
 
 
 def _plain(path: Path) -> bool:

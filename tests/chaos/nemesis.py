@@ -29,7 +29,12 @@ class Lane(threading.Thread):
     works, and rests in between; no lull: never."""
 
     def __init__(
-        self, world: World, name: str, pause_s: float, faults: Sequence[tuple[float, Fault]], burst_s: float = 0.0,
+        self,
+        world: World,
+        name: str,
+        pause_s: float,
+        faults: Sequence[tuple[float, Fault]],
+        burst_s: float = 0.0,
         lull_s: float = 0.0,
     ) -> None:
         super().__init__(name=name, daemon=True)
@@ -48,7 +53,7 @@ class Lane(threading.Thread):
                 world.wait(self._lull_s)
                 burst_s = boottime_s()
             fault = choice.choices(self._faults, self._weights)[0]
-            seed = choice.random()      # so that what one fault draws does not change the faults to come
+            seed = choice.random()  # so that what one fault draws does not change the faults to come
             with world.gate.shared():
                 self._do(fault, random.Random(seed))
 

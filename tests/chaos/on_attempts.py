@@ -104,7 +104,8 @@ def stop_shim(world: World, choice: random.Random) -> None:
     if not world.take(attempt):
         raise Skipped
     with (
-        world.diary.harm("shim stopped", [attempt.job]), world.diary.lasting("shim stopped", attempt.title),
+        world.diary.harm("shim stopped", [attempt.job]),
+        world.diary.lasting("shim stopped", attempt.title),
         standing_still(world, process),
     ):
         world.wait(world.leases_s[attempt.job] + choice.uniform(-2.0, 5.0))
@@ -119,7 +120,8 @@ def stop_shim_briefly(world: World, choice: random.Random) -> None:
     harmed = world.frail(1.0)
     with (
         world.diary.harm("shim stopped briefly", [name for name in [attempt.job] if name in harmed]),
-        world.diary.lasting("shim stopped briefly", attempt.title), standing_still(world, process),
+        world.diary.lasting("shim stopped briefly", attempt.title),
+        standing_still(world, process),
     ):
         world.wait(choice.uniform(0.1, 1.0))
 
@@ -137,14 +139,22 @@ def expel_shim(world: World, choice: random.Random) -> None:
 def stop_driver(world: World, choice: random.Random) -> None:
     attempt = victim(world, choice)
     process = process_of(attempt, DRIVER)
-    with world.diary.still([attempt.job]), world.diary.lasting("driver stopped", attempt.title), standing_still(world, process):
+    with (
+        world.diary.still([attempt.job]),
+        world.diary.lasting("driver stopped", attempt.title),
+        standing_still(world, process),
+    ):
         world.wait(choice.uniform(0.2, 3.0))
 
 
 def freeze_driver(world: World, choice: random.Random) -> None:
     """The cgroup of the driver."""
     attempt = victim(world, choice)
-    with world.diary.still([attempt.job]), world.diary.lasting("driver's cgroup frozen", attempt.title), frozen(attempt):
+    with (
+        world.diary.still([attempt.job]),
+        world.diary.lasting("driver's cgroup frozen", attempt.title),
+        frozen(attempt),
+    ):
         world.wait(choice.uniform(0.2, 4.0))
 
 
@@ -160,7 +170,7 @@ def frozen(attempt: Attempt) -> Iterator[Path]:
     try:
         yield group
     finally:
-        with suppress(OSError):     # the attempt is over, and its cgroup with it
+        with suppress(OSError):  # the attempt is over, and its cgroup with it
             (group / "cgroup.freeze").write_text("0")
 
 
@@ -171,8 +181,10 @@ def freeze_host(world: World, choice: random.Random) -> None:
     if not world.take(attempt):
         raise Skipped
     with (
-        world.diary.harm("host frozen", [attempt.job]), world.diary.still([attempt.job]),
-        world.diary.lasting("host frozen", attempt.title), frozen(attempt) as group,
+        world.diary.harm("host frozen", [attempt.job]),
+        world.diary.still([attempt.job]),
+        world.diary.lasting("host frozen", attempt.title),
+        frozen(attempt) as group,
     ):
         with standing_still(world, *killers):
             world.wait(world.leases_s[attempt.job] + choice.uniform(2.0, 8.0))
@@ -190,6 +202,14 @@ def populated(group: Path) -> bool:
 
 def all_faults() -> list[tuple[float, Fault]]:
     return [
-        (14, kill_driver), (9, kill_shim), (5, kill_twin), (5, stop_twin), (5, stop_shim), (12, stop_shim_briefly),
-        (24, expel_shim), (10, stop_driver), (10, freeze_driver), (2, freeze_host),
+        (14, kill_driver),
+        (9, kill_shim),
+        (5, kill_twin),
+        (5, stop_twin),
+        (5, stop_shim),
+        (12, stop_shim_briefly),
+        (24, expel_shim),
+        (10, stop_driver),
+        (10, freeze_driver),
+        (2, freeze_host),
     ]

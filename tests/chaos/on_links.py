@@ -28,7 +28,11 @@ def chosen(world: World, choice: random.Random) -> Iterator[tuple[str, Proxies, 
     else:
         i = choice.randrange(len(world.fleet.links))
         way = choice.randrange(len(world.fleet.links[i]))
-        found = (world.fleet.members[i].id, world.fleet.links[i][way], f"{world.fleet.members[i].id} way {way}")
+        found = (
+            world.fleet.members[i].id,
+            world.fleet.links[i][way],
+            f"{world.fleet.members[i].id} way {way}",
+        )
     lock = world.link_lock(found[1])
     if not lock.acquire(blocking=False):
         raise Skipped
@@ -83,12 +87,17 @@ def cut(world: World, choice: random.Random) -> None:
 
 
 def _lasting(
-    world: World, choice: random.Random, kind: str, bounds_s: tuple[float, float], do: Callable[[Proxy], None],
+    world: World,
+    choice: random.Random,
+    kind: str,
+    bounds_s: tuple[float, float],
+    do: Callable[[Proxy], None],
 ) -> None:
     with chosen(world, choice) as (host, links, title):
         lasts_s = choice.uniform(*bounds_s)
         with (
-            world.diary.harm(kind, world.frail(lasts_s), host), world.diary.lasting(kind, title, for_s=round(lasts_s, 2)),
+            world.diary.harm(kind, world.frail(lasts_s), host),
+            world.diary.lasting(kind, title, for_s=round(lasts_s, 2)),
         ):
             links.each(do)
             try:

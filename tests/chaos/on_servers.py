@@ -123,18 +123,36 @@ def _paused(world: World, lasts_s: float, *nodes: int) -> None:
 def cut_leader_from_peers(world: World, choice: random.Random) -> None:
     """Its clients still reach it: it answers pings and reads for a while, and commits nothing."""
     node = world.ensemble.leader()
-    _cut(world, choice, "ZooKeeper leader cut from its peers only", node, ELECTION_S, lambda e: e.cut_quorum(node))
+    _cut(
+        world,
+        choice,
+        "ZooKeeper leader cut from its peers only",
+        node,
+        ELECTION_S,
+        lambda e: e.cut_quorum(node),
+    )
 
 
 def cut_follower_from_peers(world: World, choice: random.Random) -> None:
     node = follower(world, choice)
-    _cut(world, choice, "ZooKeeper follower cut from its peers only", node, ELECTION_S, lambda e: e.cut_quorum(node))
+    _cut(
+        world,
+        choice,
+        "ZooKeeper follower cut from its peers only",
+        node,
+        ELECTION_S,
+        lambda e: e.cut_quorum(node),
+    )
 
 
 def cut_between(world: World, choice: random.Random) -> None:
     first, second = choice.sample(range(NODES), 2)
     _cut(
-        world, choice, "two ZooKeeper servers cut from each other", f"{first}, {second}", ELECTION_S,
+        world,
+        choice,
+        "two ZooKeeper servers cut from each other",
+        f"{first}, {second}",
+        ELECTION_S,
         lambda e: e.cut_between(first, second),
     )
 
@@ -147,7 +165,9 @@ def cut_one_way(world: World, choice: random.Random) -> None:
 
 def cut_clients(world: World, choice: random.Random) -> None:
     node = choice.randrange(NODES)
-    _cut(world, choice, "ZooKeeper server cut from its clients only", node, 1.0, lambda e: e.cut_clients(node))
+    _cut(
+        world, choice, "ZooKeeper server cut from its clients only", node, 1.0, lambda e: e.cut_clients(node)
+    )
 
 
 def isolate(world: World, choice: random.Random) -> None:
@@ -156,7 +176,12 @@ def isolate(world: World, choice: random.Random) -> None:
 
 
 def _cut(
-    world: World, choice: random.Random, kind: str, node: int | str, lasts_s: float, do: Callable[[DockerEnsemble], None],
+    world: World,
+    choice: random.Random,
+    kind: str,
+    node: int | str,
+    lasts_s: float,
+    do: Callable[[DockerEnsemble], None],
 ) -> None:
     ensemble = cast("DockerEnsemble", world.ensemble)
     with outage(world, kind, node, lasts_s):
@@ -169,11 +194,19 @@ def _cut(
 
 def of_zookeeper(kind: str) -> list[tuple[float, Fault]]:
     everywhere: list[tuple[float, Fault]] = [
-        (10, kill_follower), (8, kill_zookeeper_leader), (14, pause_follower), (10, pause_zookeeper_leader),
-        (12, pause_quorum_briefly), (2, pause_quorum),
+        (10, kill_follower),
+        (8, kill_zookeeper_leader),
+        (14, pause_follower),
+        (10, pause_zookeeper_leader),
+        (12, pause_quorum_briefly),
+        (2, pause_quorum),
     ]
     only_containers: list[tuple[float, Fault]] = [
-        (10, cut_leader_from_peers), (8, cut_follower_from_peers), (8, cut_between), (3, cut_one_way), (10, cut_clients),
+        (10, cut_leader_from_peers),
+        (8, cut_follower_from_peers),
+        (8, cut_between),
+        (3, cut_one_way),
+        (10, cut_clients),
         (6, isolate),
     ]
     chosen = everywhere if kind == "embedded" else [*everywhere, *only_containers]

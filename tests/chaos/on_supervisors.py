@@ -87,7 +87,7 @@ def hand_over(world: World, choice: random.Random) -> None:
         Operator(sessions, world.fleet.layout, "nemesis").switchover(to)
         world.diary.fault("switchover", term.supervisor, to=to)
     except (Conflict, NotFound) as error:
-        raise Skipped from error        # who should take over is away just now
+        raise Skipped from error  # who should take over is away just now
     finally:
         sessions.close()
     wait_next(world, term.epoch)
@@ -127,13 +127,19 @@ def restart_all_in_turn(world: World, choice: random.Random) -> None:
 def stop_leader(world: World, choice: random.Random) -> None:
     """Beyond its session: it is deposed, and wakes up."""
     term = leading(world)
-    with held(world, number_of(world, term.supervisor)) as member, stopped(world, member, "leader stopped beyond its session"):
+    with (
+        held(world, number_of(world, term.supervisor)) as member,
+        stopped(world, member, "leader stopped beyond its session"),
+    ):
         wait_next(world, term.epoch)
         world.wait(choice.uniform(0.0, 2.0))
 
 
 def stop_leader_briefly(world: World, choice: random.Random) -> None:
-    with held(world, number_of(world, leading(world).supervisor)) as member, stopped(world, member, "leader stopped briefly"):
+    with (
+        held(world, number_of(world, leading(world).supervisor)) as member,
+        stopped(world, member, "leader stopped briefly"),
+    ):
         world.wait(choice.uniform(0.1, SESSION_S / 2))
 
 
@@ -185,7 +191,11 @@ def kill_sentinel(world: World, choice: random.Random) -> None:
         raise Skipped
     for process in world.fleet.processes():
         found = processes.stat(process.pid)
-        if found is not None and found.ppid == member.pid and b"supervisor.daemon.sentinel" in _command(process.pid):
+        if (
+            found is not None
+            and found.ppid == member.pid
+            and b"supervisor.daemon.sentinel" in _command(process.pid)
+        ):
             world.diary.fault("sentinel killed", member.id)
             processes.kill(process)
             return
@@ -209,7 +219,9 @@ def pause_cluster(world: World, choice: random.Random) -> None:
                 operator.pause("chaos")
                 world.wait(choice.uniform(1.0, 5.0))
             finally:
-                wait_until(lambda: _unpaused(operator), UNPAUSED_S, "the cluster to be unpaused", period_s=0.5)
+                wait_until(
+                    lambda: _unpaused(operator), UNPAUSED_S, "the cluster to be unpaused", period_s=0.5
+                )
     finally:
         sessions.close()
 
@@ -223,14 +235,24 @@ def _unpaused(operator: Operator) -> bool:
 
 def change_leader_often() -> list[tuple[float, Fault]]:
     return _weighted(
-        (68, expel_leader), (20, hand_over), (7, kill_leader), (2, leave), (3, stop_leader), (3, stop_leader_briefly),
+        (68, expel_leader),
+        (20, hand_over),
+        (7, kill_leader),
+        (2, leave),
+        (3, stop_leader),
+        (3, stop_leader_briefly),
     )
 
 
 def others() -> list[tuple[float, Fault]]:
     return _weighted(
-        (8, kill_standby), (16, stop_standby), (22, expel_agent), (12, kill_sentinel), (6, pause_cluster),
-        (2, restart_all_in_turn), (2, kill_all),
+        (8, kill_standby),
+        (16, stop_standby),
+        (22, expel_agent),
+        (12, kill_sentinel),
+        (6, pause_cluster),
+        (2, restart_all_in_turn),
+        (2, kill_all),
     )
 
 

@@ -16,18 +16,28 @@ UNKNOWN_CAUSE = "nothing known"
 
 
 def tell(world: World, users: Sequence[User], verdict: Verdict, lasted_s: float) -> str:
-    return "\n".join([
-        *_head(world, lasted_s), *_faults(world, lasted_s), *_commands(users), *_attempts(verdict),
-        *_seen_by_attempts(world, verdict),
-        *_unavailability(users, verdict), *_judgement(verdict),
-    ])
+    return "\n".join(
+        [
+            *_head(world, lasted_s),
+            *_faults(world, lasted_s),
+            *_commands(users),
+            *_attempts(verdict),
+            *_seen_by_attempts(world, verdict),
+            *_unavailability(users, verdict),
+            *_judgement(verdict),
+        ]
+    )
 
 
 def changes_of_leader(world: World) -> int:
     """Terms that began after the first one. Each term has one epoch, so terms too short to be seen are counted, too; an
     accepted restore takes one epoch without being a term."""
     found = world.terms.found
-    return max(0, found[-1].epoch - found[0].epoch - world.diary.faults["old ZooKeeper data restored"]) if found else 0
+    return (
+        max(0, found[-1].epoch - found[0].epoch - world.diary.faults["old ZooKeeper data restored"])
+        if found
+        else 0
+    )
 
 
 def _head(world: World, lasted_s: float) -> Iterator[str]:
@@ -44,7 +54,9 @@ def _faults(world: World, lasted_s: float) -> Iterator[str]:
     diary = world.diary
     total = sum(diary.faults.values())
     yield f"faults: {total} ({total / lasted_s * 60:.1f} per minute)"
-    yield from (f"  {count:6}  {kind}" for kind, count in sorted(diary.faults.items(), key=lambda item: -item[1]))
+    yield from (
+        f"  {count:6}  {kind}" for kind, count in sorted(diary.faults.items(), key=lambda item: -item[1])
+    )
     if diary.failed:
         yield f"faults that could not be done (not counted, or in part): {dict(diary.failed)}"
     if world.ended_servers:
@@ -72,7 +84,9 @@ def _seen_by_attempts(world: World, verdict: Verdict) -> Iterator[str]:
 def _commands(users: Sequence[User]) -> Iterator[str]:
     told = sum((user.told for user in users), Counter())
     yield f"commands: {sum(told.values()) - told['by the command line']}, of these {told['by the command line']} by the command line"
-    yield from (f"  {count:6}  {what}" for what, count in sorted(told.items()) if what != "by the command line")
+    yield from (
+        f"  {count:6}  {what}" for what, count in sorted(told.items()) if what != "by the command line"
+    )
 
 
 def _attempts(verdict: Verdict) -> Iterator[str]:
@@ -146,7 +160,9 @@ def _percent(part: float, whole: float) -> str:
 
 
 def _judgement(verdict: Verdict) -> Iterator[str]:
-    settled = "never" if verdict.settled_s is None else f"{verdict.settled_s:.1f} s after the last fault was mended"
+    settled = (
+        "never" if verdict.settled_s is None else f"{verdict.settled_s:.1f} s after the last fault was mended"
+    )
     yield f"all jobs ran again: {settled}"
     yield f"VIOLATIONS: {len(verdict.violations)}"
     yield from (f"  {each}" for each in verdict.violations[:50])

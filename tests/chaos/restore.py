@@ -51,7 +51,12 @@ def restore_old_data(world: World, choice: random.Random) -> None:
         world.restored_s.append(boottime_s())
         shutil.rmtree(saved)
         accept(world)
-        wait_until(lambda: world.done.is_set() or world.fleet.attempts(), RESTORED_S, "a job to run again", period_s=0.5)
+        wait_until(
+            lambda: world.done.is_set() or world.fleet.attempts(),
+            RESTORED_S,
+            "a job to run again",
+            period_s=0.5,
+        )
 
 
 def put_back(world: World, saved: Path) -> None:

@@ -49,7 +49,7 @@ def run(options: Options, directory: Path, say: Callable[[str], None] = print) -
             user.start()
         _wait_begun(world)
         began_s = boottime_s()
-        for lane in threads[len(users):]:
+        for lane in threads[len(users) :]:
             lane.start()
         _watch(world, users, began_s, say)
         world.done.set()
@@ -69,7 +69,11 @@ def run(options: Options, directory: Path, say: Callable[[str], None] = print) -
 def _wait_begun(world: World) -> None:
     """Until every job has run: the nemesis shall have something to break."""
     tail = Tail(world.fleet.witness_file)
-    wait_until(lambda: len({note.job for note in tail.notes()}) == len(world.leases_s), BEGIN_S, "all jobs to run once")
+    wait_until(
+        lambda: len({note.job for note in tail.notes()}) == len(world.leases_s),
+        BEGIN_S,
+        "all jobs to run once",
+    )
 
 
 def lanes(world: World) -> list[Lane]:
@@ -122,9 +126,11 @@ def ended(world: World) -> list[str]:
 def _restore(world: World, choice: random.Random) -> None:
     try:
         restore_old_data(world, choice)
-    except Exception as error:      # as in a lane: what can't be done is told, and the run goes on
+    except Exception as error:  # as in a lane: what can't be done is told, and the run goes on
         world.diary.failed["restore_old_data"] += 1
-        world.diary.write("fault_failed", fault="restore_old_data", error=f"{type(error).__name__}: {error}"[:300])
+        world.diary.write(
+            "fault_failed", fault="restore_old_data", error=f"{type(error).__name__}: {error}"[:300]
+        )
 
 
 def look(world: World, users: list[User], tail: Tail) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from supervisor.clients.zookeeper import close_session
 
 _SUPER_SECRET = 0xB3415C00
-_MULTIPLIER, _MASK = 0x5DEECE66D, (1 << 48) - 1      # of java.util.Random
+_MULTIPLIER, _MASK = 0x5DEECE66D, (1 << 48) - 1  # of java.util.Random
 PASSWORD_BYTES = 16
 
 

@@ -42,16 +42,26 @@ def run(seconds: float, seed: int, jobs: int, directory: Path, say: Callable[[st
         with aws_environment(AWS_ENV), EmbeddedEnsemble(directory / "zookeeper") as ensemble:
             (directory / "fleet").mkdir()
             fleet = SparkFleet(
-                ensemble, "/chaos", directory / "fleet", supervisors=SUPERVISORS, lease_s=20.0, grace_s=15.0, session_s=6.0,
-                endpoint_url=moto.endpoint_url, bucket=moto.new_bucket(), s3a_jars=s3a_jars(),
+                ensemble,
+                "/chaos",
+                directory / "fleet",
+                supervisors=SUPERVISORS,
+                lease_s=20.0,
+                grace_s=15.0,
+                session_s=6.0,
+                endpoint_url=moto.endpoint_url,
+                bucket=moto.new_bucket(),
+                s3a_jars=s3a_jars(),
             )
-            with fleet:     # judged at the end
+            with fleet:  # judged at the end
                 return _chaos(fleet, choice, seconds, [f"spark-{number}" for number in range(jobs)], say)
     finally:
         moto.stop()
 
 
-def _chaos(fleet: SparkFleet, choice: random.Random, seconds: float, names: list[str], say: Callable[[str], None]) -> str:
+def _chaos(
+    fleet: SparkFleet, choice: random.Random, seconds: float, names: list[str], say: Callable[[str], None]
+) -> str:
     for name in names:
         fleet.submit(name)
     for name in names:
@@ -59,7 +69,8 @@ def _chaos(fleet: SparkFleet, choice: random.Random, seconds: float, names: list
     began_s, faults, epoch = boottime_s(), Counter[str](), fleet.epoch()
     round_: list[Fault] = []
     while boottime_s() - began_s < seconds:
-        round_ = round_ or choice.sample(ALL_FAULTS, len(ALL_FAULTS))      # each of them before any comes again
+        # each of them before any comes again
+        round_ = round_ or choice.sample(ALL_FAULTS, len(ALL_FAULTS))
         what = round_.pop()(fleet, choice.choice(names))
         faults[what] += 1
         for name in names:

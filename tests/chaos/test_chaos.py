@@ -49,7 +49,10 @@ def test_the_diary_knows_what_may_have_ended_an_attempt(tmp_path: Path) -> None:
         diary.fault("cut", "s1")
     diary.close()
     (harm,) = diary.harms
-    died = [Note("start", "one", "u", 1, 7, harm.from_s - 5, host="s1"), Note("beat", "one", "u", 1, 7, harm.from_s + 0.5)]
+    died = [
+        Note("start", "one", "u", 1, 7, harm.from_s - 5, host="s1"),
+        Note("beat", "one", "u", 1, 7, harm.from_s + 0.5),
+    ]
     assert checker.disturbed(died, diary.harms, harm.to_s + 10) == []
     elsewhere = [Note("start", "one", "u", 1, 7, harm.from_s - 5, host="s2"), died[1]]
     assert checker.disturbed(elsewhere, diary.harms, harm.to_s + 10)
@@ -76,7 +79,17 @@ def test_one_alone_waits_for_all_others_and_keeps_them_out() -> None:
 def test_the_times_at_which_a_job_is_wanted() -> None:
     from tests.chaos.report import wanted_times
 
-    job = Job("a", Path("a"), [Stage(0, GONE, None), Stage(2, RUNNING, "u"), Stage(5, "unknown", "u"), Stage(6, GONE, "u"), Stage(8, RUNNING, "v")])
+    job = Job(
+        "a",
+        Path("a"),
+        [
+            Stage(0, GONE, None),
+            Stage(2, RUNNING, "u"),
+            Stage(5, "unknown", "u"),
+            Stage(6, GONE, "u"),
+            Stage(8, RUNNING, "v"),
+        ],
+    )
     assert list(wanted_times(job, 10.0)) == [(2, 5, "u"), (8, 10.0, "v")]
 
 

@@ -43,7 +43,11 @@ CHOICES: dict[str, tuple[tuple[int, str], ...]] = {
 }
 
 KNOBS: tuple[dict[str, Any], ...] = (
-    {}, {"child": True}, {"child": True, "setsid_child": True}, {"orders": "obey"}, {"ignore_term": True, "child": True},
+    {},
+    {"child": True},
+    {"child": True, "setsid_child": True},
+    {"orders": "obey"},
+    {"ignore_term": True, "child": True},
     {"term_delay_s": 0.5},
 )
 
@@ -96,7 +100,9 @@ class User(threading.Thread):
         world = self._world
         number = list(world.leases_s).index(name)
         knobs = {"beat_s": 0.05, "batch_s": 1.0, **KNOBS[number % len(KNOBS)]}
-        return world.fleet.spec_file(name, knobs=knobs, lease=f"{world.leases_s[name]:g}s", stop_grace=f"{GRACE_S:g}s")
+        return world.fleet.spec_file(
+            name, knobs=knobs, lease=f"{world.leases_s[name]:g}s", stop_grace=f"{GRACE_S:g}s"
+        )
 
     def run(self) -> None:
         for job in self.jobs:
@@ -152,12 +158,16 @@ class User(threading.Thread):
             job.becomes(AFTER[command], uid)
             if command == "cancel":
                 lease_s = self._world.leases_s[job.name]
-                self.acknowledged.append(Acknowledged(job.name, uid, boottime_s(), heard=False, lease_s=lease_s))
+                self.acknowledged.append(
+                    Acknowledged(job.name, uid, boottime_s(), heard=False, lease_s=lease_s)
+                )
             self._answered(job, command, "acknowledged", uid)
 
     def _answered(self, job: Job, command: str, answer: str, what: str) -> None:
         self.told[f"{command} {answer}"] += 1
-        self._world.diary.write("command", by=self.name, name=job.name, command=command, answer=answer, what=what[:200])
+        self._world.diary.write(
+            "command", by=self.name, name=job.name, command=command, answer=answer, what=what[:200]
+        )
 
     def _here(self, job: Job, command: str) -> str:
         commands = self._office.commands
@@ -174,14 +184,28 @@ class User(threading.Thread):
         office.found(self._blobs)
         done = office.commands.check_submit(job.name, prepared.sha256, prepared.spec.checkpoint)
         if done is None:
-            done = office.commands.submit(store_prepared(self._blobs, prepared, new_uid(job.name), Desired.RUNNING))
+            done = office.commands.submit(
+                store_prepared(self._blobs, prepared, new_uid(job.name), Desired.RUNNING)
+            )
         return done.uid
 
     def _by_command_line(self, job: Job, command: str) -> str:
         what = str(job.spec) if command == "submit" else job.name
-        argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", command, what, "-o", "json"]
+        argv = [
+            sys.executable,
+            "-P",
+            "-c",
+            "from supervisor.cli.main import main; main()",
+            command,
+            what,
+            "-o",
+            "json",
+        ]
         done = subprocess.run(
-            [*argv, "--config", str(self._config)], capture_output=True, text=True, timeout=CLI_TIMEOUT_S,
+            [*argv, "--config", str(self._config)],
+            capture_output=True,
+            text=True,
+            timeout=CLI_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
         )
         self.told["by the command line"] += 1
@@ -201,5 +225,3 @@ class Refused(Exception):
 def make_users(world: World, count: int, pause_s: float) -> list[User]:
     names = list(world.leases_s)
     return [User(world, number, names[number::count], pause_s) for number in range(count)]
-
-

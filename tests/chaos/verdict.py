@@ -87,7 +87,7 @@ def judge(world: World, users: Sequence[User]) -> Verdict:
         wanted = wanted_now(users)
     violations += _disagreements(world, users)
     since_s = boottime_s()
-    time.sleep(QUIET_S)     # the span that is looked at
+    time.sleep(QUIET_S)  # the span that is looked at
     notes = checker.read(world.fleet.witness_file, TAIL_BYTES)
     violations += checker.lost(notes, [Wanted(w.job, w.uid, since_s) for w in wanted])
     violations += checker.unwanted(notes, wanted, since_s)
@@ -106,7 +106,9 @@ def wanted_now(users: Sequence[User]) -> list[Wanted]:
     """What is acknowledged as to run."""
     return [
         Wanted(job.name, job.now.uid, boottime_s())
-        for user in users for job in user.jobs if job.now.state == RUNNING and job.now.uid
+        for user in users
+        for job in user.jobs
+        if job.now.state == RUNNING and job.now.uid
     ]
 
 
@@ -130,8 +132,11 @@ def _wait_running(world: World, wanted: Sequence[Wanted]) -> None:
 def _told(world: World, missing: Sequence[str]) -> list[str]:
     """What the product says about jobs that do not run, to find the cause."""
     names = {text.split()[1] for text in missing}
-    return [str({key: row.get(key) for key in ("name", "state", "reason", "attempt", "supervisor")})
-            for row in world.fleet.rows() if row["name"] in names]
+    return [
+        str({key: row.get(key) for key in ("name", "state", "reason", "attempt", "supervisor")})
+        for row in world.fleet.rows()
+        if row["name"] in names
+    ]
 
 
 def _disagreements(world: World, users: Sequence[User]) -> list[str]:
@@ -144,9 +149,13 @@ def _disagreements(world: World, users: Sequence[User]) -> list[str]:
             if row is not None and row["state"] not in ("cancelled", "cancelling"):
                 wrong.append(f"{job.name} was cancelled, and is {row['state']}")
         elif row is None or row["uid"] != job.now.uid:
-            wrong.append(f"{job.name} {job.now.uid} was acknowledged as {job.now.state}, and is {row and row['uid']}")
+            wrong.append(
+                f"{job.name} {job.now.uid} was acknowledged as {job.now.state}, and is {row and row['uid']}"
+            )
         elif (row["state"] in ("suspended", "suspending")) != (job.now.state != RUNNING):
-            wrong.append(f"{job.name} was acknowledged as {job.now.state}, and is {row['state']} ({row.get('reason')})")
+            wrong.append(
+                f"{job.name} was acknowledged as {job.now.state}, and is {row['state']} ({row.get('reason')})"
+            )
     return wrong
 
 

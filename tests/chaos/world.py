@@ -121,7 +121,11 @@ class World:
 
     def frail(self, outage_s: float) -> list[str]:
         """Jobs whose leases an outage of ``outage_s`` may end."""
-        return [name for name, lease_s in self.leases_s.items() if outage_survived_s(lease_s) < outage_s + RECONNECT_S]
+        return [
+            name
+            for name, lease_s in self.leases_s.items()
+            if outage_survived_s(lease_s) < outage_s + RECONNECT_S
+        ]
 
     def wait(self, seconds: float) -> None:
         """Less if the time is up."""
@@ -148,8 +152,15 @@ def open_world(options: Options, directory: Path) -> Iterator[World]:
         user_links = stack.enter_context(Proxies(ensemble.hosts))
         (directory / "fleet").mkdir()
         fleet = ChaosFleet(
-            ensemble, "/chaos", directory / "fleet", supervisors=options.supervisors, session_s=SESSION_S, grace_s=GRACE_S,
-            store=f"s3://{moto.new_bucket()}/store", endpoint_url=s3.endpoint_url, judged=False,
+            ensemble,
+            "/chaos",
+            directory / "fleet",
+            supervisors=options.supervisors,
+            session_s=SESSION_S,
+            grace_s=GRACE_S,
+            store=f"s3://{moto.new_bucket()}/store",
+            endpoint_url=s3.endpoint_url,
+            judged=False,
             defaults={"health": {"start_timeout": "30s"}},
         )
         stack.enter_context(fleet)

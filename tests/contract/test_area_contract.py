@@ -125,7 +125,10 @@ def test_other_buckets_of_one_service_yes_other_services_no(server: S3Server, tm
     target = open_area(f"s3://{server.new_bucket()}/b", access)
     target.copy_from(source, only(source), "x")
     assert target.read("x", 1) == b"1"
-    for other in (open_area(f"s3://{s3_bucket}/b", S3Access("http://127.0.0.1:1")), open_area(str(tmp_path), S3Access())):
+    for other in (
+        open_area(f"s3://{s3_bucket}/b", S3Access("http://127.0.0.1:1")),
+        open_area(str(tmp_path), S3Access()),
+    ):
         with pytest.raises(InvalidInput):
             other.copy_from(source, only(source), "x")
     with pytest.raises(InvalidInput):
@@ -134,6 +137,11 @@ def test_other_buckets_of_one_service_yes_other_services_no(server: S3Server, tm
 
 def test_a_server_that_is_down_is_told_and_nothing_is_taken_for_absent(aws_env: dict[str, str]) -> None:
     area = open_area("s3://bucket/a", S3Access("http://127.0.0.1:1"), deadline_s=0.2)
-    for ask in (lambda: list(area.items()), lambda: area.read("x", 1), lambda: area.write("x", b""), lambda: area.remove("x")):
+    for ask in (
+        lambda: list(area.items()),
+        lambda: area.read("x", 1),
+        lambda: area.write("x", b""),
+        lambda: area.remove("x"),
+    ):
         with pytest.raises(Unreachable):
             ask()

@@ -26,10 +26,38 @@ NOW_S = (seconds_of(AT) or 0.0) + 1
 PLACE = Place("prod", "zk1:2181,zk2:2181", "s3://bucket/prefix")
 
 ROW_KEYS = [
-    "name", "uid", "revision", "desired", "state", "reason", "attempt", "supervisor", "host", "driver_pid", "shim_pid",
-    "started_at", "since", "restarts", "failures", "next_attempt_at", "checkpoint", "progress",
+    "name",
+    "uid",
+    "revision",
+    "desired",
+    "state",
+    "reason",
+    "attempt",
+    "supervisor",
+    "host",
+    "driver_pid",
+    "shim_pid",
+    "started_at",
+    "since",
+    "restarts",
+    "failures",
+    "next_attempt_at",
+    "checkpoint",
+    "progress",
 ]
-STATUS_KEYS = ["cluster", "leader", "epoch", "supervisors", "zookeeper", "store", "jobs", "paused", "pause", "distrust", "accepted"]
+STATUS_KEYS = [
+    "cluster",
+    "leader",
+    "epoch",
+    "supervisors",
+    "zookeeper",
+    "store",
+    "jobs",
+    "paused",
+    "pause",
+    "distrust",
+    "accepted",
+]
 
 
 @pytest.fixture
@@ -38,7 +66,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench()
     uids = iter(f"00000000000{n}-00000000" for n in range(1, 10))
     monkeypatch.setattr("tests.fakes.offices.new_uid", lambda _name: next(uids))
-    monkeypatch.setattr("supervisor.registry.reading.may_be_of", lambda _uid, _name: True)      # these are of no name
+    # these are of no name
+    monkeypatch.setattr("supervisor.registry.reading.may_be_of", lambda _uid, _name: True)
     monkeypatch.setattr("supervisor.registry.commands.wall_iso", lambda: AT)
     bench.submit("running", checkpoint="s3a://bkt/running")
     bench.run("running", progress=Progress("counts", 41, 10.5, 20.25, 300.0, AT, 7.0))
@@ -94,4 +123,9 @@ def test_status_of_an_unreachable_zookeeper_has_the_same_keys() -> None:
 
 def test_status_of_an_empty_root(bench: Bench) -> None:
     document = take_status(Bench().zoo.client(), bench.layout, PLACE, 10.0, store_ok=True)
-    assert (document["leader"], document["epoch"], document["supervisors"], document["jobs"]) == (None, None, [], {})
+    assert (document["leader"], document["epoch"], document["supervisors"], document["jobs"]) == (
+        None,
+        None,
+        [],
+        {},
+    )

@@ -27,8 +27,10 @@ MULTIS = 200
 def op(lots: random.Random) -> Op:
     path, version = lots.choice(PATHS), lots.choice([*[ANY_VERSION] * 5, 0, 0, 1, 2])
     kinds: list[Callable[[], Op]] = [
-        lambda: Create(path, b"%d" % lots.randrange(9), lots.random() < 0.3), lambda: SetData(path, b"set", version),
-        lambda: Delete(path, version), lambda: Check(path, version),
+        lambda: Create(path, b"%d" % lots.randrange(9), lots.random() < 0.3),
+        lambda: SetData(path, b"set", version),
+        lambda: Delete(path, version),
+        lambda: Check(path, version),
     ]
     return lots.choices(kinds, [4, 5, 2, 2])[0]()
 
@@ -59,7 +61,13 @@ class World:
         client.sync()
         found = {path: client.read(self.root + path) for path in PATHS}
         return {
-            path: node and (node.data, node.stat.version, owners.index(node.stat.ephemeral_owner), client.children(self.root + path))
+            path: node
+            and (
+                node.data,
+                node.stat.version,
+                owners.index(node.stat.ephemeral_owner),
+                client.children(self.root + path),
+            )
             for path, node in found.items()
         }
 
@@ -86,7 +94,9 @@ def test_random_multis(embedded_ensemble: EmbeddedEnsemble, zk_root: str, seed: 
             who, ops = lots.randrange(2), tuple(op(lots) for _ in range(lots.choice([1, 1, 1, 2, 3])))
             answer = real.answer(who, ops)
             assert fake.answer(who, ops) == answer, f"multi {number} of session {who}: {ops}"
-            committed += isinstance(answer, tuple) and len(answer) == len(ops) and not isinstance(answer[0], str)
+            committed += (
+                isinstance(answer, tuple) and len(answer) == len(ops) and not isinstance(answer[0], str)
+            )
             if number % 30 == 29:
                 real.end_session(who)
                 fake.end_session(who)

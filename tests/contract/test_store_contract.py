@@ -15,7 +15,15 @@ import pytest
 
 from supervisor.clients.store.base import Store
 from supervisor.clients.store.open import open_store
-from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, SupervisorError, Unreachable
+from supervisor.errors import (
+    AccessDenied,
+    Conflict,
+    Corrupt,
+    InvalidInput,
+    NotFound,
+    SupervisorError,
+    Unreachable,
+)
 from tests.testbed.moto import MotoServer, S3Server
 from tests.testbed.s3_servers import SERVERS
 
@@ -212,7 +220,9 @@ def test_listing_is_sorted_by_bytes_and_complete(store: Store) -> None:
     store.create("other/a", b"")
     entries = list(store.entries("list/"))
     assert [entry.key for entry in entries] == sorted((f"list/{name}" for name in names), key=str.encode)
-    assert {entry.key: entry.bytes for entry in entries} == {f"list/{name}": len(name.encode()) for name in names}
+    assert {entry.key: entry.bytes for entry in entries} == {
+        f"list/{name}": len(name.encode()) for name in names
+    }
     assert all(entry.modified_s > 1_000_000_000 for entry in entries)
     assert keys(store, "list/dir") == ["list/dir-x/1", "list/dir/1", "list/dir/2"]
     assert keys(store, "nothing/") == []
@@ -282,7 +292,8 @@ def closed_port() -> int:
 def test_an_unreachable_server_is_unreachable(tmp_path: Path, big_file: Path) -> None:
     store = open_store("s3://bucket/p", f"http://127.0.0.1:{closed_port()}", deadline_s=1.0)
     with pytest.raises(Unreachable):
-        store.check()      # makes the client, which may take all of that time on a busy machine, so that no server is named
+        # makes the client, which may take all of that time on a busy machine, so that no server is named
+        store.check()
     calls: list[Callable[[], object]] = [
         store.check,
         lambda: store.create("k", b""),
@@ -300,7 +311,11 @@ def test_an_unreachable_server_is_unreachable(tmp_path: Path, big_file: Path) ->
 @pytest.mark.usefixtures("aws_env")
 def test_a_missing_bucket_is_a_sentence_with_a_remedy(moto_server: MotoServer) -> None:
     store = open_store("s3://no-such-bucket/p", moto_server.endpoint_url)
-    calls: list[Callable[[], object]] = [store.check, lambda: store.read("k", 1), lambda: store.create("k", b"")]
+    calls: list[Callable[[], object]] = [
+        store.check,
+        lambda: store.read("k", 1),
+        lambda: store.create("k", b""),
+    ]
     for call in calls:
         with pytest.raises(AccessDenied, match=r"s3://no-such-bucket/p .*create it or correct store\.url"):
             call()

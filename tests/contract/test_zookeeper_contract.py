@@ -37,7 +37,8 @@ class RealZoo:
 
     def connect(self, **arguments: Any) -> ZooClient:
         nodes = self._hosts.split(",")
-        client = ZooClient(nodes[len(self._clients) % len(nodes)], 10.0, **arguments)  # one each: it knows no other way back
+        # one each: it knows no other way back
+        client = ZooClient(nodes[len(self._clients) % len(nodes)], 10.0, **arguments)
         self._clients.append(client)
         client.start()
         client.wait_connected(20)
@@ -47,7 +48,8 @@ class RealZoo:
         close_session(self._hosts, session_id, password, 10)
 
     def sever(self, client: Any) -> None:
-        client._session.hosts = [("127.0.0.1", 1)]  # nobody listens there; read when it has tried all that it knew
+        # nobody listens there; read when it has tried all that it knew
+        client._session.hosts = [("127.0.0.1", 1)]
 
     def close(self) -> None:
         for client in self._clients:
@@ -73,7 +75,11 @@ class FakeZoo:
 
 @pytest.fixture(params=["memory", "embedded"])
 def zoo(request: pytest.FixtureRequest) -> Iterator[Zoo]:
-    made: Zoo = FakeZoo() if request.param == "memory" else RealZoo(request.getfixturevalue("embedded_ensemble").hosts)
+    made: Zoo = (
+        FakeZoo()
+        if request.param == "memory"
+        else RealZoo(request.getfixturevalue("embedded_ensemble").hosts)
+    )
     yield made
     made.close()
 
@@ -98,7 +104,11 @@ class TestMulti:
         path = f"{root}/a"
         before_s = boottime_s()
         done = commit(
-            client, Create(path, b"0"), SetData(path, b"1", 0), SetData(path, b"2", ANY_VERSION), Check(path, 2)
+            client,
+            Create(path, b"0"),
+            SetData(path, b"1", 0),
+            SetData(path, b"2", ANY_VERSION),
+            Check(path, 2),
         )
         assert done.versions == (0, 1, 2, None)
         assert before_s <= done.sent_at_s <= boottime_s()
@@ -134,7 +144,12 @@ class TestMulti:
         self, client: Client, root: str, ops: tuple[Op, ...], path: str, kind: str, index: int
     ) -> None:
         """The first operation that fails is named, and nothing at all was applied."""
-        commit(client, Create(f"{root}/full", b"data"), Create(f"{root}/full/child", b""), Create(f"{root}/empty", b""))
+        commit(
+            client,
+            Create(f"{root}/full", b"data"),
+            Create(f"{root}/full/child", b""),
+            Create(f"{root}/empty", b""),
+        )
         below = [below_root(op, root) for op in ops]
         with pytest.raises(GuardFailed) as failed:
             commit(client, *below)
@@ -227,7 +242,12 @@ class TestReads:
         assert client.children(root) == ()
 
     def test_node(self, client: Client, root: str) -> None:
-        commit(client, Create(f"{root}/a", b"\x00\xff"), Create(f"{root}/a/b", b""), Create(f"{root}/mine", b"", True))
+        commit(
+            client,
+            Create(f"{root}/a", b"\x00\xff"),
+            Create(f"{root}/a/b", b""),
+            Create(f"{root}/mine", b"", True),
+        )
         commit(client, SetData(f"{root}/a", b"", 0))
         node, mine = client.read(f"{root}/a"), client.read(f"{root}/mine")
         assert node is not None and mine is not None and client.session is not None
@@ -354,7 +374,10 @@ class TestAsync:
         reads = client.read_many(paths)
         assert reads.nodes == tuple(client.read(path) for path in paths)
         assert [node is not None for node in reads.nodes] == [at % 2 == 0 for at in range(200)]
-        assert reads.nodes[2] is not None and (reads.nodes[2].data, reads.nodes[2].stat.version) == (b"again", 1)
+        assert reads.nodes[2] is not None and (reads.nodes[2].data, reads.nodes[2].stat.version) == (
+            b"again",
+            1,
+        )
         assert reads.sent_at_s <= reads.received_at_s
 
     def test_more_requests_from_done(self, client: Client, root: str) -> None:
@@ -378,7 +401,10 @@ class TestAsync:
 
         def wrong(_result: object = None) -> None:
             calls: tuple[Callable[[], object], ...] = (
-                lambda: client.read(root), client.sync, client.close, lambda: client.wait_connected(1),
+                lambda: client.read(root),
+                client.sync,
+                client.close,
+                lambda: client.wait_connected(1),
             )
             for call in calls:
                 try:
@@ -423,7 +449,8 @@ class TestSession:
         first = zoo.connect()
         assert first.session is not None
         commit(first, Create(f"{root}/mortal", b"", ephemeral=True))
-        zoo.sever(first)  # or the two would take the session from each other for ever: the server keeps the newest connection
+        # or the two would take the session from each other for ever: the server keeps the newest connection
+        zoo.sever(first)
         second = zoo.connect(resume=(first.session.id, first.session.password))
         assert second.session is not None and second.session.id == first.session.id
         assert second.session.password == first.session.password

@@ -33,25 +33,55 @@ from tests.crash_points.workers import run_all
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.crash_points", description=__doc__)
-    parser.add_argument("--role", help="points of this role only (leader, agent, guardian, shim, twin, starter, cli, …)")
-    parser.add_argument("--mode", choices=(*MODES, *MIXED), default="kill", help="kill+pause: one of each, for --pairs")
+    parser.add_argument(
+        "--role", help="points of this role only (leader, agent, guardian, shim, twin, starter, cli, …)"
+    )
+    parser.add_argument(
+        "--mode", choices=(*MODES, *MIXED), default="kill", help="kill+pause: one of each, for --pairs"
+    )
     parser.add_argument("--only", metavar="TEXT", help="points whose name has this in it")
-    parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="points of these scenarios only")
+    parser.add_argument(
+        "--scenario", action="append", choices=list(SCENARIOS), help="points of these scenarios only"
+    )
     parser.add_argument("--every", action="store_true", help="both moments of calls that only read, too")
-    parser.add_argument("--pairs", type=int, default=0, metavar="N", help="N random pairs of points instead of single ones")
+    parser.add_argument(
+        "--pairs", type=int, default=0, metavar="N", help="N random pairs of points instead of single ones"
+    )
     parser.add_argument("--seed", type=int, default=1, help="for --pairs, and for --sample")
-    parser.add_argument("--memory", action="store_true", help="--pairs in memory: kill and pause in all four combinations")
-    parser.add_argument("--missed", type=Path, metavar="FILE", help="what never struck by these results: at its first pass, in `tend`")
-    parser.add_argument("--replay", metavar="TEXT", help="one run, as the line of one that went wrong names it")
+    parser.add_argument(
+        "--memory", action="store_true", help="--pairs in memory: kill and pause in all four combinations"
+    )
+    parser.add_argument(
+        "--missed",
+        type=Path,
+        metavar="FILE",
+        help="what never struck by these results: at its first pass, in `tend`",
+    )
+    parser.add_argument(
+        "--replay", metavar="TEXT", help="one run, as the line of one that went wrong names it"
+    )
     parser.add_argument("--sample", type=int, metavar="N", help="at most N runs, drawn by --seed")
-    parser.add_argument("--shuffle", action="store_true", help="in random order (--seed), for what is not run to its end")
+    parser.add_argument(
+        "--shuffle", action="store_true", help="in random order (--seed), for what is not run to its end"
+    )
     parser.add_argument("--batch", type=int, default=8, help="so many runs of one job each share a fleet")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run after so long")
     parser.add_argument("--fleets", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="record, print the points, and end")
-    parser.add_argument("--unreached", action="store_true", help="print the functions with I/O that no scenario passes, and end")
-    parser.add_argument("--points", type=Path, metavar="FILE", help="where the recording is kept: used if it is there")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="a line per run; what went well in there is not run again")
+    parser.add_argument(
+        "--unreached",
+        action="store_true",
+        help="print the functions with I/O that no scenario passes, and end",
+    )
+    parser.add_argument(
+        "--points", type=Path, metavar="FILE", help="where the recording is kept: used if it is there"
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="FILE",
+        help="a line per run; what went well in there is not run again",
+    )
     return parser.parse_args()
 
 
@@ -104,7 +134,8 @@ def asked_for(options: argparse.Namespace, passed: Passed) -> Iterable[Task]:
 
 def wanted(options: argparse.Namespace, tasks: Iterable[Task]) -> list[Task]:
     found = [
-        task for task in tasks
+        task
+        for task in tasks
         if (options.role is None or options.role in task.roles)
         and (options.only is None or options.only in task.title)
         and (options.scenario is None or task.scenario in options.scenario)
@@ -135,7 +166,9 @@ def batches(tasks: list[Task], options: argparse.Namespace) -> list[list[Task]]:
 
 def load(passed: Path) -> Passed:
     body = json.loads(passed.read_text())
-    return {scenario: Counter({Point.parse(p): n for p, n in points.items()}) for scenario, points in body.items()}
+    return {
+        scenario: Counter({Point.parse(p): n for p, n in points.items()}) for scenario, points in body.items()
+    }
 
 
 def record_or_load(hosts: str, directory: Path, options: argparse.Namespace) -> Passed:
@@ -145,7 +178,11 @@ def record_or_load(hosts: str, directory: Path, options: argparse.Namespace) -> 
     with CrashFleet(hosts, f"/crash-{os.getpid()}-record", directory / "record") as fleet:
         passed = record(fleet, options.scenario or SCENARIOS, lambda: next(names))
     if options.points is not None:
-        options.points.write_text(json.dumps({s: {str(p): n for p, n in sorted(found.items())} for s, found in passed.items()}, indent=1))
+        options.points.write_text(
+            json.dumps(
+                {s: {str(p): n for p, n in sorted(found.items())} for s, found in passed.items()}, indent=1
+            )
+        )
     return passed
 
 
@@ -157,7 +194,9 @@ def already(results: Path | None) -> set[str]:
 
 
 def _title(line: dict[str, Any]) -> str:
-    return Task(line["task"]["scenario"], line["task"]["mode"], tuple(map(tuple, line["task"]["points"]))).title  # type: ignore[arg-type]
+    return Task(
+        line["task"]["scenario"], line["task"]["mode"], tuple(map(tuple, line["task"]["points"]))
+    ).title  # type: ignore[arg-type]
 
 
 def in_memory(options: argparse.Namespace) -> int:
@@ -172,8 +211,10 @@ def in_memory(options: argparse.Namespace) -> int:
     for pair, sentences in wrong.items():
         print(f"WRONG, again by: python -m tests.crash_points --memory --replay '{pair}'")
         print("\n".join(f"    {sentence}" for sentence in sentences))
-    print(f"{struck.total()} pairs, seed {options.seed}: both struck in {struck[2]}, one in {struck[1]}, none in {struck[0]}; "
-          f"{len(wrong)} wrong; {time.process_time() - began_s:.0f} CPU seconds")
+    print(
+        f"{struck.total()} pairs, seed {options.seed}: both struck in {struck[2]}, one in {struck[1]}, none in {struck[0]}; "
+        f"{len(wrong)} wrong; {time.process_time() - began_s:.0f} CPU seconds"
+    )
     return 1 if wrong else 0
 
 
@@ -182,14 +223,19 @@ def main() -> int:
     if options.memory:
         return in_memory(options)
     began_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="crash-points-", ignore_cleanup_errors=True) as temporary, EmbeddedEnsemble(
-        Path(temporary) / "zookeeper"
-    ) as ensemble:
+    with (
+        tempfile.TemporaryDirectory(prefix="crash-points-", ignore_cleanup_errors=True) as temporary,
+        EmbeddedEnsemble(Path(temporary) / "zookeeper") as ensemble,
+    ):
         directory = Path(temporary)
         known = options.replay is not None or options.missed is not None
         passed = {} if known else record_or_load(ensemble.hosts, directory, options)
         chosen = where(passed)
-        print(f"{len(chosen)} points:", dict(sorted(Counter(point.role for point in chosen).items())), flush=True)
+        print(
+            f"{len(chosen)} points:",
+            dict(sorted(Counter(point.role for point in chosen).items())),
+            flush=True,
+        )
         if options.list:
             for point, (scenario, nth) in chosen.items():
                 print(f"{point}  ({scenario}, pass {nth})")
@@ -201,7 +247,9 @@ def main() -> int:
         todo = [task for task in wanted(options, asked_for(options, passed)) if task.title not in done]
         print(f"{len(todo)} runs to make ({options.mode})", flush=True)
         counts: Counter[str] = Counter()
-        for outcome in run_all(ensemble.hosts, directory, batches(todo, options), options.fleets, options.seconds):
+        for outcome in run_all(
+            ensemble.hosts, directory, batches(todo, options), options.fleets, options.seconds
+        ):
             counts["runs"] += 1
             counts["struck"] += outcome.hit > 0
             counts["wrong"] += bool(outcome.wrong)
@@ -210,8 +258,11 @@ def main() -> int:
                 with options.results.open("a") as file:
                     file.write(json.dumps(asdict(outcome)) + "\n")
             if outcome.wrong:
-                print(f"WRONG {outcome.name} (struck {outcome.hit}), again by: python -m tests.crash_points --replay "
-                      f"'{outcome.task.scenario} {outcome.task.title}'", flush=True)
+                print(
+                    f"WRONG {outcome.name} (struck {outcome.hit}), again by: python -m tests.crash_points --replay "
+                    f"'{outcome.task.scenario} {outcome.task.title}'",
+                    flush=True,
+                )
                 for sentence in outcome.wrong:
                     print(f"    {sentence}", flush=True)
             elif counts["runs"] % 25 == 0:

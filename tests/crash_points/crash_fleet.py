@@ -44,21 +44,30 @@ class Servers:
 class CrashFleet(Fleet):
     """Many runs use it side by side, each with a job of its own: ``cli`` may be called from any thread."""
 
-    def __init__(self, hosts: str, root: str, directory: Path, supervisors: int = 2, *, brief: bool = False) -> None:
+    def __init__(
+        self, hosts: str, root: str, directory: Path, supervisors: int = 2, *, brief: bool = False
+    ) -> None:
         """``brief``: lease and session are short enough to be outlasted by a pause."""
         directory.mkdir(parents=True, exist_ok=True)
         self.control = Control(directory / "control")
         super().__init__(
-            Servers(hosts), root, directory, supervisors, grace_s=GRACE_S,  # type: ignore[arg-type]
-            lease_s=PAUSED_LEASE_S if brief else LEASE_S, session_s=PAUSED_SESSION_S if brief else SESSION_S,
-            capacity={"memory": "16g", "drivers": 60, "starting": 30}, judged=False,
+            Servers(hosts),
+            root,
+            directory,
+            supervisors,
+            grace_s=GRACE_S,  # type: ignore[arg-type]
+            lease_s=PAUSED_LEASE_S if brief else LEASE_S,
+            session_s=PAUSED_SESSION_S if brief else SESSION_S,
+            capacity={"memory": "16g", "drivers": 60, "starting": 30},
+            judged=False,
         )
         self._cli = threading.Lock()
         self._looking = threading.RLock()
         self._ended = threading.Event()
         self._held_down: set[int] = set()
         self.restarted: list[str] = []
-        self._older_groups = {group.name for group in self.groups()}      # of runs that were killed, with names like ours
+        # of runs that were killed, with names like ours
+        self._older_groups = {group.name for group in self.groups()}
         self._keeper = threading.Thread(target=self._keep_up, name="keeper", daemon=True)
 
     def start(self) -> None:
@@ -120,13 +129,19 @@ class CrashFleet(Fleet):
         with self._cli:
             return super().cli(*words, member=member)
 
-    def armed_cli(self, control: Control, job: str, *words: str, config: Path | None = None) -> subprocess.Popen[str]:
+    def armed_cli(
+        self, control: Control, job: str, *words: str, config: Path | None = None
+    ) -> subprocess.Popen[str]:
         """A command as a process with failpoints of its own."""
         argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", *words]
         env = {**self._env(), **control.env, "CRASH_POINTS_JOB": job}
         return subprocess.Popen(
-            [*argv, "--config", str(config or self.user_config())], env=env, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [*argv, "--config", str(config or self.user_config())],
+            env=env,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     def forget(self, name: str) -> None:
@@ -140,7 +155,11 @@ class CrashFleet(Fleet):
         suffix = f"-{name_suffix(name)}"
         with self._looking:
             try:
-                return [*self._records_of(name, suffix), *self._files_of(suffix), *self._processes_of(name, suffix)]
+                return [
+                    *self._records_of(name, suffix),
+                    *self._files_of(suffix),
+                    *self._processes_of(name, suffix),
+                ]
             except SupervisorError as error:
                 return [f"ZooKeeper: {error}"]
 
@@ -188,7 +207,12 @@ class CrashFleet(Fleet):
         drivers = {note.pid for note in self.notes(name)}
         for process in self.processes():
             with contextlib.suppress(OSError):
-                command = Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(bytes(1), b" ").decode(errors="replace")
+                command = (
+                    Path(f"/proc/{process.pid}/cmdline")
+                    .read_bytes()
+                    .replace(bytes(1), b" ")
+                    .decode(errors="replace")
+                )
                 if process.pid in drivers or suffix in command:
                     yield f"process {process.pid}: {command[:200]}"
 
@@ -197,7 +221,12 @@ class CrashFleet(Fleet):
         found = []
         for process in self.processes():
             with contextlib.suppress(OSError):
-                command = Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(bytes(1), b" ").decode(errors="replace")
+                command = (
+                    Path(f"/proc/{process.pid}/cmdline")
+                    .read_bytes()
+                    .replace(bytes(1), b" ")
+                    .decode(errors="replace")
+                )
                 if "supervisor.daemon.sentinel" not in command and " run " not in command:
                     found.append(f"process {process.pid}: {command[:200]}")
         return found
@@ -206,10 +235,20 @@ class CrashFleet(Fleet):
         """The end of the logs, for a run that failed."""
         out = io.StringIO()
         for member in self.members:
-            lines = [line for line in member.log.splitlines() if not names or any(name in line for name in names)]
-            out.write(f"--- {member.id}\n" + "\n".join(member.log.splitlines()[-15:]) + "\n... about it:\n" + "\n".join(lines[-25:]) + "\n")
+            lines = [
+                line for line in member.log.splitlines() if not names or any(name in line for name in names)
+            ]
+            out.write(
+                f"--- {member.id}\n"
+                + "\n".join(member.log.splitlines()[-15:])
+                + "\n... about it:\n"
+                + "\n".join(lines[-25:])
+                + "\n"
+            )
             for log in sorted(member.attempts_dir.glob("*/shim.log")):
-                out.write(f"--- {member.id} {log.parent.name} shim.log\n{log.read_text(errors='replace')[-1500:]}\n")
+                out.write(
+                    f"--- {member.id} {log.parent.name} shim.log\n{log.read_text(errors='replace')[-1500:]}\n"
+                )
         return out.getvalue()
 
 

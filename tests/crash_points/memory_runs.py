@@ -71,7 +71,10 @@ def pairs(passed: Passed, count: int, seed: int) -> Iterator[Pair]:
     """Two faults in one story, in one process or in two: each at any pass of any point, before or after it."""
     drawn = random.Random(seed)
     stories = sorted(passed)
-    passes = {story: [(point, n + 1) for point in sorted(passed[story]) for n in range(passed[story][point])] for story in stories}
+    passes = {
+        story: [(point, n + 1) for point in sorted(passed[story]) for n in range(passed[story][point])]
+        for story in stories
+    }
     for _ in range(count):
         story = drawn.choice(stories)
         modes = drawn.choice(PAIR_MODES)

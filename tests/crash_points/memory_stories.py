@@ -68,7 +68,7 @@ def back(world: MemoryWorld) -> None:
 def exhausted(world: MemoryWorld) -> None:
     world.user("submit", attempts=0, then=OnExhausted.SUSPEND)
     world.settle()
-    if world.wanted == "running":      # nobody has cancelled it meanwhile
+    if world.wanted == "running":  # nobody has cancelled it meanwhile
         world.wanted = "suspended"
     _exit(world, Cause.USER_ERROR, 1)
     world.settle()
@@ -139,8 +139,17 @@ def operated(world: MemoryWorld) -> None:
 
 
 STORIES: dict[str, Callable[[MemoryWorld], None]] = {
-    "launch": launch, "again": again, "finished": finished, "failed": failed, "exhausted": exhausted, "lost": lost,
-    "lost_and_suspended": lost_and_suspended, "unassigned": unassigned, "swept": swept, "back": back, "operated": operated,
+    "launch": launch,
+    "again": again,
+    "finished": finished,
+    "failed": failed,
+    "exhausted": exhausted,
+    "lost": lost,
+    "lost_and_suspended": lost_and_suspended,
+    "unassigned": unassigned,
+    "swept": swept,
+    "back": back,
+    "operated": operated,
 }
 
 

@@ -172,7 +172,9 @@ class PointClient(MemoryClient):
         self._process = process
 
     def commit(self, tx: Transaction, connection: int | None = None) -> Any:
-        return self._process.around(f"zookeeper.commit {tx.what}", lambda: MemoryClient.commit(self, tx, connection))
+        return self._process.around(
+            f"zookeeper.commit {tx.what}", lambda: MemoryClient.commit(self, tx, connection)
+        )
 
 
 def _pointed(name: str) -> Callable[..., Any]:
@@ -329,7 +331,14 @@ class MemoryWorld:
     def at_virtual_time(self) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(patch.object(carry_out_module, "ThreadPoolExecutor", _AtOnce))
-            for module in (fake, controller_module, term_module, commands_module, sessions_module, sweeper_module):
+            for module in (
+                fake,
+                controller_module,
+                term_module,
+                commands_module,
+                sessions_module,
+                sweeper_module,
+            ):
                 stack.enter_context(patch.object(module, "boottime_s", lambda: self.now_s))
             yield
 
@@ -363,7 +372,9 @@ class MemoryWorld:
             return None
         epoch = node.stat.version + 1
         record = encode(EpochRecord(epoch, f"l{epoch}", self.new_id()))
-        fence = plain.commit(Transaction("lead", "x", (SetData(self.layout.epoch, record, node.stat.version),))).versions[0]
+        fence = plain.commit(
+            Transaction("lead", "x", (SetData(self.layout.epoch, record, node.stat.version),))
+        ).versions[0]
         client = PointClient(self.zoo, process)
         MemoryClient.start(client)
         term: Term[Any] = Term(epoch, fence or 0, client, 1e9, depose=lambda _why: None)
@@ -388,7 +399,7 @@ class MemoryWorld:
             if self._leader is leader:
                 self._leader = None
         except (Unreachable, GuardFailed, OutcomeUnknown):
-            pass      # its loop says so and goes on
+            pass  # its loop says so and goes on
 
     def _bury(self, leader: Leader) -> None:
         leader.process.dead = True
@@ -441,7 +452,8 @@ class MemoryWorld:
                 path = f"{self.layout.assigned_to(host)}/{entry}"
                 given = seen(Assignment, client.read(path), path)
                 if isinstance(given, Found) and not any(
-                    (s.assignment.uid, s.assignment.attempt) == (given.record.uid, given.record.attempt) for s in self.shims
+                    (s.assignment.uid, s.assignment.attempt) == (given.record.uid, given.record.attempt)
+                    for s in self.shims
                 ):
                     self.shims.append(MemoryShim(self.client(), given.record, host, self.new_id()))
 
@@ -465,7 +477,9 @@ class MemoryWorld:
 
     def _lease(self, shim: MemoryShim) -> Lease:
         a = shim.assignment
-        return Lease(a.name, a.uid, a.attempt, shim.claim, LEASE_S, GRACE_S, Phase.RUNNING, Driver(shim.host, 1), "t")
+        return Lease(
+            a.name, a.uid, a.attempt, shim.claim, LEASE_S, GRACE_S, Phase.RUNNING, Driver(shim.host, 1), "t"
+        )
 
     def _claim(self, shim: MemoryShim) -> None:
         own, a = self._own(shim), shim.assignment
@@ -473,12 +487,20 @@ class MemoryWorld:
             return
         lease = shim.client.read(self.layout.lease(a.name))
         tx = attempt_writes.claim(
-            self.layout, a, own, shim.claim, self._lease(shim), lease.stat.version if lease else None, self.new_id(), "t",
+            self.layout,
+            a,
+            own,
+            shim.claim,
+            self._lease(shim),
+            lease.stat.version if lease else None,
+            self.new_id(),
+            "t",
         )
         try:
             versions = shim.client.commit(tx).versions
         except GuardFailed:
-            shim.over = own.version != a.own_version      # else paused, or the job changed: un-assigned before long
+            # else paused, or the job changed: un-assigned before long
+            shim.over = own.version != a.own_version
             return
         shim.fence = versions[1] or 0
         shim.deadline_s = deadline_s(self.now_s, LEASE_S)
@@ -487,7 +509,9 @@ class MemoryWorld:
 
     def _renew(self, shim: MemoryShim) -> None:
         try:
-            tx = attempt_writes.renew(self.layout, shim.assignment.name, shim.fence, self._lease(shim), self.new_id())
+            tx = attempt_writes.renew(
+                self.layout, shim.assignment.name, shim.fence, self._lease(shim), self.new_id()
+            )
             shim.client.commit(tx)
             shim.deadline_s = deadline_s(self.now_s, LEASE_S)
         except GuardFailed:
@@ -496,7 +520,8 @@ class MemoryWorld:
                 return
             mine = (own.record.uid, own.record.attempt, own.record.claim)
             if mine == (shim.assignment.uid, shim.assignment.attempt, shim.claim) and own.record.state in (
-                OwnState.CLAIMED, OwnState.DRAINING,
+                OwnState.CLAIMED,
+                OwnState.DRAINING,
             ):
                 shim.fence = own.version
                 if own.record.state is OwnState.DRAINING and shim.stop_at_s is None:
@@ -511,7 +536,12 @@ class MemoryWorld:
         if own is not None:
             mine = attempt_writes.Identity(a.name, a.uid, a.attempt, shim.claim)
             tx = attempt_writes.tombstone(
-                self.layout, own, mine, attempt_writes.Exit(cause, "it ended", code, 1.0), self.new_id(), "t",
+                self.layout,
+                own,
+                mine,
+                attempt_writes.Exit(cause, "it ended", code, 1.0),
+                self.new_id(),
+                "t",
             )
             if tx is not None:
                 shim.client.commit(tx)
@@ -532,10 +562,14 @@ class MemoryWorld:
 
     def _judge_exec(self, driver: Execution) -> None:
         if driver.uid in self.cancelled:
-            self.broken.append(f"I2: {driver.uid}.{driver.attempt} was claimed after its cancel was acknowledged")
+            self.broken.append(
+                f"I2: {driver.uid}.{driver.attempt} was claimed after its cancel was acknowledged"
+            )
         for other in self.executions:
             if other.dead_s is None:
-                self.broken.append(f"I1: {driver.uid}.{driver.attempt} starts while {other.uid}.{other.attempt} lives")
+                self.broken.append(
+                    f"I1: {driver.uid}.{driver.attempt} starts while {other.uid}.{other.attempt} lives"
+                )
             if (other.uid, other.attempt) == (driver.uid, driver.attempt):
                 self.broken.append(f"{driver.uid}.{driver.attempt} is executed a second time")
         self.executions.append(driver)
@@ -550,25 +584,43 @@ class MemoryWorld:
         if self.alive() != (1 if self.wanted == "running" else 0):
             found.append(f"{self.alive()} drivers live, wanted: {self.wanted}")
         if (layout.job(NAME) in tree) != (self.wanted in ("running", "suspended")):
-            found.append(f"wanted {self.wanted}, and {layout.job(NAME)} is {'there' if layout.job(NAME) in tree else 'not there'}")
-        found.extend(path for path in tree if path.startswith(f"{layout.assigned}/") and path.count("/") > layout.assigned.count("/") + 1)
+            found.append(
+                f"wanted {self.wanted}, and {layout.job(NAME)} is {'there' if layout.job(NAME) in tree else 'not there'}"
+            )
+        found.extend(
+            path
+            for path in tree
+            if path.startswith(f"{layout.assigned}/") and path.count("/") > layout.assigned.count("/") + 1
+        )
         if self.wanted in ("running", "suspended"):
             found.extend(self._misplaced())
         if self.wanted == "gone":
-            found.extend(path for path in tree if path.startswith((layout.lease(NAME), layout.checkpoints + "/")))
-            found.extend(f"{path} is dirty" for path, data in tree.items()
-                         if path.startswith(layout.results + "/") and b'"dirty"' in data)
+            found.extend(
+                path for path in tree if path.startswith((layout.lease(NAME), layout.checkpoints + "/"))
+            )
+            found.extend(
+                f"{path} is dirty"
+                for path, data in tree.items()
+                if path.startswith(layout.results + "/") and b'"dirty"' in data
+            )
         return found
 
     def _misplaced(self) -> list[str]:
         """The job claims the checkpoint of its revision, and no other; of one that was copied there it knows what to expect."""
         paths = (self.layout.job(NAME), self.layout.own(NAME))
-        ref, own = (seen(cls, self.client().read(path), path) for cls, path in zip((JobRef, Ownership), paths, strict=True))
+        ref, own = (
+            seen(cls, self.client().read(path), path)
+            for cls, path in zip((JobRef, Ownership), paths, strict=True)
+        )
         if not isinstance(ref, Found) or not isinstance(own, Found):
             return []
         place = ref.record.terms.checkpoint or ""
         claims = [path for path in self.zoo.tree() if path.startswith(f"{self.layout.checkpoints}/")]
-        wrong = [] if claims == [self.layout.checkpoint(digest(place))] else [f"it claims {claims}, and is at {place}"]
+        wrong = (
+            []
+            if claims == [self.layout.checkpoint(digest(place))]
+            else [f"it claims {claims}, and is at {place}"]
+        )
         expected = to_be_expected(place, ref.record.fresh_start, None, own.record.remembered)
         if ref.record.revision > 1 and queries_of(expected) != (SeenQuery("q", 12),):
             wrong.append(f"it expects {expected} at {place}")
@@ -603,7 +655,9 @@ class MemoryWorld:
                 pass
             except Unreachable as error:
                 if what in ("submit", "cancel") and not self.disturbed and self._registered() != before:
-                    self.broken.append(f"{what} said that nothing was acknowledged, and has had its effect: {error}")
+                    self.broken.append(
+                        f"{what} said that nothing was acknowledged, and has had its effect: {error}"
+                    )
             except (Conflict, NotFound) as error:
                 if not self.disturbed:
                     self.broken.append(f"{what} was refused: {error}")
@@ -618,23 +672,36 @@ class MemoryWorld:
         if done is not None and done.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
             self.cancelled.add(done.uid)
         if done is not None:
-            self.wanted = "gone" if done.uid in self.cancelled else {"cancel": "gone", "suspend": "suspended"}.get(what, "running")
+            self.wanted = (
+                "gone"
+                if done.uid in self.cancelled
+                else {"cancel": "gone", "suspend": "suspended"}.get(what, "running")
+            )
 
     def _registered(self) -> bool:
         return self.layout.job(NAME) in self.zoo.tree()
 
-    def _give(self, process: Process, made: list[PointClient], what: str, terms: dict[str, Any]) -> Done | None:
+    def _give(
+        self, process: Process, made: list[PointClient], what: str, terms: dict[str, Any]
+    ) -> Done | None:
         def make() -> PointClient:
             made.append(PointClient(self.zoo, process))
             return made[-1]
 
         kept: KeptSession[Any] = KeptSession(
-            make, lambda old: self.zoo.close_session(old.id, old.password), connect_s=0.1, settle_s=0.2,
+            make,
+            lambda old: self.zoo.close_session(old.id, old.password),
+            connect_s=0.1,
+            settle_s=0.2,
         )
         try:
             if what in ("pause", "unpause", "switchover"):
                 operator = Operator(kept, self.layout, "test")
-                {"pause": lambda: operator.pause("why"), "unpause": operator.unpause, "switchover": lambda: operator.switchover(None)}[what]()
+                {
+                    "pause": lambda: operator.pause("why"),
+                    "unpause": operator.unpause,
+                    "switchover": lambda: operator.switchover(None),
+                }[what]()
                 return None
             commands = Commands(kept, self.layout)
             if what == "resume_from":
@@ -647,7 +714,9 @@ class MemoryWorld:
             if not process.dead:
                 kept.close()
 
-    def _submit(self, process: Process, kept: KeptSession[Any], commands: Commands, changes: dict[str, Any]) -> Done:
+    def _submit(
+        self, process: Process, kept: KeptSession[Any], commands: Commands, changes: dict[str, Any]
+    ) -> Done:
         store: Any = PointStore(self.store, process)
         blobs = Blobs(store)
         spec = b'{"spec": 1}'
@@ -679,7 +748,9 @@ class MemoryWorld:
             if self.layout.assigned_to(host) not in tree:
                 self.zoo.put(self.layout.assigned_to(host), b"")
             if host in self.hosts and self.layout.supervisor(host) not in tree:
-                self.zoo.put(self.layout.supervisor(host), encode(Member(host, host, "b", "", 10_000, 10, 10, "", "")))
+                self.zoo.put(
+                    self.layout.supervisor(host), encode(Member(host, host, "b", "", 10_000, 10, 10, "", ""))
+                )
 
     def lose_host(self, host: str) -> None:
         """Its supervisor is gone: nothing is started there any more."""
@@ -697,7 +768,8 @@ class MemoryWorld:
             self.client().commit(Transaction("host", "x", (Create(path, member),)))
 
 
-def _terms(attempts: int | None = None, unbounded: bool = True, then: OnExhausted = OnExhausted.FAIL) -> Terms:
+def _terms(
+    attempts: int | None = None, unbounded: bool = True, then: OnExhausted = OnExhausted.FAIL
+) -> Terms:
     policy = RestartPolicy(Strategy.EXPONENTIAL, 1.0, 2.0, 0.0, 60.0, attempts, then)
     return Terms(100, 0, unbounded, LEASE_S, GRACE_S, 60.0, PLACE, policy)
-

@@ -107,8 +107,14 @@ class Control:
     @property
     def env(self) -> dict[str, str]:
         product = Path(supervisor.__file__).parent
-        path = os.pathsep.join(filter(None, (str(INJECT), str(product.parent), os.environ.get("PYTHONPATH", ""))))
-        return {"CRASH_POINTS": str(self.directory), "CRASH_POINTS_PACKAGE": f"{product}/", "PYTHONPATH": path}
+        path = os.pathsep.join(
+            filter(None, (str(INJECT), str(product.parent), os.environ.get("PYTHONPATH", "")))
+        )
+        return {
+            "CRASH_POINTS": str(self.directory),
+            "CRASH_POINTS_PACKAGE": f"{product}/",
+            "PYTHONPATH": path,
+        }
 
     def record(self) -> None:
         (self.directory / "record").unlink(missing_ok=True)

@@ -31,6 +31,7 @@ def where(passed: Passed) -> dict[Point, tuple[str, int]]:
     chosen: dict[Point, tuple[str, int]] = {}
     for scenario in SCENARIOS:
         for point, times in passed.get(scenario, Counter[Point]()).items():
-            nth = 1 if point.role == "cli" else (times + 1) // 2      # commands are many processes, each counts for itself
+            # commands are many processes, each counts for itself
+            nth = 1 if point.role == "cli" else (times + 1) // 2
             chosen.setdefault(point, (scenario, nth))
     return dict(sorted(chosen.items()))

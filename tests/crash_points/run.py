@@ -103,7 +103,9 @@ class OneRun:
         for control, arm in self._arms.values():
             control.arm(arm)
             if arm.mode == "pause":
-                self._woken.append(threading.Thread(target=self._wake_later, args=(control, arm), daemon=True))
+                self._woken.append(
+                    threading.Thread(target=self._wake_later, args=(control, arm), daemon=True)
+                )
                 self._woken[-1].start()
         try:
             SCENARIOS[self.task.scenario](self)
@@ -153,7 +155,9 @@ class OneRun:
     def _judge_disturbed(self) -> None:
         """I6: a fault of a supervisor or of a command starts no driver more. (A second ``restart`` is another order.)"""
         wanted = DRIVERS.get(self.task.scenario)
-        beside = self.task.roles & {"shim", "twin", "starter"} or (self.task.scenario == "restart" and "cli" in self.task.roles)
+        beside = self.task.roles & {"shim", "twin", "starter"} or (
+            self.task.scenario == "restart" and "cli" in self.task.roles
+        )
         if wanted is None or beside:
             return
         found = [note.attempt for note in self.fleet.starts(self.name)]
@@ -190,7 +194,9 @@ class OneRun:
                 return True
             self.outcome.said.append(f"{words[0]}: exit code {said.code}: {said.err.strip()[-300:]}")
             if said.code == 5 and words[0] in ("submit", "cancel") and self._registered() != before:
-                self.outcome.wrong.append(f"{words[0]} said that nothing was acknowledged, and has had its effect: {said.err}")
+                self.outcome.wrong.append(
+                    f"{words[0]} said that nothing was acknowledged, and has had its effect: {said.err}"
+                )
             if said.code not in AGAIN and self.task.mode != "raise":
                 raise AssertionError(f"{' '.join(words)}: exit code {said.code}: {said.err}")
             return False

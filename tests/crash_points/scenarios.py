@@ -113,7 +113,13 @@ def refused(story: Story) -> None:
 def ask(story: Story) -> None:
     story.submit()
     running(story)
-    for words in (("list",), ("status",), ("show", story.name), ("history", story.name), ("explain", story.name)):
+    for words in (
+        ("list",),
+        ("status",),
+        ("show", story.name),
+        ("history", story.name),
+        ("explain", story.name),
+    ):
         story.command(*words)
     story.cancel()
 
@@ -123,7 +129,8 @@ def _shim(story: Story) -> ProcessId:
 
     def found() -> ProcessId | None:
         paths = [
-            path for member in story.fleet.members
+            path
+            for member in story.fleet.members
             for path in member.attempts_dir.glob(f"{_starts(story)[-1].uid}.{_starts(story)[-1].attempt}")
         ]
         record = run_dir.read_process(str(paths[0] / run_dir.SHIM)) if paths else None
@@ -194,7 +201,7 @@ def operate(story: Story) -> None:
     running(story)
     story.command("pause", also=(4,))
     story.command("unpause", also=(4,))
-    story.command("switchover", also=(1, 4))      # 1: nobody else was there to take over
+    story.command("switchover", also=(1, 4))  # 1: nobody else was there to take over
     running(story)
     story.cancel()
 
@@ -210,9 +217,21 @@ def depart(story: Story) -> None:
 
 
 SCENARIOS: dict[str, Callable[[Story], None]] = {
-    "launch": launch, "crash": crash, "suspend": suspend, "restart": restart, "finished": finished, "failed": failed,
-    "refused": refused, "ask": ask, "shim_killed": shim_killed, "deadline": deadline, "depart": depart,
-    "takeover": takeover, "handover": handover, "operate": operate, "tend": tend,
+    "launch": launch,
+    "crash": crash,
+    "suspend": suspend,
+    "restart": restart,
+    "finished": finished,
+    "failed": failed,
+    "refused": refused,
+    "ask": ask,
+    "shim_killed": shim_killed,
+    "deadline": deadline,
+    "depart": depart,
+    "takeover": takeover,
+    "handover": handover,
+    "operate": operate,
+    "tend": tend,
 }
 """In this order a point is looked for; so the quick ones come first."""
 
@@ -220,6 +239,18 @@ ALONE = frozenset({"takeover", "handover", "operate", "depart", "tend"})
 """They touch more than their own job: nothing else runs on the fleet meanwhile."""
 
 DRIVERS = {
-    "launch": 1, "crash": 2, "suspend": 2, "restart": 2, "finished": 1, "failed": 2, "refused": 0, "ask": 1, "shim_killed": 2,
-    "deadline": 2, "takeover": 1, "handover": 1, "operate": 1, "tend": 1,
+    "launch": 1,
+    "crash": 2,
+    "suspend": 2,
+    "restart": 2,
+    "finished": 1,
+    "failed": 2,
+    "refused": 0,
+    "ask": 1,
+    "shim_killed": 2,
+    "deadline": 2,
+    "takeover": 1,
+    "handover": 1,
+    "operate": 1,
+    "tend": 1,
 }

@@ -22,13 +22,34 @@ PACKAGE = Path(supervisor.__file__).parent
 NOT_A_PROCESS_OF_OURS = ("spark/bootstrap.py", "spark/orders.py")
 """They run in the driver, which is Spark's process: the light drivers of these runs have none of it."""
 
-IO_MODULES = {"os", "socket", "subprocess", "fcntl", "signal", "shutil", "select", "mmap", "ctypes", "io", "tempfile"}
+IO_MODULES = {
+    "os",
+    "socket",
+    "subprocess",
+    "fcntl",
+    "signal",
+    "shutil",
+    "select",
+    "mmap",
+    "ctypes",
+    "io",
+    "tempfile",
+}
 
 NOT_IO = {
-    "signal": {"signal", "pthread_sigmask", "valid_signals", "Signals", "SIGKILL", "SIGTERM", "SIGCONT", "SIGSTOP"},
+    "signal": {
+        "signal",
+        "pthread_sigmask",
+        "valid_signals",
+        "Signals",
+        "SIGKILL",
+        "SIGTERM",
+        "SIGCONT",
+        "SIGSTOP",
+    },
     "select": {"poll", "PIPE_BUF", "POLLIN", "POLLOUT", "POLLPRI"},
     "socket": {"socket", "gethostname", "AF_UNIX", "AF_INET", "AF_INET6", "socketpair", "getaddrinfo"},
-    "io": {"StringIO", "BytesIO", "FileIO"},       # FileIO: the file that is uploaded, read only
+    "io": {"StringIO", "BytesIO", "FileIO"},  # FileIO: the file that is uploaded, read only
     "shutil": {"get_terminal_size"},
 }
 """Calls that only this process can tell from others; a socket's own methods are points."""
@@ -44,9 +65,21 @@ BY_PARTS = {
 """Python on top of what is intercepted: each of its steps is a point. (ctypes: prctl of the scan containment changes only
 the process itself.)"""
 
-TOOLS = ("cli/doctor", "cli/demo", "cli/dev.py", "cli/stack.py", "clients/ensemble.py", "clients/host_probe.py", "clients/tools.py",
-         "clients/four_letter.py", "clients/zookeeper_probe.py", "clients/stack_guard.py", "clients/maven.py", "clients/death_guard.py",
-         "clients/store/probe.py")
+TOOLS = (
+    "cli/doctor",
+    "cli/demo",
+    "cli/dev.py",
+    "cli/stack.py",
+    "clients/ensemble.py",
+    "clients/host_probe.py",
+    "clients/tools.py",
+    "clients/four_letter.py",
+    "clients/zookeeper_probe.py",
+    "clients/stack_guard.py",
+    "clients/maven.py",
+    "clients/death_guard.py",
+    "clients/store/probe.py",
+)
 """``doctor``, ``demo``, ``dev`` and what only they use: none of it writes to a cluster."""
 
 
@@ -61,8 +94,10 @@ def test_no_module_takes_io_by_name() -> None:
     """``from os import rename`` would be bound before a failpoint is put there, or pass it by."""
     wrong = [
         f"{name}: from {node.module} import {alias.name}"
-        for name, tree in modules() for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module in IO_MODULES for alias in node.names
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in IO_MODULES
+        for alias in node.names
     ]
     assert not wrong, wrong
 
@@ -72,7 +107,9 @@ def used() -> Iterator[tuple[str, str, str]]:
     for name, tree in modules():
         for node in ast.walk(tree):
             match node:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=called)) if module in IO_MODULES:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=called)) if (
+                    module in IO_MODULES
+                ):
                     yield name, module, called
 
 
@@ -89,34 +126,54 @@ for module in (os, fcntl, io, signal, socket.socket, subprocess, zookeeper, zook
         if hasattr(getattr(module, name), "crash_point"):
             print(f"{module.__name__}.{name}")
 """
-    done = subprocess.run([sys.executable, "-P", "-c", program], env={**os.environ, **control.env}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        env={**os.environ, **control.env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return set(done.stdout.split())
 
 
 def test_every_call_to_the_operating_system_is_intercepted(intercepted: set[str]) -> None:
     missing = {
-        f"{file}: {module}.{name}" for file, module, name in used()
+        f"{file}: {module}.{name}"
+        for file, module, name in used()
         if f"{module}.{name}" not in intercepted
         and not (module == "os" and (name in failpoints.PURE or name in BY_PARTS["os"]))
-        and name not in NOT_IO.get(module, ()) and name not in BY_PARTS.get(module, ())
+        and name not in NOT_IO.get(module, ())
+        and name not in BY_PARTS.get(module, ())
     }
     assert not missing, missing
 
 
-def test_every_function_of_the_operating_system_is_intercepted_or_known_to_be_pure(intercepted: set[str]) -> None:
-    served = {name for name, value in vars(os).items() if type(value).__name__ == "builtin_function_or_method" and value.__module__ == "posix"}
-    assert served - failpoints.PURE == {name.removeprefix("os.") for name in intercepted if name.startswith("os.")}
+def test_every_function_of_the_operating_system_is_intercepted_or_known_to_be_pure(
+    intercepted: set[str],
+) -> None:
+    served = {
+        name
+        for name, value in vars(os).items()
+        if type(value).__name__ == "builtin_function_or_method" and value.__module__ == "posix"
+    }
+    assert served - failpoints.PURE == {
+        name.removeprefix("os.") for name in intercepted if name.startswith("os.")
+    }
 
 
 def test_every_request_of_the_zookeeper_client_is_intercepted(intercepted: set[str]) -> None:
-    public = {name for name, value in inspect.getmembers(ZooClient, inspect.isfunction) if not name.startswith("_")}
+    public = {
+        name for name, value in inspect.getmembers(ZooClient, inspect.isfunction) if not name.startswith("_")
+    }
     assert {f"ZooClient.{name}" for name in public} <= intercepted
     assert "supervisor.clients.zookeeper.close_session" in intercepted
 
 
 def test_every_request_to_a_store_is_intercepted(intercepted: set[str]) -> None:
     """A listing is lazy: its steps are points in the store's own thread (files), or the S3 client's."""
-    public = {name for name, value in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")} - {"entries"}
+    public = {
+        name for name, value in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")
+    } - {"entries"}
     for store in ("FileStore", "S3Store"):
         assert {f"{store}.{name}" for name in public} <= intercepted
 
@@ -125,12 +182,21 @@ def test_a_process_that_is_not_told_of_points_has_none() -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("CRASH_POINTS")}
     env["PYTHONPATH"] = str(Path(failpoints.__file__).parent)
     program = "import os; print(hasattr(os.rename, 'crash_point'))"
-    assert subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True).stdout == "False\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+        ).stdout
+        == "False\n"
+    )
 
 
 def test_functions_that_the_readme_excuses_are_there() -> None:
     """Recording takes minutes, so the excuses are compared with the code: none outlives its function."""
     text = (Path(__file__).parent / "README.md").read_text().partition("## What no scenario passes")[2]
     told = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
-    there = {name for each in functions_with_io() for name in (each, each.partition(":")[0], each.partition(":")[0].rpartition(".")[0])}
+    there = {
+        name
+        for each in functions_with_io()
+        for name in (each, each.partition(":")[0], each.partition(":")[0].rpartition(".")[0])
+    }
     assert told and told <= there, f"gone from the code: {told - there}"

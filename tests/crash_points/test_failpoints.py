@@ -33,7 +33,9 @@ def control(tmp_path: Path) -> Control:
 
 def start(control: Control, target: Path, job: str = "a") -> subprocess.Popen[str]:
     env = {**os.environ, **control.env, "CRASH_POINTS_JOB": job}
-    return subprocess.Popen([sys.executable, "-P", "-c", PROGRAM, str(target)], env=env, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", PROGRAM, str(target)], env=env, stdout=subprocess.PIPE, text=True
+    )
 
 
 @pytest.fixture
@@ -49,7 +51,9 @@ def rename(control: Control, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(("moment", "left"), [("before", "0"), ("after", "1")])
-def test_killed_at_the_second_pass(control: Control, tmp_path: Path, rename: str, moment: str, left: str) -> None:
+def test_killed_at_the_second_pass(
+    control: Control, tmp_path: Path, rename: str, moment: str, left: str
+) -> None:
     control.arm(arm := Arm("x", rename, moment, 2, "kill"))
     process = start(control, tmp_path / "file")
     assert process.wait(60) == -signal.SIGKILL

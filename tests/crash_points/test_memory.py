@@ -30,7 +30,11 @@ def passed() -> Iterator[memory_runs.Passed]:
 @pytest.mark.parametrize("role", ["leader", "cli"])
 def test_every_point_of(role: str, mode: str, passed: memory_runs.Passed) -> None:
     """The job comes to where its user was told it is, one driver at a time, and nothing is left."""
-    todo = [(story, fault) for story, fault in memory_runs.faults(passed) if fault.mode == mode and fault.point.startswith(role)]
+    todo = [
+        (story, fault)
+        for story, fault in memory_runs.faults(passed)
+        if fault.mode == mode and fault.point.startswith(role)
+    ]
     struck, wrong = memory_runs.run(todo)
     assert not wrong, "\n".join(wrong)
     assert struck > 0.95 * len(todo), "there is no moment after a call that fails by itself: few do"
@@ -51,7 +55,12 @@ def test_a_pair_is_told_as_it_is_read(passed: memory_runs.Passed) -> None:
 
 def test_the_stories_pass_every_multi_of_the_leader(passed: memory_runs.Passed) -> None:
     """Listed from the code: a new multi is to have a story."""
-    named = {point.op.rpartition(" ")[2] for points in passed.values() for point in points if point.op.startswith("zookeeper.commit ")}
+    named = {
+        point.op.rpartition(" ")[2]
+        for points in passed.values()
+        for point in points
+        if point.op.startswith("zookeeper.commit ")
+    }
     assert leader_multis() <= named | set(NOT_TOLD), leader_multis() - named
 
 
@@ -63,8 +72,12 @@ NOT_TOLD = {
 
 def leader_multis() -> set[str]:
     """The names of the transactions that ``leader_writes`` builds."""
-    calls = (node for node in ast.walk(ast.parse(inspect.getsource(leader_writes))) if isinstance(node, ast.Call))
-    built = (call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "transaction")
+    calls = (
+        node for node in ast.walk(ast.parse(inspect.getsource(leader_writes))) if isinstance(node, ast.Call)
+    )
+    built = (
+        call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "transaction"
+    )
     return {call.args[0].value for call in built if isinstance(call.args[0], ast.Constant)}
 
 
@@ -109,27 +122,38 @@ def clean_up_forgets_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def forgetful(*given, **more):  # type: ignore[no-untyped-def]
         tx = real(*given, **more)
-        return replace(tx, ops=tuple(op for op in tx.ops if not (isinstance(op, Delete) and "/lease/" in op.path)))
+        return replace(
+            tx, ops=tuple(op for op in tx.ops if not (isinstance(op, Delete) and "/lease/" in op.path))
+        )
 
     monkeypatch.setattr(leader_writes, "clean_up", forgetful)
 
 
 DEFECTS = [
-    the_wait_is_skipped, a_command_acknowledges_what_it_does_not_know, a_refused_request_counts_as_done,
+    the_wait_is_skipped,
+    a_command_acknowledges_what_it_does_not_know,
+    a_refused_request_counts_as_done,
     clean_up_forgets_the_lease,
 ]
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_seeded_defect_is_found(
-    defect: Callable[[pytest.MonkeyPatch], None], passed: memory_runs.Passed, monkeypatch: pytest.MonkeyPatch,
+    defect: Callable[[pytest.MonkeyPatch], None],
+    passed: memory_runs.Passed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     defect(monkeypatch)
     writes = [
-        (story, fault) for story, fault in memory_runs.faults(passed, everywhere=True) if "zookeeper.commit" in fault.point
+        (story, fault)
+        for story, fault in memory_runs.faults(passed, everywhere=True)
+        if "zookeeper.commit" in fault.point
     ]
     assert any(memory_runs.run([each])[1] for each in writes), "it went unnoticed"
 
 
 def test_a_fault_that_never_strikes_is_not_counted(passed: memory_runs.Passed) -> None:
-    assert memory_runs.run([("launch", Fault("leader|nowhere:f:1||zookeeper.sync", "before", "kill"))]) == (0, [])
+    assert memory_runs.run([("launch", Fault("leader|nowhere:f:1||zookeeper.sync", "before", "kill"))]) == (
+        0,
+        [],
+    )

@@ -32,7 +32,9 @@ def name() -> Callable[[], str]:
 
 
 @pytest.fixture(scope="module")
-def fleet(embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrashFleet]:
+def fleet(
+    embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CrashFleet]:
     directory = tmp_path_factory.mktemp("crash")
     with CrashFleet(embedded_ensemble.hosts, f"/crash-{os.getpid()}", directory) as fleet:
         yield fleet

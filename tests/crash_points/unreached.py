@@ -16,14 +16,57 @@ from tests.crash_points.points import Point, failpoints
 
 PACKAGE = Path(supervisor.__file__).parent
 MODULES = {"os", "socket", "subprocess", "fcntl", "shutil"}
-REQUESTS = {"commit", "commit_async", "read_many", "read_many_async", "children", "sync", "watch_exists", "wait_connected",
-            "create_from", "read_to", "entries"}
-PATHS = {"read_bytes", "read_text", "write_bytes", "write_text", "mkdir", "unlink", "rmdir", "iterdir", "exists", "is_file", "is_dir",
-         "touch", "rename"}
-LEFT_OUT = ("cli/doctor/", "cli/demo", "cli/dev.py", "cli/stack.py", "clients/ensemble.py", "clients/host_probe.py", "clients/tools.py",
-            "clients/four_letter.py", "clients/zookeeper_probe.py", "clients/stack_guard.py", "clients/maven.py",
-            "clients/death_guard.py", "clients/store/probe.py", "clients/kazoo_", "clients/zookeeper_session.py",
-            "clients/zookeeper.py", "daemon/http.py", "spark/bootstrap.py", "spark/orders.py", "logs/", "settings/")
+REQUESTS = {
+    "commit",
+    "commit_async",
+    "read_many",
+    "read_many_async",
+    "children",
+    "sync",
+    "watch_exists",
+    "wait_connected",
+    "create_from",
+    "read_to",
+    "entries",
+}
+PATHS = {
+    "read_bytes",
+    "read_text",
+    "write_bytes",
+    "write_text",
+    "mkdir",
+    "unlink",
+    "rmdir",
+    "iterdir",
+    "exists",
+    "is_file",
+    "is_dir",
+    "touch",
+    "rename",
+}
+LEFT_OUT = (
+    "cli/doctor/",
+    "cli/demo",
+    "cli/dev.py",
+    "cli/stack.py",
+    "clients/ensemble.py",
+    "clients/host_probe.py",
+    "clients/tools.py",
+    "clients/four_letter.py",
+    "clients/zookeeper_probe.py",
+    "clients/stack_guard.py",
+    "clients/maven.py",
+    "clients/death_guard.py",
+    "clients/store/probe.py",
+    "clients/kazoo_",
+    "clients/zookeeper_session.py",
+    "clients/zookeeper.py",
+    "daemon/http.py",
+    "spark/bootstrap.py",
+    "spark/orders.py",
+    "logs/",
+    "settings/",
+)
 
 
 def functions_with_io() -> Iterator[str]:
@@ -39,7 +82,9 @@ def _functions(tree: ast.AST, prefix: str) -> Iterator[str]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             name = f"{prefix}{node.name}"
-            if isinstance(node, ast.FunctionDef) and any(_is_io(each) for each in ast.walk(node) if isinstance(each, ast.Call)):
+            if isinstance(node, ast.FunctionDef) and any(
+                _is_io(each) for each in ast.walk(node) if isinstance(each, ast.Call)
+            ):
                 yield name
             if isinstance(node, ast.ClassDef):
                 yield from _functions(node, f"{name}.")
@@ -60,4 +105,8 @@ def _is_io(call: ast.Call) -> bool:
 
 def unreached(points: Iterable[Point]) -> list[str]:
     passed = {site.rpartition(":")[0] for point in points for site in (point.caller, point.inner) if site}
-    return [each for each in functions_with_io() if not any(site == each or site.startswith(f"{each}.") for site in passed)]
+    return [
+        each
+        for each in functions_with_io()
+        if not any(site == each or site.startswith(f"{each}.") for site in passed)
+    ]

@@ -34,7 +34,9 @@ class Fleets:
         if self._fleet is None:
             self._made += 1
             mark = f"{self._mark}-{self._made}"
-            self._fleet = CrashFleet(self._hosts, f"/crash-{os.getpid()}-{mark}", self._directory / mark, brief=self._brief)
+            self._fleet = CrashFleet(
+                self._hosts, f"/crash-{os.getpid()}-{mark}", self._directory / mark, brief=self._brief
+            )
             self._fleet.__enter__()
         return self._fleet
 
@@ -57,21 +59,33 @@ def work(hosts: str, directory: Path, mark: str, mode: str, tasks: Any, results:
             try:
                 outcomes = run_batch(fleets.fleet(), batch, fleets.name)
             except Exception:
-                outcomes = [Outcome(task, "", wrong=[f"the run itself failed: {traceback.format_exc()}"]) for task in batch]
+                outcomes = [
+                    Outcome(task, "", wrong=[f"the run itself failed: {traceback.format_exc()}"])
+                    for task in batch
+                ]
             results.put(outcomes)
             if any(outcome.wrong for outcome in outcomes):
                 fleets.throw_away()
     finally:
-        results.put([*(Outcome(Task("", "", ()), "", wrong=[f"nobody's: {each}"]) for each in fleets.throw_away())])
+        results.put(
+            [*(Outcome(Task("", "", ()), "", wrong=[f"nobody's: {each}"]) for each in fleets.throw_away())]
+        )
         results.put(None)
 
 
-def run_all(hosts: str, directory: Path, todo: list[list[Task]], fleets: int, seconds: float) -> Iterator[Outcome]:
+def run_all(
+    hosts: str, directory: Path, todo: list[list[Task]], fleets: int, seconds: float
+) -> Iterator[Outcome]:
     """The outcomes as they come; no batch is begun after ``seconds``."""
     context = multiprocessing.get_context("spawn")
     tasks, results = context.Queue(), context.Queue()
     workers = [
-        context.Process(target=work, args=(hosts, directory, f"w{i}", todo[0][0].mode if todo else "", tasks, results), daemon=True) for i in range(fleets)
+        context.Process(
+            target=work,
+            args=(hosts, directory, f"w{i}", todo[0][0].mode if todo else "", tasks, results),
+            daemon=True,
+        )
+        for i in range(fleets)
     ]
     for worker in workers:
         worker.start()
@@ -89,7 +103,9 @@ def run_all(hosts: str, directory: Path, todo: list[list[Task]], fleets: int, se
         try:
             outcomes = results.get(timeout=5)
         except Empty:
-            assert all(worker.is_alive() for worker in workers[:living]) or living < len(workers), "a worker died"
+            assert all(worker.is_alive() for worker in workers[:living]) or living < len(workers), (
+                "a worker died"
+            )
             continue
         if outcomes is None:
             living -= 1

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 QUERIES = ("held", "files", "idle", "hourly")
 START_S = 300.0
 
-APPLICATION = '''
+APPLICATION = """
 import os, sys, time
 from pyspark.sql import SparkSession
 
@@ -50,7 +50,7 @@ start("idle", spark.readStream.schema("a int").json(f"{home}/in"), lambda writer
 start("hourly", rate, lambda writer: writer.format("noop").trigger(processingTime="1 hour").start())
 held.awaitTermination()
 note("after", "awaitTermination has returned")
-'''
+"""
 
 
 @pytest.fixture
@@ -80,7 +80,9 @@ class Home:
         return [int(line) for line in path.read_text().split()] if path.exists() else []
 
     def newest(self, log: str, query: str) -> int:
-        return max((int(path.name) for path in (self.directory / "ck" / query / log).glob("[0-9]*")), default=-1)
+        return max(
+            (int(path.name) for path in (self.directory / "ck" / query / log).glob("[0-9]*")), default=-1
+        )
 
     def logs(self) -> dict[str, tuple[int, int]]:
         return {query: (self.newest("offsets", query), self.newest("commits", query)) for query in QUERIES}
@@ -110,7 +112,10 @@ def ended(attempts: Attempts, attempt: Attempt) -> Ownership:
 def assigned(attempts: Attempts, home: Home, at_least: int, stop_grace_s: float) -> Attempt:
     """An attempt whose busy queries have made some batches."""
     attempt = attempts.assign(
-        argv=home.argv(), lease_s=60.0, start_timeout_s=START_S, stall_timeout_s=START_S,
+        argv=home.argv(),
+        lease_s=60.0,
+        start_timeout_s=START_S,
+        stall_timeout_s=START_S,
         stop_grace_s=stop_grace_s,
     )
     done = len(home.batches("done"))
@@ -133,7 +138,9 @@ def test_stop_and_go_on(attempts: Attempts, tmp_path: Path) -> None:
         lease = attempts.lease(first)
         return {query.query or "": query.state for query in lease[0].queries} if lease else {}
 
-    wait_until(lambda: shown().get("hourly") is QueryState.IDLE, 60, "the look to find that it waits for its trigger")
+    wait_until(
+        lambda: shown().get("hourly") is QueryState.IDLE, 60, "the look to find that it waits for its trigger"
+    )
     assert set(shown()) == set(QUERIES)
 
     held = home.hold()
@@ -142,7 +149,9 @@ def test_stop_and_go_on(attempts: Attempts, tmp_path: Path) -> None:
     assert attempts.state(first) is OwnState.DRAINING
     home.release()
     own = ended(attempts, first)
-    assert (own.cause, own.stop_mode, own.exit_code) == (Cause.STOPPED, StopMode.BATCH_BOUNDARY, 0), log_of(first)
+    assert (own.cause, own.stop_mode, own.exit_code) == (Cause.STOPPED, StopMode.BATCH_BOUNDARY, 0), log_of(
+        first
+    )
     stopped = home.logs()
     assert all(offset == commit for offset, commit in stopped.values()), stopped
     assert stopped["held"][1] == home.batches("done")[-1] >= held
@@ -150,7 +159,9 @@ def test_stop_and_go_on(attempts: Attempts, tmp_path: Path) -> None:
 
     second = assigned(attempts, home, 1, stop_grace_s=6.0)
     done = home.batches("done")
-    assert done == home.batches("begun")[: len(done)] == list(range(len(done))), "each batch once, none left out"
+    assert done == home.batches("begun")[: len(done)] == list(range(len(done))), (
+        "each batch once, none left out"
+    )
     held = home.hold()
     attempts.move(second, OwnState.DRAINING)
     own = ended(attempts, second)

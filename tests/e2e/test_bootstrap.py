@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
-QUERIES = '''
+QUERIES = """
 import os, sys, time
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
@@ -56,7 +56,7 @@ second.stop()
 while time.time() < deadline and not os.path.exists("told"):      # Spark tells its listeners later
     time.sleep(0.1)
 sys.exit(7)
-'''
+"""
 
 
 @pytest.fixture
@@ -90,7 +90,9 @@ def run(
         return process.poll() is not None
 
     with (cwd / "log").open("w") as log:
-        process = subprocess.Popen(command, env=env, cwd=cwd, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, env=env, cwd=cwd, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+        )
         try:
             wait_until(over, 240, "the driver to end")
         finally:
@@ -98,18 +100,30 @@ def run(
     return subprocess.CompletedProcess(command, process.wait(), (cwd / "log").read_text())
 
 
-def submit(tmp_path: Path, reports: ReportSocket, source: str, *args: str) -> subprocess.CompletedProcess[str]:
+def submit(
+    tmp_path: Path, reports: ReportSocket, source: str, *args: str
+) -> subprocess.CompletedProcess[str]:
     (tmp_path / "conf").write_text(LIGHT_PROPERTIES)
     (tmp_path / "app.py").write_text(source)
     words = [quote(word, safe="/") for word in (str(tmp_path / "app.py"), *args)]
-    command = [str(spark_home() / "bin" / "spark-submit"), "--properties-file", str(tmp_path / "conf"),
-               "--master", "local[1]", bootstrap.__file__, "--quoted", *words]
+    command = [
+        str(spark_home() / "bin" / "spark-submit"),
+        "--properties-file",
+        str(tmp_path / "conf"),
+        "--master",
+        "local[1]",
+        bootstrap.__file__,
+        "--quoted",
+        *words,
+    ]
     return run(command, environment(reports), tmp_path, reports)
 
 
 def test_an_application_reports_and_notices_nothing(tmp_path: Path, reports: ReportSocket) -> None:
     """UDF, foreachBatch and lambdas of ``__main__``, two sessions, odd arguments, an exit code of its own."""
-    done = submit(tmp_path, reports, QUERIES, "--topic", "a b", "ü\r\nline", "it's \"$HOME\" `id` *\\", "\U0001F600", "")
+    done = submit(
+        tmp_path, reports, QUERIES, "--topic", "a b", "ü\r\nline", 'it\'s "$HOME" `id` *\\', "\U0001f600", ""
+    )
     assert done.returncode == 7, done.stdout[-3000:]
     names = reports.names()
     assert names[:3] == ["begun", "session", "query"]
@@ -132,7 +146,7 @@ def test_an_application_reports_and_notices_nothing(tmp_path: Path, reports: Rep
 
 
 def test_a_failing_query_ends_the_application_with_1(tmp_path: Path, reports: ReportSocket) -> None:
-    source = '''
+    source = """
 from pyspark.sql import SparkSession
 
 def fail(frame, batch_id):
@@ -141,7 +155,7 @@ def fail(frame, batch_id):
 spark = SparkSession.builder.getOrCreate()
 rate = spark.readStream.format("rate").load()
 rate.writeStream.queryName("q").foreachBatch(fail).start().awaitTermination()
-'''
+"""
     done = submit(tmp_path, reports, source)
     assert done.returncode == 1, done.stdout[-3000:]
     assert "bad batch" in done.stdout
@@ -154,7 +168,7 @@ rate.writeStream.queryName("q").foreachBatch(fail).start().awaitTermination()
     assert all("bad batch" in event["error"] for event in terminated)
 
 
-SESSION = '''
+SESSION = """
 import helper
 import sys
 
@@ -174,9 +188,9 @@ def main(spark):
 def failing(spark):
     main(spark)
     spark.readStream.format("rate").load().writeStream.queryName("bad").foreachBatch(fail).start()
-'''
+"""
 
-HELPER = '''
+HELPER = """
 import threading, time
 
 def stop_after(query, batch_id):
@@ -185,7 +199,7 @@ def stop_after(query, batch_id):
             time.sleep(0.05)
         query.stop()
     threading.Thread(target=wait).start()
-'''
+"""
 
 
 @pytest.mark.parametrize(("function", "code"), [("main", 0), ("failing", 1)])
@@ -195,9 +209,23 @@ def test_session(tmp_path: Path, reports: ReportSocket, function: str, code: int
     (tmp_path / "jobs.py").write_text(SESSION)
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "helper.py").write_text(HELPER)
-    words = ["--properties-file", str(tmp_path / "conf"), "--master", "local[1]",
-             "--py-files", str(tmp_path / "lib" / "helper.py"), "pyspark-shell"]
-    command = [sys.executable, bootstrap.__file__, "--session", f"jobs:{function}", str(tmp_path / "jobs.py"), "x"]
+    words = [
+        "--properties-file",
+        str(tmp_path / "conf"),
+        "--master",
+        "local[1]",
+        "--py-files",
+        str(tmp_path / "lib" / "helper.py"),
+        "pyspark-shell",
+    ]
+    command = [
+        sys.executable,
+        bootstrap.__file__,
+        "--session",
+        f"jobs:{function}",
+        str(tmp_path / "jobs.py"),
+        "x",
+    ]
     done = run(command, {**environment(reports), "PYSPARK_SUBMIT_ARGS": shlex.join(words)}, tmp_path, reports)
     assert done.returncode == code, done.stdout[-3000:]
     names = reports.names()
@@ -208,14 +236,22 @@ def test_session(tmp_path: Path, reports: ReportSocket, function: str, code: int
     assert code or len(batches) >= 3
 
 
-def test_the_function_of_a_session_is_not_called_when_the_gate_says_no(tmp_path: Path, reports: ReportSocket) -> None:
+def test_the_function_of_a_session_is_not_called_when_the_gate_says_no(
+    tmp_path: Path, reports: ReportSocket
+) -> None:
     """Spark is up by then; what Spark leaves at its end is no word of the application."""
     (tmp_path / "conf").write_text(LIGHT_PROPERTIES)
-    (tmp_path / "jobs.py").write_text("import pathlib\n\ndef main(spark):\n    pathlib.Path('begun').touch()\n")
+    (tmp_path / "jobs.py").write_text(
+        "import pathlib\n\ndef main(spark):\n    pathlib.Path('begun').touch()\n"
+    )
     write_gate(str(tmp_path), Gate("bad_checkpoint", "h: it is missing"))
     words = ["--properties-file", str(tmp_path / "conf"), "--master", "local[1]", "pyspark-shell"]
     command = [sys.executable, bootstrap.__file__, "--session", "jobs:main", str(tmp_path / "jobs.py")]
-    env = {**environment(reports), "PYSPARK_SUBMIT_ARGS": shlex.join(words), "SPARK_SUPERVISOR_GATE": str(tmp_path / GATE)}
+    env = {
+        **environment(reports),
+        "PYSPARK_SUBMIT_ARGS": shlex.join(words),
+        "SPARK_SUPERVISOR_GATE": str(tmp_path / GATE),
+    }
     done = run(command, env, tmp_path, reports)
     assert done.returncode == bootstrap.NOT_BEGUN, done.stdout[-3000:]
     assert not {"begun", "session"} & set(reports.names())

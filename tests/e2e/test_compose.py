@@ -30,7 +30,7 @@ def test_a_job_moves_between_the_containers(tmp_path: Path) -> None:
         assert row["attempt"] == 1
 
         stays, stopped = other(row["supervisor"]), row["supervisor"]
-        stack("stop", stopped)      # SIGTERM: the driver leaves a tombstone, so nobody waits for the lease
+        stack("stop", stopped)  # SIGTERM: the driver leaves a tombstone, so nobody waits for the lease
         moved = wait_running_on(stack, stays, stays)
         assert (moved["attempt"], moved["failures"]) == (2, 0)
         assert moved["progress"]["batch_id"] > row["progress"]["batch_id"]
@@ -38,7 +38,7 @@ def test_a_job_moves_between_the_containers(tmp_path: Path) -> None:
 
         stack("start", stopped)
         wait_until(lambda: complete(stack, stays), 120, "both are back", period_s=1.0)
-        stack("kill", stays)        # nothing survives, and nobody can say so: the full wait
+        stack("kill", stays)  # nothing survives, and nobody can say so: the full wait
         again = wait_running_on(stack, stopped, stopped)
         assert again["attempt"] == 3
         assert again["progress"]["batch_id"] > moved["progress"]["batch_id"]

@@ -30,11 +30,18 @@ class Running:
 
     def __init__(self, home: Path, arguments: tuple[str, ...]) -> None:
         self.out = home / f"{arguments[0]}.out"
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_SUPERVISOR")}
+        environ = {
+            name: value for name, value in os.environ.items() if not name.startswith("SPARK_SUPERVISOR")
+        }
         with self.out.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "supervisor.cli.main", *arguments], cwd=home, stdin=subprocess.DEVNULL, stdout=out,
-                stderr=subprocess.STDOUT, start_new_session=True, env=environ | {"TMPDIR": str(home)},
+                [sys.executable, "-m", "supervisor.cli.main", *arguments],
+                cwd=home,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=environ | {"TMPDIR": str(home)},
             )
 
     @property
@@ -42,7 +49,11 @@ class Running:
         return self.out.read_text()
 
     def wait_for(self, text: str, timeout_s: float = LONG_S) -> None:
-        wait_until(lambda: text in self.text or self.process.poll() is not None, timeout_s, f"{text!r} in:\n{self.text}")
+        wait_until(
+            lambda: text in self.text or self.process.poll() is not None,
+            timeout_s,
+            f"{text!r} in:\n{self.text}",
+        )
         assert text in self.text, self.text
 
     @property
@@ -60,7 +71,10 @@ class Running:
         found = []
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and f"{self.directory}/zookeeper/".encode() in (entry / "cmdline").read_bytes():
+                if (
+                    entry.name.isdigit()
+                    and f"{self.directory}/zookeeper/".encode() in (entry / "cmdline").read_bytes()
+                ):
                     found.append(int(entry.name))
             except OSError:
                 continue
@@ -87,10 +101,25 @@ def test_demo_shows_all_of_its_story(start: Start) -> None:
     assert demo.process.wait(600) == 0, demo.text
     text = " ".join(demo.text.split())
     for told in (
-        "1/6 Start a fleet", "alpha leads, beta stands by", "2/6 Submit a job", "clicks: submitted", "batch: number 0",
-        "3/6 Kill the leader", "beta leads", "the driver is still process", "4/6 Kill the driver", "noticed after",
-        "attempt 2", "5/6 Cancel the job", "clicks: cancelled", "the driver is gone", "6/6 Kill the leader again",
-        "alpha has read the registry", "no process of the job on this machine", "NAME STATE", "What was observed",
+        "1/6 Start a fleet",
+        "alpha leads, beta stands by",
+        "2/6 Submit a job",
+        "clicks: submitted",
+        "batch: number 0",
+        "3/6 Kill the leader",
+        "beta leads",
+        "the driver is still process",
+        "4/6 Kill the driver",
+        "noticed after",
+        "attempt 2",
+        "5/6 Cancel the job",
+        "clicks: cancelled",
+        "the driver is gone",
+        "6/6 Kill the leader again",
+        "alpha has read the registry",
+        "no process of the job on this machine",
+        "NAME STATE",
+        "What was observed",
     ):
         assert told in text, f"{told!r} is not in:\n{demo.text}"
     assert len(re.findall(r"^  ok ", demo.text, re.MULTILINE)) == 8 and "FAILED" not in text
@@ -129,13 +158,22 @@ def test_dev_is_there_to_be_used(start: Start, tmp_path: Path) -> None:
     dev.wait_for("Ctrl-C here ends everything")
     config = re.search(r"export SPARK_SUPERVISOR_CONFIG=(\S+)", dev.text)
     leader = re.search(r"(\w+) +leads +pid (\d+) +(http://127\.0\.0\.1:\d+)", dev.text)
-    assert config is not None and leader is not None and len(re.findall(r"http://127\.0\.0\.1:\d+", dev.text)) == 2
+    assert (
+        config is not None
+        and leader is not None
+        and len(re.findall(r"http://127\.0\.0\.1:\d+", dev.text)) == 2
+    )
     environ = os.environ | {"SPARK_SUPERVISOR_CONFIG": config[1]}
 
     def command(*arguments: str) -> str:
         ran = subprocess.run(
-            [sys.executable, "-m", "supervisor.cli.main", *arguments], cwd=dev.directory, env=environ, capture_output=True,
-            text=True, timeout=LONG_S, check=False,
+            [sys.executable, "-m", "supervisor.cli.main", *arguments],
+            cwd=dev.directory,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=LONG_S,
+            check=False,
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
@@ -146,14 +184,21 @@ def test_dev_is_there_to_be_used(start: Start, tmp_path: Path) -> None:
     os.kill(int(leader[2]), signal.SIGKILL)
     dev.wait_for(f"supervisor {leader[1]} is started: pid ")
     assert f"(pid {leader[2]}) has ended" in dev.text
-    wait_until(lambda: answers(f"{leader[3]}/livez"), LONG_S, "the new one at the address of the old one", period_s=1.0)
+    wait_until(
+        lambda: answers(f"{leader[3]}/livez"),
+        LONG_S,
+        "the new one at the address of the old one",
+        period_s=1.0,
+    )
     dev.process.send_signal(signal.SIGINT)
     assert dev.process.wait(120) == 0, dev.text
     assert "nothing was left behind" in dev.text
     assert dev.left() == [] and not dev.directory.exists()
 
 
-def test_without_java_the_remedy_is_told(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_the_remedy_is_told(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     for name in ("demo", "dev"):
         running = start(name)

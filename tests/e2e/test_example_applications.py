@@ -94,7 +94,9 @@ def test_rate_counts_goes_on_where_it_was_killed(start: Start, tmp_path: Path) -
     before = committed(checkpoint)
     assert before >= 2, (tmp_path / "0.log").read_text()[-3000:]
     second = start(argv)
-    wait_until(lambda: committed(checkpoint) >= before + 2 or second.poll() is not None, 240, "two batches more")
+    wait_until(
+        lambda: committed(checkpoint) >= before + 2 or second.poll() is not None, 240, "two batches more"
+    )
     newest = committed(checkpoint)
     assert newest >= before + 2, (tmp_path / "1.log").read_text()[-3000:]
     written = {int(path.name.removeprefix("batch=")) for path in (tmp_path / "output").glob("batch=*")}
@@ -119,7 +121,9 @@ def test_session_counts_runs_with_a_session_of_ours(start: Start, tmp_path: Path
     process = start(
         [sys.executable, "-c", program, *moved(spec, tmp_path)],
         PYTHONPATH=str(application.parent),
-        PYSPARK_SUBMIT_ARGS=shlex.join(["--master", spec.master, *conf, "--driver-java-options", LIGHT_JVM, "pyspark-shell"]),
+        PYSPARK_SUBMIT_ARGS=shlex.join(
+            ["--master", spec.master, *conf, "--driver-java-options", LIGHT_JVM, "pyspark-shell"]
+        ),
         SPARK_SUPERVISOR_CHECKPOINT=(tmp_path / "checkpoint").as_uri(),
     )
     wait_until(lambda: committed(tmp_path / "checkpoint") >= 1 or process.poll() is not None, 240, "a batch")

@@ -32,7 +32,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def fleet(
-    embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory,
+    embedded_ensemble: EmbeddedEnsemble,
+    moto_server: MotoServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SparkFleet]:
     directory = tmp_path_factory.mktemp("fence")
     (directory / "app.py").write_text(APPLICATION)
@@ -43,7 +45,9 @@ def fleet(
 def running(fleet: SparkFleet, job: str) -> int:
     """Submit it, on a back-off so long that no second attempt comes between; the batch that it has come to."""
     fleet.submit(
-        job, application=fleet.directory / "app.py", args=["{checkpoint}", str(fleet.directory / f"{job}.sink")],
+        job,
+        application=fleet.directory / "app.py",
+        args=["{checkpoint}", str(fleet.directory / f"{job}.sink")],
         restart={"initial": "5m", "max": "5m"},
     )
     return progress(fleet, job, 2)
@@ -69,13 +73,17 @@ def conflict(fleet: SparkFleet, job: str) -> str:
     return str(last["why"])
 
 
-def test_who_else_wrote_is_said_before_the_job_starts_again(fleet: SparkFleet, moto_server: MotoServer) -> None:
+def test_who_else_wrote_is_said_before_the_job_starts_again(
+    fleet: SparkFleet, moto_server: MotoServer
+) -> None:
     """An entry of somebody else lies where the driver will write soon; that driver dies, and its job waits."""
     job = "beaten"
     batch = running(fleet, job)
     client = moto_server.client()
     client.put_object(
-        Bucket=fleet.bucket, Key=f"checkpoints/{job}/commits/{batch + 10}", Body=b'v1\n{"nextBatchWatermarkMs":0}',
+        Bucket=fleet.bucket,
+        Key=f"checkpoints/{job}/commits/{batch + 10}",
+        Body=b'v1\n{"nextBatchWatermarkMs":0}',
         Metadata={"spark-supervisor-owner": "job=other uid=u9 attempt=7 host=elsewhere"},
     )
     why = conflict(fleet, job)
@@ -90,14 +98,25 @@ def test_of_two_real_drivers_one_lives(fleet: SparkFleet, moto_server: MotoServe
     running(fleet, job)
     foreign, log = start_foreign(fleet, moto_server, tmp_path, job)
     try:
-        wait_until(lambda: foreign.poll() is not None or fleet.show(job)["last_exit"] is not None, START_S, "an end of the race")
+        wait_until(
+            lambda: foreign.poll() is not None or fleet.show(job)["last_exit"] is not None,
+            START_S,
+            "an end of the race",
+        )
         if foreign.poll() is None:
             assert conflict(fleet, job).startswith("attempt 1 of foreign (uid f1) on abroad wrote ")
             batches = sink_of(tmp_path / "foreign.sink")
-            wait_until(lambda: len(sink_of(tmp_path / "foreign.sink")) > len(batches) + 2, START_S, "the foreign driver to go on")
+            wait_until(
+                lambda: len(sink_of(tmp_path / "foreign.sink")) > len(batches) + 2,
+                START_S,
+                "the foreign driver to go on",
+            )
         else:
             uid = fleet.show(job)["uid"]
-            assert re.search(rf"checkpoint fence: \S+ was written by \[job={job} uid={uid} attempt=1 host=", log.read_text())
+            assert re.search(
+                rf"checkpoint fence: \S+ was written by \[job={job} uid={uid} attempt=1 host=",
+                log.read_text(),
+            )
             progress(fleet, job, progress(fleet, job, 0) + 2)
             assert fleet.show(job)["last_exit"] is None
     finally:
@@ -109,29 +128,45 @@ def test_of_two_real_drivers_one_lives(fleet: SparkFleet, moto_server: MotoServe
     fleet.cancel(job)
 
 
-def start_foreign(fleet: SparkFleet, moto: MotoServer, directory: Path, job: str) -> tuple[subprocess.Popen[bytes], Path]:
+def start_foreign(
+    fleet: SparkFleet, moto: MotoServer, directory: Path, job: str
+) -> tuple[subprocess.Popen[bytes], Path]:
     """The same application on the same checkpoint."""
     body = {
-        "cluster": "abroad", "zookeeper": {"hosts": "nowhere:2181"},
+        "cluster": "abroad",
+        "zookeeper": {"hosts": "nowhere:2181"},
         "store": {"url": f"s3://{fleet.bucket}/abroad", "endpoint_url": moto.endpoint_url},
-        "supervisor": {"id": "abroad", "runtime_dir": str(directory / "runtime")}, "spark": {"s3a_jars": str(s3a_jars())},
+        "supervisor": {"id": "abroad", "runtime_dir": str(directory / "runtime")},
+        "spark": {"s3a_jars": str(s3a_jars())},
     }
-    spec = parse_spec(f"""
+    spec = parse_spec(
+        f"""
         name: foreign
         application: app.py
         args: ["{{checkpoint}}", {directory / "foreign.sink"}]
         master: local[1]
         conf: {{{", ".join(f"{key}: {value}" for key, value in CONF.items())}}}
         checkpoint: {fleet.checkpoint(job)}
-        """, "foreign.yaml").model_copy(update={"application": "store:app.py"})
+        """,
+        "foreign.yaml",
+    ).model_copy(update={"application": "store:app.py"})
     log = directory / "foreign.log"
     launch = prepare(
-        spec, Assignment("foreign", "f1", 1, 1, 0, 0, BlobRef("k", "", 0), 0), validated(Settings, body, "supervisor.yaml"),
-        Place("abroad", directory / "run", directory / "work", log), lambda key: fleet.directory / "app.py",
+        spec,
+        Assignment("foreign", "f1", 1, 1, 0, 0, BlobRef("k", "", 0), 0),
+        validated(Settings, body, "supervisor.yaml"),
+        Place("abroad", directory / "run", directory / "work", log),
+        lambda key: fleet.directory / "app.py",
     )
     with log.open("w") as out:
         return subprocess.Popen(
-            launch.argv, env=launch.env, cwd=launch.cwd, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
+            launch.argv,
+            env=launch.env,
+            cwd=launch.cwd,
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         ), log
 
 

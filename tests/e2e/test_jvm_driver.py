@@ -49,8 +49,14 @@ def compiled(directory: Path) -> Path:
     requirements.need("jdk")
     (directory / "Counts.java").write_text(APPLICATION)
     jars = f"{installed_spark_home()}/jars/*"
-    subprocess.run(["javac", "-cp", jars, "-d", directory / "classes", directory / "Counts.java"], check=True, timeout=120)
-    subprocess.run(["jar", "cf", directory / "app.jar", "-C", directory / "classes", "."], check=True, timeout=60)
+    subprocess.run(
+        ["javac", "-cp", jars, "-d", directory / "classes", directory / "Counts.java"],
+        check=True,
+        timeout=120,
+    )
+    subprocess.run(
+        ["jar", "cf", directory / "app.jar", "-C", directory / "classes", "."], check=True, timeout=60
+    )
     return directory / "app.jar"
 
 
@@ -63,13 +69,17 @@ class: example.Counts
 checkpoint: file://{directory}/ck
 master: local[1]
 conf: {{spark.ui.enabled: false, spark.log.level: ERROR, spark.driver.extraJavaOptions: {LIGHT_JVM}}}
-""", "spec.yaml")
+""",
+        "spec.yaml",
+    )
     spec = spec.model_copy(update={"args": ("{checkpoint}", f"{directory}/seen", *ARGS)})
     body = {"cluster": "t", "zookeeper": {"hosts": "zk1:2181"}, "store": {"url": f"file://{directory}/store"}}
     settings = validated(Settings, {**body, "supervisor": {"id": "s1"}}, "supervisor.yaml")
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
     place = Place("here", directory / "run", directory / "work", directory / "log", environ=bare)
-    return prepare(spec, Assignment("counts", "u1", 1, 1, 0, 0, BlobRef("k", "", 0), 0), settings, place, Path)
+    return prepare(
+        spec, Assignment("counts", "u1", 1, 1, 0, 0, BlobRef("k", "", 0), 0), settings, place, Path
+    )
 
 
 def test_a_jvm_application(tmp_path: Path) -> None:
@@ -81,6 +91,7 @@ def test_a_jvm_application(tmp_path: Path) -> None:
     with Path(launch.log_path).open("w") as output:
         driver = subprocess.Popen(launch.argv, env=launch.env, cwd=launch.cwd, stdout=output, stderr=output)
         try:
+
             def committed(at_least: int) -> bool:
                 assert driver.poll() is None, Path(launch.log_path).read_text()[-3000:]
                 newest = log.newest()

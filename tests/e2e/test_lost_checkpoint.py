@@ -25,7 +25,7 @@ class FreshFleet(SparkFleet):
     fresh_from: int = 0
 
     def batches(self, name: str) -> list[Batch]:
-        return super().batches(name)[self.fresh_from:]
+        return super().batches(name)[self.fresh_from :]
 
     def begin_anew(self, name: str) -> None:
         self.judge()
@@ -34,7 +34,9 @@ class FreshFleet(SparkFleet):
 
 @pytest.fixture
 def fleet(
-    embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory,
+    embedded_ensemble: EmbeddedEnsemble,
+    moto_server: MotoServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[FreshFleet]:
     with FreshFleet.on_moto(embedded_ensemble, moto_server, tmp_path_factory.mktemp("lost")) as made:
         yield made
@@ -52,7 +54,9 @@ def refused(fleet: SparkFleet, *words: str) -> None:
 
     def said() -> bool:
         row = fleet.show(JOB)
-        return row["state"] == "quarantined" and all(word in row["reason"] for word in (*words, "--accept-fresh-start"))
+        return row["state"] == "quarantined" and all(
+            word in row["reason"] for word in (*words, "--accept-fresh-start")
+        )
 
     wait_until(said, START_S, f"{JOB} to be quarantined: {words}", period_s=0.5)
     assert len(fleet.starts(JOB)) == before
@@ -61,10 +65,14 @@ def refused(fleet: SparkFleet, *words: str) -> None:
 def next_batch(fleet: SparkFleet, uid: str) -> Batch:
     """The first batch of the newest attempt."""
     before = len(fleet.batches(JOB))
-    return wait_until(lambda: next((b for b in fleet.batches(JOB)[before:] if b.uid == uid), None), START_S, "a batch")
+    return wait_until(
+        lambda: next((b for b in fleet.batches(JOB)[before:] if b.uid == uid), None), START_S, "a batch"
+    )
 
 
-def test_no_start_from_nothing_nor_from_the_checkpoint_of_another(fleet: FreshFleet, moto_server: MotoServer) -> None:
+def test_no_start_from_nothing_nor_from_the_checkpoint_of_another(
+    fleet: FreshFleet, moto_server: MotoServer
+) -> None:
     s3 = moto_server.client()
     first = fleet.submit(JOB)
     fleet.wait_batches(JOB)
@@ -80,10 +88,14 @@ def test_no_start_from_nothing_nor_from_the_checkpoint_of_another(fleet: FreshFl
     fleet.ok("cancel", JOB, "--wait")
     second = fleet.submit(JOB)
     assert second != first
-    refused(fleet, "missing or empty")      # what is remembered survives the uid
+    refused(fleet, "missing or empty")  # what is remembered survives the uid
 
     for key, data in whole.items():
-        s3.put_object(Bucket=fleet.bucket, Key=key, Body=b'{"id":"another"}' if key.endswith(f"{JOB}/metadata") else data)
+        s3.put_object(
+            Bucket=fleet.bucket,
+            Key=key,
+            Body=b'{"id":"another"}' if key.endswith(f"{JOB}/metadata") else data,
+        )
     fleet.ok("resume", JOB)
     refused(fleet, "another")
 
@@ -91,7 +103,7 @@ def test_no_start_from_nothing_nor_from_the_checkpoint_of_another(fleet: FreshFl
     s3.put_object(Bucket=fleet.bucket, Key=key, Body=whole[key])
     last = fleet.last_batch(JOB)
     fleet.ok("resume", JOB)
-    assert next_batch(fleet, second).batch_id >= last      # it goes on from where it was
+    assert next_batch(fleet, second).batch_id >= last  # it goes on from where it was
 
     fleet.ok("suspend", JOB, "--wait")
     for key in objects(s3, fleet):

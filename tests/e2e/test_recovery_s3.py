@@ -32,12 +32,16 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 STEADY = "steady"
-S3_SECRET, TOKEN, FILE_TOKEN, CONF_SECRET = (f"{what}-{secrets.token_hex(12)}" for what in ("s3", "env", "file", "conf"))
+S3_SECRET, TOKEN, FILE_TOKEN, CONF_SECRET = (
+    f"{what}-{secrets.token_hex(12)}" for what in ("s3", "env", "file", "conf")
+)
 
 
 @pytest.fixture(scope="module")
 def fleet(
-    embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory,
+    embedded_ensemble: EmbeddedEnsemble,
+    moto_server: MotoServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SparkFleet]:
     directory = tmp_path_factory.mktemp("recovery")
     (directory / "token").write_text(f"{FILE_TOKEN}\n")
@@ -50,7 +54,9 @@ def fleet(
 def steady(fleet: SparkFleet) -> str:
     """The job that nobody touches."""
     fleet.submit(
-        STEADY, args=["{checkpoint}", "5 seconds"], env={"TOKEN": "${env:E2E_TOKEN}", "FILE_TOKEN": f"${{file:{fleet.directory / 'token'}}}"},
+        STEADY,
+        args=["{checkpoint}", "5 seconds"],
+        env={"TOKEN": "${env:E2E_TOKEN}", "FILE_TOKEN": f"${{file:{fleet.directory / 'token'}}}"},
         conf={"spark.e2e.password": CONF_SECRET},
     )
     fleet.wait_batch_of(STEADY, 1)
@@ -92,7 +98,10 @@ def process_of(pid: int) -> ProcessId:
 
 def identity(row: dict[str, Any]) -> tuple[Any, ...]:
     """What must not change while nothing happens to the driver."""
-    return tuple(row[key] for key in ("uid", "attempt", "restarts", "supervisor", "driver_pid", "shim_pid", "started_at"))
+    return tuple(
+        row[key]
+        for key in ("uid", "attempt", "restarts", "supervisor", "driver_pid", "shim_pid", "started_at")
+    )
 
 
 def test_batches_go_on_over_the_death_of_leader_jvm_and_python(fleet: SparkFleet, steady: str) -> None:
@@ -125,10 +134,17 @@ def test_batches_go_on_over_the_death_of_leader_jvm_and_python(fleet: SparkFleet
     assert (row["uid"], row["attempt"], row["restarts"]) == (before["uid"], 3, 2)
     assert [entry["attempt"] for entry in row["history"] if entry["event"] == "claimed"] == [1, 2, 3]
     undisturbed = wait_until(
-        lambda: {b.batch_id: b.counts for b in fleet.batches(steady)} if fleet.last_batch(steady) >= last else None,
-        START_S, "the undisturbed run to come so far",
+        lambda: (
+            {b.batch_id: b.counts for b in fleet.batches(steady)}
+            if fleet.last_batch(steady) >= last
+            else None
+        ),
+        START_S,
+        "the undisturbed run to come so far",
     )
-    assert all(undisturbed[batch.batch_id] == batch.counts for batch in fleet.batches(job) if batch.batch_id <= last)
+    assert all(
+        undisturbed[batch.batch_id] == batch.counts for batch in fleet.batches(job) if batch.batch_id <= last
+    )
     fleet.cancel(job)
 
 
@@ -142,7 +158,8 @@ def test_a_cancelled_name_that_is_submitted_again_goes_on_from_its_checkpoint(fl
     assert second != first
     batch = fleet.wait_batch_of(job, 1, second)
     last = [b for b in fleet.batches(job) if b.uid == first][-1]
-    assert batch.batch_id in (last.batch_id, last.batch_id + 1)  # a batch that was stopped before its commit is run again
+    # a batch that was stopped before its commit is run again
+    assert batch.batch_id in (last.batch_id, last.batch_id + 1)
     fleet.wait_batches(job, 2)
     assert fleet.wait_state(job, "running")["attempt"] == 1
     fleet.cancel(job)
@@ -179,7 +196,11 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_jvm_application_is_judged_by_its_commit_log(fleet: SparkFleet, jar: Path) -> None:
     """A host's supervisor looks for it. While none is there, its silence is no stall (I6)."""
     job, stall_s = "jvm", 20.0
-    spec: dict[str, Any] = {"application": jar, "class": "Counts", "health": {"stall_timeout": f"{stall_s:.0f}s"}}
+    spec: dict[str, Any] = {
+        "application": jar,
+        "class": "Counts",
+        "health": {"stall_timeout": f"{stall_s:.0f}s"},
+    }
     fleet.submit(job, **spec)
     fleet.wait_batch_of(job, 1)
     before = fleet.wait_state(job, "running")
@@ -241,7 +262,9 @@ class Object:
         self.s3.put_object(Bucket=self.bucket, Key=self.key, Body=self.whole)
 
 
-def test_what_the_store_has_lost_quarantines_that_job_alone(fleet: SparkFleet, moto_server: MotoServer) -> None:
+def test_what_the_store_has_lost_quarantines_that_job_alone(
+    fleet: SparkFleet, moto_server: MotoServer
+) -> None:
     """The reason names the object, until it is there again and the user says ``resume``."""
     damaged = {}
     for kind in ("artifacts", "specs"):
@@ -267,13 +290,22 @@ def test_what_the_store_has_lost_quarantines_that_job_alone(fleet: SparkFleet, m
 
 @pytest.fixture
 def refused_fleet(
-    embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, fleet: SparkFleet, zk_root: str, tmp_path: Path,
+    embedded_ensemble: EmbeddedEnsemble,
+    moto_server: MotoServer,
+    fleet: SparkFleet,
+    zk_root: str,
+    tmp_path: Path,
 ) -> Iterator[tuple[SparkFleet, FaultyS3]]:
     """A fleet with light drivers, whose member s0 reaches the store through something that may refuse its keys."""
     faulty = FaultyS3(moto_server.port)
     made = SparkFleet(
-        embedded_ensemble, zk_root, tmp_path, endpoint_url=moto_server.endpoint_url, bucket=moto_server.new_bucket(),
-        s3a_jars=fleet.s3a_jars, spark={"home": str(FAKE_SPARK), "submit_timeout": "6s"},
+        embedded_ensemble,
+        zk_root,
+        tmp_path,
+        endpoint_url=moto_server.endpoint_url,
+        bucket=moto_server.new_bucket(),
+        s3a_jars=fleet.s3a_jars,
+        spark={"home": str(FAKE_SPARK), "submit_timeout": "6s"},
         endpoints={0: faulty.endpoint_url},
     )
     try:
@@ -284,7 +316,8 @@ def refused_fleet(
 
 
 def test_a_host_whose_store_credentials_are_refused_does_not_keep_a_job(
-    refused_fleet: tuple[SparkFleet, FaultyS3], tmp_path: Path,
+    refused_fleet: tuple[SparkFleet, FaultyS3],
+    tmp_path: Path,
 ) -> None:
     """The host that is chosen first can't read the store: it says so, and the job runs on the other one."""
     fleet, faulty = refused_fleet
@@ -303,7 +336,9 @@ def test_a_host_whose_store_credentials_are_refused_does_not_keep_a_job(
     faulty.always = refuse(403, "InvalidAccessKeyId")
     assert host_of("refused") == "s1"
     events = [(entry["event"], entry["detail"]) for entry in fleet.show("refused")["history"]]
-    assert [detail for event, detail in events if event == "no_access" and "InvalidAccessKeyId" in detail], events
+    assert [detail for event, detail in events if event == "no_access" and "InvalidAccessKeyId" in detail], (
+        events
+    )
     assert "InvalidAccessKeyId" in fleet.members[0].log
 
     faulty.always = None  # other keys were put in place; nobody restarted s0
@@ -331,12 +366,23 @@ def test_secrets_reach_the_driver_and_are_seen_nowhere_else(fleet: SparkFleet, s
     work_dir = run_dir.parent.parent / "work" / run_dir.name
     properties = work_dir / "spark.properties"
     assert CONF_SECRET in properties.read_text()
-    for private, mode in ((properties, 0o600), (work_dir, 0o700), (run_dir, 0o700), (run_dir / "launch.json", 0o600)):
+    for private, mode in (
+        (properties, 0o600),
+        (work_dir, 0o700),
+        (run_dir, 0o700),
+        (run_dir / "launch.json", 0o600),
+    ):
         assert stat.S_IMODE(private.stat().st_mode) == mode, private
 
-    for said in (fleet.ok("show", steady), fleet.ok("list", "-o", "wide"), fleet.ok_on(fleet.host_of(steady), "logs", steady)):
+    for said in (
+        fleet.ok("show", steady),
+        fleet.ok("list", "-o", "wide"),
+        fleet.ok_on(fleet.host_of(steady), "logs", steady),
+    ):
         assert not any(secret in said.out + said.err for secret in (S3_SECRET, TOKEN, FILE_TOKEN))
     written = [path for member in fleet.members for path in member.directory.rglob("*.log")]
     assert written
     for path in written:
-        assert not any(secret in path.read_text() for secret in (S3_SECRET, TOKEN, FILE_TOKEN, CONF_SECRET)), path
+        assert not any(
+            secret in path.read_text() for secret in (S3_SECRET, TOKEN, FILE_TOKEN, CONF_SECRET)
+        ), path

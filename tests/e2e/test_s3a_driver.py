@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-APPLICATION = '''
+APPLICATION = """
 import sys
 from pyspark.sql import SparkSession
 
@@ -40,7 +40,7 @@ def sink(frame, batch_id):
 
 query = counts.writeStream.outputMode("complete").foreachBatch(sink).option("checkpointLocation", sys.argv[1])
 query.trigger(processingTime="200 milliseconds").start().awaitTermination()
-'''
+"""
 
 SPEC = """
 name: counts
@@ -53,8 +53,12 @@ checkpoint: s3://{bucket}/deep/ck
 
 
 def launch_for(attempt: int, tmp_path: Path, settings: Settings, bucket: str) -> Launch:
-    spec = parse_spec(SPEC.format(app=tmp_path / "app.py", sink=tmp_path / "sink", bucket=bucket, jvm=LIGHT_JVM), "spec.yaml")
-    env = {name: str(tmp_path / "hostile") for name in ("SPARK_HOME", "JAVA_HOME")}      # as an older version registered it
+    spec = parse_spec(
+        SPEC.format(app=tmp_path / "app.py", sink=tmp_path / "sink", bucket=bucket, jvm=LIGHT_JVM),
+        "spec.yaml",
+    )
+    # as an older version registered it
+    env = {name: str(tmp_path / "hostile") for name in ("SPARK_HOME", "JAVA_HOME")}
     spec = spec.model_copy(update={"application": "store:app.py", "env": env})
     run_dir = tmp_path / f"run.{attempt}"
     run_dir.mkdir()
@@ -65,12 +69,21 @@ def launch_for(attempt: int, tmp_path: Path, settings: Settings, bucket: str) ->
 
 def batches_until(launch: Launch, wanted: int, already: list[int]) -> list[int]:
     """Run the driver until it reported ``wanted`` batches, then kill it without warning."""
-    with ReportSocket(Path(launch.env["SPARK_SUPERVISOR_REPORT"]).parent) as reports, open(launch.log_path, "w") as log:
+    with (
+        ReportSocket(Path(launch.env["SPARK_SUPERVISOR_REPORT"]).parent) as reports,
+        open(launch.log_path, "w") as log,
+    ):
         driver = subprocess.Popen(
-            launch.argv, env=launch.env, cwd=launch.cwd, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            launch.argv,
+            env=launch.env,
+            cwd=launch.cwd,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
         try:
+
             def enough() -> bool:
                 assert driver.poll() is None, Path(launch.log_path).read_text()[-3000:]
                 return sum(event["event"] == "progress" for event in reports.take()) >= wanted
@@ -82,14 +95,18 @@ def batches_until(launch: Launch, wanted: int, already: list[int]) -> list[int]:
         return already + [event["batch_id"] for event in reports.take() if event["event"] == "progress"]
 
 
-def test_a_checkpoint_on_s3_survives_its_driver(tmp_path: Path, moto_server: MotoServer, s3_bucket: str) -> None:
+def test_a_checkpoint_on_s3_survives_its_driver(
+    tmp_path: Path, moto_server: MotoServer, s3_bucket: str
+) -> None:
     """With the storage fence; endpoint from the store's settings, keys from the environment, nothing in the spec."""
     (tmp_path / "app.py").write_text(APPLICATION)
     hostile = make_hostile_tools(tmp_path / "hostile")
     body = {
-        "cluster": "test", "zookeeper": {"hosts": "zk1:2181"},
+        "cluster": "test",
+        "zookeeper": {"hosts": "zk1:2181"},
         "store": {"url": f"s3://{s3_bucket}/store", "endpoint_url": moto_server.endpoint_url},
-        "supervisor": {"id": "s1", "runtime_dir": str(tmp_path / "runtime")}, "spark": {"s3a_jars": str(s3a_jars())},
+        "supervisor": {"id": "s1", "runtime_dir": str(tmp_path / "runtime")},
+        "spark": {"s3a_jars": str(s3a_jars())},
     }
     settings = validated(Settings, body, "supervisor.yaml")
     first = launch_for(1, tmp_path, settings, s3_bucket)
@@ -97,9 +114,13 @@ def test_a_checkpoint_on_s3_survives_its_driver(tmp_path: Path, moto_server: Mot
     batches = batches_until(first, 3, [])
     client = moto_server.client()
     for entry in ("metadata", "offsets/0", "commits/0"):
-        wrote = client.head_object(Bucket=s3_bucket, Key=f"deep/ck/{entry}")["Metadata"]["spark-supervisor-owner"]
+        wrote = client.head_object(Bucket=s3_bucket, Key=f"deep/ck/{entry}")["Metadata"][
+            "spark-supervisor-owner"
+        ]
         assert wrote == "job=counts uid=u1 attempt=1 host=here", entry
-    log = open_commit_log(f"s3a://{s3_bucket}/deep/ck", access_of({}, s3_bucket, S3Access(moto_server.endpoint_url)))
+    log = open_commit_log(
+        f"s3a://{s3_bucket}/deep/ck", access_of({}, s3_bucket, S3Access(moto_server.endpoint_url))
+    )
     assert log is not None
     committed = log.newest()
     assert committed is not None and committed.batch_id >= batches[-1]

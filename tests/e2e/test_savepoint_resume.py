@@ -35,7 +35,9 @@ class ReturningFleet(SparkFleet):
 
     def batches(self, name: str) -> list[Batch]:
         found = super().batches(name)
-        return [each for each in found[: self.judged_batches] if each.batch_id <= self.kept] + found[self.judged_batches:]
+        return [each for each in found[: self.judged_batches] if each.batch_id <= self.kept] + found[
+            self.judged_batches :
+        ]
 
     def go_back(self, name: str, batch: int) -> None:
         self.judge()
@@ -44,9 +46,13 @@ class ReturningFleet(SparkFleet):
 
 @pytest.fixture
 def fleet(
-    embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory,
+    embedded_ensemble: EmbeddedEnsemble,
+    moto_server: MotoServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ReturningFleet]:
-    with ReturningFleet.on_moto(embedded_ensemble, moto_server, tmp_path_factory.mktemp("back"), lease_s=60.0) as made:
+    with ReturningFleet.on_moto(
+        embedded_ensemble, moto_server, tmp_path_factory.mktemp("back"), lease_s=60.0
+    ) as made:
         yield made
 
 
@@ -58,10 +64,14 @@ def objects(s3: Any, location: str) -> dict[str, str]:
 
 
 def first_batch_after(fleet: SparkFleet, before: int) -> Batch:
-    return wait_until(lambda: next(iter(fleet.batches(JOB)[before:]), None), PATIENCE_S, "a batch of the next attempt")
+    return wait_until(
+        lambda: next(iter(fleet.batches(JOB)[before:]), None), PATIENCE_S, "a batch of the next attempt"
+    )
 
 
-def test_back_to_a_savepoint_and_from_there_as_if_nothing_had_happened(fleet: ReturningFleet, moto_server: MotoServer) -> None:
+def test_back_to_a_savepoint_and_from_there_as_if_nothing_had_happened(
+    fleet: ReturningFleet, moto_server: MotoServer
+) -> None:
     s3 = moto_server.client()
     fleet.submit(JOB, health=HEALTH)
     fleet.wait_batches(JOB, timeout_s=PATIENCE_S)
@@ -70,7 +80,7 @@ def test_back_to_a_savepoint_and_from_there_as_if_nothing_had_happened(fleet: Re
     (query,) = saved["queries"]
     assert query["batch"] in (fleet.last_batch(JOB), fleet.last_batch(JOB) - 1)
 
-    fleet.ok("resume", JOB)      # what it does from here on is to be undone
+    fleet.ok("resume", JOB)  # what it does from here on is to be undone
     fleet.wait_batches(JOB, timeout_s=PATIENCE_S)
     fleet.ok("suspend", JOB, "--wait")
     assert fleet.last_batch(JOB) > query["batch"] + 1
@@ -87,11 +97,13 @@ def test_back_to_a_savepoint_and_from_there_as_if_nothing_had_happened(fleet: Re
     assert fresh.startswith(f"{old}.from-before-") and objects(s3, old) == left
     fleet.ok("checkpoint", "verify", JOB)
 
-    fleet.ok("suspend", JOB, "--wait")      # the copy is looked after like any checkpoint
+    fleet.ok("suspend", JOB, "--wait")  # the copy is looked after like any checkpoint
     for key in objects(s3, fresh):
         s3.delete_object(Bucket=fleet.bucket, Key=key)
     fleet.ok("resume", JOB)
-    row = wait_until(lambda: [row for row in [fleet.show(JOB)] if row["state"] == "quarantined"], PATIENCE_S, "quarantine")[0]
+    row = wait_until(
+        lambda: [row for row in [fleet.show(JOB)] if row["state"] == "quarantined"], PATIENCE_S, "quarantine"
+    )[0]
     assert "missing or empty" in row["reason"] and "--from-savepoint" in row["reason"]
     fleet.go_back(JOB, query["batch"])
     fleet.ok("resume", JOB, "--from-savepoint", "before")

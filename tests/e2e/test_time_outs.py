@@ -44,9 +44,15 @@ class Kinds(Fleet):
         directory = self.directory / "specs" / name
         directory.mkdir(parents=True)
         body = {
-            "name": name, "application": application, "args": [kind, "{checkpoint}", f"{self.directory}/input/{name}"],
-            "master": "local[1]", "checkpoint": f"file://{self.directory}/checkpoints/{name}",
-            "resources": {"memory": "300m"}, "restart": {"strategy": "fixed", "initial": "5s"}, "health": {"start_timeout": start, "stall_timeout": stall}, **spec,
+            "name": name,
+            "application": application,
+            "args": [kind, "{checkpoint}", f"{self.directory}/input/{name}"],
+            "master": "local[1]",
+            "checkpoint": f"file://{self.directory}/checkpoints/{name}",
+            "resources": {"memory": "300m"},
+            "restart": {"strategy": "fixed", "initial": "5s"},
+            "health": {"start_timeout": start, "stall_timeout": stall},
+            **spec,
             "conf": {**CONF, **spec.get("conf", {})},
         }
         if application == "kinds.py":
@@ -75,50 +81,62 @@ class Kinds(Fleet):
         try:
             wait_until(all_found, START_S, "all to be ended", period_s=1.0)
         except AssertionError as error:
-            raise AssertionError(f"{error}; {[(name, self.show(name)['history']) for name in missing]}") from None
+            raise AssertionError(
+                f"{error}; {[(name, self.show(name)['history']) for name in missing]}"
+            ) from None
 
 
 @pytest.fixture(scope="module")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     requirements.need("jdk")
-    return build_jar(APPLICATIONS / "Kinds.java", tmp_path_factory.mktemp("jar") / "kinds.jar", installed_spark_home())
+    return build_jar(
+        APPLICATIONS / "Kinds.java", tmp_path_factory.mktemp("jar") / "kinds.jar", installed_spark_home()
+    )
 
 
 @pytest.fixture(scope="module")
 def fleet(embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kinds]:
     directory = tmp_path_factory.mktemp("kinds")
     root = f"/kinds-{uuid.uuid4().hex[:12]}"
-    with Kinds(embedded_ensemble, root, directory, supervisors=1, lease_s=30.0, grace_s=5.0, judged=False) as made:
+    with Kinds(
+        embedded_ensemble, root, directory, supervisors=1, lease_s=30.0, grace_s=5.0, judged=False
+    ) as made:
         yield made
 
 
 def test_those_that_are_well_are_left_alone_and_the_others_are_ended(fleet: Kinds, jar: Path) -> None:
     jvm = {"application": f"local:{jar}", "class": "Kinds"}
     well = {
-        "no-query": ("no-query", "30s", STALL, {}),         # up, without session or query: neither concerns it
-        "idle": ("idle", GENEROUS, STALL, {}),              # its source has nothing new
-        "hour": ("hour", GENEROUS, STALL, {}),              # waits for its next trigger
-        "long-batch": ("long-batch", GENEROUS, STALL, {}),  # a batch takes longer than the time-out, in a task
+        # up, without session or query: neither concerns it
+        "no-query": ("no-query", "30s", STALL, {}),
+        "idle": ("idle", GENEROUS, STALL, {}),  # its source has nothing new
+        "hour": ("hour", GENEROUS, STALL, {}),  # waits for its next trigger
+        # a batch takes longer than the time-out, in a task
+        "long-batch": ("long-batch", GENEROUS, STALL, {}),
         "slow-start": ("slow-start", GENEROUS, STALL, {}),
-        "jvm-idle": ("idle", "5s", STALL, jvm),             # life is read from the commit log
+        "jvm-idle": ("idle", "5s", STALL, jvm),  # life is read from the commit log
     }
     for name, (kind, start, stall, spec) in well.items():
         fleet.submit_kind(name, kind, start, stall, **spec)
     before = {name: fleet.wait_state(name, "running", timeout_s=START_S) for name in well}
     long_batches = fleet.batch_of("long-batch")
 
-    fleet.submit_kind("hangs", "no-query", "6s", GENEROUS, conf={"spark.driver.extraJavaOptions": SUSPENDED_JVM})
+    fleet.submit_kind(
+        "hangs", "no-query", "6s", GENEROUS, conf={"spark.driver.extraJavaOptions": SUSPENDED_JVM}
+    )
     fleet.submit_kind("no-batch", "no-batch", "60s", STALL)
     fleet.submit_kind("first-batch", "first-batch", "60s", GENEROUS)
     fleet.submit_kind("hung", "hung", GENEROUS, STALL)
     fleet.submit_kind("jvm-hung", "hung", GENEROUS, STALL, **jvm)
-    fleet.wait_ended({
-        "hangs": ("start_timed_out", "the application had not begun after 6 s"),
-        "no-batch": ("start_timed_out", "no batch was committed within 60 s"),
-        "first-batch": ("start_timed_out", "no batch was committed within 60 s"),
-        "hung": ("stalled", "for 12 s"),
-        "jvm-hung": ("stalled", "for 12 s"),
-    })
+    fleet.wait_ended(
+        {
+            "hangs": ("start_timed_out", "the application had not begun after 6 s"),
+            "no-batch": ("start_timed_out", "no batch was committed within 60 s"),
+            "first-batch": ("start_timed_out", "no batch was committed within 60 s"),
+            "hung": ("stalled", "for 12 s"),
+            "jvm-hung": ("stalled", "for 12 s"),
+        }
+    )
 
     enough = long_batches + 1
     wait_until(lambda: fleet.batch_of("long-batch") >= enough, START_S, f"long batch {enough}", period_s=0.5)

@@ -22,7 +22,9 @@ def main() -> int:
     parser.add_argument("--wide", action="store_true")
     parser.add_argument("--max-states", type=int)
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--rest-every", type=int, default=1, help="ask from each n-th state only whether all comes to rest")
+    parser.add_argument(
+        "--rest-every", type=int, default=1, help="ask from each n-th state only whether all comes to rest"
+    )
     asked = parser.parse_args()
     if asked.list:
         for one in SCENARIOS:

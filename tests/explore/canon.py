@@ -27,9 +27,16 @@ from tests.explore.replay import Stored
 from tests.explore.setting import LAYOUT, SUBMIT_MAX_S, TICK_S
 from tests.explore.world import Sent, Shim, Sights, Snapshot, Supervisor, User, World
 
-STATIC = frozenset({
-    "/", LAYOUT.root, LAYOUT.version, LAYOUT.cluster, LAYOUT.doorbell, *LAYOUT.persistent_parents(),
-}) - {LAYOUT.checkpoints}
+STATIC = frozenset(
+    {
+        "/",
+        LAYOUT.root,
+        LAYOUT.version,
+        LAYOUT.cluster,
+        LAYOUT.doorbell,
+        *LAYOUT.persistent_parents(),
+    }
+) - {LAYOUT.checkpoints}
 LEASES = f"{LAYOUT.leases}/"
 OLDEST_S = 5 * TICK_S
 BEHIND_MAX = 4
@@ -38,14 +45,32 @@ RINGS_MAX = 6
 
 def key_of(world: World) -> tuple[Any, ...]:
     return (
-        tree_key(world.tree), world.sessions, tuple([supervisor_key(one, world) for one in world.supervisors]),
-        tuple([shim_key(shim, world) for shim in world.shims]), tuple([user_key(user, world) for user in world.users]),
-        world.hosts_down, world.faults,
-        tuple([(uid, min(world.tick - tick, OBEYED_TICKS + 1) if lives(world, uid) else -1)
-               for uid, tick in world.judge.cancelled]),
-        world.judge.registered, world.judge.spoilt, world.judge.paused, world.judge.handed_over, world.broken,
-        tuple([(tx_key(late.tx, world.tree), late.wish, late.pause, world.tick - late.tick) for late in world.late]),
-        replacement_key(world) if world.replaceable else None, sweeping.key_of(world) if world.sweeps else None,
+        tree_key(world.tree),
+        world.sessions,
+        tuple([supervisor_key(one, world) for one in world.supervisors]),
+        tuple([shim_key(shim, world) for shim in world.shims]),
+        tuple([user_key(user, world) for user in world.users]),
+        world.hosts_down,
+        world.faults,
+        tuple(
+            [
+                (uid, min(world.tick - tick, OBEYED_TICKS + 1) if lives(world, uid) else -1)
+                for uid, tick in world.judge.cancelled
+            ]
+        ),
+        world.judge.registered,
+        world.judge.spoilt,
+        world.judge.paused,
+        world.judge.handed_over,
+        world.broken,
+        tuple(
+            [
+                (tx_key(late.tx, world.tree), late.wish, late.pause, world.tick - late.tick)
+                for late in world.late
+            ]
+        ),
+        replacement_key(world) if world.replaceable else None,
+        sweeping.key_of(world) if world.sweeps else None,
         removing.key_of(world) if world.removes else None,
     )
 
@@ -53,10 +78,15 @@ def key_of(world: World) -> tuple[Any, ...]:
 def replacement_key(world: World) -> tuple[Any, ...]:
     """What may matter where the registry can be replaced: who remembers what, next to what is there and what was saved."""
     saved = world.saved
-    bells = [tree.nodes.get(LAYOUT.doorbell) for tree in (world.tree, *(() if saved is None else (saved.tree,)))]
+    bells = [
+        tree.nodes.get(LAYOUT.doorbell) for tree in (world.tree, *(() if saved is None else (saved.tree,)))
+    ]
     return (
-        world.store, None if saved is None else (_tree_now(saved.tree, world), saved.sessions, saved.judge),
-        world.judge.lost, world.judge.knows, world.judge.accepted,
+        world.store,
+        None if saved is None else (_tree_now(saved.tree, world), saved.sessions, saved.judge),
+        world.judge.lost,
+        world.judge.knows,
+        world.judge.accepted,
         tuple([of_before(tree) for tree in (world.tree, *(() if saved is None else (saved.tree,)))]),
         tuple([_ring(bell, rings) for bell in bells for rings in world.judge.rings]),
         tuple([memory_key(one, world, bells) for one in world.supervisors]),
@@ -69,9 +99,20 @@ def memory_key(one: Supervisor, world: World, bells: list[Any]) -> tuple[Any, ..
     epoch = world.tree.nodes.get(LAYOUT.epoch)
     return (
         tuple([_ring(bell, memory.rings) for bell in bells]),
-        tuple([None if bell is None else (bell.mzxid > memory.rung) - (bell.mzxid < memory.rung) for bell in bells]),
-        memory.noted, memory.noted_id, memory.reason is None, one.recorded, one.distrust is None, one.suspended,
-        () if one.recorded else one.recent, epoch is not None and one.cleared == (epoch.version, epoch.mzxid),
+        tuple(
+            [
+                None if bell is None else (bell.mzxid > memory.rung) - (bell.mzxid < memory.rung)
+                for bell in bells
+            ]
+        ),
+        memory.noted,
+        memory.noted_id,
+        memory.reason is None,
+        one.recorded,
+        one.distrust is None,
+        one.suspended,
+        () if one.recorded else one.recent,
+        epoch is not None and one.cleared == (epoch.version, epoch.mzxid),
         None if one.sight is None else one.sight.flaw is None,
     )
 
@@ -81,11 +122,14 @@ def of_before(tree: Snapshot) -> frozenset[str]:
     accepted = tree.nodes.get(LAYOUT.accepted)
     if accepted is None:
         return frozenset()
-    return frozenset([
-        path for path, node in tree.nodes.items()
-        if (path.startswith(f"{LAYOUT.owns}/") and node.mzxid < accepted.czxid)
-        or (path.startswith(f"{LAYOUT.assigned}/") and node.czxid < accepted.czxid)
-    ])
+    return frozenset(
+        [
+            path
+            for path, node in tree.nodes.items()
+            if (path.startswith(f"{LAYOUT.owns}/") and node.mzxid < accepted.czxid)
+            or (path.startswith(f"{LAYOUT.assigned}/") and node.czxid < accepted.czxid)
+        ]
+    )
 
 
 def _ring(bell: Any, rings: int) -> int | None:
@@ -101,10 +145,13 @@ def lives(world: World, uid: str) -> bool:
 def tree_key(tree: Snapshot) -> frozenset[Any]:
     found = tree.memo.get("key")
     if found is None:
-        found = tree.memo["key"] = frozenset([
-            (path, node.data, -1 if path.startswith(LEASES) else node.version, node.owner)
-            for path, node in tree.nodes.items() if path not in STATIC
-        ])
+        found = tree.memo["key"] = frozenset(
+            [
+                (path, node.data, -1 if path.startswith(LEASES) else node.version, node.owner)
+                for path, node in tree.nodes.items()
+                if path not in STATIC
+            ]
+        )
     return found  # type: ignore[no-any-return]
 
 
@@ -135,13 +182,31 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
     leads = state in (State.LEADING, State.SUSPENDED)
     stood = leads or state in (State.CONTENDING, State.SETTLING)
     return (
-        one.alive, one.paused, one.paused_ticks, one.connected, one.sid, one.agent_sid, one.sessions,
-        one.registrations, one.todo,
-        _age(one.answered_s, now) if leads or state is State.SETTLING else None, one.tick_due, sight_key(one), one.term,
-        state, standing.session, (standing.epoch, standing.fence) if stood else None, standing.highest, standing.owner,
+        one.alive,
+        one.paused,
+        one.paused_ticks,
+        one.connected,
+        one.sid,
+        one.agent_sid,
+        one.sessions,
+        one.registrations,
+        one.todo,
+        _age(one.answered_s, now) if leads or state is State.SETTLING else None,
+        one.tick_due,
+        sight_key(one),
+        one.term,
+        state,
+        standing.session,
+        (standing.epoch, standing.fence) if stood else None,
+        standing.highest,
+        standing.owner,
         _due(standing.look_at_s, now) if state in (State.FOLLOWING, State.SETTLING) else None,
-        standing.rejections, standing.stopping, standing.gave_way, _due(standing.yield_until_s, now),
-        sights_key(one.sights, world, one), tuple([sent_key(sent, world) for sent in one.queue]),
+        standing.rejections,
+        standing.stopping,
+        standing.gave_way,
+        _due(standing.yield_until_s, now),
+        sights_key(one.sights, world, one),
+        tuple([sent_key(sent, world) for sent in one.queue]),
         None if one.reading is None else (_tree_now(one.reading[0], world), _age(one.reading[1], now)),
         None if one.lag is None else _tree_now(one.lag, world),
     )
@@ -159,11 +224,17 @@ def sent_key(sent: Sent, world: World) -> tuple[Any, ...]:
 
 
 def sights_key(sights: Sights, world: World, one: Supervisor) -> tuple[Any, ...]:
-    trees = [world.tree, *([one.lag] if one.lag is not None else []), *([one.reading[0]] if one.reading else [])]
+    trees = [
+        world.tree,
+        *([one.lag] if one.lag is not None else []),
+        *([one.reading[0]] if one.reading else []),
+    ]
     trees += [world.saved.tree] if world.saved is not None else []
     return (
         tuple([(name, _sight(trees, LAYOUT.own(name), sight, world.now_s)) for name, sight in sights.owns]),
-        tuple([(name, _sight(trees, LAYOUT.lease(name), sight, world.now_s)) for name, sight in sights.leases]),
+        tuple(
+            [(name, _sight(trees, LAYOUT.lease(name), sight, world.now_s)) for name, sight in sights.leases]
+        ),
         None if sights.accepted is None else _sight(trees, LAYOUT.accepted, sights.accepted, world.now_s),
     )
 
@@ -181,10 +252,15 @@ def _mzxid(tree: Snapshot, path: str) -> int:
 
 def _tree_now(tree: Snapshot, world: World) -> tuple[Any, ...]:
     """Another state of the registry that somebody still sees: what it shows, and what of that is the present one."""
-    same = [path for path, node in tree.nodes.items() if _mzxid(world.tree, path) == node.mzxid and path not in STATIC]
+    same = [
+        path
+        for path, node in tree.nodes.items()
+        if _mzxid(world.tree, path) == node.mzxid and path not in STATIC
+    ]
     leases = [
         (path, min(world.tree.nodes[path].version - node.version, BEHIND_MAX))
-        for path, node in tree.nodes.items() if path.startswith(LEASES) and path in world.tree.nodes
+        for path, node in tree.nodes.items()
+        if path.startswith(LEASES) and path in world.tree.nodes
     ]
     return tree_key(tree), frozenset(same), frozenset(leases)
 
@@ -193,13 +269,46 @@ def _tree_now(tree: Snapshot, world: World) -> tuple[Any, ...]:
 
 DUE = ("read_at_s", "renew_at_s", "deadline_s", "stop_until_s", "kill_at_s")
 PLAIN = (
-    "stage", "session", "last_session", "lost", "broken", "reading", "what", "closing", "claim_session", "claim_tries", "fence",
-    "held", "blind", "live", "lease_exists", "ring", "rings", "phase", "executed", "stop_asked", "status", "cause",
+    "stage",
+    "session",
+    "last_session",
+    "lost",
+    "broken",
+    "reading",
+    "what",
+    "closing",
+    "claim_session",
+    "claim_tries",
+    "fence",
+    "held",
+    "blind",
+    "live",
+    "lease_exists",
+    "ring",
+    "rings",
+    "phase",
+    "executed",
+    "stop_asked",
+    "status",
+    "cause",
     "permanent",
 )
 ENDING = (
-    "stage", "session", "last_session", "lost", "reading", "what", "closing", "fence", "blind", "live", "executed",
-    "stop_asked", "status", "cause", "permanent",
+    "stage",
+    "session",
+    "last_session",
+    "lost",
+    "reading",
+    "what",
+    "closing",
+    "fence",
+    "blind",
+    "live",
+    "executed",
+    "stop_asked",
+    "status",
+    "cause",
+    "permanent",
 )
 
 
@@ -209,9 +318,20 @@ def shim_key(shim: Shim, world: World) -> tuple[Any, ...]:
     now = world.now_s
     living = shim.tree in ("alive", "dying")
     return (
-        shim.claim, shim.host, shim.sid, shim.sessions, shim.connected, shim.paused, shim.paused_ticks, shim.tree,
+        shim.claim,
+        shim.host,
+        shim.sid,
+        shim.sessions,
+        shim.connected,
+        shim.paused,
+        shim.paused_ticks,
+        shim.tree,
         world.tick - shim.dying_tick if shim.tree == "dying" else 0,
-        shim.terminated and living, shim.status if living else None, shim.over, shim.disturbed, shim.tick_due,
+        shim.terminated and living,
+        shim.status if living else None,
+        shim.over,
+        shim.disturbed,
+        shim.tick_due,
         shim.tree != "unborn" or shim.claim in world.judge.claimed,
         None if shim.state is None else state_key(shim.state, now),
         None if shim.sent is None else request_key(shim.sent, world),
@@ -226,19 +346,25 @@ def shim_key(shim: Shim, world: World) -> tuple[Any, ...]:
 
 
 def state_key(state: ShimState, now_s: float) -> tuple[Any, ...]:
-    if state.stage in (Stage.BURYING, Stage.DONE):      # the driver is gone, nothing is renewed
+    if state.stage in (Stage.BURYING, Stage.DONE):  # the driver is gone, nothing is renewed
         return (
-            *[getattr(state, name) for name in ENDING], bool(state.op), min(state.bury_tries, 5),
-            _until(state.read_at_s, now_s), None if state.doubt_s is None else _age(state.doubt_s, now_s),
+            *[getattr(state, name) for name in ENDING],
+            bool(state.op),
+            min(state.bury_tries, 5),
+            _until(state.read_at_s, now_s),
+            None if state.doubt_s is None else _age(state.doubt_s, now_s),
         )
     ladder = state.ladder
     return (
-        *[getattr(state, name) for name in PLAIN], bool(state.op),
+        *[getattr(state, name) for name in PLAIN],
+        bool(state.op),
         *[_until(getattr(state, name), now_s) for name in DUE],
         _age(state.claim_sent_s, now_s) if state.stage in (Stage.CLAIMING, Stage.SETTLING) else None,
-        state.exec_s is None, None if ladder is None else (_until(ladder.kill_at_s, now_s), ladder.terminated),
+        state.exec_s is None,
+        None if ladder is None else (_until(ladder.kill_at_s, now_s), ladder.terminated),
         _age(state.born_s, now_s) if state.stage is Stage.CONNECTING else None,
-        None if state.doubt_s is None else _age(state.doubt_s, now_s), state.empty_s is None,
+        None if state.doubt_s is None else _age(state.doubt_s, now_s),
+        state.empty_s is None,
     )
 
 
@@ -246,7 +372,12 @@ def request_key(sent: tuple[Any, int], world: World) -> tuple[Any, ...]:
     effect, tick = sent
     tx = getattr(effect, "transaction", None)
     session = getattr(effect, "session", 0)
-    return type(effect).__name__, None if tx is None else tx_key(tx, world.tree), min(world.tick - tick, 5), session
+    return (
+        type(effect).__name__,
+        None if tx is None else tx_key(tx, world.tree),
+        min(world.tick - tick, 5),
+        session,
+    )
 
 
 def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
@@ -255,7 +386,11 @@ def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
         case said.OwnRead(_, own, lease_version, live):
             record = (id(own.record), own.version) if isinstance(own, Found) else own
             node = world.tree.nodes.get(LAYOUT.lease(shim.name))
-            behind = None if lease_version is None or node is None else min(node.version - lease_version, BEHIND_MAX)
+            behind = (
+                None
+                if lease_version is None or node is None
+                else min(node.version - lease_version, BEHIND_MAX)
+            )
             return "own", record, lease_version is None, behind, live
         case said.Committed(_, sent_s, own_version):
             return "committed", _age(sent_s, world.now_s), own_version
@@ -273,8 +408,14 @@ def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
     assert ward is not None
     killer = ward.killer
     return (
-        ward.stage, ward.asking, _due(ward.retry_s, now_s), None if ward.doubt_s is None else _age(ward.doubt_s, now_s),
-        killer.act, killer.shim_dead, killer.due, killer.tree,
+        ward.stage,
+        ward.asking,
+        _due(ward.retry_s, now_s),
+        None if ward.doubt_s is None else _age(ward.doubt_s, now_s),
+        killer.act,
+        killer.shim_dead,
+        killer.due,
+        killer.tree,
     )
 
 
@@ -283,11 +424,16 @@ def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
 
 def user_key(user: User, world: World) -> tuple[Any, ...]:
     sent = None if user.sent is None else tx_key(user.sent, world.tree)
-    replies = tuple([
-        min(world.now_s - reply.at_s, SUBMIT_MAX_S + TICK_S) if isinstance(reply, Stored)
-        else _is_now(reply.stat.version, world.tree) if isinstance(reply, Node) and reply.stat.mzxid == BELL else reply
-        for reply in user.replies
-    ])
+    replies = tuple(
+        [
+            min(world.now_s - reply.at_s, SUBMIT_MAX_S + TICK_S)
+            if isinstance(reply, Stored)
+            else _is_now(reply.stat.version, world.tree)
+            if isinstance(reply, Node) and reply.stat.mzxid == BELL
+            else reply
+            for reply in user.replies
+        ]
+    )
     return user.number, user.done, user.begun, user.unknown, user.took, replies, sent
 
 

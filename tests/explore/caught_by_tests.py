@@ -31,74 +31,175 @@ GUARDS, WRITES = "explore.test_defects", "unit.registry.test_leader_writes"
 SIGHTS, TRUST, USERS = "unit.observe.test_sights", "unit.coord.test_trust", "unit.registry.test_user_writes"
 
 CAUGHT_BY: dict[str, tuple[str, str]] = {
-    "restore-reads-before-its-mark": ("unit.checkpoint.test_savepoint", "test_a_restore_leaves_its_mark_before_it_reads_anything"),
-    "directory-of-another-host-is-deleted": ("integration.test_checkpoint_deletion", "test_another_directory_at_the_same_path_is_kept"),
+    "restore-reads-before-its-mark": (
+        "unit.checkpoint.test_savepoint",
+        "test_a_restore_leaves_its_mark_before_it_reads_anything",
+    ),
+    "directory-of-another-host-is-deleted": (
+        "integration.test_checkpoint_deletion",
+        "test_another_directory_at_the_same_path_is_kept",
+    ),
     "restore-ends-before-it-is-compared": (
-        "unit.checkpoint.test_savepoint", "test_a_restore_takes_its_mark_off_the_target_last_of_all"),
+        "unit.checkpoint.test_savepoint",
+        "test_a_restore_takes_its_mark_off_the_target_last_of_all",
+    ),
     "savepoint-is-complete-before-it-is-wanted": (
-        "unit.checkpoint.test_savepoint", "test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there"),
-    "exec-although-no-deadline-is-written": (TELLERS, "test_nothing_is_executed_whose_deadline_the_second_killers_can_not_know"),
+        "unit.checkpoint.test_savepoint",
+        "test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there",
+    ),
+    "exec-although-no-deadline-is-written": (
+        TELLERS,
+        "test_nothing_is_executed_whose_deadline_the_second_killers_can_not_know",
+    ),
     "torn-deadline-read-as-none": (TELLERS, "test_a_torn_deadline_file_is_not_one_without_a_deadline"),
     "renewal-counts-from-its-answer": (MACHINE, "test_the_deadline_counts_from_sending_the_renewal"),
     "claim-counts-from-its-answer": (MACHINE, "test_the_deadline_counts_from_sending_the_claim"),
-    "settled-claim-counts-from-the-reading": (MACHINE, "test_an_unknown_claim_is_read_back_in_its_session_before_exec"),
+    "settled-claim-counts-from-the-reading": (
+        MACHINE,
+        "test_an_unknown_claim_is_read_back_in_its_session_before_exec",
+    ),
     "unanswered-renewal-counts": (MACHINE, "test_an_unknown_renewal_moves_no_deadline"),
-    "deadline-without-the-kill-time": (MACHINE, "test_a_claim_confirmed_too_late_executes_nothing_and_says_so"),
-    "shim-ignores-its-deadline": (MACHINE, "test_without_renewals_the_tree_is_killed_before_the_second_killers_act"),
-    "unanswered-claim-taken-as-failed": (MACHINE, "test_an_unknown_claim_is_read_back_in_its_session_before_exec"),
-    "claim-settled-on-another-session": (MACHINE, "test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed"),
+    "deadline-without-the-kill-time": (
+        MACHINE,
+        "test_a_claim_confirmed_too_late_executes_nothing_and_says_so",
+    ),
+    "shim-ignores-its-deadline": (
+        MACHINE,
+        "test_without_renewals_the_tree_is_killed_before_the_second_killers_act",
+    ),
+    "unanswered-claim-taken-as-failed": (
+        MACHINE,
+        "test_an_unknown_claim_is_read_back_in_its_session_before_exec",
+    ),
+    "claim-settled-on-another-session": (
+        MACHINE,
+        "test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed",
+    ),
     "closed-session-is-forgotten": (ENDS, "test_no_stage_is_without_an_end"),
     "settling-has-no-end": (ENDS, "test_an_unknown_claim_that_nobody_can_settle_ends_the_shim"),
-    "leases-without-a-parent-are-asked-for-at-once": (MACHINE, "test_a_missing_parent_of_all_leases_is_no_reason_to_hurry"),
+    "leases-without-a-parent-are-asked-for-at-once": (
+        MACHINE,
+        "test_a_missing_parent_of_all_leases_is_no_reason_to_hurry",
+    ),
     "registry-that-lost-a-parent-is-acted-upon": (
-        WHOLE, "test_nothing_is_done_to_a_registry_that_lost_what_nobody_can_tell_again"),
+        WHOLE,
+        "test_nothing_is_done_to_a_registry_that_lost_what_nobody_can_tell_again",
+    ),
     "parent-made-anew-is-believed": (WHOLE, "test_an_acceptance_makes_them_anew_and_ends_the_distrust"),
     "late-claim-is-executed": (MACHINE, "test_a_claim_confirmed_too_late_executes_nothing_and_says_so"),
-    "starter-does-not-look-at-the-clock": (MACHINE, "test_nothing_is_executed_before_the_claim_has_committed"),
-    "nobody-looks-at-the-clock-before-exec": (MACHINE, "test_nothing_is_executed_before_the_claim_has_committed"),
-    "draining-claim-is-executed": (MACHINE, "test_an_unknown_claim_that_was_drained_meanwhile_is_buried_without_exec"),
+    "starter-does-not-look-at-the-clock": (
+        MACHINE,
+        "test_nothing_is_executed_before_the_claim_has_committed",
+    ),
+    "nobody-looks-at-the-clock-before-exec": (
+        MACHINE,
+        "test_nothing_is_executed_before_the_claim_has_committed",
+    ),
+    "draining-claim-is-executed": (
+        MACHINE,
+        "test_an_unknown_claim_that_was_drained_meanwhile_is_buried_without_exec",
+    ),
     "clock-jump-is-not-noticed": (MACHINE, "test_a_clock_jump_reads_before_anything_else"),
     "back-off-is-skipped": (PLAN, "TestAfterAnExit.test_the_back_off_counts_from_the_leaders_first_sight"),
-    "names-without-a-reference-take-no-place": (PLAN, "TestPlacement.test_what_has_no_reference_still_occupies_its_host"),
-    "terms-that-are-forgotten-are-not-noticed": (TRUST, "test_an_epoch_is_recorded_only_where_the_store_knows_this_registry"),
-    "agent-asks-not-what-its-host-remembers": ("unit.coord.test_start_doubt", "test_what_it_remembers_counts_without_anybody"),
-    "agent-asks-not-the-store": ("unit.coord.test_start_doubt", "test_a_new_host_learns_it_from_the_store_where_nobody_leads"),
+    "names-without-a-reference-take-no-place": (
+        PLAN,
+        "TestPlacement.test_what_has_no_reference_still_occupies_its_host",
+    ),
+    "terms-that-are-forgotten-are-not-noticed": (
+        TRUST,
+        "test_an_epoch_is_recorded_only_where_the_store_knows_this_registry",
+    ),
+    "agent-asks-not-what-its-host-remembers": (
+        "unit.coord.test_start_doubt",
+        "test_what_it_remembers_counts_without_anybody",
+    ),
+    "agent-asks-not-the-store": (
+        "unit.coord.test_start_doubt",
+        "test_a_new_host_learns_it_from_the_store_where_nobody_leads",
+    ),
     "older-zxid-is-not-noticed": (TRUST, "test_the_highest_zxid_is_kept"),
     "draining-does-not-renew": (MACHINE, "test_draining_is_taken_over_and_renewed_while_the_driver_stops"),
     "revoked-goes-on": (MACHINE, "test_anything_else_kills_at_once"),
     "revoked-goes-on-renewing": (MACHINE, "test_anything_else_kills_at_once"),
     "another-attempt-is-not-noticed": (MACHINE, "test_anything_else_kills_at_once"),
-    "renews-on-an-unknown-fence": (MACHINE, "test_what_cannot_be_believed_stops_renewals_and_the_deadline_decides"),
-    "older-fence-is-believed": (MACHINE, "test_what_cannot_be_believed_stops_renewals_and_the_deadline_decides"),
-    "new-session-does-not-read-first": (MACHINE, "test_a_new_session_reads_before_anything_else_and_announces_itself"),
-    "kill-that-left-something-is-believed": (MACHINE, "test_no_renewal_after_the_grace_even_if_the_tree_does_not_die"),
-    "wait-without-the-kill-time": ("unit.model.test_lease_terms", "test_the_full_wait_outlasts_any_deadline_by_clocks_that_differ"),
-    "wait-without-the-clocks-error": ("unit.model.test_lease_terms", "test_the_full_wait_outlasts_any_deadline_by_clocks_that_differ"),
-    "wait-by-the-terms-of-the-new-spec": (PLAN, "test_the_wait_goes_by_the_terms_of_the_old_attempt_not_of_the_new_spec"),
-    "wait-of-an-unreadable-lease-is-short": (PLAN, "test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be"),
-    "lease-of-another-claim-is-believed": (PLAN, "test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be"),
-    "first-sight-before-the-response": (SIGHTS, "test_a_lease_was_first_seen_when_the_answer_that_showed_it_had_arrived"),
+    "renews-on-an-unknown-fence": (
+        MACHINE,
+        "test_what_cannot_be_believed_stops_renewals_and_the_deadline_decides",
+    ),
+    "older-fence-is-believed": (
+        MACHINE,
+        "test_what_cannot_be_believed_stops_renewals_and_the_deadline_decides",
+    ),
+    "new-session-does-not-read-first": (
+        MACHINE,
+        "test_a_new_session_reads_before_anything_else_and_announces_itself",
+    ),
+    "kill-that-left-something-is-believed": (
+        MACHINE,
+        "test_no_renewal_after_the_grace_even_if_the_tree_does_not_die",
+    ),
+    "wait-without-the-kill-time": (
+        "unit.model.test_lease_terms",
+        "test_the_full_wait_outlasts_any_deadline_by_clocks_that_differ",
+    ),
+    "wait-without-the-clocks-error": (
+        "unit.model.test_lease_terms",
+        "test_the_full_wait_outlasts_any_deadline_by_clocks_that_differ",
+    ),
+    "wait-by-the-terms-of-the-new-spec": (
+        PLAN,
+        "test_the_wait_goes_by_the_terms_of_the_old_attempt_not_of_the_new_spec",
+    ),
+    "wait-of-an-unreadable-lease-is-short": (
+        PLAN,
+        "test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be",
+    ),
+    "lease-of-another-claim-is-believed": (
+        PLAN,
+        "test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be",
+    ),
+    "first-sight-before-the-response": (
+        SIGHTS,
+        "test_a_lease_was_first_seen_when_the_answer_that_showed_it_had_arrived",
+    ),
     "wait-counts-up-to-the-answer": (SIGHTS, "test_its_silence_counts_up_to_the_sending_of_the_latest_read"),
     "absence-of-a-lease-outlives-its-attempt": (
-        SIGHTS, "test_the_absence_of_a_lease_is_not_waited_out_on_behalf_of_a_later_attempt"),
+        SIGHTS,
+        "test_the_absence_of_a_lease_is_not_waited_out_on_behalf_of_a_later_attempt",
+    ),
     "plans-are-not-checked": (PLAN, "test_the_check_stops_what_the_table_would_never_say"),
     "draining-is-never-overdue": (PLAN, "test_cell"),
-    "second-killers-do-not-act-on-the-death-of-the-shim": (KILLER, "test_the_death_of_the_shim_is_acted_on_at_once"),
+    "second-killers-do-not-act-on-the-death-of-the-shim": (
+        KILLER,
+        "test_the_death_of_the_shim_is_acted_on_at_once",
+    ),
     "tree-killed-before-the-shim": (KILLER, "test_a_deadline_that_comes_near_kills_the_shim_before_its_tree"),
     "stopped-shim-is-left-alive": (KILLER, "test_a_deadline_that_comes_near_kills_the_shim_before_its_tree"),
-    "kill-is-over-while-the-shim-lives": (KILLER, "test_it_is_not_over_while_the_shim_or_anything_of_the_tree_lives"),
-    "kill-is-over-while-the-tree-lives": (KILLER, "test_it_is_not_over_while_the_shim_or_anything_of_the_tree_lives"),
+    "kill-is-over-while-the-shim-lives": (
+        KILLER,
+        "test_it_is_not_over_while_the_shim_or_anything_of_the_tree_lives",
+    ),
+    "kill-is-over-while-the-tree-lives": (
+        KILLER,
+        "test_it_is_not_over_while_the_shim_or_anything_of_the_tree_lives",
+    ),
     "tombstone-over-any-state": (WARD, "test_over_anything_but_this_very_claim_nothing_is_written"),
     "guardian-buries-without-proof": (WARD, "test_without_proof_that_the_tree_is_empty_nothing_is_written"),
     "guardian-believes-an-older-reading": (WARD, "test_unknown_is_not_absent_and_is_asked_again_for_long"),
-    "guardian-does-not-wait-for-a-claim-under-way": (WARD, "test_a_claim_that_the_dead_shim_had_sent_is_waited_for"),
+    "guardian-does-not-wait-for-a-claim-under-way": (
+        WARD,
+        "test_a_claim_that_the_dead_shim_had_sent_is_waited_for",
+    ),
     "suspended-taken-as-lost": (LEADS, "test_flink_10011_suspended_is_not_loss"),
     "term-is-not-drained": (LEADS, "test_what_ends_a_term"),
     "new-session-keeps-the-epoch": (LEADS, "test_what_ends_a_term"),
     "lost-session-keeps-the-term": (LEADS, "test_what_ends_a_term"),
     "leader-without-a-deadline": (LEADS, "test_what_ends_a_term"),
     "leads-before-the-election-has-committed": (LEADS, "test_first_candidacy"),
-    "unanswered-election-taken-as-won": (LEADS, "test_lost_reply_of_the_election_is_read_back_on_the_same_session"),
+    "unanswered-election-taken-as-won": (
+        LEADS,
+        "test_lost_reply_of_the_election_is_read_back_on_the_same_session",
+    ),
     "election-of-another-taken-as-ours": (TRUST, "test_own_election_is_known_by_op_and_owner"),
     "election-without-its-leader-node-taken-as-won": (TRUST, "test_own_election_is_known_by_op_and_owner"),
     "deposed-leader-takes-the-new-fence": (LEADS, "test_what_ends_a_term"),
@@ -106,13 +207,25 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "stands-while-somebody-leads": (LEADS, "test_follows_whoever_leads_and_stands_when_they_go"),
     "epoch-does-not-grow": (LEADS, "test_first_candidacy"),
     "submit-unguarded-by-checkpoints": (COMMANDS, "test_two_nested_submits_at_once_do_not_both_pass"),
-    "register-again-unguarded-by-checkpoints": (GUARDS, "test_the_guards_that_are_dropped_are_all_that_the_multis_have"),
-    "register-again-does-not-write-own": (USERS, "test_registering_again_undoes_the_result_and_keeps_the_attempt_number"),
+    "register-again-unguarded-by-checkpoints": (
+        GUARDS,
+        "test_the_guards_that_are_dropped_are_all_that_the_multis_have",
+    ),
+    "register-again-does-not-write-own": (
+        USERS,
+        "test_registering_again_undoes_the_result_and_keeps_the_attempt_number",
+    ),
     "suspend-does-not-write-own": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
     "assign-unguarded-by-lease": (WRITES, "test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen"),
     "bury-unguarded-by-lease": (WRITES, "test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen"),
-    "clean-up-unguarded-by-lease": (WRITES, "test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen"),
-    "suspend-exhausted-unguarded-by-job": (GUARDS, "test_the_guards_that_are_dropped_are_all_that_the_multis_have"),
+    "clean-up-unguarded-by-lease": (
+        WRITES,
+        "test_what_rests_on_the_full_wait_checks_the_lease_as_it_was_seen",
+    ),
+    "suspend-exhausted-unguarded-by-job": (
+        GUARDS,
+        "test_the_guards_that_are_dropped_are_all_that_the_multis_have",
+    ),
     "cancel-unguarded-by-result": (GUARDS, "test_the_guards_that_are_dropped_are_all_that_the_multis_have"),
     "acknowledged-before-the-commit": (COMMANDS, "test_the_same_spec_again_is_the_same_job"),
     "unknown-outcome-acknowledged": (COMMANDS, "test_a_write_that_never_arrived_is_sent_again"),
@@ -125,26 +238,51 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
     "suspended-is-started": (PLAN, "test_cell"),
     "job-that-changed-keeps-its-assignment": (PLAN, "test_cell"),
     "assignment-is-never-taken-back": (PLAN, "test_cell"),
-    "distrusted-registry-is-acted-upon": (PLAN, "TestWhatStopsEverything.test_a_registry_that_is_not_trusted"),
+    "distrusted-registry-is-acted-upon": (
+        PLAN,
+        "TestWhatStopsEverything.test_a_registry_that_is_not_trusted",
+    ),
     "starts-before-the-epoch-is-recorded": (
-        PLAN, "TestWhatStopsEverything.test_an_epoch_not_recorded_drains_and_revokes_but_starts_and_cleans_nothing"),
+        PLAN,
+        "TestWhatStopsEverything.test_an_epoch_not_recorded_drains_and_revokes_but_starts_and_cleans_nothing",
+    ),
     "claim-of-a-living-driver-is-swept": (
-        "unit.registry.test_record_sweep", "test_a_claim_stays_while_a_driver_of_its_uid_may_be_alive"),
-    "result-and-reference-of-different-moments": (PLAN, "test_a_reference_beside_its_own_result_is_read_again"),
+        "unit.registry.test_record_sweep",
+        "test_a_claim_stays_while_a_driver_of_its_uid_may_be_alive",
+    ),
+    "result-and-reference-of-different-moments": (
+        PLAN,
+        "test_a_reference_beside_its_own_result_is_read_again",
+    ),
     "cancel-turns-revoked-into-exited": (USERS, "test_cancel_and_suspend_always_move_the_fence"),
     "references-keep-nothing": (KEPT, "test_a_registered_uid_keeps_its_blobs_without_an_ownership"),
-    "ownerships-keep-nothing": (KEPT, "test_an_ownership_keeps_the_blobs_of_its_attempt_and_of_the_newest_submission"),
-    "newest-uid-keeps-nothing": (KEPT, "test_an_ownership_keeps_the_blobs_of_its_attempt_and_of_the_newest_submission"),
+    "ownerships-keep-nothing": (
+        KEPT,
+        "test_an_ownership_keeps_the_blobs_of_its_attempt_and_of_the_newest_submission",
+    ),
+    "newest-uid-keeps-nothing": (
+        KEPT,
+        "test_an_ownership_keeps_the_blobs_of_its_attempt_and_of_the_newest_submission",
+    ),
     "results-keep-nothing": (KEPT, "test_a_kept_result_keeps_its_blobs_when_the_name_is_anothers"),
     "assignments-keep-nothing": (KEPT, "test_an_assignment_keeps_its_blobs_whoever_owns_the_name"),
-    "doomed-claims-keep-nothing": (KEPT, "test_a_claim_keeps_the_blobs_of_its_uid_only_while_its_checkpoint_is_being_deleted"),
+    "doomed-claims-keep-nothing": (
+        KEPT,
+        "test_a_claim_keeps_the_blobs_of_its_uid_only_while_its_checkpoint_is_being_deleted",
+    ),
     "unreadable-records-keep-nothing": (
-        KEPT, "test_an_unreadable_reference_is_made_up_for_by_the_ownership_and_by_nothing_else"),
+        KEPT,
+        "test_an_unreadable_reference_is_made_up_for_by_the_ownership_and_by_nothing_else",
+    ),
     "sweep-begins-in-distrust": (KEPT, "test_only_a_term_that_is_recorded_and_trusts_its_registry_sweeps"),
-    "sweeps-before-the-epoch-is-recorded": (KEPT, "test_only_a_term_that_is_recorded_and_trusts_its_registry_sweeps"),
+    "sweeps-before-the-epoch-is-recorded": (
+        KEPT,
+        "test_only_a_term_that_is_recorded_and_trusts_its_registry_sweeps",
+    ),
     **TOLD,
 }
 """By the name of the defect: module below ``tests`` and the test. That each fails while it is planted is a test itself."""
+
 
 def _on_disk() -> Any:
     from supervisor.model.s3a import S3Access
@@ -154,7 +292,11 @@ def _on_disk() -> Any:
 
 
 FIXTURES: dict[str, Callable[[], Any]] = {
-    "rig": lambda: test_whole.running_rig(), "on_disk": _on_disk, "bench": Bench, "monkeypatch": pytest.MonkeyPatch, "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),
+    "rig": lambda: test_whole.running_rig(),
+    "on_disk": _on_disk,
+    "bench": Bench,
+    "monkeypatch": pytest.MonkeyPatch,
+    "tmp_path": lambda: Path(tempfile.mkdtemp(prefix="caught-by-tests-")),
 }
 
 
@@ -164,7 +306,7 @@ def fails(module: str, name: str) -> bool:
     for arguments in parameters(test):
         try:
             test(**arguments)
-        except (Exception, pytest.fail.Exception):      # an assertion, or whatever the defect led to
+        except (Exception, pytest.fail.Exception):  # an assertion, or whatever the defect led to
             return True
         finally:
             for fixture in arguments.values():

@@ -22,7 +22,7 @@ def advance(world: World) -> World:
     heard = pinging(world)
     world = world._replace(tick=world.tick + 1)
     for index, shim in enumerate(world.shims):
-        if shim.tree == DYING:      # killed at an earlier tick: K is over
+        if shim.tree == DYING:  # killed at an earlier tick: K is over
             world = empty(world, index)
     sessions = tuple((sid, 0 if sid in heard else silent + 1) for sid, silent in world.sessions)
     world = world._replace(sessions=sessions)
@@ -30,7 +30,9 @@ def advance(world: World) -> World:
         if silent >= SESSION_TICKS:
             world = end_session(world, sid)
     if world.late:
-        world = world._replace(late=tuple(late for late in world.late if world.tick - late.tick < SESSION_TICKS))
+        world = world._replace(
+            late=tuple(late for late in world.late if world.tick - late.tick < SESSION_TICKS)
+        )
     world = removing.grown_old(world) if world.removes else world
     for index in range(len(world.shims)):
         world = shim_ages(world, index)

@@ -14,7 +14,11 @@ from tests.explore import (
 from tests.explore.defect import Defect
 
 DEFECTS: tuple[Defect, ...] = (
-    *defects_of_guards.DEFECTS, *defects_of_lease.DEFECTS, *defects_of_rule.DEFECTS, *defects_of_operation.DEFECTS,
-    *defects_of_sweep.DEFECTS, *defects_of_removal.DEFECTS,
+    *defects_of_guards.DEFECTS,
+    *defects_of_lease.DEFECTS,
+    *defects_of_rule.DEFECTS,
+    *defects_of_operation.DEFECTS,
+    *defects_of_sweep.DEFECTS,
+    *defects_of_removal.DEFECTS,
     *defects_of_tellers.DEFECTS,
 )

@@ -51,8 +51,16 @@ UNWRITTEN: tuple[tuple[Any, str, str], ...] = (
     (user_writes.submit, "own", "§5 submit: else set it unchanged at the version read (a bump)"),
     (user_writes.cancel, "own", "§4: submit, cancel and conclude always bump it, whatever uid it carries"),
     (user_writes.cancel, "result", "§5 cancel: create /results/uid (dirty, cancelled)"),
-    (user_writes.cancel_failed, "own", "§5 cancel: of a failed uid: its result becomes cancelled, always a bump"),
-    (user_writes.suspend, "own", "§5 suspend: /own/J set as cancel does, so that shims obey without a supervisor"),
+    (
+        user_writes.cancel_failed,
+        "own",
+        "§5 cancel: of a failed uid: its result becomes cancelled, always a bump",
+    ),
+    (
+        user_writes.suspend,
+        "own",
+        "§5 suspend: /own/J set as cancel does, so that shims obey without a supervisor",
+    ),
     (user_writes.register_again, "own", "§5 re-register: set /own/J at version (failures 0, attempt kept)"),
     (leader_writes.conclude, "own", "§5 conclude: set /own/J at version (a bump)"),
     (leader_writes.conclude, "result", "§5 conclude: create /results/uid"),
@@ -61,6 +69,7 @@ UNWRITTEN: tuple[tuple[Any, str, str], ...] = (
     (attempt_writes.claim, "lease", "§5 claim: create or set /lease/J (the first renewal)"),
     (attempt_writes.claim, "own", "§5 claim: set /own/J to claimed at the assignment's version"),
 )
+
 
 def named(builder: Any) -> str:
     """``clean_up`` → ``clean-up``; a deletion of the broom is a ``sweep``."""

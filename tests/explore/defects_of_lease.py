@@ -24,22 +24,45 @@ DEADLINE = "§7.1: the deadline is CLOCK_BOOTTIME read before sending the last c
 AT_DEADLINE = "§7.1: at the deadline the driver tree is killed, always"
 
 DEADLINES = (
-    text("renewal-counts-from-its-answer", DEADLINE,
-         (Turn.renewal_settled, "lease_terms.deadline_s(sent_s, ", "lease_terms.deadline_s(self.now_s, ")),
-    text("claim-counts-from-its-answer", DEADLINE, (Turn.claim_settled, "claim_sent_s=sent_s", "claim_sent_s=self.now_s")),
-    text("settled-claim-counts-from-the-reading", DEADLINE,
-         (Turn.read_back, "self.set(blind=False)", "self.set(blind=False, claim_sent_s=self.now_s)")),
-    text("unanswered-renewal-counts", DEADLINE,
-         (Turn.renewal_settled, "case _:\n", "case _:\n            self.set(deadline_s=lease_terms.deadline_s("
-          "self.now_s, state.launch.lease_s))\n            self.do(WriteDeadline(self.state.deadline_s))\n")),
+    text(
+        "renewal-counts-from-its-answer",
+        DEADLINE,
+        (Turn.renewal_settled, "lease_terms.deadline_s(sent_s, ", "lease_terms.deadline_s(self.now_s, "),
+    ),
+    text(
+        "claim-counts-from-its-answer",
+        DEADLINE,
+        (Turn.claim_settled, "claim_sent_s=sent_s", "claim_sent_s=self.now_s"),
+    ),
+    text(
+        "settled-claim-counts-from-the-reading",
+        DEADLINE,
+        (Turn.read_back, "self.set(blind=False)", "self.set(blind=False, claim_sent_s=self.now_s)"),
+    ),
+    text(
+        "unanswered-renewal-counts",
+        DEADLINE,
+        (
+            Turn.renewal_settled,
+            "case _:\n",
+            "case _:\n            self.set(deadline_s=lease_terms.deadline_s("
+            "self.now_s, state.launch.lease_s))\n            self.do(WriteDeadline(self.state.deadline_s))\n",
+        ),
+    ),
     text("deadline-a-lease-late", DEADLINE, (lease_terms.deadline_s, "- KILL_TIME_S", "+ lease_s")),
     text("deadline-without-the-kill-time", DEADLINE, (lease_terms.deadline_s, " - KILL_TIME_S", "")),
-    text("shim-ignores-its-deadline", AT_DEADLINE,
-         (Turn.notice_deadlines, "if self.now_s >= lease_terms.shim_acts_s(state.deadline_s):", "if False:"),
-         (machine.next_wake_s, "times.append(lease_terms.shim_acts_s(state.deadline_s))", "pass")),
-    text("deadline-is-not-told-to-the-second-killers", "§7.4: the twin reads the deadline from a file written after each commit",
-         (Turn.claimed, "self.do(WriteDeadline(deadline_s), Exec(before_s))", "self.do(Exec(before_s))"),
-         (Turn.renewal_settled, "self.do(WriteDeadline(deadline_s))", "pass")),
+    text(
+        "shim-ignores-its-deadline",
+        AT_DEADLINE,
+        (Turn.notice_deadlines, "if self.now_s >= lease_terms.shim_acts_s(state.deadline_s):", "if False:"),
+        (machine.next_wake_s, "times.append(lease_terms.shim_acts_s(state.deadline_s))", "pass"),
+    ),
+    text(
+        "deadline-is-not-told-to-the-second-killers",
+        "§7.4: the twin reads the deadline from a file written after each commit",
+        (Turn.claimed, "self.do(WriteDeadline(deadline_s), Exec(before_s))", "self.do(Exec(before_s))"),
+        (Turn.renewal_settled, "self.do(WriteDeadline(deadline_s))", "pass"),
+    ),
 )
 
 
@@ -50,39 +73,99 @@ FIRST_ONLY = "I10: a claim is asked for on the first connection only, which an o
 RECHECK = "§7.1: the deadline is checked once more just before exec"
 
 CLAIMS = (
-    text("exec-without-a-claim", CLAIM_FIRST,
-         (Turn.read_before_claim, "self.send_claim(own, read.lease_version)",
-          "(self.set(claim_sent_s=self.now_s), self.claimed(own.version, OwnState.CLAIMED))")),
-    text("exec-before-the-claim-is-answered", CLAIM_FIRST,
-         (Turn.send_claim, "op, self.at))",
-          "op, self.at))\n    self.claimed(own.version + 1, OwnState.CLAIMED)")),
-    text("unanswered-claim-taken-as-committed", "§5: a write whose outcome is unknown is settled by reading back",
-         (Turn.claim_settled, "self.set(stage=Stage.SETTLING, read_at_s=self.now_s)",
-          "self.claimed(self.state.launch.assignment.own_version + 1, OwnState.CLAIMED)")),
-    text("unanswered-claim-taken-as-failed", "§5: a write whose outcome is unknown is settled by reading back",
-         (Turn.claim_settled, "stage=Stage.SETTLING", "stage=Stage.CONNECTING")),
-    text("claim-settled-on-another-session", "§5: reading back settles it only on the same session, or when the old one is gone",
-         (Turn.ask, "state.stage is Stage.SETTLING and state.claim_session != state.session", "False")),
-    text("closed-session-is-forgotten", "§5: reading back settles it when the old session is gone, on whatever connection",
-         (Turn.link, "claim_session=state.last_session", "claim_session=state.session")),
-    text("settling-has-no-end", "§5: an outcome that nobody can tell binds a shim no longer than a lease could",
-         (Turn.notice_time, "if self.state.stage is Stage.SETTLING and self.now_s >= settle_by_s(self.state):", "if False:"),
-         (machine.next_wake_s, "times.append(settle_by_s(state))", "pass")),
-    text("claim-of-another-shim-taken-as-ours", "§5 exit: a restarted agent may start a second shim for one entry",
-         (Turn.is_mine, "(record.uid, record.attempt, record.claim) == (entry.uid, entry.attempt, self.state.claim_id)",
-          "(record.uid, record.attempt) == (entry.uid, entry.attempt)")),
-    text("broken-connection-ends-no-shim", FIRST_ONLY, (Turn.notice_no_claim, "if self.state.broken:", "if False:")),
-    text("claim-is-sent-on-any-connection", FIRST_ONLY, (Turn.send, "first=what == \"claim\"", "first=False")),
-    text("claims-on-any-connection", FIRST_ONLY, (Turn.notice_no_claim, "if self.state.broken:", "if False:"),
-         (Turn.send, "first=what == \"claim\"", "first=False")),
+    text(
+        "exec-without-a-claim",
+        CLAIM_FIRST,
+        (
+            Turn.read_before_claim,
+            "self.send_claim(own, read.lease_version)",
+            "(self.set(claim_sent_s=self.now_s), self.claimed(own.version, OwnState.CLAIMED))",
+        ),
+    ),
+    text(
+        "exec-before-the-claim-is-answered",
+        CLAIM_FIRST,
+        (
+            Turn.send_claim,
+            "self.at,\n        ),\n    )",
+            "self.at,\n        ),\n    )\n    self.claimed(own.version + 1, OwnState.CLAIMED)",
+        ),
+    ),
+    text(
+        "unanswered-claim-taken-as-committed",
+        "§5: a write whose outcome is unknown is settled by reading back",
+        (
+            Turn.claim_settled,
+            "self.set(stage=Stage.SETTLING, read_at_s=self.now_s)",
+            "self.claimed(self.state.launch.assignment.own_version + 1, OwnState.CLAIMED)",
+        ),
+    ),
+    text(
+        "unanswered-claim-taken-as-failed",
+        "§5: a write whose outcome is unknown is settled by reading back",
+        (Turn.claim_settled, "stage=Stage.SETTLING", "stage=Stage.CONNECTING"),
+    ),
+    text(
+        "claim-settled-on-another-session",
+        "§5: reading back settles it only on the same session, or when the old one is gone",
+        (Turn.ask, "state.stage is Stage.SETTLING and state.claim_session != state.session", "False"),
+    ),
+    text(
+        "closed-session-is-forgotten",
+        "§5: reading back settles it when the old session is gone, on whatever connection",
+        (Turn.link, "claim_session=state.last_session", "claim_session=state.session"),
+    ),
+    text(
+        "settling-has-no-end",
+        "§5: an outcome that nobody can tell binds a shim no longer than a lease could",
+        (
+            Turn.notice_time,
+            "if self.state.stage is Stage.SETTLING and self.now_s >= settle_by_s(self.state):",
+            "if False:",
+        ),
+        (machine.next_wake_s, "times.append(settle_by_s(state))", "pass"),
+    ),
+    text(
+        "claim-of-another-shim-taken-as-ours",
+        "§5 exit: a restarted agent may start a second shim for one entry",
+        (
+            Turn.is_mine,
+            "(record.uid, record.attempt, record.claim) == (entry.uid, entry.attempt, self.state.claim_id)",
+            "(record.uid, record.attempt) == (entry.uid, entry.attempt)",
+        ),
+    ),
+    text(
+        "broken-connection-ends-no-shim",
+        FIRST_ONLY,
+        (Turn.notice_no_claim, "if self.state.broken:", "if False:"),
+    ),
+    text("claim-is-sent-on-any-connection", FIRST_ONLY, (Turn.send, 'first=what == "claim"', "first=False")),
+    text(
+        "claims-on-any-connection",
+        FIRST_ONLY,
+        (Turn.notice_no_claim, "if self.state.broken:", "if False:"),
+        (Turn.send, 'first=what == "claim"', "first=False"),
+    ),
     text("late-claim-is-executed", RECHECK, (Turn.claimed, "elif self.now_s >= before_s:", "elif False:")),
-    text("starter-does-not-look-at-the-clock", RECHECK, (Turn.claimed, "Exec(before_s)", "Exec(float('inf'))")),
-    text("nobody-looks-at-the-clock-before-exec", RECHECK, (Turn.claimed, "elif self.now_s >= before_s:", "elif False:"),
-         (Turn.claimed, "Exec(before_s)", "Exec(float('inf'))")),
-    text("revoked-claim-is-executed", "§7.3: revoked, or another attempt: kill at once",
-         (Turn.claimed, "if own_state is OwnState.REVOKED:", "if False:")),
-    text("draining-claim-is-executed", "§7.3: draining: an orderly stop",
-         (Turn.claimed, "elif own_state is OwnState.DRAINING or self.state.stop_asked:", "elif False:")),
+    text(
+        "starter-does-not-look-at-the-clock", RECHECK, (Turn.claimed, "Exec(before_s)", "Exec(float('inf'))")
+    ),
+    text(
+        "nobody-looks-at-the-clock-before-exec",
+        RECHECK,
+        (Turn.claimed, "elif self.now_s >= before_s:", "elif False:"),
+        (Turn.claimed, "Exec(before_s)", "Exec(float('inf'))"),
+    ),
+    text(
+        "revoked-claim-is-executed",
+        "§7.3: revoked, or another attempt: kill at once",
+        (Turn.claimed, "if own_state is OwnState.REVOKED:", "if False:"),
+    ),
+    text(
+        "draining-claim-is-executed",
+        "§7.3: draining: an orderly stop",
+        (Turn.claimed, "elif own_state is OwnState.DRAINING or self.state.stop_asked:", "elif False:"),
+    ),
 )
 
 
@@ -92,76 +175,176 @@ ORDERLY = "§7.3: it takes the new version as its own and goes on renewing while
 UNKNOWN = "§7.3: record absent, unreadable or older than seen: stop renewing, the driver ends at its deadline"
 
 FENCES = (
-    text("draining-does-not-renew", ORDERLY,
-         (Turn.judge, "elif own.record.state is OwnState.DRAINING and state.fence is not None:\n"
-          "        self.set(fence=own.version)",
-          "elif own.record.state is OwnState.DRAINING and state.fence is not None:\n        self.set(fence=None)")),
+    text(
+        "draining-does-not-renew",
+        ORDERLY,
+        (
+            Turn.judge,
+            "elif own.record.state is OwnState.DRAINING and state.fence is not None:\n"
+            "        self.set(fence=own.version)",
+            "elif own.record.state is OwnState.DRAINING and state.fence is not None:\n        self.set(fence=None)",
+        ),
+    ),
     text("draining-is-not-obeyed", ORDERLY, (Turn.judge, "self.request_stop()", "pass")),
-    text("stop-grace-never-ends", "§7.3: for at most stop_grace",
-         (Turn.climb, "if self.now_s >= ladder.kill_at_s:", "if False:"),
-         (Turn.may_renew, "state.stop_until_s is None or self.now_s < state.stop_until_s", "True")),
-    text("revoked-goes-on", "§7.3: revoked, or another attempt: kill at once",
-         (Turn.judge, "self.lose(f\"/own is {own.record.state.value}\")", "self.set(fence=None)")),
-    text("revoked-goes-on-renewing", "§7.3: revoked, or another attempt: kill at once",
-         (Turn.judge, "elif own.record.state is OwnState.CLAIMED and state.fence is not None:",
-          "elif own.record.state in (OwnState.CLAIMED, OwnState.REVOKED) and state.fence is not None:")),
-    text("another-attempt-is-not-noticed", "§7.3: revoked, or another attempt: kill at once",
-         (Turn.judge, "if not self.is_mine(own.record):", "if False:")),
+    text(
+        "stop-grace-never-ends",
+        "§7.3: for at most stop_grace",
+        (Turn.climb, "if self.now_s >= ladder.kill_at_s:", "if False:"),
+        (Turn.may_renew, "state.stop_until_s is None or self.now_s < state.stop_until_s", "True"),
+    ),
+    text(
+        "revoked-goes-on",
+        "§7.3: revoked, or another attempt: kill at once",
+        (Turn.judge, 'self.lose(f"/own is {own.record.state.value}")', "self.set(fence=None)"),
+    ),
+    text(
+        "revoked-goes-on-renewing",
+        "§7.3: revoked, or another attempt: kill at once",
+        (
+            Turn.judge,
+            "elif own.record.state is OwnState.CLAIMED and state.fence is not None:",
+            "elif own.record.state in (OwnState.CLAIMED, OwnState.REVOKED) and state.fence is not None:",
+        ),
+    ),
+    text(
+        "another-attempt-is-not-noticed",
+        "§7.3: revoked, or another attempt: kill at once",
+        (Turn.judge, "if not self.is_mine(own.record):", "if False:"),
+    ),
     text("renews-on-an-unknown-fence", UNKNOWN, (Turn.may_renew, " or state.held", "")),
-    text("older-fence-is-believed", UNKNOWN,
-         (Turn.judge, "or (state.fence is not None and own.version < state.fence)", "")),
-    text("leases-without-a-parent-are-asked-for-at-once", "I9: what somebody removed by hand is no reason to ask without a pause",
-         (Turn.renewal_settled, "min(RETRY_S, self.period_s) if exists", "0.0 if exists")),
-    text("clock-jump-is-not-noticed", "§7.7: a jump of REALTIME - BOOTTIME means: reread /own/J before anything else",
-         (Turn.notice_clock_jump, "abs(offset_s - before_s) > CLOCK_JUMP_S", "False")),
-    text("new-session-does-not-read-first", "§7.7: a new session means: reread /own/J before anything else",
-         (Turn.link, "blind=state.blind or fresh", "blind=state.blind")),
+    text(
+        "older-fence-is-believed",
+        UNKNOWN,
+        (Turn.judge, "or (state.fence is not None and own.version < state.fence)", ""),
+    ),
+    text(
+        "leases-without-a-parent-are-asked-for-at-once",
+        "I9: what somebody removed by hand is no reason to ask without a pause",
+        (Turn.renewal_settled, "min(RETRY_S, self.period_s) if exists", "0.0 if exists"),
+    ),
+    text(
+        "clock-jump-is-not-noticed",
+        "§7.7: a jump of REALTIME - BOOTTIME means: reread /own/J before anything else",
+        (Turn.notice_clock_jump, "abs(offset_s - before_s) > CLOCK_JUMP_S", "False"),
+    ),
+    text(
+        "new-session-does-not-read-first",
+        "§7.7: a new session means: reread /own/J before anything else",
+        (Turn.link, "blind=state.blind or fresh", "blind=state.blind"),
+    ),
 )
 
 
 # -- the wait (§5, §7.2) -----------------------------------------------------------------------------------------------
 
 WAIT = "I5, §7.2: wait before assign: the lease has not changed for W since first seen"
-OLD_TERMS = "§5: the wait uses lease_s and stop_grace_s of the lease record, the old attempt's, not the new spec's"
-FIRST_SIGHT = "§7.2: t0 = BOOTTIME after the response that showed this lease arrived; keyed by the znode's mzxid"
+OLD_TERMS = (
+    "§5: the wait uses lease_s and stop_grace_s of the lease record, the old attempt's, not the new spec's"
+)
+FIRST_SIGHT = (
+    "§7.2: t0 = BOOTTIME after the response that showed this lease arrived; keyed by the znode's mzxid"
+)
 
 WAITS = (
     text("no-wait", WAIT, (decide.wait_of_s, "return full_wait_s(", "return 0 * full_wait_s(")),
     text("half-the-wait", WAIT, (decide.wait_of_s, "return full_wait_s(", "return 0.5 * full_wait_s(")),
     text("wait-without-the-kill-time", "§7: W = D(1+2ρ)+K", (lease_terms.full_wait_s, " + KILL_TIME_S", "")),
-    text("wait-without-the-clocks-error", "§7: W = D(1+2ρ)+K",
-         (lease_terms.full_wait_s, " * (1 + 2 * CLOCK_RATE_ERROR)", "")),
-    text("wait-by-the-terms-of-the-new-spec", OLD_TERMS,
-         (decide.wait_of_s, "lease = row.lease_of_owner",
-          "lease = row.ref.record.terms if isinstance(row.ref, Found) else row.lease_of_owner")),
-    text("wait-of-an-unreadable-lease-is-short", "§5: unreadable: the cluster's cap",
-         (decide.wait_of_s, "else LEASE_MAX_S)", "else LEASE_MIN_S)")),
-    text("lease-of-another-claim-is-believed", OLD_TERMS,
-         (Row.lease_of_owner, "return lease if (lease.uid, lease.attempt, lease.claim) == (own.uid, own.attempt, own.claim) "
-          "else None", "return lease")),
-    text("first-sight-before-the-response", FIRST_SIGHT,
-         (Sights.lease, "self._leases[name] = (mzxid, received_at_s)", "self._leases[name] = (mzxid, sent_at_s)")),
-    text("first-sight-outlives-a-renewal", FIRST_SIGHT,
-         (Sights.lease, "if known is None or known[0] != mzxid:", "if known is None:")),
-    text("wait-counts-up-to-the-answer", "§5: the wait counts only up to a read sent at or after t0 + W",
-         (Sights.lease, "LeaseSight(lease, known[1], sent_at_s)", "LeaseSight(lease, known[1], received_at_s)")),
-    text("lease-read-before-the-fence-was-seen", "§7.2: for draining and revoked the lease is read after the fence was seen",
-         (Observer._set_row, "before.own != own", "False")),
-    text("absence-of-a-lease-outlives-its-attempt", FIRST_SIGHT,
-         (Observer._set_row, "self._sights.forget_lease(name)", "pass")),
-    text("end-of-session-taken-as-proof", "§4: /live is a hint that speeds up noticing; never proof",
-         (Observer._read_leases, "reads.sent_at_s, reads.received_at_s)",
-          "reads.sent_at_s, reads.received_at_s)\n        if _is_close(row, lives) and row.own.record.state in LEASED:\n"
-          "            sight = replace(sight, first_seen_s=float('-inf'))")),
-    text("silence-is-not-waited-for-before-revoking", "§7.2: the leader does nothing early",
-         (decide.cell_of, "full_wait_over(row) is not None", "row.lease is not None")),
-    text("assigned-after-revoking-without-a-wait", WAIT,
-         (decide._when_dead, "waited = full_wait_over(case.row)",
-          "waited = Waited(case.row.lease.seen) if case.row.lease is not None else None")),
-    text("plans-are-not-checked", "§8: check (a plan that would break an invariant stops the pass)",
-         (check.violations, "return (*found, *_overbooked(view, plan))", "return ()")),
-    text("draining-is-never-overdue", "§8: a draining that outlasts stop_grace + D is revoked",
-         (decide._overdue, "return case.now_s - case.row.own_seen_s > allowed_s", "return False")),
+    text(
+        "wait-without-the-clocks-error",
+        "§7: W = D(1+2ρ)+K",
+        (lease_terms.full_wait_s, " * (1 + 2 * CLOCK_RATE_ERROR)", ""),
+    ),
+    text(
+        "wait-by-the-terms-of-the-new-spec",
+        OLD_TERMS,
+        (
+            decide.wait_of_s,
+            "lease = row.lease_of_owner",
+            "lease = row.ref.record.terms if isinstance(row.ref, Found) else row.lease_of_owner",
+        ),
+    ),
+    text(
+        "wait-of-an-unreadable-lease-is-short",
+        "§5: unreadable: the cluster's cap",
+        (decide.wait_of_s, "else LEASE_MAX_S)", "else LEASE_MIN_S)"),
+    ),
+    text(
+        "lease-of-another-claim-is-believed",
+        OLD_TERMS,
+        (
+            Row.lease_of_owner,
+            "return lease if (lease.uid, lease.attempt, lease.claim) == (own.uid, own.attempt, own.claim) "
+            "else None",
+            "return lease",
+        ),
+    ),
+    text(
+        "first-sight-before-the-response",
+        FIRST_SIGHT,
+        (
+            Sights.lease,
+            "self._leases[name] = (mzxid, received_at_s)",
+            "self._leases[name] = (mzxid, sent_at_s)",
+        ),
+    ),
+    text(
+        "first-sight-outlives-a-renewal",
+        FIRST_SIGHT,
+        (Sights.lease, "if known is None or known[0] != mzxid:", "if known is None:"),
+    ),
+    text(
+        "wait-counts-up-to-the-answer",
+        "§5: the wait counts only up to a read sent at or after t0 + W",
+        (
+            Sights.lease,
+            "LeaseSight(lease, known[1], sent_at_s)",
+            "LeaseSight(lease, known[1], received_at_s)",
+        ),
+    ),
+    text(
+        "lease-read-before-the-fence-was-seen",
+        "§7.2: for draining and revoked the lease is read after the fence was seen",
+        (Observer._set_row, "before.own != own", "False"),
+    ),
+    text(
+        "absence-of-a-lease-outlives-its-attempt",
+        FIRST_SIGHT,
+        (Observer._set_row, "self._sights.forget_lease(name)", "pass"),
+    ),
+    text(
+        "end-of-session-taken-as-proof",
+        "§4: /live is a hint that speeds up noticing; never proof",
+        (
+            Observer._read_leases,
+            "reads.sent_at_s, reads.received_at_s)",
+            "reads.sent_at_s, reads.received_at_s)\n        if _is_close(row, lives) and row.own.record.state in LEASED:\n"
+            "            sight = replace(sight, first_seen_s=float('-inf'))",
+        ),
+    ),
+    text(
+        "silence-is-not-waited-for-before-revoking",
+        "§7.2: the leader does nothing early",
+        (decide.cell_of, "full_wait_over(row) is not None", "row.lease is not None"),
+    ),
+    text(
+        "assigned-after-revoking-without-a-wait",
+        WAIT,
+        (
+            decide._when_dead,
+            "waited = full_wait_over(case.row)",
+            "waited = Waited(case.row.lease.seen) if case.row.lease is not None else None",
+        ),
+    ),
+    text(
+        "plans-are-not-checked",
+        "§8: check (a plan that would break an invariant stops the pass)",
+        (check.violations, "return (*found, *_overbooked(view, plan))", "return ()"),
+    ),
+    text(
+        "draining-is-never-overdue",
+        "§8: a draining that outlasts stop_grace + D is revoked",
+        (decide._overdue, "return case.now_s - case.row.own_seen_s > allowed_s", "return False"),
+    ),
 )
 
 
@@ -194,20 +377,46 @@ def tree_only(real: Any, killer: Any, event: Any, now_s: float) -> Any:
 
 
 KILLERS = (
-    text("second-killers-do-not-act-at-the-deadline", "§7.4: twin and guardian act at deadline - p",
-         (second_killer._looked, "Act.KILL_SHIM if due or look.shim_dead else", "Act.KILL_SHIM if look.shim_dead else")),
-    text("second-killers-do-not-act-on-the-death-of-the-shim", "§7.4: twin and guardian act at once when the shim is dead",
-         (second_killer._looked, "Act.KILL_SHIM if due or look.shim_dead else", "Act.KILL_SHIM if due else")),
-    text("second-killers-act-a-lease-late", "§7.4: twin and guardian act at deadline - p",
-         (lease_terms.second_killer_acts_s, "- SECOND_KILLER_PERIOD_S", "+ LEASE_MIN_S")),
-    text("second-killers-never-act", "§7.4: three killers, any one suffices",
-         (second_killer._looked, "Act.KILL_SHIM if due or look.shim_dead else Act.LOOK", "Act.LOOK")),
+    text(
+        "second-killers-do-not-act-at-the-deadline",
+        "§7.4: twin and guardian act at deadline - p",
+        (
+            second_killer._looked,
+            "Act.KILL_SHIM if due or look.shim_dead else",
+            "Act.KILL_SHIM if look.shim_dead else",
+        ),
+    ),
+    text(
+        "second-killers-do-not-act-on-the-death-of-the-shim",
+        "§7.4: twin and guardian act at once when the shim is dead",
+        (second_killer._looked, "Act.KILL_SHIM if due or look.shim_dead else", "Act.KILL_SHIM if due else"),
+    ),
+    text(
+        "second-killers-act-a-lease-late",
+        "§7.4: twin and guardian act at deadline - p",
+        (lease_terms.second_killer_acts_s, "- SECOND_KILLER_PERIOD_S", "+ LEASE_MIN_S"),
+    ),
+    text(
+        "second-killers-never-act",
+        "§7.4: three killers, any one suffices",
+        (second_killer._looked, "Act.KILL_SHIM if due or look.shim_dead else Act.LOOK", "Act.LOOK"),
+    ),
     planted("tree-killed-before-the-shim", ORDER, partial(around, second_killer.step, tree_first)),
     planted("stopped-shim-is-left-alive", ORDER, partial(around, second_killer.step, tree_only)),
-    text("kill-is-over-while-the-shim-lives", ORDER,
-         (second_killer.step, "over = killer.shim_dead and tree is not", "over = tree is not")),
-    text("kill-is-over-while-the-tree-lives", EMPTY,
-         (second_killer.step, "over = killer.shim_dead and tree is not Emptiness.POPULATED", "over = killer.shim_dead")),
+    text(
+        "kill-is-over-while-the-shim-lives",
+        ORDER,
+        (second_killer.step, "over = killer.shim_dead and tree is not", "over = tree is not"),
+    ),
+    text(
+        "kill-is-over-while-the-tree-lives",
+        EMPTY,
+        (
+            second_killer.step,
+            "over = killer.shim_dead and tree is not Emptiness.POPULATED",
+            "over = killer.shim_dead",
+        ),
+    ),
 )
 
 
@@ -216,28 +425,72 @@ KILLERS = (
 MINE = "§5 exit: only if uid, attempt and claim id are mine, and the state is claimed, draining or revoked"
 
 TOMBSTONES = (
-    text("tombstone-before-the-tree-is-empty", EMPTY,
-         (Turn.begin_kill, "stage=Stage.KILLING, cause=cause,",
-          "stage=Stage.BURYING, empty_s=self.now_s, read_at_s=self.now_s, cause=cause,"),
-         (Turn.begin_kill, "if reason:", "self.do(Kill())\n        if reason:")),
+    text(
+        "tombstone-before-the-tree-is-empty",
+        EMPTY,
+        (
+            Turn.begin_kill,
+            "stage=Stage.KILLING, cause=cause,",
+            "stage=Stage.BURYING, empty_s=self.now_s, read_at_s=self.now_s, cause=cause,",
+        ),
+        (Turn.begin_kill, "if reason:", "self.do(Kill())\n        if reason:"),
+    ),
     text("kill-that-left-something-is-believed", EMPTY, (Turn.tree_seen, "if empty:", "if True:")),
-    text("tombstone-when-the-root-has-exited", EMPTY,
-         (Turn.exited, "self.begin_kill(None, \"\")",
-          "self.set(stage=Stage.BURYING, empty_s=self.now_s, read_at_s=self.now_s)")),
-    text("tombstone-over-another-claim", MINE,
-         (attempt_writes.tombstone, "(record.uid, record.attempt, record.claim) != (mine.uid, mine.attempt, mine.claim)",
-          "(record.uid, record.attempt) != (mine.uid, mine.attempt)")),
-    text("tombstone-over-another-attempt", MINE,
-         (attempt_writes.tombstone, "(record.uid, record.attempt, record.claim) != (mine.uid, mine.attempt, mine.claim)",
-          "False")),
-    text("tombstone-over-any-state", MINE,
-         (attempt_writes.tombstone, "record.state not in (OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED)", "False")),
-    text("guardian-buries-without-proof", "§7.4: without a cgroup, emptiness cannot be proven: no tombstone by the guardian",
-         (ward._Turn.over, "empty = killer.tree is Emptiness.EMPTY", "empty = True")),
-    text("guardian-believes-an-older-reading", MINE,
-         (ward._Turn.bury, "or own.version < entry.own_version", "")),
-    text("guardian-does-not-wait-for-a-claim-under-way", MINE,
-         (ward._Turn.bury, "own.version == entry.own_version and own.record.state is OwnState.ASSIGNED", "False")),
+    text(
+        "tombstone-when-the-root-has-exited",
+        EMPTY,
+        (
+            Turn.exited,
+            'self.begin_kill(None, "")',
+            "self.set(stage=Stage.BURYING, empty_s=self.now_s, read_at_s=self.now_s)",
+        ),
+    ),
+    text(
+        "tombstone-over-another-claim",
+        MINE,
+        (
+            attempt_writes.tombstone,
+            "(record.uid, record.attempt, record.claim) != (mine.uid, mine.attempt, mine.claim)",
+            "(record.uid, record.attempt) != (mine.uid, mine.attempt)",
+        ),
+    ),
+    text(
+        "tombstone-over-another-attempt",
+        MINE,
+        (
+            attempt_writes.tombstone,
+            "(record.uid, record.attempt, record.claim) != (mine.uid, mine.attempt, mine.claim)",
+            "False",
+        ),
+    ),
+    text(
+        "tombstone-over-any-state",
+        MINE,
+        (
+            attempt_writes.tombstone,
+            "record.state not in (OwnState.CLAIMED, OwnState.DRAINING, OwnState.REVOKED)",
+            "False",
+        ),
+    ),
+    text(
+        "guardian-buries-without-proof",
+        "§7.4: without a cgroup, emptiness cannot be proven: no tombstone by the guardian",
+        (ward._Turn.over, "empty = killer.tree is Emptiness.EMPTY", "empty = True"),
+    ),
+    text(
+        "guardian-believes-an-older-reading",
+        MINE,
+        (ward._Turn.bury, "or own.version < entry.own_version", ""),
+    ),
+    text(
+        "guardian-does-not-wait-for-a-claim-under-way",
+        MINE,
+        (
+            ward._Turn.bury,
+            "own.version == entry.own_version and own.record.state is OwnState.ASSIGNED",
+            "False",
+        ),
+    ),
 )
 
 DEFECTS = (*DEADLINES, *CLAIMS, *FENCES, *WAITS, *KILLERS, *TOMBSTONES)

@@ -17,59 +17,147 @@ LOOKS = "§5: no batch goes out but under the epoch and the claim that were read
 ACKNOWLEDGED = "I8: what is acknowledged is in effect"
 
 PLACES = (
-    text("claims-listed-before-their-version", APART,
-         (Places.load, "    parent = zoo.read(layout.checkpoints)\n", "    children = children_of(zoo, layout.checkpoints)\n"
-                       "    parent = zoo.read(layout.checkpoints)\n"),
-         (Places.load, "for child in children_of(zoo, layout.checkpoints)]", "for child in children]")),
-    text("own-claims-are-overlooked", APART,
-         (Places.place_for, "(each.name, each.location) != (name, location)", "each.name != name")),
-    text("claims-inside-are-overlooked", APART, (Index.overlapping, "set(self._inside.get(location, ()))", "set()")),
-    text("claims-around-are-overlooked", APART, (Index.overlapping, "(location, *_ancestors(location))", "(location,)")),
-    text("doomed-claim-is-taken-over", DOOMED,
-         (Places.place_for, " or each.doom is not None", ""),
-         (doomed_claims.doom, 'name = f"{claim.name} (its checkpoint is being deleted)"', "name = claim.name")),
-    text("claim-is-given-up-by-the-clean-up", DOOMED,
-         (leader_writes.clean_up, "SetData(claim[0], encode(doom(claim[1].record, result.record, desk.at)), claim[1].version)",
-          "Delete(claim[0], claim[1].version)")),
+    text(
+        "claims-listed-before-their-version",
+        APART,
+        (
+            Places.load,
+            "    parent = zoo.read(layout.checkpoints)\n",
+            "    children = children_of(zoo, layout.checkpoints)\n"
+            "    parent = zoo.read(layout.checkpoints)\n",
+        ),
+        (Places.load, "for child in children_of(zoo, layout.checkpoints)]", "for child in children]"),
+    ),
+    text(
+        "own-claims-are-overlooked",
+        APART,
+        (Places.place_for, "(each.name, each.location) != (name, location)", "each.name != name"),
+    ),
+    text(
+        "claims-inside-are-overlooked",
+        APART,
+        (Index.overlapping, "set(self._inside.get(location, ()))", "set()"),
+    ),
+    text(
+        "claims-around-are-overlooked",
+        APART,
+        (Index.overlapping, "(location, *_ancestors(location))", "(location,)"),
+    ),
+    text(
+        "doomed-claim-is-taken-over",
+        DOOMED,
+        (Places.place_for, " or each.doom is not None", ""),
+        (doomed_claims.doom, 'name = f"{claim.name} (its checkpoint is being deleted)"', "name = claim.name"),
+    ),
+    text(
+        "claim-is-given-up-by-the-clean-up",
+        DOOMED,
+        (
+            leader_writes.clean_up,
+            "SetData(claim[0], encode(doom(claim[1].record, result.record, desk.at)), claim[1].version)",
+            "Delete(claim[0], claim[1].version)",
+        ),
+    ),
 )
 
 REMOVER = (
     text("claim-is-given-up-early", LATE, (Remover._finish, "not alone and left_s > 0", "False")),
     text("deletes-before-it-says-so", LATE, (Remover._carry_on, "if now.doom.epoch == 0:", "if False:")),
-    text("deletes-under-any-epoch", LOOKS,
-         (Remover._still, "epoch is None or epoch.stat.version != self._term.fence_version", "False")),
-    text("deletes-whatever-became-of-the-claim", LOOKS,
-         (Remover._still, "claim is None or claim.stat.version != now.claim.version or", "")),
-    text("deletes-as-it-was-once-read", LOOKS,
-         (Remover._still, "epoch is None or epoch.stat.version != self._term.fence_version", "False"),
-         (Remover._still, "claim is None or claim.stat.version != now.claim.version or", "")),
-    text("remover-overlooks-other-claims", APART,
-         (Remover._carry_on, "if others.claim is not None:", "if False:"),
-         (Remover._still, "others.claim is not None or others.doubtful is not None", "False")),
-    text("remover-never-begins", "§5: the objects of a doomed claim are deleted", (Remover._look, "claim.record.doom is not None", "False")),
-    text("deletes-while-paused", "§6 pause: the leader acts on nothing",
-         (Remover.step, " or self._paused()", ""), (Remover._still, " or pause is not None", "")),
+    text(
+        "deletes-under-any-epoch",
+        LOOKS,
+        (Remover._still, "epoch is None or epoch.stat.version != self._term.fence_version", "False"),
+    ),
+    text(
+        "deletes-whatever-became-of-the-claim",
+        LOOKS,
+        (Remover._still, "claim is None or claim.stat.version != now.claim.version or", ""),
+    ),
+    text(
+        "deletes-as-it-was-once-read",
+        LOOKS,
+        (Remover._still, "epoch is None or epoch.stat.version != self._term.fence_version", "False"),
+        (Remover._still, "claim is None or claim.stat.version != now.claim.version or", ""),
+    ),
+    text(
+        "remover-overlooks-other-claims",
+        APART,
+        (Remover._carry_on, "if others.claim is not None:", "if False:"),
+        (Remover._still, "others.claim is not None or others.doubtful is not None", "False"),
+    ),
+    text(
+        "remover-never-begins",
+        "§5: the objects of a doomed claim are deleted",
+        (Remover._look, "claim.record.doom is not None", "False"),
+    ),
+    text(
+        "deletes-while-paused",
+        "§6 pause: the leader acts on nothing",
+        (Remover.step, " or self._paused()", ""),
+        (Remover._still, " or pause is not None", ""),
+    ),
 )
 
 COMMANDS = (
-    text("finished-job-is-changed", ACKNOWLEDGED,
-         (commands._live, "isinstance(found.own, Found) and has_finished(found.ref.record, found.own.record)", "False")),
+    text(
+        "finished-job-is-changed",
+        ACKNOWLEDGED,
+        (
+            commands._live,
+            "isinstance(found.own, Found) and has_finished(found.ref.record, found.own.record)",
+            "False",
+        ),
+    ),
 )
 
 TOLD = (
-    text("restore-reads-before-its-mark", "§4: a delete looks for marks of restores before it removes the manifest",
-         (savepoint_restore.restore, "    area.write(mark, note) ", "    read_savepoint(area); area.write(mark, note) ")),
-    text("restore-ends-before-it-is-compared", "§4: a restore that was cut short is told from a checkpoint by its mark",
-         (savepoint_restore._restore, "    target.settle()\n    target.remove(MARK)", "    target.remove(MARK)\n    target.settle()")),
-    text("savepoint-is-complete-before-it-is-wanted", "§4: no manifest of a savepoint that was deleted meanwhile",
-         (savepoint_create.Creation._finish, "self._still_wanted()", "pass"),
-         (savepoint_create.Creation._finish, "self._target.create(MANIFEST, encode_manifest(manifest))",
-          "self._target.create(MANIFEST, encode_manifest(manifest)); self._still_wanted()")),
-    text("exec-although-no-deadline-is-written", "§7.4: the second killers know the deadline before exec",
-         (Runner._perform, "if not self._write_deadline(deadline_s) and", "if not self._write_deadline(deadline_s) and False and")),
-    text("directory-of-another-host-is-deleted", "§5: only what an attempt of that uid was seen to write is deleted",
-         (Remover._may_delete, "not job.recognised and not _is_its(removal, now)", "False")),
-    text("torn-deadline-read-as-none", "§7.4: the twin reads the deadline from a file", (twin._look, ", readable=False", "")),
+    text(
+        "restore-reads-before-its-mark",
+        "§4: a delete looks for marks of restores before it removes the manifest",
+        (
+            savepoint_restore.restore,
+            "    area.write(mark, note) ",
+            "    read_savepoint(area); area.write(mark, note) ",
+        ),
+    ),
+    text(
+        "restore-ends-before-it-is-compared",
+        "§4: a restore that was cut short is told from a checkpoint by its mark",
+        (
+            savepoint_restore._restore,
+            "    target.settle()\n    target.remove(MARK)",
+            "    target.remove(MARK)\n    target.settle()",
+        ),
+    ),
+    text(
+        "savepoint-is-complete-before-it-is-wanted",
+        "§4: no manifest of a savepoint that was deleted meanwhile",
+        (savepoint_create.Creation._finish, "self._still_wanted()", "pass"),
+        (
+            savepoint_create.Creation._finish,
+            "self._target.create(MANIFEST, encode_manifest(manifest))",
+            "self._target.create(MANIFEST, encode_manifest(manifest)); self._still_wanted()",
+        ),
+    ),
+    text(
+        "exec-although-no-deadline-is-written",
+        "§7.4: the second killers know the deadline before exec",
+        (
+            Runner._perform,
+            "if not self._write_deadline(deadline_s) and",
+            "if not self._write_deadline(deadline_s) and False and",
+        ),
+    ),
+    text(
+        "directory-of-another-host-is-deleted",
+        "§5: only what an attempt of that uid was seen to write is deleted",
+        (Remover._may_delete, "not job.recognised and not _is_its(removal, now)", "False"),
+    ),
+    text(
+        "torn-deadline-read-as-none",
+        "§7.4: the twin reads the deadline from a file",
+        (twin._look, ", readable=False", ""),
+    ),
 )
 """The halves that tell the pure ones, and an order of two steps that only a store sees: an ordinary test each."""
 

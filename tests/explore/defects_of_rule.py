@@ -23,36 +23,93 @@ NEW_SESSION = "§6: new session = new epoch"
 FENCE = "I4: every leader write checks the persistent epoch znode"
 
 LEADERSHIP = (
-    text("suspended-taken-as-lost", "§6: SUSPENDED: the leader keeps its role (FLINK-10011)",
-         (leadership.suspend, "return replace(standing, state=State.SUSPENDED, why=\"the connection is down, the session may "
-          "live\"), (PauseTerm(),)", "return _step_down(standing, 'suspended')")),
-    text("term-is-not-drained", DRAIN,
-         (leadership._step_down, "return replace(standing, state=State.STEPPING_DOWN, why=why), (EndTerm(why),)",
-          "return _candidacy_over(standing, why), (Disconnect(), Connect())")),
-    text("new-session-keeps-the-epoch", NEW_SESSION,
-         (leadership.resume, "if event.session != standing.session:", "if False:"),
-         (leadership.same_term, "if event.session == standing.session", "if True")),
-    text("lost-session-keeps-the-term", STEP_DOWN,
-         (leadership.lose, "return _step_down(standing, \"the session was lost\")", "return standing, ()")),
-    text("leader-without-a-deadline", STEP_DOWN,
-         (leadership.deadline, "if event.now_s < event.answered_s + standing.timeout_s:", "if True:")),
-    text("leads-before-the-election-has-committed", "§6: takeover: epoch bump committed on this session, then read everything",
-         (leadership.decide, "(Stand(epoch, event.version),)", "(Stand(epoch, event.version), BeginTerm(epoch, event.version + 1))")),
-    text("unanswered-election-taken-as-won", "§5: a write whose outcome is unknown is settled by reading back",
-         (leadership.settle, "return replace(standing, state=State.SETTLING, look_at_s=0.0, why=event.why), (Settle(),)",
-          "return lead(standing, Elected(standing.fence))")),
-    text("election-of-another-taken-as-ours", "§5: every multi carries an id of its own",
-         (election.is_ours, "seen.epoch.op == op_id and ", "")),
-    text("election-without-its-leader-node-taken-as-won", "§6: epoch bump committed on this session",
-         (election.is_ours, " and seen.owner == session", "")),
-    text("deposed-leader-takes-the-new-fence", FENCE,
-         (leadership.still_ours, "return _step_down(standing, \"the epoch moved on: another supervisor was elected\")",
-          "return replace(standing, fence=event.version), (BeginTerm(standing.epoch, event.version),)")),
-    text("leader-does-not-notice-a-moved-epoch", FENCE,
-         (leadership.still_ours, "if event.version != standing.fence:", "if False:")),
-    text("stands-while-somebody-leads", "§2: exactly one is leader",
-         (leadership.decide, "if event.owner is not None:", "if False:")),
-    text("epoch-does-not-grow", "§2: epoch only grows", (leadership.decide, "epoch = seen.highest + 1", "epoch = max(1, seen.highest)")),
+    text(
+        "suspended-taken-as-lost",
+        "§6: SUSPENDED: the leader keeps its role (FLINK-10011)",
+        (
+            leadership.suspend,
+            'return replace(standing, state=State.SUSPENDED, why="the connection is down, the session may live"), (\n'
+            "        PauseTerm(),\n    )",
+            "return _step_down(standing, 'suspended')",
+        ),
+    ),
+    text(
+        "term-is-not-drained",
+        DRAIN,
+        (
+            leadership._step_down,
+            "return replace(standing, state=State.STEPPING_DOWN, why=why), (EndTerm(why),)",
+            "return _candidacy_over(standing, why), (Disconnect(), Connect())",
+        ),
+    ),
+    text(
+        "new-session-keeps-the-epoch",
+        NEW_SESSION,
+        (leadership.resume, "if event.session != standing.session:", "if False:"),
+        (leadership.same_term, "if event.session == standing.session", "if True"),
+    ),
+    text(
+        "lost-session-keeps-the-term",
+        STEP_DOWN,
+        (leadership.lose, 'return _step_down(standing, "the session was lost")', "return standing, ()"),
+    ),
+    text(
+        "leader-without-a-deadline",
+        STEP_DOWN,
+        (leadership.deadline, "if event.now_s < event.answered_s + standing.timeout_s:", "if True:"),
+    ),
+    text(
+        "leads-before-the-election-has-committed",
+        "§6: takeover: epoch bump committed on this session, then read everything",
+        (
+            leadership.decide,
+            "(Stand(epoch, event.version),)",
+            "(Stand(epoch, event.version), BeginTerm(epoch, event.version + 1))",
+        ),
+    ),
+    text(
+        "unanswered-election-taken-as-won",
+        "§5: a write whose outcome is unknown is settled by reading back",
+        (
+            leadership.settle,
+            "return replace(standing, state=State.SETTLING, look_at_s=0.0, why=event.why), (Settle(),)",
+            "return lead(standing, Elected(standing.fence))",
+        ),
+    ),
+    text(
+        "election-of-another-taken-as-ours",
+        "§5: every multi carries an id of its own",
+        (election.is_ours, "seen.epoch.op == op_id and ", ""),
+    ),
+    text(
+        "election-without-its-leader-node-taken-as-won",
+        "§6: epoch bump committed on this session",
+        (election.is_ours, " and seen.owner == session", ""),
+    ),
+    text(
+        "deposed-leader-takes-the-new-fence",
+        FENCE,
+        (
+            leadership.still_ours,
+            'return _step_down(standing, "the epoch moved on: another supervisor was elected")',
+            "return replace(standing, fence=event.version), (BeginTerm(standing.epoch, event.version),)",
+        ),
+    ),
+    text(
+        "leader-does-not-notice-a-moved-epoch",
+        FENCE,
+        (leadership.still_ours, "if event.version != standing.fence:", "if False:"),
+    ),
+    text(
+        "stands-while-somebody-leads",
+        "§2: exactly one is leader",
+        (leadership.decide, "if event.owner is not None:", "if False:"),
+    ),
+    text(
+        "epoch-does-not-grow",
+        "§2: epoch only grows",
+        (leadership.decide, "epoch = seen.highest + 1", "epoch = max(1, seen.highest)"),
+    ),
 )
 
 
@@ -63,8 +120,10 @@ def check_of_the_leader_node(real: Any, desk: Desk, what: str, *ops: Any) -> Any
 
 
 EPHEMERAL = Defect(
-    "ephemeral-in-place-of-the-epoch", "I4: checking the ephemeral one is no fence: its version restarts at 0",
-    partial(around, Desk.transaction, check_of_the_leader_node), ("submit",),
+    "ephemeral-in-place-of-the-epoch",
+    "I4: checking the ephemeral one is no fence: its version restarts at 0",
+    partial(around, Desk.transaction, check_of_the_leader_node),
+    ("submit",),
 )
 
 
@@ -75,22 +134,62 @@ SETTLED = "§5: a write whose outcome is unknown is settled by reading back befo
 OBEY = "§5 cancel: set /own/J: assigned to vacant, claimed to draining"
 
 COMMANDS = (
-    text("acknowledged-before-the-commit", ACK, (settle.commit_settled, "        zoo.commit(tx)\n", "        pass\n")),
+    text(
+        "acknowledged-before-the-commit",
+        ACK,
+        (settle.commit_settled, "        zoo.commit(tx)\n", "        pass\n"),
+    ),
     text("unknown-outcome-acknowledged", ACK, (settle.commit_settled, "lost = unknown", "return True")),
-    text("unknown-outcome-tried-again-blindly", SETTLED, (settle.commit_settled, "lost = unknown", "return False")),
-    text("settled-by-a-reading-that-settles-nothing", SETTLED, (settle.commit_settled, "sessions.settle()", "sessions.zoo()")),
-    text("cancelled-uid-registered-again", "I2: a failed uid may be registered again, a cancelled one never",
-         (commands._failed, " or found.result.record.outcome is not Outcome.FAILED", "")),
-    text("cancel-hits-whatever-has-the-name", "§5: a command resolves name → uid once, and retries name the uid",
-         (commands.Commands.cancel, "if other or (", "if False and (")),
-    text("older-uid-registered-again", "§5 re-register: only the name's newest uid",
-         (commands._must_be_newest, "if _newest(found) not in (\"\", uid):", "if False:")),
-    text("cancel-leaves-the-attempt-claimed", OBEY, (user_writes._stop, ", OwnState.CLAIMED: OwnState.DRAINING", "")),
-    text("cancel-leaves-the-attempt-assigned", OBEY, (user_writes._stop, "OwnState.ASSIGNED: OwnState.VACANT, ", "")),
-    text("cancel-frees-the-name-at-once", OBEY, (user_writes._stop, "OwnState.CLAIMED: OwnState.DRAINING", "OwnState.CLAIMED: OwnState.VACANT")),
-    text("cancel-turns-revoked-into-exited", "§5 cancel: draining and revoked stay",
-         (user_writes._stop, "OwnState.CLAIMED: OwnState.DRAINING", "OwnState.CLAIMED: OwnState.DRAINING, OwnState.DRAINING: "
-          "OwnState.EXITED, OwnState.REVOKED: OwnState.EXITED")),
+    text(
+        "unknown-outcome-tried-again-blindly",
+        SETTLED,
+        (settle.commit_settled, "lost = unknown", "return False"),
+    ),
+    text(
+        "settled-by-a-reading-that-settles-nothing",
+        SETTLED,
+        (settle.commit_settled, "sessions.settle()", "sessions.zoo()"),
+    ),
+    text(
+        "cancelled-uid-registered-again",
+        "I2: a failed uid may be registered again, a cancelled one never",
+        (commands._failed, " or found.result.record.outcome is not Outcome.FAILED", ""),
+    ),
+    text(
+        "cancel-hits-whatever-has-the-name",
+        "§5: a command resolves name → uid once, and retries name the uid",
+        (commands.Commands.cancel, "if other or (", "if False and ("),
+    ),
+    text(
+        "older-uid-registered-again",
+        "§5 re-register: only the name's newest uid",
+        (commands._must_be_newest, 'if _newest(found) not in ("", uid):', "if False:"),
+    ),
+    text(
+        "cancel-leaves-the-attempt-claimed",
+        OBEY,
+        (user_writes._stop, ", OwnState.CLAIMED: OwnState.DRAINING", ""),
+    ),
+    text(
+        "cancel-leaves-the-attempt-assigned",
+        OBEY,
+        (user_writes._stop, "OwnState.ASSIGNED: OwnState.VACANT, ", ""),
+    ),
+    text(
+        "cancel-frees-the-name-at-once",
+        OBEY,
+        (user_writes._stop, "OwnState.CLAIMED: OwnState.DRAINING", "OwnState.CLAIMED: OwnState.VACANT"),
+    ),
+    text(
+        "cancel-turns-revoked-into-exited",
+        "§5 cancel: draining and revoked stay",
+        (
+            user_writes._stop,
+            "OwnState.CLAIMED: OwnState.DRAINING",
+            "OwnState.CLAIMED: OwnState.DRAINING, OwnState.DRAINING: "
+            "OwnState.EXITED, OwnState.REVOKED: OwnState.EXITED",
+        ),
+    ),
 )
 
 
@@ -98,33 +197,89 @@ COMMANDS = (
 
 ADOPT = "I6, §7.5: a new leader finds a claimed, renewed attempt and leaves it alone"
 DECISIONS = (
-    text("takeover-restarts-what-it-finds", ADOPT, (decide._keep, "if own.revision != job.revision:", "if case.now_s - case.row.own_seen_s <= 0:")),
-    text("suspended-is-started", "§8 table: vacant, suspended: nothing",
-         (decide._wanted, "Wanted.RUNNING if row.ref.record.desired is Desired.RUNNING else Wanted.SUSPENDED", "Wanted.RUNNING")),
-    text("result-and-reference-of-different-moments", "§8: one immutable View", (decide.decide, "if row.is_torn:", "if False:")),
-    text("back-off-is-skipped", "§8: back-off after the leader's own first sight of the exit", (decide._after_exit, "if wait_s > 0:", "if False:")),
-    text("names-without-a-reference-take-no-place", "§8: capacity counts every ownership, names without a reference included",
-         (load.loads_of, "if isinstance(row.own, Found) and", "if row.ref is not None and isinstance(row.own, Found) and")),
-    text("older-leftover-takes-the-whole-name", "§8: in any cell, a dirty older uid is cleaned (its own things only)",
-         (decide._older_leftover, "dead=False", "dead=True")),
-    text("assignment-is-never-taken-back", "§5 un-assign: when the job's version changed, the host is gone, or no claim came",
-         (decide._check_assignment, "if own.supervisor not in case.members:", "if False:"),
-         (decide._check_assignment, "if waited_s >= case.claim_timeout_s:", "if False:")),
-    text("job-that-changed-keeps-its-assignment", "§5 un-assign: when the job's version changed",
-         (decide._check_assignment, "if own.job_version != case.ref.version:", "if False:")),
-    text("distrusted-registry-is-acted-upon", "I10: an older registry: no kill, no launch",
-         (make.make_plan, "if view.distrust is not None:", "if False:")),
-    text("registry-that-lost-a-parent-is-acted-upon", "I10: a registry that lost what nobody can tell again: no kill, no launch",
-         (whole.judge_whole, "if node is None and path in lasting:", "if False:")),
-    text("parent-made-anew-is-believed", "I10: a registry that lost what nobody can tell again: no kill, no launch",
-         (whole.judge_whole, "cluster.stat.czxid != node.stat.czxid > accepted_zxid", "False")),
-    text("one-spoilt-job-stops-them-all", "I9: a corrupt znode affects that job alone",
-         (make.make_plan, "alarms.append(decision.alarm)", "return Plan((), tuple(notes), (decision.alarm,))")),
-    text("starts-before-the-epoch-is-recorded", "§6: until that is recorded, the leader starts and cleans nothing",
-         (make.make_plan, "plan = plan if view.recorded else _unrecorded(plan)", "pass")),
-    text("claim-of-a-living-driver-is-swept", "§4: /checkpoints: equal or nested locations are refused",
-         (record_sweep._may_run, "return own is None or (own.uid == uid and own.state not in (OwnState.VACANT, OwnState.EXITED))",
-          "return False")),
+    text(
+        "takeover-restarts-what-it-finds",
+        ADOPT,
+        (decide._keep, "if own.revision != job.revision:", "if case.now_s - case.row.own_seen_s <= 0:"),
+    ),
+    text(
+        "suspended-is-started",
+        "§8 table: vacant, suspended: nothing",
+        (
+            decide._wanted,
+            "Wanted.RUNNING if row.ref.record.desired is Desired.RUNNING else Wanted.SUSPENDED",
+            "Wanted.RUNNING",
+        ),
+    ),
+    text(
+        "result-and-reference-of-different-moments",
+        "§8: one immutable View",
+        (decide.decide, "if row.is_torn:", "if False:"),
+    ),
+    text(
+        "back-off-is-skipped",
+        "§8: back-off after the leader's own first sight of the exit",
+        (decide._after_exit, "if wait_s > 0:", "if False:"),
+    ),
+    text(
+        "names-without-a-reference-take-no-place",
+        "§8: capacity counts every ownership, names without a reference included",
+        (
+            load.loads_of,
+            "if isinstance(row.own, Found) and",
+            "if row.ref is not None and isinstance(row.own, Found) and",
+        ),
+    ),
+    text(
+        "older-leftover-takes-the-whole-name",
+        "§8: in any cell, a dirty older uid is cleaned (its own things only)",
+        (decide._older_leftover, "dead=False", "dead=True"),
+    ),
+    text(
+        "assignment-is-never-taken-back",
+        "§5 un-assign: when the job's version changed, the host is gone, or no claim came",
+        (decide._check_assignment, "if own.supervisor not in case.members:", "if False:"),
+        (decide._check_assignment, "if waited_s >= case.claim_timeout_s:", "if False:"),
+    ),
+    text(
+        "job-that-changed-keeps-its-assignment",
+        "§5 un-assign: when the job's version changed",
+        (decide._check_assignment, "if own.job_version != case.ref.version:", "if False:"),
+    ),
+    text(
+        "distrusted-registry-is-acted-upon",
+        "I10: an older registry: no kill, no launch",
+        (make.make_plan, "if view.distrust is not None:", "if False:"),
+    ),
+    text(
+        "registry-that-lost-a-parent-is-acted-upon",
+        "I10: a registry that lost what nobody can tell again: no kill, no launch",
+        (whole.judge_whole, "if node is None and path in lasting:", "if False:"),
+    ),
+    text(
+        "parent-made-anew-is-believed",
+        "I10: a registry that lost what nobody can tell again: no kill, no launch",
+        (whole.judge_whole, "cluster.stat.czxid != node.stat.czxid > accepted_zxid", "False"),
+    ),
+    text(
+        "one-spoilt-job-stops-them-all",
+        "I9: a corrupt znode affects that job alone",
+        (make.make_plan, "alarms.append(decision.alarm)", "return Plan((), tuple(notes), (decision.alarm,))"),
+    ),
+    text(
+        "starts-before-the-epoch-is-recorded",
+        "§6: until that is recorded, the leader starts and cleans nothing",
+        (make.make_plan, "plan = plan if view.recorded else _unrecorded(plan)", "pass"),
+    ),
+    text(
+        "claim-of-a-living-driver-is-swept",
+        "§4: /checkpoints: equal or nested locations are refused",
+        (
+            record_sweep._may_run,
+            "return own is None or (own.uid == uid and own.state not in (OwnState.VACANT, OwnState.EXITED))",
+            "return False",
+        ),
+    ),
 )
 
 DEFECTS = (*LEADERSHIP, EPHEMERAL, *COMMANDS, *DECISIONS)

@@ -18,39 +18,105 @@ OF_OWN = "uids.update(uid for uid in (row.own.record.uid, row.own.record.newest_
 OF_REF = "uids.add(row.ref.record.uid)"
 
 BLOBS = (
-    text("blob-is-not-stored", "§5 submit: blob and artifacts stored first",
-         (blobs.Blobs.put_spec, "self._store.create(key, data)", "pass")),
+    text(
+        "blob-is-not-stored",
+        "§5 submit: blob and artifacts stored first",
+        (blobs.Blobs.put_spec, "self._store.create(key, data)", "pass"),
+    ),
     text("swept-at-first-sight", GRACE, (sweep.judge, OLD_ENOUGH, "True")),
-    text("grace-shorter-than-a-submit", GRACE, (sweep.judge, OLD_ENOUGH, "began_s - sighting.first_s >= grace_s / 3")),
-    text("submit-without-a-bound", WITHIN,
-         (commands.Commands.submit, "if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:", "if False:")),
+    text(
+        "grace-shorter-than-a-submit",
+        GRACE,
+        (sweep.judge, OLD_ENOUGH, "began_s - sighting.first_s >= grace_s / 3"),
+    ),
+    text(
+        "submit-without-a-bound",
+        WITHIN,
+        (commands.Commands.submit, "if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:", "if False:"),
+    ),
     text("orphans-are-never-swept", ORPHANS, (sweep.judge, "doomed.append(entry.key)", "pass")),
-    text("each-scan-sees-anew", ORPHANS,
-         (sweep.judge, "before if before is not None and before.entry == entry else Sighting(entry, ended_s)", "Sighting(entry, ended_s)")),
-    text("references-before-the-listing", "§5: references are read after the listing",
-         (sweep.BlobSweeper.scan, "    began_s = self._clock()\n", "    began_s = self._clock()\n    references = referenced()\n"),
-         (sweep.BlobSweeper.scan, "    references = referenced()\n    verdict", "    verdict")),
-    text("references-without-a-sync", "§5: references are read after a sync",
-         (sweeper.Sweeper._references, "self._term.client.sync()", "pass")),
-    text("empty-registry-is-swept", "I10: an empty registry: nothing is cleaned", (sweep.judge, "if not references.uids:", "if False:")),
+    text(
+        "each-scan-sees-anew",
+        ORPHANS,
+        (
+            sweep.judge,
+            "before if before is not None and before.entry == entry else Sighting(entry, ended_s)",
+            "Sighting(entry, ended_s)",
+        ),
+    ),
+    text(
+        "references-before-the-listing",
+        "§5: references are read after the listing",
+        (
+            sweep.BlobSweeper.scan,
+            "    began_s = self._clock()\n",
+            "    began_s = self._clock()\n    references = referenced()\n",
+        ),
+        (sweep.BlobSweeper.scan, "    references = referenced()\n    verdict", "    verdict"),
+    ),
+    text(
+        "references-without-a-sync",
+        "§5: references are read after a sync",
+        (sweeper.Sweeper._references, "self._term.client.sync()", "pass"),
+    ),
+    text(
+        "empty-registry-is-swept",
+        "I10: an empty registry: nothing is cleaned",
+        (sweep.judge, "if not references.uids:", "if False:"),
+    ),
 )
 
 KEPT = (
-    text("registered-uids-keep-nothing", KEEPS, (sweeper.references, OF_REF, "pass"), (sweeper.references, OF_OWN, "pass")),
+    text(
+        "registered-uids-keep-nothing",
+        KEEPS,
+        (sweeper.references, OF_REF, "pass"),
+        (sweeper.references, OF_OWN, "pass"),
+    ),
     text("references-keep-nothing", KEEPS, (sweeper.references, OF_REF, "pass")),
     text("ownerships-keep-nothing", KEEPS, (sweeper.references, OF_OWN, "pass")),
-    text("newest-uid-keeps-nothing", KEEPS,
-         (sweeper.references, "(row.own.record.uid, row.own.record.newest_uid)", "(row.own.record.uid,)")),
-    text("unnamed-revisions-are-not-kept", "§5: a uid keeps all that is under it",
-         (sweep.References.keep, "parsed.uid in self.uids", "(parsed.uid in self.uids and parsed.revision == 1)")),
-    text("results-keep-nothing", RESULTS,
-         (sweeper.references, 'uids.update(path.rpartition("/")[2] for path in listing.results)', "pass")),
-    text("assignments-keep-nothing", KEEPS,
-         (sweeper.references, 'uids.update(path.rpartition("/")[2].rpartition(".")[0] for path in listing.assignments)', "pass")),
-    text("doomed-claims-keep-nothing", "§5: the spec of a checkpoint that is being deleted may say where its S3 is",
-         (sweeper.references, " and claim.record.doom)", " and False)")),
-    text("unreadable-records-keep-nothing", "I9, §5: nothing is deleted on doubt",
-         (sweeper.references, "if isinstance(row.ref, Unreadable) and not isinstance(row.own, Found):", "if False:")),
+    text(
+        "newest-uid-keeps-nothing",
+        KEEPS,
+        (sweeper.references, "(row.own.record.uid, row.own.record.newest_uid)", "(row.own.record.uid,)"),
+    ),
+    text(
+        "unnamed-revisions-are-not-kept",
+        "§5: a uid keeps all that is under it",
+        (
+            sweep.References.keep,
+            "parsed.uid in self.uids",
+            "(parsed.uid in self.uids and parsed.revision == 1)",
+        ),
+    ),
+    text(
+        "results-keep-nothing",
+        RESULTS,
+        (sweeper.references, 'uids.update(path.rpartition("/")[2] for path in listing.results)', "pass"),
+    ),
+    text(
+        "assignments-keep-nothing",
+        KEEPS,
+        (
+            sweeper.references,
+            'uids.update(path.rpartition("/")[2].rpartition(".")[0] for path in listing.assignments)',
+            "pass",
+        ),
+    ),
+    text(
+        "doomed-claims-keep-nothing",
+        "§5: the spec of a checkpoint that is being deleted may say where its S3 is",
+        (sweeper.references, " and claim.record.doom", " and False"),
+    ),
+    text(
+        "unreadable-records-keep-nothing",
+        "I9, §5: nothing is deleted on doubt",
+        (
+            sweeper.references,
+            "if isinstance(row.ref, Unreadable) and not isinstance(row.own, Found):",
+            "if False:",
+        ),
+    ),
 )
 
 TRUSTED = "self._term.distrust is not None or "
@@ -59,25 +125,55 @@ GOES_ON = " and self._term.distrust is None"
 HELD = (
     text("sweep-goes-on-in-distrust", DISTRUST, (sweeper.Sweeper._may_go_on, GOES_ON, "")),
     text("sweep-begins-in-distrust", DISTRUST, (sweeper.Sweeper.run, TRUSTED, "")),
-    text("sweeps-in-distrust", DISTRUST, (sweeper.Sweeper.run, TRUSTED, ""), (sweeper.Sweeper._may_go_on, GOES_ON, "")),
-    text("sweeps-before-the-epoch-is-recorded", "§6: until that is recorded, the leader starts and cleans nothing",
-         (sweeper.Sweeper.run, " or not self._term.recorded", "")),
-    text("sweep-outlives-its-term", "§6: cancel and await every task of the epoch",
-         (sweeper.Sweeper._may_go_on, "not self._term.over.is_set() and ", "")),
-    text("sweeps-while-paused", "§6 pause: the leader acts on nothing", (sweeper.Sweeper.sweep_once, "if view.paused:", "if False:")),
+    text(
+        "sweeps-in-distrust",
+        DISTRUST,
+        (sweeper.Sweeper.run, TRUSTED, ""),
+        (sweeper.Sweeper._may_go_on, GOES_ON, ""),
+    ),
+    text(
+        "sweeps-before-the-epoch-is-recorded",
+        "§6: until that is recorded, the leader starts and cleans nothing",
+        (sweeper.Sweeper.run, " or not self._term.recorded", ""),
+    ),
+    text(
+        "sweep-outlives-its-term",
+        "§6: cancel and await every task of the epoch",
+        (sweeper.Sweeper._may_go_on, "not self._term.over.is_set() and ", ""),
+    ),
+    text(
+        "sweeps-while-paused",
+        "§6 pause: the leader acts on nothing",
+        (sweeper.Sweeper.sweep_once, "if view.paused:", "if False:"),
+    ),
 )
 
 RECORDS = (
-    text("assignment-that-nobody-speaks-of-stays", "§5: nothing is left of uids that are gone",
-         (record_sweep._assignments, "yield from _deletion", "yield from () and _deletion")),
-    text("results-are-never-swept", "§5: kept results: the newest of a name",
-         (record_sweep._results, "kept[:-RESULTS_PER_NAME]]", "kept[:0]]")),
-    text("newest-result-is-swept", "§5: kept results: the newest of a name",
-         (record_sweep._results, "kept[:-RESULTS_PER_NAME]]", "kept[RESULTS_PER_NAME:]]")),
-    text("dirty-result-is-swept", "§2: dirty until its leftovers are cleaned",
-         (record_sweep._results, "result.record.state is Cleanliness.CLEAN", "True")),
-    text("claim-of-a-registered-uid-is-swept", "§4: /checkpoints: equal or nested locations are refused",
-         (record_sweep._claims, "not registered and ", "")),
+    text(
+        "assignment-that-nobody-speaks-of-stays",
+        "§5: nothing is left of uids that are gone",
+        (record_sweep._assignments, "yield from _deletion", "yield from () and _deletion"),
+    ),
+    text(
+        "results-are-never-swept",
+        "§5: kept results: the newest of a name",
+        (record_sweep._results, "kept[:-RESULTS_PER_NAME]]", "kept[:0]]"),
+    ),
+    text(
+        "newest-result-is-swept",
+        "§5: kept results: the newest of a name",
+        (record_sweep._results, "kept[:-RESULTS_PER_NAME]]", "kept[RESULTS_PER_NAME:]]"),
+    ),
+    text(
+        "dirty-result-is-swept",
+        "§2: dirty until its leftovers are cleaned",
+        (record_sweep._results, "result.record.state is Cleanliness.CLEAN", "True"),
+    ),
+    text(
+        "claim-of-a-registered-uid-is-swept",
+        "§4: /checkpoints: equal or nested locations are refused",
+        (record_sweep._claims, "not registered and ", ""),
+    ),
 )
 
 DEFECTS = (*BLOBS, *KEPT, *HELD, *RECORDS)

@@ -16,7 +16,20 @@ from supervisor.registry.reading import seen
 from supervisor.shim import state as said
 from tests.explore import replacing, users
 from tests.explore.setting import LAYOUT, SESSION_S
-from tests.explore.shims import ALIVE, DYING, EMPTY, Move, crash, due, exit_root, flush, heal_shim, spawn, tell, unanswered
+from tests.explore.shims import (
+    ALIVE,
+    DYING,
+    EMPTY,
+    Move,
+    crash,
+    due,
+    exit_root,
+    flush,
+    heal_shim,
+    spawn,
+    tell,
+    unanswered,
+)
 from tests.explore.supervisors import apply, clock_matters, election_of
 from tests.explore.supervisors import tell as tell_contender
 from tests.explore.world import Shim, Sights, Supervisor, World, end_session
@@ -37,7 +50,11 @@ def recoveries(world: World) -> Iterator[Move]:
             yield Move(f"shim {shim.title} is connected again", heal_shim(world, index), urgent=False)
     for index, one in enumerate(world.supervisors):
         if one.paused:
-            yield Move(f"{one.id} runs again", wake_supervisor(world, index), urgent=one.paused_ticks >= PAUSED_MAX_TICKS)
+            yield Move(
+                f"{one.id} runs again",
+                wake_supervisor(world, index),
+                urgent=one.paused_ticks >= PAUSED_MAX_TICKS,
+            )
         if one.alive and not one.connected and not one.paused:
             yield Move(f"{one.id} is connected again", heal_supervisor(world, index), urgent=False)
         if not one.alive and index not in world.hosts_down:
@@ -45,7 +62,11 @@ def recoveries(world: World) -> Iterator[Move]:
             if one.sid and world.has_session(one.sid):
                 yield Move(f"{one.id}'s sentinel closes its sessions", sentinel(world, index), urgent=False)
         if one.lag is not None:
-            yield Move(f"{one.id}'s follower catches up", world.with_supervisor(index, one._replace(lag=None)), urgent=False)
+            yield Move(
+                f"{one.id}'s follower catches up",
+                world.with_supervisor(index, one._replace(lag=None)),
+                urgent=False,
+            )
 
 
 # -- shims and drivers -------------------------------------------------------------------------------------------------
@@ -64,7 +85,9 @@ def hit(world: World, index: int, **changes: object) -> World:
 def pause_shim(world: World) -> Iterator[Move]:
     for index, shim in living(world):
         if not shim.paused:
-            yield Move(f"shim {shim.title} is stopped (SIGSTOP)", hit(world, index, paused=True, paused_ticks=0))
+            yield Move(
+                f"shim {shim.title} is stopped (SIGSTOP)", hit(world, index, paused=True, paused_ticks=0)
+            )
 
 
 def wake_shim(world: World, index: int) -> World:
@@ -107,7 +130,12 @@ def cut(world: World, index: int) -> World:
 def lose_reply(world: World) -> Iterator[Move]:
     """The connection goes and is back at once: the request was carried out, and the answer is lost."""
     for index, shim in living(world):
-        if shim.sent is not None and shim.connected and not shim.paused and isinstance(shim.sent[0], said.Commit):
+        if (
+            shim.sent is not None
+            and shim.connected
+            and not shim.paused
+            and isinstance(shim.sent[0], said.Commit)
+        ):
             after = cut(world, index)
             orphan = after.shims[index].orphan
             assert orphan is not None
@@ -115,7 +143,10 @@ def lose_reply(world: World) -> Iterator[Move]:
             yield Move(f"the answer to the {shim.sent[0].transaction.what} of {shim.title} is lost", after)
     for index, user in enumerate(world.users):
         if user.sent is not None:
-            yield Move(f"the answer to the user's {user.sent.what} is lost", users.lose(world, index, after_commit=True))
+            yield Move(
+                f"the answer to the user's {user.sent.what} is lost",
+                users.lose(world, index, after_commit=True),
+            )
 
 
 def lose_request(world: World) -> Iterator[Move]:
@@ -145,7 +176,13 @@ def kill_user(world: World) -> Iterator[Move]:
 def lose_election(world: World) -> Iterator[Move]:
     """The answer to an election is lost, whether or not it was applied."""
     for index, one in enumerate(world.supervisors):
-        if one.alive and not one.paused and one.connected and one.todo and isinstance(one.todo[0], lead.Stand):
+        if (
+            one.alive
+            and not one.paused
+            and one.connected
+            and one.todo
+            and isinstance(one.todo[0], lead.Stand)
+        ):
             effect = one.todo[0]
             without = world.with_supervisor(index, one._replace(todo=one.todo[1:]))
             yield Move(f"{one.id}'s election is lost", tell_contender(without, index, lead.StoodUnknown("")))
@@ -184,7 +221,10 @@ def second_shim(world: World) -> Iterator[Move]:
             path = f"{LAYOUT.assigned_to(one.id)}/{entry}"
             given = seen(Assignment, world.tree.read(path), path)
             if isinstance(given, Found) and any(shim.key == entry for shim in world.shims):
-                yield Move(f"{one.id} starts a second shim for {entry}", spawn(world, one.number, one.id, given.record))
+                yield Move(
+                    f"{one.id} starts a second shim for {entry}",
+                    spawn(world, one.number, one.id, given.record),
+                )
 
 
 # -- supervisors -------------------------------------------------------------------------------------------------------
@@ -219,10 +259,15 @@ def lose_disk(world: World) -> Iterator[Move]:
     """A supervisor is killed, and what it remembered of the registry is lost. The store remembers its terms."""
     for index, one in running(world):
         after = stop(world, index)
-        known = after.judge._replace(rings=(*after.judge.rings[:index], 0, *after.judge.rings[index + 1 :]),
-                                     knows=after.judge.knows - {index})
+        known = after.judge._replace(
+            rings=(*after.judge.rings[:index], 0, *after.judge.rings[index + 1 :]),
+            knows=after.judge.knows - {index},
+        )
         forgetful = after.supervisors[index]._replace(memory=Memory(), cleared=None)
-        yield Move(f"{one.id} is killed and its disk lost", after.with_supervisor(index, forgetful)._replace(judge=known))
+        yield Move(
+            f"{one.id} is killed and its disk lost",
+            after.with_supervisor(index, forgetful)._replace(judge=known),
+        )
 
 
 def stop(world: World, index: int) -> World:
@@ -231,11 +276,28 @@ def stop(world: World, index: int) -> World:
         shim._replace(ward=None, ward_asks=None) if shim.host == index and shim.ward is not None else shim
         for shim in world.shims
     )
-    return world._replace(shims=shims).with_supervisor(index, one._replace(
-        alive=False, paused=False, standing=lead.Standing(highest=0), todo=(), term=None, sights=Sights(), reading=None,
-        tick_due=False, lag=None, sight=None, recorded=True, distrust=None, recent=(), suspended=False, sightings=(), sweep=None,
-        dusts=(),
-    ))
+    return world._replace(shims=shims).with_supervisor(
+        index,
+        one._replace(
+            alive=False,
+            paused=False,
+            standing=lead.Standing(highest=0),
+            todo=(),
+            term=None,
+            sights=Sights(),
+            reading=None,
+            tick_due=False,
+            lag=None,
+            sight=None,
+            recorded=True,
+            distrust=None,
+            recent=(),
+            suspended=False,
+            sightings=(),
+            sweep=None,
+            dusts=(),
+        ),
+    )
 
 
 def start(world: World, index: int) -> World:
@@ -258,7 +320,8 @@ def cut_supervisor(world: World) -> Iterator[Move]:
 
 def heal_supervisor(world: World, index: int) -> World:
     one = world.supervisors[index]
-    queue = tuple(sent for sent in one.queue if sent.sid != one.sid)      # first in, first out: the old connection is void
+    # first in, first out: the old connection is void
+    queue = tuple(sent for sent in one.queue if sent.sid != one.sid)
     world = world.with_supervisor(index, one._replace(connected=True, queue=queue))
     if not world.has_session(one.sid):
         return tell_contender(world, index, lead.Lost()) if one.standing.session == one.sid else world
@@ -278,7 +341,10 @@ def lag(world: World) -> Iterator[Move]:
     """The follower that a leader reads from falls behind: it shows what is now, until it catches up."""
     for index, one in running(world):
         if one.term is not None and one.lag is None:
-            yield Move(f"{one.id}'s follower falls behind", world.with_supervisor(index, one._replace(lag=world.tree)))
+            yield Move(
+                f"{one.id}'s follower falls behind",
+                world.with_supervisor(index, one._replace(lag=world.tree)),
+            )
 
 
 def remove_leader(world: World) -> Iterator[Move]:
@@ -306,7 +372,9 @@ def spoil_own(world: World) -> Iterator[Move]:
     for name in world.tree.children(LAYOUT.owns) or ():
         shims = tuple(shim._replace(disturbed=True) if shim.name == name else shim for shim in world.shims)
         known = world.judge._replace(spoilt=world.judge.spoilt | {name})
-        yield Move(f"/own/{name} is spoilt", spoil(world._replace(shims=shims, judge=known), LAYOUT.own(name)))
+        yield Move(
+            f"/own/{name} is spoilt", spoil(world._replace(shims=shims, judge=known), LAYOUT.own(name))
+        )
 
 
 # -- hosts -------------------------------------------------------------------------------------------------------------
@@ -326,12 +394,29 @@ def lose_host(world: World) -> Iterator[Move]:
 
 
 KINDS: dict[str, Kind] = {
-    "pause shim": pause_shim, "kill shim": kill_shim, "kill twin": kill_twin, "cut shim": cut_shim,
-    "lose reply": lose_reply, "lose request": lose_request, "lose election": lose_election, "expire shim": expire_shim,
-    "fail driver": fail_driver, "pause supervisor": pause_supervisor, "kill supervisor": kill_supervisor,
-    "cut supervisor": cut_supervisor, "lose action": lose_action, "lag": lag, "remove leader": remove_leader,
-    "spoil lease": spoil_lease, "spoil own": spoil_own, "lose host": lose_host,
-    "cut user": leave_user, "kill user": kill_user, "end driver": end_driver, "second shim": second_shim, "lose disk": lose_disk,
+    "pause shim": pause_shim,
+    "kill shim": kill_shim,
+    "kill twin": kill_twin,
+    "cut shim": cut_shim,
+    "lose reply": lose_reply,
+    "lose request": lose_request,
+    "lose election": lose_election,
+    "expire shim": expire_shim,
+    "fail driver": fail_driver,
+    "pause supervisor": pause_supervisor,
+    "kill supervisor": kill_supervisor,
+    "cut supervisor": cut_supervisor,
+    "lose action": lose_action,
+    "lag": lag,
+    "remove leader": remove_leader,
+    "spoil lease": spoil_lease,
+    "spoil own": spoil_own,
+    "lose host": lose_host,
+    "cut user": leave_user,
+    "kill user": kill_user,
+    "end driver": end_driver,
+    "second shim": second_shim,
+    "lose disk": lose_disk,
     **replacing.KINDS,
 }
 

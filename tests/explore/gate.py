@@ -61,7 +61,9 @@ class Verdict:
             return f"{self.defect.name:44} NOT PLANTED {effort}  {self.failed}"
         if self.caught is not None:
             word = "caught" if self.is_right else "CAUGHT, BUT NAMED REDUNDANT"
-            return f"{self.defect.name:44} {word:9} {effort}  in '{self.caught.scenario}': {self.caught.broken}"
+            return (
+                f"{self.defect.name:44} {word:9} {effort}  in '{self.caught.scenario}': {self.caught.broken}"
+            )
         why = self.defect.redundant_because
         return f"{self.defect.name:44} {f'redundant {effort}  {why}' if why is not None else f'SURVIVED  {effort}'}"
 
@@ -80,7 +82,9 @@ def judge(defect: Defect, others: Iterable[str] = (), max_states: int = OTHERS_M
                 if found.broken is not None:
                     return Verdict(defect, found, states, time.process_time() - begun_s)
     except Exception as error:  # one defect that can't be planted is no reason not to try the others
-        return Verdict(defect, None, states, time.process_time() - begun_s, f"{type(error).__name__}: {error}")
+        return Verdict(
+            defect, None, states, time.process_time() - begun_s, f"{type(error).__name__}: {error}"
+        )
     return Verdict(defect, None, states, time.process_time() - begun_s)
 
 
@@ -97,11 +101,13 @@ class Endless(Exception):
 @contextmanager
 def bounded(seconds: float) -> Iterator[None]:
     """Raises Endless within what takes longer than so many CPU seconds. In the main thread only."""
+
     def stop(_signal: int, _frame: object) -> None:
         raise Endless(f"it has not come to an end in {seconds:g} CPU seconds")
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)      # again and again: what it stops may take it for an error of its own
+    # again and again: what it stops may take it for an error of its own
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
     try:
         yield
     finally:
@@ -140,9 +146,17 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(prog="python -m tests.explore.gate", description=__doc__)
     parser.add_argument("--only", action="append", metavar="NAME", choices=[one.name for one in DEFECTS])
-    parser.add_argument("--redundant", action="store_true", help="explore those as well that are named redundant (half an hour)")
-    parser.add_argument("--own", action="store_true", help="only the scenarios that a defect names, for a quick answer")
-    parser.add_argument("--states", type=int, default=OTHERS_MAX, help="of each scenario that a defect does not name")
+    parser.add_argument(
+        "--redundant",
+        action="store_true",
+        help="explore those as well that are named redundant (half an hour)",
+    )
+    parser.add_argument(
+        "--own", action="store_true", help="only the scenarios that a defect names, for a quick answer"
+    )
+    parser.add_argument(
+        "--states", type=int, default=OTHERS_MAX, help="of each scenario that a defect does not name"
+    )
     parser.add_argument("--trace", action="store_true", help="tell the story of each violation")
     parser.add_argument("--list", action="store_true")
     asked = parser.parse_args()
@@ -151,7 +165,9 @@ def main() -> int:
         for one in chosen:
             print(f"{one.name:44} {one.of}")
         return 0
-    left_out = [one for one in chosen if one.redundant_because is not None and not (asked.redundant or asked.only)]
+    left_out = [
+        one for one in chosen if one.redundant_because is not None and not (asked.redundant or asked.only)
+    ]
     tried = [one for one in chosen if one not in left_out]
     comes_to = {} if asked.own else reached(tried, SCENARIOS, asked.states)
     wrong = 0
@@ -160,10 +176,15 @@ def main() -> int:
         verdict = judge(one, others, asked.states)
         print(verdict.line, flush=True)
         if asked.trace and verdict.caught is not None:
-            print("\n".join(["", *verdict.caught.trace, "", f"VIOLATION: {verdict.caught.broken}", ""]), flush=True)
+            print(
+                "\n".join(["", *verdict.caught.trace, "", f"VIOLATION: {verdict.caught.broken}", ""]),
+                flush=True,
+            )
         wrong += not verdict.is_right
-    print(f"{len(chosen)} defects: {len(left_out)} named redundant and not explored, {wrong} of the others not as named; "
-          f"{time.process_time():.0f} CPU seconds")
+    print(
+        f"{len(chosen)} defects: {len(left_out)} named redundant and not explored, {wrong} of the others not as named; "
+        f"{time.process_time():.0f} CPU seconds"
+    )
     return 1 if wrong else 0
 
 

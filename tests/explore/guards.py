@@ -15,8 +15,14 @@ from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op,
 from tests.explore.planting import around
 
 KINDS = {
-    "jobs": "job", "own": "own", "assigned": "entry", "lease": "lease", "live": "live", "results": "result",
-    "checkpoints": "claim", "supervisors": "supervisor",
+    "jobs": "job",
+    "own": "own",
+    "assigned": "entry",
+    "lease": "lease",
+    "live": "live",
+    "results": "result",
+    "checkpoints": "claim",
+    "supervisors": "supervisor",
 }
 _PATH = re.compile(r"(?P<root>/.*?)/(?P<top>jobs|own|assigned|lease|live|results|checkpoints|supervisors)/.+")
 

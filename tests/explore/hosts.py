@@ -33,7 +33,7 @@ def host(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             yield Move(f"{me.id} registers as a supervisor", register(world, index))
     elif world.tree.nodes[LAYOUT.supervisor(me.id)].data != described_host(me):
         yield Move(f"{me.id} says whether it trusts the registry", tell_distrust(world, me))
-    elif LAYOUT.pause not in world.tree.nodes:      # what was assigned before a pause is started after it
+    elif LAYOUT.pause not in world.tree.nodes:  # what was assigned before a pause is started after it
         for entry in world.tree.children(LAYOUT.assigned_to(me.id)) or ():
             if not any(shim.key == entry and shim.host == index and not shim.over for shim in world.shims):
                 path = f"{LAYOUT.assigned_to(me.id)}/{entry}"
@@ -43,7 +43,9 @@ def host(world: World, index: int, me: Supervisor) -> Iterator[Move]:
                     if doubt is None:
                         after = world.with_supervisor(index, me._replace(cleared=cleared))
                         after = judge.starts(after, index, entry)
-                        yield Move(f"{me.id} starts a shim for {entry}", spawn(after, index, me.id, given.record))
+                        yield Move(
+                            f"{me.id} starts a shim for {entry}", spawn(after, index, me.id, given.record)
+                        )
     yield from guardian(world, index, me)
 
 
@@ -72,7 +74,10 @@ def described_host(me: Supervisor) -> bytes:
 
 def tell_distrust(world: World, me: Supervisor) -> World:
     tree = world.tree.copy()
-    tree.apply(Transaction("register", "", (SetData(LAYOUT.supervisor(me.id), described_host(me), ANY_VERSION),)), me.agent_sid)
+    tree.apply(
+        Transaction("register", "", (SetData(LAYOUT.supervisor(me.id), described_host(me), ANY_VERSION),)),
+        me.agent_sid,
+    )
     return world._replace(tree=tree)
 
 
@@ -103,8 +108,14 @@ def ward_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterato
 def new_ward(shim: Shim, me: Supervisor) -> guard.Ward:
     record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
     return guard.Ward(
-        shim.key, me.id, "boot", LAYOUT, 0.0, guard.WardStage.WATCHED,
-        launch_of(shim.name, shim.uid, shim.attempt, 0, shim.own_version, me.id), record,
+        shim.key,
+        me.id,
+        "boot",
+        LAYOUT,
+        0.0,
+        guard.WardStage.WATCHED,
+        launch_of(shim.name, shim.uid, shim.attempt, 0, shim.own_version, me.id),
+        record,
     )
 
 
@@ -118,31 +129,46 @@ def ward_kills(world: World, number: int, shim: Shim, ward: guard.Ward, who: str
             return
         after, struck = kill_tree(world, shim)
         after = after.with_shim(number, struck)
-        label, event = "kills the driver", TreeStruck(0.0, Emptiness.POPULATED if struck.tree == DYING else Emptiness.EMPTY)
+        label, event = (
+            "kills the driver",
+            TreeStruck(0.0, Emptiness.POPULATED if struck.tree == DYING else Emptiness.EMPTY),
+        )
         if struck.tree == DYING:
             yield Move(f"{who} {label} of {shim.title}", after)
             return
     ward, _ = guard.step(ward, event, world.now_s)
     after = after.with_shim(number, after.shims[number]._replace(ward=ward))
-    if ward.stage is guard.WardStage.KILLING and after.shims[number].state is None:      # dead already: nobody notices
+    # dead already: nobody notices
+    if ward.stage is guard.WardStage.KILLING and after.shims[number].state is None:
         more = next(ward_kills(after, number, after.shims[number], ward, who), None)
         after = after if more is None else more.world
     yield Move(f"{who} {label} of {shim.title}", after)
 
 
-def ward_buries(world: World, number: int, shim: Shim, ward: guard.Ward, who: str, me: Supervisor) -> Iterator[Move]:
+def ward_buries(
+    world: World, number: int, shim: Shim, ward: guard.Ward, who: str, me: Supervisor
+) -> Iterator[Move]:
     if shim.ward_asks is not None:
-        after, came = apply(world.with_shim(number, shim._replace(ward_asks=None)), shim.ward_asks, me.agent_sid)
+        after, came = apply(
+            world.with_shim(number, shim._replace(ward_asks=None)), shim.ward_asks, me.agent_sid
+        )
         after = judge.commit(world, after, shim, shim.ward_asks, came)
         done = isinstance(came, tuple)
         ward, _ = guard.step(ward, guard.Buried() if done else guard.Unanswered(), world.now_s)
-        yield Move(f"{who} writes the tombstone of {shim.title}: {described(came)}",
-                   after.with_shim(number, after.shims[number]._replace(ward=ward)))
+        yield Move(
+            f"{who} writes the tombstone of {shim.title}: {described(came)}",
+            after.with_shim(number, after.shims[number]._replace(ward=ward)),
+        )
         return
-    ward, effects = guard.step(ward, guard.Tick(world.has_session(me.agent_sid) and me.connected), world.now_s)
+    ward, effects = guard.step(
+        ward, guard.Tick(world.has_session(me.agent_sid) and me.connected), world.now_s
+    )
     if not any(isinstance(effect, guard.ReadOwn) for effect in effects):
         return
     own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
     ward, effects = guard.step(ward, guard.OwnRead(own, None, ""), world.now_s)
     asks = next((effect.transaction for effect in effects if isinstance(effect, guard.Commit)), None)
-    yield Move(f"{who} reads {judge.shown_own(own)}", world.with_shim(number, shim._replace(ward=ward, ward_asks=asks)))
+    yield Move(
+        f"{who} reads {judge.shown_own(own)}",
+        world.with_shim(number, shim._replace(ward=ward, ward_asks=asks)),
+    )

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from supervisor.errors import GuardFailed, OutcomeUnknown
 from supervisor.model.location import overlaps
-from supervisor.model.records import Cause, CheckpointClaim, Cleanliness, JobRef, Outcome, Ownership, OwnState, Result
+from supervisor.model.records import (
+    Cause,
+    CheckpointClaim,
+    Cleanliness,
+    JobRef,
+    Outcome,
+    Ownership,
+    OwnState,
+    Result,
+)
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Transaction
 from supervisor.registry.commands import Did, Done
@@ -59,9 +68,12 @@ def execute(world: World, shim: Shim) -> World:
     executed = world.judge.executed | {(shim.uid, shim.attempt)}
     started = sum(1 for uid, _ in executed if uid == shim.uid)
     if started > 1 + world.judge.reasons:
-        world = world.breaks(f"I11: {started} attempts of {shim.uid}, and only {world.judge.reasons} faults and commands")
+        world = world.breaks(
+            f"I11: {started} attempts of {shim.uid}, and only {world.judge.reasons} faults and commands"
+        )
     world = world._replace(judge=world.judge._replace(executed=executed))
-    return world._replace(objects=world.objects | {shim.uid}) if world.removes else world      # it writes at once
+    # it writes at once
+    return world._replace(objects=world.objects | {shim.uid}) if world.removes else world
 
 
 # -- I6: at kill -------------------------------------------------------------------------------------------------------
@@ -71,7 +83,9 @@ def kill(world: World, shim: Shim) -> World:
     """Somebody kills a driver that lives. Only faults of its own, a user, or its own end are a reason."""
     if shim.disturbed or shim.status is not None:
         return world
-    return world.breaks(f"I6: driver {shim.title} is killed, and neither a user nor a fault of its own was the reason")
+    return world.breaks(
+        f"I6: driver {shim.title} is killed, and neither a user nor a fault of its own was the reason"
+    )
 
 
 # -- I2, I4, I5, I7: at commit -----------------------------------------------------------------------------------------
@@ -83,7 +97,9 @@ def commit(before: World, after: World, shim: Shim, tx: Transaction, came: Answe
         return after
     if tx.what == "claim":
         if shim.of_the_past:
-            after = after.breaks(f"I10: shim {shim.title}, from before the registry was replaced, claims what that says")
+            after = after.breaks(
+                f"I10: shim {shim.title}, from before the registry was replaced, claims what that says"
+            )
         if shim.uid in dict(after.judge.cancelled):
             after = after.breaks(f"I2: a claim for {shim.uid} commits after its cancel was acknowledged")
         after = after._replace(judge=after.judge._replace(claimed=after.judge.claimed | {shim.claim}))
@@ -116,19 +132,25 @@ def leader_commit(before: World, after: World, sent: Sent, came: Answer) -> Worl
     if sent.tx.what in ("assign", "bury") or (sent.tx.what == "clean_up" and frees_name(sent)):
         for shim in after.shims:
             if shim.name == sent.name and shim.tree in LIVING:
-                after = after.breaks(f"I5: {sent.tx.what} of {sent.name} commits while driver {shim.title} is alive")
+                after = after.breaks(
+                    f"I5: {sent.tx.what} of {sent.name} commits while driver {shim.title} is alive"
+                )
     return registry_holds(before, after)
 
 
 def forgotten(before: World, after: World, sent: Sent) -> World:
     """A result is swept: a clean one, of a name that has as many newer ones as are kept. Of that uid nobody is told any more."""
-    results = [seen(Result, before.tree.read(path), path) for path in before.tree.nodes if path.startswith(RESULTS)]
+    results = [
+        seen(Result, before.tree.read(path), path) for path in before.tree.nodes if path.startswith(RESULTS)
+    ]
     of_name = [one.record for one in results if isinstance(one, Found) and one.record.name == sent.name]
     for gone in [one for one in of_name if LAYOUT.result(one.uid) not in after.tree.nodes]:
         if gone.state is not Cleanliness.CLEAN:
             after = after.breaks(f"§5: the result of {gone.uid} is swept, and it is dirty")
         if sum(one.uid > gone.uid for one in of_name) < RESULTS_KEPT:
-            after = after.breaks(f"§5: the result of {gone.uid} is swept, and it is one of the newest {RESULTS_KEPT} of {sent.name}")
+            after = after.breaks(
+                f"§5: the result of {gone.uid} is swept, and it is one of the newest {RESULTS_KEPT} of {sent.name}"
+            )
         after = after._replace(judge=after.judge._replace(registered=after.judge.registered - {gone.uid}))
     return after
 
@@ -141,7 +163,9 @@ def given_up(before: World, after: World) -> World:
             continue
         uid, name = claim.record.uid, claim.record.name
         if refers(after, name, uid) or any(shim.uid == uid and shim.tree in LIVING for shim in after.shims):
-            after = after.breaks(f"§4: the claim of {uid} on its checkpoint is swept, and {uid} is registered or runs")
+            after = after.breaks(
+                f"§4: the claim of {uid} on its checkpoint is swept, and {uid} is registered or runs"
+            )
     return after
 
 
@@ -160,7 +184,9 @@ def registry_holds(before: World, after: World) -> World:
                 if LAYOUT.result(ref.record.uid) in nodes:
                     return after.breaks(f"I7: {ref.record.uid} is registered and has a result")
                 if ref.record.uid in dict(after.judge.cancelled):
-                    return after.breaks(f"I2: {ref.record.uid} is registered again after its cancel was acknowledged")
+                    return after.breaks(
+                        f"I2: {ref.record.uid} is registered again after its cancel was acknowledged"
+                    )
                 if LAYOUT.own(ref.record.name) not in nodes:
                     return after.breaks(f"I7: {ref.record.name} is registered without an ownership")
     for uid in after.judge.registered:
@@ -201,7 +227,12 @@ def refers(world: World, name: str, uid: str) -> bool:
     return isinstance(ref, Unreadable) or (isinstance(ref, Found) and ref.record.uid == uid)
 
 
-JOBS, OWNS, RESULTS, CLAIMS = f"{LAYOUT.jobs}/", f"{LAYOUT.owns}/", f"{LAYOUT.results}/", f"{LAYOUT.checkpoints}/"
+JOBS, OWNS, RESULTS, CLAIMS = (
+    f"{LAYOUT.jobs}/",
+    f"{LAYOUT.owns}/",
+    f"{LAYOUT.results}/",
+    f"{LAYOUT.checkpoints}/",
+)
 
 
 # -- I8: what a user is told ----------------------------------------------------------------------------------------------
@@ -213,15 +244,23 @@ def answered(world: World, user: User, came: Done | operators.Told | Exception) 
     if isinstance(came, OutcomeUnknown):
         return world
     if isinstance(came, Exception):
-        return world.breaks(f"I8: {what} is refused ({came}), and its write has committed") if user.took else world
+        return (
+            world.breaks(f"I8: {what} is refused ({came}), and its write has committed")
+            if user.took
+            else world
+        )
     if not isinstance(came, Done):
         return operators.told(world, user, came)
     if came.did in OF_ITS_OWN and not user.took:
-        world = world.breaks(f"I8: {what} is acknowledged as {came.did.value}, and no write of it has committed")
+        world = world.breaks(
+            f"I8: {what} is acknowledged as {came.did.value}, and no write of it has committed"
+        )
     if came.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
         result = seen(Result, world.tree.read(LAYOUT.result(came.uid)), "")
         if not isinstance(result, Found) or result.record.outcome is not Outcome.CANCELLED:
-            world = world.breaks(f"I8: {what} is acknowledged, and no result says that {came.uid} is cancelled")
+            world = world.breaks(
+                f"I8: {what} is acknowledged, and no result says that {came.uid} is cancelled"
+            )
     return world
 
 
@@ -235,21 +274,35 @@ uid, and I3 says whether it is there; a cancel may be anybody's."""
 
 def wipes(world: World, wipe: Wipe) -> World:
     """A deletion is sent."""
-    return world.breaks(f"§6: a deletion below {wipe.location} is sent while the cluster is paused") if world.judge.paused else world
+    return (
+        world.breaks(f"§6: a deletion below {wipe.location} is sent while the cluster is paused")
+        if world.judge.paused
+        else world
+    )
 
 
 def wiped(world: World, wipe: Wipe) -> World:
     """A deletion arrives. Whatever overlaps it is nobody's but the doomed uid's: no driver, no claim, nobody who was told that he has it."""
     for shim in world.shims:
         if shim.tree in LIVING and overlaps(location_of(shim.uid), wipe.location):
-            world = world.breaks(f"§4: objects below {wipe.location} are deleted, where driver {shim.title} runs")
+            world = world.breaks(
+                f"§4: objects below {wipe.location} are deleted, where driver {shim.title} runs"
+            )
     for path in world.tree.nodes:
         claim = seen(CheckpointClaim, world.tree.read(path), path) if path.startswith(CLAIMS) else None
-        if isinstance(claim, Found) and claim.record.uid != wipe.uid and overlaps(claim.record.location, wipe.location):
-            world = world.breaks(f"§4: objects below {wipe.location} are deleted, and {claim.record.uid} claims {claim.record.location}")
+        if (
+            isinstance(claim, Found)
+            and claim.record.uid != wipe.uid
+            and overlaps(claim.record.location, wipe.location)
+        ):
+            world = world.breaks(
+                f"§4: objects below {wipe.location} are deleted, and {claim.record.uid} claims {claim.record.location}"
+            )
     for uid in world.judge.registered - {wipe.uid}:
         if refers(world, uid.partition("-")[2], uid) and overlaps(location_of(uid), wipe.location):
-            world = world.breaks(f"§4: objects below {wipe.location} are deleted, and {uid} was acknowledged with {location_of(uid)}")
+            world = world.breaks(
+                f"§4: objects below {wipe.location} are deleted, and {uid} was acknowledged with {location_of(uid)}"
+            )
     return world
 
 
@@ -257,10 +310,16 @@ def places_apart(world: World) -> World:
     """§4: no claim lies inside another one: two jobs never share a checkpoint, nor a job that runs and one that is being deleted."""
     if not world.removes:
         return world
-    claims = [seen(CheckpointClaim, world.tree.read(path), path) for path in world.tree.nodes if path.startswith(CLAIMS)]
+    claims = [
+        seen(CheckpointClaim, world.tree.read(path), path)
+        for path in world.tree.nodes
+        if path.startswith(CLAIMS)
+    ]
     for one, other in combinations([claim.record for claim in claims if isinstance(claim, Found)], 2):
         if overlaps(one.location, other.location):
-            return world.breaks(f"§4: {one.uid} claims {one.location}, and {other.uid} claims {other.location}")
+            return world.breaks(
+                f"§4: {one.uid} claims {one.location}, and {other.uid} claims {other.location}"
+            )
     return world
 
 
@@ -274,7 +333,9 @@ def stands(before: World, after: World, wish: Wish) -> World:
         return after
     over = own.record.state is OwnState.EXITED and own.record.cause is Cause.FINISHED
     if over and not terms_of(wish.name).unbounded:
-        return after.breaks(f"I8: {wish.what} {wish.name} commits, and its driver has finished: the leader will conclude that")
+        return after.breaks(
+            f"I8: {wish.what} {wish.name} commits, and its driver has finished: the leader will conclude that"
+        )
     return after
 
 
@@ -294,20 +355,26 @@ def looks(world: World, index: int) -> World:
 
 def plans(world: World, index: int, sents: tuple[Sent, ...]) -> World:
     if sents and index in world.judge.knows:
-        return world.breaks(f"I10: {world.supervisors[index].id} knows that the registry is an older one, and wants {sents[0].tx.what}")
+        return world.breaks(
+            f"I10: {world.supervisors[index].id} knows that the registry is an older one, and wants {sents[0].tx.what}"
+        )
     return world
 
 
 def starts(world: World, index: int, entry: str) -> World:
     if index in world.judge.knows:
-        return world.breaks(f"I10: {world.supervisors[index].id} knows that the registry is an older one, and starts {entry}")
+        return world.breaks(
+            f"I10: {world.supervisors[index].id} knows that the registry is an older one, and starts {entry}"
+        )
     return world
 
 
 def sweeps(world: World, index: int, key: str) -> World:
     """A sweeper sends a deletion."""
     if index in world.judge.knows:
-        return world.breaks(f"I10: {world.supervisors[index].id} knows that the registry is an older one, and deletes {key}")
+        return world.breaks(
+            f"I10: {world.supervisors[index].id} knows that the registry is an older one, and deletes {key}"
+        )
     return world
 
 
@@ -317,7 +384,11 @@ def sweeps(world: World, index: int, key: str) -> World:
 def planned(world: World, sents: tuple[Sent, ...], by: str) -> World:
     """A pass makes one write for each name at most."""
     names = [sent.name for sent in sents]
-    return world if len(names) == len(set(names)) else world.breaks(f"I11: {by} makes two writes for one name in one pass")
+    return (
+        world
+        if len(names) == len(set(names))
+        else world.breaks(f"I11: {by} makes two writes for one name in one pass")
+    )
 
 
 # -- I2: with time -----------------------------------------------------------------------------------------------------
@@ -328,7 +399,7 @@ def time_passes(world: World) -> World:
     for uid, tick in world.judge.cancelled:
         for shim in world.shims:
             if shim.uid == uid and shim.tree in LIVING and world.tick - tick > obeyed_ticks(shim.name):
-                return world.breaks(f"I2: driver {shim.title} still lives {world.tick - tick} ticks after its cancel")
+                return world.breaks(
+                    f"I2: driver {shim.title} still lives {world.tick - tick} ticks after its cancel"
+                )
     return world
-
-

@@ -94,7 +94,14 @@ def pause_read(user: User) -> bytes:
     """The pause that an unpause is about."""
     if user.wishes[user.done].what != "unpause":
         return b""
-    return next((reply.data for reply in reversed(user.replies) if isinstance(reply, Node) and reply.stat.mzxid != BELL), b"")
+    return next(
+        (
+            reply.data
+            for reply in reversed(user.replies)
+            if isinstance(reply, Node) and reply.stat.mzxid != BELL
+        ),
+        b"",
+    )
 
 
 # -- what is judged -----------------------------------------------------------------------------------------------------
@@ -103,7 +110,11 @@ def pause_read(user: User) -> bytes:
 def told(world: World, user: User, came: Told | SupervisorError) -> World:
     """I8: a command of an operator is over, and says what came of it."""
     wish = user.wishes[user.done]
-    if isinstance(came, Acceptance | Asked) and not user.took and not (isinstance(came, Asked) and came.wish is None):
+    if (
+        isinstance(came, Acceptance | Asked)
+        and not user.took
+        and not (isinstance(came, Asked) and came.wish is None)
+    ):
         return world.breaks(f"I8: {wish.what} is acknowledged, and no write of it has committed")
     if wish.what == "pause" and not world.judge.paused:
         return world.breaks("I8: a pause is acknowledged, and the cluster is not paused")
@@ -130,7 +141,9 @@ def ended_late(before: World, after: World, late: Late) -> World:
     """The multi of a command that is over has committed."""
     there = before.tree.nodes.get(LAYOUT.pause)
     if late.wish.what == "unpause" and there is not None and there.data != late.pause:
-        return after.breaks("pause: an unpause that is long over ends a newer pause, which nobody wanted to end")
+        return after.breaks(
+            "pause: an unpause that is long over ends a newer pause, which nobody wanted to end"
+        )
     return after
 
 
@@ -155,7 +168,9 @@ def changes_too_often(world: World, epoch: int) -> World:
 def concluded(world: World, epoch: int) -> World:
     """A leader takes the record of a hand-over away."""
     if epoch <= world.judge.handed_over:
-        return world.breaks(f"switchover: the hand-over of epoch {world.judge.handed_over} is taken as done in epoch {epoch}")
+        return world.breaks(
+            f"switchover: the hand-over of epoch {world.judge.handed_over} is taken as done in epoch {epoch}"
+        )
     return world
 
 
@@ -177,7 +192,9 @@ def unfinished(world: World) -> str | None:
         return "/switchover is left of a hand-over"
     epoch = seen(EpochRecord, world.tree.read(LAYOUT.epoch), LAYOUT.epoch)
     if world.judge.handed_over and isinstance(epoch, Found) and epoch.record.epoch <= world.judge.handed_over:
-        return f"the hand-over of epoch {world.judge.handed_over} was acknowledged, and nobody was elected since"
+        return (
+            f"the hand-over of epoch {world.judge.handed_over} was acknowledged, and nobody was elected since"
+        )
     accepted = seen(Acceptance, world.tree.read(LAYOUT.accepted), LAYOUT.accepted)
     if isinstance(accepted, Found) and not accepted.record.waited:
         return "the wait after the acceptance has no end"

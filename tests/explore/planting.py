@@ -52,14 +52,20 @@ def around(function: Any, change: Callable[..., Any]) -> Iterator[None]:
     """Within it, ``function`` is ``change(real, *arguments)``, where ``real`` is what it was."""
     function = plain(function)
     real = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__,
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
     )
     real.__kwdefaults__ = function.__kwdefaults__
     hook = f"_planted_{function.__qualname__.replace('.', '_')}"
     if function.__closure__ is not None:
         raise ValueError(f"{function.__qualname__} is a closure")
     function.__globals__[hook] = lambda *args, **kwargs: change(real, *args, **kwargs)
-    code = compile(f"def planted(*args, **kwargs): return {hook}(*args, **kwargs)", "<defect>", "exec").co_consts[0]
+    code = compile(
+        f"def planted(*args, **kwargs): return {hook}(*args, **kwargs)", "<defect>", "exec"
+    ).co_consts[0]
     try:
         with _with_code(function, code, bare=True):
             yield
@@ -91,10 +97,14 @@ def _compiled(function: FunctionType, edits: list[Edit]) -> Any:
     text = textwrap.dedent(inspect.getsource(function))
     for edit in edits:
         if text.count(edit.old) != 1:
-            raise ValueError(f"{function.__qualname__} has {text.count(edit.old)} times, not once: {edit.old}")
+            raise ValueError(
+                f"{function.__qualname__} has {text.count(edit.old)} times, not once: {edit.old}"
+            )
         text = text.replace(edit.old, edit.new)
-    text = text[text.index("def "):]      # without its decorators
-    module = compile(text, f"<defect in {function.__qualname__}>", "exec", __future__.annotations.compiler_flag, True)
+    text = text[text.index("def ") :]  # without its decorators
+    module = compile(
+        text, f"<defect in {function.__qualname__}>", "exec", __future__.annotations.compiler_flag, True
+    )
     made: dict[str, Any] = {}
     exec(module, function.__globals__, made)
     return made[function.__name__].__code__

@@ -92,8 +92,16 @@ class Duster(Remover):
         wanted.set()
         crew: Any = itself
         super().__init__(
-            term, LAYOUT, crew, "s3://store/c", lambda *_: S3Access(), site=SITE, wanted=wanted,
-            paused=lambda: LAYOUT.pause in world.tree.nodes, clock=lambda: world.now_s, open_at=lambda location, _: Removal(location, came),
+            term,
+            LAYOUT,
+            crew,
+            "s3://store/c",
+            lambda *_: S3Access(),
+            site=SITE,
+            wanted=wanted,
+            paused=lambda: LAYOUT.pause in world.tree.nodes,
+            clock=lambda: world.now_s,
+            open_at=lambda location, _: Removal(location, came),
         )
         self._jobs = {dust.path: Job(dust.path, dust.unsure_s, next_s=dust.next_s) for dust in me.dusts}
         self._desk = Desk(LAYOUT, *(me.term or (0, 0)), "remove", "")
@@ -116,7 +124,12 @@ class Duster(Remover):
 
     @property
     def dusts(self) -> tuple[Dust, ...]:
-        return tuple(sorted((Dust(job.path, job.unsure_s, job.next_s) for job in self._jobs.values()), key=lambda dust: dust.path))
+        return tuple(
+            sorted(
+                (Dust(job.path, job.unsure_s, job.next_s) for job in self._jobs.values()),
+                key=lambda dust: dust.path,
+            )
+        )
 
 
 class Later(Duster):
@@ -145,7 +158,11 @@ class Answered(Later):
 
 def under_way(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     if me.wipe is not None and me.wipe.arrived is None:
-        yield Move(f"{me.id}'s deletion of {titled(me.wipe)} arrives", arrived(world, index), urgent=me.alive and not me.paused)
+        yield Move(
+            f"{me.id}'s deletion of {titled(me.wipe)} arrives",
+            arrived(world, index),
+            urgent=me.alive and not me.paused,
+        )
 
 
 def arrived(world: World, index: int) -> World:
@@ -154,7 +171,9 @@ def arrived(world: World, index: int) -> World:
     gone = frozenset(uid for uid in world.objects if overlaps(location_of(uid), wipe.location))
     world = judge.wiped(world, wipe)
     world = world._replace(objects=world.objects - gone)
-    return world.with_supervisor(index, world.supervisors[index]._replace(wipe=wipe._replace(arrived=len(gone))))
+    return world.with_supervisor(
+        index, world.supervisors[index]._replace(wipe=wipe._replace(arrived=len(gone)))
+    )
 
 
 def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
@@ -162,7 +181,8 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     if me.term is None or me.queue or not (me.connected and world.has_session(me.sid)):
         return
     who = f"{me.id} (epoch {me.term[0]})"
-    if me.wipe is not None and me.wipe.epoch != me.term[0] and me.wipe.arrived is not None:      # of an earlier term, which is over
+    # of an earlier term, which is over
+    if me.wipe is not None and me.wipe.epoch != me.term[0] and me.wipe.arrived is not None:
         me = me._replace(wipe=None)
         world = world.with_supervisor(index, me)
     if me.wipe is not None:
@@ -182,10 +202,15 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     for path in looking.due:
         now = looking._read(path)
         dusts = tuple(
-            dust._replace(now=now) if dust.path == path else dust for dust in looking.dusts if now is not None or dust.path != path
+            dust._replace(now=now) if dust.path == path else dust
+            for dust in looking.dusts
+            if now is not None or dust.path != path
         )
         if dusts != me.dusts:
-            yield Move(f"{who} reads what there is of {path.rpartition('/')[2][:6]}", world.with_supervisor(index, me._replace(dusts=dusts)))
+            yield Move(
+                f"{who} reads what there is of {path.rpartition('/')[2][:6]}",
+                world.with_supervisor(index, me._replace(dusts=dusts)),
+            )
 
 
 def went_on(world: World, index: int, duster: Duster, path: str) -> World:
@@ -194,16 +219,22 @@ def went_on(world: World, index: int, duster: Duster, path: str) -> World:
     assert isinstance(duster, Later)
     try:
         request = duster.go_on(path)
-    except NotLeader:      # its loop ends; the contender hears of it
+    except NotLeader:  # its loop ends; the contender hears of it
         from tests.explore.supervisors import tell  # supervisors take the moves of this module
 
-        return tell(world.with_supervisor(index, me._replace(dusts=(), wipe=None)), index, lead.Deposed("a write failed on the epoch"))
+        return tell(
+            world.with_supervisor(index, me._replace(dusts=(), wipe=None)),
+            index,
+            lead.Deposed("a write failed on the epoch"),
+        )
     me = me._replace(dusts=duster.dusts, wipe=None)
     if request is None:
         return world.with_supervisor(index, me)
     if request[0] == "commit":
         tx = request[1]
-        return world.with_supervisor(index, me._replace(queue=(Sent(f"/{tx.what}", tx, me.sid, me.term[1], ""),)))
+        return world.with_supervisor(
+            index, me._replace(queue=(Sent(f"/{tx.what}", tx, me.sid, me.term[1], ""),))
+        )
     now = duster._read(path)
     wipe = Wipe(path, now.claim.record.location, now.doom.uid, now, me.term[0], world.tick)
     world = judge.wipes(world.with_supervisor(index, me._replace(wipe=wipe)), wipe)
@@ -224,7 +255,9 @@ def titled(wipe: Wipe) -> str:
 def grown_old(world: World) -> World:
     """A request that nobody has taken for so long is void; who has sent it, and lives, has heard of it long ago."""
     for index, one in enumerate(world.supervisors):
-        if one.wipe is not None and (one.wipe.arrived is not None and not one.alive or world.tick - one.wipe.tick > LATE_TICKS):
+        if one.wipe is not None and (
+            one.wipe.arrived is not None and not one.alive or world.tick - one.wipe.tick > LATE_TICKS
+        ):
             world = world.with_supervisor(index, one._replace(wipe=None))
     return world
 
@@ -257,14 +290,30 @@ def key_of(world: World) -> tuple[Any, ...]:
 
 def _remover_key(one: Supervisor, world: World) -> tuple[Any, ...]:
     now = world.now_s
-    wipe = None if one.wipe is None else (
-        one.wipe.path, one.wipe.location, one.wipe.uid, one.wipe.epoch, one.wipe.arrived, world.tick - one.wipe.tick,
-        versions_of(one.wipe.now),
+    wipe = (
+        None
+        if one.wipe is None
+        else (
+            one.wipe.path,
+            one.wipe.location,
+            one.wipe.uid,
+            one.wipe.epoch,
+            one.wipe.arrived,
+            world.tick - one.wipe.tick,
+            versions_of(one.wipe.now),
+        )
     )
-    return wipe, tuple([
-        (dust.path, min(now - dust.unsure_s, LATE_S), max(0.0, dust.next_s - now), None if dust.now is None else versions_of(dust.now))
-        for dust in one.dusts
-    ])
+    return wipe, tuple(
+        [
+            (
+                dust.path,
+                min(now - dust.unsure_s, LATE_S),
+                max(0.0, dust.next_s - now),
+                None if dust.now is None else versions_of(dust.now),
+            )
+            for dust in one.dusts
+        ]
+    )
 
 
 def versions_of(now: Doomed) -> tuple[Any, ...]:

@@ -26,18 +26,26 @@ ZXIDS = 1 << 32
 
 def save(world: World) -> Move:
     """Costs no fault."""
-    return Move("the registry is saved", world._replace(saved=Saved(world.tree, world.sessions, world.judge, world.store)), urgent=False)
+    return Move(
+        "the registry is saved",
+        world._replace(saved=Saved(world.tree, world.sessions, world.judge, world.store)),
+        urgent=False,
+    )
 
 
 def restore(world: World) -> Iterator[Move]:
-    if world.saved is not None and rings(world.saved.tree) < rings(world.tree) and is_noticeable(world, world.saved):
+    if (
+        world.saved is not None
+        and rings(world.saved.tree) < rings(world.tree)
+        and is_noticeable(world, world.saved)
+    ):
         yield Move("ZooKeeper is restored to what was saved", replaced(world, world.saved))
 
 
 def is_noticeable(world: World, saved: Saved) -> bool:
     """Whoever runs has seen something of what is lost. What nobody saw nobody can miss: not covered (``coord.trust``)."""
     running = [index for index, one in enumerate(world.supervisors) if one.alive]
-    if not running:      # the store can, if there was a term since
+    if not running:  # the store can, if there was a term since
         return world.store != saved.store
     return all(world.judge.rings[index] > rings(saved.tree) for index in running)
 
@@ -62,12 +70,23 @@ def replaced(world: World, by: Saved) -> World:
     tree = by.tree.copy()
     tree.zxid = world.tree.zxid + ZXIDS
     known = world.judge._replace(
-        cancelled=by.judge.cancelled, registered=by.judge.registered, executed=by.judge.executed, lost=True,
-        accepted=by.judge.accepted, paused=by.judge.paused, handed_over=by.judge.handed_over,
+        cancelled=by.judge.cancelled,
+        registered=by.judge.registered,
+        executed=by.judge.executed,
+        lost=True,
+        accepted=by.judge.accepted,
+        paused=by.judge.paused,
+        handed_over=by.judge.handed_over,
     )
-    world = world._replace(tree=tree, sessions=tuple((sid, 0) for sid, _ in by.sessions), judge=known, late=())
-    there = {key for key, _ in world.blobs}      # what was swept in the time that is lost can't come back
-    dangling = frozenset(key for _, key in judge.named_blobs(world) if key not in there) if world.sweeps else frozenset()
+    world = world._replace(
+        tree=tree, sessions=tuple((sid, 0) for sid, _ in by.sessions), judge=known, late=()
+    )
+    there = {key for key, _ in world.blobs}  # what was swept in the time that is lost can't come back
+    dangling = (
+        frozenset(key for _, key in judge.named_blobs(world) if key not in there)
+        if world.sweeps
+        else frozenset()
+    )
     world = world._replace(judge=world.judge._replace(dangling=dangling))
     for index in range(len(world.shims)):
         world = break_shim(world, index)
@@ -85,9 +104,18 @@ def break_shim(world: World, index: int) -> World:
     shim = world.shims[index]
     known = is_known(world, shim)
     disturbed = shim.disturbed or not known
-    world = world.with_shim(index, shim._replace(
-        orphan=None, ward_asks=None, recut=True, of_the_past=True, disturbed=disturbed, sent=None, connected=False,
-    ))
+    world = world.with_shim(
+        index,
+        shim._replace(
+            orphan=None,
+            ward_asks=None,
+            recut=True,
+            of_the_past=True,
+            disturbed=disturbed,
+            sent=None,
+            connected=False,
+        ),
+    )
     if shim.state is None or not shim.connected:
         return world
     events: tuple[said.Event, ...] = (said.Disconnected(),)
@@ -106,8 +134,14 @@ def is_known(world: World, shim: Shim) -> bool:
 
 def break_supervisor(world: World, index: int) -> World:
     one = world.supervisors[index]
-    cut = world.with_supervisor(index, one._replace(queue=(), reading=None, lag=None, connected=not one.alive))
-    return tell_contender(cut, index, lead.Disconnected()) if one.alive and one.connected and not one.paused else cut
+    cut = world.with_supervisor(
+        index, one._replace(queue=(), reading=None, lag=None, connected=not one.alive)
+    )
+    return (
+        tell_contender(cut, index, lead.Disconnected())
+        if one.alive and one.connected and not one.paused
+        else cut
+    )
 
 
 def rings(tree: Snapshot) -> int:

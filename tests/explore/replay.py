@@ -44,8 +44,13 @@ class Replay:
         """BOOTTIME. What was committed, or may have been, was in time, whatever the time is by now."""
         if not self.stores:
             return 0.0
-        stored_s: float = next((reply.at_s for reply in self._replies if isinstance(reply, Stored)), self._now_s)
-        sent = any(isinstance(reply, OutcomeUnknown) or _has_committed(reply) for reply in self._replies[self._next :])
+        stored_s: float = next(
+            (reply.at_s for reply in self._replies if isinstance(reply, Stored)), self._now_s
+        )
+        sent = any(
+            isinstance(reply, OutcomeUnknown) or _has_committed(reply)
+            for reply in self._replies[self._next :]
+        )
         return stored_s if sent or not self._next else self._now_s
 
     def sync(self) -> None:

@@ -8,7 +8,16 @@ that it took: every state is asked, and the cost is about one move for each that
 
 from __future__ import annotations
 
-from supervisor.model.records import CheckpointClaim, Cleanliness, Desired, JobRef, Ownership, OwnState, Pause, Result
+from supervisor.model.records import (
+    CheckpointClaim,
+    Cleanliness,
+    Desired,
+    JobRef,
+    Ownership,
+    OwnState,
+    Pause,
+    Result,
+)
 from supervisor.model.seen import Found
 from supervisor.registry.operator_writes import unpause
 from supervisor.registry.reading import seen
@@ -27,7 +36,7 @@ class Calm:
     """``trace``: of the last way that did not come to rest."""
 
     def __init__(self) -> None:
-        self._good: dict[tuple[object, ...], int] = {}      # ticks that it takes from there
+        self._good: dict[tuple[object, ...], int] = {}  # ticks that it takes from there
         self.trace: list[str] = []
         self.ticks_max = 0
 
@@ -65,9 +74,13 @@ class Calm:
 
 
 def quieted(world: World) -> World:
-    users = tuple(user if user.begun else user._replace(wishes=user.wishes[: user.done]) for user in world.users)
-    users = tuple(user._replace(wishes=user.wishes[: user.done + 1]) if user.begun else user for user in users)
-    known = world.judge._replace(reasons=ENDLESS)      # who is started again and again comes to no rest
+    users = tuple(
+        user if user.begun else user._replace(wishes=user.wishes[: user.done]) for user in world.users
+    )
+    users = tuple(
+        user._replace(wishes=user.wishes[: user.done + 1]) if user.begun else user for user in users
+    )
+    known = world.judge._replace(reasons=ENDLESS)  # who is started again and again comes to no rest
     return world._replace(users=users, faults=0, judge=known)
 
 
@@ -108,7 +121,7 @@ def not_at_rest(world: World) -> str | None:
     for name in tree.children(LAYOUT.owns) or ():
         ref = seen(JobRef, tree.read(LAYOUT.job(name)), LAYOUT.job(name))
         own = seen(Ownership, tree.read(LAYOUT.own(name)), LAYOUT.own(name))
-        if not isinstance(own, Found):      # quarantined, until an operator cancels it
+        if not isinstance(own, Found):  # quarantined, until an operator cancels it
             continue
         alive = [shim for shim in world.shims if shim.name == name and shim.tree in ("alive", "dying")]
         hosts = len(world.hosts_down) < len(world.supervisors)
@@ -119,8 +132,15 @@ def not_at_rest(world: World) -> str | None:
         if job is not None and any(shim.uid != job.uid for shim in alive):
             return f"the driver of another uid of {name} is alive"
         state, record = own.record.state, own.record
-        if wanted and job is not None and (state is not OwnState.CLAIMED or record.revision != job.revision
-                                           or record.restart_nonce != job.restart_nonce):
+        if (
+            wanted
+            and job is not None
+            and (
+                state is not OwnState.CLAIMED
+                or record.revision != job.revision
+                or record.restart_nonce != job.restart_nonce
+            )
+        ):
             return f"/own/{name} is {state.value}, revision {record.revision}, not as the job wants it"
         if not wanted and hosts and state not in (OwnState.VACANT, OwnState.EXITED):
             return f"/own/{name} is {state.value}"
@@ -153,7 +173,11 @@ def leftovers(world: World) -> str | None:
         return None
     for uid in tree.children(LAYOUT.results) or ():
         result = seen(Result, tree.read(LAYOUT.result(uid)), LAYOUT.result(uid))
-        if isinstance(result, Found) and result.record.state is Cleanliness.DIRTY and is_readable(world, result.record.name):
+        if (
+            isinstance(result, Found)
+            and result.record.state is Cleanliness.DIRTY
+            and is_readable(world, result.record.name)
+        ):
             return f"the result of {uid} stays dirty"
     for one in world.supervisors:
         for entry in tree.children(LAYOUT.assigned_to(one.id)) or ():

@@ -62,8 +62,18 @@ class Scenario:
 
         ``begun``: what the same code came to before, by what a beginning depends on.
         """
-        key = (self.running, self.supervisors, self.settled, self.replaceable, self.script, self.kinds if self.script else (),
-               self.sweeps, self.past, self.orphans, self.removes)
+        key = (
+            self.running,
+            self.supervisors,
+            self.settled,
+            self.replaceable,
+            self.script,
+            self.kinds if self.script else (),
+            self.sweeps,
+            self.past,
+            self.orphans,
+            self.removes,
+        )
         if key not in begun:
             begun[key] = self.beginning(trace)
         world = begun[key]
@@ -72,12 +82,21 @@ class Scenario:
         )
         faults = self.wide if wide else self.faults
         known = world.judge._replace(reasons=faults + sum(len(user.wishes) for user in users))
-        return world._replace(users=users, faults=faults, split=self.split, slow_users=self.slow_users,
-                              hasty=self.hasty, slow_reads=self.slow_reads, judge=known)
+        return world._replace(
+            users=users,
+            faults=faults,
+            split=self.split,
+            slow_users=self.slow_users,
+            hasty=self.hasty,
+            slow_reads=self.slow_reads,
+            judge=known,
+        )
 
     def beginning(self, trace: list[str], *, strict: bool = False) -> World:
         """``strict``: raises ValueError for a script that can't be followed; else it is left where it ends."""
-        world = founded(self.supervisors, replaceable=self.replaceable)._replace(sweeps=self.sweeps, removes=self.removes)
+        world = founded(self.supervisors, replaceable=self.replaceable)._replace(
+            sweeps=self.sweeps, removes=self.removes
+        )
         if world.broken is not None:
             return world
         submits = tuple(Wish("submit", name, f"u0-{name}") for name in self.running)
@@ -101,12 +120,22 @@ def founded(supervisors: int, *, replaceable: bool) -> World:
     tree = Snapshot()
     tree.memo = {}
     ids = [f"s{number + 1}" for number in range(supervisors)]
-    tree.apply(Transaction("found", "", (
-        Create(LAYOUT.root, b""), Create(LAYOUT.version, str(LAYOUT_VERSION).encode()),
-        Create(LAYOUT.cluster, encode(Cluster("c", "c", "s"))), Create(LAYOUT.epoch, encode(EpochRecord(0, "", ""))),
-        Create(LAYOUT.doorbell, b""), *(Create(path, b"") for path in LAYOUT.persistent_parents()),
-        *(Create(LAYOUT.assigned_to(one), b"") for one in ids),
-    )), 0)
+    tree.apply(
+        Transaction(
+            "found",
+            "",
+            (
+                Create(LAYOUT.root, b""),
+                Create(LAYOUT.version, str(LAYOUT_VERSION).encode()),
+                Create(LAYOUT.cluster, encode(Cluster("c", "c", "s"))),
+                Create(LAYOUT.epoch, encode(EpochRecord(0, "", ""))),
+                Create(LAYOUT.doorbell, b""),
+                *(Create(path, b"") for path in LAYOUT.persistent_parents()),
+                *(Create(LAYOUT.assigned_to(one), b"") for one in ids),
+            ),
+        ),
+        0,
+    )
     processes = tuple(Supervisor(one, number) for number, one in enumerate(ids))
     known = Judge(rings=(0,) * supervisors)
     world = World(0, tree, (), processes, (), (), frozenset(), 0, known, replaceable=replaceable)
@@ -115,9 +144,11 @@ def founded(supervisors: int, *, replaceable: bool) -> World:
         for _ in range(FOUNDING_MOVES_MAX):
             if not world.supervisors[number].todo and world.has_session(world.supervisors[number].agent_sid):
                 break
-            _, world = next_move(world)      # s1 leads
+            _, world = next_move(world)  # s1 leads
         else:
-            return world.breaks(f"I11: {processes[number].id} looks and stands without end, and time does not go on")
+            return world.breaks(
+                f"I11: {processes[number].id} looks and stands without end, and time does not go on"
+            )
     return world
 
 
@@ -153,7 +184,11 @@ def settled(world: World, trace: list[str]) -> World:
     since = None
     for _ in range(2_000):
         since = (world.tick if since is None else since) if not_at_rest(world) is None else None
-        if since is not None and world.tick - since >= CALM_TICKS and world.users[0].done == len(world.users[0].wishes):
+        if (
+            since is not None
+            and world.tick - since >= CALM_TICKS
+            and world.users[0].done == len(world.users[0].wishes)
+        ):
             return world
         label, world = next_move(world)
         trace.append(f"tick {world.tick:3}  {label}")

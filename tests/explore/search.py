@@ -63,8 +63,10 @@ class Found:
     @property
     def line(self) -> str:
         bounds = "complete" if self.complete else "CUT OFF"
-        return (f"{self.scenario:34} {self.states:9,} states {self.transitions:10,} transitions  depth {self.depth:3} "
-                f"{self.converged:6,} brought to rest {self.seconds:7.1f} s  {bounds}")
+        return (
+            f"{self.scenario:34} {self.states:9,} states {self.transitions:10,} transitions  depth {self.depth:3} "
+            f"{self.converged:6,} brought to rest {self.seconds:7.1f} s  {bounds}"
+        )
 
 
 @dataclass(slots=True)
@@ -86,7 +88,15 @@ class Kept:
 
     def calm(self, world: World) -> rest.Calm:
         """Of worlds that have in common what the key of a state leaves out."""
-        kind = (world.split, world.slow_users, world.replaceable, world.hasty, world.sweeps, world.removes, world.slow_reads)
+        kind = (
+            world.split,
+            world.slow_users,
+            world.replaceable,
+            world.hasty,
+            world.sweeps,
+            world.removes,
+            world.slow_reads,
+        )
         return self._calms.setdefault(kind, rest.Calm())
 
 
@@ -175,7 +185,12 @@ class Search:
 
 
 def explore(
-    scenario: Scenario, max_states: int, rest_every: int = 1, *, wide: bool = False, deep: int | None = None,
+    scenario: Scenario,
+    max_states: int,
+    rest_every: int = 1,
+    *,
+    wide: bool = False,
+    deep: int | None = None,
     kept: Kept | None = None,
 ) -> Found:
     """All states of a scenario, at most ``max_states``. ``wide``: with its wider number of faults. ``deep``: where the bound
@@ -205,7 +220,11 @@ def crashed(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if "tests/explore/" not in frame.filename] or list(frames)
     last = theirs[-1]
-    file = last.filename.rpartition("supervisor/")[2] if "supervisor/" in last.filename else last.filename.rpartition("/")[2]
+    file = (
+        last.filename.rpartition("supervisor/")[2]
+        if "supervisor/" in last.filename
+        else last.filename.rpartition("/")[2]
+    )
     return f"crash: {type(error).__name__} in {file}: {last.name}: {str(error) or 'no message'}"
 
 

@@ -79,9 +79,19 @@ SWEEP_GRACE_S = 3 * TICK_S
 RESULTS_KEPT = 1
 
 LAYOUT = Layout("/c")
-PATHS = election.Paths(LAYOUT.leader, LAYOUT.epoch, LAYOUT.cluster, LAYOUT.switchover, LAYOUT.accepted, LAYOUT.doorbell, LAYOUT.recorded)
+PATHS = election.Paths(
+    LAYOUT.leader,
+    LAYOUT.epoch,
+    LAYOUT.cluster,
+    LAYOUT.switchover,
+    LAYOUT.accepted,
+    LAYOUT.doorbell,
+    LAYOUT.recorded,
+)
 POLICY = Policy(claim_timeout_s=CLAIM_TIMEOUT_S)
-TERMS = Terms(100, 0, True, LEASE_S, GRACE_S, NEVER_S, None, RestartPolicy(Strategy.FIXED, 1.0, 1.0, 0.0, 60.0, None))
+TERMS = Terms(
+    100, 0, True, LEASE_S, GRACE_S, NEVER_S, None, RestartPolicy(Strategy.FIXED, 1.0, 1.0, 0.0, 60.0, None)
+)
 NO_KILLER = SecondKiller()
 
 
@@ -102,9 +112,15 @@ may take longer to stop than the full wait, of ``wipe`` the checkpoint is delete
 
 
 PLACES = {
-    "wipe": "s3://bucket/shared/wipe", "near": "s3://bucket/shared/near",
-    "u2-wipe": "s3://bucket/shared/wipe/inner", "u3-wipe": "s3://bucket/shared", "u1-inner": "s3://bucket/shared/wipe/inner",
-    "wipe-local": "file:///data/wipe-local", "idle-wide": "s3://bucket/shared", "idle-deep": "s3://bucket/shared/deeper", "u2-near": "s3://bucket/shared",
+    "wipe": "s3://bucket/shared/wipe",
+    "near": "s3://bucket/shared/near",
+    "u2-wipe": "s3://bucket/shared/wipe/inner",
+    "u3-wipe": "s3://bucket/shared",
+    "u1-inner": "s3://bucket/shared/wipe/inner",
+    "wipe-local": "file:///data/wipe-local",
+    "idle-wide": "s3://bucket/shared",
+    "idle-deep": "s3://bucket/shared/deeper",
+    "u2-near": "s3://bucket/shared",
 }
 """Checkpoints that are not the ordinary one of the name: of a uid, or of all uids of a name. Some lie inside others."""
 
@@ -164,7 +180,16 @@ def shown_only(record: Any) -> Any:
             return replace(record, op="", reason="", ran_s=0.0, history=(), earlier="")
         case Lease():
             plain = Driver(record.driver.host, 0)
-            return replace(record, renewals=0, ran_s=0.0, since="", start=None, silence_s=None, driver=plain, progress=None)
+            return replace(
+                record,
+                renewals=0,
+                ran_s=0.0,
+                since="",
+                start=None,
+                silence_s=None,
+                driver=plain,
+                progress=None,
+            )
         case Result():
             return replace(record, reason="", history=(), earlier="")
         case JobRef():
@@ -246,6 +271,7 @@ class Hour:
 def abstracted() -> Iterator[None]:
     """Within it production code runs as explored: no wall clock, no random ids, records without display."""
     with ExitStack() as stack:
+
         def put(module: Any, **changes: Any) -> None:
             for name, value in changes.items():
                 stack.enter_context(mock.patch.object(module, name, value))
@@ -266,7 +292,8 @@ def abstracted() -> Iterator[None]:
         put(accepting, codec=PlainCodec, _caller=lambda: "operator")
         for module in (controller, remover, sweeper):
             put(module, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
-        put(decide, LEASE_MAX_S=LEASE_S)      # the longest lease there can be: no job of this world has a longer one
+        # the longest lease there can be: no job of this world has a longer one
+        put(decide, LEASE_MAX_S=LEASE_S)
         put(machine, wall_iso=lambda _: "", CLAIM_PATIENCE_S=6 * TICK_S)
         put(election, _next_term=_next_term)
         yield

@@ -28,7 +28,17 @@ from supervisor.shim import machine
 from supervisor.shim import state as said
 from supervisor.shim.state import Effect, Event, Now, ShimState
 from tests.explore import judge
-from tests.explore.setting import LAYOUT, LEASE_S, NEVER_S, NO_KILLER, SESSION_S, location_of, now_s, spec, terms_of
+from tests.explore.setting import (
+    LAYOUT,
+    LEASE_S,
+    NEVER_S,
+    NO_KILLER,
+    SESSION_S,
+    location_of,
+    now_s,
+    spec,
+    terms_of,
+)
 from tests.explore.world import Shim, World, apply, described, end_session, open_session, sid_of
 
 ALIVE, DYING, EMPTY, UNBORN = "alive", "dying", "empty", "unborn"
@@ -59,17 +69,40 @@ class Launch(model.Launch):
     __slots__ = ()
 
     def __hash__(self) -> int:
-        return hash((self.assignment.uid, self.assignment.attempt, self.assignment.own_version, self.supervisor))
+        return hash(
+            (self.assignment.uid, self.assignment.attempt, self.assignment.own_version, self.supervisor)
+        )
 
 
 @cache
-def launch_of(name: str, uid: str, attempt: int, job_version: int, own_version: int, supervisor: str) -> Launch:
+def launch_of(
+    name: str, uid: str, attempt: int, job_version: int, own_version: int, supervisor: str
+) -> Launch:
     entry = Assignment(name, uid, attempt, 0, job_version, own_version, spec(name, uid), 0, extra=EMPTY_DICT)
     terms = terms_of(name)
-    written = Remembered(place_of(location_of(uid)), ("q 1",)) if terms.delete_checkpoint else None      # told with the claim
+    # told with the claim
+    written = Remembered(place_of(location_of(uid)), ("q 1",)) if terms.delete_checkpoint else None
     return Launch(
-        "c", "", LAYOUT.root, SESSION_S, supervisor, f"host of {supervisor}", entry, LEASE_S, terms.stop_grace_s, NEVER_S, NEVER_S,
-        terms.unbounded, False, (), EMPTY_DICT, "/", "", cgroup="/cgroup", remembered=written, extra=EMPTY_DICT,
+        "c",
+        "",
+        LAYOUT.root,
+        SESSION_S,
+        supervisor,
+        f"host of {supervisor}",
+        entry,
+        LEASE_S,
+        terms.stop_grace_s,
+        NEVER_S,
+        NEVER_S,
+        terms.unbounded,
+        False,
+        (),
+        EMPTY_DICT,
+        "/",
+        "",
+        cgroup="/cgroup",
+        remembered=written,
+        extra=EMPTY_DICT,
     )
 
 
@@ -79,7 +112,7 @@ STEPS: dict[Any, tuple[ShimState, tuple[Effect, ...]]] = {}
 
 def step(state: ShimState, event: Event, now_s: float) -> tuple[ShimState, tuple[Effect, ...]]:
     heard: Any = event
-    if isinstance(event, said.OwnRead):      # a record is decoded once, so its identity will do
+    if isinstance(event, said.OwnRead):  # a record is decoded once, so its identity will do
         own = event.own
         record = (id(own.record), own.version) if isinstance(own, Found) else type(own)
         heard = (event.token, record, event.lease_version, event.live)
@@ -97,7 +130,18 @@ def spawn(world: World, host: int, supervisor: str, entry: Assignment) -> World:
     launch = launch_of(entry.name, entry.uid, entry.attempt, entry.job_version, entry.own_version, supervisor)
     sid = sid_of(f"shim {claim} #1")
     state = ShimState(launch, LAYOUT, claim, 1, 2, born_s=world.now_s)
-    shim = Shim(entry.name, entry.uid, entry.attempt, number, host, claim, entry.own_version, state, sid, twin=NO_KILLER)
+    shim = Shim(
+        entry.name,
+        entry.uid,
+        entry.attempt,
+        number,
+        host,
+        claim,
+        entry.own_version,
+        state,
+        sid,
+        twin=NO_KILLER,
+    )
     world = open_session(world._replace(shims=(*world.shims, shim)), sid)
     return tell(world, len(world.shims) - 1, said.Connected(sid))
 
@@ -178,7 +222,11 @@ def moves(world: World, index: int) -> Iterator[Move]:
     yield from driver_moves(world, index, shim)
     if shim.orphan is not None:
         tx, sid, _ = shim.orphan
-        yield Move(f"a late request of {shim.title} reaches the server", flush(world, index, shim, tx, sid), urgent=False)
+        yield Move(
+            f"a late request of {shim.title} reaches the server",
+            flush(world, index, shim, tx, sid),
+            urgent=False,
+        )
     if shim.twin is not None and not shim.over:
         yield from twin_moves(world, index, shim)
 
@@ -200,7 +248,12 @@ def own_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
     if shim.tick_due:
         after = tell(world.with_shim(index, shim._replace(tick_due=False)), index, said.Tick())
         yield Move(f"{who} looks at the clock", after)
-    if shim.connected and shim.state is not None and shim.state.session == shim.sid != 0 and not world.has_session(shim.sid):
+    if (
+        shim.connected
+        and shim.state is not None
+        and shim.state.session == shim.sid != 0
+        and not world.has_session(shim.sid)
+    ):
         yield Move(f"{who} hears that its session is gone", lose_session(world, index, shim))
 
 
@@ -239,17 +292,27 @@ def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
             if not world.has_session(shim.sid):
                 return "its read fails", tell(after, index, said.ReadFailed(token))
             own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
-            lease, live = world.tree.read(LAYOUT.lease(shim.name)), world.tree.read(LAYOUT.live(shim.uid, shim.attempt))
+            lease, live = (
+                world.tree.read(LAYOUT.lease(shim.name)),
+                world.tree.read(LAYOUT.live(shim.uid, shim.attempt)),
+            )
             answer = said.OwnRead(
-                token, own, lease.stat.version if lease else None, live.stat.ephemeral_owner if live else None,
+                token,
+                own,
+                lease.stat.version if lease else None,
+                live.stat.ephemeral_owner if live else None,
             )
             return f"reads {judge.shown_own(own)}", tell(after, index, answer)
         case said.CloseSession(session):
-            return "has its old session closed", tell(end_session(after, session), index, said.SessionClosed())
+            return "has its old session closed", tell(
+                end_session(after, session), index, said.SessionClosed()
+            )
     assert isinstance(effect, said.Commit)
     tx = effect.transaction
     if effect.first and shim.recut:
-        return f"its {tx.what} is not sent, for its connection is gone", tell(after, index, said.NotSent(tx.id))
+        return f"its {tx.what} is not sent, for its connection is gone", tell(
+            after, index, said.NotSent(tx.id)
+        )
     after, came = apply(after, tx, shim.sid)
     after = judge.commit(world, after, shim, tx, came)
     if came is None:
@@ -258,7 +321,9 @@ def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
         events = (said.Rejected(tx.id, came.path, came.kind),)
     else:
         own_path = LAYOUT.own(shim.name)
-        set_own = [v for op, v in zip(tx.ops, came, strict=True) if isinstance(op, SetData) and op.path == own_path]
+        set_own = [
+            v for op, v in zip(tx.ops, came, strict=True) if isinstance(op, SetData) and op.path == own_path
+        ]
         events = (said.Committed(tx.id, now_s(sent_tick), set_own[0] if set_own else None),)
     return f"{tx.what}: {described(came)}", tell(after, index, *events)
 
@@ -274,7 +339,7 @@ def heal_shim(world: World, index: int) -> World:
     if world.has_session(shim.sid):
         world = world.with_shim(index, shim._replace(connected=True, orphan=None))
         return tell(world, index, said.Connected(shim.sid))
-    if shim.sid == 0:      # its new client had found nobody yet
+    if shim.sid == 0:  # its new client had found nobody yet
         world, shim = new_session(world, shim)
         return tell(world.with_shim(index, shim._replace(connected=True)), index, said.Connected(shim.sid))
     world = world.with_shim(index, shim._replace(connected=True))
@@ -311,7 +376,9 @@ def empty(world: World, index: int) -> World:
     events: tuple[Event, ...] = (said.TreeSeen(True),)
     if shim.status is None:
         events = (said.Exited(-9), *events)
-    world = world.with_shim(index, shim._replace(tree=EMPTY, status=-9 if shim.status is None else shim.status))
+    world = world.with_shim(
+        index, shim._replace(tree=EMPTY, status=-9 if shim.status is None else shim.status)
+    )
     return tell(world, index, *events)
 
 
@@ -327,13 +394,16 @@ def twin_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
         if twin.act is Act.LOOK:
             return
     if twin.act is Act.KILL_TREE and shim.tree == DYING:
-        return      # its kill is under way; ``empty`` comes within K
+        return  # its kill is under way; ``empty`` comes within K
     struck, after = blow(world, index, twin)
     label = "kills its shim" if twin.act is Act.KILL_SHIM else "kills its driver"
-    while struck.act is Act.KILL_SHIM and after.shims[index].state is None:      # dead already: nobody notices
+    # dead already: nobody notices
+    while struck.act is Act.KILL_SHIM and after.shims[index].state is None:
         struck, after = blow(after, index, struck)
     gone = struck if struck.act is not Act.OVER else None
-    yield Move(f"the twin of {shim.title} {label}", after.with_shim(index, after.shims[index]._replace(twin=gone)))
+    yield Move(
+        f"the twin of {shim.title} {label}", after.with_shim(index, after.shims[index]._replace(twin=gone))
+    )
 
 
 def blow(world: World, index: int, killer: SecondKiller) -> tuple[SecondKiller, World]:
@@ -344,7 +414,7 @@ def blow(world: World, index: int, killer: SecondKiller) -> tuple[SecondKiller, 
     world, shim = kill_tree(world, shim)
     world = world.with_shim(index, shim)
     seen_tree = Emptiness.POPULATED if shim.tree == DYING else Emptiness.EMPTY
-    if shim.tree == DYING:      # struck again until it is empty
+    if shim.tree == DYING:  # struck again until it is empty
         return killer, world
     return strike(killer, TreeStruck(0.0, seen_tree), world.now_s), world
 
@@ -357,6 +427,16 @@ def crash(world: World, index: int) -> World:
     orphan = shim.orphan
     if shim.sent is not None and isinstance(shim.sent[0], said.Commit):
         orphan = (shim.sent[0].transaction, shim.sid, shim.sent[1])
-    return world.with_shim(index, shim._replace(
-        state=None, sent=None, orphan=orphan, inbox=(), exec_before_s=None, paused=False, tick_due=False, terminated=False,
-    ))
+    return world.with_shim(
+        index,
+        shim._replace(
+            state=None,
+            sent=None,
+            orphan=orphan,
+            inbox=(),
+            exec_before_s=None,
+            paused=False,
+            tick_due=False,
+            terminated=False,
+        ),
+    )

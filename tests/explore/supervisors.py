@@ -46,7 +46,11 @@ def moves(world: World, index: int) -> Iterator[Move]:
     me = world.supervisors[index]
     for number, sent in enumerate(me.queue):
         label, after = carry_out(world, index, number)
-        yield Move(f"{me.id} (epoch {sent.epoch}): {label}", after, urgent=me.alive and not me.paused and me.connected)
+        yield Move(
+            f"{me.id} (epoch {sent.epoch}): {label}",
+            after,
+            urgent=me.alive and not me.paused and me.connected,
+        )
     if world.sweeps:
         yield from sweeping.under_way(world, index, me)
     if world.removes:
@@ -58,7 +62,12 @@ def moves(world: World, index: int) -> Iterator[Move]:
         yield from trust.marks(world, me)
     if me.term is not None and me.connected and world.replaceable:
         yield from trust.moves(world, index, me)
-    if me.term is not None and me.connected and not me.queue and not (world.replaceable and is_held(world, me)):
+    if (
+        me.term is not None
+        and me.connected
+        and not me.queue
+        and not (world.replaceable and is_held(world, me))
+    ):
         yield from lead_on(world, index, me)
     if world.sweeps and (me.sweep is not None or not (world.replaceable and is_held(world, me))):
         yield from sweeping.moves(world, index, me)
@@ -114,14 +123,19 @@ def contend(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         return
     if me.sid and not world.has_session(me.sid) and me.connected and me.standing.session == me.sid:
         before = world.with_supervisor(index, me._replace(tick_due=False))
-        yield Move(f"{me.id} hears that its session is gone", and_so_on(tell(before, index, lead.Lost()), index))
+        yield Move(
+            f"{me.id} hears that its session is gone", and_so_on(tell(before, index, lead.Lost()), index)
+        )
         if me.tick_due:
             after = tell(before, index, lead.Tick(world.now_s, me.answered_s))
             yield Move(f"{me.id}'s contender looks at the clock", and_so_on(after, index))
         return
     if me.tick_due:
         after = world.with_supervisor(index, me._replace(tick_due=False))
-        yield Move(f"{me.id}'s contender looks at the clock", tell(after, index, lead.Tick(world.now_s, me.answered_s)))
+        yield Move(
+            f"{me.id}'s contender looks at the clock",
+            tell(after, index, lead.Tick(world.now_s, me.answered_s)),
+        )
     if me.standing.state is State.FOLLOWING and me.connected and leader_owner(world) != known_owner(me):
         yield Move(f"{me.id} hears that /leader has changed", tell(world, index, lead.LeaderChanged()))
 
@@ -158,8 +172,13 @@ def is_quiet(world: World, me: Supervisor) -> bool:
     """A leader whose probe would find all as it was: then the probe only moves its own deadline."""
     node = world.tree.nodes.get(LAYOUT.epoch)
     return (
-        me.standing.state is State.LEADING and me.connected and world.has_session(me.sid) and not me.todo
-        and node is not None and node.version == me.standing.fence and leader_owner(world) == me.sid
+        me.standing.state is State.LEADING
+        and me.connected
+        and world.has_session(me.sid)
+        and not me.todo
+        and node is not None
+        and node.version == me.standing.fence
+        and leader_owner(world) == me.sid
         and (not world.replaceable or trust.would_learn_nothing(world, me))
         and (LAYOUT.switchover not in world.tree.nodes or not gives_way(look(world), me.id))
     )
@@ -203,7 +222,15 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
         case lead.Stand(epoch, version):
             return stand(after, index, me, epoch, version)
         case lead.BeginTerm(epoch, fence):
-            term = me._replace(term=(epoch, fence), sights=Sights(), reading=None, suspended=False, sightings=(), sweep=None, dusts=())
+            term = me._replace(
+                term=(epoch, fence),
+                sights=Sights(),
+                reading=None,
+                suspended=False,
+                sightings=(),
+                sweep=None,
+                dusts=(),
+            )
             term = trust.begun(term, epoch) if world.replaceable else term
             after = operators.changes_too_often(after, epoch)
             return f"leads with epoch {epoch}", after.with_supervisor(index, term)
@@ -215,7 +242,10 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
 def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Effect) -> Done:
     """``sync``, and read who leads."""
     if not can_ask(world, me):
-        failed = {lead.Look: lead.LookFailed(world.now_s, ""), lead.Settle: lead.SettleFailed(world.now_s)}.get(type(effect))
+        failed = {
+            lead.Look: lead.LookFailed(world.now_s, ""),
+            lead.Settle: lead.SettleFailed(world.now_s),
+        }.get(type(effect))
         return "hears nothing", after if failed is None else tell(after, index, failed)
     found = look(world)
     me = trust.looked(world, me) if world.replaceable else me
@@ -238,7 +268,9 @@ def end_term(world: World, after: World, index: int, me: Supervisor, why: str) -
         if any(world.has_session(sent.sid) for sent in me.queue) and me.connected:
             return None
         return "gives up what was under way", after.with_supervisor(index, gone._replace(queue=()))
-    after = after.with_supervisor(index, me._replace(term=None, reading=None, distrust=None, sightings=(), sweep=None, dusts=()))
+    after = after.with_supervisor(
+        index, me._replace(term=None, reading=None, distrust=None, sightings=(), sweep=None, dusts=())
+    )
     return f"ends its term: {why}", tell(after, index, lead.TermDrained())
 
 
@@ -257,11 +289,15 @@ def connect(world: World, index: int) -> World:
 
 def look(world: World) -> Sight:
     tree = world.tree
-    return sight(PATHS, PlainCodec, tree.read(LAYOUT.leader), tree.read(LAYOUT.epoch), tree.read(LAYOUT.switchover))
+    return sight(
+        PATHS, PlainCodec, tree.read(LAYOUT.leader), tree.read(LAYOUT.epoch), tree.read(LAYOUT.switchover)
+    )
 
 
 def looked(world: World, me: Supervisor, found: Sight) -> lead.Looked:
-    return lead.Looked(world.now_s, found.owner, found.epoch.epoch, found.version, found.flaw, gives_way(found, me.id))
+    return lead.Looked(
+        world.now_s, found.owner, found.epoch.epoch, found.version, found.flaw, gives_way(found, me.id)
+    )
 
 
 def stand(world: World, index: int, me: Supervisor, epoch: int, version: int) -> tuple[str, World]:
@@ -270,7 +306,9 @@ def stand(world: World, index: int, me: Supervisor, epoch: int, version: int) ->
     if came is None:
         return "stands, and hears nothing", tell(after, index, lead.StoodUnknown(""))
     if isinstance(came, GuardFailed):
-        return f"stands for epoch {epoch}: {described(came)}", tell(after, index, lead.Rejected(world.now_s, came.path))
+        return f"stands for epoch {epoch}: {described(came)}", tell(
+            after, index, lead.Rejected(world.now_s, came.path)
+        )
     assert came[1] is not None
     return f"is elected, epoch {epoch}", tell(after, index, lead.Elected(came[1]))
 
@@ -278,7 +316,12 @@ def stand(world: World, index: int, me: Supervisor, epoch: int, version: int) ->
 def election_of(me: Supervisor, epoch: int, version: int) -> Transaction:
     assert me.sight is not None
     return take_leadership(
-        PATHS, PlainCodec, Candidate(me.id, ""), epoch=epoch, op_id=f"{me.op_id}.{epoch}", seen=me.sight.epoch,
+        PATHS,
+        PlainCodec,
+        Candidate(me.id, ""),
+        epoch=epoch,
+        op_id=f"{me.op_id}.{epoch}",
+        seen=me.sight.epoch,
         version=version,
     )
 
@@ -325,7 +368,9 @@ def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         outcome = take_pass(me, Split(first, first_s, tree, world.now_s), world.now_s)
         after = after_pass(world, index, me._replace(reading=None), outcome)
         late = world.now_s - first_s >= READ_TICKS * TICK_S
-        yield Move(f"{me.id} (epoch {epoch}) reads the leases and plans{decided(outcome)}", after, urgent=late)
+        yield Move(
+            f"{me.id} (epoch {epoch}) reads the leases and plans{decided(outcome)}", after, urgent=late
+        )
         return
     outcome = passed(world, me, tree)
     sights, sents, broken, nudged = outcome
@@ -335,7 +380,9 @@ def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         reading = me._replace(reading=(tree, world.now_s))
         yield Move(f"{me.id} (epoch {epoch}) reads the names", world.with_supervisor(index, reading))
         return
-    yield Move(f"{me.id} (epoch {epoch}) reads and plans{decided(outcome)}", after_pass(world, index, me, outcome))
+    yield Move(
+        f"{me.id} (epoch {epoch}) reads and plans{decided(outcome)}", after_pass(world, index, me, outcome)
+    )
 
 
 def passed(world: World, me: Supervisor, tree: Snapshot) -> Outcome:
@@ -379,9 +426,16 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
     plan = make_plan(view, POLICY, now_s)
     broken = violations(view, plan)
     accepted = view.accepted and (view.accepted.since_zxid, view.accepted.first_seen_s)
-    sights = Sights(tuple(sorted(observer._sights._owns.items())), tuple(sorted(observer._sights._leases.items())), accepted)
+    sights = Sights(
+        tuple(sorted(observer._sights._owns.items())),
+        tuple(sorted(observer._sights._leases.items())),
+        accepted,
+    )
     desk = Desk(LAYOUT, epoch, fence, f"e{epoch}", "")
-    sents = tuple(Sent(a.name, transaction_for(a, desk), me.sid, fence, a.why, without_entry(a, desk)) for a in plan.actions)
+    sents = tuple(
+        Sent(a.name, transaction_for(a, desk), me.sid, fence, a.why, without_entry(a, desk))
+        for a in plan.actions
+    )
     hand = Hand(desk, me.distrust).look_after(view, plan, broken)
     sents += tuple(Sent(f"/{tx.what}", tx, me.sid, fence, "", number=epoch) for tx in hand.made)
     return sights, sents if not broken else (), broken, hand.nudged
@@ -389,7 +443,11 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
 
 def without_entry(action: Action, desk: Desk) -> Transaction | None:
     """An un-assignment whose entry is gone: the ownership alone is put right."""
-    return unassign(desk, action.name, action.own, action.why, entry_exists=False) if isinstance(action, Unassign) else None
+    return (
+        unassign(desk, action.name, action.own, action.why, entry_exists=False)
+        if isinstance(action, Unassign)
+        else None
+    )
 
 
 def decided(outcome: Outcome) -> str:
@@ -417,11 +475,15 @@ def carry_out(world: World, index: int, number: int) -> tuple[str, World]:
     queue = (*me.queue[:number], *me.queue[number + 1 :])
     before = world.with_supervisor(index, me._replace(queue=queue))
     after, came = apply(before, sent.tx, sent.sid)
-    if isinstance(came, GuardFailed) and sent.alone is not None and came.path.startswith(f"{LAYOUT.assigned}/"):
-        sent = sent._replace(tx=sent.alone)      # as ``act.carry_out`` does
+    if (
+        isinstance(came, GuardFailed)
+        and sent.alone is not None
+        and came.path.startswith(f"{LAYOUT.assigned}/")
+    ):
+        sent = sent._replace(tx=sent.alone)  # as ``act.carry_out`` does
         after, came = apply(before, sent.tx, sent.sid)
     after = judge.leader_commit(before, after, sent, came)
-    if isinstance(came, tuple) and me.lag is not None:      # a follower answers a write when it has it itself
+    if isinstance(came, tuple) and me.lag is not None:  # a follower answers a write when it has it itself
         after = after.with_supervisor(index, after.supervisors[index]._replace(lag=None))
     if isinstance(came, GuardFailed) and came.path == LAYOUT.epoch and me.alive and not me.paused:
         after = tell(after, index, lead.Deposed("a write failed on the epoch"))

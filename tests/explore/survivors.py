@@ -165,7 +165,12 @@ UNSEEN: dict[str, str] = {
 }
 
 UNEXPLORED = {
-    "say-distrust", "end-wait", "resume-from", "begin-deletion", "say-waiting", "give-up-claim",
+    "say-distrust",
+    "end-wait",
+    "resume-from",
+    "begin-deletion",
+    "say-waiting",
+    "give-up-claim",
 }
 """Multis that no scenario leads to, or not far enough: the end of a wait (of which the check of the epoch is seen), a
 savepoint that a job goes back to, the deletion of a checkpoint."""

@@ -88,7 +88,9 @@ class Broom(Sweeper):
         term: Any = TermNow(me, Reader(me.lag or world.tree, world.tree))
         paused = LAYOUT.pause in world.tree.nodes
         itself: Any = self
-        super().__init__(term, LAYOUT, itself, itself, itself, paused=lambda: paused, first_after_s=0.0, every_s=0.0)
+        super().__init__(
+            term, LAYOUT, itself, itself, itself, paused=lambda: paused, first_after_s=0.0, every_s=0.0
+        )
         self._desk = Desk(LAYOUT, *(me.term or (0, 0)), "sweep", "")
         self.made: list[tuple[str, Transaction]] = []
         self.scans = False
@@ -197,10 +199,14 @@ class Scan:
 def answer(world: World, index: int, kind: str, what: Any) -> World:
     """As it is now."""
     me = world.supervisors[index]
-    value = entries(world, what) if kind == "entries" else references(world, me) if kind == "references" else what
-    if value is None:      # it gives up, and remembers nothing of it
+    value = (
+        entries(world, what) if kind == "entries" else references(world, me) if kind == "references" else what
+    )
+    if value is None:  # it gives up, and remembers nothing of it
         return world.with_supervisor(index, me._replace(sweep=None))
-    return world.with_supervisor(index, me._replace(sweep=(*(me.sweep or ()), Answered(kind, value, world.now_s))))
+    return world.with_supervisor(
+        index, me._replace(sweep=(*(me.sweep or ()), Answered(kind, value, world.now_s)))
+    )
 
 
 def go_on(world: World, index: int) -> World:
@@ -242,13 +248,15 @@ def comes_to(world: World, index: int, begun: Begun) -> bool:
 def under_way(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     if me.erasing is not None:
         after = judge.blobs_hold(arrived(world, index, me.erasing))
-        yield Move(f"{me.id}'s deletion of {titled(me.erasing)} arrives", after, urgent=me.alive and not me.paused)
+        yield Move(
+            f"{me.id}'s deletion of {titled(me.erasing)} arrives", after, urgent=me.alive and not me.paused
+        )
 
 
 def arrived(world: World, index: int, key: str) -> World:
     me = world.supervisors[index]
     world = world._replace(blobs=tuple(one for one in world.blobs if one[0] != key))
-    if world.judge.lost:      # what is restored later than this was sent may name it
+    if world.judge.lost:  # what is restored later than this was sent may name it
         world = world._replace(judge=world.judge._replace(dangling=world.judge.dangling | {key}))
     world = world.with_supervisor(index, me._replace(erasing=None))
     if me.sweep is None or not me.alive or me.paused:
@@ -265,7 +273,10 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     if me.sweep is not None:
         request = Scan(world, me).request()
         if asks or request is None or request[0] != "references":
-            yield Move(f"{who} sweeps: {DOES[request[0] if request else ''].format(request and titled(request[1]))}", go_on(world, index))
+            yield Move(
+                f"{who} sweeps: {DOES[request[0] if request else ''].format(request and titled(request[1]))}",
+                go_on(world, index),
+            )
     elif asks and not me.queue and Broom(world, me).is_due():
         begun = beginning(world, me)
         scans = comes_to(world, index, begun)
@@ -274,10 +285,19 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             after = world.with_supervisor(index, me._replace(queue=sents, sweep=() if scans else None))
             after = judge.plans(after, index, sents) if world.replaceable else after
             found = "".join(f"; {sent.tx.what} {sent.name}" for sent in sents)
-            yield Move(f"{who} sweeps: {'lists the store' if scans else 'the records'}{found}", go_on(after, index), urgent=False)
+            yield Move(
+                f"{who} sweeps: {'lists the store' if scans else 'the records'}{found}",
+                go_on(after, index),
+                urgent=False,
+            )
 
 
-DOES = {"references": "reads what is referred to", "entries": "lists the store", "delete": "sends the deletion of {}", "": "ends"}
+DOES = {
+    "references": "reads what is referred to",
+    "entries": "lists the store",
+    "delete": "sends the deletion of {}",
+    "": "ends",
+}
 
 
 def titled(key: str | None) -> str:
@@ -294,7 +314,10 @@ def unswept(world: World) -> str | None:
     tree, kept, doubtful = world.tree, set[str](), set[str]()
     results: Counter[str] = Counter()
     for name in tree.children(LAYOUT.owns) or ():
-        ref, own = seen(JobRef, tree.read(LAYOUT.job(name)), ""), seen(Ownership, tree.read(LAYOUT.own(name)), "")
+        ref, own = (
+            seen(JobRef, tree.read(LAYOUT.job(name)), ""),
+            seen(Ownership, tree.read(LAYOUT.own(name)), ""),
+        )
         if not isinstance(own, Found):
             doubtful.add(name)
             continue
@@ -303,7 +326,11 @@ def unswept(world: World) -> str | None:
     for uid in tree.children(LAYOUT.results) or ():
         result = seen(Result, tree.read(LAYOUT.result(uid)), "")
         kept.add(uid)
-        if isinstance(result, Found) and result.record.state is Cleanliness.CLEAN and result.record.name not in doubtful:
+        if (
+            isinstance(result, Found)
+            and result.record.state is Cleanliness.CLEAN
+            and result.record.name not in doubtful
+        ):
             results[result.record.name] += 1
     for one in world.supervisors:
         kept |= {entry.rpartition(".")[0] for entry in tree.children(LAYOUT.assigned_to(one.id)) or ()}
@@ -322,19 +349,31 @@ def unswept(world: World) -> str | None:
 def key_of(world: World) -> tuple[Any, ...]:
     """Of the store and of all that sweep. What matters of a sighting is whether it is of what is there now, and its age."""
     there = {key: now_s(tick) for key, tick in world.blobs}
-    return tuple(there), world.judge.dangling, tuple([_sweeper_key(one, there, world.now_s) for one in world.supervisors])
+    return (
+        tuple(there),
+        world.judge.dangling,
+        tuple([_sweeper_key(one, there, world.now_s) for one in world.supervisors]),
+    )
 
 
 def _sweeper_key(one: Supervisor, there: dict[str, float], now: float) -> tuple[Any, ...]:
     began_s = one.sweep[0].at_s if one.sweep else now
-    sightings = tuple([
-        (key, there.get(key) == sighting.entry.modified_s, min(began_s - sighting.first_s, SWEEP_GRACE_S),
-         min(now - began_s, SWEEP_GRACE_S))
-        for key, sighting in one.sightings
-    ])
-    sweep = None if one.sweep is None else tuple([
-        (_answer_key(each, there), min(now - each.at_s, SWEEP_GRACE_S)) for each in one.sweep
-    ])
+    sightings = tuple(
+        [
+            (
+                key,
+                there.get(key) == sighting.entry.modified_s,
+                min(began_s - sighting.first_s, SWEEP_GRACE_S),
+                min(now - began_s, SWEEP_GRACE_S),
+            )
+            for key, sighting in one.sightings
+        ]
+    )
+    sweep = (
+        None
+        if one.sweep is None
+        else tuple([(_answer_key(each, there), min(now - each.at_s, SWEEP_GRACE_S)) for each in one.sweep])
+    )
     return sightings, sweep, one.erasing
 
 

@@ -73,7 +73,11 @@ def no_wait() -> AbstractContextManager[object]:
         (no_epoch_check, "cancel", "does not check the persistent epoch"),
         (deadline_from_the_acknowledgement, "starting, shim stopped", "commits while driver u0-a.1 is alive"),
         (cancel_that_does_not_move_the_fence, "cancel without a supervisor", "still lives"),
-        (tombstone_before_the_tree_is_empty, "driver fails", "a tombstone for u0-a.1 commits while its driver is alive"),
+        (
+            tombstone_before_the_tree_is_empty,
+            "driver fails",
+            "a tombstone for u0-a.1 commits while its driver is alive",
+        ),
         (no_wait, "shim stopped", "commits while driver u0-a.1 is alive"),
     ],
     ids=lambda one: one.__name__ if callable(one) else None,

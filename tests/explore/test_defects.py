@@ -31,7 +31,14 @@ from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Node, Stat, Transaction
 from supervisor.plan.decide import FRESH
-from supervisor.registry import attempt_writes, codec, doomed_claims, leader_writes, operator_writes, user_writes
+from supervisor.registry import (
+    attempt_writes,
+    codec,
+    doomed_claims,
+    leader_writes,
+    operator_writes,
+    user_writes,
+)
 from supervisor.registry.attempt_writes import Exit, Identity
 from supervisor.registry.layout import Layout
 from supervisor.registry.record_sweep import Deletion
@@ -45,7 +52,15 @@ from tests.explore.planting import Edit, around, edited, plain
 from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own
 
 LAYOUT, S = Layout("/c"), OwnState
-PATHS = election.Paths(LAYOUT.leader, LAYOUT.epoch, LAYOUT.cluster, LAYOUT.switchover, LAYOUT.accepted, LAYOUT.doorbell, LAYOUT.recorded)
+PATHS = election.Paths(
+    LAYOUT.leader,
+    LAYOUT.epoch,
+    LAYOUT.cluster,
+    LAYOUT.switchover,
+    LAYOUT.accepted,
+    LAYOUT.doorbell,
+    LAYOUT.recorded,
+)
 ME, EPOCH = election.Candidate("s1", ""), EpochRecord(3, "s1", "op")
 USER, LEADER = user_writes.Desk(LAYOUT, "op-1", "now"), leader_writes.Desk(LAYOUT, 4, 11, "op-1", "now")
 SEEN, CLAIM = lease().seen, CheckpointClaim("s3://b/j", "j", "u1")
@@ -56,7 +71,10 @@ TAKEN = Place(LAYOUT.checkpoint("h"), "s3://b/j", Found(CLAIM, 2), 9)
 MOVE = Move(Remembered("p"), SEEN, (LAYOUT.checkpoint("g"), Found(CLAIM, 5)))
 FAILED: Found[Result] = Found(replace(leftover().result.record, outcome=Outcome.FAILED), 4)
 DOOMED = Found(doomed_claims.doom(CLAIM, FAILED.record, "now"), 2)
-ACCEPTED, WISH = Found(Acceptance("a", 9, "me", "now", 1.0), 6), Found(Handover(4, "s1", "s2", "me", "now", "op"), 6)
+ACCEPTED, WISH = (
+    Found(Acceptance("a", 9, "me", "now", 1.0), 6),
+    Found(Handover(4, "s1", "s2", "me", "now", "op"), 6),
+)
 NODE = Node(b"", Stat(5, 1))
 
 
@@ -66,56 +84,96 @@ def act(action: actions.Action) -> Transaction:
 
 MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     election.take_leadership: (
-        lambda: election.take_leadership(PATHS, codec, ME, epoch=4, op_id="op", seen=EPOCH, version=3),),
+        lambda: election.take_leadership(PATHS, codec, ME, epoch=4, op_id="op", seen=EPOCH, version=3),
+    ),
     election.say_distrust: (
-        lambda: election.say_distrust(PATHS, codec, ME, epoch=4, fence=4, op_id="op", distrust="why"),),
+        lambda: election.say_distrust(PATHS, codec, ME, epoch=4, fence=4, op_id="op", distrust="why"),
+    ),
     election.accept: (
-        lambda: election.accept(PATHS, codec, election.Restored(NODE, EPOCH, 3, NODE), ACCEPTED.record),),
+        lambda: election.accept(PATHS, codec, election.Restored(NODE, EPOCH, 3, NODE), ACCEPTED.record),
+    ),
     user_writes.submit: (
-        lambda: user_writes.submit(USER, job().record, None, TAKEN), lambda: user_writes.submit(USER, job().record, own(S.EXITED), TAKEN)),
+        lambda: user_writes.submit(USER, job().record, None, TAKEN),
+        lambda: user_writes.submit(USER, job().record, own(S.EXITED), TAKEN),
+    ),
     user_writes.register_again: (
         lambda: user_writes.register_again(USER, job().record, own(S.EXITED), FAILED, TAKEN),
-        lambda: user_writes.register_again(USER, job().record, own(S.EXITED), FAILED, TAKEN, MOVE)),
+        lambda: user_writes.register_again(USER, job().record, own(S.EXITED), FAILED, TAKEN, MOVE),
+    ),
     user_writes.cancel: (
         lambda: user_writes.cancel(USER, job(), "j", "u1", own(S.CLAIMED)),
-        lambda: user_writes.cancel(USER, job(), "j", "u1", own(S.CLAIMED), ended=Unreadable("torn", 3))),
+        lambda: user_writes.cancel(USER, job(), "j", "u1", own(S.CLAIMED), ended=Unreadable("torn", 3)),
+    ),
     user_writes.cancel_failed: (lambda: user_writes.cancel_failed(USER, FAILED, own(S.EXITED)),),
     user_writes.suspend: (lambda: user_writes.suspend(USER, job(), own(S.CLAIMED)),),
     user_writes.run_again: (lambda: user_writes.run_again(USER, job(), own(S.CLAIMED), "n2", "restarted"),),
-    user_writes.resume_from: (lambda: user_writes.resume_from(USER, job(), own(S.EXITED), job().record, TAKEN, MOVE),),
+    user_writes.resume_from: (
+        lambda: user_writes.resume_from(USER, job(), own(S.EXITED), job().record, TAKEN, MOVE),
+    ),
     leader_writes.assign: (
         lambda: act(actions.Assign("j", "w", job(), own(S.REVOKED), HOST, FRESH, Waited(SEEN))),
-        lambda: act(actions.Assign("j", "w", job(), own(S.REVOKED), HOST, FRESH, Waited(None)))),
+        lambda: act(actions.Assign("j", "w", job(), own(S.REVOKED), HOST, FRESH, Waited(None))),
+    ),
     leader_writes.unassign: (lambda: act(actions.Unassign("j", "w", own(S.ASSIGNED))),),
     leader_writes.drain: (lambda: act(actions.Drain("j", "w", job(), own(S.CLAIMED))),),
     leader_writes.suspend_exhausted: (lambda: act(actions.SuspendExhausted("j", "w", job(), exited())),),
     leader_writes.revoke: (
-        lambda: act(actions.Revoke("j", "w", own(S.CLAIMED), SEEN)), lambda: act(actions.Revoke("j", "w", own(S.CLAIMED), None))),
+        lambda: act(actions.Revoke("j", "w", own(S.CLAIMED), SEEN)),
+        lambda: act(actions.Revoke("j", "w", own(S.CLAIMED), None)),
+    ),
     leader_writes.bury: (lambda: act(actions.Bury("j", "w", own(S.REVOKED), Waited(SEEN))),),
-    leader_writes.conclude: (lambda: act(actions.Conclude("j", "w", job(), exited(), Outcome.FAILED, FRESH)),),
+    leader_writes.conclude: (
+        lambda: act(actions.Conclude("j", "w", job(), exited(), Outcome.FAILED, FRESH)),
+    ),
     leader_writes.clean_up: (
-        lambda: act(actions.CleanUp("j", "w", LEFTOVER, own(S.DRAINING), SEEN, dead=True, waited=Waited(SEEN))),
-        lambda: act(actions.CleanUp("j", "w", LEFTOVER, own(S.VACANT), None, dead=False))),
+        lambda: act(
+            actions.CleanUp("j", "w", LEFTOVER, own(S.DRAINING), SEEN, dead=True, waited=Waited(SEEN))
+        ),
+        lambda: act(actions.CleanUp("j", "w", LEFTOVER, own(S.VACANT), None, dead=False)),
+    ),
     leader_writes.end_wait: (lambda: leader_writes.end_wait(LEADER, ACCEPTED),),
     attempt_writes.claim: (
-        lambda: attempt_writes.claim(LAYOUT, ENTRY, own(S.ASSIGNED), "c", lease().seen.record, 5, "op", "now"),  # type: ignore[union-attr]
-        lambda: attempt_writes.claim(LAYOUT, ENTRY, own(S.ASSIGNED), "c", lease().seen.record, None, "op", "now")),  # type: ignore[union-attr]
+        lambda: attempt_writes.claim(
+            LAYOUT, ENTRY, own(S.ASSIGNED), "c", lease().seen.record, 5, "op", "now"
+        ),  # type: ignore[union-attr]
+        lambda: attempt_writes.claim(
+            LAYOUT, ENTRY, own(S.ASSIGNED), "c", lease().seen.record, None, "op", "now"
+        ),
+    ),  # type: ignore[union-attr]
     attempt_writes.renew: (lambda: attempt_writes.renew(LAYOUT, "j", 8, lease().seen.record, "op"),),  # type: ignore[union-attr]
     attempt_writes.announce: (lambda: attempt_writes.announce(LAYOUT, "j", "u1", 2, 8, "op", stale=True),),
-    attempt_writes.tombstone: (lambda: attempt_writes.tombstone(LAYOUT, own(S.CLAIMED), MINE, ENDED, "op", "now"),),
-    attempt_writes.refuse: (lambda: attempt_writes.refuse(LAYOUT, ENTRY, own(S.ASSIGNED), ENDED, "op", "now"),),
+    attempt_writes.tombstone: (
+        lambda: attempt_writes.tombstone(LAYOUT, own(S.CLAIMED), MINE, ENDED, "op", "now"),
+    ),
+    attempt_writes.refuse: (
+        lambda: attempt_writes.refuse(LAYOUT, ENTRY, own(S.ASSIGNED), ENDED, "op", "now"),
+    ),
     Deletion.transaction: tuple(
         partial(Deletion("it", "j", path, 3, 7).transaction, LEADER)
-        for path in (LAYOUT.assignment("s1", "u1", 2), LAYOUT.lease("j"), LAYOUT.checkpoint("h"), LAYOUT.result("u1"))),
+        for path in (
+            LAYOUT.assignment("s1", "u1", 2),
+            LAYOUT.lease("j"),
+            LAYOUT.checkpoint("h"),
+            LAYOUT.result("u1"),
+        )
+    ),
     doomed_claims.begin_deletion: (
-        lambda: doomed_claims.begin_deletion(LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), 9),),
-    doomed_claims.say_waiting: (lambda: doomed_claims.say_waiting(LEADER, DOOMED, LAYOUT.checkpoint("h"), FAILED, "why"),),
+        lambda: doomed_claims.begin_deletion(LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), 9),
+    ),
+    doomed_claims.say_waiting: (
+        lambda: doomed_claims.say_waiting(LEADER, DOOMED, LAYOUT.checkpoint("h"), FAILED, "why"),
+    ),
     doomed_claims.give_up_claim: (
         lambda: doomed_claims.give_up_claim(
-            LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.CLAIMED), FAILED, CheckpointState.KEPT, "why"),
+            LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.CLAIMED), FAILED, CheckpointState.KEPT, "why"
+        ),
         lambda: doomed_claims.give_up_claim(
-            LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), FAILED, CheckpointState.DELETED, "")),
-    operator_writes.unpause: (lambda: operator_writes.unpause(LAYOUT, Found(Pause("me", "now", "why", "op"), 0), 4, "op"),),
+            LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), FAILED, CheckpointState.DELETED, ""
+        ),
+    ),
+    operator_writes.unpause: (
+        lambda: operator_writes.unpause(LAYOUT, Found(Pause("me", "now", "why", "op"), 0), 4, "op"),
+    ),
     operator_writes.switchover: (lambda: operator_writes.switchover(LAYOUT, WISH.record, 4, WISH),),
     operator_writes.switched_over: (lambda: operator_writes.switched_over(LAYOUT, WISH, 4, "op"),),
 }
@@ -134,18 +192,27 @@ def test_the_guards_that_are_dropped_are_all_that_the_multis_have() -> None:
 def test_each_multi_of_the_writers_is_among_them() -> None:
     writers = (user_writes, leader_writes, attempt_writes, operator_writes, doomed_claims)
     builders = {
-        function for module in writers for name, function in vars(module).items()
-        if callable(function) and getattr(function, "__module__", "") == module.__name__ and not name.startswith("_")
+        function
+        for module in writers
+        for name, function in vars(module).items()
+        if callable(function)
+        and getattr(function, "__module__", "") == module.__name__
+        and not name.startswith("_")
         and "Transaction" in str(getattr(function, "__annotations__", {}).get("return"))
     }
-    assert builders - {builder for builder, _ in GUARDED} == {operator_writes.pause, leader_writes.make_parents}, (
-        "these have no guard of their own but their creates"
-    )
+    assert builders - {builder for builder, _ in GUARDED} == {
+        operator_writes.pause,
+        leader_writes.make_parents,
+    }, "these have no guard of their own but their creates"
 
 
-@pytest.mark.parametrize(("builder", "kind"), [
-    *((builder, kind) for builder, kinds in GUARDED for kind in kinds), *((builder, kind) for builder, kind, _ in UNWRITTEN),
-])
+@pytest.mark.parametrize(
+    ("builder", "kind"),
+    [
+        *((builder, kind) for builder, kinds in GUARDED for kind in kinds),
+        *((builder, kind) for builder, kind, _ in UNWRITTEN),
+    ],
+)
 def test_a_dropped_guard_or_write_is_missing_in_the_multi(builder: Any, kind: str) -> None:
     before = made(builder)
     for defect in _about(builder, kind):
@@ -164,14 +231,20 @@ def _about(builder: Any, kind: str) -> list[Defect]:
     return [defect for defect in defects_of_guards.DEFECTS if defect.name in names]
 
 
-@pytest.mark.parametrize("defect", [one for one in DEFECTS if one not in defects_of_guards.DEFECTS], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "defect", [one for one in DEFECTS if one not in defects_of_guards.DEFECTS], ids=lambda one: one.name
+)
 def test_each_other_defect_is_in_the_code_while_it_is_planted_and_not_afterwards(defect: Defect) -> None:
     functions = changed_by(defect)
     before = [function.__code__ for function in functions]
     with defect.patch():
         for function, code in zip(functions, before, strict=True):
             planted = function.__code__
-            assert (planted.co_code, planted.co_consts, planted.co_names) != (code.co_code, code.co_consts, code.co_names)
+            assert (planted.co_code, planted.co_consts, planted.co_names) != (
+                code.co_code,
+                code.co_consts,
+                code.co_names,
+            )
     assert [function.__code__ for function in functions] == before
 
 

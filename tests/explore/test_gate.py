@@ -45,7 +45,9 @@ def test_a_defect_that_raises_is_caught_and_told_as_a_story() -> None:
     verdict = judge(planted(partial(around, step, raising)))
     assert verdict.is_right and verdict.caught is not None
     assert verdict.caught.broken is not None and "crash: KeyError" in verdict.caught.broken
-    assert any("executes its driver" in line or "claim: committed" in line for line in verdict.caught.trace), verdict.caught.trace
+    assert any(
+        "executes its driver" in line or "claim: committed" in line for line in verdict.caught.trace
+    ), verdict.caught.trace
 
 
 def turning_in_circles(real: Any, *args: Any) -> Any:

@@ -95,12 +95,27 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         yield record(world, index, me, me.term[0])
     if me.distrust is not None:
         seen = sight(PATHS, PlainCodec, world.tree.read(PATHS.leader), world.tree.read(PATHS.epoch))
-        if seen.hint is not None and seen.hint.distrust is None and seen.version == me.term[1] and world.has_session(me.sid):
-            tx = say_distrust(PATHS, PlainCodec, Candidate(me.id, ""), epoch=me.term[0], fence=me.term[1],
-                              op_id=f"{me.op_id}.says", distrust=me.distrust)
+        if (
+            seen.hint is not None
+            and seen.hint.distrust is None
+            and seen.version == me.term[1]
+            and world.has_session(me.sid)
+        ):
+            tx = say_distrust(
+                PATHS,
+                PlainCodec,
+                Candidate(me.id, ""),
+                epoch=me.term[0],
+                fence=me.term[1],
+                op_id=f"{me.op_id}.says",
+                distrust=me.distrust,
+            )
             after, came = apply(world, tx, me.sid)
-            yield Move(f"{me.id} says that it does not trust the registry: {described(came)}", after,
-                       urgent=not isinstance(came, GuardFailed))
+            yield Move(
+                f"{me.id} says that it does not trust the registry: {described(came)}",
+                after,
+                urgent=not isinstance(came, GuardFailed),
+            )
 
 
 def marks(world: World, me: Supervisor) -> Iterator[Move]:
@@ -108,20 +123,39 @@ def marks(world: World, me: Supervisor) -> Iterator[Move]:
     if me.memory.reason is None or not me.memory.restored or me.sight is None or me.sight.flaw is not None:
         return
     leads = me.term is not None
-    recent = {number: Author(supervisor, op) for number, supervisor, op in me.recent} if leads else recent_terms(me.sight.epoch)
+    recent = (
+        {number: Author(supervisor, op) for number, supervisor, op in me.recent}
+        if leads
+        else recent_terms(me.sight.epoch)
+    )
     store = Store(world.store)
-    mark_restored(store, me.term[0] if me.term is not None else me.sight.epoch.epoch, recent, Author(me.id, f"{me.op_id}.mark"))
+    mark_restored(
+        store,
+        me.term[0] if me.term is not None else me.sight.epoch.epoch,
+        recent,
+        Author(me.id, f"{me.op_id}.mark"),
+    )
     if store.marks != world.store:
-        yield Move(f"{me.id} leaves in the store that the registry was restored", world._replace(store=store.marks))
+        yield Move(
+            f"{me.id} leaves in the store that the registry was restored", world._replace(store=store.marks)
+        )
 
 
 def record(world: World, index: int, me: Supervisor, epoch: int) -> Move:
     store = Store(world.store)
-    distrust = record_epoch(store, epoch, {number: Author(supervisor, op) for number, supervisor, op in me.recent})
+    distrust = record_epoch(
+        store, epoch, {number: Author(supervisor, op) for number, supervisor, op in me.recent}
+    )
     after = world._replace(store=store.marks)
     if distrust is None:
-        return Move(f"{me.id} records epoch {epoch} in the store", after.with_supervisor(index, me._replace(recorded=True)))
-    return Move(f"{me.id} learns from the store: {distrust}", after.with_supervisor(index, me._replace(distrust=distrust)))
+        return Move(
+            f"{me.id} records epoch {epoch} in the store",
+            after.with_supervisor(index, me._replace(recorded=True)),
+        )
+    return Move(
+        f"{me.id} learns from the store: {distrust}",
+        after.with_supervisor(index, me._replace(distrust=distrust)),
+    )
 
 
 def doubt_of(world: World, me: Supervisor, path: str) -> tuple[tuple[int, int] | None, str | None]:
@@ -136,5 +170,3 @@ def doubt_of(world: World, me: Supervisor, path: str) -> tuple[tuple[int, int] |
 def alarm_of(me: Supervisor) -> str | None:
     """What ``status`` says of this supervisor's doubts: as ``Contender._make_report``."""
     return me.distrust or me.memory.reason or (me.sight.flaw if me.sight is not None else None)
-
-

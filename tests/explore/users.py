@@ -52,7 +52,14 @@ def stored(replay: Replay, wish: Wish) -> Submission:
     """A submission whose blob is durable; where there is no store, as if it were."""
     if replay.stores:
         return store_prepared(Blobs(as_store(replay)), prepared(wish.name), wish.uid, desired_of(wish.name))
-    return Submission(wish.name, wish.uid, spec(wish.name, wish.uid), terms_of(wish.name, wish.uid), desired_of(wish.name), stored_from_s=0.0)
+    return Submission(
+        wish.name,
+        wish.uid,
+        spec(wish.name, wish.uid),
+        terms_of(wish.name, wish.uid),
+        desired_of(wish.name),
+        stored_from_s=0.0,
+    )
 
 
 def as_store(replay: Any) -> Any:
@@ -67,13 +74,24 @@ def revise(zoo: Replay, name: str) -> Done:
     if not isinstance(ref, Found) or not isinstance(own, Found):
         raise NotFound(name)
     revision, uid, store = ref.record.revision + 1, ref.record.uid, Blobs(as_store(zoo))
-    blob = store.put_spec(name, uid, revision, spec_bytes(name, revision)) if zoo.stores else spec(name, uid, revision)
+    blob = (
+        store.put_spec(name, uid, revision, spec_bytes(name, revision))
+        if zoo.stores
+        else spec(name, uid, revision)
+    )
     changed = replace(ref.record, revision=revision, spec=blob, op=Ids.new())
     try:
-        zoo.commit(Transaction("revise", changed.op, (
-            SetData(LAYOUT.job(name), encode(changed), ref.version), Check(LAYOUT.own(name), own.version),
-            ring(LAYOUT, name),
-        )))
+        zoo.commit(
+            Transaction(
+                "revise",
+                changed.op,
+                (
+                    SetData(LAYOUT.job(name), encode(changed), ref.version),
+                    Check(LAYOUT.own(name), own.version),
+                    ring(LAYOUT, name),
+                ),
+            )
+        )
     except GuardFailed as failed:
         raise Conflict(str(failed)) from None
     return Done(name, ref.record.uid, Did.RESTARTED)
@@ -106,14 +124,18 @@ def late_moves(world: World) -> Iterator[Move]:
         after, came = apply(without, late.tx, 0)
         if isinstance(came, tuple):
             after = operators.ended_late(without, committed(without, after, late.tx, late.wish), late)
-        yield Move(f"a late {late.tx.what} of a user reaches the server: {described(came)}", after, urgent=False)
+        yield Move(
+            f"a late {late.tx.what} of a user reaches the server: {described(came)}", after, urgent=False
+        )
 
 
 def committed(before: World, after: World, tx: Transaction, wish: Wish) -> World:
     """A user's multi has committed: whatever it stops from now on was asked for."""
     after = judge.stands(before, judge.registry_holds(before, after), wish)
     after = operators.committed(after, tx.what) if wish.what in operators.OPERATED else after
-    shims = tuple(s._replace(disturbed=True) if s.name == wish.name and not s.disturbed else s for s in after.shims)
+    shims = tuple(
+        s._replace(disturbed=True) if s.name == wish.name and not s.disturbed else s for s in after.shims
+    )
     return after._replace(shims=shims) if tx.what != "submit" else after
 
 
@@ -125,9 +147,9 @@ def go_on(world: World, index: int, answer: Any) -> World:
     if isinstance(answer, GuardFailed) and wish.what != "revise":
         most = KEPT.get(wish.what, 1)
         most = 1 if replies and isinstance(replies[0], Stored) else most
-        replies = replies[:most]      # it reads again: as if this had been the first time
+        replies = replies[:most]  # it reads again: as if this had been the first time
     if user.unknown and answer is None:
-        replies = (*replies, None)      # settled: the old session is closed for certain
+        replies = (*replies, None)  # settled: the old session is closed for certain
     while True:
         came = run(user, wish, Replay(replies, world.now_s, stores=world.sweeps))
         if isinstance(came, (Done, Exception, *TOLD)):
@@ -135,19 +157,25 @@ def go_on(world: World, index: int, answer: Any) -> World:
             return acknowledge(world, wish, came) if isinstance(came, Done) else world
         kind, *arguments = came
         if kind == "commit":
-            return world.with_user(index, user._replace(begun=True, replies=replies, sent=arguments[0], unknown=False))
+            return world.with_user(
+                index, user._replace(begun=True, replies=replies, sent=arguments[0], unknown=False)
+            )
         if kind == "settle":
             return world.with_user(index, user._replace(begun=True, replies=replies, sent=None, unknown=True))
         if kind == "put":
             replies = (*replies, Stored(world.now_s))
-            return sweeping.put(world, arguments[0]).with_user(index, user._replace(begun=True, replies=replies, sent=None, unknown=False))
+            return sweeping.put(world, arguments[0]).with_user(
+                index, user._replace(begun=True, replies=replies, sent=None, unknown=False)
+            )
         if kind.endswith("epoch"):
             world, reply = operators.ask_store(world, kind, arguments[0])
         else:
             reply = read(world, kind, arguments[0])
         replies = (*replies, reply)
         if world.slow_reads and kind in ("read", "children", "read_many"):
-            return world.with_user(index, user._replace(begun=True, replies=replies, sent=None, unknown=False))
+            return world.with_user(
+                index, user._replace(begun=True, replies=replies, sent=None, unknown=False)
+            )
 
 
 KEPT: dict[str, int | None] = {"submit": 0, "pause": 0, "unpause": 0, "switchover": 0, "accept": None}
@@ -196,7 +224,9 @@ def judge_cancel(world: World, uid: str) -> World:
     if judge.refers(world, name, uid):
         ref = seen(JobRef, world.tree.read(LAYOUT.job(name)), LAYOUT.job(name))
         if isinstance(ref, Found):
-            return world.breaks(f"I2: the cancel of {uid} is acknowledged, and {name} is still registered with it")
+            return world.breaks(
+                f"I2: the cancel of {uid} is acknowledged, and {name} is still registered with it"
+            )
     return world
 
 

@@ -204,7 +204,7 @@ class Late(NamedTuple):
     tx: Transaction
     wish: Wish
     tick: int
-    pause: bytes = b""      # the one that an unpause read
+    pause: bytes = b""  # the one that an unpause read
 
 
 class Judge(NamedTuple):
@@ -286,7 +286,9 @@ class World(NamedTuple):
         return self._replace(shims=(*self.shims[:index], shim, *self.shims[index + 1 :]))
 
     def with_supervisor(self, index: int, supervisor: Supervisor) -> World:
-        return self._replace(supervisors=(*self.supervisors[:index], supervisor, *self.supervisors[index + 1 :]))
+        return self._replace(
+            supervisors=(*self.supervisors[:index], supervisor, *self.supervisors[index + 1 :])
+        )
 
     def with_user(self, index: int, user: User) -> World:
         return self._replace(users=(*self.users[:index], user, *self.users[index + 1 :]))

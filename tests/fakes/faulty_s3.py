@@ -108,7 +108,9 @@ class Handler(BaseHTTPRequestHandler):
             answer = backend.getresponse()
             return answer.status, answer.getheaders(), answer.read()
 
-    def answer(self, status: int, headers: list[tuple[str, str]], body: bytes, announced: int | None = None) -> None:
+    def answer(
+        self, status: int, headers: list[tuple[str, str]], body: bytes, announced: int | None = None
+    ) -> None:
         """Headers for ``announced`` bytes (default: all), then ``body``."""
         self.send_response_only(status)
         for name, value in headers:

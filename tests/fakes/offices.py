@@ -44,15 +44,25 @@ SHA = "ab" * 32
 def terms(checkpoint: str | None = None, **changes: Any) -> Terms:
     """``changes``: fields of Terms."""
     plain = Terms(
-        memory=1 << 30, priority=0, unbounded=True, lease_s=30.0, stop_grace_s=30.0, start_timeout_s=300.0,
-        checkpoint=checkpoint, restart=RestartPolicy(jitter=0.0),
+        memory=1 << 30,
+        priority=0,
+        unbounded=True,
+        lease_s=30.0,
+        stop_grace_s=30.0,
+        start_timeout_s=300.0,
+        checkpoint=checkpoint,
+        restart=RestartPolicy(jitter=0.0),
     )
     return replace(plain, **changes)
 
 
-def submission(name: str, sha256: str = SHA, checkpoint: str | None = None, uid: str = "", **more: Any) -> Submission:
+def submission(
+    name: str, sha256: str = SHA, checkpoint: str | None = None, uid: str = "", **more: Any
+) -> Submission:
     uid = uid or new_uid(name)
-    return Submission(name, uid, BlobRef(f"specs/{name}/{uid}/1-{sha256}.json", sha256, 10), terms(checkpoint), **more)
+    return Submission(
+        name, uid, BlobRef(f"specs/{name}/{uid}/1-{sha256}.json", sha256, 10), terms(checkpoint), **more
+    )
 
 
 @dataclass
@@ -79,7 +89,10 @@ class Bench:
             return self.clients[-1]
 
         return KeptSession(
-            make, lambda old: self.zoo.close_session(old.id, old.password), connect_s=0.1, settle_s=0.2,
+            make,
+            lambda old: self.zoo.close_session(old.id, old.password),
+            connect_s=0.1,
+            settle_s=0.2,
         )
 
     def commands(self) -> Commands:
@@ -113,8 +126,17 @@ class Bench:
         """As if an attempt of the registered uid had come to ``state``."""
         before = self.own(name)
         changed = replace(
-            before, state=state, uid=changes.pop("uid", before.newest_uid), attempt=attempt, claim="c1", revision=1,
-            supervisor="host-a", host="host-a.example", memory=1 << 30, claims=attempt, **changes,
+            before,
+            state=state,
+            uid=changes.pop("uid", before.newest_uid),
+            attempt=attempt,
+            claim="c1",
+            revision=1,
+            supervisor="host-a",
+            host="host-a.example",
+            memory=1 << 30,
+            claims=attempt,
+            **changes,
         )
         self.put(self.layout.own(name), changed)
         return changed
@@ -124,7 +146,9 @@ class Bench:
         assert isinstance(found, Found)
         return found
 
-    def run(self, name: str, phase: Phase = Phase.RUNNING, progress: Progress | None = None, **changes: Any) -> None:
+    def run(
+        self, name: str, phase: Phase = Phase.RUNNING, progress: Progress | None = None, **changes: Any
+    ) -> None:
         """The registered uid is claimed and renewed. ``changes``: fields of Lease."""
         own = self.set_own(name, OwnState.CLAIMED, restart_nonce=self.ref(name).record.restart_nonce)
         driver = Driver("host-a.example", 100, 101, AT)
@@ -134,8 +158,13 @@ class Bench:
     def exit(self, name: str, cause: Cause = Cause.USER_ERROR, at: str = AT, **changes: Any) -> None:
         """The attempt of the registered uid has exited."""
         self.set_own(
-            name, OwnState.EXITED, cause=cause, reason="exit code 7", history=noted((), at, cause.value, 1, "exit code 7"),
-            restart_nonce=self.ref(name).record.restart_nonce, **changes,
+            name,
+            OwnState.EXITED,
+            cause=cause,
+            reason="exit code 7",
+            history=noted((), at, cause.value, 1, "exit code 7"),
+            restart_nonce=self.ref(name).record.restart_nonce,
+            **changes,
         )
 
     def fail(self, name: str) -> str:
@@ -144,14 +173,35 @@ class Bench:
         ref = self.ref(name)
         job = ref.record
         result = Result(
-            name, job.uid, Outcome.FAILED, Cleanliness.DIRTY, job.revision, job.spec, job.terms, 1, 1, "budget is spent", AT, AT, "op",
+            name,
+            job.uid,
+            Outcome.FAILED,
+            Cleanliness.DIRTY,
+            job.revision,
+            job.spec,
+            job.terms,
+            1,
+            1,
+            "budget is spent",
+            AT,
+            AT,
+            "op",
             failures=1,
         )
-        self.zoo.client().commit(Transaction("conclude", "op", (
-            Delete(self.layout.job(name), ref.version), Create(self.layout.result(job.uid), encode(result)),
-        )))
+        self.zoo.client().commit(
+            Transaction(
+                "conclude",
+                "op",
+                (
+                    Delete(self.layout.job(name), ref.version),
+                    Create(self.layout.result(job.uid), encode(result)),
+                ),
+            )
+        )
         return job.uid
 
     def join(self, supervisor: str, drivers: int = 20, memory: int = 16 << 30) -> None:
-        member = Member(supervisor, f"{supervisor}.example", "b", f"{supervisor}:8780", memory, drivers, 2, "0.1.0", AT)
+        member = Member(
+            supervisor, f"{supervisor}.example", "b", f"{supervisor}:8780", memory, drivers, 2, "0.1.0", AT
+        )
         self.put(self.layout.supervisor(supervisor), member)

@@ -122,7 +122,9 @@ class MemoryZoo:
 
     # -- for clients -----------------------------------------------------------------------------------------------
 
-    def _attach(self, client: MemoryClient, timeout_s: float, resume: tuple[int, bytes] | None) -> Session | None:
+    def _attach(
+        self, client: MemoryClient, timeout_s: float, resume: tuple[int, bytes] | None
+    ) -> Session | None:
         """The session of a client that connects; None: the one it asks for is gone."""
         if resume is None:
             self._sessions_made += 1
@@ -146,7 +148,9 @@ class MemoryZoo:
                 return
             owned = self._tree.ephemerals(session_id)
             if owned:
-                self._apply(Transaction("end of session", "", tuple(Delete(path, ANY_VERSION) for path in owned)), 0)
+                self._apply(
+                    Transaction("end of session", "", tuple(Delete(path, ANY_VERSION) for path in owned)), 0
+                )
             if granted.client is not None and granted.client._reachable:
                 self._callbacks.run(granted.client._lose())
 
@@ -289,7 +293,11 @@ class MemoryClient:
         self._zoo._callbacks.refuse()
         with self._zoo._lock:
             if self.link in (Link.LOST, Link.CLOSED):
-                return self.link is Link.LOST or self.session is None or self.session.id not in self._zoo._sessions
+                return (
+                    self.link is Link.LOST
+                    or self.session is None
+                    or self.session.id not in self._zoo._sessions
+                )
             connected = self.link is Link.CONNECTED
             if connected and self.session is not None:
                 self._zoo._sessions[self.session.id].client = None
@@ -334,7 +342,9 @@ class MemoryClient:
     def commit(self, tx: Transaction, connection: int | None = None) -> Committed:
         if connection not in (None, self.connections):
             raise NotSent(f"connection {connection} is gone")
-        return self._ask_and_wait(partial(self._commit, tx, boottime_s()), tx.what, OutcomeUnknown, _refused(tx))
+        return self._ask_and_wait(
+            partial(self._commit, tx, boottime_s()), tx.what, OutcomeUnknown, _refused(tx)
+        )
 
     def commit_async(self, tx: Transaction, done: Callable[[Committed | SupervisorError], None]) -> None:
         self._ask(partial(self._commit, tx, boottime_s()), tx.what, OutcomeUnknown, done, _refused(tx))
@@ -396,7 +406,11 @@ class MemoryClient:
             self._zoo._callbacks.run([partial(request.settle, result)])
 
     def _ask_and_wait(
-        self, carry_out: Callable[[], T], what: str, lost: type[SupervisorError], refused: SupervisorError | None = None
+        self,
+        carry_out: Callable[[], T],
+        what: str,
+        lost: type[SupervisorError],
+        refused: SupervisorError | None = None,
     ) -> T:
         self._zoo._callbacks.refuse()
         results: list[T | SupervisorError] = []
@@ -440,7 +454,9 @@ class MemoryClient:
         settled: list[Callable[[], object]] = []
         for each in held:
             each.settled = True
-            settled.append(partial(each.settle, each.lost(f"no answer to {each.what}: the connection was lost")))
+            settled.append(
+                partial(each.settle, each.lost(f"no answer to {each.what}: the connection was lost"))
+            )
         return [*settled, *self._zoo._forget_watches(self), *announced]
 
     def _move_to(self, link: Link) -> list[Callable[[], object]]:

@@ -10,7 +10,17 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 from supervisor.errors import GuardFailed, InvalidInput, SupervisorError
-from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Node, Op, SetData, Stat, Transaction
+from supervisor.model.transaction import (
+    ANY_VERSION,
+    Check,
+    Create,
+    Delete,
+    Node,
+    Op,
+    SetData,
+    Stat,
+    Transaction,
+)
 
 
 class Znode(NamedTuple):
@@ -45,7 +55,9 @@ class Tree:
         node = self.nodes.get(path)
         if node is None:
             return None
-        return Node(node.data, Stat(node.version, node.mzxid, node.czxid, node.owner, len(self.names.get(path, ()))))
+        return Node(
+            node.data, Stat(node.version, node.mzxid, node.czxid, node.owner, len(self.names.get(path, ())))
+        )
 
     def children(self, path: str) -> tuple[str, ...] | None:
         return tuple(sorted(self.names.get(path, ()))) if path in self.nodes else None
@@ -62,7 +74,9 @@ class Tree:
         undo: list[tuple[str, Znode | None]] = []
         zxid = self.zxid + 1
         try:
-            versions = tuple([self._apply_one(op, index, session_id, zxid, undo) for index, op in enumerate(tx.ops)])
+            versions = tuple(
+                [self._apply_one(op, index, session_id, zxid, undo) for index, op in enumerate(tx.ops)]
+            )
         except SupervisorError:
             for path, node in reversed(undo):
                 self._put(path, node)

@@ -58,9 +58,11 @@ class Stage:
         layout = self.layout
         nothing = ((path, b"") for path in (layout.doorbell, *layout.persistent_parents()))
         self.put(
-            (root, b""), (layout.version, str(LAYOUT_VERSION).encode()),
+            (root, b""),
+            (layout.version, str(LAYOUT_VERSION).encode()),
             (layout.cluster, encode(Cluster("c", "by-hand", "file:///nowhere"))),
-            (layout.epoch, encode(EpochRecord(0, "", ""))), *nothing,
+            (layout.epoch, encode(EpochRecord(0, "", ""))),
+            *nothing,
         )
 
     def connect(self) -> ZooClient:
@@ -71,7 +73,9 @@ class Stage:
         return client
 
     def put(self, *nodes: tuple[str, bytes]) -> None:
-        self.client.commit(Transaction("found", new_op_id(), tuple(Create(path, data) for path, data in nodes)))
+        self.client.commit(
+            Transaction("found", new_op_id(), tuple(Create(path, data) for path, data in nodes))
+        )
 
     def commands(self) -> Commands:
         client = self.connect()
@@ -127,7 +131,9 @@ class LeaderByHand:
         assert isinstance(old, Found)
         self.epoch = old.record.epoch + 1
         record = EpochRecord(self.epoch, name, new_op_id())
-        done = self.client.commit(Transaction("elect", record.op, (SetData(path, encode(record), old.version),)))
+        done = self.client.commit(
+            Transaction("elect", record.op, (SetData(path, encode(record), old.version),))
+        )
         fence = done.versions[0]
         assert fence is not None
         self.term: Term[ZooClient] = Term(self.epoch, fence, self.client, 60.0, depose=lambda _why: None)
@@ -171,7 +177,10 @@ class HostByHand:
         self.client = stage.connect()
         member = Member(name, name, "boot", "", 1 << 34, 100, 100, "test", wall_iso())
         layout = stage.layout
-        self._commit(Create(layout.supervisor(name), encode(member), ephemeral=True), Create(layout.assigned_to(name), b""))
+        self._commit(
+            Create(layout.supervisor(name), encode(member), ephemeral=True),
+            Create(layout.assigned_to(name), b""),
+        )
         self.running: list[Running] = []
 
     def _commit(self, *ops: Create | SetData) -> None:
@@ -206,8 +215,14 @@ class HostByHand:
         lease = self.client.read(layout.lease(entry.name))
         assert isinstance(own, Found)
         tx = attempt_writes.claim(
-            layout, entry, own, claim_id, self._lease(entry, claim_id, 0), lease.stat.version if lease else None,
-            new_op_id(), wall_iso(),
+            layout,
+            entry,
+            own,
+            claim_id,
+            self._lease(entry, claim_id, 0),
+            lease.stat.version if lease else None,
+            new_op_id(),
+            wall_iso(),
         )
         self.client.commit(tx)
         made = Running(entry, claim_id, entry.own_version + 1, len(self.stage.notes) + 1000, sent_s)
@@ -218,7 +233,9 @@ class HostByHand:
     def renew(self, driver: Running) -> None:
         """Raises GuardFailed when the fence has moved."""
         lease = self._lease(driver.entry, driver.claim, 1)
-        self.client.commit(attempt_writes.renew(self.stage.layout, driver.entry.name, driver.fence, lease, new_op_id()))
+        self.client.commit(
+            attempt_writes.renew(self.stage.layout, driver.entry.name, driver.fence, lease, new_op_id())
+        )
         driver.sent_s = boottime_s()
         self._note(driver, "beat")
 
@@ -237,13 +254,17 @@ class HostByHand:
         self.client.sync()
         own = self.stage.own(entry.name)
         mine = Identity(entry.name, entry.uid, entry.attempt, driver.claim)
-        tx = attempt_writes.tombstone(layout, own, mine, Exit(cause, cause.value, code, 1.0), new_op_id(), wall_iso())
+        tx = attempt_writes.tombstone(
+            layout, own, mine, Exit(cause, cause.value, code, 1.0), new_op_id(), wall_iso()
+        )
         assert tx is not None
         self.client.commit(tx)
 
     def _lease(self, entry: Assignment, claim: str, renewals: int) -> Lease:
         driver = Driver(self.name, 1, 2)
-        lease = Lease(entry.name, entry.uid, entry.attempt, claim, LEASE_S, 2.0, Phase.RUNNING, driver, wall_iso())
+        lease = Lease(
+            entry.name, entry.uid, entry.attempt, claim, LEASE_S, 2.0, Phase.RUNNING, driver, wall_iso()
+        )
         return replace(lease, renewals=renewals)
 
     def _note(self, driver: Running, event: str) -> None:

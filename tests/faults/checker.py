@@ -88,8 +88,11 @@ class Harm:
     def meets(self, span: Span, until_s: float) -> bool:
         """Whether it came upon ``span`` between its last line and ``until_s``."""
         return (
-            (self.jobs is None or span.job in self.jobs) and self.host in ("", span.host)
-            and span.first_s <= self.over_s + STARTING_S and self.from_s <= until_s and span.last_s - BEAT_S <= self.to_s
+            (self.jobs is None or span.job in self.jobs)
+            and self.host in ("", span.host)
+            and span.first_s <= self.over_s + STARTING_S
+            and self.from_s <= until_s
+            and span.last_s - BEAT_S <= self.to_s
         )
 
 
@@ -138,8 +141,15 @@ def parse(line: bytes) -> Note:
     """One line of the witness."""
     body = json.loads(line)
     return Note(
-        body["event"], body["job"], body["uid"], body["attempt"], body["pid"], body["boottime"],
-        body.get("role", "driver"), body.get("batch_id"), body.get("host", ""),
+        body["event"],
+        body["job"],
+        body["uid"],
+        body["attempt"],
+        body["pid"],
+        body["boottime"],
+        body.get("role", "driver"),
+        body.get("batch_id"),
+        body.get("host", ""),
     )
 
 
@@ -159,17 +169,26 @@ def spans(notes: Iterable[Note]) -> list[Span]:
         old = found.get(key)
         first_s = note.at_s if old is None else min(old.first_s, note.at_s)
         last_s = note.at_s if old is None else max(old.last_s, note.at_s)
-        found[key] = Span(note.job, note.uid, note.attempt, first_s, last_s, note.host or (old.host if old else ""))
+        found[key] = Span(
+            note.job, note.uid, note.attempt, first_s, last_s, note.host or (old.host if old else "")
+        )
     return sorted(found.values(), key=lambda span: span.first_s)
 
 
 def violations(
-    notes: Sequence[Note], acknowledged: Sequence[Acknowledged], *, grace_s: float, restored_s: Sequence[float] = (),
+    notes: Sequence[Note],
+    acknowledged: Sequence[Acknowledged],
+    *,
+    grace_s: float,
+    restored_s: Sequence[float] = (),
 ) -> list[str]:
     """Everything that is wrong, one sentence each; empty: nothing. ``restored_s``: when ZooKeeper got older data back."""
     return [
-        *overlaps(notes), *revived(notes, acknowledged), *outlived(notes, acknowledged, grace_s),
-        *misnumbered(notes, restored_s), *batch_faults(notes),
+        *overlaps(notes),
+        *revived(notes, acknowledged),
+        *outlived(notes, acknowledged, grace_s),
+        *misnumbered(notes, restored_s),
+        *batch_faults(notes),
     ]
 
 
@@ -180,7 +199,9 @@ def overlaps(notes: Iterable[Note]) -> list[str]:
     for span in spans(notes):
         old = latest.get(span.job)
         if old is not None and span.first_s < old.last_s:
-            wrong.append(f"I1: {span.title} ran together with {old.title} for {old.last_s - span.first_s:.3f} s")
+            wrong.append(
+                f"I1: {span.title} ran together with {old.title} for {old.last_s - span.first_s:.3f} s"
+            )
         if old is None or span.last_s > old.last_s:
             latest[span.job] = span
     return wrong
@@ -196,7 +217,9 @@ def revived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged]) -> list
         if ack is None:
             continue
         if span.first_s > ack.starts_until_s or (span.uid in alive and span.first_s > ack.at_s):
-            wrong.append(f"I2: {span.title} started {span.first_s - ack.at_s:.3f} s after its cancel was acknowledged")
+            wrong.append(
+                f"I2: {span.title} started {span.first_s - ack.at_s:.3f} s after its cancel was acknowledged"
+            )
         if span.first_s <= ack.at_s < span.last_s or span.first_s > ack.at_s:
             alive.add(span.uid)
     return wrong
@@ -219,7 +242,8 @@ def disturbed(notes: Iterable[Note], harms: Sequence[Harm], alive_s: float) -> l
     not ended when the record did."""
     return [
         f"I6: {span.title} on {span.host or 'its host'} ended at {span.last_s:.3f}, and nothing was done to it"
-        for span in spans(notes) if span.last_s < alive_s and not causes(span, harms)
+        for span in spans(notes)
+        if span.last_s < alive_s and not causes(span, harms)
     ]
 
 
@@ -237,7 +261,8 @@ def lost(notes: Iterable[Note], wanted: Iterable[Wanted]) -> list[str]:
         last_s[note.uid] = max(note.at_s, last_s.get(note.uid, 0.0))
     return [
         f"I3: {each.job} {each.uid} does not run ({_since(last_s.get(each.uid), each.since_s)})"
-        for each in wanted if last_s.get(each.uid, 0.0) < each.since_s
+        for each in wanted
+        if last_s.get(each.uid, 0.0) < each.since_s
     ]
 
 
@@ -250,7 +275,8 @@ def unwanted(notes: Iterable[Note], wanted: Iterable[Wanted], since_s: float) ->
     uids = {each.uid for each in wanted}
     return [
         f"left behind: {span.title} was alive {span.last_s - since_s:.3f} s after everything had settled"
-        for span in spans(notes) if span.last_s > since_s and span.uid not in uids
+        for span in spans(notes)
+        if span.last_s > since_s and span.uid not in uids
     ]
 
 
@@ -265,7 +291,9 @@ def misnumbered(notes: Iterable[Note], restored_s: Sequence[float] = ()) -> list
         old = last.get(note.uid)
         lost = old is not None and any(old.at_s < at_s < note.at_s for at_s in restored_s)
         if old is not None and note.attempt <= old.attempt and not lost:
-            wrong.append(f"{note.job} {note.uid}: attempt {note.attempt} (pid {note.pid}) after {old.attempt} (pid {old.pid})")
+            wrong.append(
+                f"{note.job} {note.uid}: attempt {note.attempt} (pid {note.pid}) after {old.attempt} (pid {old.pid})"
+            )
         last[note.uid] = note
     return wrong
 
@@ -287,5 +315,7 @@ def batch_faults(notes: Iterable[Note]) -> list[str]:
             step = new.batch_id - old.batch_id
             same = (old.uid, old.attempt) == (new.uid, new.attempt)
             if step < 1 or step > (1 if same else 2):
-                wrong.append(f"{job}: batch {new.batch_id} of attempt {new.attempt} after {old.batch_id} of {old.attempt}")
+                wrong.append(
+                    f"{job}: batch {new.batch_id} of attempt {new.attempt} after {old.batch_id} of {old.attempt}"
+                )
     return wrong

@@ -31,7 +31,9 @@ on_embedded = pytest.mark.parametrize("shared_fleet", ["embedded"], indirect=Tru
 says which line of the catalogue is tested where."""
 
 with_cuts = pytest.mark.parametrize(
-    "ensemble", ["embedded", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.netns])][FIRST:], indirect=True,
+    "ensemble",
+    ["embedded", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.netns])][FIRST:],
+    indirect=True,
 )
 """For tests that cut processes from their ensemble (``tests.testbed.cuts``): containers are cut in the network itself."""
 
@@ -138,7 +140,9 @@ class Fragile:
 
 
 @pytest.fixture(scope="module", params=KINDS[FIRST:])
-def shared_fragile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
+def shared_fragile(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fragile]:
     with ExitStack() as stack:
         ensemble: Ensemble
         if request.param == "docker":

@@ -55,7 +55,10 @@ def main() -> None:
     given.add_argument("--only-many", action="store_true", help="only the takeovers with many jobs")
     given.add_argument("--jobs", type=int, nargs="*", default=[100, 1000])
     chosen = given.parse_args()
-    with tempfile.TemporaryDirectory() as directory, EmbeddedEnsemble(Path(directory) / "zookeeper") as ensemble:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        EmbeddedEnsemble(Path(directory) / "zookeeper") as ensemble,
+    ):
         if not chosen.only_many:
             with _fleet(ensemble, Path(directory)) as fleet:
                 attempts(fleet, chosen.rounds)
@@ -105,7 +108,9 @@ def kill_driver(fleet: Fleet, name: str, figures: dict[str, list[float]]) -> Non
     killed_s = boottime_s()
     fleet.signal(fleet.process(name, DRIVER), signal.SIGKILL)
     started_s = fleet.wait_attempt(name, 2).at_s
-    figures[f"driver killed -> next driver runs, beyond the delay of {DELAY_S} s"].append(started_s - killed_s - DELAY_S)
+    figures[f"driver killed -> next driver runs, beyond the delay of {DELAY_S} s"].append(
+        started_s - killed_s - DELAY_S
+    )
     fleet.wait_state(name, "running")
 
 
@@ -124,7 +129,7 @@ def kill_shim(fleet: Fleet, name: str, figures: dict[str, list[float]]) -> None:
 def cancel(fleet: Fleet, name: str, figures: dict[str, list[float]], *, by_command: bool) -> None:
     tree = fleet.process(name, DRIVER), fleet.child(name)
     commands = fleet.commands()
-    commands.standing(name)     # connected
+    commands.standing(name)  # connected
     asked_s = boottime_s()
     if by_command:
         argv = [sys.executable, "-c", "from supervisor.cli.main import main; main()", "cancel", name]
@@ -168,7 +173,9 @@ def kill_leader(fleet: Fleet) -> tuple[float, float, float, dict[str, object]]:
     killed_s = fleet.kill(leader)
     wait_until(lambda: fleet.epoch() > epoch, 60, "another leader", period_s=0.005)
     led_s = boottime_s()
-    said: dict[str, object] = wait_until(lambda: _first_pass(other, epoch), 120, "its first pass", period_s=0.02)
+    said: dict[str, object] = wait_until(
+        lambda: _first_pass(other, epoch), 120, "its first pass", period_s=0.02
+    )
     wall_s = time.time() - boottime_s()
     return killed_s, led_s, datetime.fromisoformat(str(said["timestamp"])).timestamp() - wall_s, said
 
@@ -201,14 +208,20 @@ def many(fleet: Fleet, jobs: int) -> None:
     session, spent_s = fleet.leader_session(), _cpu_s(fleet.leader()) - spent_s
     asked = dict(sessions(fleet))[session] - before.get(session, 0)
     leader = fleet.leader()
-    print(f"takeover with {jobs} jobs: elected after {led_s - killed_s:.3f} s, first pass after {first_s - killed_s:.3f} s "
-          f"(the pass itself {float(str(said['ms'])) / 1000:.3f} s; {spent_s:.2f} s of CPU), {asked} requests = {asked / jobs:.3f} per job, "
-          f"actions {said['actions']}, load {os.getloadavg()[0]:.1f}", flush=True)
+    print(
+        f"takeover with {jobs} jobs: elected after {led_s - killed_s:.3f} s, first pass after {first_s - killed_s:.3f} s "
+        f"(the pass itself {float(str(said['ms'])) / 1000:.3f} s; {spent_s:.2f} s of CPU), {asked} requests = {asked / jobs:.3f} per job, "
+        f"actions {said['actions']}, load {os.getloadavg()[0]:.1f}",
+        flush=True,
+    )
     seen_s, asked = boottime_s(), dict(sessions(fleet))[session]
     wait_until(lambda: boottime_s() > seen_s + IDLE_S, 2 * IDLE_S, "some idle passes")
     asked = dict(sessions(fleet))[session] - asked
-    print(f"  then, idle: {asked / (boottime_s() - seen_s):.1f} requests/s, leader {pss_kb(leader.pid) / 1024:.0f} MiB "
-          f"(one that was just started: {_fresh_kb(fleet) / 1024:.0f})", flush=True)
+    print(
+        f"  then, idle: {asked / (boottime_s() - seen_s):.1f} requests/s, leader {pss_kb(leader.pid) / 1024:.0f} MiB "
+        f"(one that was just started: {_fresh_kb(fleet) / 1024:.0f})",
+        flush=True,
+    )
     fleet.judged = False
 
 
@@ -228,7 +241,9 @@ def _fresh_kb(fleet: Fleet) -> int:
 def sessions(fleet: Fleet) -> list[tuple[int, int]]:
     """(session, packets received from it on its present connection), of all three servers."""
     said = "".join(ask(fleet.ensemble.address(node), "cons") for node in range(3))
-    return [(int(sid, 16), int(count)) for count, sid in re.findall(r"recved=(\d+),.*?sid=0x([0-9a-f]+)", said)]
+    return [
+        (int(sid, 16), int(count)) for count, sid in re.findall(r"recved=(\d+),.*?sid=0x([0-9a-f]+)", said)
+    ]
 
 
 def claimed(fleet: Fleet, name: str) -> list[tuple[str, bytes]]:
@@ -237,11 +252,26 @@ def claimed(fleet: Fleet, name: str) -> list[tuple[str, bytes]]:
     blob = BlobRef(f"specs/{name}/{uid}/1-{'0' * 64}.json", "0" * 64, 2)
     ref = JobRef(name, uid, 1, blob, Desired.RUNNING, "n", terms, at, Entry(at, "submitted"), "op")
     own = Ownership(
-        OwnState.CLAIMED, "op", newest_uid=uid, uid=uid, attempt=1, claim="c", revision=1, supervisor="s0", host="h",
-        memory=1 << 20, claims=1, restart_nonce="n", job_version=0,
+        OwnState.CLAIMED,
+        "op",
+        newest_uid=uid,
+        uid=uid,
+        attempt=1,
+        claim="c",
+        revision=1,
+        supervisor="s0",
+        host="h",
+        memory=1 << 20,
+        claims=1,
+        restart_nonce="n",
+        job_version=0,
     )
     lease = Lease(name, uid, 1, "c", 300.0, 30.0, Phase.RUNNING, Driver("h", 1, 2), at)
-    records = [(layout.job(name), encode(ref)), (layout.own(name), encode(own)), (layout.lease(name), encode(lease))]
+    records = [
+        (layout.job(name), encode(ref)),
+        (layout.own(name), encode(own)),
+        (layout.lease(name), encode(lease)),
+    ]
     return [*records, (layout.live(uid, 1), b"")]
 
 

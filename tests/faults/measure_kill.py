@@ -61,7 +61,9 @@ def killed_in_s(class_path: str, parent: str, heap_mb: int, threads: int) -> flo
     tree.create()
     heap = (f"-Xms{heap_mb}m", f"-Xmx{heap_mb}m", "-XX:+AlwaysPreTouch", "-XX:+UseParallelGC")
     driver = subprocess.Popen(
-        [str(find_java()), *heap, "-cp", class_path, "Big", str(threads)], stdout=subprocess.PIPE, preexec_fn=tree.enter,
+        [str(find_java()), *heap, "-cp", class_path, "Big", str(threads)],
+        stdout=subprocess.PIPE,
+        preexec_fn=tree.enter,
     )
     assert driver.stdout is not None
     driver.stdout.readline()

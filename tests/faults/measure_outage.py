@@ -42,7 +42,9 @@ class Renewer:
 
     def __post_init__(self) -> None:
         request_s = min(5.0, max(1.0, renew_period_s(self.lease_s)))
-        self.client = ZooClient(self.hosts, self.session_s, request_timeout_s=request_s, on_link=self._on_link)
+        self.client = ZooClient(
+            self.hosts, self.session_s, request_timeout_s=request_s, on_link=self._on_link
+        )
         self.client.start()
         self.client.wait_connected(60)
         self.client.commit(Transaction("create", f"create-{self.number}", (Create(self.path, b""),)))
@@ -60,7 +62,9 @@ class Renewer:
         for count in range(1_000_000):
             change = SetData(self.path, b"", ANY_VERSION)
             try:
-                sent_s = self.client.commit(Transaction("renew", f"{self.number}-{count}", (change,))).sent_at_s
+                sent_s = self.client.commit(
+                    Transaction("renew", f"{self.number}-{count}", (change,))
+                ).sent_at_s
                 self.sent_s.append(sent_s)
                 wait_s = sent_s + renew_period_s(self.lease_s) - boottime_s()
             except SupervisorError:
@@ -97,18 +101,26 @@ def main() -> None:
         for number in range(asked.rounds):
             time.sleep(3.0)
             stopped_s, again_s = stop_leader(ensemble)
-            after = [min((at for at in each.sent_s if at > stopped_s + 0.05), default=float("inf")) for each in renewers]
+            after = [
+                min((at for at in each.sent_s if at > stopped_s + 0.05), default=float("inf"))
+                for each in renewers
+            ]
             before = [max(at for at in each.sent_s if at <= stopped_s + 0.05) for each in renewers]
             gaps += [end_s - begin_s for begin_s, end_s in zip(before, after, strict=True)]
             late += [max(0.0, at - again_s) for at in after]
             told = " ".join(f"{each:.2f}" for each in sorted(late[-SESSIONS:]))
-            print(f"round {number + 1}: another led {again_s - stopped_s:.2f} s after the stop, renewals later by (s) {told}", flush=True)
+            print(
+                f"round {number + 1}: another led {again_s - stopped_s:.2f} s after the stop, renewals later by (s) {told}",
+                flush=True,
+            )
             ensemble.wait_serving()
             time.sleep(2.0)
         allowed_s = outage_survived_s(asked.lease) + renew_period_s(asked.lease)
-        print(f"later by {sum(late) / len(late):.2f} s on average, {max(late):.2f} s at worst; longest time between two "
-              f"renewals {max(gaps):.2f} s, a lease of {asked.lease:g} s allows {allowed_s:.2f} s")
-    os._exit(0)     # sessions whose servers are gone would try for ever
+        print(
+            f"later by {sum(late) / len(late):.2f} s on average, {max(late):.2f} s at worst; longest time between two "
+            f"renewals {max(gaps):.2f} s, a lease of {asked.lease:g} s allows {allowed_s:.2f} s"
+        )
+    os._exit(0)  # sessions whose servers are gone would try for ever
 
 
 if __name__ == "__main__":

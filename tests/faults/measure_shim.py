@@ -22,7 +22,9 @@ from supervisor.clients.ensemble import EmbeddedEnsemble
 from tests.testbed.attempts import Attempt, Attempts, pss_kb
 from tests.waiting import wait_until
 
-_NOT_NEEDED = shutil.ignore_patterns("test", "tests", "idlelib", "lib2to3", "site-packages", "ensurepip", "config-*")
+_NOT_NEEDED = shutil.ignore_patterns(
+    "test", "tests", "idlelib", "lib2to3", "site-packages", "ensurepip", "config-*"
+)
 RENEWALS = 10
 
 
@@ -33,7 +35,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, EmbeddedEnsemble(Path(name) / "zookeeper") as ensemble:
         directory = Path(name)
         parent = find_cgroup_parent(find_own_cgroup(), f"measure-{os.getpid()}")
-        attempts = Attempts(ensemble.hosts, f"/measure-{uuid.uuid4().hex[:8]}", directory / "attempts", parent)
+        attempts = Attempts(
+            ensemble.hosts, f"/measure-{uuid.uuid4().hex[:8]}", directory / "attempts", parent
+        )
         try:
             ordinary = started(attempts)
             told("beside other Python processes", [memory_kb(attempts, ordinary)])
@@ -54,7 +58,8 @@ def told(where: str, pairs: list[tuple[int, int]]) -> None:
     both = [shim + twin for shim, twin in pairs]
     print(
         f"{where:<32} shim {statistics.median(shims) / 1024:6.2f}   twin {statistics.median(twins) / 1024:6.2f}   "
-        f"together {statistics.median(both) / 1024:6.2f} MiB, worst {max(both) / 1024:6.2f}   (n={len(pairs)})", flush=True,
+        f"together {statistics.median(both) / 1024:6.2f} MiB, worst {max(both) / 1024:6.2f}   (n={len(pairs)})",
+        flush=True,
     )
 
 
@@ -76,7 +81,9 @@ def foreign_libraries(attempt: Attempt) -> list[Path]:
     """Shared libraries of a shim that belong to the system, not to Python."""
     maps = Path(f"/proc/{attempt.process(run_dir.SHIM).pid}/maps").read_text().splitlines()
     files = {Path(line.split()[-1]) for line in maps if ".so" in line.split()[-1]}
-    return sorted(file for file in files if not file.is_relative_to(sys.base_prefix) and "ld-linux" not in file.name)
+    return sorted(
+        file for file in files if not file.is_relative_to(sys.base_prefix) and "ld-linux" not in file.name
+    )
 
 
 class Copy:

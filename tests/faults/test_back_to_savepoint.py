@@ -24,8 +24,10 @@ class ReturningFleet(Fleet):
     def judge(self) -> None:
         notes = self.notes()
         found = [
-            *checker.overlaps(notes), *checker.revived(notes, self.acknowledged),
-            *checker.outlived(notes, self.acknowledged, self.grace_s), *checker.misnumbered(notes),
+            *checker.overlaps(notes),
+            *checker.revived(notes, self.acknowledged),
+            *checker.outlived(notes, self.acknowledged, self.grace_s),
+            *checker.misnumbered(notes),
         ]
         for attempt in {note.attempt for note in notes}:
             made = self.made_by(attempt)
@@ -35,12 +37,18 @@ class ReturningFleet(Fleet):
 
     def made_by(self, attempt: int) -> list[int]:
         """The batches of that attempt, in order."""
-        return [note.batch_id for note in self.notes(JOB) if note.batch_id is not None and note.attempt == attempt]
+        return [
+            note.batch_id for note in self.notes(JOB) if note.batch_id is not None and note.attempt == attempt
+        ]
 
 
 @pytest.fixture
-def returning(embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReturningFleet]:
-    with ReturningFleet(embedded_ensemble, f"/back-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("back")) as fleet:
+def returning(
+    embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ReturningFleet]:
+    with ReturningFleet(
+        embedded_ensemble, f"/back-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("back")
+    ) as fleet:
         yield fleet
 
 

@@ -16,8 +16,26 @@ from tests.testbed.fleet import FAKE_SPARK, Fleet
 from tests.testbed.hostile_tools import make_hostile_tools
 
 ODD = [
-    "", " ", "a b", "it's", 'say "no"', "back\\slash\\", "two\nlines\n", "tab\there", "cr\r\nlf", "$HOME `id` $(id) !! ~ * ? [a]", ";|&<>#%",
-    "-leading", "--conf=x", "--quoted", "ünïcödé 日本 \U0001F600 \u202e", "{checkpoint}x{other}", "a=b=c", "%41%00", "\\u0041", "\x01\x7f",
+    "",
+    " ",
+    "a b",
+    "it's",
+    'say "no"',
+    "back\\slash\\",
+    "two\nlines\n",
+    "tab\there",
+    "cr\r\nlf",
+    "$HOME `id` $(id) !! ~ * ? [a]",
+    ";|&<>#%",
+    "-leading",
+    "--conf=x",
+    "--quoted",
+    "ünïcödé 日本 \U0001f600 \u202e",
+    "{checkpoint}x{other}",
+    "a=b=c",
+    "%41%00",
+    "\\u0041",
+    "\x01\x7f",
 ]
 
 CANNOT_START = [
@@ -43,7 +61,9 @@ def application_words(argv: list[str]) -> list[str]:
 
 
 @on_embedded
-@pytest.mark.parametrize("odd", [ODD, [text for text in ODD if text.isascii() and "\r" not in text]], ids=["all", "ascii"])
+@pytest.mark.parametrize(
+    "odd", [ODD, [text for text in ODD if text.isascii() and "\r" not in text]], ids=["all", "ascii"]
+)
 def test_args_and_env_arrive_as_they_are(fleet: Fleet, job: str, odd: list[str]) -> None:
     env = {f"ODD_{number}": text for number, text in enumerate(odd)}
     fleet.submit(job, args=odd, env=env, knobs={"record_argv": True})
@@ -56,14 +76,17 @@ def test_args_and_env_arrive_as_they_are(fleet: Fleet, job: str, odd: list[str])
 
 @on_embedded
 def test_spark_and_java_of_a_job_that_an_older_version_registered_are_not_run(
-    fleet: Fleet, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    fleet: Fleet,
+    job: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It runs with its host's, which says so; submit refuses such a job."""
     hostile = make_hostile_tools(tmp_path / "hostile")
     env = {name: str(hostile.home) for name in ("SPARK_HOME", "JAVA_HOME")}
     refused = fleet.cli("submit", str(fleet.spec_file(job, env=env)))
     assert refused.code == 2 and "env must not set SPARK_HOME and JAVA_HOME" in refused.err
-    with monkeypatch.context() as older:      # the command runs in this process
+    with monkeypatch.context() as older:  # the command runs in this process
         older.setattr(host_tools, "why_refused", lambda _env: None)
         fleet.submit(job, env=env, knobs={"record_argv": True})
     seen = started(fleet, job)

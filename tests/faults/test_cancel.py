@@ -63,7 +63,9 @@ def acknowledged(fleet: Fleet, proxies: Proxies, job: str) -> str:
 def stopping(fleet: Fleet, proxies: Proxies, job: str) -> str:
     """The driver has its SIGTERM; everybody is SUSPENDED; the leader is stopped beyond its session."""
     uid = fleet.cancel(job)
-    wait_until(lambda: any(note.event == "term" for note in fleet.notes(job)), 30, "the driver is asked to stop")
+    wait_until(
+        lambda: any(note.event == "term" for note in fleet.notes(job)), 30, "the driver is asked to stop"
+    )
     leader = fleet.leader()
     proxies.each(Proxy.cut)
     fleet.signal_member(leader, signal.SIGSTOP)
@@ -104,7 +106,9 @@ Step = Callable[[Fleet, Proxies, str], str]
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def behind_proxies(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxies, Fleet]]:
+def behind_proxies(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Proxies, Fleet]]:
     """Made once for each kind of ensemble: two supervisors, and their shims, behind the same proxies."""
     ensemble: Ensemble = request.getfixturevalue(f"{request.param}_ensemble")
     proxies = Proxies(ensemble.hosts)
@@ -114,7 +118,9 @@ def behind_proxies(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
         yield proxies, fleet
 
 
-@pytest.mark.parametrize("step", [acknowledged, stopping, not_cleaned, cleaned_unheard, held], ids=lambda step: step.__name__)
+@pytest.mark.parametrize(
+    "step", [acknowledged, stopping, not_cleaned, cleaned_unheard, held], ids=lambda step: step.__name__
+)
 def test_flink_10011_cancel_then_suspended_and_failover(
     behind_proxies: tuple[Proxies, Fleet], job: str, step: Step
 ) -> None:
@@ -208,7 +214,9 @@ def test_flink_39704_a_late_write_of_a_cancelled_uid(fleet: Fleet, job: str, eve
     fleet.judge()
 
 
-def test_flink_39704_a_late_clean_up_of_a_cancelled_uid(behind_proxies: tuple[Proxies, Fleet], job: str) -> None:
+def test_flink_39704_a_late_clean_up_of_a_cancelled_uid(
+    behind_proxies: tuple[Proxies, Fleet], job: str
+) -> None:
     """The leader's clean-up of the old uid is held until the name is submitted anew: it takes nothing from the new uid."""
     proxies, fleet = behind_proxies
     proxies.each(Proxy.heal)
@@ -224,14 +232,18 @@ def test_flink_39704_a_late_clean_up_of_a_cancelled_uid(behind_proxies: tuple[Pr
     fleet.wait_attempt(job, 1, uid=second)
     fleet.wait_state(job, "running")
     fleet.assert_undisturbed_uid(job, second)
-    refused = fleet.cli("submit", str(fleet.spec_file(f"{job}-2", checkpoint=f"file://{fleet.directory}/checkpoints/{job}")))
+    refused = fleet.cli(
+        "submit", str(fleet.spec_file(f"{job}-2", checkpoint=f"file://{fleet.directory}/checkpoints/{job}"))
+    )
     assert refused.code == 4 and job in refused.err, "the checkpoint is the new uid's"
     fleet.judge()
 
 
 def test_resubmit_while_the_old_driver_is_still_stopping(fleet: Fleet, job: str) -> None:
     """The new uid starts only after the old tree is gone, and goes on from its checkpoint."""
-    first = fleet.submit(job, knobs={"term_delay_s": 2.0, "child": True, "child_ignores_term": True, "setsid_child": True})
+    first = fleet.submit(
+        job, knobs={"term_delay_s": 2.0, "child": True, "child_ignores_term": True, "setsid_child": True}
+    )
     fleet.wait_state(job, "running")
     fleet.wait_batches(job)
     fleet.cancel(job)
@@ -289,7 +301,7 @@ def test_f48_cancel_racing_exit_restart_assign_and_claim(fleet: Fleet, job: str)
             span_s = max(span_s, 0.5 * (boottime_s() - begun_s))
             begun_s = boottime_s()
         for at_s, name in sorted((chance.uniform(0.0, span_s), name) for name in names):
-            time.sleep(max(0.0, begun_s + at_s - boottime_s()))      # the random moment itself
+            time.sleep(max(0.0, begun_s + at_s - boottime_s()))  # the random moment itself
             done = commands.cancel(name)
             assert done.did is Did.CANCELLED
             fleet.note_cancelled(name, done.uid)
@@ -303,7 +315,9 @@ def test_f48_cancel_racing_exit_restart_assign_and_claim(fleet: Fleet, job: str)
         result = result_of(fleet, uid)
         assert result is not None
         attempts = [note.attempt for note in fleet.starts(name)]
-        assert max(attempts, default=0) <= result.attempt, f"{name}: {attempts} after a cancel at attempt {result.attempt}"
+        assert max(attempts, default=0) <= result.attempt, (
+            f"{name}: {attempts} after a cancel at attempt {result.attempt}"
+        )
         met.append(result.attempt)
     assert len(set(met)) > 1, "the cancels met different moments"
     a_leader_acts(fleet, job)

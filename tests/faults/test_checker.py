@@ -20,11 +20,18 @@ from tests.testbed.fleet import FAKE_SPARK
 from tests.waiting import wait_until
 
 
-def attempt(number: int, first_s: float, last_s: float, uid: str = "u1", batches: range = range(0), **more: str) -> list[Note]:
+def attempt(
+    number: int, first_s: float, last_s: float, uid: str = "u1", batches: range = range(0), **more: str
+) -> list[Note]:
     role = more.get("role", "driver")
     count = round((last_s - first_s) / 0.1)
-    beats = [Note("beat", "job", uid, number, 100 + number, first_s + (i + 1) * 0.1, role) for i in range(count)]
-    made = [Note("batch", "job", uid, number, 100 + number, first_s + 0.001 * (i + 1), role, b) for i, b in enumerate(batches)]
+    beats = [
+        Note("beat", "job", uid, number, 100 + number, first_s + (i + 1) * 0.1, role) for i in range(count)
+    ]
+    made = [
+        Note("batch", "job", uid, number, 100 + number, first_s + 0.001 * (i + 1), role, b)
+        for i, b in enumerate(batches)
+    ]
     notes = [Note("start", "job", uid, number, 100 + number, first_s, role), *beats, *made]
     return sorted(notes, key=lambda note: note.at_s)
 
@@ -58,7 +65,9 @@ def test_a_surviving_child_counts() -> None:
 
 
 def test_a_revived_job_is_found() -> None:
-    found = judge(attempt(1, 10.0, 12.0), attempt(2, 16.0, 16.5), acknowledged=(Acknowledged("job", "u1", 12.0),))
+    found = judge(
+        attempt(1, 10.0, 12.0), attempt(2, 16.0, 16.5), acknowledged=(Acknowledged("job", "u1", 12.0),)
+    )
     assert "I2" in found[0] and "started" in found[0]
 
 
@@ -73,7 +82,7 @@ def deaf(at_s: float) -> Acknowledged:
 
 
 def test_a_deaf_shim_is_judged_by_its_deadline_where_its_lease_is_known() -> None:
-    assert judge(attempt(1, 10.0, 28.0), acknowledged=(deaf(12.0),)) == []      # 12 + 8 + grace 5 + 4
+    assert judge(attempt(1, 10.0, 28.0), acknowledged=(deaf(12.0),)) == []  # 12 + 8 + grace 5 + 4
     assert "alive" in judge(attempt(1, 10.0, 30.0), acknowledged=(deaf(12.0),))[0]
     assert judge(attempt(1, 19.0, 20.0), acknowledged=(deaf(12.0),)) == []
     assert "started" in judge(attempt(1, 20.5, 21.0), acknowledged=(deaf(12.0),))[0]
@@ -90,8 +99,15 @@ HARM = Harm("kill", 12.0, 13.0, frozenset({"job"}))
 
 
 @pytest.mark.parametrize(
-    "harms", [(), (Harm("kill", 12.0, 13.0, frozenset({"other"})),), (Harm("kill", 12.0, 13.0, host="s1"),),
-              (Harm("kill", 13.5, 20.0),), (Harm("kill", 5.0, 11.0),), (Harm("kill", 5.0, 13.0, over_s=7.5),)],
+    "harms",
+    [
+        (),
+        (Harm("kill", 12.0, 13.0, frozenset({"other"})),),
+        (Harm("kill", 12.0, 13.0, host="s1"),),
+        (Harm("kill", 13.5, 20.0),),
+        (Harm("kill", 5.0, 11.0),),
+        (Harm("kill", 5.0, 13.0, over_s=7.5),),
+    ],
     ids=["nothing", "another job", "another host", "later", "earlier", "over before it began"],
 )
 def test_an_attempt_that_ends_with_nothing_done_to_it_is_found(harms: tuple[Harm, ...]) -> None:
@@ -135,7 +151,9 @@ def test_a_restored_registry_may_use_a_number_again_but_not_at_the_same_time() -
     assert "I1" in checker.violations(together, (), grace_s=5.0, restored_s=[10.4])[0]
 
 
-@pytest.mark.parametrize("second", [range(3, 6), range(6, 8), range(0, 2)], ids=["repeat", "hole", "from the start"])
+@pytest.mark.parametrize(
+    "second", [range(3, 6), range(6, 8), range(0, 2)], ids=["repeat", "hole", "from the start"]
+)
 def test_a_hole_or_a_repeat_of_batches_is_found(second: range) -> None:
     assert judge(attempt(1, 10.0, 11.0, batches=range(4)), attempt(2, 12.0, 13.0, batches=second))
     assert judge(attempt(1, 10.0, 11.0, batches=range(4)), attempt(2, 12.0, 13.0, batches=range(5, 6))) == []
@@ -162,12 +180,18 @@ class _Drivers:
 
     def start(self, number: int, uid: str = "u1") -> subprocess.Popen[bytes]:
         env = {
-            **os.environ, "WITNESS": str(self.witness), "PYSPARK_PYTHON": sys.executable, "SPARK_SUPERVISOR_JOB": "job",
-            "SPARK_SUPERVISOR_UID": uid, "SPARK_SUPERVISOR_ATTEMPT": str(number),
+            **os.environ,
+            "WITNESS": str(self.witness),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_SUPERVISOR_JOB": "job",
+            "SPARK_SUPERVISOR_UID": uid,
+            "SPARK_SUPERVISOR_ATTEMPT": str(number),
         }
         process = subprocess.Popen([str(FAKE_SPARK / "bin" / "spark-submit"), str(self.application)], env=env)
         self.started.append(process)
-        wait_until(lambda: any(n.pid == process.pid for n in checker.read(self.witness)), 20, "its first line")
+        wait_until(
+            lambda: any(n.pid == process.pid for n in checker.read(self.witness)), 20, "its first line"
+        )
         return process
 
     def found(self, *acknowledged: Acknowledged) -> list[str]:
@@ -186,7 +210,7 @@ def test_real_drivers_one_after_the_other_pass(drivers: _Drivers) -> None:
 def test_real_drivers_that_overlap_by_50_ms_are_found(drivers: _Drivers) -> None:
     first = drivers.start(1)
     drivers.start(2)
-    time.sleep(0.05)        # the defect itself, not a wait
+    time.sleep(0.05)  # the defect itself, not a wait
     first.kill()
     assert any("I1" in each for each in drivers.found())
 

@@ -95,14 +95,17 @@ def test_f15_shims_are_cut_from_zookeeper(ensemble: Ensemble, make_fleet: MakeFl
         assert any(entry["event"] == "revoked" for entry in fleet.show(job)["history"])
         assert fleet.wait_attempt(other, 1, uid=new).at_s > max(note.at_s for note in fleet.notes(uid=first))
         cut.heal()
-        fleet.wait_gone(*shims, timeout_s=90)       # they learn that it is not about them any more, and bury nobody
+        # they learn that it is not about them any more, and bury nobody
+        fleet.wait_gone(*shims, timeout_s=90)
         fleet.wait_batches(job)
         fleet.wait_batches(other)
         assert [note.attempt for note in fleet.starts(job)] == [1, 2]
 
 
 @pytest.mark.docker
-def test_f14_the_server_of_a_shim_is_cut_from_its_peers(fresh_docker_ensemble: DockerEnsemble, make_fleet: MakeFleet, job: str) -> None:
+def test_f14_the_server_of_a_shim_is_cut_from_its_peers(
+    fresh_docker_ensemble: DockerEnsemble, make_fleet: MakeFleet, job: str
+) -> None:
     """The shim's only server answers pings and reads (M1) but commits nothing: the deadline counts, not the connection."""
     ensemble = fresh_docker_ensemble
     fleet = make_fleet(ensemble, supervisors=1, through={0: ensemble.address(0)})
@@ -118,7 +121,9 @@ def test_f14_the_server_of_a_shim_is_cut_from_its_peers(fresh_docker_ensemble: D
     assert [note.attempt for note in fleet.starts(job)] == [1, 2]
 
 
-def test_a_flapping_connection_of_everybody(embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str) -> None:
+def test_a_flapping_connection_of_everybody(
+    embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str
+) -> None:
     """Every connection is reset again and again: 0 restarts, no session lost, no change of leader (F12, F52)."""
     with Proxies(embedded_ensemble.hosts) as proxies:
         fleet = make_fleet(embedded_ensemble, through={0: proxies.hosts, 1: proxies.hosts})
@@ -136,7 +141,9 @@ def test_a_flapping_connection_of_everybody(embedded_ensemble: EmbeddedEnsemble,
         assert (fleet.epoch(), fleet.leader_session()) == (epoch, session)
 
 
-def test_f18_the_reply_to_a_claim_is_lost(embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str) -> None:
+def test_f18_the_reply_to_a_claim_is_lost(
+    embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str
+) -> None:
     """Committed or not, the shim finds out before it executes: one driver, one attempt."""
     with Proxies(embedded_ensemble.hosts) as proxies:
         fleet = make_fleet(embedded_ensemble, supervisors=1, through={0: proxies.hosts})
@@ -150,7 +157,9 @@ def test_f18_the_reply_to_a_claim_is_lost(embedded_ensemble: EmbeddedEnsemble, m
             fleet.assert_undisturbed(name)
 
 
-def test_f18_the_reply_to_an_assignment_is_lost(embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str) -> None:
+def test_f18_the_reply_to_an_assignment_is_lost(
+    embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str
+) -> None:
     """The leader reads back before it does anything else for the job: one assignment, one driver."""
     with Proxies(embedded_ensemble.hosts) as proxies:
         fleet = make_fleet(embedded_ensemble, supervisors=1, through={0: proxies.hosts})
@@ -165,7 +174,9 @@ def test_f18_the_reply_to_an_assignment_is_lost(embedded_ensemble: EmbeddedEnsem
         eventually(lambda: fleet.status()["jobs"] == {"running": 2}, 20, "two jobs are running")
 
 
-def test_a_connection_that_is_lost_while_a_supervisor_starts(embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet) -> None:
+def test_a_connection_that_is_lost_while_a_supervisor_starts(
+    embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet
+) -> None:
     """Found by chaos: the process ended when its question whether it is alone got no answer. It asks again."""
     with Proxies(embedded_ensemble.hosts) as proxies:
         fleet = make_fleet(embedded_ensemble, supervisors=1, through={0: proxies.hosts})

@@ -16,7 +16,10 @@ from tests.waiting import wait_until
 
 @pytest.mark.slow
 def test_why_a_start_waits_for_s3(
-    make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, aws_env: dict[str, str],
+    make_fleet: MakeFleet,
+    embedded_ensemble: EmbeddedEnsemble,
+    moto_server: MotoServer,
+    aws_env: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with Proxy(f"127.0.0.1:{moto_server.port}") as to_s3:

@@ -11,7 +11,9 @@ from tests.waiting import wait_until
 
 
 @on_embedded
-def test_a_savepoint_by_schedule_outlives_the_checkpoint_that_goes_with_its_job(fleet: Fleet, job: str) -> None:
+def test_a_savepoint_by_schedule_outlives_the_checkpoint_that_goes_with_its_job(
+    fleet: Fleet, job: str
+) -> None:
     checkpoint = fleet.directory / "checkpoints" / job
     for folder in ("offsets", "commits"):
         (checkpoint / folder).mkdir(parents=True)
@@ -21,7 +23,10 @@ def test_a_savepoint_by_schedule_outlives_the_checkpoint_that_goes_with_its_job(
     jar.parent.mkdir(parents=True, exist_ok=True)
     jar.write_text(json.dumps({"beat_s": 0.05, "batch_s": 0.2}) + "\n")
     fleet.submit(
-        job, application=jar.name, savepoints={"every": "1h", "keep": 2}, checkpoint_on_cancel="delete",
+        job,
+        application=jar.name,
+        savepoints={"every": "1h", "keep": 2},
+        checkpoint_on_cancel="delete",
         **{"class": "example.Counts"},
     )
 

@@ -58,7 +58,7 @@ def test_flink_2354(stage: Stage) -> None:
     a.pass_once()
     (driver,) = host.claim_all()
     host.end(driver, Cause.FINISHED, 0)
-    assert [type(action) for action in a.plan()] == [Conclude]      # and A pauses
+    assert [type(action) for action in a.plan()] == [Conclude]  # and A pauses
     b = LeaderByHand(stage, "b")
     b.plan()
     assert came(a.act()) == [Came.NOT_LEADER]
@@ -162,7 +162,7 @@ def test_flink_2354_mirror_a_running_job_is_not_started_twice(stage: Stage) -> N
         assert not (revoked and driver.alive)
         assert revoked or b.latest.actions == ()
         until_s = boottime_s() + 0.1
-        wait_until(lambda until_s=until_s: boottime_s() > until_s, 10, "the next pass")     # type: ignore[misc]
+        wait_until(lambda until_s=until_s: boottime_s() > until_s, 10, "the next pass")  # type: ignore[misc]
     b.act()
     with pytest.raises(GuardFailed):
         host.renew(driver)

@@ -39,7 +39,11 @@ def freezable(group: Path, *processes: ProcessId) -> Iterator[Path]:
 def freeze(*groups: Path) -> None:
     for group in groups:
         (group / "cgroup.freeze").write_text("1")
-    wait_until(lambda: all("frozen 1" in (g / "cgroup.events").read_text() for g in groups), 10, "everything to stand still")
+    wait_until(
+        lambda: all("frozen 1" in (g / "cgroup.events").read_text() for g in groups),
+        10,
+        "everything to stand still",
+    )
 
 
 def thaw(group: Path) -> None:
@@ -56,7 +60,10 @@ def of_attempt(fleet: Fleet, job: str, attempt: int) -> list[Note]:
 
 @pytest.mark.netns
 def test_f35_shim_and_driver_frozen_beyond_the_full_wait(
-    embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str, record_property: pytest.FixtureRequest,
+    embedded_ensemble: EmbeddedEnsemble,
+    make_fleet: MakeFleet,
+    job: str,
+    record_property: pytest.FixtureRequest,
 ) -> None:
     """The next attempts run elsewhere when the old ones wake up, and those are killed and bury nobody.
 
@@ -87,7 +94,9 @@ def test_f35_shim_and_driver_frozen_beyond_the_full_wait(
 
         thaw(first)
         fleet.wait_gone(*trees[names["killers"]])
-        assert all(note.at_s < frozen_s for note in of_attempt(fleet, names["killers"], 1)), "it went on before it died"
+        assert all(note.at_s < frozen_s for note in of_attempt(fleet, names["killers"], 1)), (
+            "it went on before it died"
+        )
 
         thawed_s = boottime_s()
         thaw(groups[names["driver"]])
@@ -101,5 +110,7 @@ def test_f35_shim_and_driver_frozen_beyond_the_full_wait(
         assert not {note.pid for note in of_attempt(fleet, name, 1)} & set(fleet.alive_pids(name))
     late = [note.at_s for note in of_attempt(fleet, names["driver"], 1) if note.at_s > thawed_s]
     overlap_s = max(late) - thawed_s if late else 0.0
-    print(f"F35: the driver that woke first went on for {overlap_s * 1000:.0f} ms beside the next attempt ({len(late)} notes)")
-    record_property("overlap_s", overlap_s)     # type: ignore[operator]
+    print(
+        f"F35: the driver that woke first went on for {overlap_s * 1000:.0f} ms beside the next attempt ({len(late)} notes)"
+    )
+    record_property("overlap_s", overlap_s)  # type: ignore[operator]

@@ -67,16 +67,27 @@ def place(moto_server: MotoServer, aws_env: dict[str, str]) -> Iterator[Place]:
 def fleet(make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble, place: Place) -> Fleet:
     """The job runs there, and it is remembered."""
     policy = {"endpoints": [place.endpoint_url]}
-    fleet = make_fleet(embedded_ensemble, supervisors=1, capacity={"drivers": 2, "memory": "2g"}, policy=policy)
+    fleet = make_fleet(
+        embedded_ensemble, supervisors=1, capacity={"drivers": 2, "memory": "2g"}, policy=policy
+    )
     fleet.submit(JOB, **spec(place))
     wait_until(lambda: remembered(fleet, JOB) is not None, PATIENCE_S, "the memory of its checkpoint")
     return fleet
 
 
 def spec(place: Place, **more: Any) -> dict[str, Any]:
-    s3a = {"spark.hadoop.fs.s3a.endpoint": place.endpoint_url, "spark.hadoop.fs.s3a.path.style.access": "true"}
+    s3a = {
+        "spark.hadoop.fs.s3a.endpoint": place.endpoint_url,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+    }
     restart = {"strategy": "exponential", "initial": "500ms", "attempts": 1}
-    return {"checkpoint": f"s3a://{place.bucket}/ck", "conf": s3a, "knobs": {"query_id": QUERY}, "restart": restart, **more}
+    return {
+        "checkpoint": f"s3a://{place.bucket}/ck",
+        "conf": s3a,
+        "knobs": {"query_id": QUERY},
+        "restart": restart,
+        **more,
+    }
 
 
 def started_while_s3_is_silent(fleet: Fleet, place: Place) -> int:
@@ -84,7 +95,11 @@ def started_while_s3_is_silent(fleet: Fleet, place: Place) -> int:
     before = len(fleet.starts(JOB))
     place.answers.clear()
     fleet.signal(fleet.process(JOB, DRIVER), signal.SIGKILL)
-    wait_until(lambda: len(fleet.starts(JOB)) > before, PATIENCE_S, "the next driver, beside the look at its checkpoint")
+    wait_until(
+        lambda: len(fleet.starts(JOB)) > before,
+        PATIENCE_S,
+        "the next driver, beside the look at its checkpoint",
+    )
     return fleet.starts(JOB)[-1].attempt
 
 
@@ -95,7 +110,11 @@ def batches(fleet: Fleet, attempt: int) -> int:
 def test_a_driver_starts_beside_the_look_and_begins_after_it(fleet: Fleet, place: Place) -> None:
     attempt = started_while_s3_is_silent(fleet, place)
     assert batches(fleet, attempt) == 0
-    wait_until(lambda: "waits until its checkpoint" in fleet.show(JOB)["reason"], PATIENCE_S, "show to say what it waits for")
+    wait_until(
+        lambda: "waits until its checkpoint" in fleet.show(JOB)["reason"],
+        PATIENCE_S,
+        "show to say what it waits for",
+    )
     shown = fleet.show(JOB)
     assert (shown["state"], shown["attempt"]) == ("starting", attempt)
     place.answers.set()
@@ -113,7 +132,7 @@ def test_a_checkpoint_that_is_gone_is_found_while_the_driver_starts(fleet: Fleet
     wait_until(lambda: not fleet.alive_pids(JOB), PATIENCE_S, "its driver to be gone")
     assert "--accept-fresh-start" in fleet.ok("explain", JOB).out
 
-    fleet.ok("resume", JOB)      # it is still gone, and still remembered
+    fleet.ok("resume", JOB)  # it is still gone, and still remembered
     fleet.wait_state(JOB, "quarantined")
     assert all(batches(fleet, note.attempt) == 0 for note in fleet.starts(JOB) if note.attempt >= attempt)
     place.fill()
@@ -168,7 +187,9 @@ def test_who_waits_when_the_supervisor_dies_is_told_by_the_next_one(fleet: Fleet
     assert fleet.starts(JOB)[-1].attempt == attempt, "the same driver"
 
 
-def test_s3_that_does_not_answer_costs_one_driver_and_no_restart_of_the_budget(fleet: Fleet, place: Place) -> None:
+def test_s3_that_does_not_answer_costs_one_driver_and_no_restart_of_the_budget(
+    fleet: Fleet, place: Place
+) -> None:
     """One driver is given up; the next start waits until S3 answers, before anything of it is there (F26)."""
     held = started_while_s3_is_silent(fleet, place)
 

@@ -51,7 +51,9 @@ def the_rest_goes_on(fleet: Fleet, *others: str) -> None:
 
 
 @on_embedded
-@pytest.mark.parametrize("garbage", GARBAGE, ids=["empty", "no json", "no fields", "newer version", "no text"])
+@pytest.mark.parametrize(
+    "garbage", GARBAGE, ids=["empty", "no json", "no fields", "newer version", "no text"]
+)
 def test_f24_a_corrupt_reference(fleet: Fleet, job: str, garbage: bytes) -> None:
     """Its driver runs on, for its ownership is fine; put right it is as before; a cancel works on it, too."""
     name, other = two_running(fleet, job)
@@ -114,15 +116,19 @@ def test_f24_a_corrupt_lease_heals_with_the_next_renewal(fleet: Fleet, job: str)
     fleet.judge()
 
 
-def test_f24_a_corrupt_assignment(embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str) -> None:
+def test_f24_a_corrupt_assignment(
+    embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str
+) -> None:
     """Its host cannot start it, and says so; it is taken back when nobody has claimed it, and started elsewhere."""
     fleet = make_fleet(embedded_ensemble, session_s=15.0, spark={"submit_timeout": "4s"})
     fleet.submit(f"{job}-other")
     fleet.wait_state(f"{job}-other", "running")
     host, names = fleet.standby(), [f"{job}-{i}" for i in range(3)]
     fleet.signal_member(host, signal.SIGSTOP)
-    fleet.submit_many(names)            # at least one of them is given to the emptier host, or to both
-    entry = wait_until(lambda: fleet.client.children(fleet.layout.assigned_to(host.id)), 10, "the assignment")[0]
+    fleet.submit_many(names)  # at least one of them is given to the emptier host, or to both
+    entry = wait_until(
+        lambda: fleet.client.children(fleet.layout.assigned_to(host.id)), 10, "the assignment"
+    )[0]
     hit = next(name for name in names if entry.startswith(fleet.uid(name)))
     set_data(fleet, f"{fleet.layout.assigned_to(host.id)}/{entry}", GARBAGE[1])
     fleet.signal_member(host, signal.SIGCONT)
@@ -189,7 +195,9 @@ def _rewrite(path: Path, data: bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def narrow_fleet(embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def narrow_fleet(
+    embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
     """One host with little room."""
     capacity = {"memory": "1g", "drivers": 3, "starting": 2}
     directory = tmp_path_factory.mktemp("narrow")
@@ -222,7 +230,10 @@ def test_starting_slots(narrow: Fleet, job: str) -> None:
     """Two at a time: the third is pending, says so, and starts when one of them has its first batch."""
     names = [f"{job}-{i}" for i in range(3)]
     narrow.submit_many(names, knobs={"begin_delay_s": 2.0})
-    waiting = wait_until(lambda: [row for row in narrow.rows() if row["state"] == "pending" and "starting 2" in row["reason"]], 30)
+    waiting = wait_until(
+        lambda: [row for row in narrow.rows() if row["state"] == "pending" and "starting 2" in row["reason"]],
+        30,
+    )
     assert len(waiting) == 1
     for name in names:
         narrow.wait_state(name, "running")

@@ -43,7 +43,9 @@ def test_f5_kill_9_of_the_standby(fleet: Fleet, job: str) -> None:
     leader, epoch = fleet.leader().id, fleet.epoch()
     standby = fleet.standby()
     fleet.kill(standby)
-    eventually(lambda: standby.id not in (fleet.client.children(fleet.layout.supervisors) or ()), 30, "its departure")
+    eventually(
+        lambda: standby.id not in (fleet.client.children(fleet.layout.supervisors) or ()), 30, "its departure"
+    )
     fleet.assert_undisturbed(job)
     assert (fleet.leader_id(), fleet.epoch()) == (leader, epoch)
     fleet.judge()
@@ -160,7 +162,9 @@ def test_f38_kill_9_of_twin_does_not_disturb(fleet: Fleet, job: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def bare_fleet(embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def bare_fleet(
+    embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
     """Supervisors that find no cgroup v2: subreaper, session and a scan by marker hold a driver's tree together."""
     with Fleet(embedded_ensemble, "/bare", tmp_path_factory.mktemp("bare"), without_cgroup=True) as fleet:
         yield fleet

@@ -60,5 +60,7 @@ def test_a_jvm_job_whose_checkpoint_was_emptied_is_not_started_from_nothing(flee
     fleet.ok("resume", JOB)
     reason = fleet.wait_state(JOB, "quarantined")["reason"]
     assert "missing or empty" in reason and QUERY in reason and "--accept-fresh-start" in reason
-    assert (len(fleet.starts(JOB)), list(checkpoint.iterdir())) == (starts, []), "no driver, and nothing touched"
+    assert (len(fleet.starts(JOB)), list(checkpoint.iterdir())) == (starts, []), (
+        "no driver, and nothing touched"
+    )
     fleet.cancel(JOB)

@@ -18,7 +18,9 @@ RUNS_OUT = {"fail_attempts": 2, "error": "OutOfMemoryError: Java heap space"}
 def driver_memory(fleet: Fleet, job: str) -> str | None:
     """What the newest attempt's driver was really given."""
     argv = json.loads((fleet.run_dir(job) / "launch.json").read_bytes())["argv"]
-    return parse_properties(Path(argv[argv.index("--properties-file") + 1]).read_text()).get("spark.driver.memory")
+    return parse_properties(Path(argv[argv.index("--properties-file") + 1]).read_text()).get(
+        "spark.driver.memory"
+    )
 
 
 def test_an_attempt_that_ran_out_is_followed_by_one_with_more(fleet: Fleet, job: str) -> None:
@@ -32,7 +34,10 @@ def test_an_attempt_that_ran_out_is_followed_by_one_with_more(fleet: Fleet, job:
     assert row["last_exit"]["cause"] == "out_of_memory"
     assert "raise spark.driver.memory" in row["last_exit"]["why"]
     details = [entry["detail"] for entry in row["history"] if entry["event"] == "memory raised"]
-    assert details == [f"driver memory {had} → {has} after out_of_memory" for had, has in (("500m", "750m"), ("750m", "1000m"))]
+    assert details == [
+        f"driver memory {had} → {has} after out_of_memory"
+        for had, has in (("500m", "750m"), ("750m", "1000m"))
+    ]
 
     epoch = fleet.epoch()
     fleet.kill(fleet.leader())
@@ -57,7 +62,10 @@ def test_an_attempt_that_ran_out_is_followed_by_one_with_more(fleet: Fleet, job:
 
 def test_what_fits_no_host_any_more_is_pending_with_the_reason(fleet: Fleet, job: str) -> None:
     fleet.submit(
-        job, knobs={**RUNS_OUT, "fail_attempts": 1}, conf={"spark.driver.memory": "2g"}, resources={"memory": "3g"},
+        job,
+        knobs={**RUNS_OUT, "fail_attempts": 1},
+        conf={"spark.driver.memory": "2g"},
+        resources={"memory": "3g"},
         restart={"strategy": "fixed", "initial": "100ms", "memory_step": 2, "memory_max": "8g"},
     )
     reason = fleet.wait_state(job, "pending")["reason"]

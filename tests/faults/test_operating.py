@@ -22,7 +22,9 @@ def run_two(fleet: Fleet, job: str) -> list[str]:
 
 @on_embedded
 def test_switchover_to_and_fro_restarts_nothing(
-    fleet: Fleet, job: str, record_property: Callable[[str, object], None],
+    fleet: Fleet,
+    job: str,
+    record_property: Callable[[str, object], None],
 ) -> None:
     names = run_two(fleet, job)
     first, second = fleet.leader().id, fleet.standby().id
@@ -74,4 +76,8 @@ def test_paused_nothing_is_started_but_a_cancel_is_obeyed(fleet: Fleet, job: str
     fleet.wait_state(killed, "running")
     fleet.wait_state(waiting, "running")
     assert [len(fleet.starts(name)) for name in (killed, cancelled, waiting)] == [2, 1, 1]
-    wait_until(lambda: b'"clean"' in (node.data if (node := fleet.look(fleet.layout.result(uid))) else b""), 30, "clean-up")
+    wait_until(
+        lambda: b'"clean"' in (node.data if (node := fleet.look(fleet.layout.result(uid))) else b""),
+        30,
+        "clean-up",
+    )

@@ -29,10 +29,14 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 def open_to_others(top: Path, closed: int = 0o077) -> list[str]:
     """Files and directories below it (and it) whose modes have bits of ``closed``; links have no mode."""
     paths = [path for path in (top, *top.rglob("*")) if not path.is_symlink()]
-    return [f"{path} {stat.S_IMODE(path.stat().st_mode):04o}" for path in paths if path.stat().st_mode & closed]
+    return [
+        f"{path} {stat.S_IMODE(path.stat().st_mode):04o}" for path in paths if path.stat().st_mode & closed
+    ]
 
 
-def test_nothing_of_ours_is_open_to_others(umask: int, embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet) -> None:
+def test_nothing_of_ours_is_open_to_others(
+    umask: int, embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet
+) -> None:
     fleet = make_fleet(embedded_ensemble, supervisors=1)
     member = fleet.members[0]
     fleet.submit("a", knobs={"exit_after_batches": 3, "print": "some words"}, restart={"strategy": "none"})
@@ -42,17 +46,24 @@ def test_nothing_of_ours_is_open_to_others(umask: int, embedded_ensemble: Embedd
     run, logs = member.directory / "run", member.directory / "log"
     for kept in ("work", "artifacts", "attempts"):
         assert list((run / kept).iterdir()), f"nothing is in {kept}"
-    wait_until(lambda: list(logs.glob("a/*.shim.log")) and list(logs.glob("b/*.log")), what="logs of drivers and shims")
+    wait_until(
+        lambda: list(logs.glob("a/*.shim.log")) and list(logs.glob("b/*.log")),
+        what="logs of drivers and shims",
+    )
     assert open_to_others(run) == []
     assert open_to_others(logs, 0o027) == []
     assert open_to_others(next(logs.glob("b"))) != [], "the group reads the output of drivers"
     store = Path(str(fleet.store).removeprefix("file://"))
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (store, *store.rglob("*"))}
     assert modes == {0o777 & ~umask, 0o666 & ~umask}, "commands of other users read the store"
-    starts = [note for note in map(json.loads, fleet.witness_file.read_text().splitlines()) if note["event"] == "start"]
+    starts = [
+        note
+        for note in map(json.loads, fleet.witness_file.read_text().splitlines())
+        if note["event"] == "start"
+    ]
     assert {note["umask"] for note in starts} == {f"{umask:04o}"}
     fleet.stop_member(member)
-    for directory in (run, run / "work"):      # as a version before this left them
+    for directory in (run, run / "work"):  # as a version before this left them
         directory.chmod(0o755)
     fleet.restart_all()
     fleet.submit("c")

@@ -36,7 +36,9 @@ def test_what_is_told_again_costs_no_driver(fleet: Fleet, job: str, parent: str)
 
 
 def test_a_registry_without_its_jobs_stops_nobody_and_is_told(
-    make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble, job: str,
+    make_fleet: MakeFleet,
+    embedded_ensemble: EmbeddedEnsemble,
+    job: str,
 ) -> None:
     """Until an operator accepts the loss: then the job is one that nobody wants, and its driver is stopped."""
     fleet = make_fleet(embedded_ensemble, lease_s=6.0)

@@ -149,7 +149,9 @@ def test_restart_without_a_leader_stops_nothing(fleet: Fleet, job: str) -> None:
 
 def test_f36_a_driver_that_ignores_sigterm(fleet: Fleet, job: str) -> None:
     """SIGKILL of the whole tree after the grace; its lease is renewed until then, so nothing starts beside it."""
-    first = fleet.submit(job, knobs={"ignore_term": True, "child": True, "child_ignores_term": True}, stop_grace="2s")
+    first = fleet.submit(
+        job, knobs={"ignore_term": True, "child": True, "child_ignores_term": True}, stop_grace="2s"
+    )
     fleet.wait_state(job, "running")
     fleet.ok("restart", job)
     fleet.wait_attempt(job, 2)

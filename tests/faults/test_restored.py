@@ -86,7 +86,7 @@ def test_a_restored_registry_is_accepted_by_an_operator_each_time(fleet: Fleet, 
     fleet.wait_state(kept, "running")
     fleet.wait_state(moved, "running")
     backups.save("first")
-    fleet.ok("restart", moved)      # attempt 2 runs in a state that will be lost
+    fleet.ok("restart", moved)  # attempt 2 runs in a state that will be lost
     wait_until(lambda: fleet.show(moved)["attempt"] == 2, RESTORED_S, "attempt 2")
     fleet.wait_state(moved, "running")
     fleet.submit("lost")
@@ -113,9 +113,9 @@ def test_a_restored_registry_is_accepted_by_an_operator_each_time(fleet: Fleet, 
     backups.save("second")
     fleet.ok("restart", kept)
     wait_until(lambda: (fleet.show(kept)["attempt"] or 0) >= 2, RESTORED_S, "its next attempt")
-    backups.restore("second")      # a state that knows the first acceptance
+    backups.restore("second")  # a state that knows the first acceptance
     assert "restored" in wait_distrusted(fleet)
-    fleet.add_member()      # a host that remembers nothing
+    fleet.add_member()  # a host that remembers nothing
     fleet.wait_complete()
     assert fleet.status()["distrust"]
     accept(fleet)

@@ -19,7 +19,9 @@ DOWN: dict[str, Callable[[Proxy], None]] = {"refused": Proxy.refuse, "hangs": Pr
 
 
 @pytest.fixture
-def to_s3(moto_server: MotoServer, aws_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+def to_s3(
+    moto_server: MotoServer, aws_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Proxy]:
     """Supervisors, shims and commands reach S3 through it."""
     with Proxy(f"127.0.0.1:{moto_server.port}") as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://{proxy.address}")
@@ -29,7 +31,11 @@ def to_s3(moto_server: MotoServer, aws_env: dict[str, str], monkeypatch: pytest.
 @pytest.mark.slow
 @pytest.mark.parametrize("down", DOWN)
 def test_s3_is_down_for_a_while(
-    make_fleet: MakeFleet, embedded_ensemble: EmbeddedEnsemble, moto_server: MotoServer, to_s3: Proxy, down: str
+    make_fleet: MakeFleet,
+    embedded_ensemble: EmbeddedEnsemble,
+    moto_server: MotoServer,
+    to_s3: Proxy,
+    down: str,
 ) -> None:
     bucket = moto_server.new_bucket()
     fleet = make_fleet(embedded_ensemble, store=f"s3://{bucket}/fleet")

@@ -75,7 +75,7 @@ def test_f10_quorum_lost_for_less_than_the_lease(fragile: Fragile, job: str) -> 
     fleet, names = fragile.fleet, running_jobs(fragile.fleet, job)
     lost_s = boottime_s()
     fragile.pause(0, 1)
-    wait_until(lambda: boottime_s() > lost_s + 2.5, 10, "a while")     # D - K - r is 10.5 s
+    wait_until(lambda: boottime_s() > lost_s + 2.5, 10, "a while")  # D - K - r is 10.5 s
     fragile.mend()
     wait_renewed(fleet, names[0])
     fleet.assert_undisturbed(*names)
@@ -100,7 +100,7 @@ def test_f9_quorum_lost_for_longer_than_the_lease(fragile: Fragile, job: str) ->
     healed_s = boottime_s()
     fragile.mend()
     for name in names:
-        if name == names[0] or said.code == 5:      # an unknown outcome may have been committed after all
+        if name == names[0] or said.code == 5:  # an unknown outcome may have been committed after all
             fleet.wait_attempt(name, 2)
             fleet.wait_state(name, "running")
             fleet.wait_batches(name)

@@ -32,11 +32,14 @@ def test_f2_sigstop_of_the_leader_past_its_deadline(fleet: Fleet, job: str) -> N
     fleet.wait_attempt(names[0], 2)
     last_zxid = fleet.client.last_zxid
     fleet.signal_member(stopped, signal.SIGCONT)
-    eventually(lambda: stopped.id in (fleet.client.children(fleet.layout.supervisors) or ()), 40, "it is a follower")
+    eventually(
+        lambda: stopped.id in (fleet.client.children(fleet.layout.supervisors) or ()), 40, "it is a follower"
+    )
     fleet.wait_batches(names[0])
     fleet.assert_undisturbed(names[2])
     assert fleet.leader_id() != stopped.id
-    assert len(fleet.starts(names[0])) == 2        # a number may be missing: given to the stopped host, and taken back
+    # a number may be missing: given to the stopped host, and taken back
+    assert len(fleet.starts(names[0])) == 2
     assert [note.attempt for note in fleet.starts(names[1])] == [1]
     if isinstance(fleet.ensemble, EmbeddedEnsemble):
         its = [tx for tx in committed(fleet.ensemble) if tx.session == session]
@@ -45,7 +48,9 @@ def test_f2_sigstop_of_the_leader_past_its_deadline(fleet: Fleet, job: str) -> N
     fleet.judge()
 
 
-def test_f3_sigstop_of_the_leader_with_an_assignment_under_way(ensemble: Ensemble, make_fleet: MakeFleet, job: str) -> None:
+def test_f3_sigstop_of_the_leader_with_an_assignment_under_way(
+    ensemble: Ensemble, make_fleet: MakeFleet, job: str
+) -> None:
     """Its multi is held in the network, and arrives when another leader has assigned the job already (F3, F20)."""
     with Proxies(ensemble.hosts) as proxies:
         fleet = make_fleet(ensemble, supervisors=1, through={0: proxies.hosts})
@@ -94,7 +99,9 @@ def test_f5_sigstop_of_the_standby(fleet: Fleet, job: str) -> None:
         fleet.wait_state(name, "running")
     epoch, standby = fleet.epoch(), fleet.standby()
     fleet.signal_member(standby, signal.SIGSTOP)
-    eventually(lambda: standby.id not in (fleet.client.children(fleet.layout.supervisors) or ()), 40, "its departure")
+    eventually(
+        lambda: standby.id not in (fleet.client.children(fleet.layout.supervisors) or ()), 40, "its departure"
+    )
     fleet.assert_undisturbed(*names)
     fleet.signal_member(standby, signal.SIGCONT)
     fleet.wait_complete()

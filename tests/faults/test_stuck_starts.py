@@ -17,7 +17,7 @@ from tests.testbed.fleet import Fleet, eventually
 from tests.waiting import wait_until
 
 SLOTS = {"memory": "4g", "drivers": 20, "starting": 2}
-PATIENT = {"start_timeout": "60s"}      # so a slot is held for 20 s
+PATIENT = {"start_timeout": "60s"}  # so a slot is held for 20 s
 
 
 def watches(fleet: Fleet) -> int:
@@ -43,7 +43,9 @@ def first_attempts(fleet: Fleet, names: Sequence[str]) -> None:
         assert fleet.alive_pids(name), f"{name} is not stuck any more"
 
 
-def test_stuck_starts_hold_up_nobody(embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str) -> None:
+def test_stuck_starts_hold_up_nobody(
+    embedded_ensemble: EmbeddedEnsemble, make_fleet: MakeFleet, job: str
+) -> None:
     fleet = make_fleet(embedded_ensemble, capacity=SLOTS)
     before = watches(fleet)
     hanging, silent = [f"a-hangs-{i}" for i in range(2)], [f"a-no-batch-{i}" for i in range(2)]
@@ -55,7 +57,9 @@ def test_stuck_starts_hold_up_nobody(embedded_ensemble: EmbeddedEnsemble, make_f
         fleet.wait_attempt(name, 1)
     assert {fleet.host_of(name).id for name in stuck} == {"s0", "s1"}, "all slots of both hosts"
 
-    fleet.submit_many(crashing, knobs={"exit_after_s": 0.0, "exit_code": 1}, restart={"strategy": "fixed", "initial": "3s"})
+    fleet.submit_many(
+        crashing, knobs={"exit_after_s": 0.0, "exit_code": 1}, restart={"strategy": "fixed", "initial": "3s"}
+    )
     fleet.submit_many(healthy, health=PATIENT)
     epoch = fleet.epoch()
     fleet.kill(fleet.leader())
@@ -69,9 +73,19 @@ def test_stuck_starts_hold_up_nobody(embedded_ensemble: EmbeddedEnsemble, make_f
     shown = {name: fleet.show(name) for name in (hanging[0], silent[0], healthy[0])}
     assert [document["state"] for document in shown.values()] == ["starting", "starting", "running"]
     assert [sorted(document["start"]) for document in shown.values()] == [
-        ["queued_s", "spawn_s"], ["queued_s", "session_s", "spawn_s"], ["first_batch_s", "queued_s", "session_s", "spawn_s"],
+        ["queued_s", "spawn_s"],
+        ["queued_s", "session_s", "spawn_s"],
+        ["first_batch_s", "queued_s", "session_s", "spawn_s"],
     ]
-    wait_until(lambda: phases(fleet).get("first_batch", 0) >= len(healthy), 30, "the phases of each start in the metrics")
+    wait_until(
+        lambda: phases(fleet).get("first_batch", 0) >= len(healthy),
+        30,
+        "the phases of each start in the metrics",
+    )
     alive = len(stuck) + len(healthy) + len(crashing)
-    eventually(lambda: watches(fleet) <= before + alive, 30, "one watch for each shim, and no more for the supervisors")
+    eventually(
+        lambda: watches(fleet) <= before + alive,
+        30,
+        "one watch for each shim, and no more for the supervisors",
+    )
     fleet.judge()

@@ -11,7 +11,9 @@ import pytest
 
 from tests.faults.conftest import on_embedded
 
-ROW = re.compile(r"^\| (?P<what>.+?) \| `(?P<file>\w+)\.py::(?P<test>\w+)` \| (?P<where>.+?) \|$", re.MULTILINE)
+ROW = re.compile(
+    r"^\| (?P<what>.+?) \| `(?P<file>\w+)\.py::(?P<test>\w+)` \| (?P<where>.+?) \|$", re.MULTILINE
+)
 ROWS = [match.groupdict() for match in ROW.finditer((Path(__file__).with_name("README.md")).read_text())]
 ON_BOTH = {"ensemble", "fleet", "fragile", "behind_proxies", "stage"}
 """Fixtures with both kinds of ensemble as parameters."""
@@ -30,7 +32,11 @@ def test_each_fault_of_the_catalogue_has_its_row_and_a_test() -> None:
 def test_each_test_that_the_catalogue_names_exists() -> None:
     named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", FAULTS_PAGE)
     assert len(named) > 100
-    assert [f"{file}::{test}" for file, test in named if not re.search(rf"def {test}\b", (TESTS / file).read_text())] == []
+    assert [
+        f"{file}::{test}"
+        for file, test in named
+        if not re.search(rf"def {test}\b", (TESTS / file).read_text())
+    ] == []
 
 
 def test_the_table_is_there() -> None:

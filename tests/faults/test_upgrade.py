@@ -46,7 +46,9 @@ def switch_version(fleet: Fleet, member: Member, wrapper: tuple[str, ...]) -> No
 
 def tomorrows_cli(fleet: Fleet, *words: str) -> None:
     argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", *words]
-    done = subprocess.run([*WRAPPER, *argv, "--config", str(fleet.user_config())], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [*WRAPPER, *argv, "--config", str(fleet.user_config())], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -36,14 +36,21 @@ def set_wall_clock(tmp_path: Path) -> Iterator[tuple[Callable[[int], None], tupl
 
         wrapper = ("env", f"LD_PRELOAD={library}", f"WALL_OFFSET_FILE={file}")
         set_to(-HOUR_S)
-        shown = subprocess.run([*wrapper, "python3", "-c", "import time; print(time.time())"], capture_output=True, text=True, check=True)
+        shown = subprocess.run(
+            [*wrapper, "python3", "-c", "import time; print(time.time())"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert -HOUR_S - 60 < float(shown.stdout) - time.time() < -HOUR_S + 60, "the library has no effect"
         set_to(0)
         yield set_to, wrapper
 
 
 def test_the_wall_clock_goes_back_and_forth(
-    embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path,
+    embedded_ensemble: EmbeddedEnsemble,
+    zk_root: str,
+    tmp_path: Path,
     set_wall_clock: tuple[Callable[[int], None], tuple[str, ...]],
 ) -> None:
     set_to, wrapper = set_wall_clock
@@ -57,12 +64,14 @@ def test_the_wall_clock_goes_back_and_forth(
         driver, epoch = fleet.process("steady", DRIVER), fleet.epoch()
         for number, offset_s in enumerate(JUMPS_S):
             set_to(offset_s)
-            fleet.submit(f"new-{number}")                       # started, cancelled and restarted at such a time
+            # started, cancelled and restarted at such a time
+            fleet.submit(f"new-{number}")
             fleet.wait_batches("steady")
             fleet.wait_attempt(f"new-{number}", 1)
             fleet.cancel(f"new-{number}")
         fleet.submit("crashing", knobs={"fail_attempts": 2})
         set_to(-YEAR_S)
-        fleet.wait_attempt("crashing", 3)                       # after its back-off, which no clock of the wall measures
+        # after its back-off, which no clock of the wall measures
+        fleet.wait_attempt("crashing", 3)
         fleet.assert_undisturbed("steady")
         assert fleet.process("steady", DRIVER) == driver and fleet.epoch() == epoch

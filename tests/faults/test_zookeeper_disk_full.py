@@ -106,7 +106,9 @@ class Submits(threading.Thread):
         return {name for name, code in self.codes.items() if code == 0}
 
 
-def test_f22_the_disks_of_zookeeper_are_full(small_disks: SmallDisks, make_fleet: MakeFleet, job: str) -> None:
+def test_f22_the_disks_of_zookeeper_are_full(
+    small_disks: SmallDisks, make_fleet: MakeFleet, job: str
+) -> None:
     """Nothing acknowledged is lost, no driver is touched before its lease ends. Room made and servers started, all goes on: a job
     with a lease that was long enough as it was, one with a shorter lease by its next attempt."""
     fleet, short = make_fleet(small_disks.ensemble, lease_s=LEASE_S), f"{job}-short"
@@ -124,7 +126,7 @@ def test_f22_the_disks_of_zookeeper_are_full(small_disks: SmallDisks, make_fleet
     deadline_s = read_deadline(str(directory))
     assert deadline_s is not None
     assert all("No space left on device" in small_disks.log(node) for node in small_disks.down())
-    small_disks.start_again()       # as systemd does: they elect, can't write that down, and end again
+    small_disks.start_again()  # as systemd does: they elect, can't write that down, and end again
     small_disks.wait_no_quorum()
     fleet.wait_gone(short_driver)
     assert processes.alive(driver) or boottime_s() >= shim_acts_s(deadline_s)

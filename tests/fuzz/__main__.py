@@ -21,7 +21,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--runs", type=int, default=2000, metavar="N", help="how many (2000)")
     parser.add_argument("--from", type=int, default=0, dest="first", metavar="S", help="the first seed (0)")
-    parser.add_argument("--of", choices=[*KINDS], action="append", help="what is odd; may be repeated (all, with N runs each)")
+    parser.add_argument(
+        "--of", choices=[*KINDS], action="append", help="what is odd; may be repeated (all, with N runs each)"
+    )
     given = parser.parse_args()
     chosen = given.of or [*KINDS]
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -36,7 +38,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         seeds = range(given.first, given.first + given.runs)
         found = [each for kind in chosen for each in KINDS[kind](seeds, Path(directory), say)]
-    print(f"{given.runs} runs of {', '.join(chosen)}: {len(found)} times something was broken, in {len(kinds)} ways")
+    print(
+        f"{given.runs} runs of {', '.join(chosen)}: {len(found)} times something was broken, in {len(kinds)} ways"
+    )
     return 1 if found else 0
 
 

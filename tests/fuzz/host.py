@@ -41,14 +41,59 @@ from tests.fuzz.registry import Broken
 from tests.unit.shim.world import LAUNCH
 
 NOW_S, FAR_S = 1000.0, 1e6
-TICKS_S = (0.0, 0.1, 0.2, UNBORN_S + 1.0, UNBORN_S + 1.1, UNBORN_S + 1.2, UNBORN_S + 30.0, UNBORN_S + 700.0, UNBORN_S + 701.0)
+TICKS_S = (
+    0.0,
+    0.1,
+    0.2,
+    UNBORN_S + 1.0,
+    UNBORN_S + 1.1,
+    UNBORN_S + 1.2,
+    UNBORN_S + 30.0,
+    UNBORN_S + 700.0,
+    UNBORN_S + 701.0,
+)
 HANGS_S = 30
 MARKER = "c1a1c1a1"
-SHAPES = ("missing", "empty", "torn", "junk", "odd", "odd", "odd", "special", "huge", "fifo", "directory", "link", "to calm", "loop", "socket")
-NAMES = ("x", "uid", "uid.x", ".1", "a.b.c.1", "uid.99999999999999999999999", "z" * 200, "a\nb.1", "-", "\udcff.1", "uid..1", " ")
+SHAPES = (
+    "missing",
+    "empty",
+    "torn",
+    "junk",
+    "odd",
+    "odd",
+    "odd",
+    "special",
+    "huge",
+    "fifo",
+    "directory",
+    "link",
+    "to calm",
+    "loop",
+    "socket",
+)
+NAMES = (
+    "x",
+    "uid",
+    "uid.x",
+    ".1",
+    "a.b.c.1",
+    "uid.99999999999999999999999",
+    "z" * 200,
+    "a\nb.1",
+    "-",
+    "\udcff.1",
+    "uid..1",
+    " ",
+)
 SPECIALS = (
-    b'{"v":1,"pid":Infinity,"start_ticks":1,"boot_id":"b","claim":"c"}', b"[" * 4000, b'{"cause":NaN,"why":[]}', b"null", b"\0" * 64,
-    b'{"v":1,"pid":1e999,"start_ticks":-1,"boot_id":"b","claim":""}', b"twin inf\nshim nan\n\xff\xff -1\ntwin -5\n", b"twin 1e400\n" * 2000,
+    b'{"v":1,"pid":Infinity,"start_ticks":1,"boot_id":"b","claim":"c"}',
+    b"[" * 4000,
+    b'{"cause":NaN,"why":[]}',
+    b"null",
+    b"\0" * 64,
+    b'{"v":1,"pid":1e999,"start_ticks":-1,"boot_id":"b","claim":""}',
+    b"twin inf\nshim nan\n\xff\xff -1\ntwin -5\n",
+    b"twin 1e400\n" * 2000,
 )
 DEADLINES = ("nan", "inf", "-inf", "1e308", "-5", "0", "none", "0x10")
 
@@ -62,9 +107,14 @@ class Sleepers:
 
     def __enter__(self) -> Sleepers:
         plain = dict(os.environ)
-        marks: tuple[dict[str, str], ...] = ({}, {"SPARK_SUPERVISOR_CLAIM": MARKER}, {"SPARK_SUPERVISOR_CLAIM": ""})
+        marks: tuple[dict[str, str], ...] = (
+            {},
+            {"SPARK_SUPERVISOR_CLAIM": MARKER},
+            {"SPARK_SUPERVISOR_CLAIM": ""},
+        )
         self.all = [
-            subprocess.Popen(("sleep", "36000"), env={**plain, **mark}, start_new_session=True) for mark in marks
+            subprocess.Popen(("sleep", "36000"), env={**plain, **mark}, start_new_session=True)
+            for mark in marks
         ]
         self.calm, self.driver, self.witness = (self._named(each) for each in self.all)
         return self
@@ -79,7 +129,9 @@ class Sleepers:
         names = ("the shim of calm", "the driver of calm", "a stranger")
         return [name for name, process in zip(names, self.all, strict=True) if process.poll() is not None]
 
-    def __exit__(self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None) -> None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
         for process in self.all:
             process.kill()
             process.wait()
@@ -96,7 +148,13 @@ class OddHost:
         shutil.rmtree(self.home, ignore_errors=True)
         self.runtime, self.log_dir, self.outside = self.home / "run", self.home / "log", self.home / "outside"
         self.attempts = self.runtime / "attempts"
-        for made in (self.attempts, self.log_dir, self.outside, self.runtime / "work" / "x", self.runtime / ENDED):
+        for made in (
+            self.attempts,
+            self.log_dir,
+            self.outside,
+            self.runtime / "work" / "x",
+            self.runtime / ENDED,
+        ):
             made.mkdir(parents=True, exist_ok=True)
         self.bench = Bench()
         self.client = MemoryClient(self.bench.zoo)
@@ -109,7 +167,9 @@ class OddHost:
         self.calm = self._of_calm()
         self.spent = self._of_spent()
         for _ in range(self.rng.choice((1, 1, 2, 3))):
-            self.rng.choice((self._odd_attempt, self._odd_attempt, self._odd_attempt, self._copy, self._strange))()
+            self.rng.choice(
+                (self._odd_attempt, self._odd_attempt, self._odd_attempt, self._copy, self._strange)
+            )()
         self._odd_logs()
         self.before = (_contents(self.attempts / self.calm), _contents(self.outside), self._records())
 
@@ -131,7 +191,9 @@ class OddHost:
         given = replace(LAUNCH.assignment, name=name, uid=own.uid, attempt=attempt)
         return replace(LAUNCH, assignment=given, supervisor="host-a")
 
-    def _attempt(self, launch: Launch, shim: ProcessId, claim: str, deadline_s: float | None, driver: ProcessId) -> Path:
+    def _attempt(
+        self, launch: Launch, shim: ProcessId, claim: str, deadline_s: float | None, driver: ProcessId
+    ) -> Path:
         key = f"{launch.assignment.uid}.{launch.assignment.attempt}"
         made = run_dir.create(str(self.attempts), key, encode(launch, 1 << 20))
         if made is None:
@@ -146,7 +208,9 @@ class OddHost:
         return Path(made)
 
     def _of_calm(self) -> str:
-        made = self._attempt(self._launch("calm"), self.sleepers.calm, MARKER, NOW_S + FAR_S, self.sleepers.driver)
+        made = self._attempt(
+            self._launch("calm"), self.sleepers.calm, MARKER, NOW_S + FAR_S, self.sleepers.driver
+        )
         self.lock = run_dir.take_lock(str(made))
         assert self.lock is not None
         (self.runtime / "work" / made.name).mkdir()
@@ -160,22 +224,48 @@ class OddHost:
 
     def _odd_attempt(self) -> None:
         rng, witness = self.rng, self.sleepers.witness
-        files = [run_dir.LAUNCH, run_dir.SHIM, run_dir.SHIM, run_dir.DEADLINE, run_dir.DRIVER, run_dir.KILLS, run_dir.GATE,
-                 run_dir.SHIM_LOG, run_dir.LOCK, run_dir.REPORT, run_dir.TWIN, "odd"]
+        files = [
+            run_dir.LAUNCH,
+            run_dir.SHIM,
+            run_dir.SHIM,
+            run_dir.DEADLINE,
+            run_dir.DRIVER,
+            run_dir.KILLS,
+            run_dir.GATE,
+            run_dir.SHIM_LOG,
+            run_dir.LOCK,
+            run_dir.REPORT,
+            run_dir.TWIN,
+            "odd",
+        ]
         chosen = set(rng.sample(files, k=rng.choice((0, 1, 1, 2, 3))))
         lied = witness._replace(start_ticks=rng.choice((1, -1, 2**70)))
         other = witness._replace(boot_id=rng.choice(("", "x", "b" * 36)))
         strange = witness._replace(pid=rng.choice((0, -1, 2**31, 2**63, 10**30, 2)), start_ticks=1)
         # A living process is named exactly only where the free lock shows that it is not the shim: a lie about it is no accident
-        shim = rng.choice((lied, other, strange) if run_dir.LOCK in chosen else (witness, witness, lied, other, strange))
+        shim = rng.choice(
+            (lied, other, strange) if run_dir.LOCK in chosen else (witness, witness, lied, other, strange)
+        )
         deadline_s = rng.choice((None, NOW_S - 5.0, NOW_S + 10.0, NOW_S + FAR_S))
         launch = self._launch("odd", rng.choice((1, 1, 2, 3)))
-        cgroup = rng.choice((None, None, f"{self.outside}/group", f"{self.outside}/empty", f"{self.outside}/none", "relative", ""))
+        cgroup = rng.choice(
+            (
+                None,
+                None,
+                f"{self.outside}/group",
+                f"{self.outside}/empty",
+                f"{self.outside}/none",
+                "relative",
+                "",
+            )
+        )
         gate = {GATE: "x"} if rng.random() < 0.3 else {}
         launch = replace(launch, cgroup=cgroup, env=gate, reports=rng.random() < 0.7)
         claim = rng.choice(("", "0ddc1a1", "\0", MARKER[:4]))
         made = self._attempt(launch, shim, claim, deadline_s, rng.choice((lied, other, strange)))
-        self.changed.append(f"{made.name}: shim {shim}, claim {claim!r}, cgroup {cgroup}, deadline {deadline_s}")
+        self.changed.append(
+            f"{made.name}: shim {shim}, claim {claim!r}, cgroup {cgroup}, deadline {deadline_s}"
+        )
         for file in sorted(chosen):
             self._odd_file(made / file, to_calm=run_dir.LOCK not in chosen)
 
@@ -190,10 +280,15 @@ class OddHost:
         if shape == "odd":
             self._odd_content(path, data)
         elif shape in ("empty", "torn", "junk", "special", "huge"):
-            path.write_bytes({
-                "empty": b"", "torn": data[: rng.randrange(len(data) + 1)], "junk": rng.randbytes(rng.choice((1, 64, 5000))),
-                "special": rng.choice(SPECIALS), "huge": data + bytes(1 << 24 if rng.random() < 0.2 else 1 << 17),
-            }[shape])
+            path.write_bytes(
+                {
+                    "empty": b"",
+                    "torn": data[: rng.randrange(len(data) + 1)],
+                    "junk": rng.randbytes(rng.choice((1, 64, 5000))),
+                    "special": rng.choice(SPECIALS),
+                    "huge": data + bytes(1 << 24 if rng.random() < 0.2 else 1 << 17),
+                }[shape]
+            )
         else:
             self._odd_thing(path, shape, to_calm=to_calm)
 
@@ -214,11 +309,17 @@ class OddHost:
             _socket(path)
 
     def _odd_content(self, path: Path, data: bytes) -> None:
-        names = (str(self.sleepers.witness.pid), self.sleepers.witness.boot_id, f"{self.outside}/group", "calm", "host-a")
+        names = (
+            str(self.sleepers.witness.pid),
+            self.sleepers.witness.boot_id,
+            f"{self.outside}/group",
+            "calm",
+            "host-a",
+        )
         if path.name.endswith(".json"):
             try:
                 path.write_bytes(odd_record(self.rng, data, names))
-            except ValueError:      # odd already
+            except ValueError:  # odd already
                 path.write_bytes(self.rng.choice(SPECIALS))
         elif path.name == run_dir.DEADLINE:
             with suppress(ValueError):
@@ -236,14 +337,19 @@ class OddHost:
         DeadlineFile.create(str(made)).write(self.rng.choice((NOW_S - 5.0, NOW_S + 10.0, None)))
         self.changed.append(f"{name} is a copy of {self.calm}")
         if self.rng.random() < 0.5:
-            self._odd_file(made / self.rng.choice((run_dir.LAUNCH, run_dir.DRIVER, run_dir.KILLS, run_dir.TWIN)), to_calm=True)
+            self._odd_file(
+                made / self.rng.choice((run_dir.LAUNCH, run_dir.DRIVER, run_dir.KILLS, run_dir.TWIN)),
+                to_calm=True,
+            )
 
     def _strange(self) -> None:
         rng = self.rng
         path = self.attempts / (rng.choice(NAMES) if rng.random() < 0.5 else f"{self.bench.own('odd').uid}.7")
         if path.is_symlink() or path.exists():
             return
-        shape = rng.choice(("empty", "files", "file", "fifo", "link", "link", "to calm", "nowhere", "loop", "socket"))
+        shape = rng.choice(
+            ("empty", "files", "file", "fifo", "link", "link", "to calm", "nowhere", "loop", "socket")
+        )
         self.changed.append(f"{path.name!a} is {shape}")
         if shape == "empty":
             path.mkdir()
@@ -256,12 +362,21 @@ class OddHost:
         elif shape == "socket":
             _socket(path)
         else:
-            path.symlink_to({"link": str(self.outside / rng.choice(("full", "group", "empty", "file"))), "to calm": self.calm,
-                             "nowhere": "/nowhere", "loop": path.name}[shape])
+            path.symlink_to(
+                {
+                    "link": str(self.outside / rng.choice(("full", "group", "empty", "file"))),
+                    "to calm": self.calm,
+                    "nowhere": "/nowhere",
+                    "loop": path.name,
+                }[shape]
+            )
 
     def _odd_logs(self) -> None:
         rng = self.rng
-        for name in rng.sample((".log", "a.log", "a", "odd.u.1.log", "\udcff.u.1.log", "..u.1.log", "odd..log", "calm.log.log"), k=2):
+        for name in rng.sample(
+            (".log", "a.log", "a", "odd.u.1.log", "\udcff.u.1.log", "..u.1.log", "odd..log", "calm.log.log"),
+            k=2,
+        ):
             shape = rng.choice(("file", "fifo", "directory", "link", "loop", "socket"))
             path = self.runtime / ENDED / name
             self.changed.append(f"{ENDED}/{name!a} is {shape}")
@@ -287,7 +402,7 @@ class OddHost:
         self._try("hosting", lambda: self._hosting(hosted, metrics))
         guardian = Guardian(self.attempts, "host-a", self.bench.layout, lambda: self.client, self._killed)
         for at_s in TICKS_S:
-            self._try("guardian", lambda at_s=at_s: guardian.tick(NOW_S + at_s))      # type: ignore[misc]
+            self._try("guardian", lambda at_s=at_s: guardian.tick(NOW_S + at_s))  # type: ignore[misc]
         self._judge_guardian(guardian)
         guardian.close()
         keeper = Housekeeper(self.runtime / ENDED, self.log_dir, lambda: None, metrics)
@@ -304,7 +419,9 @@ class OddHost:
             with _in_time():
                 work()
         except (Exception, Hangs) as error:
-            at = [each for each in traceback.extract_tb(error.__traceback__) if "/supervisor/" in each.filename][-1]
+            at = [
+                each for each in traceback.extract_tb(error.__traceback__) if "/supervisor/" in each.filename
+            ][-1]
             why = f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {str(error)[:80]}"
             self._note(f"{loop} raised", why)
 
@@ -320,7 +437,7 @@ class OddHost:
         launches = hosted.launches()
         if not hosted.is_alive(self.calm) or self.calm not in launches:
             self._note("calm is not taken for alive", str(sorted(launches)))
-        for key in launches:      # as for each start: what is occupied
+        for key in launches:  # as for each start: what is occupied
             hosted.is_alive(key)
         gate = Gate("host-a", self.attempts, metrics)
         for key in gate.waiting(hosted.launches):
@@ -329,7 +446,14 @@ class OddHost:
         hosted.tidy(frozenset())
 
     def _hosting(self, hosted: Hosted, metrics: Metrics) -> None:
-        hosting = Hosting("host-a", hosted, self.bench.layout, lambda: cast(ZooClient, self.client), metrics, lambda _launch: None)
+        hosting = Hosting(
+            "host-a",
+            hosted,
+            self.bench.layout,
+            lambda: cast(ZooClient, self.client),
+            metrics,
+            lambda _launch: None,
+        )
         hosting.round(lambda: None)
         for key in sorted(hosted.keys()):
             report(self.attempts / key, {"event": "idle"})
@@ -351,7 +475,9 @@ class OddHost:
         for who in self.sleepers.dead():
             self._note(f"{who} was killed", "")
         after = (_contents(self.attempts / self.calm), _contents(self.outside), self._records())
-        for what, one, other in zip(("directory", "surroundings", "records"), self.before, after, strict=True):
+        for what, one, other in zip(
+            ("directory", "surroundings", "records"), self.before, after, strict=True
+        ):
             if one != other:
                 paths = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
                 self._note(f"the {what} of calm were touched", str(paths)[:120])
@@ -365,7 +491,10 @@ class OddHost:
 
     def _records(self) -> dict[str, bytes | None]:
         layout = self.bench.layout
-        return {path: self.bench.zoo.tree().get(path) for path in (layout.job("calm"), layout.own("calm"), layout.lease("calm"))}
+        return {
+            path: self.bench.zoo.tree().get(path)
+            for path in (layout.job("calm"), layout.own("calm"), layout.lease("calm"))
+        }
 
 
 class _Said:
@@ -397,6 +526,7 @@ def _contents(directory: Path) -> dict[str, bytes | None]:
 @contextmanager
 def _in_time() -> Iterator[None]:
     """Raises Hangs. In the main thread."""
+
     def over(_number: int, _frame: Any) -> None:
         raise Hangs("it waits for ever")
 
@@ -409,7 +539,9 @@ def _in_time() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def run_many(seeds: range, directory: Path, say: Callable[[Broken], None] = lambda _broken: None) -> list[Broken]:
+def run_many(
+    seeds: range, directory: Path, say: Callable[[Broken], None] = lambda _broken: None
+) -> list[Broken]:
     """Everything that was broken in any of ``seeds``."""
     found: list[Broken] = []
     sleepers = Sleepers()

@@ -7,10 +7,43 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-NUMBERS: tuple[Any, ...] = (-1, 0, 1, 2**31, 2**53, 2**63, 10**400, -(10**400), -1.0, 0.5, 1e15, 1e308, -1e308, 1e-308)
+NUMBERS: tuple[Any, ...] = (
+    -1,
+    0,
+    1,
+    2**31,
+    2**53,
+    2**63,
+    10**400,
+    -(10**400),
+    -1.0,
+    0.5,
+    1e15,
+    1e308,
+    -1e308,
+    1e-308,
+)
 WORDS: tuple[str, ...] = (
-    "", "x/y", "..", "../../tmp", "\u2028", "\x00", "s3a://b/c", "relative", "file:///", "file:relative", "a b 5",
-    "q 99999999999999999999999", "z" * 500, "claimed", "draining", "exited", "vacant", "dirty", "failed", "2026-13-99",
+    "",
+    "x/y",
+    "..",
+    "../../tmp",
+    "\u2028",
+    "\x00",
+    "s3a://b/c",
+    "relative",
+    "file:///",
+    "file:relative",
+    "a b 5",
+    "q 99999999999999999999999",
+    "z" * 500,
+    "claimed",
+    "draining",
+    "exited",
+    "vacant",
+    "dirty",
+    "failed",
+    "2026-13-99",
 )
 OTHERS: tuple[Any, ...] = (None, True, [], {}, [[]], [None], {"extra": 1}, ["x"], ["a b 5"])
 
@@ -48,6 +81,8 @@ def odd_record(rng: random.Random, data: bytes, names: tuple[str, ...]) -> bytes
 
 
 def _places(body: Any) -> Iterator[tuple[Any, Any]]:
-    for key, value in list(body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ()):
+    for key, value in list(
+        body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ()
+    ):
         yield body, key
         yield from _places(value)

@@ -43,7 +43,16 @@ from tests.unit.daemon.test_agent import Started, agent_of
 from tests.unit.daemon.test_controller import Rig
 from tests.unit.shim.world import LAUNCH
 
-STATES = ("assigned", "claimed", "exited", "out of memory", "draining", "cancelled", "cancelled, dead", "vacant")
+STATES = (
+    "assigned",
+    "claimed",
+    "exited",
+    "out of memory",
+    "draining",
+    "cancelled",
+    "cancelled, dead",
+    "vacant",
+)
 CALM = "s3://bkt/calm"
 
 
@@ -70,8 +79,13 @@ class Odd:
 
     def _begin(self) -> None:
         bench, layout = self.bench, self.layout
-        often = terms("s3://bkt/odd", savepoints=SavepointPolicy(3600.0, 2), delete_checkpoint=True, driver_memory=1 << 30,
-                      restart=RestartPolicy(jitter=0.0, memory_step=1.5, memory_max=8 << 30))
+        often = terms(
+            "s3://bkt/odd",
+            savepoints=SavepointPolicy(3600.0, 2),
+            delete_checkpoint=True,
+            driver_memory=1 << 30,
+            restart=RestartPolicy(jitter=0.0, memory_step=1.5, memory_max=8 << 30),
+        )
         bench.put(layout.supervisor("s2"), Member("s2", "h", "b", "", 1 << 60, 10, 10, "", ""))
         bench.put(layout.supervisor("s-odd"), Member("s-odd", "h", "b", "", 1 << 30, 1, 1, "", ""))
         for host in ("s2", "s-odd"):
@@ -87,8 +101,15 @@ class Odd:
         former = bench.submit("former")
         bench.commands().cancel("former")
         self.doomed = layout.checkpoint(digest("s3://bkt/former"))
-        bench.put(self.doomed, CheckpointClaim(
-            "s3://bkt/former", "former (its checkpoint is being deleted)", former.uid, Doom("former", former.uid, "now", epoch=1)))
+        bench.put(
+            self.doomed,
+            CheckpointClaim(
+                "s3://bkt/former",
+                "former (its checkpoint is being deleted)",
+                former.uid,
+                Doom("former", former.uid, "now", epoch=1),
+            ),
+        )
         self.uid = bench.own("odd").newest_uid
         self._odd_state(self.rng.choice(STATES))
         self.calm = self._of_calm()
@@ -121,12 +142,24 @@ class Odd:
 
     def _targets(self) -> list[str]:
         layout = self.layout
-        paths = [layout.job("odd"), layout.own("odd"), layout.lease("odd"), layout.result(self.uid), layout.supervisor("s-odd"),
-                 layout.checkpoint(digest("s3://bkt/odd")), layout.assignment("host-a", self.uid, 1)]
+        paths = [
+            layout.job("odd"),
+            layout.own("odd"),
+            layout.lease("odd"),
+            layout.result(self.uid),
+            layout.supervisor("s-odd"),
+            layout.checkpoint(digest("s3://bkt/odd")),
+            layout.assignment("host-a", self.uid, 1),
+        ]
         return [path for path in paths if path in self.bench.zoo.tree()]
 
     def _of_calm(self) -> dict[str, bytes]:
-        paths = (self.layout.job("calm"), self.layout.own("calm"), self.layout.lease("calm"), self.layout.checkpoint(digest(CALM)))
+        paths = (
+            self.layout.job("calm"),
+            self.layout.own("calm"),
+            self.layout.lease("calm"),
+            self.layout.checkpoint(digest(CALM)),
+        )
         return {path: self.bench.zoo.tree()[path] for path in paths}
 
     # -- the loops -------------------------------------------------------------------------------------------------
@@ -150,7 +183,10 @@ class Odd:
             work()
         except Exception as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
-            self._note(f"{loop} raised", f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {str(error)[:200]}")
+            self._note(
+                f"{loop} raised",
+                f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {str(error)[:200]}",
+            )
 
     def _note(self, what: str, why: str) -> None:
         self.broken.append(Broken(what, why, self.seed, self.changed))
@@ -184,8 +220,15 @@ class Odd:
         wanted.set()
         controller = self.rig.controller
         remover = Remover(
-            controller._term, self.layout, controller.crew, "s3://store", lambda _where, _doom: cast(Any, None),
-            site=SitePolicy(deletable=("*",)), wanted=wanted, open_at=open_at)
+            controller._term,
+            self.layout,
+            controller.crew,
+            "s3://store",
+            lambda _where, _doom: cast(Any, None),
+            site=SitePolicy(deletable=("*",)),
+            wanted=wanted,
+            open_at=open_at,
+        )
         for _ in range(4):
             remover.step()
 
@@ -193,11 +236,13 @@ class Odd:
         outer = self
 
         class Blobs:
-            def scan(self, referenced: Callable[[], References], _go_on: Callable[[], bool]) -> tuple[str, ...]:
+            def scan(
+                self, referenced: Callable[[], References], _go_on: Callable[[], bool]
+            ) -> tuple[str, ...]:
                 try:
                     uids = referenced().uids
                 except SupervisorError:
-                    return ()       # doubt keeps all
+                    return ()  # doubt keeps all
                 if not {outer.bench.own("good").newest_uid, outer.bench.own("calm").newest_uid} <= uids:
                     outer._note("files that are needed are swept", str(uids))
                 return ()
@@ -206,14 +251,18 @@ class Odd:
                 return 0
 
         controller = self.rig.controller
-        Sweeper(controller._term, self.layout, controller.crew, cast(Any, Blobs()), cast(Any, Blobs())).sweep_once()
+        Sweeper(
+            controller._term, self.layout, controller.crew, cast(Any, Blobs()), cast(Any, Blobs())
+        ).sweep_once()
 
     def _savepoints(self) -> None:
         class Means:
             shelf = cast(Shelf, None)
 
         controller = self.rig.controller
-        due = Savepoints(controller._term, lambda: controller.view, cast(Any, Means()), Metrics(boottime_s)).due()
+        due = Savepoints(
+            controller._term, lambda: controller.view, cast(Any, Means()), Metrics(boottime_s)
+        ).due()
         if "calm" not in {each.name for each in due}:
             self._note("a savepoint is not made", f"of calm; due are {[each.name for each in due]}")
 
@@ -240,9 +289,14 @@ class Odd:
         started = Started()
         agent = agent_of(self.bench, started, self.directory / "run", None)
         uid = self.bench.own("good").newest_uid
-        own, ref = self.bench.record(type(self.bench.own("good")), self.layout.own("good")), self.bench.ref("good")
+        own, ref = (
+            self.bench.record(type(self.bench.own("good")), self.layout.own("good")),
+            self.bench.ref("good"),
+        )
         entry = Assignment("good", uid, 99, 1, ref.version, own.version, ref.record.spec, 1)
-        self.bench.put(self.layout.own("good"), replace(own.record, state=OwnState.ASSIGNED, uid=uid, attempt=99))
+        self.bench.put(
+            self.layout.own("good"), replace(own.record, state=OwnState.ASSIGNED, uid=uid, attempt=99)
+        )
         own_now = self.bench.record(type(own.record), self.layout.own("good"))
         self.bench.put(self.layout.assignment("host-a", uid, 99), replace(entry, own_version=own_now.version))
         agent._round()
@@ -260,7 +314,14 @@ class Odd:
 
         metrics = Metrics(boottime_s)
         home = Home(self.directory, self.directory)
-        hosting = Hosting("host-a", home, self.layout, lambda: cast(ZooClient, self.rig.client), metrics, lambda _launch: None)
+        hosting = Hosting(
+            "host-a",
+            home,
+            self.layout,
+            lambda: cast(ZooClient, self.rig.client),
+            metrics,
+            lambda _launch: None,
+        )
         hosting.round(lambda: None)
         if b'spark_supervisor_job_state{job="calm",state="running"} 1.0' not in metrics.exposition():
             self._note("a host shows nothing of calm", "")
@@ -284,7 +345,9 @@ class Odd:
         yield from (path for path, data in self.calm.items() if path not in tree or tree[path] != data)
 
 
-def run_many(seeds: range, directory: Path, say: Callable[[Broken], None] = lambda _broken: None) -> list[Broken]:
+def run_many(
+    seeds: range, directory: Path, say: Callable[[Broken], None] = lambda _broken: None
+) -> list[Broken]:
     """Everything that was broken in any of ``seeds``."""
     found: list[Broken] = []
     for seed in seeds:
@@ -292,4 +355,3 @@ def run_many(seeds: range, directory: Path, say: Callable[[Broken], None] = lamb
             say(each)
             found.append(each)
     return found
-

@@ -31,16 +31,56 @@ from tests.unit.checkpoint.savepoints import AT, area, begun, contents, place, s
 from tests.unit.daemon.test_savepoints import HOUR, Rig
 
 USERS, LEFT = "mine", "left"
-NAMES = ("scheduled-20261340-999999", "scheduled-99991231-235959", "x" * 63, "UPPER", "..x", "a b", "scheduled-20261122-000000-2", "\u2028")
-SHAPES = ("missing", "empty", "torn", "junk", "odd", "odd", "odd", "odd", "special", "huge", "fifo", "directory", "link", "loop")
-SPECIALS = (
-    b"[" * 5000, b"null", b'{"v":1}', b'{"v":true}', b'{"v":99999999}', b'{"v":Infinity}', b'{"v":1,"objects":[["../../x",1,"t"]]}', b"NaN",
+NAMES = (
+    "scheduled-20261340-999999",
+    "scheduled-99991231-235959",
+    "x" * 63,
+    "UPPER",
+    "..x",
+    "a b",
+    "scheduled-20261122-000000-2",
+    "\u2028",
 )
-INSIDE = {"attempt": (b"Infinity", b"1e999", b"-1"), "objects": (b"Infinity", b"-5"), "bytes": (b"1e999", b"1" + b"0" * 400),
-          "every_s": (b"Infinity", b"NaN", b"-1.0", b"1e300", b"1e999"), "left_out": (b"-Infinity", b"[]"), "id": (b'"\\ud800"', b'"../x"'),
-          "objects_sha256": (b'"../../../calm"', b'"\\u0000"', b'""'), "source": (b'"\\ud800"', b'""'), "software": (b'"\\ud800"', b'"\\u001b[2J"'),
-          "at": (b'"\\ud800"', b'"0001-01-01T00:00:00"', b'"9999-12-31T23:59:59+23:59"'), "created_at": (b'"9999"', b'"\\ud800"'),
-          "location": (b'"file:///"', b'"file:relative"', b'"hdfs://x/y"', b'"s3://odd"', b'""', b'"\\ud800"')}
+SHAPES = (
+    "missing",
+    "empty",
+    "torn",
+    "junk",
+    "odd",
+    "odd",
+    "odd",
+    "odd",
+    "special",
+    "huge",
+    "fifo",
+    "directory",
+    "link",
+    "loop",
+)
+SPECIALS = (
+    b"[" * 5000,
+    b"null",
+    b'{"v":1}',
+    b'{"v":true}',
+    b'{"v":99999999}',
+    b'{"v":Infinity}',
+    b'{"v":1,"objects":[["../../x",1,"t"]]}',
+    b"NaN",
+)
+INSIDE = {
+    "attempt": (b"Infinity", b"1e999", b"-1"),
+    "objects": (b"Infinity", b"-5"),
+    "bytes": (b"1e999", b"1" + b"0" * 400),
+    "every_s": (b"Infinity", b"NaN", b"-1.0", b"1e300", b"1e999"),
+    "left_out": (b"-Infinity", b"[]"),
+    "id": (b'"\\ud800"', b'"../x"'),
+    "objects_sha256": (b'"../../../calm"', b'"\\u0000"', b'""'),
+    "source": (b'"\\ud800"', b'""'),
+    "software": (b'"\\ud800"', b'"\\u001b[2J"'),
+    "at": (b'"\\ud800"', b'"0001-01-01T00:00:00"', b'"9999-12-31T23:59:59+23:59"'),
+    "created_at": (b'"9999"', b'"\\ud800"'),
+    "location": (b'"file:///"', b'"file:relative"', b'"hdfs://x/y"', b'"s3://odd"', b'""', b'"\\ud800"'),
+}
 
 
 class Shelves:
@@ -99,7 +139,9 @@ class OddShelf:
         (self.outside / "savepoints").mkdir(parents=True)
         (self.outside / "file").write_text("{}")
         for _ in range(self.rng.choice((1, 1, 2, 3))):
-            self.rng.choice((self._odd_file, self._odd_file, self._odd_file, self._elsewhere, self._strange))()
+            self.rng.choice(
+                (self._odd_file, self._odd_file, self._odd_file, self._elsewhere, self._strange)
+            )()
         self.before = self._of_others()
 
     # -- what is odd ---------------------------------------------------------------------------------------------------
@@ -114,8 +156,13 @@ class OddShelf:
         if shape == "odd":
             data = self._odd_content(data)
         elif shape in ("empty", "torn", "junk", "special", "huge"):
-            data = {"empty": b"", "torn": data[: rng.randrange(len(data) + 1)], "junk": rng.randbytes(64), "special": rng.choice(SPECIALS),
-                    "huge": data + b" " * (1 << 20)}[shape]
+            data = {
+                "empty": b"",
+                "torn": data[: rng.randrange(len(data) + 1)],
+                "junk": rng.randbytes(64),
+                "special": rng.choice(SPECIALS),
+                "huge": data + b" " * (1 << 20),
+            }[shape]
         self.changed.append(f"{home.name}/{path.name} is {shape}: {data.decode(errors='replace')[:900]}")
         if shape == "fifo":
             os.mkfifo(path)
@@ -131,7 +178,7 @@ class OddShelf:
         names = (*self._places(), "calm", *self.calm)
         try:
             body = json.loads(data)
-        except (ValueError, RecursionError):      # odd already
+        except (ValueError, RecursionError):  # odd already
             return self.rng.choice(SPECIALS)
         if not isinstance(body, dict) or not body:
             return self.rng.choice(SPECIALS)
@@ -143,13 +190,26 @@ class OddShelf:
 
     def _places(self) -> tuple[str, ...]:
         calm = self.rig.store / "savepoints" / "calm"
-        paths = (calm, calm / self.calm[0], calm / USERS, self.shelves.checkpoint("calm"), self.outside, self.rig.store,
-                 self.odd, self.odd / ".." / "calm" / USERS, Path(f"{self.shelves.checkpoint('calm')}.savepoints/calm/{USERS}"))
+        paths = (
+            calm,
+            calm / self.calm[0],
+            calm / USERS,
+            self.shelves.checkpoint("calm"),
+            self.outside,
+            self.rig.store,
+            self.odd,
+            self.odd / ".." / "calm" / USERS,
+            Path(f"{self.shelves.checkpoint('calm')}.savepoints/calm/{USERS}"),
+        )
         return tuple(f"file://{path}" for path in paths)
 
     def _elsewhere(self) -> None:
         """An entry whose copies are said to lie where those of somebody else do."""
-        path = self.odd / self.rng.choice(self.ids) / self.rng.choice(("begun.json", "begun.json", "manifest.json"))
+        path = (
+            self.odd
+            / self.rng.choice(self.ids)
+            / self.rng.choice(("begun.json", "begun.json", "manifest.json"))
+        )
         if not path.is_file():
             return
         with suppress(OSError, ValueError, TypeError, RecursionError):
@@ -159,7 +219,10 @@ class OddShelf:
             self.changed.append(f"{path.parent.name}/{path.name} is at {body['location']}")
 
     def _strange(self) -> None:
-        shape, path = self.rng.choice(("directory", "file", "link", "loop", "fifo", "copy")), self.odd / self.rng.choice(NAMES)
+        shape, path = (
+            self.rng.choice(("directory", "file", "link", "loop", "fifo", "copy")),
+            self.odd / self.rng.choice(NAMES),
+        )
         if path.is_symlink() or path.exists():
             return
         self.changed.append(f"odd/{path.name!a} is {shape}")
@@ -192,8 +255,12 @@ class OddShelf:
         ids = sorted(name for name in os.listdir(self.odd) if name.isprintable())
         some = self.rng.sample(ids, k=min(2, len(ids)))
         for arguments in (
-            ["list"], ["list", "odd", "-o", "json"], ["show", "odd"], *(["show", "odd", each] for each in some),
-            *(["verify", "odd", each] for each in some), ["verify", f"file://{self.odd}/{some[0]}"],
+            ["list"],
+            ["list", "odd", "-o", "json"],
+            ["show", "odd"],
+            *(["show", "odd", each] for each in some),
+            *(["verify", "odd", each] for each in some),
+            ["verify", f"file://{self.odd}/{some[0]}"],
         ):
             out, err = io.StringIO(), io.StringIO()
             with redirect_stdout(out), redirect_stderr(err):
@@ -201,11 +268,17 @@ class OddShelf:
             if "unexpected " in err.getvalue() or "Traceback" in err.getvalue():
                 self._note(f"savepoint {arguments[0]} raised", _without_paths(err.getvalue().strip()[-300:]))
             for line in out.getvalue(), err.getvalue():
-                self._try("what is printed", lambda line=line: line.encode())      # type: ignore[misc]
+                self._try("what is printed", lambda line=line: line.encode())  # type: ignore[misc]
             if arguments == ["list"] and not all(each in out.getvalue() for each in self.calm):
                 self._note("list does not show what calm has", "")
-        settings = Settings.model_validate({
-            "cluster": "test", "zookeeper": {"hosts": "zk:2181"}, "store": {"url": f"file://{self.rig.store}"}, "supervisor": {"id": "host-a"}})
+        settings = Settings.model_validate(
+            {
+                "cluster": "test",
+                "zookeeper": {"hosts": "zk:2181"},
+                "store": {"url": f"file://{self.rig.store}"},
+                "supervisor": {"id": "host-a"},
+            }
+        )
         policy = self.rig.bench.ref("odd").record.terms.savepoints
         assert policy is not None
         checkpoint = f"file://{self.shelves.checkpoint('odd')}"
@@ -219,7 +292,7 @@ class OddShelf:
         if "calm" not in {each.name for each in wanted}:
             self._note("a savepoint is not due", "of calm")
         for each in wanted:
-            self._try("the leader", lambda each=each: self.rig.leader._see_to(each))      # type: ignore[misc]
+            self._try("the leader", lambda each=each: self.rig.leader._see_to(each))  # type: ignore[misc]
         after = set(self.rig.there("calm"))
         if self.rig.slot("calm") not in after:
             self._note("a savepoint is not made", "of calm")
@@ -239,8 +312,13 @@ class OddShelf:
         """Not what a link leads to: that a user says."""
         for force in (False, True):
             self.odd.mkdir(parents=True, exist_ok=True)
-            for savepoint in sorted(path.name for path in self.odd.iterdir() if path.is_dir() and not path.is_symlink()):
-                self._try("delete", lambda savepoint=savepoint, force=force: shelves.delete("odd", savepoint, force=force))      # type: ignore[misc]
+            for savepoint in sorted(
+                path.name for path in self.odd.iterdir() if path.is_dir() and not path.is_symlink()
+            ):
+                self._try(
+                    "delete",
+                    lambda savepoint=savepoint, force=force: shelves.delete("odd", savepoint, force=force),
+                )  # type: ignore[misc]
 
     def _try(self, loop: str, work: Callable[[], Any]) -> None:
         try:
@@ -248,8 +326,15 @@ class OddShelf:
         except SupervisorError:
             pass
         except Exception as error:
-            at = [each for each in traceback.extract_tb(error.__traceback__) if "/supervisor/" in each.filename or "/fuzz/" in each.filename][-1]
-            self._note(f"{loop} raised", f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {_without_paths(str(error))[:100]}")
+            at = [
+                each
+                for each in traceback.extract_tb(error.__traceback__)
+                if "/supervisor/" in each.filename or "/fuzz/" in each.filename
+            ][-1]
+            self._note(
+                f"{loop} raised",
+                f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {_without_paths(str(error))[:100]}",
+            )
 
     def _note(self, what: str, why: str) -> None:
         self.broken.append(Broken(what, why, self.seed, self.changed))
@@ -269,9 +354,13 @@ class OddShelf:
     def _of_others(self) -> dict[str, dict[str, bytes]]:
         """What of others must be there whatever happens: of calm's savepoints the newest of the schedule, and the user's."""
         newest = max(each for each in self.calm if each != USERS)
-        places = {"the checkpoint of calm": self.shelves.checkpoint("calm"), "the checkpoint of odd": self.shelves.checkpoint("odd"),
-                  "what is outside": self.outside, "a user's savepoint": place(self.rig.store, USERS, "calm"),
-                  "a savepoint of the schedule": place(self.rig.store, newest, "calm")}
+        places = {
+            "the checkpoint of calm": self.shelves.checkpoint("calm"),
+            "the checkpoint of odd": self.shelves.checkpoint("odd"),
+            "what is outside": self.outside,
+            "a user's savepoint": place(self.rig.store, USERS, "calm"),
+            "a savepoint of the schedule": place(self.rig.store, newest, "calm"),
+        }
         return {what: contents(path) for what, path in places.items()}
 
     def _judge(self, by: str) -> None:
@@ -285,7 +374,9 @@ def _without_paths(text: str) -> str:
     return " ".join("…" if "/" in word else word for word in text.split())
 
 
-def run_many(seeds: range, directory: Path, say: Callable[[Broken], None] = lambda _broken: None) -> list[Broken]:
+def run_many(
+    seeds: range, directory: Path, say: Callable[[Broken], None] = lambda _broken: None
+) -> list[Broken]:
     """Everything that was broken in any of ``seeds``."""
     found: list[Broken] = []
     home = directory / "savepoints"
@@ -300,5 +391,3 @@ def run_many(seeds: range, directory: Path, say: Callable[[Broken], None] = lamb
             shutil.rmtree(home)
             shelves = Shelves(home)
     return found
-
-

@@ -19,14 +19,37 @@ from tests.fuzz.registry import Broken
 from tests.unit.shim.world import LAUNCH, OWN, World
 from tests.unit.shim.world import Broken as Never
 
-EVENTS = ("waiting", "begun", "session", "query", "progress", "idle", "working", "looked", "terminated", "error", "stopped")
-SAID = {"query": "q", "id": "i", "batch_id": 3, "lag": 1.5, "checkpoint": "s3a://b/c", "committed": {"i": 3}, "message": "m", "queries": 1}
+EVENTS = (
+    "waiting",
+    "begun",
+    "session",
+    "query",
+    "progress",
+    "idle",
+    "working",
+    "looked",
+    "terminated",
+    "error",
+    "stopped",
+)
+SAID = {
+    "query": "q",
+    "id": "i",
+    "batch_id": 3,
+    "lag": 1.5,
+    "checkpoint": "s3a://b/c",
+    "committed": {"i": 3},
+    "message": "m",
+    "queries": 1,
+}
 
 
 def run(seed: int) -> list[Broken]:
     rng, changed = random.Random(seed), [""]
     try:
-        launch = replace(LAUNCH, env={CHECKPOINT: "s3a://b/c"}, remembered=Remembered("p" * 16, ("q 5",), "", ("p q 1",)))
+        launch = replace(
+            LAUNCH, env={CHECKPOINT: "s3a://b/c"}, remembered=Remembered("p" * 16, ("q 5",), "", ("p q 1",))
+        )
         data = encode(launch, 1 << 20)
         if rng.random() < 0.5:
             data = odd_record(rng, data, ())
@@ -36,12 +59,14 @@ def run(seed: int) -> list[Broken]:
         except Corrupt:
             return []
         _live(rng, World(launch=launch), changed)
-    except Never:       # the world of an odd launch is another one; what must never happen there is the simulation's subject
+    except (
+        Never
+    ):  # the world of an odd launch is another one; what must never happen there is the simulation's subject
         return []
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         if not any("/supervisor/shim/" in frame.filename for frame in frames):
-            return []       # of the world, which reads records for itself
+            return []  # of the world, which reads records for itself
         at = frames[-1]
         why = f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}: {str(error)[:200]}"
         return [Broken("a shim raised", why, seed, changed)]

@@ -46,13 +46,19 @@ def _until_noticed(directory: Path) -> bool:
     return any(run_many(range(seed, seed + 1), directory) for seed in FEW)
 
 
-def test_it_notices_a_loop_whose_items_are_not_caught(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_notices_a_loop_whose_items_are_not_caught(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(Apart, "attempt", lambda self, item, work, otherwise, through=(): work())
     assert _until_noticed(tmp_path)
 
 
-def test_it_notices_a_record_that_is_believed_in_anothers_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(reading, "_placed", lambda record, node, path: Found(record, node.stat.version, node.stat.mzxid))
+def test_it_notices_a_record_that_is_believed_in_anothers_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(
+        reading, "_placed", lambda record, node, path: Found(record, node.stat.version, node.stat.mzxid)
+    )
     assert _until_noticed(tmp_path)
 
 
@@ -60,12 +66,18 @@ def _nobody(*_any: Any, **_more: Any) -> Any:
     return None
 
 
-@pytest.mark.parametrize("defect", [
-    lambda patch: patch.setattr(savepoints, "wanted_of", _nobody),
-    lambda patch: patch.setattr(make, "place", lambda candidates, *_more: ([], [])),
-], ids=["skips-all", "places-none"])
+@pytest.mark.parametrize(
+    "defect",
+    [
+        lambda patch: patch.setattr(savepoints, "wanted_of", _nobody),
+        lambda patch: patch.setattr(make, "place", lambda candidates, *_more: ([], [])),
+    ],
+    ids=["skips-all", "places-none"],
+)
 def test_it_notices_that_the_others_are_not_seen_to(
-    defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    defect: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     defect(monkeypatch)
     assert _until_noticed(tmp_path)
@@ -77,17 +89,25 @@ def test_it_notices_a_word_of_the_driver_that_is_not_looked_at(monkeypatch: pyte
     assert any(shim.run(seed) for seed in (79, 111, 116))
 
 
-@pytest.mark.parametrize("defect", [
-    lambda patch: patch.setattr(run_dir, "is_deserted", lambda _directory: False),
-    lambda patch: patch.setattr(run_dir, "directories", lambda directory: set(os.listdir(directory))),
-], ids=["copies-are-believed", "links-are-followed"])
+@pytest.mark.parametrize(
+    "defect",
+    [
+        lambda patch: patch.setattr(run_dir, "is_deserted", lambda _directory: False),
+        lambda patch: patch.setattr(run_dir, "directories", lambda directory: set(os.listdir(directory))),
+    ],
+    ids=["copies-are-believed", "links-are-followed"],
+)
 def test_it_notices_a_run_directory_that_is_believed(
-    defect: Callable[[pytest.MonkeyPatch], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    defect: Callable[[pytest.MonkeyPatch], Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     defect(monkeypatch)
     assert any(host.run_many(range(seed, seed + 1), tmp_path) for seed in (85, 86, 89, *range(HOST_RUNS)))
 
 
-def test_it_notices_copies_that_are_said_to_lie_where_anothers_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_notices_copies_that_are_said_to_lie_where_anothers_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(savepoint_shelf, "_is_place_of", lambda *_any: True)
     assert any(shelves.run_many(range(seed, seed + 1), tmp_path) for seed in (6, 0, 25, 36))

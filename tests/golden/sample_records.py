@@ -80,7 +80,9 @@ EARLIER = (
 """A submit, and a failure with exit code 7, as ``model.history`` packed them once."""
 
 REMEMBERED = Remembered(
-    "0123456789abcdef", ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41",), "op0",
+    "0123456789abcdef",
+    ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41",),
+    "op0",
     ("fedcba9876543210 ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 7",),
 )
 
@@ -198,16 +200,21 @@ SAMPLES: tuple[Any, ...] = (
         op="op3",
         restart_nonce="r1",
         failures=2,
-        checkpoint_state=CheckpointState.DELETED, wrote="0f1e2d3c4b5a6978",
+        checkpoint_state=CheckpointState.DELETED,
+        wrote="0f1e2d3c4b5a6978",
         history=HISTORY,
         earlier=EARLIER,
     ),
     CheckpointClaim(
-        location="s3://bucket/checkpoints/clicks", name="clicks (its checkpoint is being deleted)", uid=UID,
+        location="s3://bucket/checkpoints/clicks",
+        name="clicks (its checkpoint is being deleted)",
+        uid=UID,
         doom=Doom(name="clicks", uid=UID, at=AT, spec=SPEC, epoch=9),
     ),
     EpochRecord(epoch=7, supervisor="host-a", op="op4"),
-    LeaderHint(supervisor="host-a", epoch=7, address="host-a.example:8780", distrust="ZooKeeper was restored"),
+    LeaderHint(
+        supervisor="host-a", epoch=7, address="host-a.example:8780", distrust="ZooKeeper was restored"
+    ),
     Member(
         id="host-a",
         host="host-a.example",
@@ -220,7 +227,11 @@ SAMPLES: tuple[Any, ...] = (
         since=AT,
         distrust="ZooKeeper was restored",
         log_dir="/var/log/spark-supervisor",
-        delays=(Delay(UID, 3, "the checkpoint s3://bucket/checkpoints/clicks cannot be looked at: no answer in time"),),
+        delays=(
+            Delay(
+                UID, 3, "the checkpoint s3://bucket/checkpoints/clicks cannot be looked at: no answer in time"
+            ),
+        ),
     ),
     Acceptance(id="a1", epoch=9, by="root@host-a", at=AT, wait_s=32.06, waited=True),
     Pause(by="ops@host-a", at=AT, reason="moving the brokers", op="op5"),

@@ -35,11 +35,15 @@ def kind(path: Path) -> type[Any]:
 def test_what_the_previous_version_wrote_is_read_and_nothing_of_it_is_lost(path: Path) -> None:
     body = json.loads(path.read_bytes())
     again = json.loads(encode(decode(kind(path), path.read_bytes(), "/x"), 1 << 20))
-    assert again["v"] == body["v"], "an upgrade step would make it unreadable for the previous version: bump with care"
+    assert again["v"] == body["v"], (
+        "an upgrade step would make it unreadable for the previous version: bump with care"
+    )
     assert covers(again, body)
 
 
-@pytest.mark.parametrize("path", [path for path in PREVIOUS if path.name.partition(".")[0] in OURS], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [path for path in PREVIOUS if path.name.partition(".")[0] in OURS], ids=lambda p: p.name
+)
 def test_what_we_write_has_all_that_the_previous_version_needs(path: Path) -> None:
     """It knows fields that we don't know any more? Then it can't read ours. What is new to it, it keeps."""
     ours = json.loads(encode(OURS[path.name.partition(".")[0]]))
@@ -56,7 +60,9 @@ def test_a_word_of_a_newer_version_is_kept_and_decides_nothing(cls: Any) -> None
 
 
 @pytest.mark.parametrize(("record", "field"), [("Ownership", "cause"), ("Lease", "phase")])
-def test_a_record_with_a_word_of_a_newer_version_is_readable_and_rewritten_as_it_was(record: str, field: str) -> None:
+def test_a_record_with_a_word_of_a_newer_version_is_readable_and_rewritten_as_it_was(
+    record: str, field: str
+) -> None:
     body = {**json.loads(encode(OURS[record])), field: "from_the_future"}
     assert json.loads(encode(decode(type(OURS[record]), json.dumps(body).encode(), "/x"))) == body
 
@@ -91,7 +97,9 @@ def test_a_deadline_in_another_form_is_no_deadline() -> None:
 def covers(ours: Any, theirs: Any) -> bool:
     """All that ``theirs`` has is in ``ours``, at every level."""
     if isinstance(theirs, dict):
-        return isinstance(ours, dict) and all(name in ours and covers(ours[name], each) for name, each in theirs.items())
+        return isinstance(ours, dict) and all(
+            name in ours and covers(ours[name], each) for name, each in theirs.items()
+        )
     if isinstance(theirs, list):
         return isinstance(ours, list) and len(ours) == len(theirs) and all(map(covers, ours, theirs))
     return bool(ours == theirs)

@@ -45,7 +45,9 @@ def test_the_golden_file_reads_as_the_object(sample: Any) -> None:
 
 def test_every_record_has_a_golden_file_and_no_other_is_there() -> None:
     defined = {
-        cls for _, cls in inspect.getmembers(records, dataclasses.is_dataclass) if cls.__module__ == records.__name__
+        cls
+        for _, cls in inspect.getmembers(records, dataclasses.is_dataclass)
+        if cls.__module__ == records.__name__
     }
     assert defined <= set().union(*(_with_parts(cls) for cls in CLASSES))
     assert {path.name for path in HERE.iterdir()} == {golden(sample).name for sample in SAMPLES}
@@ -208,7 +210,10 @@ def _marked(value: Any) -> Any:
     if isinstance(value, list):
         return [_marked(item) for item in value]
     if isinstance(value, dict):
-        return {**{key: _marked(item) for key, item in value.items()}, "from_the_future": {"x": [1, None, "ü"]}}
+        return {
+            **{key: _marked(item) for key, item in value.items()},
+            "from_the_future": {"x": [1, None, "ü"]},
+        }
     return value
 
 

@@ -18,7 +18,9 @@ from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize("noticed_s", [101.0, 109.0])
-def test_curator_460_leadership_is_over_a_session_time_after_the_last_answered_request(noticed_s: float) -> None:
+def test_curator_460_leadership_is_over_a_session_time_after_the_last_answered_request(
+    noticed_s: float,
+) -> None:
     """However late the loss of the connection was noticed."""
     sent_s = 100.0
     leads = Standing(State.LEADING, session=1, timeout_s=10.0, epoch=7, fence=7, highest=7, owner=1)
@@ -42,7 +44,11 @@ def test_curator_644_645_contenders_that_all_come_back_at_once_settle_on_one_lea
             zoo.reconnect(rig.client)
         wait_until(lambda: newest(rigs) > before and settled(rigs), 20, "one leader, elected anew")
         done, beats = len(zoo.log), [rig.beats for rig in rigs]
-        wait_until(lambda: all(rig.beats > seen + 5 for rig, seen in zip(rigs, beats, strict=True)), 20, "all to go on looking")
+        wait_until(
+            lambda: all(rig.beats > seen + 5 for rig, seen in zip(rigs, beats, strict=True)),
+            20,
+            "all to go on looking",
+        )
         assert not [tx for _, tx in zoo.log[done:] if any(op.path == PATHS.leader for op in tx.ops)]
 
 
@@ -55,7 +61,9 @@ def newest(rigs: list[Rig]) -> int:
     return max((term.epoch for rig in rigs for term in rig.terms), default=0)
 
 
-def test_kazoo_42_an_ensemble_that_comes_back_empty_is_led_by_nobody_and_left_as_it_is(tmp_path: Path) -> None:
+def test_kazoo_42_an_ensemble_that_comes_back_empty_is_led_by_nobody_and_left_as_it_is(
+    tmp_path: Path,
+) -> None:
     zoo = founded()
     rig = Rig(zoo, MemoryEpochs(), tmp_path / "a")
     with running(rig):
@@ -69,10 +77,14 @@ def test_kazoo_42_an_ensemble_that_comes_back_empty_is_led_by_nobody_and_left_as
 
 
 def test_kazoo_m4_none_of_its_recipes_is_used() -> None:
-    recipes = re.compile(r"kazoo\.recipe|\b(Election|NonBlockingLease|Semaphore|ChildrenWatch|DataWatch)\(|client\.(Lock|Lease|Party)\(")
+    recipes = re.compile(
+        r"kazoo\.recipe|\b(Election|NonBlockingLease|Semaphore|ChildrenWatch|DataWatch)\(|client\.(Lock|Lease|Party)\("
+    )
     sources = sorted(Path(supervisor.__file__).parent.rglob("*.py"))
     assert len(sources) > 100
-    assert [path.name for path in sources if "kazoo" in (text := path.read_text()) and recipes.search(text)] == []
+    assert [
+        path.name for path in sources if "kazoo" in (text := path.read_text()) and recipes.search(text)
+    ] == []
 
 
 @pytest.mark.parametrize("place", ["s3://bkt/x", "s3://bkt/x/", "s3://bkt/x/y"])

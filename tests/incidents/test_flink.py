@@ -106,14 +106,14 @@ def test_flink_11665_a_late_removal_by_an_earlier_term_does_not_hit_the_next_run
     earlier = finished(world)
     earlier.plan()
     assert kinds(earlier) == [Conclude]
-    world.elect("A")      # revoked, and granted again at once
+    world.elect("A")  # revoked, and granted again at once
     world.act("A")
     world.plan("A")
     late = world.terms["A"]
     assert kinds(late) == [CleanUp]
     world.elect("A")
     world.act("A")
-    world.submit()        # the next run, under the same name
+    world.submit()  # the next run, under the same name
     assert earlier.act() is False and late.act() is False
     assert world.stage.registered(NAME)
 
@@ -152,7 +152,9 @@ def records(zoo: MemoryZoo) -> dict[str, bytes]:
     return {path: data for path, data in zoo.tree().items() if data == b"as it was"}
 
 
-def test_flink_27382_a_leader_that_goes_in_the_middle_of_a_clean_up_leaves_it_to_the_next(world: World) -> None:
+def test_flink_27382_a_leader_that_goes_in_the_middle_of_a_clean_up_leaves_it_to_the_next(
+    world: World,
+) -> None:
     finished(world)
     world.plan("A")
     world.act("A")
@@ -169,9 +171,15 @@ def test_flink_27382_a_leader_that_goes_in_the_middle_of_a_clean_up_leaves_it_to
 def test_flink_33500_no_pass_of_the_leader_can_wait_for_the_store() -> None:
     """The command line stores a job. What the leader's loop is made of has no way to the store: it does not even load it."""
     code = "import sys, supervisor.daemon.controller; print(*sys.modules, sep='\\n')"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert "supervisor.plan.make" in loaded and "supervisor.act.carry_out" in loaded
-    assert not [module for module in loaded if module.startswith(("supervisor.clients.store", "supervisor.registry.blobs", "boto"))]
+    assert not [
+        module
+        for module in loaded
+        if module.startswith(("supervisor.clients.store", "supervisor.registry.blobs", "boto"))
+    ]
 
 
 def outcome(world: World) -> Outcome:
@@ -184,5 +192,3 @@ def result(world: World) -> Result:
     found = seen(Result, world.stage.look(path), path)
     assert isinstance(found, Found)
     return found.record
-
-

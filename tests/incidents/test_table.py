@@ -16,7 +16,11 @@ ROWS = [line for line in TABLE.splitlines() if line.startswith("| ") and not lin
 @cache
 def named_in(file: str) -> frozenset[str]:
     tree = ast.parse((TESTS / file).read_text())
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"))
+    return frozenset(
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    )
 
 
 def test_every_test_that_the_table_names_exists() -> None:
@@ -35,6 +39,30 @@ def test_every_replay_of_this_directory_stands_in_the_table() -> None:
 
 
 def test_the_incidents_that_the_project_must_know_are_there() -> None:
-    flink = (2354, 5193, 9494, 9573, 10011, 10052, 10255, 10329, 11665, 11813, 19154, 24038, 27382, 33500, 39704)
-    wanted = [*(f"FLINK-{number}" for number in flink), "CURATOR-460", "CURATOR-644", "CURATOR-645", "kazoo #42", "Airwallex", "SPARK-26425"]
+    flink = (
+        2354,
+        5193,
+        9494,
+        9573,
+        10011,
+        10052,
+        10255,
+        10329,
+        11665,
+        11813,
+        19154,
+        24038,
+        27382,
+        33500,
+        39704,
+    )
+    wanted = [
+        *(f"FLINK-{number}" for number in flink),
+        "CURATOR-460",
+        "CURATOR-644",
+        "CURATOR-645",
+        "kazoo #42",
+        "Airwallex",
+        "SPARK-26425",
+    ]
     assert [name for name in wanted if not any(name in row.split("|")[1] for row in ROWS)] == []

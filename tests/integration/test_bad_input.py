@@ -41,10 +41,14 @@ class Desk(FleetCommands):
         self.directory = directory
         self.acknowledged: list[Acknowledged] = []
         self.settings: dict[str, Any] = {
-            "cluster": "test", "zookeeper": {"hosts": hosts, "root": root, "session_timeout": "6s"},
+            "cluster": "test",
+            "zookeeper": {"hosts": hosts, "root": root, "session_timeout": "6s"},
             "store": {"url": f"file://{directory}/store"},
             "supervisor": {
-                "id": "host-a", "http": "127.0.0.1:0", "log_dir": f"{directory}/log", "runtime_dir": f"{directory}/run",
+                "id": "host-a",
+                "http": "127.0.0.1:0",
+                "log_dir": f"{directory}/log",
+                "runtime_dir": f"{directory}/run",
             },
         }
 
@@ -66,8 +70,12 @@ class Desk(FleetCommands):
     def call(self, *words: str, timeout_s: float = 90.0) -> Said:
         environ = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_SUPERVISOR")}
         ran = subprocess.run(
-            [*CALL, "--config", str(self.user_config()), *words], capture_output=True, text=True, check=False,
-            timeout=timeout_s, env=environ,
+            [*CALL, "--config", str(self.user_config()), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+            env=environ,
         )
         return Said(ran.returncode, ran.stdout, ran.stderr)
 
@@ -113,7 +121,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         def end(old: Session) -> None:
             close_session(hosts, old.id, old.password, 2.0)
 
-        return KeptSession(lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=2.0), end, connect_s=3.0, settle_s=3.0)
+        return KeptSession(
+            lambda: ZooClient(hosts, session_timeout_s, request_timeout_s=2.0),
+            end,
+            connect_s=3.0,
+            settle_s=3.0,
+        )
 
     monkeypatch.setattr(commands, "keep_session", keep)
     monkeypatch.setattr(commands, "COMMAND_STORE_DEADLINE_S", 3.0)
@@ -149,10 +162,16 @@ def test_two_different_specs_of_one_name_at_once(desk: Desk) -> None:
 # -- during the write: ZooKeeper ----------------------------------------------------------------------------------
 
 
-def test_an_unknown_outcome_is_6_and_says_how_to_find_out(desk: Desk, proxies: Proxies, impatient: None) -> None:
+def test_an_unknown_outcome_is_6_and_says_how_to_find_out(
+    desk: Desk, proxies: Proxies, impatient: None
+) -> None:
     """The multi is on its way when all connections break for good: it may have been applied, and nobody can ask."""
     assert desk.put("other").code == 0
-    traps = proxies.each(lambda p: p.on_request(zookeeper_request(f"{desk.settings['zookeeper']['root']}/doorbell"), Action.HOLD))
+    traps = proxies.each(
+        lambda p: p.on_request(
+            zookeeper_request(f"{desk.settings['zookeeper']['root']}/doorbell"), Action.HOLD
+        )
+    )
 
     def break_off() -> None:
         wait_until(lambda: any(trap.sprung for trap in traps), 60, "the multi on its way")
@@ -169,7 +188,9 @@ def test_an_unknown_outcome_is_6_and_says_how_to_find_out(desk: Desk, proxies: P
 
 
 @pytest.mark.parametrize("action", [Action.CUT_BEFORE, Action.CUT_AFTER])
-def test_a_put_whose_connection_breaks_is_one_blob_and_one_job(desk: Desk, s3: Proxy, moto_server: MotoServer, action: Action) -> None:
+def test_a_put_whose_connection_breaks_is_one_blob_and_one_job(
+    desk: Desk, s3: Proxy, moto_server: MotoServer, action: Action
+) -> None:
     """botocore's own retry would take its own object for somebody else's."""
     assert desk.put("other").code == 0
     trap = s3.on_request(http_request("PUT", "/specs/a/"), action)
@@ -190,7 +211,7 @@ def test_a_store_that_goes_away_at_the_put_leaves_no_job(desk: Desk, s3: Proxy, 
 
     with meanwhile(go_away):
         said = desk.put("a")
-    if said.code == 5:      # else the second attempt was quicker than we are, and it is a job like any other
+    if said.code == 5:  # else the second attempt was quicker than we are, and it is a job like any other
         refused(said, 5, "store")
         assert desk.jobs() == ["other"]
     s3.heal()
@@ -202,7 +223,10 @@ def test_a_store_that_goes_away_at_the_put_leaves_no_job(desk: Desk, s3: Proxy, 
 
 
 def test_zookeeper_goes_away_after_the_blobs_were_stored(
-    desk: Desk, s3: Proxy, proxies: Proxies, impatient: None,
+    desk: Desk,
+    s3: Proxy,
+    proxies: Proxies,
+    impatient: None,
 ) -> None:
     """Blob before reference: what is left is an orphan that the sweeper takes, never a job without a spec."""
     assert desk.put("other").code == 0
@@ -259,7 +283,9 @@ def test_a_file_where_a_directory_of_the_daemon_should_be(desk: Desk, key: str, 
     refused(desk.cli("run"), 2, f"supervisor.{key} {desk.directory}/file{below} cannot be used")
 
 
-def test_a_session_that_can_not_be_closed_spoils_no_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_can_not_be_closed_spoils_no_answer(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is registered is registered: exit code 5 would say that nothing was."""
     closed = KeptSession.close
 

@@ -11,9 +11,18 @@ from tests import benchmark
 from tests.testbed.fleet import Fleet
 
 FIGURES = [
-    "submit, beside the store's own", "cancel (median)", "submit of 30 specs in one call", "idle ZooKeeper operations, no job",
-    "idle ZooKeeper operations, 2 running jobs", "PSS of the leader", "PSS of shim + twin", "list of 30 jobs", "list of 300 jobs",
-    "successor has acted, 3 jobs", "successor has acted, 30 jobs", "jobs touched by it",
+    "submit, beside the store's own",
+    "cancel (median)",
+    "submit of 30 specs in one call",
+    "idle ZooKeeper operations, no job",
+    "idle ZooKeeper operations, 2 running jobs",
+    "PSS of the leader",
+    "PSS of shim + twin",
+    "list of 30 jobs",
+    "list of 300 jobs",
+    "successor has acted, 3 jobs",
+    "successor has acted, 30 jobs",
+    "jobs touched by it",
 ]
 
 

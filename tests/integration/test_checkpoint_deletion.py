@@ -68,10 +68,19 @@ class Leader:
         self.term: Term[Any] = Term(version + 1, version, zoo, 1e9, depose=lambda _why: None)
         self.term.note_recorded()
         loop = Watchdog(end=lambda _code: None).register("test", 60.0)
-        self.controller = Controller(self.term, world.bench.layout, Policy(), Recorder(Metrics(boottime_s), boottime_s()), loop)
+        self.controller = Controller(
+            self.term, world.bench.layout, Policy(), Recorder(Metrics(boottime_s), boottime_s()), loop
+        )
         self.remover = Remover(
-            self.term, world.bench.layout, self.controller.crew, world.store, lambda _location, _doom: world.access,
-            site=world.site, wanted=self.controller.doomed, clock=world.clock, open_at=open_at,
+            self.term,
+            world.bench.layout,
+            self.controller.crew,
+            world.store,
+            lambda _location, _doom: world.access,
+            site=world.site,
+            wanted=self.controller.doomed,
+            clock=world.clock,
+            open_at=open_at,
         )
 
     def clean_up(self) -> None:
@@ -102,7 +111,9 @@ class World:
 
     def fill(self) -> None:
         for number in range(OBJECTS):
-            self.area.write(f"offsets/{number}" if number else "metadata", b"v1" if number else b'{"id": "q"}')
+            self.area.write(
+                f"offsets/{number}" if number else "metadata", b"v1" if number else b'{"id": "q"}'
+            )
 
     def keys(self) -> list[str]:
         return sorted(item.key for item in self.area.items())
@@ -149,7 +160,10 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     if request.param == "file":
         return World(f"file://{tmp_path}/checkpoints/a", S3Access())
     moto: MotoServer = request.getfixturevalue("moto_server")
-    return World(f"s3a://{request.getfixturevalue('s3_bucket')}/checkpoints/a", S3Access(moto.endpoint_url, "us-east-1"))
+    return World(
+        f"s3a://{request.getfixturevalue('s3_bucket')}/checkpoints/a",
+        S3Access(moto.endpoint_url, "us-east-1"),
+    )
 
 
 def test_it_goes_after_the_tombstone_and_not_before(world: World) -> None:
@@ -158,7 +172,9 @@ def test_it_goes_after_the_tombstone_and_not_before(world: World) -> None:
     leader.clean_up()
     leader.remove()
     assert len(world.keys()) == OBJECTS
-    assert state_of_ended(world.result(uid)).reason.endswith("its checkpoint will be deleted once no driver of it can be alive")
+    assert state_of_ended(world.result(uid)).reason.endswith(
+        "its checkpoint will be deleted once no driver of it can be alive"
+    )
     world.bury()
     leader.clean_up()
     assert world.result(uid).checkpoint_state is CheckpointState.DELETING
@@ -169,7 +185,9 @@ def test_it_goes_after_the_tombstone_and_not_before(world: World) -> None:
     ended = world.result(uid)
     assert ended.checkpoint_state is CheckpointState.DELETED
     assert [(entry.event, entry.detail) for entry in ended.history][-2:] == [
-        ("deleting checkpoint", ""), ("checkpoint deleted", f"{OBJECTS} objects")]
+        ("deleting checkpoint", ""),
+        ("checkpoint deleted", f"{OBJECTS} objects"),
+    ]
 
 
 @pytest.mark.parametrize("ending", ["suspended", "failed"])
@@ -185,7 +203,21 @@ def test_no_other_end_deletes_it(world: World, ending: str) -> None:
 
 
 def test_a_job_that_has_finished_by_itself_is_over_too() -> None:
-    ended = Result("a", "u", Outcome.FINISHED, "dirty", 1, None, terms("s3://b/c", delete_checkpoint=True), 1, 1, "", "", "", "")  # type: ignore[arg-type]
+    ended = Result(
+        "a",
+        "u",
+        Outcome.FINISHED,
+        "dirty",
+        1,
+        None,
+        terms("s3://b/c", delete_checkpoint=True),
+        1,
+        1,
+        "",
+        "",
+        "",
+        "",
+    )  # type: ignore[arg-type]
     assert ended.dooms_checkpoint
     assert not replace(ended, outcome=Outcome.FAILED).dooms_checkpoint
     assert not replace(ended, terms=terms("s3://b/c")).dooms_checkpoint
@@ -253,7 +285,9 @@ class Dying(Wrapped):
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_leader_that_dies_at_a_batch_has_a_successor_that_goes_on(world: World, at: int, after: bool) -> None:
+def test_a_leader_that_dies_at_a_batch_has_a_successor_that_goes_on(
+    world: World, at: int, after: bool
+) -> None:
     uid = world.cancel()
     world.bury()
     first = Leader(world, lambda location, access: Dying(open_removal(location, access), at, after))
@@ -265,14 +299,16 @@ def test_a_leader_that_dies_at_a_batch_has_a_successor_that_goes_on(world: World
     successor = Leader(world)
     successor.remove()
     assert world.keys() == []
-    if world.place.startswith("file") and after and at == 3:      # all is gone, but that is not what the successor has seen
+    # all is gone, but that is not what the successor has seen
+    if world.place.startswith("file") and after and at == 3:
         assert world.claim() is not None
         world.now_s += KEPT_LATE_S
         successor.remove()
         assert world.claim() is None
         assert world.result(uid).checkpoint_state is CheckpointState.KEPT
         return
-    if world.place.startswith("s3"):      # a request of the dead one may be on its way for as long as S3 takes its signature
+    # a request of the dead one may be on its way for as long as S3 takes its signature
+    if world.place.startswith("s3"):
         assert world.claim() is not None
         for _ in range(int(s3_removal.LATE_S // LOOK_EVERY_S) + 1):
             world.now_s += LOOK_EVERY_S
@@ -421,7 +457,7 @@ def test_a_process_that_was_stopped_in_the_middle_does_not_hit_who_came_after(on
     on_disk.bury()
     zombie = Leader(on_disk)
     zombie.clean_up()
-    zombie.remover.step()      # it has begun
+    zombie.remover.step()  # it has begun
     real = zombie.remover._still
 
     def stopped(path: str, now: Any) -> None:
@@ -439,7 +475,9 @@ def test_a_process_that_was_stopped_in_the_middle_does_not_hit_who_came_after(on
 
 
 def test_a_request_that_was_held_up_is_not_sent(
-    moto_server: MotoServer, s3_bucket: str, monkeypatch: pytest.MonkeyPatch,
+    moto_server: MotoServer,
+    s3_bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(f"s3a://{s3_bucket}/a", S3Access(moto_server.endpoint_url, "us-east-1"))
     found = open_removal(world.place, world.access)
@@ -520,7 +558,9 @@ def test_a_job_that_never_ran_deletes_nothing(world: World) -> None:
     assert "no attempt of this submission" in kept_because(world, uid)
 
 
-def test_what_an_earlier_submission_of_the_name_wrote_proves_nothing_for_one_that_never_ran(world: World) -> None:
+def test_what_an_earlier_submission_of_the_name_wrote_proves_nothing_for_one_that_never_ran(
+    world: World,
+) -> None:
     kept = world.submission()
     world.bench.commands().submit(replace(kept, terms=replace(kept.terms, delete_checkpoint=False)))
     world.bench.run("a", remembered=Remembered(place_of(world.place), ("q 7",)))
@@ -553,7 +593,9 @@ def test_a_forged_doomed_claim_deletes_nothing(world: World) -> None:
     assert world.result(uid).checkpoint_state is CheckpointState.DELETED, "what was genuine goes on"
 
 
-def test_a_leader_that_is_not_allowed_to_frees_no_place_while_a_request_of_one_that_was_may_be_under_way(world: World) -> None:
+def test_a_leader_that_is_not_allowed_to_frees_no_place_while_a_request_of_one_that_was_may_be_under_way(
+    world: World,
+) -> None:
     uid = world.cancel()
     world.bury()
     first = Leader(world)
@@ -570,7 +612,8 @@ def test_a_leader_that_is_not_allowed_to_frees_no_place_while_a_request_of_one_t
 
 
 def test_a_leader_on_a_host_without_the_directory_never_says_deleted(
-    on_disk: World, monkeypatch: pytest.MonkeyPatch,
+    on_disk: World,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its predecessor died in the middle: what is left is still missed by the next start there."""
     monkeypatch.setattr(removal_module, "BATCH_MAX", BATCH)
@@ -582,7 +625,9 @@ def test_a_leader_on_a_host_without_the_directory_never_says_deleted(
     first.remover.step()
     left = on_disk.keys()
     second = Leader(
-        on_disk, lambda location, access: open_removal(location.replace("checkpoints", "of-another-host"), access))
+        on_disk,
+        lambda location, access: open_removal(location.replace("checkpoints", "of-another-host"), access),
+    )
     second.remove()
     assert on_disk.claim() is not None
     on_disk.now_s += KEPT_LATE_S
@@ -597,7 +642,9 @@ def test_a_leader_on_a_host_without_the_directory_never_says_deleted(
 # -- whose directory it is ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("there", [{"metadata": b'{"id": "of-another-job"}'}, {"data": b"x"}, {"metadata": b"{"}])
+@pytest.mark.parametrize(
+    "there", [{"metadata": b'{"id": "of-another-job"}'}, {"data": b"x"}, {"metadata": b"{"}]
+)
 def test_another_directory_at_the_same_path_is_kept(on_disk: World, there: dict[str, bytes]) -> None:
     """The job ran on another host; here that path leads to something else, which no claim ever spoke of."""
     uid = on_disk.cancel()

@@ -46,19 +46,34 @@ class Site:
     @property
     def config(self) -> Path:
         path = self.home / "supervisor.yaml"
-        path.write_text(json.dumps({
-            "cluster": self.cluster,
-            "zookeeper": {"hosts": self.hosts, "root": self.root, "session_timeout": "6s"},
-            "store": {"url": self.store or f"file://{self.home}/store", "endpoint_url": self.endpoint_url},
-            "supervisor": {"id": "host-a", "log_dir": str(self.home / "log"), "runtime_dir": str(self.home / "run")},
-        }))
+        path.write_text(
+            json.dumps(
+                {
+                    "cluster": self.cluster,
+                    "zookeeper": {"hosts": self.hosts, "root": self.root, "session_timeout": "6s"},
+                    "store": {
+                        "url": self.store or f"file://{self.home}/store",
+                        "endpoint_url": self.endpoint_url,
+                    },
+                    "supervisor": {
+                        "id": "host-a",
+                        "log_dir": str(self.home / "log"),
+                        "runtime_dir": str(self.home / "run"),
+                    },
+                }
+            )
+        )
         return path
 
     def run(self, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
         environ = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_SUPERVISOR")}
         return subprocess.run(
-            [*CALL, "--config", str(self.config), *arguments], capture_output=True, text=True, check=False,
-            timeout=timeout_s, env=environ,
+            [*CALL, "--config", str(self.config), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+            env=environ,
         )
 
     def json(self, *arguments: str) -> Any:
@@ -68,7 +83,12 @@ class Site:
 
     def spec(self, name: str, checkpoint: str = "", **more: Any) -> str:
         (self.home / "app.py").write_text("print('hello')\n")
-        body = {"name": name, "application": "app.py", "checkpoint": checkpoint or f"s3://bucket/{name}", **more}
+        body = {
+            "name": name,
+            "application": "app.py",
+            "checkpoint": checkpoint or f"s3://bucket/{name}",
+            **more,
+        }
         path = self.home / f"{name}.yaml"
         path.write_text(json.dumps(body))
         return str(path)
@@ -105,7 +125,14 @@ def test_the_life_of_a_job_without_any_supervisor(site: Site, zoo: ZooClient) ->
     assert [(row["name"], row["state"]) for row in site.json("list")] == [("a", "pending")]
     shown = site.json("show", "a")
     assert shown["uid"] == uid and shown["spec"]["name"] == "a" and shown["reason"] == "no supervisor is up"
-    assert codes(site, "suspend a", "suspend a", "restart a", "resume a", "resume a", "restart a") == [0, 0, 4, 0, 0, 0]
+    assert codes(site, "suspend a", "suspend a", "restart a", "resume a", "resume a", "restart a") == [
+        0,
+        0,
+        4,
+        0,
+        0,
+        0,
+    ]
 
     assert site.json("cancel", "a", "--wait")["did"] == "cancelled"
     assert site.json("cancel", "a")["did"] == "already cancelled"
@@ -123,9 +150,15 @@ def test_the_life_of_a_job_without_any_supervisor(site: Site, zoo: ZooClient) ->
     assert codes(site, "cancel nobody", "show nobody", "logs nobody", "logs a") == [3, 3, 3, 1]
 
 
-@pytest.mark.parametrize("other", [
-    "s3a://Bucket/data/jobs/", "s3://bucket/data/./jobs/x/..", "s3a://bucket/data/jobs/inner", "s3n://bucket/data",
-])
+@pytest.mark.parametrize(
+    "other",
+    [
+        "s3a://Bucket/data/jobs/",
+        "s3://bucket/data/./jobs/x/..",
+        "s3a://bucket/data/jobs/inner",
+        "s3n://bucket/data",
+    ],
+)
 def test_overlapping_checkpoints_under_any_spelling(site: Site, other: str) -> None:
     assert site.run("submit", site.spec("a", "s3://bucket/data/jobs")).returncode == 0
     refused = site.run("submit", site.spec("b", other))
@@ -163,7 +196,11 @@ def test_many_files_in_one_call(site: Site) -> None:
 
 def test_another_cluster_on_the_root_or_on_the_store(site: Site) -> None:
     assert site.run("submit", site.spec("a")).returncode == 0
-    for changes in ({"store": f"file://{site.home}/other"}, {"cluster": "other"}, {"root": f"{site.root}-other"}):
+    for changes in (
+        {"store": f"file://{site.home}/other"},
+        {"cluster": "other"},
+        {"root": f"{site.root}-other"},
+    ):
         other = Site(**{**site.__dict__, **changes})
         refused = other.run("submit", other.spec("b"))
         assert refused.returncode == 4 and "belongs to" in refused.stderr, refused
@@ -200,11 +237,20 @@ def closed_port() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.mark.parametrize(("kind", "command"), [
-    ("closed_port", "submit"), ("black_hole", "cancel a"), ("closed_port", "list"), ("black_hole", "status"),
-])
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("closed_port", "submit"),
+        ("black_hole", "cancel a"),
+        ("closed_port", "list"),
+        ("black_hole", "status"),
+    ],
+)
 def test_an_unreachable_zookeeper_is_5_in_time(
-    tmp_path: Path, kind: str, command: str, request: pytest.FixtureRequest,
+    tmp_path: Path,
+    kind: str,
+    command: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     site = Site(tmp_path, request.getfixturevalue(kind), "/r")
     arguments = ["submit", site.spec("a")] if command == "submit" else command.split()
@@ -217,7 +263,11 @@ def test_an_unreachable_zookeeper_is_5_in_time(
 def test_an_unreachable_store_is_5_in_time_and_cancel_needs_none(site: Site, black_hole: str) -> None:
     assert site.run("submit", site.spec("a")).returncode == 0
     away = Site(site.home, site.hosts, f"{site.root}-s3", "s3://bucket/prefix", f"http://{black_hole}")
-    environ = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}
+    environ = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
     with pytest.MonkeyPatch.context() as patch:
         for key, value in environ.items():
             patch.setenv(key, value)
@@ -253,11 +303,21 @@ def proxies(embedded_ensemble: EmbeddedEnsemble) -> Iterator[Proxies]:
 
 
 @pytest.mark.parametrize("action", [Action.CUT_AFTER, Action.CUT_BEFORE])
-@pytest.mark.parametrize(("command", "did"), [
-    ("submit", "submitted"), ("cancel", "cancelled"), ("suspend", "suspended"), ("restart", "restarted"),
-])
+@pytest.mark.parametrize(
+    ("command", "did"),
+    [
+        ("submit", "submitted"),
+        ("cancel", "cancelled"),
+        ("suspend", "suspended"),
+        ("restart", "restarted"),
+    ],
+)
 def test_a_cut_connection_is_settled_on_the_same_session(
-    site: Site, proxies: Proxies, command: str, did: str, action: Action,
+    site: Site,
+    proxies: Proxies,
+    command: str,
+    did: str,
+    action: Action,
 ) -> None:
     """The answer to the multi is lost, or the multi itself; either way it is done exactly once."""
     spec = site.spec("a")
@@ -280,7 +340,9 @@ def test_a_cut_connection_is_settled_on_the_same_session(
 def test_an_outcome_that_cannot_be_settled_is_6_and_says_so(site: Site, proxies: Proxies) -> None:
     assert site.run("submit", site.spec("a")).returncode == 0
     behind = Site(site.home, proxies.hosts, site.root)
-    traps = proxies.each(lambda proxy: proxy.on_request(zookeeper_request(f"{site.root}/doorbell"), Action.HOLD))
+    traps = proxies.each(
+        lambda proxy: proxy.on_request(zookeeper_request(f"{site.root}/doorbell"), Action.HOLD)
+    )
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(behind.run, "cancel", "a")
         wait_until(lambda: any(trap.sprung for trap in traps), what="the cancel on its way")

@@ -62,7 +62,9 @@ class Tree:
         self.pid_file = directory / "pids"
         env = {**os.environ, CLAIM_MARKER: claim}
         self.child = subprocess.Popen(
-            [sys.executable, "-S", "-E", "-c", TREE, str(self.pid_file)], env=env, start_new_session=True,
+            [sys.executable, "-S", "-E", "-c", TREE, str(self.pid_file)],
+            env=env,
+            start_new_session=True,
             preexec_fn=containment.enter,
         )
         wait_until(lambda: len(self.pids()) == 3, 20, "three processes")
@@ -154,7 +156,9 @@ def test_a_missing_cgroup_proves_nothing(cgroup_parent: str) -> None:
     assert CgroupContainment(f"{cgroup_parent}/never-made").emptiness() is Emptiness.UNPROVABLE
 
 
-def test_the_probe_of_a_supervisor_that_was_killed_is_removed_and_that_of_a_living_one_is_not(cgroup_parent: str) -> None:
+def test_the_probe_of_a_supervisor_that_was_killed_is_removed_and_that_of_a_living_one_is_not(
+    cgroup_parent: str,
+) -> None:
     own, name = os.path.split(cgroup_parent)
     with subprocess.Popen(["true"]) as dead:
         dead.wait()
@@ -174,7 +178,9 @@ def test_a_cgroup_that_is_somebody_elses_is_not_used(cgroup_parent: str) -> None
     group.remove()
 
 
-def test_a_group_that_somebody_removed_is_empty_to_who_holds_it_and_unknown_to_others(cgroup_parent: str) -> None:
+def test_a_group_that_somebody_removed_is_empty_to_who_holds_it_and_unknown_to_others(
+    cgroup_parent: str,
+) -> None:
     """The kernel removes a group only if it has no member, and lets nobody in afterwards."""
     group = CgroupContainment(f"{cgroup_parent}/short")
     group.create()
@@ -203,7 +209,9 @@ def test_nobody_enters_a_group_that_was_removed_and_made_anew(cgroup_parent: str
 
 
 def test_a_session_number_that_was_handed_out_again_is_not_ours(tmp_path: Path) -> None:
-    stranger = subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"], start_new_session=True)
+    stranger = subprocess.Popen(
+        [sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"], start_new_session=True
+    )
     try:
         found = processes.identify(stranger.pid)
         assert found is not None

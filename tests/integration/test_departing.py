@@ -56,7 +56,9 @@ def host(tmp_path: Path) -> Iterator[Host]:
         shim.communicate()
 
 
-def test_a_shim_that_can_not_be_asked_for_want_of_descriptors_is_asked_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shim_that_can_not_be_asked_for_want_of_descriptors_is_asked_again(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shim = host.shim("u1.1", OBEDIENT)
     opened, failures = processes.open_pidfd, iter([True, True])
 
@@ -106,7 +108,9 @@ def test_a_pid_that_was_given_to_somebody_else_is_never_signalled(host: Host) ->
     assert bystander.poll() is None
 
 
-def test_an_attempt_that_is_only_being_started_is_waited_for(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_that_is_only_being_started_is_waited_for(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The shim is there a moment before it has said which process it is."""
     unborn = host.directory("a.1", 5.0)
     late = subprocess.Popen([sys.executable, "-c", OBEDIENT], stdout=subprocess.PIPE, text=True)
@@ -126,7 +130,9 @@ def test_an_attempt_that_is_only_being_started_is_waited_for(host: Host, monkeyp
     wait_until(lambda: late.poll() == 0, 10, "the late shim stopped")
 
 
-def test_a_directory_that_no_shim_ever_took_holds_nobody_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_no_shim_ever_took_holds_nobody_up(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(departing, "UNBORN_S", 0.3)
     host.directory("a.1", 5.0)
     assert stop_drivers(host.attempts) == departing.Departed()

@@ -59,15 +59,22 @@ class Clinic:
             "zookeeper": {"hosts": hosts, "root": root},
             "store": {"url": f"file://{home}/store"},
             "supervisor": {
-                "id": "host-a", "http": "127.0.0.1:0", "log_dir": str(home / "log"), "runtime_dir": str(home / "run"),
+                "id": "host-a",
+                "http": "127.0.0.1:0",
+                "log_dir": str(home / "log"),
+                "runtime_dir": str(home / "run"),
                 "capacity": {"memory": "256m", "drivers": 2},
             },
             "spark": {},
         }
-        self.job: dict[str, Any] = {"name": "clicks", "application": "app.py", "checkpoint": f"file://{home}/checkpoint"}
+        self.job: dict[str, Any] = {
+            "name": "clicks",
+            "application": "app.py",
+            "checkpoint": f"file://{home}/checkpoint",
+        }
         self.environ = dict(os.environ)
         self.unit: Path | None = None
-        self.patience = 6.0       # of a busy machine
+        self.patience = 6.0  # of a busy machine
         (home / "app.py").write_text("print('hello')\n")
 
     @property
@@ -92,10 +99,16 @@ class Clinic:
         return {line.check: line.finding for line in lines}
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environ = {key: value for key, value in self.environ.items() if not key.startswith("SPARK_SUPERVISOR")}
+        environ = {
+            key: value for key, value in self.environ.items() if not key.startswith("SPARK_SUPERVISOR")
+        }
         return subprocess.run(
-            [*CALL, "--config", str(self.config), "doctor", *arguments], capture_output=True, text=True, check=False,
-            timeout=120, env=environ,
+            [*CALL, "--config", str(self.config), "doctor", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            env=environ,
         )
 
     def tool(self, path: str, script: str) -> Path:
@@ -133,7 +146,10 @@ zoo = pytest.fixture(lambda embedded_ensemble: (yield from client_of(embedded_en
 
 
 def test_a_healthy_site_is_0_and_nothing_is_left(
-    site: Clinic, moto_server: MotoServer, s3_bucket: str, zoo: ZooClient,
+    site: Clinic,
+    moto_server: MotoServer,
+    s3_bucket: str,
+    zoo: ZooClient,
 ) -> None:
     """One run with all checks; only the S3A jars are missing, so the checkpoint is a directory."""
     site.environ = dict(os.environ)
@@ -142,7 +158,9 @@ def test_a_healthy_site_is_0_and_nothing_is_left(
     document = json.loads(ran.stdout)
     bad = [line for line in document["checks"] if line["verdict"] == "problem"]
     assert (ran.returncode, bad, document["ok"]) == (0, [], True), ran.stderr
-    assert [line["check"] for line in document["checks"]] == [check.id for area in AREAS for check in area.checks]
+    assert [line["check"] for line in document["checks"]] == [
+        check.id for area in AREAS for check in area.checks
+    ]
     assert sum(document["counts"].values()) == len(document["checks"])
     assert "Contents" not in moto_server.client().list_objects_v2(Bucket=s3_bucket)
     zoo.sync()
@@ -164,11 +182,19 @@ def test_nothing_works_is_1_in_time_and_every_line_has_its_remedy(clinic: Clinic
     assert "problem" in lines[-1]
 
 
-@pytest.mark.parametrize(("spec", "says"), [
-    (None, "cannot be read"), ("[1]", "must hold 'key: value' lines"), ("name: UPPER", "name"),
-])
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (None, "cannot be read"),
+        ("[1]", "must hold 'key: value' lines"),
+        ("name: UPPER", "name"),
+    ],
+)
 def test_what_prevents_any_check_is_2(
-    clinic: Clinic, spec: str | None, says: str, capsys: pytest.CaptureFixture[str],
+    clinic: Clinic,
+    spec: str | None,
+    says: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = clinic.home / "bad.yaml"
     if spec is not None:
@@ -227,7 +253,11 @@ def test_s3a_jars(clinic: Clinic) -> None:
     home = spark(clinic)
     clinic.job["checkpoint"] = "s3a://bucket/ck"
     seen = clinic.see(SPARK, job=True)
-    assert (seen["spark"].verdict, seen["spark-submit"].verdict, seen["pyspark"].verdict) == ("ok", "ok", "ok")
+    assert (seen["spark"].verdict, seen["spark-submit"].verdict, seen["pyspark"].verdict) == (
+        "ok",
+        "ok",
+        "ok",
+    )
     assert seen["s3a-jars"].verdict == "problem"
     assert "org.apache.hadoop:hadoop-aws:3.5.0 with software.amazon.awssdk:{s3," in seen["s3a-jars"].remedy
     (home / "jars" / "hadoop-aws-3.4.1.jar").touch()
@@ -279,7 +309,9 @@ def ignore_condition(handler: Handler) -> None:
     handler.answer(*handler.ask_backend())
 
 
-def test_a_store_that_ignores_the_condition(clinic: Clinic, faulty: FaultyS3, s3_bucket: str, moto_server: MotoServer) -> None:
+def test_a_store_that_ignores_the_condition(
+    clinic: Clinic, faulty: FaultyS3, s3_bucket: str, moto_server: MotoServer
+) -> None:
     faulty.always = ignore_condition
     clinic.settings["store"] = {"url": f"s3://{s3_bucket}", "endpoint_url": faulty.endpoint_url}
     clinic.job["checkpoint"] = f"s3a://{s3_bucket}/ck"
@@ -289,23 +321,38 @@ def test_a_store_that_ignores_the_condition(clinic: Clinic, faulty: FaultyS3, s3
     assert "Contents" not in moto_server.client().list_objects_v2(Bucket=s3_bucket)
 
 
-@pytest.mark.parametrize(("status", "code", "says"), [
-    (403, "RequestTimeTooSkewed", "chrony"), (403, "AccessDenied", "s3:PutObject"), (403, "ExpiredToken", "expired"),
-    (503, "SlowDown", "SlowDown"),
-])
+@pytest.mark.parametrize(
+    ("status", "code", "says"),
+    [
+        (403, "RequestTimeTooSkewed", "chrony"),
+        (403, "AccessDenied", "s3:PutObject"),
+        (403, "ExpiredToken", "expired"),
+        (503, "SlowDown", "SlowDown"),
+    ],
+)
 def test_a_store_that_says_no(
-    clinic: Clinic, faulty: FaultyS3, s3_bucket: str, status: int, code: str, says: str,
+    clinic: Clinic,
+    faulty: FaultyS3,
+    s3_bucket: str,
+    status: int,
+    code: str,
+    says: str,
 ) -> None:
     faulty.always = refuse(status, code)
-    clinic.patience = 1.0 if status == 503 else 6.0        # that one is tried again until its time is up
+    clinic.patience = 1.0 if status == 503 else 6.0  # that one is tried again until its time is up
     clinic.settings["store"] = {"url": f"s3://{s3_bucket}", "endpoint_url": faulty.endpoint_url}
     seen = clinic.see(STORE)
     assert seen["store"].verdict == "problem" and says in f"{seen['store'].found} {seen['store'].remedy}"
-    assert {seen[check].verdict for check in ("store-conditional", "store-owner", "store-clock")} == {"skipped"}
+    assert {seen[check].verdict for check in ("store-conditional", "store-owner", "store-clock")} == {
+        "skipped"
+    }
 
 
 def test_a_wrong_bucket(clinic: Clinic, moto_server: MotoServer, aws_env: dict[str, str]) -> None:
-    clinic.settings["store"] = {"url": f"file://{clinic.home}/store", "endpoint_url": moto_server.endpoint_url}
+    clinic.settings["store"] = {
+        "url": f"file://{clinic.home}/store",
+        "endpoint_url": moto_server.endpoint_url,
+    }
     clinic.job["checkpoint"] = "s3a://no-such-bucket/ck"
     seen = clinic.see(CHECKPOINT, job=True)
     assert seen["checkpoint"].verdict == "problem" and "no-such-bucket" in seen["checkpoint"].found
@@ -313,7 +360,7 @@ def test_a_wrong_bucket(clinic: Clinic, moto_server: MotoServer, aws_env: dict[s
 
 def test_directories_as_store_and_checkpoint(clinic: Clinic) -> None:
     assert {finding.verdict for finding in clinic.see(STORE).values()} == {"ok"}
-    assert clinic.see(CHECKPOINT, job=True)["checkpoint"].verdict == "warning"       # of this host only
+    assert clinic.see(CHECKPOINT, job=True)["checkpoint"].verdict == "warning"  # of this host only
     assert not (clinic.home / "checkpoint").exists()
     (clinic.home / "checkpoint").write_text("a file where a directory should be")
     assert clinic.see(CHECKPOINT, job=True)["checkpoint"].verdict == "problem"
@@ -331,9 +378,14 @@ def test_zookeeper_is_down(clinic: Clinic) -> None:
     clinic.patience = 0.5
     clinic.settings["zookeeper"]["hosts"] = f"{closed_port()},no-such-host.invalid:2181,{closed_port()}"
     seen = clinic.see(ZOOKEEPER, job=True)
-    assert seen["zookeeper-servers"].verdict == "problem" and "does not resolve" in seen["zookeeper-servers"].found
+    assert (
+        seen["zookeeper-servers"].verdict == "problem"
+        and "does not resolve" in seen["zookeeper-servers"].found
+    )
     assert seen["zookeeper-session"].verdict == "problem"
-    assert {seen[check].verdict for check in ("zookeeper-latency", "supervisor-id", "job-checkpoint")} == {"skipped"}
+    assert {seen[check].verdict for check in ("zookeeper-latency", "supervisor-id", "job-checkpoint")} == {
+        "skipped"
+    }
 
 
 def test_one_server_of_three_is_down(site: Clinic) -> None:
@@ -363,21 +415,42 @@ def test_a_root_that_others_own(site: Clinic, embedded_ensemble: EmbeddedEnsembl
         kazoo.stop()
         kazoo.close()
     seen = site.see(ZOOKEEPER)
-    assert seen["zookeeper-permissions"].verdict == "problem" and "ACL" in seen["zookeeper-permissions"].remedy
+    assert (
+        seen["zookeeper-permissions"].verdict == "problem" and "ACL" in seen["zookeeper-permissions"].remedy
+    )
 
 
 def submit(site: Clinic) -> None:
-    ran = subprocess.run([*CALL, "--config", str(site.config), "submit", str(site.spec)], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [*CALL, "--config", str(site.config), "submit", str(site.spec)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
 
 
 def test_what_the_registry_says_of_the_job(site: Clinic, zoo: ZooClient) -> None:
     submit(site)
     layout = Layout(site.settings["zookeeper"]["root"])
-    assert site.see(ZOOKEEPER, job=True)["job-checkpoint"].verdict == "ok"              # its own claim
-    me = Member("host-a", "elsewhere.example", "another-boot", "x:1", 1 << 28, 2, 1, "0.1.0", "2026-11-21T00:00:00.000Z")
+    assert site.see(ZOOKEEPER, job=True)["job-checkpoint"].verdict == "ok"  # its own claim
+    me = Member(
+        "host-a",
+        "elsewhere.example",
+        "another-boot",
+        "x:1",
+        1 << 28,
+        2,
+        1,
+        "0.1.0",
+        "2026-11-21T00:00:00.000Z",
+    )
     zoo.commit(Transaction("test", "x", (Create(layout.supervisor("host-a"), encode(me), ephemeral=True),)))
-    site.job |= {"name": "other", "checkpoint": f"file://{site.home}/checkpoint/inside", "resources": {"memory": "1g"}}
+    site.job |= {
+        "name": "other",
+        "checkpoint": f"file://{site.home}/checkpoint/inside",
+        "resources": {"memory": "1g"},
+    }
     seen = site.see(ZOOKEEPER, job=True)
     assert "belongs to job clicks" in seen["job-checkpoint"].found
     assert seen["job-placement"].verdict == "problem"
@@ -391,7 +464,8 @@ def test_a_supervisor_that_runs_here(site: Clinic, zoo: ZooClient) -> None:
     submit(site)
     lock = take_lock(site.home / "run")
     try:
-        assert site.see(ZOOKEEPER)["supervisor-id"].verdict == "problem"                # runs, and is not registered
+        # runs, and is not registered
+        assert site.see(ZOOKEEPER)["supervisor-id"].verdict == "problem"
         me = Member("host-a", "here", boot_id(), "x:1", 1 << 28, 2, 1, "0.1.0", "2026-11-21T00:00:00.000Z")
         path = Layout(site.settings["zookeeper"]["root"]).supervisor("host-a")
         zoo.commit(Transaction("test", "x", (Create(path, encode(me), ephemeral=True),)))
@@ -399,7 +473,8 @@ def test_a_supervisor_that_runs_here(site: Clinic, zoo: ZooClient) -> None:
         assert f"pid {os.getpid()}" in site.see(HOST)["open-files"].found
     finally:
         os.close(lock)
-    assert site.see(ZOOKEEPER)["supervisor-id"].verdict == "warning"                    # some other process of this host
+    # some other process of this host
+    assert site.see(ZOOKEEPER)["supervisor-id"].verdict == "warning"
 
 
 # -- this host ----------------------------------------------------------------------------------------------------
@@ -411,8 +486,12 @@ def test_unit_files(clinic: Clinic) -> None:
     seen = clinic.see(HOST)["service-unit"]
     assert seen.verdict == "problem" and "KillMode=control-group (the default)" in seen.found
     clinic.unit = REPOSITORY / "deploy" / "systemd" / UNIT_NAME
-    assert clinic.see(HOST)["service-unit"].verdict == "ok"             # everything of the clinic is below /tmp
-    clinic.job |= {"packages": ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1"], "conf": {"spark.jars.ivy": "/srv/ivy"}}
+    # everything of the clinic is below /tmp
+    assert clinic.see(HOST)["service-unit"].verdict == "ok"
+    clinic.job |= {
+        "packages": ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1"],
+        "conf": {"spark.jars.ivy": "/srv/ivy"},
+    }
     assert "spark.jars.ivy /srv/ivy" in clinic.see(HOST, job=True)["service-unit"].found
     clinic.job["checkpoint"] = "file:///mnt/shared%20by%20all"
     clinic.settings["store"]["url"] = "file:///srv/store"
@@ -441,9 +520,14 @@ def test_a_file_where_a_directory_should_be(clinic: Clinic) -> None:
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize(("options", "check", "verdict"), [
-    ("ro,size=64m", "runtime-dir", "problem"), ("noexec,size=64m", "runtime-dir", "warning"), ("size=4m", "log-dir", "problem"),
-])
+@pytest.mark.parametrize(
+    ("options", "check", "verdict"),
+    [
+        ("ro,size=64m", "runtime-dir", "problem"),
+        ("noexec,size=64m", "runtime-dir", "warning"),
+        ("size=4m", "log-dir", "problem"),
+    ],
+)
 def test_mounts_that_do_not_fit(clinic: Clinic, options: str, check: str, verdict: str) -> None:
     place = clinic.home / "mounted"
     place.mkdir()
@@ -482,7 +566,10 @@ def test_packages_are_only_warned_of(clinic: Clinic, moto_server: MotoServer, s3
     clinic.job |= {"packages": ["org.example:thing:1.0"], "conf": {"spark.jars.repositories": repository}}
     clinic.environ["no_proxy"] = "*"
     moto_server.client().put_object(
-        Bucket=s3_bucket, Key="org/example/thing/1.0/thing-1.0.pom", Body=b"<project/>", ACL="public-read",
+        Bucket=s3_bucket,
+        Key="org/example/thing/1.0/thing-1.0.pom",
+        Body=b"<project/>",
+        ACL="public-read",
     )
     assert clinic.see(PACKAGES, job=True)["job-packages"].verdict == "ok"
     clinic.job["conf"] = {"spark.jars.ivySettings": "/x"}

@@ -86,10 +86,12 @@ def assert_drained(contender: ContenderProcess) -> None:
             running.discard(each["epoch"])
 
 
-def test_f1_kill_9_of_the_leader_with_a_sentinel(world: World, record_property: Callable[[str, object], None]) -> None:
+def test_f1_kill_9_of_the_leader_with_a_sentinel(
+    world: World, record_property: Callable[[str, object], None]
+) -> None:
     leader, standby = world.leader_and_standby(sentinel=True, timeout_s=30.0)
     killed_s = leader.send_signal(signal.SIGKILL)
-    term = standby.wait("term", timeout_s=15)     # half the session time: nobody waited for that
+    term = standby.wait("term", timeout_s=15)  # half the session time: nobody waited for that
     told("takeover_with_sentinel_s", term["at"] - killed_s, record_property)
     assert_growing(leader, standby)
     assert standby.wait("wrote")["epoch"] == 2
@@ -126,7 +128,7 @@ def test_f2_sigstop_beyond_the_session_then_cont(world: World) -> None:
     leader.send_signal(signal.SIGSTOP)
     standby.wait("wrote")
     stopped_s = boottime_s()
-    wait_until(lambda: boottime_s() > stopped_s + T, 2 * T)     # 2 T altogether
+    wait_until(lambda: boottime_s() > stopped_s + T, 2 * T)  # 2 T altogether
     woken_s = leader.send_signal(signal.SIGCONT)
     leader.wait("stepped_down")
     assert [each for each in leader.all("wrote") if each["at"] > woken_s] == []
@@ -145,7 +147,7 @@ def test_f5_a_standby_killed_or_stopped_has_no_effect(world: World) -> None:
     standby.send_signal(signal.SIGKILL)
     third.send_signal(signal.SIGSTOP)
     writes = len(leader.all("wrote"))
-    leader.wait("wrote", writes + 60)      # six seconds, longer than T
+    leader.wait("wrote", writes + 60)  # six seconds, longer than T
     third.send_signal(signal.SIGCONT)
     leader.wait("wrote", writes + 75)
     assert leader.epochs == [1]
@@ -247,8 +249,13 @@ def led_on(leader: ContenderProcess, standby: ContenderProcess, timeout_s: float
     """For three session times from now on there is work under a fence, and the leader changes once at most."""
     began_s = boottime_s()
     wait_until(
-        lambda: any(each["at"] > began_s + 3 * timeout_s for contender in (leader, standby) for each in contender.all("wrote")),
-        6 * timeout_s, "work after three session times",
+        lambda: any(
+            each["at"] > began_s + 3 * timeout_s
+            for contender in (leader, standby)
+            for each in contender.all("wrote")
+        ),
+        6 * timeout_s,
+        "work after three session times",
     )
     assert len(leader.epochs) + len(standby.epochs) <= 2
     assert_growing(leader, standby)
@@ -260,7 +267,9 @@ def test_f21_a_network_that_loses_packets_makes_no_leader_flap(world: World) -> 
     """30 % of all packets, each way, between two hosts and their servers."""
     session_s = 10.0
     with Namespace() as first, Namespace() as second, ExitStack() as stack:
-        hosts = [stack.enter_context(Proxies(world.hosts, each.host_address)).hosts for each in (first, second)]
+        hosts = [
+            stack.enter_context(Proxies(world.hosts, each.host_address)).hosts for each in (first, second)
+        ]
         leader = world.start("a", hosts=hosts[0], timeout_s=session_s, wrapper=first.wrap(()))
         leader.wait("wrote")
         standby = world.start("b", hosts=hosts[1], timeout_s=session_s, wrapper=second.wrap(()))
@@ -304,7 +313,7 @@ def test_f7_f8_f11_losing_one_zookeeper_node_changes_no_leader(
     standby.wait("sessions")
     getattr(ensemble, how)(victim)
     writes = len(leader.all("wrote"))
-    leader.wait("wrote", writes + 130, timeout_s=60)     # 13 s of work, longer than the session
+    leader.wait("wrote", writes + 130, timeout_s=60)  # 13 s of work, longer than the session
     if how == "pause":
         ensemble.resume(victim)
     assert leader.epochs == [1]

@@ -13,7 +13,9 @@ from tests.waiting import wait_until
 SESSION_S = 4.0
 
 
-def test_a_client_that_has_seen_more_than_the_servers_know_learns_that_its_session_is_gone(tmp_path: Path) -> None:
+def test_a_client_that_has_seen_more_than_the_servers_know_learns_that_its_session_is_gone(
+    tmp_path: Path,
+) -> None:
     """Every server turns such a client away before it looks at the session (ZooKeeper: "client must try another server"). A
     supervisor would wait for ever, and no job could be placed on its host until somebody restarted it.
 

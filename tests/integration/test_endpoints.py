@@ -29,7 +29,14 @@ from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 from supervisor.wiring.checkpoints import Located, tree_of
 from supervisor.wiring.daemon import Assembly
-from supervisor.wiring.savepoints import access_for, create_savepoint, find_savepoint, home_of, restore_to, shelf_of
+from supervisor.wiring.savepoints import (
+    access_for,
+    create_savepoint,
+    find_savepoint,
+    home_of,
+    restore_to,
+    shelf_of,
+)
 
 PLACE = "s3a://streams/a"
 S3A = "spark.hadoop.fs.s3a."
@@ -69,13 +76,20 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
 
 def settings(tmp_path: Path, **policy: Any) -> Settings:
     body = {
-        "cluster": "test", "zookeeper": {"hosts": "zk:2181"}, "store": {"url": f"file://{tmp_path}/store"}, "policy": policy,
+        "cluster": "test",
+        "zookeeper": {"hosts": "zk:2181"},
+        "store": {"url": f"file://{tmp_path}/store"},
+        "policy": policy,
     }
     return validated(Settings, body, "supervisor.yaml")
 
 
 def spec_of(conf: dict[str, str]) -> JobSpec:
-    return validated(JobSpec, {"name": "a", "application": "s3a://streams/app.py", "checkpoint": PLACE, "conf": conf}, "a.yaml")
+    return validated(
+        JobSpec,
+        {"name": "a", "application": "s3a://streams/app.py", "checkpoint": PLACE, "conf": conf},
+        "a.yaml",
+    )
 
 
 def preflight(given: Settings, conf: dict[str, str]) -> None:
@@ -91,13 +105,25 @@ def looked_at(tree: Tree) -> None:
 def remover(given: Settings, conf: dict[str, str]) -> None:
     blobs = SimpleNamespace(read_spec=lambda _ref: canonical_json(spec_of(conf)))
     assembly = cast(Assembly, SimpleNamespace(_settings=given, _blobs=blobs))
-    Assembly._access_to(assembly, PLACE.replace("s3a", "s3"), Doom("a", "uid-a", "now", BlobRef("specs/x.json", "0" * 64, 1)))
+    Assembly._access_to(
+        assembly, PLACE.replace("s3a", "s3"), Doom("a", "uid-a", "now", BlobRef("specs/x.json", "0" * 64, 1))
+    )
 
 
 def recorded(given: Settings, conf: dict[str, str]) -> None:
     """The record of a savepoint in the store names the endpoint."""
     endpoint = next(value for key, value in conf.items() if key.endswith("endpoint"))
-    begun = Begun("one", "a", "uid-a", 1, "s3://streams/a", "s3://streams/saved", S3Access(endpoint, "us-east-1"), "now", "1")
+    begun = Begun(
+        "one",
+        "a",
+        "uid-a",
+        1,
+        "s3://streams/a",
+        "s3://streams/saved",
+        S3Access(endpoint, "us-east-1"),
+        "now",
+        "1",
+    )
     list(shelf_of(given).place(begun).items())
 
 
@@ -111,11 +137,19 @@ WAYS: dict[str, Callable[[Settings, dict[str, str]], object]] = {
     "preflight": preflight,
     "checkpoint show": lambda given, conf: looked_at(tree_of(given, Located(PLACE, conf, "a"))),
     "savepoint create": lambda given, conf: create_savepoint(
-        given, Located(PLACE, conf, "a"), "a", "uid-a", 1, None, lambda _begun: None, lambda _done, _of: None),
+        given, Located(PLACE, conf, "a"), "a", "uid-a", 1, None, lambda _begun: None, lambda _done, _of: None
+    ),
     "savepoint home": lambda given, conf: home_of(given, Located(PLACE, conf, "a"), "a", "one"),
-    "savepoint found by its place": lambda given, conf: list(find_savepoint(given, "a", "s3a://streams/saved", conf).items()),
+    "savepoint found by its place": lambda given, conf: list(
+        find_savepoint(given, "a", "s3a://streams/saved", conf).items()
+    ),
     "savepoint restore": lambda given, conf: restore_to(
-        given, find_savepoint(given, "a", f"file://{given.store.url[7:]}/x", {}), PLACE, conf, lambda _done, _of: None),
+        given,
+        find_savepoint(given, "a", f"file://{given.store.url[7:]}/x", {}),
+        PLACE,
+        conf,
+        lambda _done, _of: None,
+    ),
     "savepoint recorded": recorded,
     "access": lambda given, conf: access_for(given, PLACE, conf),
     "remover": remover,
@@ -125,8 +159,14 @@ WAYS: dict[str, Callable[[Settings, dict[str, str]], object]] = {
 
 @pytest.mark.parametrize("key", ["endpoint", "bucket.streams.endpoint"])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_credentials_arrive_at_the_endpoint_of_a_job(way: str, key: str, listener: Listener, tmp_path: Path) -> None:
-    conf = {f"{S3A}{key}": listener.url, f"{S3A}path.style.access": "true", f"{S3A}endpoint.region": "us-east-1"}
+def test_no_credentials_arrive_at_the_endpoint_of_a_job(
+    way: str, key: str, listener: Listener, tmp_path: Path
+) -> None:
+    conf = {
+        f"{S3A}{key}": listener.url,
+        f"{S3A}path.style.access": "true",
+        f"{S3A}endpoint.region": "us-east-1",
+    }
     given = settings(tmp_path)
     try:
         WAYS[way](given, conf)
@@ -139,7 +179,11 @@ def test_no_credentials_arrive_at_the_endpoint_of_a_job(way: str, key: str, list
 
 def test_the_listener_hears_what_is_allowed(listener: Listener, tmp_path: Path) -> None:
     """Else the tests above would show nothing."""
-    conf = {f"{S3A}endpoint": listener.url, f"{S3A}path.style.access": "true", f"{S3A}endpoint.region": "us-east-1"}
+    conf = {
+        f"{S3A}endpoint": listener.url,
+        f"{S3A}path.style.access": "true",
+        f"{S3A}endpoint.region": "us-east-1",
+    }
     with pytest.raises(SupervisorError):
         WAYS["savepoint create"](settings(tmp_path, endpoints=[listener.url]), conf)
     assert any("Authorization" in each and "token" in each for each in listener.heard)
@@ -147,5 +191,7 @@ def test_the_listener_hears_what_is_allowed(listener: Listener, tmp_path: Path) 
 
 def test_a_start_is_refused_for_good_and_says_why(listener: Listener, tmp_path: Path) -> None:
     given = settings(tmp_path)
-    why = why_no_access({f"{S3A}endpoint": listener.url}, (PLACE,), access_of_store(given.store, given.policy.endpoints))
+    why = why_no_access(
+        {f"{S3A}endpoint": listener.url}, (PLACE,), access_of_store(given.store, given.policy.endpoints)
+    )
     assert why is not None and listener.url in why and "policy.endpoints" in why

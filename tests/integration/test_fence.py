@@ -42,8 +42,13 @@ class Bench:
         """As Spark makes one for a log."""
         conf = self.jvm.org.apache.hadoop.conf.Configuration()
         settings = {
-            "endpoint": self.faulty.endpoint_url, "path.style.access": "true", "connection.ssl.enabled": "false",
-            "endpoint.region": "us-east-1", "retry.limit": "2", "retry.interval": "50ms", "attempts.maximum": "3",
+            "endpoint": self.faulty.endpoint_url,
+            "path.style.access": "true",
+            "connection.ssl.enabled": "false",
+            "endpoint.region": "us-east-1",
+            "retry.limit": "2",
+            "retry.interval": "50ms",
+            "attempts.maximum": "3",
         }
         for name, value in settings.items():
             conf.set(f"fs.s3a.{name}", value)
@@ -54,7 +59,9 @@ class Bench:
         return checkpointing.CheckpointFileManager.create(path, conf)
 
     def path(self, text: str | int) -> Any:
-        return self.jvm.org.apache.hadoop.fs.Path(text if isinstance(text, str) else f"s3a://{self.bucket}/{self.place}/offsets/{text}")
+        return self.jvm.org.apache.hadoop.fs.Path(
+            text if isinstance(text, str) else f"s3a://{self.bucket}/{self.place}/offsets/{text}"
+        )
 
     def write(self, manager: Any, entry: str | int, text: bytes, *, overwrite: bool = False) -> None:
         out = manager.createAtomic(self.path(entry), overwrite)
@@ -62,7 +69,9 @@ class Bench:
         out.close()
 
     def body(self, entry: str | int) -> bytes:
-        data: bytes = self.client.get_object(Bucket=self.bucket, Key=f"{self.place}/offsets/{entry}")["Body"].read()
+        data: bytes = self.client.get_object(Bucket=self.bucket, Key=f"{self.place}/offsets/{entry}")[
+            "Body"
+        ].read()
         return data
 
     def keys(self) -> list[str]:
@@ -93,8 +102,12 @@ def jvm(log: Path, moto_server: MotoServer) -> Iterator[Any]:
     assert built.jar is not None, built.why
     class_path = f"{s3a_jars()}/*:{built.jar}"
     env = {
-        **os.environ, **moto_server.env, "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": shlex.join(("--driver-memory", "512m", "--driver-class-path", class_path, "pyspark-shell")),
+        **os.environ,
+        **moto_server.env,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": shlex.join(
+            ("--driver-memory", "512m", "--driver-class-path", class_path, "pyspark-shell")
+        ),
     }
     with pytest.MonkeyPatch.context() as patch, log.open("w") as out:
         for name, value in env.items():
@@ -120,7 +133,8 @@ def test_an_entry_is_written_once_and_says_by_whom(bench: Bench) -> None:
         bench.write(second, 0, b"two")
     assert bench.body(0) == b"one"
     error = caught.value.java_exception
-    assert error.getClass().getName() == "org.apache.hadoop.fs.FileAlreadyExistsException"  # Spark asks for this one
+    # Spark asks for this one
+    assert error.getClass().getName() == "org.apache.hadoop.fs.FileAlreadyExistsException"
     assert any(word in error.toString() for word in CONFLICT_WORDS)
     found = OTHER_WRITER.search(error.getMessage())
     assert found is not None and found.groups()[:5] == ("offsets/0", "clicks", "u1", "3", "h1")
@@ -208,7 +222,9 @@ def test_another_drivers_entry_is_named_when_spark_sees_it_first(bench: Bench, l
     bench.write(second, 1, b"x")
     bench.write(first, 2, b"x")
     assert second.exists(bench.path(2))
-    found = [match.groups()[:5] for match in OTHER_WRITER.finditer(log.read_text()) if bench.place in match[0]]
+    found = [
+        match.groups()[:5] for match in OTHER_WRITER.finditer(log.read_text()) if bench.place in match[0]
+    ]
     assert found == [("offsets/2", "clicks", "u1", "3", "h1")]
 
 
@@ -219,7 +235,9 @@ def test_another_drivers_first_entry_is_named(bench: Bench, log: Path) -> None:
     assert list(second.list(bench.path(0).getParent())) == []
     bench.write(bench.manager(FIRST), 0, b"x")
     assert second.exists(bench.path(0))
-    assert [match[1] for match in OTHER_WRITER.finditer(log.read_text()) if bench.place in match[0]] == ["offsets/0"]
+    assert [match[1] for match in OTHER_WRITER.finditer(log.read_text()) if bench.place in match[0]] == [
+        "offsets/0"
+    ]
 
 
 def test_other_file_systems_are_as_without_it(bench: Bench, tmp_path: Path) -> None:

@@ -45,13 +45,32 @@ def test_the_image_builds_and_runs_as_nobody_special() -> None:
 @pytest.mark.docker
 @pytest.mark.timeout(BUILD_MAX_S + 120)
 def test_the_image_has_the_versions_of_the_locks() -> None:
-    freeze = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "/opt/spark-supervisor/bin/pip", product_image(), "freeze", "--all"]
+    freeze = [
+        "docker",
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        "--entrypoint",
+        "/opt/spark-supervisor/bin/pip",
+        product_image(),
+        "freeze",
+        "--all",
+    ]
     done = subprocess.run(freeze, capture_output=True, text=True, timeout=120, check=True)
     own = {"pip", "spark-supervisor"}
     there = {line for line in map(pinned, done.stdout.splitlines()) if line.partition("==")[0] not in own}
-    locks = "".join((ROOT / "deploy" / name).read_text() for name in ("requirements.lock", "build-requirements.lock"))
-    entries = [Requirement(line.rstrip("\\ ")) for line in locks.splitlines() if "==" in line and not line.lstrip().startswith(("#", "-"))]
-    assert there == {pinned(f"{one.name}{one.specifier}") for one in entries if one.marker is None or one.marker.evaluate()}
+    locks = "".join(
+        (ROOT / "deploy" / name).read_text() for name in ("requirements.lock", "build-requirements.lock")
+    )
+    entries = [
+        Requirement(line.rstrip("\\ "))
+        for line in locks.splitlines()
+        if "==" in line and not line.lstrip().startswith(("#", "-"))
+    ]
+    assert there == {
+        pinned(f"{one.name}{one.specifier}") for one in entries if one.marker is None or one.marker.evaluate()
+    }
 
 
 def pinned(line: str) -> str:

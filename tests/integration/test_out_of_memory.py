@@ -47,16 +47,34 @@ JVM_DEATHS = (
     ("heap", ("-Xmx16m",), HEAP),
     ("heap", ("-Xmx16m", "-XX:+ExitOnOutOfMemoryError"), HEAP),
     ("heap", ("-Xmx16m", "-XX:+CrashOnOutOfMemoryError"), HEAP),
-    ("direct", ("-XX:MaxDirectMemorySize=8m",), "raise -XX:MaxDirectMemorySize in spark.driver.extraJavaOptions"),
-    ("metaspace", ("-XX:MaxMetaspaceSize=12m",), "raise -XX:MaxMetaspaceSize in spark.driver.extraJavaOptions"),
+    (
+        "direct",
+        ("-XX:MaxDirectMemorySize=8m",),
+        "raise -XX:MaxDirectMemorySize in spark.driver.extraJavaOptions",
+    ),
+    (
+        "metaspace",
+        ("-XX:MaxMetaspaceSize=12m",),
+        "raise -XX:MaxMetaspaceSize in spark.driver.extraJavaOptions",
+    ),
     ("array", ("-Xmx64m",), "beyond its limit"),
 )
 
 
 def test_real_jvms_run_out_and_crash(attempts: Attempts, classes: Path) -> None:
     """Side by side, to save the time."""
+
     def fill(kind: str, *options: str) -> Attempt:
-        java = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options, "-cp", str(classes), "Fill", kind)
+        java = (
+            "java",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            *options,
+            "-cp",
+            str(classes),
+            "Fill",
+            kind,
+        )
         return attempts.assign(argv=java, reports=False)
 
     run_out = [(fill(kind, *options), kind, says) for kind, options, says in JVM_DEATHS]
@@ -77,13 +95,15 @@ def test_real_jvms_run_out_and_crash(attempts: Attempts, classes: Path) -> None:
 
 def test_real_python_runs_out(attempts: Attempts, tmp_path: Path) -> None:
     application = tmp_path / "greedy.py"
-    application.write_text(textwrap.dedent("""
+    application.write_text(
+        textwrap.dedent("""
         import resource
         resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
         kept = []
         while True:
             kept.append(bytearray(32 << 20))
-    """))
+    """)
+    )
     own = ended(attempts, attempts.assign(argv=(sys.executable, str(BOOTSTRAP), str(application))))
     assert own.cause is Cause.OUT_OF_MEMORY
     assert "Python got no memory (MemoryError): raise resources.memory" in own.reason
@@ -101,14 +121,21 @@ def test_the_kernel_kills_at_the_limit_of_a_cgroup(attempts: Attempts, child: bo
     """Shim and driver in a real cgroup with a limit; the driver wants more. ``child``: a process below it does."""
     requirements.need("memory_limit")
     greedy = "kept = []\nwhile True:\n    kept.append(b'x' * (8 << 20))"
-    script = f"import subprocess, sys\nsys.exit(subprocess.call([sys.executable, '-c', {greedy!r}]) % 256 and 137)"
+    script = (
+        f"import subprocess, sys\nsys.exit(subprocess.call([sys.executable, '-c', {greedy!r}]) % 256 and 137)"
+    )
     with limited_group(200 * MIB) as group:
-        attempt = attempts.assign(argv=(sys.executable, "-c", script if child else greedy), reports=False, start=False)
+        attempt = attempts.assign(
+            argv=(sys.executable, "-c", script if child else greedy), reports=False, start=False
+        )
         pid = int(run_in(group, sys.executable, "-c", START, attempt.directory))
         attempt.shim = processes.identify(pid)
         own = ended(attempts, attempt)
         assert own.cause is Cause.OUT_OF_MEMORY
-        assert f"the kernel killed {'its Python process' if child else 'the driver'} at the limit of the cgroup" in own.reason
+        assert (
+            f"the kernel killed {'its Python process' if child else 'the driver'} at the limit of the cgroup"
+            in own.reason
+        )
         attempts.wait_shim_gone(attempt)
 
 

@@ -28,7 +28,9 @@ MAY_BE_EMPTY = re.compile(r"starts_refused|job_savepoint|job_lag_records|job_fai
 
 @pytest.fixture(scope="module")
 def fleet(embedded_ensemble: EmbeddedEnsemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with Fleet(embedded_ensemble, f"/fleet-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("fleet")) as made:
+    with Fleet(
+        embedded_ensemble, f"/fleet-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("fleet")
+    ) as made:
         yield made
 
 
@@ -43,7 +45,10 @@ def prometheus(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def story(fleet: Fleet, prometheus: Prometheus) -> dict[str, str]:
     """What an evening brings: name → uid of a job that runs, crashes, is cancelled, loses its shim; a leader dies."""
     names = ("steady", "crashing", "bounded", "shimless")
-    knobs: dict[str, dict[str, Any]] = {"crashing": {"fail_attempts": 2}, "bounded": {"exit_after_batches": 3}}
+    knobs: dict[str, dict[str, Any]] = {
+        "crashing": {"fail_attempts": 2},
+        "bounded": {"exit_after_batches": 3},
+    }
     for name in names:
         fleet.submit(name, knobs=knobs.get(name), **({"unbounded": False} if name == "bounded" else {}))
     for name in ("steady", "crashing", "shimless"):
@@ -57,7 +62,10 @@ def story(fleet: Fleet, prometheus: Prometheus) -> dict[str, str]:
     fleet.signal(fleet.process("doomed", DRIVER), signal.SIGKILL)
     fleet.wait_attempt("doomed", 2)
     fleet.wait_state("doomed", "running")
-    shown = {one["metric"]["job"] for one in wait_until(lambda: prometheus.query("spark_supervisor_job_batch_id"), 30, "batches")}
+    shown = {
+        one["metric"]["job"]
+        for one in wait_until(lambda: prometheus.query("spark_supervisor_job_batch_id"), 30, "batches")
+    }
     assert "steady" in shown
     fleet.submit("killed", knobs={"ignore_term": True}, stop_grace="1s")
     fleet.wait_state("killed", "running")
@@ -82,7 +90,9 @@ def test_every_family_of_the_contract_has_a_series(prometheus: Prometheus, story
 
     def without() -> list[str]:
         return [
-            name for name, kind in (ANNOUNCED | BESIDE).items() if not MAY_BE_EMPTY.search(name)
+            name
+            for name, kind in (ANNOUNCED | BESIDE).items()
+            if not MAY_BE_EMPTY.search(name)
             and not prometheus.query(f"last_over_time(spark_supervisor_{name}{suffix[kind]}[10m])")
         ]
 
@@ -94,14 +104,23 @@ def test_what_happened_is_in_the_numbers(fleet: Fleet, prometheus: Prometheus, s
         return sum(float(one["value"][1]) for one in prometheus.query(expression))
 
     def reached(expression: str, at_least: float) -> None:
-        wait_until(lambda: number(expression) >= at_least, 40, f"{expression} to be {at_least}, it is {number(expression)}")
+        wait_until(
+            lambda: number(expression) >= at_least,
+            40,
+            f"{expression} to be {at_least}, it is {number(expression)}",
+        )
 
     for phase in ("queued", "spawn", "session", "first_batch"):
         reached(f'max_over_time(spark_supervisor_job_start_seconds_count{{phase="{phase}"}}[10m])', 4)
-        assert number(f'sum(max_over_time(spark_supervisor_job_start_seconds_sum{{phase="{phase}"}}[10m]))') < 120
+        assert (
+            number(f'sum(max_over_time(spark_supervisor_job_start_seconds_sum{{phase="{phase}"}}[10m]))')
+            < 120
+        )
     reached("sum(spark_supervisor_leader)", 1)
     assert number("max(spark_supervisor_supervisors)") == 2
-    assert number("count(spark_supervisor_epoch == on () group_left max(spark_supervisor_epoch))") == 2, "followers know it too"
+    assert number("count(spark_supervisor_epoch == on () group_left max(spark_supervisor_epoch))") == 2, (
+        "followers know it too"
+    )
     reached("sum(spark_supervisor_takeover_seconds_count)", 1)
     assert 0 < number("sum(spark_supervisor_takeover_seconds_sum)") < 60
     reached('max_over_time(spark_supervisor_job_restarts_total{job="crashing",cause="user_error"}[10m])', 2)
@@ -112,7 +131,11 @@ def test_what_happened_is_in_the_numbers(fleet: Fleet, prometheus: Prometheus, s
     reached('sum(max_over_time(spark_supervisor_jobs_ended_total{outcome="cancelled"}[10m]))', 1)
     reached("min(spark_supervisor_store_ok)", 1)
     reached('spark_supervisor_job_batch_id{job="steady"}', 3)
-    assert 0 < number('spark_supervisor_lease_remaining_seconds{job="steady"}') <= number('spark_supervisor_lease_seconds{job="steady"}')
+    assert (
+        0
+        < number('spark_supervisor_lease_remaining_seconds{job="steady"}')
+        <= number('spark_supervisor_lease_seconds{job="steady"}')
+    )
     start = fleet.show("steady")["start"]
     assert set(start) == {"queued_s", "spawn_s", "session_s", "first_batch_s"}
     assert all(0 <= seconds < 60 for seconds in start.values()), start
@@ -120,12 +143,20 @@ def test_what_happened_is_in_the_numbers(fleet: Fleet, prometheus: Prometheus, s
 
 def test_the_series_of_a_job_vanish_when_it_ends(prometheus: Prometheus, story: dict[str, str]) -> None:
     def shown() -> set[str]:
-        return prometheus.label_values('{__name__=~"spark_supervisor_(job|lease)_.+",job!="spark-supervisor"}', "job")
+        return prometheus.label_values(
+            '{__name__=~"spark_supervisor_(job|lease)_.+",job!="spark-supervisor"}', "job"
+        )
 
-    wait_until(lambda: shown() == {"steady", "crashing", "shimless"}, 40, f"series of the live jobs alone, not {shown()}")
+    wait_until(
+        lambda: shown() == {"steady", "crashing", "shimless"},
+        40,
+        f"series of the live jobs alone, not {shown()}",
+    )
 
 
-def test_every_query_of_the_dashboard_works_and_finds_something(prometheus: Prometheus, story: dict[str, str]) -> None:
+def test_every_query_of_the_dashboard_works_and_finds_something(
+    prometheus: Prometheus, story: dict[str, str]
+) -> None:
     queries = [target["expr"] for panel in dashboard()["panels"] for target in panel.get("targets", [])]
     assert len(queries) > 30
     for query in [*queries, *(one["expr"] for one in dashboard()["annotations"]["list"])]:
@@ -138,26 +169,45 @@ def test_every_query_of_the_dashboard_works_and_finds_something(prometheus: Prom
     assert "steady" in prometheus.label_values(series, label)
 
 
-def test_the_rules_are_evaluated_and_no_impossible_alert_fires(prometheus: Prometheus, story: dict[str, str]) -> None:
+def test_the_rules_are_evaluated_and_no_impossible_alert_fires(
+    prometheus: Prometheus, story: dict[str, str]
+) -> None:
     wait_until(lambda: all(rule["health"] == "ok" for rule in prometheus.rules()), 30, "every rule evaluated")
     firing = {rule["name"] for rule in prometheus.rules() if rule["state"] == "firing"}
-    never = {"SparkSupervisorTwoLeaders", "SparkSupervisorNoLeader", "SparkSupervisorDistrust", "SparkSupervisorKillSlow"}
+    never = {
+        "SparkSupervisorTwoLeaders",
+        "SparkSupervisorNoLeader",
+        "SparkSupervisorDistrust",
+        "SparkSupervisorKillSlow",
+    }
     assert not firing & (never | {"SparkJobFailed", "SparkJobQuarantined", "SparkSupervisorStoreUnusable"})
     wait_until(
-        lambda: "SparkSupervisorShimsDie" in {rule["name"] for rule in prometheus.rules() if rule["state"] == "firing"}
-        or prometheus.query('max_over_time(ALERTS{alertname="SparkSupervisorShimsDie"}[10m])'),
-        30, "the alert about the shim that was killed",
+        lambda: (
+            "SparkSupervisorShimsDie"
+            in {rule["name"] for rule in prometheus.rules() if rule["state"] == "firing"}
+            or prometheus.query('max_over_time(ALERTS{alertname="SparkSupervisorShimsDie"}[10m])')
+        ),
+        30,
+        "the alert about the shim that was killed",
     )
 
 
 def test_a_uid_is_followed_through_all_logs(fleet: Fleet, story: dict[str, str]) -> None:
     uid = story["doomed"]
     kept = [member.directory / "log" / "doomed" for member in fleet.members]
-    wait_until(lambda: [p for d in kept for p in d.glob(f"{uid}.2.shim.log")], 30, "the log of the last shim to be kept")
+    wait_until(
+        lambda: [p for d in kept for p in d.glob(f"{uid}.2.shim.log")],
+        30,
+        "the log of the last shim to be kept",
+    )
     files = [path for directory in kept for path in directory.glob(f"{uid}.*")]
-    assert {path.name for path in files} == {f"{uid}.{n}.{kind}" for n in (1, 2) for kind in ("log", "shim.log")}
+    assert {path.name for path in files} == {
+        f"{uid}.{n}.{kind}" for n in (1, 2) for kind in ("log", "shim.log")
+    }
     lines = [line for member in fleet.members for line in member.log.splitlines()]
-    lines += [line for path in files if path.name.endswith(".shim.log") for line in path.read_text().splitlines()]
+    lines += [
+        line for path in files if path.name.endswith(".shim.log") for line in path.read_text().splitlines()
+    ]
     about = [json.loads(line) for line in lines if uid in line]
     for line in about:
         assert line["uid"] == uid and isinstance(line["attempt"], int), line
@@ -167,9 +217,17 @@ def test_a_uid_is_followed_through_all_logs(fleet: Fleet, story: dict[str, str])
         for line in sorted(about, key=lambda line: str(line["timestamp"]))
     ]
     expected = [
-        ("action", 1, "Assign"), ("shim_started", 1, ""), ("shim_stage", 1, "running"), ("shim_driver_exited", 1, ""),
-        ("shim_done", 1, ""), ("action", 2, "Assign"), ("shim_started", 2, ""), ("shim_stage", 2, "running"),
-        ("shim_stage", 2, "stopping"), ("shim_driver_exited", 2, ""), ("shim_done", 2, ""),
+        ("action", 1, "Assign"),
+        ("shim_started", 1, ""),
+        ("shim_stage", 1, "running"),
+        ("shim_driver_exited", 1, ""),
+        ("shim_done", 1, ""),
+        ("action", 2, "Assign"),
+        ("shim_started", 2, ""),
+        ("shim_stage", 2, "running"),
+        ("shim_stage", 2, "stopping"),
+        ("shim_driver_exited", 2, ""),
+        ("shim_done", 2, ""),
     ]
     places = [told.index(step) for step in expected]
     starts = [index for step, index in zip(expected, places, strict=True) if step[0] != "action"]
@@ -182,9 +240,13 @@ def test_a_uid_is_followed_through_all_logs(fleet: Fleet, story: dict[str, str])
 
 def test_promtool_is_content_with_rules_and_configuration() -> None:
     for words in (
-        ["check", "rules", RULES.name], ["check", "config", "prometheus.yml"], ["test", "rules", "spark-supervisor.tests.yml"],
+        ["check", "rules", RULES.name],
+        ["check", "config", "prometheus.yml"],
+        ["test", "rules", "spark-supervisor.tests.yml"],
     ):
-        done = subprocess.run(["promtool", *words], cwd=RULES.parent, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            ["promtool", *words], cwd=RULES.parent, capture_output=True, text=True, timeout=60
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
 

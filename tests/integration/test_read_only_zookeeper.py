@@ -26,7 +26,9 @@ LEFT = 2
 
 @pytest.fixture(scope="module")
 def module_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEnsemble]:
-    with EmbeddedEnsemble(tmp_path_factory.mktemp("zookeeper"), jvm_options=["-Dreadonlymode.enabled=true"]) as ensemble:
+    with EmbeddedEnsemble(
+        tmp_path_factory.mktemp("zookeeper"), jvm_options=["-Dreadonlymode.enabled=true"]
+    ) as ensemble:
         yield ensemble
 
 
@@ -58,7 +60,10 @@ def test_a_read_only_server_is_no_registry(ensemble: EmbeddedEnsemble, zk_root: 
     assert site.run("submit", site.spec("a")).returncode == 0
     (old := ZooClient(ensemble.hosts, 60.0)).start()
     old.wait_connected(30)
-    session, write = old.session, Transaction("ring", "r", (SetData(f"{zk_root}/doorbell", b"", ANY_VERSION),))
+    session, write = (
+        old.session,
+        Transaction("ring", "r", (SetData(f"{zk_root}/doorbell", b"", ANY_VERSION),)),
+    )
     leave_one(ensemble)
     (new := ZooClient(ensemble.hosts, 60.0)).start()
     with pytest.raises(Unreachable):
@@ -70,7 +75,9 @@ def test_a_read_only_server_is_no_registry(ensemble: EmbeddedEnsemble, zk_root: 
         old.commit(write)
     for words in (("submit", site.spec("b")), ("list",)):
         ran = site.run(*words, timeout_s=UNREACHABLE_MAX_S)
-        assert ran.returncode == 5 and site.hosts in ran.stderr, f"{words}: {ran.returncode}: {ran.stdout}{ran.stderr}"
+        assert ran.returncode == 5 and site.hosts in ran.stderr, (
+            f"{words}: {ran.returncode}: {ran.stdout}{ran.stderr}"
+        )
     restore_quorum(ensemble)
     for client in (old, new):
         client.wait_connected(30)
@@ -92,7 +99,11 @@ def test_nobody_leads_on_a_read_only_server(ensemble: EmbeddedEnsemble, zk_root:
         assert len(leader.all("wrote")) == written
         assert (leader.epochs, standby.epochs) == ([1], [])
         restore_quorum(ensemble)
-        wait_until(lambda: any(each["epoch"] > 1 for c in (leader, standby) for each in c.all("wrote")), 60, "a leader that writes")
+        wait_until(
+            lambda: any(each["epoch"] > 1 for c in (leader, standby) for each in c.all("wrote")),
+            60,
+            "a leader that writes",
+        )
         epochs = sorted(leader.epochs + standby.epochs)
         assert epochs == sorted(set(epochs))
     finally:

@@ -36,7 +36,9 @@ class Door(FaultyS3):
     @property
     def keys(self) -> list[str]:
         """Of the requests that came, in order."""
-        found = [re.search("Credential=([^/]+)/", headers.get("authorization", "")) for headers in self.headers]
+        found = [
+            re.search("Credential=([^/]+)/", headers.get("authorization", "")) for headers in self.headers
+        ]
         return [each[1] for each in found if each]
 
 
@@ -50,15 +52,19 @@ def door(moto_server: MotoServer, aws_env: dict[str, str], monkeypatch: pytest.M
 
 
 @pytest.fixture
-def write_keys(s3_bucket_behind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def write_keys(
+    s3_bucket_behind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], None]:
     """Puts an access key into the shared file, in place of the last one."""
     file = tmp_path / "credentials"
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
     monkeypatch.setenv("AWS_PROFILE", "streams")
 
     def write(key: str) -> None:
-        file.write_text(f"[default]\naws_access_key_id = other\naws_secret_access_key = s\n"
-                        f"[streams]\naws_access_key_id = {key}\naws_secret_access_key = s\n")
+        file.write_text(
+            f"[default]\naws_access_key_id = other\naws_secret_access_key = s\n"
+            f"[streams]\naws_access_key_id = {key}\naws_secret_access_key = s\n"
+        )
 
     write("first")
     return write
@@ -128,7 +134,9 @@ def test_a_savepoint_goes_on_when_the_keys_are_exchanged_in_its_midst(
 
     guarded, parts = door.always, []
     assert guarded is not None
-    door.always = lambda h: (exchange if "partNumber=2" in h.path and not parts and not parts.append(1) else guarded)(h)
+    door.always = lambda h: (
+        exchange if "partNumber=2" in h.path and not parts and not parts.append(1) else guarded
+    )(h)
     area.copy_from(area, item, "copy")
     assert {each.bytes for each in area.items()} == {item.bytes}
     assert (door.keys[0], door.keys[-1]) == ("first", "second")
@@ -144,8 +152,13 @@ def test_credentials_of_a_container_are_renewed_before_they_expire(
             assert self.headers["Authorization"] == "a token"
             answers.append(f"temporary{len(answers)}")
             door.valid = answers[-1]
-            expiry = datetime.now(UTC) + timedelta(minutes=5)      # within the ten that botocore renews in
-            said = {"AccessKeyId": answers[-1], "SecretAccessKey": "s", "Token": "t", "Expiration": expiry.isoformat()}
+            expiry = datetime.now(UTC) + timedelta(minutes=5)  # within the ten that botocore renews in
+            said = {
+                "AccessKeyId": answers[-1],
+                "SecretAccessKey": "s",
+                "Token": "t",
+                "Expiration": expiry.isoformat(),
+            }
             body = json.dumps(said).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -174,7 +187,11 @@ def test_credentials_of_a_container_are_renewed_before_they_expire(
 
 
 def test_a_web_identity_is_assumed_and_assumed_again_when_its_session_is_refused(
-    door: Door, s3_bucket_behind: str, moto_server: MotoServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: Door,
+    s3_bucket_behind: str,
+    moto_server: MotoServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """EKS: a role for the service account. Its token file is read anew each time."""
     (tmp_path / "token").write_text("header.payload.signature")

@@ -23,7 +23,11 @@ from tests.fakes.faulty_s3 import Fault, FaultyS3, Handler, refuse
 from tests.testbed.moto import MotoServer, use_only
 from tests.waiting import wait_until
 
-CONTENT = {"small": random.Random(3).randbytes(2_000), "old": b"old", "large": random.Random(4).randbytes(5 * 2**20 + 1)}
+CONTENT = {
+    "small": random.Random(3).randbytes(2_000),
+    "old": b"old",
+    "large": random.Random(4).randbytes(5 * 2**20 + 1),
+}
 TAGS = {key: hashlib.md5(content).hexdigest() for key, content in CONTENT.items()}
 
 KINDS = {
@@ -40,7 +44,9 @@ KINDS = {
 }
 """Requests, as ``FaultyS3.aim`` takes them. PUT is conditional, WRITE is not."""
 
-MADE = dict.fromkeys(("HEAD", "PUT", "WRITE", "COPY"), "small") | dict.fromkeys(("BEGIN", "PART", "END"), "large")
+MADE = dict.fromkeys(("HEAD", "PUT", "WRITE", "COPY"), "small") | dict.fromkeys(
+    ("BEGIN", "PART", "END"), "large"
+)
 """What the operation that sends such a request puts at ``new``."""
 
 
@@ -56,7 +62,7 @@ class Scene:
 
     def call(self, kind: str, area: Area) -> object:
         """The operation that sends requests of this ``kind``."""
-        if kind == "HEAD":      # only sent when a copy has another tag
+        if kind == "HEAD":  # only sent when a copy has another tag
             self.server.aim("COPY", faulty_s3.another_tag)
         calls: dict[str, Callable[[], object]] = {
             "LIST": lambda: sorted(item.key for item in area.items()),
@@ -76,11 +82,17 @@ class Scene:
         for each in self.backend.list_objects_v2(Bucket=self.bucket)["Contents"]:
             key, tag = each["Key"].removeprefix("ck/"), each["ETag"].strip('"')
             same = key in CONTENT and tag == TAGS[key]
-            found[key] = CONTENT[key] if same else self.backend.get_object(Bucket=self.bucket, Key=each["Key"])["Body"].read()
+            found[key] = (
+                CONTENT[key]
+                if same
+                else self.backend.get_object(Bucket=self.bucket, Key=each["Key"])["Body"].read()
+            )
         return found
 
     def uploads(self) -> list[str]:
-        return [each["Key"] for each in self.backend.list_multipart_uploads(Bucket=self.bucket).get("Uploads", ())]
+        return [
+            each["Key"] for each in self.backend.list_multipart_uploads(Bucket=self.bucket).get("Uploads", ())
+        ]
 
     def sent(self, kind: str) -> int:
         return sum(re.match(KINDS[kind], request) is not None for request in self.server.requests)
@@ -117,7 +129,11 @@ def scene(stage: Scene) -> Iterator[Scene]:
         area.requests = 0
     yield stage
     stage.server.released.set()
-    wait_until(lambda: not [each for each in threading.enumerate() if each.name == "store"], 30, "the store's threads to end")
+    wait_until(
+        lambda: not [each for each in threading.enumerate() if each.name == "store"],
+        30,
+        "the store's threads to end",
+    )
     stage.server.reset()
     stage.backend.delete_object(Bucket=stage.bucket, Key="ck/new")
     stage.backend.put_object(Bucket=stage.bucket, Key="ck/old", Body=b"old")
@@ -144,7 +160,9 @@ HALF_BEGUN = ("cut after", "truncated")
 """An upload that was begun unheard stays, without parts: it might be somebody else's."""
 
 
-@pytest.mark.parametrize(("fault", "kind"), [(fault, kind) for fault, (_, kinds) in ONCE.items() for kind in kinds])
+@pytest.mark.parametrize(
+    ("fault", "kind"), [(fault, kind) for fault, (_, kinds) in ONCE.items() for kind in kinds]
+)
 def test_what_passes_is_tried_again_and_done_once(scene: Scene, fault: str, kind: str) -> None:
     scene.server.aim(KINDS[kind], [ONCE[fault][0]])
     result = scene.call(kind, scene.patient)
@@ -162,13 +180,18 @@ STAYS: dict[str, tuple[Fault, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(("fault", "kind"), [(fault, kind) for fault, (_, kinds) in STAYS.items() for kind in kinds])
-def test_what_stays_ends_with_the_deadline_and_nothing_is_half_there(scene: Scene, fault: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "kind"), [(fault, kind) for fault, (_, kinds) in STAYS.items() for kind in kinds]
+)
+def test_what_stays_ends_with_the_deadline_and_nothing_is_half_there(
+    scene: Scene, fault: str, kind: str
+) -> None:
     scene.server.aim(KINDS[kind], STAYS[fault][0])
     with pytest.raises(Unreachable, match=r"^s3://\S+/ck/.*is the store up|127\.0\.0\.1"):
         scene.call(kind, scene.hasty)
     there = scene.content()
-    assert there == CONTENT or (kind == "HEAD" and there == done(kind))      # it comes after the copy, which is whole
+    # it comes after the copy, which is whole
+    assert there == CONTENT or (kind == "HEAD" and there == done(kind))
     wait_until(lambda: not scene.uploads(), what="the parts of a copy that was given up to be dropped")
 
 
@@ -177,14 +200,19 @@ REFUSED = {
     "denied": (403, "AccessDenied", "grant s3:GetObject"),
     "skewed clock": (403, "RequestTimeTooSkewed", r"the clock of this host .*; synchronise it"),
     "expired token": (400, "ExpiredToken", "the token has expired; renew the credentials"),
-    "wrong region for the key": (400, "AuthorizationHeaderMalformed", r"another region; correct store\.region"),
+    "wrong region for the key": (
+        400,
+        "AuthorizationHeaderMalformed",
+        r"another region; correct store\.region",
+    ),
     "no such KMS key": (400, "KMS.NotFoundException", "KMS.NotFoundException"),
 }
 
 
 @pytest.mark.parametrize(
     ("kind", "refusal"),
-    [(kind, "denied") for kind in KINDS if kind != "HEAD"] + [("COPY", refusal) for refusal in REFUSED if refusal != "denied"],
+    [(kind, "denied") for kind in KINDS if kind != "HEAD"]
+    + [("COPY", refusal) for refusal in REFUSED if refusal != "denied"],
 )
 def test_a_refusal_is_final_and_says_what_to_do(scene: Scene, kind: str, refusal: str) -> None:
     status, code, remedy = REFUSED[refusal]
@@ -196,14 +224,20 @@ def test_a_refusal_is_final_and_says_what_to_do(scene: Scene, kind: str, refusal
     assert scene.sent(kind) == 1
 
 
-@pytest.mark.parametrize(("status", "said"), [(403, "may not be read, or the credentials"), (400, "region is wrong")])
-def test_a_refused_head_has_no_reason_and_the_message_names_the_likely_ones(scene: Scene, status: int, said: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "said"), [(403, "may not be read, or the credentials"), (400, "region is wrong")]
+)
+def test_a_refused_head_has_no_reason_and_the_message_names_the_likely_ones(
+    scene: Scene, status: int, said: str
+) -> None:
     scene.server.aim("HEAD", refuse(status, "Nobody reads this"))
     with pytest.raises(AccessDenied, match=said):
         scene.call("HEAD", scene.patient)
 
 
-@pytest.mark.parametrize(("kind", "status", "code"), [("LIST", 301, "PermanentRedirect"), ("HEAD", 301, ""), ("PUT", 302, "Found")])
+@pytest.mark.parametrize(
+    ("kind", "status", "code"), [("LIST", 301, "PermanentRedirect"), ("HEAD", 301, ""), ("PUT", 302, "Found")]
+)
 def test_a_bucket_in_another_region_is_named_as_such(scene: Scene, kind: str, status: int, code: str) -> None:
     """It is followed once, if the bucket tells its region when asked: here it names the one that we have come to."""
     scene.server.aim(KINDS[kind], refuse(status, code))
@@ -297,5 +331,7 @@ def test_the_pauses_of_a_storm_grow_and_are_random_within_their_bounds(
     scene.server.aim(KINDS[kind], [refuse(503, "ServiceUnavailable")] * 12)
     scene.call(kind, scene.patient)
     widest = [high for _, high in asked]
-    assert widest == [min(s3_pacing.BACKOFF_MAX_S, s3_pacing.BACKOFF_FIRST_S * 2**n) for n in [*range(1, 11), 10, 10]]
+    assert widest == [
+        min(s3_pacing.BACKOFF_MAX_S, s3_pacing.BACKOFF_FIRST_S * 2**n) for n in [*range(1, 11), 10, 10]
+    ]
     assert scene.sent(kind) == 13

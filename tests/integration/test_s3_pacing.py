@@ -30,7 +30,9 @@ def server(moto_server: MotoServer) -> Iterator[FaultyS3]:
 
 
 @pytest.mark.slow
-def test_a_storm_of_many_operations_is_few_requests(server: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storm_of_many_operations_is_few_requests(
+    server: FaultyS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without a common pace, each of them asks every few milliseconds."""
     monkeypatch.setattr(s3_pacing, "BACKOFF_FIRST_S", 0.001)
     store = S3Store("bucket", "p", server.endpoint_url, deadline_s=3.0)
@@ -106,7 +108,9 @@ def slow_pace() -> Pace:
     """The server has just complained."""
     pace = Pace(StoppedClock())
     said = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
-    pace._heard(response=(None, said), caught_exception=None, operation=None, attempts=1, request_dict={"context": {}})
+    pace._heard(
+        response=(None, said), caught_exception=None, operation=None, attempts=1, request_dict={"context": {}}
+    )
     return pace
 
 

@@ -28,10 +28,15 @@ PAYS = "x-amz-request-payer"
 
 @pytest.fixture
 def recorder(moto_server: MotoServer, aws_env: dict[str, str]) -> Iterator[FaultyS3]:
-    before = set(threading.enumerate())      # of another test of this process one may still wait for its server
+    # of another test of this process one may still wait for its server
+    before = set(threading.enumerate())
     server = FaultyS3(moto_server.port)
     yield server
-    wait_until(lambda: not [each for each in set(threading.enumerate()) - before if each.name == "store"], 30, "no thread left")
+    wait_until(
+        lambda: not [each for each in set(threading.enumerate()) - before if each.name == "store"],
+        30,
+        "no thread left",
+    )
     server.stop()
 
 
@@ -70,7 +75,15 @@ def told(recorder: FaultyS3) -> list[tuple[str, dict[str, str]]]:
     found = []
     for request, headers in zip(recorder.requests, recorder.headers, strict=True):
         command, _, path = request.partition(" ")
-        part = "part" if "partNumber" in path else "begin" if "?uploads" in path else "end" if "uploadId" in path else ""
+        part = (
+            "part"
+            if "partNumber" in path
+            else "begin"
+            if "?uploads" in path
+            else "end"
+            if "uploadId" in path
+            else ""
+        )
         found.append((f"{command} {part}".strip(), headers))
     return found
 
@@ -85,11 +98,16 @@ WRITES = {"PUT", "COPY", "POST begin"}
 KINDS = WRITES | {"GET", "HEAD", "DELETE", "COPY part", "POST end"}
 
 
-def test_encryption_is_asked_for_whatever_is_written(recorder: FaultyS3, s3_bucket: str, tmp_path: Path) -> None:
+def test_encryption_is_asked_for_whatever_is_written(
+    recorder: FaultyS3, s3_bucket: str, tmp_path: Path
+) -> None:
     everything(recorder, s3_bucket, access(recorder, sse="aws:kms", sse_kms_key_id=KEY), tmp_path)
     assert {kind for kind, _ in told(recorder)} == KINDS
     for kind, headers in told(recorder):
-        said = (headers.get("x-amz-server-side-encryption"), headers.get("x-amz-server-side-encryption-aws-kms-key-id"))
+        said = (
+            headers.get("x-amz-server-side-encryption"),
+            headers.get("x-amz-server-side-encryption-aws-kms-key-id"),
+        )
         assert said == (("aws:kms", KEY) if kind in WRITES else (None, None)), kind
 
 
@@ -104,7 +122,14 @@ def test_nothing_is_asked_that_is_not_configured_and_no_checksum_that_older_serv
 ) -> None:
     everything(recorder, s3_bucket, access(recorder), tmp_path)
     names = {name for _, headers in told(recorder) for name in headers}
-    refused = ("x-amz-server-side", PAYS, "x-amz-checksum", "x-amz-sdk-checksum", "x-amz-trailer", "x-amz-decoded")
+    refused = (
+        "x-amz-server-side",
+        PAYS,
+        "x-amz-checksum",
+        "x-amz-sdk-checksum",
+        "x-amz-trailer",
+        "x-amz-decoded",
+    )
     assert not [name for name in names if name.startswith(refused)]
     assert not [headers for _, headers in told(recorder) if "chunked" in headers.get("content-encoding", "")]
     assert all("content-md5" in headers for kind, headers in told(recorder) if kind == "PUT")
@@ -114,13 +139,19 @@ def test_a_jobs_own_bucket_is_written_to_as_its_driver_does() -> None:
     store = S3Access("http://minio", "r", None, "AES256", None, "requester", ("https://other:9000",))
     s3a = "spark.hadoop.fs.s3a."
     assert access_of({}, "b", store) == store._replace(others=())
-    kms = {f"{s3a}encryption.algorithm": "SSE-KMS", f"{s3a}encryption.key": KEY, f"{s3a}requester.pays.enabled": "false"}
+    kms = {
+        f"{s3a}encryption.algorithm": "SSE-KMS",
+        f"{s3a}encryption.key": KEY,
+        f"{s3a}requester.pays.enabled": "false",
+    }
     assert asked(access_of(kms, "b", store)) == {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": KEY}
     own = {f"{s3a}bucket.b.encryption.algorithm": "AES256", f"{s3a}encryption.key": KEY}
     assert asked(access_of(own, "b", S3Access())) == {"ServerSideEncryption": "AES256"}
     elsewhere = {f"{s3a}endpoint": "other:9000", f"{s3a}requester.pays.enabled": "true"}
     assert asked(access_of(elsewhere, "b", store)) == {"RequestPayer": "requester"}
-    assert asked(access_of({f"{s3a}encryption.algorithm": "CSE-KMS"}, "b", store)) == {"RequestPayer": "requester"}
+    assert asked(access_of({f"{s3a}encryption.algorithm": "CSE-KMS"}, "b", store)) == {
+        "RequestPayer": "requester"
+    }
 
 
 ENDPOINTS = {
@@ -151,7 +182,9 @@ def test_an_endpoint_and_a_region_of_the_standard_chain_count_and_the_bucket_is_
     assert "/eu-west-1/s3/" in recorder.headers[0]["authorization"]
 
 
-def test_the_region_and_the_endpoint_of_the_settings_win(recorder: FaultyS3, s3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_region_and_the_endpoint_of_the_settings_win(
+    recorder: FaultyS3, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
     S3Store(s3_bucket, "p", recorder.endpoint_url, "ap-south-2").check()
     assert "/ap-south-2/s3/" in recorder.headers[0]["authorization"]
@@ -184,6 +217,11 @@ def test_what_doctor_asks_of_a_versioned_bucket(moto_server: MotoServer, s3_buck
     assert store.keeps_versions() == (False, False)
     backend.put_bucket_versioning(Bucket=s3_bucket, VersioningConfiguration={"Status": "Enabled"})
     assert store.keeps_versions() == (True, True)
-    rule = {"ID": "r", "Status": "Enabled", "Filter": {"Prefix": ""}, "NoncurrentVersionExpiration": {"NoncurrentDays": 7}}
+    rule = {
+        "ID": "r",
+        "Status": "Enabled",
+        "Filter": {"Prefix": ""},
+        "NoncurrentVersionExpiration": {"NoncurrentDays": 7},
+    }
     backend.put_bucket_lifecycle_configuration(Bucket=s3_bucket, LifecycleConfiguration={"Rules": [rule]})
     assert store.keeps_versions() == (True, False)

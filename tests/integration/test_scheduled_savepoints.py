@@ -40,9 +40,15 @@ class Place:
 
     def __init__(self, directory: Path, url: str, checkpoint: str, endpoint: str | None) -> None:
         config = directory / "supervisor.yaml"
-        config.write_text(yaml.safe_dump({
-            "cluster": "test", "zookeeper": {"hosts": "zk:2181"}, "store": {"url": url, "endpoint_url": endpoint},
-        }))
+        config.write_text(
+            yaml.safe_dump(
+                {
+                    "cluster": "test",
+                    "zookeeper": {"hosts": "zk:2181"},
+                    "store": {"url": url, "endpoint_url": endpoint},
+                }
+            )
+        )
         self.settings: Settings = load_settings(config, {})
         self.checkpoint: Area = open_area(checkpoint, S3Access(endpoint))
         spec = parse_spec(f"name: clicks\napplication: s3://jobs/a.py\ncheckpoint: {checkpoint}\n", "x")

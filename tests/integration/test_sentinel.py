@@ -19,7 +19,7 @@ from tests.testbed.contender_process import ContenderProcess
 from tests.testbed.election_world import World
 from tests.waiting import wait_until
 
-LONG_S = 40.0    # a session time that no test waits for
+LONG_S = 40.0  # a session time that no test waits for
 
 
 @pytest.fixture
@@ -39,7 +39,9 @@ def lead(world: World) -> tuple[ContenderProcess, processes.ProcessId]:
 
 
 def wait_gone(world: World, timeout_s: float = 20) -> float:
-    wait_until(lambda: world.zoo.read(world.layout.leader) is None, timeout_s, "the end of /leader", period_s=0.002)
+    wait_until(
+        lambda: world.zoo.read(world.layout.leader) is None, timeout_s, "the end of /leader", period_s=0.002
+    )
     return boottime_s()
 
 
@@ -47,9 +49,11 @@ def gone(process: processes.ProcessId) -> None:
     wait_until(lambda: not processes.alive(process), 10, "the end of the sentinel")
 
 
-def test_kill_9_closes_the_sessions_at_once(world: World, record_property: Callable[[str, object], None]) -> None:
+def test_kill_9_closes_the_sessions_at_once(
+    world: World, record_property: Callable[[str, object], None]
+) -> None:
     leader, sentinel = lead(world)
-    leader.wait("wrote", 20)     # a second or two: it has loaded everything by now
+    leader.wait("wrote", 20)  # a second or two: it has loaded everything by now
     killed_s = leader.send_signal(signal.SIGKILL)
     gone_s = wait_gone(world) - killed_s
     record_property("ephemeral_gone_s", round(gone_s, 3))
@@ -113,7 +117,7 @@ def test_the_end_of_the_pipe_proves_nothing(world: World, ephemeral: tuple[ZooCl
     sentinel.tell((client.session,))
     child = sentinel._child
     assert child is not None
-    assert not child.wait(1.0)     # closes the pipe
+    assert not child.wait(1.0)  # closes the pipe
     assert world.zoo.read(path) is not None
     child.kill()
 

@@ -123,13 +123,17 @@ def test_claims_runs_renews_stops_on_draining_and_records_it(attempts: Attempts)
     assert not attempt.living()
     attempts.wait_shim_gone(attempt)
     wait_until(lambda: not attempt.alive(run_dir.TWIN), 10, "the end of the twin")
-    wait_until(lambda: attempts.client.read(attempts.layout.live(attempt.entry.uid, 1)) is None, 15, "/live gone")
+    wait_until(
+        lambda: attempts.client.read(attempts.layout.live(attempt.entry.uid, 1)) is None, 15, "/live gone"
+    )
     group = attempt.launch.cgroup
     assert group is None or not os.path.exists(group)
 
 
 def test_the_drivers_own_end_is_recorded_with_its_cause(attempts: Attempts) -> None:
-    attempt = attempts.assign(knobs={"exit_after_batches": 2, "exit_code": 7, "child": True, "error": "ValueError: no"})
+    attempt = attempts.assign(
+        knobs={"exit_after_batches": 2, "exit_code": 7, "child": True, "error": "ValueError: no"}
+    )
     ended = attempts.wait_state(attempt, OwnState.EXITED)
     assert (ended.cause, ended.exit_code) == (Cause.USER_ERROR, 7)
     assert "ValueError" in ended.reason
@@ -142,8 +146,11 @@ def test_a_bounded_job_finishes(attempts: Attempts) -> None:
 
 
 def test_a_driver_that_ignores_sigterm_is_killed_after_its_grace(attempts: Attempts) -> None:
-    attempt = attempts.assign(knobs={"ignore_term": True, "setsid_child": True, "child_ignores_term": True},
-                              stop_grace_s=8.0, lease_s=6.0)
+    attempt = attempts.assign(
+        knobs={"ignore_term": True, "setsid_child": True, "child_ignores_term": True},
+        stop_grace_s=8.0,
+        lease_s=6.0,
+    )
     attempts.wait_running(attempt)
     attempts.move(attempt, OwnState.DRAINING)
     _, before = attempts.lease(attempt) or pytest.fail("no lease")
@@ -317,7 +324,7 @@ def test_shim_killed_the_guardian_buries_what_is_proven_dead(attempts: Attempts)
 def test_an_empty_cgroup_that_somebody_removes_keeps_no_shim_and_no_tombstone(attempts: Attempts) -> None:
     """While the shim stands still its driver ends, and a tidy person removes the empty group."""
     if attempts.cgroup_parent is None:
-        return      # there is none to be removed
+        return  # there is none to be removed
     attempt = attempts.assign(lease_s=20.0)
     attempts.wait_running(attempt)
     attempt.send(signal.SIGSTOP)
@@ -378,7 +385,11 @@ def test_a_shim_stopped_between_claim_and_exec_executes_nothing_afterwards(attem
     if attempt.notes():
         pytest.skip("it was executed before it could be stopped")
     # Stopped before it has heard of its claim it has nothing to execute, now or later, and the twin nobody to kill.
-    wait_until(lambda: run_dir.read_deadline(attempt.directory) is not None, 20, "the shim to have heard of its claim")
+    wait_until(
+        lambda: run_dir.read_deadline(attempt.directory) is not None,
+        20,
+        "the shim to have heard of its claim",
+    )
     attempt.send(signal.SIGSTOP)
     claimed_s = boottime_s()
     wait_until(lambda: not attempt.shim_alive(), 20, "the twin to kill the shim")
@@ -451,14 +462,20 @@ def test_a_full_disk_stops_no_renewal(attempts: Attempts, tmp_path: Path) -> Non
     full.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(full)], check=True)
     try:
-        attempt = attempts.assign(knobs={"noise_bytes": 100_000}, lease_s=6.0, log_path=str(full / "driver.log"))
+        attempt = attempts.assign(
+            knobs={"noise_bytes": 100_000}, lease_s=6.0, log_path=str(full / "driver.log")
+        )
         attempts.wait_running(attempt)
         wait_until(lambda: os.statvfs(full).f_bavail == 0, 30, "a full disk")
         _, version = attempts.lease(attempt) or pytest.fail("no lease")
-        wait_until(lambda: (attempts.lease(attempt) or (None, 0))[1] > version + 6, 30, "renewals for a whole lease")
+        wait_until(
+            lambda: (attempts.lease(attempt) or (None, 0))[1] > version + 6, 30, "renewals for a whole lease"
+        )
         assert len(attempt.driver_pids()) == 1
         (full / "driver.log").write_bytes(b"")
-        wait_until(lambda: b"bytes of output were dropped" in (full / "driver.log").read_bytes(), 20, "the count")
+        wait_until(
+            lambda: b"bytes of output were dropped" in (full / "driver.log").read_bytes(), 20, "the count"
+        )
     finally:
         attempts.close()
         subprocess.run(["umount", "-l", str(full)], check=True)
@@ -472,14 +489,18 @@ def test_a_full_run_directory_stops_no_renewal(attempts: Attempts, tmp_path: Pat
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], check=True)
     try:
         attempts.directory = small
-        attempt = attempts.assign(lease_s=6.0, log_path=str(tmp_path / "driver.log"), knobs={"witness": str(tmp_path / "w")})
+        attempt = attempts.assign(
+            lease_s=6.0, log_path=str(tmp_path / "driver.log"), knobs={"witness": str(tmp_path / "w")}
+        )
         attempt.witness = tmp_path / "w"
         attempts.wait_running(attempt)
         with open(small / "ballast", "wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
             while True:
                 file.write(bytes(4096))
         _, version = attempts.lease(attempt) or pytest.fail("no lease")
-        wait_until(lambda: (attempts.lease(attempt) or (None, 0))[1] > version + 8, 30, "renewals for a whole lease")
+        wait_until(
+            lambda: (attempts.lease(attempt) or (None, 0))[1] > version + 8, 30, "renewals for a whole lease"
+        )
         assert len(attempt.driver_pids()) == 1 and attempt.shim_alive()
     finally:
         attempts.close()
@@ -503,7 +524,11 @@ def test_a_shim_without_a_descriptor_left_renews_and_stops(attempts: Attempts) -
             leave_no_descriptor(attempt.process(file).pid)
     for attempt in (orderly, killed):
         _, version = attempts.lease(attempt) or pytest.fail("no lease")
-        wait_until(lambda a=attempt, v=version: (attempts.lease(a) or (None, 0))[1] > v + 6, 30, "renewals for a whole lease")   # type: ignore[misc]
+        wait_until(
+            lambda a=attempt, v=version: (attempts.lease(a) or (None, 0))[1] > v + 6,
+            30,
+            "renewals for a whole lease",
+        )  # type: ignore[misc]
         assert len(attempt.driver_pids()) == 1 and attempt.shim_alive()
     attempts.move(orderly, OwnState.DRAINING)
     attempts.wait_state(orderly, OwnState.EXITED)
@@ -513,7 +538,9 @@ def test_a_shim_without_a_descriptor_left_renews_and_stops(attempts: Attempts) -
 
 
 @pytest.mark.parametrize("parent", ["cgroup"], indirect=True)
-def test_a_shim_that_can_open_nothing_and_loses_its_connection(own_attempts: tuple[Attempts, EmbeddedEnsemble]) -> None:
+def test_a_shim_that_can_open_nothing_and_loses_its_connection(
+    own_attempts: tuple[Attempts, EmbeddedEnsemble],
+) -> None:
     """It cannot connect again: its driver is dead at its deadline."""
     attempts, ensemble = own_attempts
     attempt = attempts.assign(lease_s=6.0)

@@ -89,7 +89,9 @@ def test_a_store_that_never_answered_is_told_of_quickly(location: str, faulty: F
     assert patient.requests == 0, "nobody waits with patience for a store that has shown nothing"
 
 
-def test_a_directory_that_lists_slowly_is_listed_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_lists_slowly_is_listed_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A hundred thousand files on a network file system: each is a question of its own to the server."""
     for number in range(40):
         (tmp_path / str(number)).touch()

@@ -19,17 +19,25 @@ def attempts(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) 
         yield made
 
 
-@pytest.mark.parametrize(("knobs", "grace_s", "mode", "code"), [
-    ({"orders": "obey", "batch_holds_s": 1.0}, 30.0, StopMode.BATCH_BOUNDARY, 0),
-    ({"orders": "half"}, 3.0, StopMode.SIGTERM, 143),
-    ({"orders": "ignore"}, 3.0, StopMode.SIGTERM, 143),
-    ({"orders": "half", "ignore_term": True}, 3.0, StopMode.SIGKILL, 137),
-    ({}, 30.0, StopMode.SIGTERM, 143),
-], ids=["obeys", "half obeys", "ignores", "ignores all", "takes no orders"])
-def test_the_ladder(attempts: Attempts, knobs: dict[str, object], grace_s: float, mode: StopMode, code: int) -> None:
+@pytest.mark.parametrize(
+    ("knobs", "grace_s", "mode", "code"),
+    [
+        ({"orders": "obey", "batch_holds_s": 1.0}, 30.0, StopMode.BATCH_BOUNDARY, 0),
+        ({"orders": "half"}, 3.0, StopMode.SIGTERM, 143),
+        ({"orders": "ignore"}, 3.0, StopMode.SIGTERM, 143),
+        ({"orders": "half", "ignore_term": True}, 3.0, StopMode.SIGKILL, 137),
+        ({}, 30.0, StopMode.SIGTERM, 143),
+    ],
+    ids=["obeys", "half obeys", "ignores", "ignores all", "takes no orders"],
+)
+def test_the_ladder(
+    attempts: Attempts, knobs: dict[str, object], grace_s: float, mode: StopMode, code: int
+) -> None:
     attempt = attempts.assign(knobs=knobs, stop_grace_s=grace_s)
     attempts.wait_running(attempt)
-    wait_until(lambda: (lease := attempts.lease(attempt)) and lease[0].phase is Phase.RUNNING, 20, "phase running")
+    wait_until(
+        lambda: (lease := attempts.lease(attempt)) and lease[0].phase is Phase.RUNNING, 20, "phase running"
+    )
     attempts.move(attempt, OwnState.DRAINING)
     own = attempts.wait_state(attempt, OwnState.EXITED, 60)
     assert (own.cause, own.stop_mode, own.exit_code) == (Cause.STOPPED, mode, code)

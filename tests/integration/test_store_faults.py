@@ -83,11 +83,17 @@ def stage(moto_server: MotoServer, tmp_path_factory: pytest.TempPathFactory) -> 
     """Made once, clients and all: one of boto3 costs a tenth of a second. ``hasty`` is for faults that stay."""
     server, bucket, backend = FaultyS3(moto_server.port), moto_server.new_bucket(), moto_server.client()
     backend.put_object(Bucket=bucket, Key="p/blob", Body=BLOB)
-    patient, hasty = (S3Store(bucket, "p", server.endpoint_url, deadline_s=deadline_s) for deadline_s in (20.0, 1.0))
+    patient, hasty = (
+        S3Store(bucket, "p", server.endpoint_url, deadline_s=deadline_s) for deadline_s in (20.0, 1.0)
+    )
     with pytest.MonkeyPatch.context() as environment:
         use_only(environment, moto_server.env)
         for store in (patient, hasty):
-            wait_until(lambda store=store: warmed(store, tmp_path_factory.mktemp("warm")), 60, "clients to be made in time")
+            wait_until(
+                lambda store=store: warmed(store, tmp_path_factory.mktemp("warm")),
+                60,
+                "clients to be made in time",
+            )
     yield Scene(server, backend, bucket, patient, hasty)
     server.stop()
 
@@ -118,7 +124,7 @@ def store_threads() -> list[threading.Thread]:
 
 
 PASSING: dict[str, Fault] = {
-    "ServiceUnavailable": refuse(503, "ServiceUnavailable"),      # SlowDown: test_s3_pacing
+    "ServiceUnavailable": refuse(503, "ServiceUnavailable"),  # SlowDown: test_s3_pacing
     "InternalError": refuse(500, "InternalError"),
     "429": refuse(429, "TooManyRequests"),
     "RequestTimeout": refuse(400, "RequestTimeout"),
@@ -169,7 +175,9 @@ def test_one_connection_that_hangs_does_not_cost_the_operation(scene: Scene) -> 
 
 
 @pytest.mark.parametrize("name", ["read", "read_to"])
-@pytest.mark.parametrize("fault", [faulty_s3.reset_in_body, faulty_s3.truncate_body], ids=["reset", "truncated"])
+@pytest.mark.parametrize(
+    "fault", [faulty_s3.reset_in_body, faulty_s3.truncate_body], ids=["reset", "truncated"]
+)
 def test_a_body_that_breaks_off_is_never_taken_for_the_whole(scene: Scene, name: str, fault: Fault) -> None:
     scene.server.faults = [fault, fault]
     assert scene.call(name, scene.patient) == RESULTS[name]
@@ -195,7 +203,9 @@ REFUSALS = [
     ("name", "refusal"),
     [(name, REFUSALS[0]) for name in OPERATIONS] + [("create", refusal) for refusal in REFUSALS[1:]],
 )
-def test_a_refusal_is_final_and_names_the_remedy(scene: Scene, name: str, refusal: tuple[int, str, str]) -> None:
+def test_a_refusal_is_final_and_names_the_remedy(
+    scene: Scene, name: str, refusal: tuple[int, str, str]
+) -> None:
     status, code, remedy = refusal
     scene.server.always = refuse(status, code)
     with pytest.raises(AccessDenied, match=remedy):
@@ -214,7 +224,9 @@ def test_a_server_that_is_no_s3_proves_no_absence(scene: Scene, name: str, statu
 
 
 @pytest.mark.parametrize("name", ["create", "create_from"])
-@pytest.mark.parametrize("fault", [faulty_s3.lose_reply, refuse(409, "ConditionalRequestConflict")], ids=["lost", "409"])
+@pytest.mark.parametrize(
+    "fault", [faulty_s3.lose_reply, refuse(409, "ConditionalRequestConflict")], ids=["lost", "409"]
+)
 def test_a_create_whose_reply_is_lost_succeeds(scene: Scene, name: str, fault: Fault) -> None:
     scene.server.faults = [fault]
     scene.call(name, scene.patient)
@@ -331,4 +343,5 @@ def test_a_process_exits_although_an_operation_hangs(scene: Scene) -> None:
 
 def test_a_name_that_does_not_resolve_is_unreachable() -> None:
     with pytest.raises(Unreachable, match="store-host"):
-        S3Store("bucket", "p", "http://store-host.invalid:9", deadline_s=8.0).check()      # one attempt at least ends in it
+        # one attempt at least ends in it
+        S3Store("bucket", "p", "http://store-host.invalid:9", deadline_s=8.0).check()

@@ -48,7 +48,11 @@ def main_pid(host: SystemdHost) -> int:
 
 
 def replaced(host: SystemdHost, before: int) -> None:
-    wait_until(lambda: host.unit(UNIT, "ActiveState") == "active" and main_pid(host) not in (0, before), 90, "another process")
+    wait_until(
+        lambda: host.unit(UNIT, "ActiveState") == "active" and main_pid(host) not in (0, before),
+        90,
+        "another process",
+    )
 
 
 def status_of(host: SystemdHost, pid: int) -> dict[str, str]:
@@ -68,7 +72,9 @@ def assert_confined(host: SystemdHost, pid: int) -> None:
     assert (status["NoNewPrivs"], status["Seccomp"], status["CapBnd"]) == ("1", "2", "0" * 16)
     mounts = mounted(host, pid)
     assert mounts["/"] == "ro"
-    assert {mounts[path] for path in ("/data", "/tmp", "/run/spark-supervisor", "/var/log/spark-supervisor")} == {"rw"}
+    assert {
+        mounts[path] for path in ("/data", "/tmp", "/run/spark-supervisor", "/var/log/spark-supervisor")
+    } == {"rw"}
 
 
 def test_the_unit_is_ready_when_the_supervisor_is(host: SystemdHost) -> None:
@@ -125,7 +131,11 @@ def test_a_stuck_supervisor_is_replaced_by_systemd(host: SystemdHost) -> None:
     """The watchdog of the unit, with shorter times than it ships with."""
     host.run("mkdir", "-p", f"/run/systemd/system/{UNIT}.d")
     times = "[Service]\\nWatchdogSec=3s\\nTimeoutAbortSec=2s\\n"
-    host.run("sh", "-c", f"printf '{times}' > /run/systemd/system/{UNIT}.d/watchdog.conf && systemctl daemon-reload")
+    host.run(
+        "sh",
+        "-c",
+        f"printf '{times}' > /run/systemd/system/{UNIT}.d/watchdog.conf && systemctl daemon-reload",
+    )
     host.run("systemctl", "restart", UNIT)
     before = main_pid(host)
     host.run("systemctl", "kill", "--kill-who=main", "--signal=STOP", UNIT)
@@ -153,6 +163,8 @@ def test_the_shutdown_of_the_host_stops_drivers_in_order_and_the_job_goes_on_aft
     assert (own.record.state, own.record.cause, own.record.attempt) == (OwnState.EXITED, Cause.STOPPED, 1)
 
     host.boot()
-    wait_until(lambda: [note for note in host.notes("batch") if note.attempt == 2], 60, "a batch of the next attempt")
+    wait_until(
+        lambda: [note for note in host.notes("batch") if note.attempt == 2], 60, "a batch of the next attempt"
+    )
     assert checker.violations(host.notes(), (), grace_s=10.0) == []
     assert host.row(JOB)["failures"] == 0

@@ -31,9 +31,15 @@ from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def harmed_ensemble(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+def harmed_ensemble(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ensemble]:
     """Of this module alone; take ``mended_ensemble`` or ``mended_containers``."""
-    with DockerEnsemble() if request.param == "docker" else EmbeddedEnsemble(tmp_path_factory.mktemp("harmed")) as ensemble:
+    with (
+        DockerEnsemble()
+        if request.param == "docker"
+        else EmbeddedEnsemble(tmp_path_factory.mktemp("harmed")) as ensemble
+    ):
         yield ensemble
 
 
@@ -61,7 +67,9 @@ def wait_complete(ensemble: Ensemble) -> None:
 
 @contextmanager
 def zookeeper(hosts: str, session_s: float = 10.0) -> Iterator[KazooClient]:
-    client = KazooClient(hosts, timeout=session_s, connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=0.5))
+    client = KazooClient(
+        hosts, timeout=session_s, connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=0.5)
+    )
     client.start(timeout=30)
     try:
         yield client
@@ -180,7 +188,9 @@ def test_an_embedded_ensemble_may_be_left_running_and_started_again_on_its_data(
 
 
 @in_containers
-def test_a_leader_cut_from_its_peers_is_replaced_while_clients_reach_it(mended_containers: DockerEnsemble) -> None:
+def test_a_leader_cut_from_its_peers_is_replaced_while_clients_reach_it(
+    mended_containers: DockerEnsemble,
+) -> None:
     old = mended_containers.leader()
     mended_containers.cut_quorum(old)
     others = [i for i in range(3) if i != old]
@@ -216,7 +226,9 @@ def test_a_process_in_a_namespace_reaches_containers_until_it_is_cut(docker_ense
 
 
 @pytest.mark.netns
-def test_a_namespace_is_cut_and_healed_without_breaking_its_connections(embedded_ensemble: EmbeddedEnsemble) -> None:
+def test_a_namespace_is_cut_and_healed_without_breaking_its_connections(
+    embedded_ensemble: EmbeddedEnsemble,
+) -> None:
     with Namespace() as namespace, Proxies(embedded_ensemble.hosts, namespace.host_address) as proxies:
         assert "Mode" in _srvr_from(namespace, proxies[0].address)
         namespace.cut()
@@ -228,7 +240,9 @@ def test_a_namespace_is_cut_and_healed_without_breaking_its_connections(embedded
 @pytest.mark.netns
 def test_a_namespace_that_loses_packets_loses_no_bytes(embedded_ensemble: EmbeddedEnsemble) -> None:
     def rules() -> str:
-        return subprocess.run(["iptables", "-w", "-S", "INPUT"], capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            ["iptables", "-w", "-S", "INPUT"], capture_output=True, text=True, check=True
+        ).stdout
 
     with Namespace() as namespace, Proxies(embedded_ensemble.hosts, namespace.host_address) as proxies:
         namespace.lose(0.3)
@@ -265,7 +279,9 @@ def _srvr_from(namespace: Namespace, address: str) -> str:
 # The proxy
 
 
-def test_a_proxy_resets_after_the_request_took_effect(embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> None:
+def test_a_proxy_resets_after_the_request_took_effect(
+    embedded_ensemble: EmbeddedEnsemble, zk_root: str
+) -> None:
     with Proxy(embedded_ensemble.address(0)) as proxy, zookeeper(proxy.address) as client:
         trap = proxy.on_request(zookeeper_request(zk_root), Action.CUT_AFTER)
         with pytest.raises(ConnectionLoss):
@@ -285,7 +301,9 @@ def test_a_proxy_resets_before_the_request_is_seen(embedded_ensemble: EmbeddedEn
         assert not client.exists(zk_root)
 
 
-def test_a_held_request_takes_effect_when_it_is_released(embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> None:
+def test_a_held_request_takes_effect_when_it_is_released(
+    embedded_ensemble: EmbeddedEnsemble, zk_root: str
+) -> None:
     with (
         Proxy(embedded_ensemble.address(0)) as proxy,
         zookeeper(proxy.address) as client,
@@ -314,7 +332,9 @@ def test_responses_can_be_dropped_alone(embedded_ensemble: EmbeddedEnsemble, zk_
             pending.get(timeout=10)
 
 
-def test_a_client_behind_black_holes_loses_its_session(embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> None:
+def test_a_client_behind_black_holes_loses_its_session(
+    embedded_ensemble: EmbeddedEnsemble, zk_root: str
+) -> None:
     with (
         Proxies(embedded_ensemble.hosts) as proxies,
         zookeeper(embedded_ensemble.hosts) as witness,
@@ -351,7 +371,11 @@ def test_a_proxy_refuses_and_welcomes_again() -> None:
 
 
 def test_a_slow_proxy_loses_nothing() -> None:
-    with _echo() as target, Proxy(target) as proxy, socket.create_connection(("127.0.0.1", proxy.port)) as link:
+    with (
+        _echo() as target,
+        Proxy(target) as proxy,
+        socket.create_connection(("127.0.0.1", proxy.port)) as link,
+    ):
         proxy.delay(0.05, Way.REQUESTS)
         proxy.throttle(100_000, Way.RESPONSES)
         link.sendall(b"ab" * 5_000)

@@ -67,7 +67,9 @@ def connect(ensemble: EmbeddedEnsemble) -> Iterator[Connect]:
     clients: list[ZooClient] = []
 
     def make(hosts: str = "", session_s: float = SESSION_S, **arguments: Any) -> ZooClient:
-        client = ZooClient(hosts or ensemble.hosts, session_s, **{"request_timeout_s": REQUEST_S, **arguments})
+        client = ZooClient(
+            hosts or ensemble.hosts, session_s, **{"request_timeout_s": REQUEST_S, **arguments}
+        )
         clients.append(client)
         client.start()
         client.wait_connected(30)
@@ -167,7 +169,9 @@ class TestRefusal:
         assert client.read(never) is None
         assert len(results) == 2
 
-    def test_what_is_for_one_connection_is_not_sent_on_the_next(self, proxies: Proxies, connect: Connect) -> None:
+    def test_what_is_for_one_connection_is_not_sent_on_the_next(
+        self, proxies: Proxies, connect: Connect
+    ) -> None:
         """A shim's claim: whoever hands it over may not have heard yet that there is another connection."""
         client, first, never = connect(proxies.hosts), path(), path()
         connected(client)
@@ -272,7 +276,9 @@ class TestUnknown:
             proxies.each(Proxy.heal)
             connected(client)
 
-    def test_what_was_held_back_is_void_once_the_session_has_moved(self, proxies: Proxies, connect: Connect) -> None:
+    def test_what_was_held_back_is_void_once_the_session_has_moved(
+        self, proxies: Proxies, connect: Connect
+    ) -> None:
         """So a read on the same session settles an unknown outcome, although the bytes may still be under way."""
         client, node = connect(proxies.hosts), path()
         (here,) = (proxy for proxy in (proxies[i] for i in range(NODES)) if proxy.accepted)
@@ -298,7 +304,9 @@ class TestUnknown:
         results: list[object] = []
         here.drop()
         for i in range(20):
-            client.commit_async(Transaction("set", str(i), (SetData(node, b"", ANY_VERSION),)), results.append)
+            client.commit_async(
+                Transaction("set", str(i), (SetData(node, b"", ANY_VERSION),)), results.append
+            )
         wait_until(lambda: len(results) == 20)
         assert {type(result) for result in results} == {OutcomeUnknown}
         connected(client)
@@ -311,7 +319,11 @@ class TestNodes:
     @pytest.mark.parametrize("fault", [EmbeddedEnsemble.pause, EmbeddedEnsemble.kill])
     @pytest.mark.parametrize("leader", [False, True])
     def test_our_node_fails(
-        self, ensemble: EmbeddedEnsemble, connect: Connect, fault: Callable[[EmbeddedEnsemble, int], None], leader: bool
+        self,
+        ensemble: EmbeddedEnsemble,
+        connect: Connect,
+        fault: Callable[[EmbeddedEnsemble, int], None],
+        leader: bool,
     ) -> None:
         """The session goes on at another node, and what it owns stays (M10)."""
         the_leader = ensemble.leader()
@@ -380,7 +392,9 @@ class TestNodes:
         wait_until(lambda: len(results) == 1)
         assert isinstance(results[0], OutcomeUnknown)
 
-    def test_quorum_back_after_more_than_the_session_time(self, ensemble: EmbeddedEnsemble, connect: Connect) -> None:
+    def test_quorum_back_after_more_than_the_session_time(
+        self, ensemble: EmbeddedEnsemble, connect: Connect
+    ) -> None:
         """A restarted ensemble gives every session its full time again, and we are back before that is over (M9)."""
         client, node = connect(), path()
         create(client, node, ephemeral=True)
@@ -435,9 +449,10 @@ def node_of_others(ensemble: EmbeddedEnsemble, client: ZooClient, without: int) 
     """As ``node_of``, not asking a node that can't answer."""
     assert client.session is not None
     for i in set(range(NODES)) - {without}:
-        with contextlib.suppress(OSError), socket.create_connection(
-            ("127.0.0.1", ensemble.node(i).client_port), 5
-        ) as sock:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", ensemble.node(i).client_port), 5) as sock,
+        ):
             sock.sendall(b"cons")
             if f"sid=0x{client.session.id:x},".encode() in b"".join(iter(lambda: sock.recv(65536), b"")):
                 return i
@@ -445,7 +460,9 @@ def node_of_others(ensemble: EmbeddedEnsemble, client: ZooClient, without: int) 
 
 
 class TestSession:
-    def test_expired_is_lost_for_good(self, ensemble: EmbeddedEnsemble, proxies: Proxies, connect: Connect) -> None:
+    def test_expired_is_lost_for_good(
+        self, ensemble: EmbeddedEnsemble, proxies: Proxies, connect: Connect
+    ) -> None:
         """kazoo goes on with a new session at once (M3)."""
         links: list[Link] = []
         witness, node = connect(), path()
@@ -465,7 +482,11 @@ class TestSession:
         wait_until(lambda: session_threads() <= others, what="the end of the lost client's thread")
         assert (client.link, client.session) == (Link.LOST, session)
         # A session of two seconds may blink on a busy machine before all that.
-        assert links[0] is Link.CONNECTED and links[-2:] == [Link.SUSPENDED, Link.LOST] and links.count(Link.LOST) == 1
+        assert (
+            links[0] is Link.CONNECTED
+            and links[-2:] == [Link.SUSPENDED, Link.LOST]
+            and links.count(Link.LOST) == 1
+        )
         assert client.close() is True
 
     def test_stopped_process_never_writes_under_another_session(
@@ -475,7 +496,10 @@ class TestSession:
         witness, node = connect(), path()
         create(witness, node)
         writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, ensemble.hosts, node], stdout=subprocess.PIPE, text=True, cwd=PROJECT
+            [sys.executable, "-c", WRITER, ensemble.hosts, node],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=PROJECT,
         )
         assert writer.stdout is not None
         try:
@@ -491,7 +515,7 @@ class TestSession:
             writer.wait()
         outcomes = output.split()
         assert outcomes[-1] == f"lost-{session_id}"
-        assert set(outcomes[outcomes.index("NotSent"):-1]) == {"NotSent"}
+        assert set(outcomes[outcomes.index("NotSent") : -1]) == {"NotSent"}
         witness.sync()
         assert written(witness, node) == version
 
@@ -624,18 +648,22 @@ class TestSilence:
         """Its session time is long, so that a wait for silence that is a share of it would show."""
         client = ZooClient(",".join(server.address for server in servers), 120.0)
         client._session.randomize_hosts = False
-        client._session._connection._answer_took_s = 0.01      # as after a while of quick answers
+        client._session._connection._answer_took_s = 0.01  # as after a while of quick answers
         yield client
         client.close(1)
 
-    def test_the_silent_one_costs_little_while_the_others_speak(self, client: ZooClient, servers: list[Deaf]) -> None:
+    def test_the_silent_one_costs_little_while_the_others_speak(
+        self, client: ZooClient, servers: list[Deaf]
+    ) -> None:
         """Who waits for it in each round finds the new leader seconds late, and a lease may end meanwhile."""
         client.start()
         silent, *refusing = servers
         wait_until(lambda: min(server.accepted for server in refusing) >= 15, 60, "fifteen rounds")
         assert 1 <= silent.accepted <= 5
 
-    def test_a_ping_of_the_connection_before_does_not_prolong_the_wait(self, client: ZooClient, servers: list[Deaf]) -> None:
+    def test_a_ping_of_the_connection_before_does_not_prolong_the_wait(
+        self, client: ZooClient, servers: list[Deaf]
+    ) -> None:
         """kazoo keeps it as outstanding until the next connection is there; our patience with pings is 0.6 of the session."""
         client._session.heard_s = boottime_s()
         client._session._connection.ping_outstanding.set()

@@ -149,11 +149,20 @@ class Leader:
         term.note_recorded()
         self.term = term
         loop = Watchdog(end=lambda _code: None).register("test", 60.0)
-        self.controller = Controller(term, layout, Policy(), Recorder(Metrics(boottime_s), boottime_s()), loop)
+        self.controller = Controller(
+            term, layout, Policy(), Recorder(Metrics(boottime_s), boottime_s()), loop
+        )
         self.remover = Remover(
-            term, layout, self.controller.crew, "s3://store/prefix", lambda _location, _doom: S3Access(),
-            site=SitePolicy(deletable=("*",)), wanted=self.controller.doomed, paused=lambda: world.sight.paused,
-            clock=world.clock, open_at=world.opened,
+            term,
+            layout,
+            self.controller.crew,
+            "s3://store/prefix",
+            lambda _location, _doom: S3Access(),
+            site=SitePolicy(deletable=("*",)),
+            wanted=self.controller.doomed,
+            paused=lambda: world.sight.paused,
+            clock=world.clock,
+            open_at=world.opened,
         )
         self.remover._apart = quiet(say=_raised)
         self.process: Process | None = None
@@ -170,13 +179,13 @@ class World:
 
     def __init__(self, scheme: str, forgiven: tuple[type[AssertionError], ...] = ()) -> None:
         self.forgiven = forgiven
-        self.failed = False      # what comes after says nothing
+        self.failed = False  # what comes after says nothing
         self.scheme, self.root = scheme, SCHEMES[scheme]
         self.bench = Bench()
         self.now_s = 10_000.0
         self.jobs: dict[str, Job] = {}
         self.leaders: list[Leader] = []
-        self.commands: list[tuple[Process, str, float]] = []      # stopped; of that name
+        self.commands: list[tuple[Process, str, float]] = []  # stopped; of that name
         self.flying: list[Late] = []
         self.late = False
         self.made = 0
@@ -188,7 +197,8 @@ class World:
         self._top = Path(self._undo.enter_context(tempfile.TemporaryDirectory(prefix="places-")))
         silent = structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent])
         for module, changed in (
-            (removal_module, {"BATCH_MAX": BATCH}), (s3_removal, {"BATCH_MAX": BATCH, "boottime_s": self.clock}),
+            (removal_module, {"BATCH_MAX": BATCH}),
+            (s3_removal, {"BATCH_MAX": BATCH, "boottime_s": self.clock}),
             *((module, {"log": silent}) for module in (carry_out, controller, record, remover)),
         ):
             self._undo.enter_context(mock.patch.multiple(module, **changed))
@@ -196,7 +206,9 @@ class World:
         self.lead()
 
     def close(self) -> None:
-        for process in [each.process for each in self.leaders if each.process] + [each[0] for each in self.commands]:
+        for process in [each.process for each in self.leaders if each.process] + [
+            each[0] for each in self.commands
+        ]:
             if not process.over:
                 process.kill()
         for leader in self.leaders:
@@ -227,12 +239,12 @@ class World:
                 continue
             file = self._top / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(b'{"id": "q"}')      # by which a deletion knows what is the job's
+            file.write_bytes(b'{"id": "q"}')  # by which a deletion knows what is the job's
 
     def opened(self, location: str, access: S3Access) -> Removal:
         if self.scheme == "s3":
             bucket = S3Removal(location, access, 30.0)
-            bucket._calls = _Requests(self, location)      # type: ignore[assignment]
+            bucket._calls = _Requests(self, location)  # type: ignore[assignment]
             return bucket
         return _Directory(location, f"file://{self._top}/{location.removeprefix(self.root)}")
 
@@ -261,12 +273,18 @@ class World:
 
         owns = {name: self.own(name) for name in NAMES}
         driven = {
-            place for own in owns.values() if own is not None and own.state in LIVING
+            place
+            for own in owns.values()
+            if own is not None and own.state in LIVING
             for place in (self.jobs[own.uid].places if own.uid in self.jobs else ())
         }
         return Sight(
-            self.files(), dict(all_of(CheckpointClaim, layout.checkpoints)), dict(all_of(JobRef, layout.jobs)),
-            dict(all_of(Result, layout.results)), frozenset(driven), self._reader.read(layout.pause) is not None,
+            self.files(),
+            dict(all_of(CheckpointClaim, layout.checkpoints)),
+            dict(all_of(JobRef, layout.jobs)),
+            dict(all_of(Result, layout.results)),
+            frozenset(driven),
+            self._reader.read(layout.pause) is not None,
         )
 
     def record(self, cls: type[Any], path: str) -> Seen[Any]:
@@ -290,7 +308,9 @@ class World:
         found = []
         for name, job in self.sight.jobs.items():
             own = self.own(name)
-            idle = own is not None and (own.state is OwnState.VACANT or (own.state is OwnState.EXITED and own.uid == job.uid))
+            idle = own is not None and (
+                own.state is OwnState.VACANT or (own.state is OwnState.EXITED and own.uid == job.uid)
+            )
             if idle and own is not None and job.desired is Desired.RUNNING and not has_finished(job, own):
                 found.append(name)
         return found
@@ -308,16 +328,41 @@ class World:
         attempt, claim = next_attempt(job, own), f"c{self.number()}"
         lease = self.record(Lease, layout.lease(name))
         newest = lease.record.remembered if isinstance(lease, Found) else None
-        expected = to_be_expected(job.terms.checkpoint, job.fresh_start, newest, own.remembered, job.begins_with)
+        expected = to_be_expected(
+            job.terms.checkpoint, job.fresh_start, newest, own.remembered, job.begins_with
+        )
         assert expected is not None
-        self.bench.put(layout.own(name), replace(
-            own, state=OwnState.CLAIMED, uid=job.uid, attempt=attempt, claim=claim, revision=job.revision, claims=claims, cause=None,
-            supervisor="s1", host="h1", restart_nonce=job.restart_nonce,
-        ))
-        self.bench.put(layout.lease(name), Lease(
-            name, job.uid, attempt, claim, 30.0, 30.0, Phase.RUNNING, Driver("h1", 100, 101, AT), AT,
-            remembered=with_batches(expected, [SeenQuery("q", self.made)]),
-        ))
+        self.bench.put(
+            layout.own(name),
+            replace(
+                own,
+                state=OwnState.CLAIMED,
+                uid=job.uid,
+                attempt=attempt,
+                claim=claim,
+                revision=job.revision,
+                claims=claims,
+                cause=None,
+                supervisor="s1",
+                host="h1",
+                restart_nonce=job.restart_nonce,
+            ),
+        )
+        self.bench.put(
+            layout.lease(name),
+            Lease(
+                name,
+                job.uid,
+                attempt,
+                claim,
+                30.0,
+                30.0,
+                Phase.RUNNING,
+                Driver("h1", 100, 101, AT),
+                AT,
+                remembered=with_batches(expected, [SeenQuery("q", self.made)]),
+            ),
+        )
         self.jobs[job.uid].wrote = True
         self.write(job.terms.checkpoint)
 
@@ -337,14 +382,23 @@ class World:
         if cause is Cause.FINISHED and registered is not None and registered.uid == job.uid:
             job.ends = True
             job.goes_on = False
-        self.bench.put(self.bench.layout.own(name), replace(
-            own, state=OwnState.EXITED, cause=cause, history=noted(own.history, AT, cause.value, own.attempt, "it exited")))
+        self.bench.put(
+            self.bench.layout.own(name),
+            replace(
+                own,
+                state=OwnState.EXITED,
+                cause=cause,
+                history=noted(own.history, AT, cause.value, own.attempt, "it exited"),
+            ),
+        )
 
     def where(self, place: str | int) -> str:
         """A place of ``PLACES``. A number: one that is near a claim, but not the same, those under deletion first."""
         if isinstance(place, str):
             return place
-        claims = sorted((claim.doom is None, claim.location) for claim in self.sight.claims.values() if claim is not None)
+        claims = sorted(
+            (claim.doom is None, claim.location) for claim in self.sight.claims.values() if claim is not None
+        )
         claimed = [location.removeprefix(self.root) for _, location in claims]
         found = [each for one in claimed for each in PLACES if near(one, each) and each not in claimed]
         return (found or PLACES)[place % len(found or PLACES)]
@@ -352,9 +406,14 @@ class World:
     def free_place(self, first: str) -> str:
         """``first``, or the next one that is near nothing."""
         index = PLACES.index(first)
-        taken = [*self.sight.files, *(claim.location for claim in self.sight.claims.values() if claim is not None)]
+        taken = [
+            *self.sight.files,
+            *(claim.location for claim in self.sight.claims.values() if claim is not None),
+        ]
         order = PLACES[index:] + PLACES[:index]
-        return next((each for each in order if not any(near(f"{self.root}{each}", one) for one in taken)), first)
+        return next(
+            (each for each in order if not any(near(f"{self.root}{each}", one) for one in taken)), first
+        )
 
     # -- commands --------------------------------------------------------------------------------------------------
 
@@ -370,7 +429,10 @@ class World:
             return client
 
         zoo = self.bench.zoo
-        return Commands(KeptSession(make, lambda old: zoo.close_session(old.id, old.password), 0.1, 0.2), self.bench.layout)
+        return Commands(
+            KeptSession(make, lambda old: zoo.close_session(old.id, old.password), 0.1, 0.2),
+            self.bench.layout,
+        )
 
     def command(self, name: str, work: Callable[[], object], stop: Stop | None = None) -> None:
         """Refusals and unknown outcomes are answers. It may stop on its way."""
@@ -391,7 +453,9 @@ class World:
         if not process.over:
             self.commands.append((process, name, self.now_s))
 
-    def submit(self, name: str, place: str, delete: bool, bounded: bool, fault: str = "", stop: Stop | None = None) -> None:
+    def submit(
+        self, name: str, place: str, delete: bool, bounded: bool, fault: str = "", stop: Stop | None = None
+    ) -> None:
         uid, wanted = f"{name}-{self.number():04}", f"{self.root}{place}"
         policy = RestartPolicy(jitter=0.0, attempts=0)
         spec = terms(wanted, delete_checkpoint=delete, unbounded=not bounded, restart=policy)
@@ -438,7 +502,9 @@ class World:
             assert old is not None
             spec = replace(basis.spec, sha256=f"{self.number():064x}")
             try:
-                done = office.resume_from(Revision(basis, spec, replace(old, checkpoint=target), "s", (SeenQuery("q", 1),)))
+                done = office.resume_from(
+                    Revision(basis, spec, replace(old, checkpoint=target), "s", (SeenQuery("q", 1),))
+                )
             except Conflict:
                 job.places = before
                 raise
@@ -550,7 +616,9 @@ class World:
 
     def planted(self) -> list[str]:
         """Names of znodes."""
-        return sorted(key for key, claim in self.sight.claims.items() if claim is None or self.is_foreign(claim))
+        return sorted(
+            key for key, claim in self.sight.claims.items() if claim is None or self.is_foreign(claim)
+        )
 
     def undo_strange(self) -> None:
         for key in self.planted():
@@ -564,8 +632,20 @@ class World:
     def is_genuine(self, claim: CheckpointClaim) -> bool:
         """It was doomed as it ought to be."""
         job = self.jobs.get(claim.uid)
-        told = claim.doom is not None and claim.doom.uid == claim.uid and job is not None and job.name == claim.doom.name
-        return told and job is not None and job.delete and job.ends and job.wrote and claim.location in job.places
+        told = (
+            claim.doom is not None
+            and claim.doom.uid == claim.uid
+            and job is not None
+            and job.name == claim.doom.name
+        )
+        return (
+            told
+            and job is not None
+            and job.delete
+            and job.ends
+            and job.wrote
+            and claim.location in job.places
+        )
 
     # -- the judge -------------------------------------------------------------------------------------------------
 
@@ -618,7 +698,9 @@ class World:
             for other_key, other in claims.items():
                 if other_key == key or not near(claim.location, other.location):
                     continue
-                if not self.is_foreign(claim) and (not self.is_foreign(other) or key not in before.claims and other_key in before.claims):
+                if not self.is_foreign(claim) and (
+                    not self.is_foreign(other) or key not in before.claims and other_key in before.claims
+                ):
                     raise Shared(f"{claim.location} is {claim.uid}'s, and {other.location} is {other.uid}'s")
         for job in after.jobs.values():
             held = after.claims.get(digest(job.terms.checkpoint or ""))
@@ -632,29 +714,51 @@ class World:
     def _judge_freed(self, claim: CheckpointClaim, after: Sight) -> None:
         """No request may arrive any more that could hit who comes next. Descriptors of a directory that was removed lead nowhere."""
         result = after.results.get(claim.uid)
-        gone = self.scheme == "file" and result is not None and result.checkpoint_state is CheckpointState.DELETED
+        gone = (
+            self.scheme == "file"
+            and result is not None
+            and result.checkpoint_state is CheckpointState.DELETED
+        )
         if not gone and any(near(claim.location, each) for each in self.still_deleting()):
             raise Shared(f"{claim.location} is given free while a deletion there may be under way")
 
     def still_deleting(self) -> list[str]:
         stopped = [
-            each.process.deletes_at for each in self.leaders if each.process is not None
-            and self.now_s - each.stopped_s <= (KEPT_LATE_S if self.scheme == "file" else s3_removal.SEND_WITHIN_S)
+            each.process.deletes_at
+            for each in self.leaders
+            if each.process is not None
+            and self.now_s - each.stopped_s
+            <= (KEPT_LATE_S if self.scheme == "file" else s3_removal.SEND_WITHIN_S)
         ]
         valid_s = SIGNATURE_VALID_S + CLOCKS_APART_S
-        return [each for each in (*stopped, *(late.location for late in self.flying if self.now_s <= late.sent_s + valid_s)) if each]
+        return [
+            each
+            for each in (
+                *stopped,
+                *(late.location for late in self.flying if self.now_s <= late.sent_s + valid_s),
+            )
+            if each
+        ]
 
     def _judge_words(self, before: Sight, after: Sight) -> None:
         for uid, result in after.results.items():
             was = before.results.get(uid)
-            if result is None or (was is not None and was.checkpoint_state is result.checkpoint_state and was.outcome is result.outcome):
+            if result is None or (
+                was is not None
+                and was.checkpoint_state is result.checkpoint_state
+                and was.outcome is result.outcome
+            ):
                 continue
             place = result.terms.checkpoint if result.terms is not None else None
-            if result.checkpoint_state is CheckpointState.DELETED and any(near(file, place or "") for file in after.files):
+            if result.checkpoint_state is CheckpointState.DELETED and any(
+                near(file, place or "") for file in after.files
+            ):
                 raise Told(f"{place} is said to be deleted, and is not empty")
             if result.outcome is Outcome.FINISHED and self.jobs[uid].goes_on:
                 raise Told(f"{uid} is said to have finished, although it was resumed since")
-            if result.checkpoint_state is CheckpointState.DELETING and any(near(each, place or "") for each in after.driven):
+            if result.checkpoint_state is CheckpointState.DELETING and any(
+                near(each, place or "") for each in after.driven
+            ):
                 raise Told(f"{place} is doomed while a driver writes there")
 
     # -- at rest ---------------------------------------------------------------------------------------------------
@@ -672,7 +776,9 @@ class World:
         for name in self.driven():
             self.exit(name, Cause.STOPPED)
         self.judge()
-        doomed = [each.location for each in self.sight.claims.values() if each is not None and self.is_genuine(each)]
+        doomed = [
+            each.location for each in self.sight.claims.values() if each is not None and self.is_genuine(each)
+        ]
         self.lead()
         leader = self.leaders[0]
         for _ in range(4):
@@ -709,7 +815,9 @@ class _Requests:
         self.sent = self.answered = 0
 
     def keys(self, after: str) -> tuple[list[str], bool]:
-        found = sorted(key.removeprefix(self._prefix) for key in self._world._keys if key.startswith(self._prefix))
+        found = sorted(
+            key.removeprefix(self._prefix) for key in self._world._keys if key.startswith(self._prefix)
+        )
         found = [key for key in found if key > after]
         return found[:BATCH], len(found) > BATCH
 
@@ -746,4 +854,3 @@ class _Directory(DirectoryRemoval):
 
 def _silent(*_: Any) -> Any:
     raise structlog.DropEvent
-

@@ -20,7 +20,11 @@ from supervisor.registry.reading import LONG, seen, seen_all
 from tests.golden.sample_records import SAMPLES
 
 ODD_JSON = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=5),
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=5),
     st.sampled_from(["claimed", "newer_word", "1", 1.0, [], {}, [{}], {"extra": {}}, [1.5], -1, 1e300]),
 )
 
@@ -43,10 +47,12 @@ def test_it_never_says_anything_else(data: st.DataObject) -> None:
             place[key] = copy.deepcopy(data.draw(ODD_JSON))  # the samples are to stay as they are
         else:
             del place[key]
-    raw = json.dumps(body, separators=(",", ":"), ensure_ascii=data.draw(st.booleans())).encode(errors="surrogatepass")
+    raw = json.dumps(body, separators=(",", ":"), ensure_ascii=data.draw(st.booleans())).encode(
+        errors="surrogatepass"
+    )
     if data.draw(st.integers(0, 4)) == 0:
         at = data.draw(st.integers(0, len(raw) - 1))
-        raw = raw[:at] + data.draw(st.binary(max_size=3)) + raw[at + data.draw(st.integers(0, 3)):]
+        raw = raw[:at] + data.draw(st.binary(max_size=3)) + raw[at + data.draw(st.integers(0, 3)) :]
     fast = bulk_decoder(type(record))(raw)
     if fast is None:
         return
@@ -57,7 +63,10 @@ def test_it_never_says_anything_else(data: st.DataObject) -> None:
 def _object_in(body: dict[str, Any], data: st.DataObject) -> dict[str, Any]:
     """``body`` or an object somewhere in it."""
     inner = [
-        each for value in body.values() for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)
+        each
+        for value in body.values()
+        for each in (value if isinstance(value, list) else [value])
+        if isinstance(each, dict)
     ]
     chosen: dict[str, Any] = data.draw(st.sampled_from([body, *inner]))
     return chosen
@@ -76,7 +85,8 @@ def test_one_bad_record_among_many_is_unreadable_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"\xff", b'{"v":2}', b"[" * 100_000, b'{"a":' * 100_000, b"NaN", b'{"v":1,"v":2}']
+    "data",
+    [b"", b"{", b"[]", b"\xff", b'{"v":2}', b"[" * 100_000, b'{"a":' * 100_000, b"NaN", b'{"v":1,"v":2}'],
 )
 def test_rubbish_is_left_to_the_codec(data: bytes) -> None:
     for cls in (Lease, Entry):

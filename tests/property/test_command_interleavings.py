@@ -58,7 +58,7 @@ class History:
     def _command(self, step: Step) -> None:
         commands = self.bench.commands()
         try:
-            commands.standing(NAME)      # connects
+            commands.standing(NAME)  # connects
         except SupervisorError:
             pass
         client = self.bench.clients[-1]
@@ -88,7 +88,9 @@ class History:
     @staticmethod
     def _act(commands: Commands, what: str, uid: str) -> Done:
         if what.startswith("submit"):
-            return commands.submit(submission(NAME, "cd" * 32 if what == "submit other" else "ab" * 32, "s3://bkt/a", uid))
+            return commands.submit(
+                submission(NAME, "cd" * 32 if what == "submit other" else "ab" * 32, "s3://bkt/a", uid)
+            )
         done: Done = getattr(commands, what)(NAME)
         return done
 

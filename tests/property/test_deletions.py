@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from supervisor.daemon.remover import Remover
 from supervisor.model.records import Cause, Doom
@@ -35,7 +42,10 @@ wheres = st.one_of(places, picks)
 def stops(reads: int) -> st.SearchStrategy[Stop | None]:
     """``reads``: so many that are of interest."""
     return st.one_of(
-        st.none(), st.none(), st.none(), st.sampled_from((Stop("send", 0), Stop("commit", 0))),
+        st.none(),
+        st.none(),
+        st.none(),
+        st.sampled_from((Stop("send", 0), Stop("commit", 0))),
         st.builds(Stop, st.just("read"), st.integers(0, reads)),
     )
 
@@ -54,7 +64,9 @@ class Deletions(RuleBasedStateMachine):
         assert self.made is not None
         return self.made
 
-    @initialize(scheme=st.sampled_from(sorted(SCHEMES)), place=places, further=st.sampled_from((0, 1, 2, 2, 3, 3)))
+    @initialize(
+        scheme=st.sampled_from(sorted(SCHEMES)), place=places, further=st.sampled_from((0, 1, 2, 2, 3, 3))
+    )
     def begins(self, scheme: str, place: str, further: int) -> None:
         """With a job that runs, or whose checkpoint is to be deleted, or is being deleted."""
         world = self.made = World(scheme, self.forgiven)
@@ -83,8 +95,25 @@ class Deletions(RuleBasedStateMachine):
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 
-    @rule(name=names, place=wheres, delete=mostly, bounded=st.booleans(), fault=faults, stop=stops(6), runs=mostly)
-    def submit(self, name: str, place: str | int, delete: bool, bounded: bool, fault: str, stop: Stop | None, runs: bool) -> None:
+    @rule(
+        name=names,
+        place=wheres,
+        delete=mostly,
+        bounded=st.booleans(),
+        fault=faults,
+        stop=stops(6),
+        runs=mostly,
+    )
+    def submit(
+        self,
+        name: str,
+        place: str | int,
+        delete: bool,
+        bounded: bool,
+        fault: str,
+        stop: Stop | None,
+        runs: bool,
+    ) -> None:
         self.world.submit(name, self.world.where(place), delete, bounded, fault, stop)
         self.world.judge()
         if runs and name in self.world.runnable():
@@ -103,7 +132,10 @@ class Deletions(RuleBasedStateMachine):
             world.go_on(process, name, None)
 
     @precondition(lambda self: self.world.runnable() or self.world.driven())
-    @rule(pick=picks, cause=st.sampled_from((None, Cause.FINISHED, Cause.FINISHED, Cause.USER_ERROR, Cause.STOPPED)))
+    @rule(
+        pick=picks,
+        cause=st.sampled_from((None, Cause.FINISHED, Cause.FINISHED, Cause.USER_ERROR, Cause.STOPPED)),
+    )
     def run_write_or_exit(self, pick: int, cause: Cause | None) -> None:
         idle, driven = self.world.runnable(), self.world.driven()
         name = (idle + driven)[pick % len(idle + driven)]
@@ -154,7 +186,13 @@ class Deletions(RuleBasedStateMachine):
         self.world.passes(self.world.leaders[-1 - pick % len(self.world.leaders)])
 
     @precondition(lambda self: self.world.leaders)
-    @rule(pick=picks, stop=stops(12), late=st.booleans(), reply_lost=st.sampled_from((False, False, False, True)), rests=st.booleans())
+    @rule(
+        pick=picks,
+        stop=stops(12),
+        late=st.booleans(),
+        reply_lost=st.sampled_from((False, False, False, True)),
+        rests=st.booleans(),
+    )
     def remover_steps(self, pick: int, stop: Stop | None, late: bool, reply_lost: bool, rests: bool) -> None:
         """``late``: a deletion that it sends is not answered. ``rests``: then it comes to rest."""
         world = self.world
@@ -191,8 +229,10 @@ class Deletions(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.world.deleting_at())
     @rule(
-        what=st.sampled_from(("claim", "claim", "claim", "pause", "pause", "pause", "doom", "garbage")), place=wheres,
-        name=st.sampled_from((*NAMES, "older")), rests=st.booleans(),
+        what=st.sampled_from(("claim", "claim", "claim", "pause", "pause", "pause", "doom", "garbage")),
+        place=wheres,
+        name=st.sampled_from((*NAMES, "older")),
+        rests=st.booleans(),
     )
     def somebody_else_writes(self, what: str, place: str | int, name: str, rests: bool) -> None:
         """A claim of an older version; one that says of an ended submission that its checkpoint was elsewhere; what is none; a pause.
@@ -206,7 +246,11 @@ class Deletions(RuleBasedStateMachine):
             world.plant_garbage()
         elif what == "pause":
             world.bench.zoo.put(world.bench.layout.pause, b"{}")
-        for job in [job for job in world.jobs.values() if job.ends and job.name == name][:1] if what == "doom" else ():
+        for job in (
+            [job for job in world.jobs.values() if job.ends and job.name == name][:1]
+            if what == "doom"
+            else ()
+        ):
             if f"{world.root}{world.where(place)}" not in job.places:
                 world.plant(world.where(place), f"{name} (deleted)", Doom(name, job.uid, ""))
         world.judge()
@@ -215,7 +259,11 @@ class Deletions(RuleBasedStateMachine):
 
 
 ORDINARY = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
 )
 
 
@@ -237,7 +285,9 @@ def test_nothing_that_lives_is_deleted() -> None:
 BY_NAME = {defect.name: defect for defect in defects_of_removal.DEFECTS}
 
 OWN_OVERLOOKED = Edit(Places.place_for, "(each.name, each.location) != (name, location)", "each.name != name")
-ONE_NAME_PER_ANCESTOR = Edit(Index.add, "self._inside.setdefault(ancestor, set()).add(path)", "self._inside[ancestor] = {path}")
+ONE_NAME_PER_ANCESTOR = Edit(
+    Index.add, "self._inside.setdefault(ancestor, set()).add(path)", "self._inside[ancestor] = {path}"
+)
 REMOVER_BLIND = (
     Edit(Remover._carry_on, "if others.claim is not None:", "if False:"),
     Edit(Remover._still, "others.claim is not None or others.doubtful is not None", "False"),
@@ -274,7 +324,9 @@ UNSEEN: dict[str, str] = {
 }
 
 
-def bites(defect: AbstractContextManager[object], forgiven: tuple[type[AssertionError], ...] = ()) -> AssertionError | None:
+def bites(
+    defect: AbstractContextManager[object], forgiven: tuple[type[AssertionError], ...] = ()
+) -> AssertionError | None:
     """What is found while it is planted, in the ordinary number of histories. Seldom none of them shows it, and what a seed leads
     to is not the same in every process: then others are tried."""
     with defect:
@@ -293,8 +345,12 @@ def test_it_fails_while_a_defect_is_planted(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("edits", [(OWN_OVERLOOKED,), (OWN_OVERLOOKED, ONE_NAME_PER_ANCESTOR)], ids=["d10", "d11"])
-def test_the_defects_that_once_were_there_show_as_what_is_shared_and_as_what_is_lost(edits: tuple[Edit, ...]) -> None:
+@pytest.mark.parametrize(
+    "edits", [(OWN_OVERLOOKED,), (OWN_OVERLOOKED, ONE_NAME_PER_ANCESTOR)], ids=["d10", "d11"]
+)
+def test_the_defects_that_once_were_there_show_as_what_is_shared_and_as_what_is_lost(
+    edits: tuple[Edit, ...],
+) -> None:
     """Of the latter the remover's own look keeps us; so it is taken away as well."""
     assert isinstance(bites(edited(*edits)), Shared)
     assert isinstance(bites(edited(*edits, *REMOVER_BLIND), forgiven=(Shared,)), Lost)

@@ -117,14 +117,23 @@ class World:
         leader, epoch = client.read_many((PATHS.leader, PATHS.epoch)).nodes
         assert epoch is not None
         seen = sight(PATHS, codec, leader, epoch)
-        number = max(self.highest if n % 3 else 0, seen.epoch.epoch) + 1      # a process that was there remembers more
+        # a process that was there remembers more
+        number = max(self.highest if n % 3 else 0, seen.epoch.epoch) + 1
         me = Candidate(f"s{i}", "a")
         if leader is not None:
             client.commit(Transaction("gone", "g", (Delete(PATHS.leader, ANY_VERSION),)))
-        self.zoo.client().commit(take_leadership(
-            PATHS, codec, me, epoch=number, op_id=f"op{self.events}", seen=seen.epoch, version=epoch.stat.version,
-            distrust=distrust,
-        ))
+        self.zoo.client().commit(
+            take_leadership(
+                PATHS,
+                codec,
+                me,
+                epoch=number,
+                op_id=f"op{self.events}",
+                seen=seen.epoch,
+                version=epoch.stat.version,
+                distrust=distrust,
+            )
+        )
         recent = {**recent_terms(seen.epoch), number: Author(me.supervisor, f"op{self.events}")}
         event = self.happens("term", number)
         self.highest = max(self.highest, number)
@@ -141,7 +150,9 @@ class World:
     def accept(self, n: int) -> None:
         """The command; ``n`` odd: it dies between the mark and the multi."""
         client = self.zoo.client()
-        cluster, epoch, accepted, leader = client.read_many((PATHS.cluster, PATHS.epoch, PATHS.accepted, PATHS.leader)).nodes
+        cluster, epoch, accepted, leader = client.read_many(
+            (PATHS.cluster, PATHS.epoch, PATHS.accepted, PATHS.leader)
+        ).nodes
         assert cluster is not None and epoch is not None
         seen = sight(PATHS, codec, leader, epoch)
         number = max(seen.epoch.epoch, self.store.newest_epoch_above(0) or 0) + 1
@@ -152,12 +163,15 @@ class World:
             raise AssertionError("nobody else writes marks here") from error
         if n % 4 == 1:
             return
-        client.commit(accept(PATHS, codec, Restored(cluster, seen.epoch, epoch.stat.version, accepted), acceptance))
+        client.commit(
+            accept(PATHS, codec, Restored(cluster, seen.epoch, epoch.stat.version, accepted), acceptance)
+        )
         self.happens("acceptance", number)
-        for i in range(SUPERVISORS):      # whatever was before, all trust it now, and a term can be recorded
-            assert self.trusts[i].doubt(codec, PATHS, self.evidence()) is None or self.trusts[i].judge(
-                codec, PATHS, self.evidence()
-            ) is None
+        for i in range(SUPERVISORS):  # whatever was before, all trust it now, and a term can be recorded
+            assert (
+                self.trusts[i].doubt(codec, PATHS, self.evidence()) is None
+                or self.trusts[i].judge(codec, PATHS, self.evidence()) is None
+            )
             assert self.look(i) is None
         node = self.zoo.client().read(PATHS.epoch)
         assert node is not None
@@ -171,13 +185,21 @@ class World:
 
 
 STEPS: tuple[Callable[[World, int], object], ...] = (
-    World.change, World.change, World.look, World.look, World.lead, World.save, World.restore, World.accept, World.restart,
+    World.change,
+    World.change,
+    World.look,
+    World.look,
+    World.lead,
+    World.save,
+    World.restore,
+    World.accept,
+    World.restart,
 )
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 11)), max_size=25))
-@example([(World.lead, 1), (World.restore, 1), (World.lead, 7)])      # caught up with by number
+@example([(World.lead, 1), (World.restore, 1), (World.lead, 7)])  # caught up with by number
 def test_what_was_lost_is_noticed_and_an_acceptance_counts_once(
     steps: list[tuple[Callable[[World, int], object], int]],
 ) -> None:
@@ -190,7 +212,14 @@ def test_what_was_lost_is_noticed_and_an_acceptance_counts_once(
 def test_the_same_snapshot_restored_twice_is_accepted_twice(tmp_path: Path) -> None:
     """To a state before the acceptance, and to one after it; each time by whoever was there and by a new host."""
     world = World(tmp_path)
-    for step, n in ((World.lead, 1), (World.save, 0), (World.change, 0), (World.look, 0), (World.look, 1), (World.lead, 1)):
+    for step, n in (
+        (World.lead, 1),
+        (World.save, 0),
+        (World.change, 0),
+        (World.look, 0),
+        (World.look, 1),
+        (World.lead, 1),
+    ):
         step(world, n)
     for snapshot in (1, 1, 2):
         world.restore(2 * snapshot + 1)

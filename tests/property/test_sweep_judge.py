@@ -13,16 +13,22 @@ from supervisor.registry.sweep import GRACE_S, SUBMIT_MAX_S, References, Sightin
 UIDS = [f"0000000000a{n}-00000000" for n in range(5)]
 ALWAYS = "zzzzzzzzzzzz-00000000"
 keys_ = st.builds(
-    lambda uid, digit, artifact: f"artifacts/a/{uid}/{digit * 64}/f" if artifact else f"specs/a/{uid}/1-{digit * 64}.json",
+    lambda uid, digit, artifact: (
+        f"artifacts/a/{uid}/{digit * 64}/f" if artifact else f"specs/a/{uid}/1-{digit * 64}.json"
+    ),
     st.sampled_from(UIDS),
     st.sampled_from("0123"),
     st.booleans(),
 )
 entries = st.builds(StoreEntry, keys_, st.integers(0, 3), st.sampled_from([1.0, 2.0]))
 references = st.builds(
-    References, st.frozensets(st.sampled_from(UIDS)).map(lambda uids: uids | {ALWAYS}), st.frozensets(keys_, max_size=3)
+    References,
+    st.frozensets(st.sampled_from(UIDS)).map(lambda uids: uids | {ALWAYS}),
+    st.frozensets(keys_, max_size=3),
 )
-scans = st.lists(st.tuples(st.lists(entries, unique_by=lambda e: e.key), references, st.floats(0, 2 * GRACE_S)), max_size=6)
+scans = st.lists(
+    st.tuples(st.lists(entries, unique_by=lambda e: e.key), references, st.floats(0, 2 * GRACE_S)), max_size=6
+)
 
 
 @given(scans, st.integers(0, 4))
@@ -40,7 +46,9 @@ def test_doomed_is_what_every_scan_of_a_grace_time_saw_unnamed_and_unchanged(
         sightings = dict(verdict.sightings)
 
 
-def _orphaned_for_s(seen: list[tuple[float, dict[str, StoreEntry], References]], key: str, now_s: float) -> float:
+def _orphaned_for_s(
+    seen: list[tuple[float, dict[str, StoreEntry], References]], key: str, now_s: float
+) -> float:
     """How long the newest unbroken run of scans is in which the object was there, the same, and unnamed; -1 for none."""
     since_s = now_s + 1
     for at_s, listed, named in reversed(seen):
@@ -71,7 +79,9 @@ class World:
 
     def scan(self, between: list[tuple[str, str, float]], grace_s: float) -> None:
         began_s = self.now_s
-        listed = [StoreEntry(_key(uid), 1, at_s) for uid, at_s in self.put_at_s.items() if uid not in self.deleted]
+        listed = [
+            StoreEntry(_key(uid), 1, at_s) for uid, at_s in self.put_at_s.items() if uid not in self.deleted
+        ]
         self.play(between)
         references = References(frozenset(self.named) | {ALWAYS})
         verdict = judge(self.sightings, listed, references, began_s, self.now_s, grace_s)
@@ -90,12 +100,16 @@ def _key(uid: str) -> str:
     return f"specs/a/{uid}/1-{'0' * 64}.json"
 
 
-step = st.tuples(st.sampled_from(["put", "register"]), st.sampled_from(UIDS), st.floats(0, SUBMIT_MAX_S * 0.7))
+step = st.tuples(
+    st.sampled_from(["put", "register"]), st.sampled_from(UIDS), st.floats(0, SUBMIT_MAX_S * 0.7)
+)
 steps = st.lists(step, max_size=4)
 
 
 @given(st.lists(st.tuples(steps, steps), max_size=8))
-def test_no_submit_ever_ends_with_a_dangling_reference(rounds: list[tuple[list[tuple[str, str, float]], ...]]) -> None:
+def test_no_submit_ever_ends_with_a_dangling_reference(
+    rounds: list[tuple[list[tuple[str, str, float]], ...]],
+) -> None:
     world = World()
     for before, during in rounds:
         world.play(before)

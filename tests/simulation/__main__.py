@@ -18,7 +18,12 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=300, metavar="N", help="how many (300)")
     parser.add_argument("--from", type=int, default=0, dest="first", metavar="S", help="the first one (0)")
     parser.add_argument("--seconds", type=float, metavar="N", help="begin no new one after N seconds")
-    parser.add_argument("--also", choices=[fault.name for fault in Fault], metavar="FAULT", help="with a few more of this fault")
+    parser.add_argument(
+        "--also",
+        choices=[fault.name for fault in Fault],
+        metavar="FAULT",
+        help="with a few more of this fault",
+    )
     parser.add_argument("--small", action="store_true", help="leave out the few seeds that are large or long")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run this one and tell its story")
     parser.add_argument("--shrink", action="store_true", help="make a failing story as short as can be")
@@ -29,7 +34,9 @@ def main() -> int:
         plan = plan_of(given.replay, also)
         say(runs.story_of(runs.shrink(plan, say) if given.shrink else plan))
         return 0
-    figures = runs.run_many(range(given.first, given.first + given.seeds), given.seconds, say, also, given.small)
+    figures = runs.run_many(
+        range(given.first, given.first + given.seeds), given.seconds, say, also, given.small
+    )
     say(figures.told())
     if figures.failed and given.shrink:
         say(runs.story_of(runs.shrink(plan_of(min(figures.failed), also), say)))

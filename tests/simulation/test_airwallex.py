@@ -47,20 +47,20 @@ from tests.waiting import wait_until
 
 HOSTS, STARTING, DRIVERS = 8, 2, 45
 TICK_S = 5.0
-START_TIMEOUT_S = 300.0      # of ``offices.terms``
+START_TIMEOUT_S = 300.0  # of ``offices.terms``
 
 
 class Kind(StrEnum):
     """First in a job's name. The stuck and the poisoned come before the healthy in every order by name."""
 
-    FETCH = "a-fetch"            # its spec or file does not come: a thread of the agent hangs
-    SPAWN = "a-spawn"            # its shim's process is not made: the same thread, later
-    CLAIM = "a-claim"            # a shim that never claims
-    SUBMIT = "a-submit"          # a hanging spark-submit: claimed, renewed, never begun
-    SESSION = "a-session"        # a session, and no batch
-    CRASH = "a-crash"            # ends at once, again and again
-    CORRUPT = "a-corrupt"        # its reference is garbage
-    MISSING = "a-missing"        # its blob is gone
+    FETCH = "a-fetch"  # its spec or file does not come: a thread of the agent hangs
+    SPAWN = "a-spawn"  # its shim's process is not made: the same thread, later
+    CLAIM = "a-claim"  # a shim that never claims
+    SUBMIT = "a-submit"  # a hanging spark-submit: claimed, renewed, never begun
+    SESSION = "a-session"  # a session, and no batch
+    CRASH = "a-crash"  # ends at once, again and again
+    CORRUPT = "a-corrupt"  # its reference is garbage
+    MISSING = "a-missing"  # its blob is gone
     HEALTHY = "h"
 
     @classmethod
@@ -70,7 +70,10 @@ class Kind(StrEnum):
 
 STUCK = (Kind.FETCH, Kind.SPAWN, Kind.CLAIM, Kind.SUBMIT, Kind.SESSION)
 POISONED = (Kind.CRASH, Kind.CORRUPT, Kind.MISSING)
-JOBS = [*(f"{kind}-{i:03}" for kind in (*STUCK, *POISONED) for i in range(8)), *(f"h-{i:03}" for i in range(236))]
+JOBS = [
+    *(f"{kind}-{i:03}" for kind in (*STUCK, *POISONED) for i in range(8)),
+    *(f"h-{i:03}" for i in range(236)),
+]
 assert len(JOBS) == 300
 
 
@@ -148,7 +151,9 @@ class Host:
         lease = self._lease(attempt, Phase.CLAIMED, now_s)
         version = before.stat.version if before else None
         self.client.commit(
-            attempt_writes.claim(self.bench.layout, given, own, attempt.claim, lease, version, new_op_id(), AT)
+            attempt_writes.claim(
+                self.bench.layout, given, own, attempt.claim, lease, version, new_op_id(), AT
+            )
         )
         self.claims[given.name] += 1
         self.attempts.append(attempt)
@@ -163,7 +168,9 @@ class Host:
             attempt.renewals += 1
             phase = {Kind.HEALTHY: Phase.RUNNING, Kind.SESSION: Phase.SESSION}.get(kind, Phase.CLAIMED)
             lease, layout = self._lease(attempt, phase, now_s), self.bench.layout
-            self.client.commit(attempt_writes.renew(layout, attempt.given.name, attempt.fence, lease, new_op_id()))
+            self.client.commit(
+                attempt_writes.renew(layout, attempt.given.name, attempt.fence, lease, new_op_id())
+            )
 
     def _end(self, attempt: Attempt, cause: Cause) -> None:
         given, layout = attempt.given, self.bench.layout
@@ -178,7 +185,17 @@ class Host:
 
     def _lease(self, attempt: Attempt, phase: Phase, now_s: float) -> Lease:
         given = attempt.given
-        lease = Lease(given.name, given.uid, given.attempt, attempt.claim, 30.0, 30.0, phase, Driver(self.name, 1, 2), AT)
+        lease = Lease(
+            given.name,
+            given.uid,
+            given.attempt,
+            attempt.claim,
+            30.0,
+            30.0,
+            phase,
+            Driver(self.name, 1, 2),
+            AT,
+        )
         return replace(lease, renewals=attempt.renewals, ran_s=now_s - attempt.since_s)
 
 
@@ -236,14 +253,24 @@ class Fleet:
                 return
             self.tick()
             over = [name for host in self.hosts for name in host.ended if Kind.of(name) in STUCK]
-            assert not over, f"{over} have ended, and {[n for n in names if states[n] != 'running']} did not run by then"
+            assert not over, (
+                f"{over} have ended, and {[n for n in names if states[n] != 'running']} did not run by then"
+            )
 
     def watches(self) -> int:
-        return sum(len(watches) for table in (self.bench.zoo._data_watches, self.bench.zoo._child_watches) for watches in table.values())
+        return sum(
+            len(watches)
+            for table in (self.bench.zoo._data_watches, self.bench.zoo._child_watches)
+            for watches in table.values()
+        )
 
     def counted(self, phase: str) -> float:
         text = generate_latest(self.metrics.registry).decode()
-        (line,) = [line for line in text.splitlines() if line.startswith(f'spark_supervisor_job_start_seconds_count{{phase="{phase}"}}')]
+        (line,) = [
+            line
+            for line in text.splitlines()
+            if line.startswith(f'spark_supervisor_job_start_seconds_count{{phase="{phase}"}}')
+        ]
         return float(line.split()[-1])
 
 
@@ -273,8 +300,10 @@ def test_300_jobs_of_which_some_are_stuck_at_every_stage_of_a_start(fleet: Fleet
     fleet.until_they_run(healthy)
     states = fleet.states()
     for kind, allowed in {
-        **dict.fromkeys(STUCK, {"starting", "pending"}), Kind.CRASH: {"backoff", "starting", "pending"},
-        Kind.CORRUPT: {"quarantined"}, Kind.MISSING: {"quarantined"},
+        **dict.fromkeys(STUCK, {"starting", "pending"}),
+        Kind.CRASH: {"backoff", "starting", "pending"},
+        Kind.CORRUPT: {"quarantined"},
+        Kind.MISSING: {"quarantined"},
     }.items():
         found = {state for name, state in states.items() if Kind.of(name) is kind}
         assert found <= allowed, f"{kind}: {found}"
@@ -295,7 +324,9 @@ def test_300_jobs_of_which_some_are_stuck_at_every_stage_of_a_start(fleet: Fleet
     assert {claims[name] for name in (*healthy, *late)} == {1}
 
 
-def test_without_the_limit_of_a_slot_it_is_the_incident(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_limit_of_a_slot_it_is_the_incident(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As many stuck jobs as there are slots, and nobody else starts until they have timed out."""
     monkeypatch.setattr("supervisor.model.load.SLOT_MAX_S", 1e9)
     monkeypatch.setattr("supervisor.model.load.SLOT_SHARE", 10.0)

@@ -33,7 +33,16 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import GuardFailed, SupervisorError, Unreachable
 from supervisor.model.actions import Action, Conclude
 from supervisor.model.bounds import Like, Within
-from supervisor.model.records import Assignment, Cause, Cleanliness, EpochRecord, JobRef, Outcome, OwnState, Result
+from supervisor.model.records import (
+    Assignment,
+    Cause,
+    Cleanliness,
+    EpochRecord,
+    JobRef,
+    Outcome,
+    OwnState,
+    Result,
+)
 from supervisor.model.seen import Found
 from supervisor.model.spec import canonical_json, from_canonical, parse_spec
 from supervisor.model.transaction import ANY_VERSION, Check, Delete, SetData, Transaction
@@ -57,7 +66,9 @@ from tests.golden.test_specs import FULL
 # -- equal after serialisation -------------------------------------------------------------------------------------------
 
 PLAIN: dict[type, st.SearchStrategy[Any]] = {
-    str: st.text(st.characters(codec="utf-8"), max_size=12), int: st.integers(-(2**53), 2**53), bool: st.booleans(),
+    str: st.text(st.characters(codec="utf-8"), max_size=12),
+    int: st.integers(-(2**53), 2**53),
+    bool: st.booleans(),
     float: st.floats(-1e18, 1e18),
 }
 
@@ -66,10 +77,14 @@ def like(sample: Any) -> st.SearchStrategy[Any]:
     """Records as ``sample``, with any value of its type, within its bounds, in each field: empty, huge, or none where the sample's class has
     none."""
     hints = get_type_hints(type(sample), include_extras=True)
-    return st.builds(type(sample), **{
-        field.name: _like(getattr(sample, field.name), hints[field.name], may_lack=field.default is None)
-        for field in dataclasses.fields(sample) if field.name != "extra"
-    })
+    return st.builds(
+        type(sample),
+        **{
+            field.name: _like(getattr(sample, field.name), hints[field.name], may_lack=field.default is None)
+            for field in dataclasses.fields(sample)
+            if field.name != "extra"
+        },
+    )
 
 
 def _like(value: Any, hint: Any, *, may_lack: bool) -> st.SearchStrategy[Any]:
@@ -104,11 +119,15 @@ def test_every_record_comes_back_equal(record: Any) -> None:
     assert decode(type(record), encode(record, 1 << 20), "/x") == record
 
 
-def test_a_job_is_the_same_before_it_is_registered_while_it_is_and_after_it_was_removed(tmp_path: Path) -> None:
+def test_a_job_is_the_same_before_it_is_registered_while_it_is_and_after_it_was_removed(
+    tmp_path: Path,
+) -> None:
     spec = parse_spec(FULL, "full.yaml")
     blobs, bench = Blobs(FileStore(tmp_path)), Bench()
     given = submission(spec.name)
-    given = dataclasses.replace(given, spec=blobs.put_spec(spec.name, given.uid, 1, canonical_json(spec)), terms=spec.terms())
+    given = dataclasses.replace(
+        given, spec=blobs.put_spec(spec.name, given.uid, 1, canonical_json(spec)), terms=spec.terms()
+    )
     bench.commands().submit(given)
 
     registered = bench.ref(spec.name).record
@@ -164,7 +183,7 @@ class Term:
     def plan(self) -> None:
         try:
             view = self.observer.take_view(None)
-        except Unreachable:       # its session is gone
+        except Unreachable:  # its session is gone
             self.actions = ()
             return
         plan = make_plan(view, Policy(), self.world.stage.clock_s)
@@ -176,8 +195,12 @@ class Term:
         came = False
         for action in self.actions:
             try:
-                self.client.commit(transaction_for(action, Desk(self.world.stage.layout, self.epoch, self.fence, new_op_id(), "t")))
-            except SupervisorError:       # a guard; or the session is gone, as when leadership was revoked
+                self.client.commit(
+                    transaction_for(
+                        action, Desk(self.world.stage.layout, self.epoch, self.fence, new_op_id(), "t")
+                    )
+                )
+            except SupervisorError:  # a guard; or the session is gone, as when leadership was revoked
                 continue
             came = True
             assert self.epoch == self.world.epoch, f"I4: {action} was written by a leader of an old epoch"
@@ -318,7 +341,7 @@ def _orders(lengths: list[int]) -> Iterator[tuple[int, ...]]:
         yield ()
     for number, length in enumerate(lengths):
         if length:
-            rest = [*lengths[:number], length - 1, *lengths[number + 1:]]
+            rest = [*lengths[:number], length - 1, *lengths[number + 1 :]]
             for order in _orders(rest):
                 yield (number, *order)
 
@@ -395,7 +418,9 @@ def _virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_leadership_granted_twice_with_submit_and_cancel() -> None:
     """Before A: nobody leads. Between B's election and A's writes: A is a standby that does not know it."""
-    assert run_all(nothing, ([leads("A"), acts("A")], [leads("B"), acts("B")], [SUBMIT, CANCEL], [START])) == 630
+    assert (
+        run_all(nothing, ([leads("A"), acts("A")], [leads("B"), acts("B")], [SUBMIT, CANCEL], [START])) == 630
+    )
 
 
 def test_leadership_granted_with_submit_and_cancel_and_a_slow_host() -> None:
@@ -458,9 +483,15 @@ def claims_check_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempt_writes, "claim", unguarded)
 
 
-@pytest.mark.parametrize(("defect", "says"), [(no_fence_of_the_epoch, "I4"), (claims_check_nothing, "I[123]|run,")])
-def test_the_judge_notices(defect: Callable[[pytest.MonkeyPatch], None], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("defect", "says"), [(no_fence_of_the_epoch, "I4"), (claims_check_nothing, "I[123]|run,")]
+)
+def test_the_judge_notices(
+    defect: Callable[[pytest.MonkeyPatch], None], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without what the ticket is about, some interleaving goes wrong, and it is told which."""
     defect(monkeypatch)
     with pytest.raises(AssertionError, match=rf"→.*({says})"):
-        run_all(nothing, ([leads("A"), acts("A")], [leads("B"), acts("B")], [SUBMIT, CANCEL], [READ, LATE_CLAIM]))
+        run_all(
+            nothing, ([leads("A"), acts("A")], [leads("B"), acts("B")], [SUBMIT, CANCEL], [READ, LATE_CLAIM])
+        )

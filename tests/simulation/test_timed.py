@@ -40,7 +40,11 @@ def collector() -> Iterator[None]:
 def run_block(first: int) -> None:
     figures = runs.run_many(range(first, first + BLOCK), seconds=None, small=True)
     assert not figures.failed, figures.told()
-    assert figures.counts["drivers"] > BLOCK and figures.counts["terms"] > BLOCK and sum(figures.faults.values()) > BLOCK
+    assert (
+        figures.counts["drivers"] > BLOCK
+        and figures.counts["terms"] > BLOCK
+        and sum(figures.faults.values()) > BLOCK
+    )
 
 
 @pytest.mark.parametrize("first", SEEDS[::BLOCK])
@@ -62,18 +66,25 @@ def test_a_seed_replays_exactly_whatever_ran_before_it() -> None:
 
 
 def test_a_seed_replays_exactly_in_another_process_with_other_hashes() -> None:
-    code = "from tests.simulation.timed import runs; from tests.simulation.timed.scenario import plan_of; " \
-           "print(runs.run_one(plan_of(11)).loop.hash)"
+    code = (
+        "from tests.simulation.timed import runs; from tests.simulation.timed.scenario import plan_of; "
+        "print(runs.run_one(plan_of(11)).loop.hash)"
+    )
     told = [
         subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True,
-        ).stdout for seed in ("1", "2")
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
     ]
     assert told == [f"{runs.run_one(plan_of(11)).loop.hash}\n".encode()] * 2
 
 
 REGRESSIONS = (
-    (1037, Fault.LATE),     # a supervisor's record went on saying a distrust that was over: no job was ever placed there again
+    # a supervisor's record went on saying a distrust that was over: no job was ever placed there again
+    (1037, Fault.LATE),
 )
 """Seeds that found a defect of the product, with what was theirs."""
 

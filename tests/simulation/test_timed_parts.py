@@ -283,7 +283,9 @@ def test_while_cut_off_a_request_is_not_sent_or_not_answered(rig: Rig) -> None:
     assert isinstance(results[0], Unreachable) and isinstance(more[0], NotSent)
 
 
-def test_a_watch_fires_once_when_its_server_has_applied_the_change_and_when_the_connection_goes(rig: Rig) -> None:
+def test_a_watch_fires_once_when_its_server_has_applied_the_change_and_when_the_connection_goes(
+    rig: Rig,
+) -> None:
     process = rig.process("p")
     client = rig.client(process)
     rig.run(1.0)

@@ -19,8 +19,20 @@ JOB = Job("j0", 20.0, 6.0, 20.0, True, True, None, "fail", "s3://bucket/j0", Beh
 def quiet() -> Plan:
     """Two hosts, one job, nobody who does harm."""
     return replace(
-        plan_of(1), hosts=2, servers=3, session_s=4.0, chunk=64, cgroups=True, drivers=2, starting=10, claim_timeout_s=12.0,
-        sweep_s=20.0, until_s=60.0, jobs=(JOB,), steps=(Step(Act.SUBMIT, 2.0, "j0"),), troubles=(),
+        plan_of(1),
+        hosts=2,
+        servers=3,
+        session_s=4.0,
+        chunk=64,
+        cgroups=True,
+        drivers=2,
+        starting=10,
+        claim_timeout_s=12.0,
+        sweep_s=20.0,
+        until_s=60.0,
+        jobs=(JOB,),
+        steps=(Step(Act.SUBMIT, 2.0, "j0"),),
+        troubles=(),
     )
 
 
@@ -36,8 +48,10 @@ class Director:
 
     def is_it(self, runner: Runner | None) -> bool:
         if not self.connected:
-            return runner is None      # it has only just been started
-        return runner is not None and runner.state.stage is Stage.CONNECTING and runner.state.session is not None
+            return runner is None  # it has only just been started
+        return (
+            runner is not None and runner.state.stage is Stage.CONNECTING and runner.state.session is not None
+        )
 
     def look(self) -> None:
         world = self.world
@@ -60,7 +74,9 @@ class Director:
 
 
 @pytest.mark.parametrize("connected", [True, False])
-def test_a_shim_from_before_a_restore_does_not_run_the_job_beside_a_driver_of_the_lost_state(connected: bool) -> None:
+def test_a_shim_from_before_a_restore_does_not_run_the_job_beside_a_driver_of_the_lost_state(
+    connected: bool,
+) -> None:
     """Assigned to the first host, saved; taken back, and running on the second host when ZooKeeper is restored, faster than
     the lease of that driver runs out. The first host's shim, stopped all the while, finds the assignment as it knows it.
     It was ``connected`` when it was stopped, or connects for the first time now."""

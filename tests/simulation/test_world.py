@@ -31,7 +31,9 @@ def run(seed: int, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.mark.parametrize("first", SEEDS[::BLOCK])
-def test_random_schedules_never_overlap_never_revive_and_converge(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_schedules_never_overlap_never_revive_and_converge(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     executed = 0
     for seed in range(first, first + BLOCK):
         world = run(seed, monkeypatch)
@@ -57,7 +59,8 @@ def claim_unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
         tx = real(layout, assignment, own, *rest)
         ops = tuple(
             replace(op, version=-1) if isinstance(op, SetData) else op
-            for op in tx.ops if not isinstance(op, Check | Delete)
+            for op in tx.ops
+            if not isinstance(op, Check | Delete)
         )
         return replace(tx, ops=ops)
 
@@ -76,7 +79,9 @@ def bury_before_the_tree_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "defect", [skip_the_wait, half_the_wait, claim_unguarded, bury_before_the_tree_is_empty]
 )
-def test_the_judge_notices(defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judge_notices(
+    defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     defect(monkeypatch)
     for seed in (*TELLING, *SEEDS, *range(SEEDS.stop, 2 * SEEDS.stop)):
         try:

@@ -178,14 +178,22 @@ class World:
 
     def _found(self) -> None:
         layout = self.layout
-        self._client().commit(Transaction("found", "0", (
-            Create(ROOT, b""), Create(layout.version, str(LAYOUT_VERSION).encode()),
-            Create(layout.cluster, encode(Cluster("c", "c", "s"))),
-            Create(layout.epoch, encode(EpochRecord(0, "", "0"))), Create(layout.doorbell, b""),
-            *(Create(path, b"") for path in layout.persistent_parents()),
-            *(Create(layout.assigned_to(host), b"") for host in HOSTS),
-            *(Create(layout.supervisor(host), self._member(host)) for host in HOSTS),
-        )))
+        self._client().commit(
+            Transaction(
+                "found",
+                "0",
+                (
+                    Create(ROOT, b""),
+                    Create(layout.version, str(LAYOUT_VERSION).encode()),
+                    Create(layout.cluster, encode(Cluster("c", "c", "s"))),
+                    Create(layout.epoch, encode(EpochRecord(0, "", "0"))),
+                    Create(layout.doorbell, b""),
+                    *(Create(path, b"") for path in layout.persistent_parents()),
+                    *(Create(layout.assigned_to(host), b"") for host in HOSTS),
+                    *(Create(layout.supervisor(host), self._member(host)) for host in HOSTS),
+                ),
+            )
+        )
 
     def _member(self, host: str) -> bytes:
         return encode(Member(host, f"host of {host}", "boot", "", 10_000, 10, 10, "", ""))
@@ -248,7 +256,9 @@ class World:
             leader.client.commit(tx)
             self.log.append(f"{self.now_s:.1f} e{leader.epoch} {tx.what} {action.name}: {action.why}")
         except GuardFailed as error:
-            self.log.append(f"{self.now_s:.1f} e{leader.epoch} {tx.what} {action.name} rejected at {error.path}")
+            self.log.append(
+                f"{self.now_s:.1f} e{leader.epoch} {tx.what} {action.name} rejected at {error.path}"
+            )
         except OutcomeUnknown:
             self.log.append(f"{self.now_s:.1f} e{leader.epoch} {tx.what} {action.name}: no reply")
 
@@ -264,7 +274,9 @@ class World:
         if leader.brooms:
             one = leader.brooms.pop(0)
             try:
-                leader.client.commit(one.transaction(Desk(self.layout, leader.epoch, leader.fence, self.new_id(), "t")))
+                leader.client.commit(
+                    one.transaction(Desk(self.layout, leader.epoch, leader.fence, self.new_id(), "t"))
+                )
                 self.log.append(f"{self.now_s:.1f} e{leader.epoch} swept {one.what} {one.path}")
             except GuardFailed:
                 pass
@@ -273,7 +285,9 @@ class World:
         if leader.listing is None:
             leader.listing = take_listing(Torn(leader.client, self._meanwhile), self.layout)  # type: ignore[arg-type]
         else:
-            view = Observer(Torn(leader.client, self._meanwhile), self.layout, lambda: self.now_s, 0).take_view(None)
+            view = Observer(
+                Torn(leader.client, self._meanwhile), self.layout, lambda: self.now_s, 0
+            ).take_view(None)
             leader.brooms = list(to_sweep(leader.listing, view.rows))
             leader.listing = None
         leader.reading = False
@@ -313,8 +327,14 @@ class World:
             return
         lease = shim.client.read(self.layout.lease(shim.assignment.name))
         tx = attempt_writes.claim(
-            self.layout, shim.assignment, own, shim.claim, self._lease(shim),
-            lease.stat.version if lease else None, self.new_id(), "t",
+            self.layout,
+            shim.assignment,
+            own,
+            shim.claim,
+            self._lease(shim),
+            lease.stat.version if lease else None,
+            self.new_id(),
+            "t",
         )
         sent_s = self.now_s
         self._spoil_reply(shim.client)
@@ -346,14 +366,18 @@ class World:
         """Exec of the driver: the judge looks."""
         a = shim.assignment
         if a.uid in self.cancelled:
-            self.broken.append(f"I2: {a.name} {a.uid}.{a.attempt} was claimed after its cancel was acknowledged")
+            self.broken.append(
+                f"I2: {a.name} {a.uid}.{a.attempt} was claimed after its cancel was acknowledged"
+            )
         if (a.uid, a.attempt) in self.executed:
             self.broken.append(f"{a.name} {a.uid}.{a.attempt} is executed a second time")
         self.executed.add((a.uid, a.attempt))
         place = self.places[a.uid]
         for tree in self.trees:
             if tree.dead_s is None and (tree.name == a.name or tree.place == place):
-                self.broken.append(f"I1: {a.name} {a.uid}.{a.attempt} starts while {tree.uid}.{tree.attempt} is alive")
+                self.broken.append(
+                    f"I1: {a.name} {a.uid}.{a.attempt} starts while {tree.uid}.{tree.attempt} is alive"
+                )
         shim.fence = fence
         shim.deadline_s = deadline_s(sent_s, LEASE_S)
         shim.tree = Tree(a.name, a.uid, a.attempt, place, self.now_s)
@@ -368,7 +392,9 @@ class World:
         self._spoil_reply(shim.client)
         try:
             shim.client.commit(
-                attempt_writes.renew(self.layout, name, shim.fence, self._lease(shim), self.new_id(), create=create)
+                attempt_writes.renew(
+                    self.layout, name, shim.fence, self._lease(shim), self.new_id(), create=create
+                )
             )
             shim.deadline_s = deadline_s(sent_s, LEASE_S)
         except OutcomeUnknown:
@@ -519,8 +545,12 @@ class World:
         what = self.random.choice(["lease", "lease", "lease", "own", "job", "result"])
         results = self._client().children(self.layout.results) or ()
         mine = [uid for uid in results if uid.endswith(f"-{name}")]
-        path = {"lease": self.layout.lease(name), "own": self.layout.own(name), "job": self.layout.job(name),
-                "result": self.layout.result(self.random.choice(mine)) if mine else ""}[what]
+        path = {
+            "lease": self.layout.lease(name),
+            "own": self.layout.own(name),
+            "job": self.layout.job(name),
+            "result": self.layout.result(self.random.choice(mine)) if mine else "",
+        }[what]
         if not path or self._client().read(path) is None:
             return
         self.zoo.put(path, self.random.choice([b"", b"{", b'{"v":1}', b"\xff"]))
@@ -573,9 +603,13 @@ class World:
         for name in [name for name in self.names if name not in self.spoilt]:
             row = view.rows.get(name)
             alive = [tree for tree in self.trees if tree.name == name and tree.dead_s is None]
-            wanted = row is not None and isinstance(row.ref, Found) and row.ref.record.desired.value == "running"
+            wanted = (
+                row is not None and isinstance(row.ref, Found) and row.ref.record.desired.value == "running"
+            )
             if len(alive) != (1 if wanted else 0):
-                self.broken.append(f"{name}: {len(alive)} drivers alive, wanted {'running' if wanted else 'stopped'}")
+                self.broken.append(
+                    f"{name}: {len(alive)} drivers alive, wanted {'running' if wanted else 'stopped'}"
+                )
             uid = row.ref.record.uid if row is not None and isinstance(row.ref, Found) else None
             if wanted and any(tree.uid != uid for tree in alive):
                 self.broken.append(f"{name}: the driver of another uid is alive")

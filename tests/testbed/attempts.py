@@ -101,8 +101,12 @@ class Attempts:
         self.client = ZooClient(hosts, 10.0)
         self.client.start()
         self.client.wait_connected(30)
-        for path in (root, *self.layout.persistent_parents(), self.layout.doorbell,
-                     self.layout.assigned_to(SUPERVISOR)):
+        for path in (
+            root,
+            *self.layout.persistent_parents(),
+            self.layout.doorbell,
+            self.layout.assigned_to(SUPERVISOR),
+        ):
             self._ensure(path)
 
     def reconnect(self) -> None:
@@ -120,18 +124,34 @@ class Attempts:
         self.client.commit(Transaction("test", uuid.uuid4().hex, ops))
 
     def assign(
-        self, name: str = "", knobs: dict[str, Any] | None = None, *, start: bool = True, argv: tuple[str, ...] = (),
-        reports: bool = True, **launch: Any,
+        self,
+        name: str = "",
+        knobs: dict[str, Any] | None = None,
+        *,
+        start: bool = True,
+        argv: tuple[str, ...] = (),
+        reports: bool = True,
+        **launch: Any,
     ) -> Attempt:
         """Assign attempt 1 of a new job, and start its shim. ``knobs`` of the light driver; ``launch``: Launch fields."""
         name = name or f"job-{uuid.uuid4().hex[:6]}"
         uid = f"{uuid.uuid4().hex[:12]}-{uuid.uuid4().hex[:8]}"
-        own = Ownership(OwnState.ASSIGNED, "op", newest_uid=uid, uid=uid, attempt=1, revision=1, supervisor=SUPERVISOR,
-                        host="here", memory=1)
+        own = Ownership(
+            OwnState.ASSIGNED,
+            "op",
+            newest_uid=uid,
+            uid=uid,
+            attempt=1,
+            revision=1,
+            supervisor=SUPERVISOR,
+            host="here",
+            memory=1,
+        )
         blob = BlobRef("specs/x.json", "0" * 64, 1)
         entry = Assignment(name, uid, 1, 1, 0, 0, blob, 1)
         self.commit(
-            Create(self.layout.job(name), b"{}"), Create(self.layout.own(name), encode(own)),
+            Create(self.layout.job(name), b"{}"),
+            Create(self.layout.own(name), encode(own)),
             Create(self.layout.assignment(SUPERVISOR, uid, 1), encode(entry)),
         )
         attempt = self.prepare(entry, knobs or {}, argv, reports, launch)
@@ -140,7 +160,12 @@ class Attempts:
         return attempt
 
     def prepare(
-        self, entry: Assignment, knobs: dict[str, Any], argv: tuple[str, ...], reports: bool, launch: dict[str, Any],
+        self,
+        entry: Assignment,
+        knobs: dict[str, Any],
+        argv: tuple[str, ...],
+        reports: bool,
+        launch: dict[str, Any],
     ) -> Attempt:
         work = self.directory / f"{entry.uid}.{entry.attempt}"
         work.mkdir(parents=True, exist_ok=True)
@@ -149,17 +174,38 @@ class Attempts:
         witness = work / "witness"
         attempts = self.directory / f"attempts-{uuid.uuid4().hex[:4]}"
         directory = attempts / f"{entry.uid}.{entry.attempt}"
-        group = self.cgroup_parent and f"{self.cgroup_parent}/{entry.uid}.{entry.attempt}-{uuid.uuid4().hex[:6]}"
+        group = (
+            self.cgroup_parent and f"{self.cgroup_parent}/{entry.uid}.{entry.attempt}-{uuid.uuid4().hex[:6]}"
+        )
         env = {
-            "PATH": os.environ["PATH"], "PYSPARK_PYTHON": sys.executable, "WITNESS": str(witness),
-            "SPARK_SUPERVISOR_JOB": entry.name, "SPARK_SUPERVISOR_UID": entry.uid,
-            "SPARK_SUPERVISOR_ATTEMPT": str(entry.attempt), "SPARK_SUPERVISOR_REVISION": "1",
+            "PATH": os.environ["PATH"],
+            "PYSPARK_PYTHON": sys.executable,
+            "WITNESS": str(witness),
+            "SPARK_SUPERVISOR_JOB": entry.name,
+            "SPARK_SUPERVISOR_UID": entry.uid,
+            "SPARK_SUPERVISOR_ATTEMPT": str(entry.attempt),
+            "SPARK_SUPERVISOR_REVISION": "1",
             "SPARK_SUPERVISOR_REPORT": f"{directory}/{run_dir.REPORT}",
         }
         words = tuple(f"{name}={json.dumps(value)}" for name, value in knobs.items())
         described = Launch(
-            "test", self.hosts, self.layout.root, 6.0, SUPERVISOR, "here", entry, 12.0, 5.0, 60.0, 60.0, True, reports,
-            argv or (str(FAKE_SUBMIT), str(application), *words), env, str(work), str(work / "driver.log"),
+            "test",
+            self.hosts,
+            self.layout.root,
+            6.0,
+            SUPERVISOR,
+            "here",
+            entry,
+            12.0,
+            5.0,
+            60.0,
+            60.0,
+            True,
+            reports,
+            argv or (str(FAKE_SUBMIT), str(application), *words),
+            env,
+            str(work),
+            str(work / "driver.log"),
             cgroup=group,
         )
         described = replace(described, **launch)

@@ -37,16 +37,32 @@ class Stack:
         published = directory / "compose.yaml"
         text = FILE.read_text().replace("127.0.0.1:8781:8780", "8780").replace("127.0.0.1:8782:8780", "8780")
         published.write_text(text)
-        self._base = [*tool, "-p", self._project, "-f", str(published), "--project-directory", str(FILE.parent)]
+        self._base = [
+            *tool,
+            "-p",
+            self._project,
+            "-f",
+            str(published),
+            "--project-directory",
+            str(FILE.parent),
+        ]
         self._env = {
-            **os.environ, "BASE_IMAGE": base_image(), "SUPERVISOR_IMAGE": product_image(),
-            "ZOOKEEPER_IMAGE": docker_engine.zookeeper_image(), "S3_IMAGE": os.environ.get("S3_IMAGE", S3_IMAGE),
+            **os.environ,
+            "BASE_IMAGE": base_image(),
+            "SUPERVISOR_IMAGE": product_image(),
+            "ZOOKEEPER_IMAGE": docker_engine.zookeeper_image(),
+            "S3_IMAGE": os.environ.get("S3_IMAGE", S3_IMAGE),
         }
 
     def __call__(self, *arguments: str, check: bool = True, timeout_s: float = 240.0) -> str:
         """stdout of ``docker compose ARGUMENTS``."""
         done = subprocess.run(
-            [*self._base, *arguments], env=self._env, capture_output=True, text=True, timeout=timeout_s, check=False,
+            [*self._base, *arguments],
+            env=self._env,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
         )
         assert done.returncode == 0 or not check, f"{arguments}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
         return done.stdout

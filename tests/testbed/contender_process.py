@@ -42,17 +42,37 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 class ContenderProcess:
     """The test's end of it. ``said``: everything heard so far, oldest first. ``wrapper``: what its argv is put behind."""
 
-    def __init__(self, name: str, *, hosts: str, layout: Layout, cluster: str, directory: Path, timeout_s: float,
-                 sentinel: bool = False, wrapper: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        hosts: str,
+        layout: Layout,
+        cluster: str,
+        directory: Path,
+        timeout_s: float,
+        sentinel: bool = False,
+        wrapper: Sequence[str] = (),
+    ) -> None:
         self.name = name
         self.said: list[dict[str, Any]] = []
         options = {
-            "name": name, "hosts": hosts, "root": layout.root, "cluster": cluster, "store": str(directory / "store"),
-            "zxid": str(directory / f"zxid-{name}"), "timeout_s": timeout_s, "sentinel": sentinel,
+            "name": name,
+            "hosts": hosts,
+            "root": layout.root,
+            "cluster": cluster,
+            "store": str(directory / "store"),
+            "zxid": str(directory / f"zxid-{name}"),
+            "timeout_s": timeout_s,
+            "sentinel": sentinel,
         }
         self._process = subprocess.Popen(
-            [*wrapper, sys.executable, "-m", __name__, json.dumps(options)], cwd=REPOSITORY, text=True, bufsize=1,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*wrapper, sys.executable, "-m", __name__, json.dumps(options)],
+            cwd=REPOSITORY,
+            text=True,
+            bufsize=1,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -74,8 +94,12 @@ class ContenderProcess:
 
     def wait(self, event: str, number: int = 1, timeout_s: float = 30.0) -> dict[str, Any]:
         """The ``number``-th ``event``."""
-        wait_until(lambda: len(self.all(event)) >= number, timeout_s, f"{event} number {number} of {self.name}",
-                   period_s=0.005)
+        wait_until(
+            lambda: len(self.all(event)) >= number,
+            timeout_s,
+            f"{event} number {number} of {self.name}",
+            period_s=0.005,
+        )
         return self.all(event)[number - 1]
 
     def command(self, line: str) -> None:
@@ -124,7 +148,9 @@ class _Program:
             os.write(1, (self.lines.get() + "\n").encode())
 
     def connect(self, on_link: Any) -> ZooClient:
-        return ZooClient(self.hosts, self.timeout_s, on_link=on_link, request_timeout_s=min(5.0, self.timeout_s / 2))
+        return ZooClient(
+            self.hosts, self.timeout_s, on_link=on_link, request_timeout_s=min(5.0, self.timeout_s / 2)
+        )
 
     def close(self, session: Session) -> None:
         close_session(self.hosts, session.id, session.password, 3.0)
@@ -132,8 +158,11 @@ class _Program:
     def tell(self, sessions: tuple[Session, ...]) -> None:
         if self.sentinel is not None:
             self.sentinel.tell(sessions)
-        self.say("sessions", ids=[session.id for session in sessions],
-                 passwords=[session.password.hex() for session in sessions])
+        self.say(
+            "sessions",
+            ids=[session.id for session in sessions],
+            passwords=[session.password.hex() for session in sessions],
+        )
 
     def on_term(self, term: Term[ZooClient]) -> None:
         self.fences.append(term)
@@ -149,9 +178,16 @@ class _Program:
 
     def write(self, term: Term[ZooClient], client: ZooClient) -> None:
         tape = f"{term.epoch}".encode()
-        client.commit(Transaction("write", "w", (
-            Check(self.layout.epoch, term.fence_version), SetData(self.layout.doorbell, tape, ANY_VERSION),
-        )))
+        client.commit(
+            Transaction(
+                "write",
+                "w",
+                (
+                    Check(self.layout.epoch, term.fence_version),
+                    SetData(self.layout.doorbell, tape, ANY_VERSION),
+                ),
+            )
+        )
 
     def task(self, term: Term[ZooClient]) -> None:
         """An old-fashioned task: it notices late that the term is over."""

@@ -22,7 +22,9 @@ class Cut(Protocol):
     """``apply(member)``: from its next start on, the member and its shims are on the far side. ``cut()``: both ways."""
 
     def __enter__(self) -> Cut: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
     def apply(self, member: Member) -> None: ...
     def cut(self, *ways: Way) -> None: ...
     def heal(self) -> None: ...
@@ -37,7 +39,9 @@ class ProxyCut:
     def __enter__(self) -> ProxyCut:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._proxies.close()
 
     def apply(self, member: Member) -> None:
@@ -60,14 +64,19 @@ class NetworkCut:
     def __enter__(self) -> NetworkCut:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._namespace.close()
 
     def apply(self, member: Member) -> None:
         member.wrapper = tuple(self._namespace.wrap(()))
 
     def cut(self, *ways: Way) -> None:
-        does: dict[Way, Callable[[], None]] = {Way.REQUESTS: self._namespace.cut_out, Way.RESPONSES: self._namespace.cut_in}
+        does: dict[Way, Callable[[], None]] = {
+            Way.REQUESTS: self._namespace.cut_out,
+            Way.RESPONSES: self._namespace.cut_in,
+        }
         for way in ways or does:
             does[way]()
 
@@ -79,5 +88,5 @@ def cut_from(ensemble: Ensemble) -> Cut:
     """What cuts its members off ``ensemble``; use it as a context."""
     if isinstance(ensemble, EmbeddedEnsemble):
         return ProxyCut(ensemble)
-    network: str = ensemble.client_network      # type: ignore[attr-defined]
+    network: str = ensemble.client_network  # type: ignore[attr-defined]
     return NetworkCut(network)

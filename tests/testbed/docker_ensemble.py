@@ -53,7 +53,9 @@ class DockerEnsemble:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     @property
@@ -168,7 +170,9 @@ class DockerEnsemble:
     def wait_serving(self, timeout_s: float = 30.0) -> None:
         """Until every node that is up and not paused is leader or follower."""
         up = [i for i in range(self._count) if i not in self._down | self._paused]
-        wait_until(lambda: all(look(self.address(i)).mode is not None for i in up), timeout_s, f"nodes {up} to serve")
+        wait_until(
+            lambda: all(look(self.address(i)).mode is not None for i in up), timeout_s, f"nodes {up} to serve"
+        )
 
     def cut_quorum(self, i: int) -> None:
         """Node ``i`` and its peers no longer hear each other; its clients still reach it."""

@@ -22,13 +22,19 @@ def founded(hosts: str, root: str) -> Layout:
     client = ZooClient(hosts, 10.0)
     client.start()
     client.wait_connected(30)
-    client.commit(Transaction("found", "f", (
-        Create(root, b""),
-        Create(layout.version, str(LAYOUT_VERSION).encode()),
-        Create(layout.cluster, codec.encode(Cluster(CLUSTER, "test", "file:///nowhere"))),
-        Create(layout.epoch, codec.encode(EpochRecord(0, "", "f"))),
-        Create(layout.doorbell, b""),
-    )))
+    client.commit(
+        Transaction(
+            "found",
+            "f",
+            (
+                Create(root, b""),
+                Create(layout.version, str(LAYOUT_VERSION).encode()),
+                Create(layout.cluster, codec.encode(Cluster(CLUSTER, "test", "file:///nowhere"))),
+                Create(layout.epoch, codec.encode(EpochRecord(0, "", "f"))),
+                Create(layout.doorbell, b""),
+            ),
+        )
+    )
     client.close()
     return layout
 
@@ -45,16 +51,30 @@ class World:
         self.zoo.wait_connected(30)
 
     def start(
-        self, name: str, *, sentinel: bool = False, timeout_s: float = T, hosts: str = "", wrapper: Sequence[str] = ()
+        self,
+        name: str,
+        *,
+        sentinel: bool = False,
+        timeout_s: float = T,
+        hosts: str = "",
+        wrapper: Sequence[str] = (),
     ) -> ContenderProcess:
         contender = ContenderProcess(
-            name, hosts=hosts or self.hosts, layout=self.layout, cluster=CLUSTER, directory=self.directory,
-            timeout_s=timeout_s, sentinel=sentinel, wrapper=wrapper,
+            name,
+            hosts=hosts or self.hosts,
+            layout=self.layout,
+            cluster=CLUSTER,
+            directory=self.directory,
+            timeout_s=timeout_s,
+            sentinel=sentinel,
+            wrapper=wrapper,
         )
         self.contenders.append(contender)
         return contender
 
-    def leader_and_standby(self, *, sentinel: bool = False, **more: Any) -> tuple[ContenderProcess, ContenderProcess]:
+    def leader_and_standby(
+        self, *, sentinel: bool = False, **more: Any
+    ) -> tuple[ContenderProcess, ContenderProcess]:
         leader = self.start("a", sentinel=sentinel, **more)
         leader.wait("wrote")
         leader.wait("recorded")

@@ -103,7 +103,9 @@ class Fleet(FleetCommands, FleetWitness):
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             if error is None and self.judged:
                 self.judge()
@@ -137,8 +139,18 @@ class Fleet(FleetCommands, FleetWitness):
         with (member.directory / "supervisor.log").open("ab") as log:
             argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", "run"]
             member.process = subprocess.Popen(
-                [*member.wrapper, *(hidden_cgroup() if self.without_cgroup else ()), *argv, "--config", str(member.config)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._env(), start_new_session=True,
+                [
+                    *member.wrapper,
+                    *(hidden_cgroup() if self.without_cgroup else ()),
+                    *argv,
+                    "--config",
+                    str(member.config),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._env(),
+                start_new_session=True,
             )
         return member
 
@@ -218,7 +230,9 @@ class Fleet(FleetCommands, FleetWitness):
         for member in self.members:
             print(f"--- {member.id}, last lines\n" + "\n".join(member.log.splitlines()[-40:]))
             for log in sorted(member.attempts_dir.glob("*/shim.log")):
-                print(f"--- {member.id} {log.parent.name} shim.log\n{log.read_text(errors='replace')[-2000:]}")
+                print(
+                    f"--- {member.id} {log.parent.name} shim.log\n{log.read_text(errors='replace')[-2000:]}"
+                )
 
     # -- members --------------------------------------------------------------------------------------------------------
 
@@ -315,7 +329,10 @@ class Fleet(FleetCommands, FleetWitness):
 
     def wait_gone(self, *gone: ProcessId, timeout_s: float = PATIENCE_S, period_s: float = 0.05) -> None:
         wait_until(
-            lambda: not any(processes.alive(process) for process in gone), timeout_s, "processes to end", period_s=period_s
+            lambda: not any(processes.alive(process) for process in gone),
+            timeout_s,
+            "processes to end",
+            period_s=period_s,
         )
 
     def alive_pids(self, name: str, uid: str | None = None) -> list[int]:
@@ -374,13 +391,20 @@ class Fleet(FleetCommands, FleetWitness):
         return member
 
     def _write_config(self, member: Member) -> None:
-        member.config.write_text(yaml.safe_dump(self._settings(member.hosts) | {
-            "supervisor": {
-                "id": member.id, "http": "127.0.0.1:0", "runtime_dir": str(member.directory / "run"),
-                "log_dir": str(member.directory / "log"),
-                "capacity": {"memory": "4g", "drivers": 20, "starting": 10, **self.capacity},
-            },
-        }))
+        member.config.write_text(
+            yaml.safe_dump(
+                self._settings(member.hosts)
+                | {
+                    "supervisor": {
+                        "id": member.id,
+                        "http": "127.0.0.1:0",
+                        "runtime_dir": str(member.directory / "run"),
+                        "log_dir": str(member.directory / "log"),
+                        "capacity": {"memory": "4g", "drivers": 20, "starting": 10, **self.capacity},
+                    },
+                }
+            )
+        )
 
     def _settings(self, hosts: str) -> dict[str, Any]:
         return {
@@ -390,7 +414,8 @@ class Fleet(FleetCommands, FleetWitness):
             "spark": {"home": str(FAKE_SPARK), **self.spark},
             "policy": {"deletable": [f"file://{self.directory.resolve()}/*"], **self.policy},
             "defaults": {
-                "lease": _ms(self.lease_s), "stop_grace": _ms(self.grace_s),
+                "lease": _ms(self.lease_s),
+                "stop_grace": _ms(self.grace_s),
                 "restart": {"strategy": "exponential", "initial": "200ms", "max": "2s", "jitter": 0.0},
                 **self.defaults,
             },

@@ -71,8 +71,11 @@ class FleetCommands:
         application = directory / f"{name}.py"
         application.write_text(f"# {json.dumps({'beat_s': 0.05, 'batch_s': 0.2, **(knobs or {})})}\n")
         body = {
-            "name": name, "application": application.name, "checkpoint": f"file://{self.directory}/checkpoints/{name}",
-            "resources": {"memory": "64m"}, **spec,
+            "name": name,
+            "application": application.name,
+            "checkpoint": f"file://{self.directory}/checkpoints/{name}",
+            "resources": {"memory": "64m"},
+            **spec,
         }
         path = directory / f"{name}.yaml"
         path.write_text(yaml.safe_dump(body))

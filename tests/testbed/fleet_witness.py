@@ -66,7 +66,9 @@ class FleetWitness:
         wait_until(lambda: self.last_batch(name) >= wanted, timeout_s, f"{more} more batches of {name}")
         return self.last_batch(name)
 
-    def wait_attempt(self, name: str, attempt: int, timeout_s: float = PATIENCE_S, uid: str | None = None) -> Note:
+    def wait_attempt(
+        self, name: str, attempt: int, timeout_s: float = PATIENCE_S, uid: str | None = None
+    ) -> Note:
         """The start of that attempt's driver, or of a later one."""
 
         def started() -> Note | None:

@@ -24,8 +24,20 @@ def hadoop_cloud_jar() -> Path:
     for version in (spark_version(home) if home is not None else None, NEWEST_KNOWN):
         artifact = f"org.apache.spark:spark-hadoop-cloud_2.13:{version}"
         got = subprocess.run(
-            ["mvn", "-C", "--batch-mode", "--quiet", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={CACHE}"],
-            timeout=FETCH_MAX_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False,
+            [
+                "mvn",
+                "-C",
+                "--batch-mode",
+                "--quiet",
+                "dependency:copy",
+                f"-Dartifact={artifact}",
+                f"-DoutputDirectory={CACHE}",
+            ],
+            timeout=FETCH_MAX_S,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
         if got.returncode == 0:
             return next(CACHE.glob("spark-hadoop-cloud_*.jar"))

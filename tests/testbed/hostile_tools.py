@@ -22,8 +22,11 @@ class HostileTools:
     def env(self) -> dict[str, str]:
         """``java`` also by PATH, the host's scripts by what Spark reads from SPARK_CONF_DIR."""
         return {
-            "SPARK_HOME": str(self.home), "JAVA_HOME": str(self.home), "PATH": f"{self.home}/bin:/usr/bin:/bin",
-            "PYSPARK_PYTHON": str(self.home / "bin" / "python3"), "SPARK_CONF_DIR": str(self.home / "conf"),
+            "SPARK_HOME": str(self.home),
+            "JAVA_HOME": str(self.home),
+            "PATH": f"{self.home}/bin:/usr/bin:/bin",
+            "PYSPARK_PYTHON": str(self.home / "bin" / "python3"),
+            "SPARK_CONF_DIR": str(self.home / "conf"),
         }
 
     def ran(self) -> str:

@@ -37,7 +37,9 @@ def missing() -> str | None:
 def run_in(group: Path, *argv: str) -> str:
     """Run a program inside of ``group`` from its first moment; returns its output."""
     enter = "import os, sys\nopen(sys.argv[1] + '/cgroup.procs', 'w').write('0')\nos.execvp(sys.argv[2], sys.argv[2:])"
-    done = subprocess.run([sys.executable, "-S", "-c", enter, str(group), *argv], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", enter, str(group), *argv], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -49,7 +51,7 @@ def _made(limit_bytes: int) -> Path:
         group = Path(v1) / name
         group.mkdir()
         (group / "memory.limit_in_bytes").write_text(str(limit_bytes))
-        with contextlib.suppress(OSError):      # no accounting of swap
+        with contextlib.suppress(OSError):  # no accounting of swap
             (group / "memory.memsw.limit_in_bytes").write_text(str(limit_bytes))
         return group
     own = find_own_cgroup()

@@ -73,7 +73,15 @@ class MotoServer(S3Server):
         self._guard = DeathGuard()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(Path(__file__).with_name("moto_server.py")), "-H", "127.0.0.1", "-p", "0"],
+                [
+                    sys.executable,
+                    "-P",
+                    str(Path(__file__).with_name("moto_server.py")),
+                    "-H",
+                    "127.0.0.1",
+                    "-p",
+                    "0",
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -37,7 +37,9 @@ class Namespace:
         self.host_address, self.address = str(subnet[1]), str(subnet[2])
         try:
             _run("ip", "netns", "add", self.name)
-            _run("ip", "link", "add", self._outer, "type", "veth", "peer", "name", "inner", "netns", self.name)
+            _run(
+                "ip", "link", "add", self._outer, "type", "veth", "peer", "name", "inner", "netns", self.name
+            )
             _run("ip", "address", "add", f"{self.host_address}/30", "dev", self._outer)
             _run("ip", "link", "set", self._outer, "up")
             self.run("ip", "address", "add", f"{self.address}/30", "dev", "inner")
@@ -50,7 +52,9 @@ class Namespace:
     def __enter__(self) -> Namespace:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
@@ -131,7 +135,10 @@ class Namespace:
 def sweep() -> None:
     """Remove namespaces, and rules about their interfaces, of test processes that are gone."""
     # The interface goes with its namespace; rules that name it would stay for ever.
-    for line in (*_run("iptables", "-w", "-S", "FORWARD").splitlines(), *_run("iptables", "-w", "-S", "INPUT").splitlines()):
+    for line in (
+        *_run("iptables", "-w", "-S", "FORWARD").splitlines(),
+        *_run("iptables", "-w", "-S", "INPUT").splitlines(),
+    ):
         found = re.search(rf"-[io] {_PREFIX}(\d+)x\d+o ", line)
         if found and not Path(f"/proc/{found.group(1)}").exists():
             subprocess.run(["iptables", "-w", "-D", *line.split()[1:]], capture_output=True, timeout=20)

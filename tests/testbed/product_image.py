@@ -25,7 +25,9 @@ def product_image() -> str:
     return PRODUCT
 
 
-def build_image(name: str, context: Path, base: str, dockerfile: Path | None = None, **arguments: str) -> None:
+def build_image(
+    name: str, context: Path, base: str, dockerfile: Path | None = None, **arguments: str
+) -> None:
     """``docker build`` with the classic builder; one at a time, so that two test processes share its layer cache.
 
     ``arguments``: of the Dockerfile, beside BASE.
@@ -37,8 +39,12 @@ def build_image(name: str, context: Path, base: str, dockerfile: Path | None = N
         command += ["-f", str(dockerfile)]
     with _alone():
         built = subprocess.run(
-            [*command, str(context)], env={**os.environ, "DOCKER_BUILDKIT": "0"}, capture_output=True, text=True,
-            timeout=BUILD_MAX_S, check=False,
+            [*command, str(context)],
+            env={**os.environ, "DOCKER_BUILDKIT": "0"},
+            capture_output=True,
+            text=True,
+            timeout=BUILD_MAX_S,
+            check=False,
         )
     assert built.returncode == 0, built.stdout[-4000:] + built.stderr[-2000:]
 
@@ -48,9 +54,13 @@ def base_image() -> str:
     named = os.environ.get("BASE_IMAGE")
     if named:
         return named
-    known = subprocess.run(["docker", "image", "inspect", STAND_IN], capture_output=True, timeout=60, check=False)
+    known = subprocess.run(
+        ["docker", "image", "inspect", STAND_IN], capture_output=True, timeout=60, check=False
+    )
     if known.returncode and shutil.which("mmdebstrap"):
-        subprocess.run([ROOT / "tests" / "testbed" / "build_base_image.sh", STAND_IN], check=True, timeout=300)
+        subprocess.run(
+            [ROOT / "tests" / "testbed" / "build_base_image.sh", STAND_IN], check=True, timeout=300
+        )
         return STAND_IN
     return "debian:bookworm-slim" if known.returncode else STAND_IN
 

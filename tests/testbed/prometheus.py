@@ -84,10 +84,15 @@ def running_prometheus(directory: Path) -> Iterator[Prometheus]:
     with made.log.open("wb") as log:
         process = subprocess.Popen(
             [
-                "prometheus", f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={directory}/data",
-                f"--web.listen-address={address}", "--log.level=warn",
+                "prometheus",
+                f"--config.file={directory}/prometheus.yml",
+                f"--storage.tsdb.path={directory}/data",
+                f"--web.listen-address={address}",
+                "--log.level=warn",
             ],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
         )
     try:
         wait_until(lambda: _ready(made, process), 30, "Prometheus to be ready")
@@ -103,7 +108,7 @@ def running_prometheus(directory: Path) -> Iterator[Prometheus]:
 
 def _ready(made: Prometheus, process: subprocess.Popen[bytes]) -> bool:
     assert process.poll() is None, made.log.read_text(errors="replace")[-2000:]
-    with contextlib.suppress(OSError, AssertionError):      # 503 while it starts
+    with contextlib.suppress(OSError, AssertionError):  # 503 while it starts
         made.query("1")
         return True
     return False
@@ -115,9 +120,8 @@ def _config(directory: Path) -> dict[str, Any]:
     (scrape,) = config["scrape_configs"]
     del scrape["static_configs"]
     scrape |= {
-        "scrape_interval": "1s", "scrape_timeout": "1s",
+        "scrape_interval": "1s",
+        "scrape_timeout": "1s",
         "file_sd_configs": [{"files": [f"{directory}/targets.json"], "refresh_interval": "1s"}],
     }
     return {"global": {"evaluation_interval": "1s"}, **config, "rule_files": [str(RULES)]}
-
-

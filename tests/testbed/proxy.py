@@ -20,8 +20,10 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-Answered = Callable[[bytes], bool]  # given a chunk from the server: does it hold the answer to the trapped request?
-Match = Callable[[bytes], Answered | None]  # given a chunk from the client: not the one (None), or how its answer looks
+# given a chunk from the server: does it hold the answer to the trapped request?
+Answered = Callable[[bytes], bool]
+# given a chunk from the client: not the one (None), or how its answer looks
+Match = Callable[[bytes], Answered | None]
 
 
 class Way(StrEnum):
@@ -52,7 +54,9 @@ class Trap:
 
     def wait(self, timeout_s: float = 30.0) -> None:
         """Until the trap has caught its request and has done its deed. Raises AssertionError."""
-        assert self._sprung.wait(timeout_s), f"no request came into the {self.action} trap within {timeout_s:g} s"
+        assert self._sprung.wait(timeout_s), (
+            f"no request came into the {self.action} trap within {timeout_s:g} s"
+        )
 
     @property
     def sprung(self) -> bool:
@@ -112,7 +116,9 @@ class Proxy:
     def __enter__(self) -> Proxy:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     @property
@@ -232,7 +238,9 @@ class Proxy:
         finally:
             self._links.discard(link)
 
-    async def _pump(self, link: _Link, way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, link: _Link, way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+    ) -> None:
         while chunk := await source.read(65536):
             if not await self._may_pass(link, way, chunk):
                 continue
@@ -309,7 +317,7 @@ class _Link:
                 with contextlib.suppress(OSError):
                     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
-        if self.task is not asyncio.current_task():     # which is ending by itself
+        if self.task is not asyncio.current_task():  # which is ending by itself
             self.task.cancel()
 
 
@@ -322,7 +330,9 @@ class Proxies:
     def __enter__(self) -> Proxies:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __getitem__(self, i: int) -> Proxy:

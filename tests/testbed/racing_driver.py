@@ -35,10 +35,16 @@ def started(spark: SparkSession, order: dict[str, Any]) -> Any:
             file.write(f"{batch_id}\n")
         frame.collect()
         given_up_s = time.monotonic() + IN_STEP_MAX_S
-        while order["other"] and time.monotonic() < given_up_s and str(batch_id) not in lines_of(order["other"]):
+        while (
+            order["other"] and time.monotonic() < given_up_s and str(batch_id) not in lines_of(order["other"])
+        ):
             time.sleep(0.005)
 
-    stream = counts.writeStream.outputMode("complete").foreachBatch(sink).option("checkpointLocation", order["checkpoint"])
+    stream = (
+        counts.writeStream.outputMode("complete")
+        .foreachBatch(sink)
+        .option("checkpointLocation", order["checkpoint"])
+    )
     return stream.trigger(processingTime=order["every"]).start()
 
 

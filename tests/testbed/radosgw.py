@@ -19,8 +19,13 @@ from tests.testbed.moto import AWS_ENV, S3Server
 from tests.waiting import wait_until
 
 PROGRAMS = {
-    "radosgw": "radosgw", "ceph-mon": "ceph-mon", "ceph-osd": "ceph-osd", "ceph": "ceph-common",
-    "radosgw-admin": "radosgw", "monmaptool": "ceph-common", "ceph-authtool": "ceph-common",
+    "radosgw": "radosgw",
+    "ceph-mon": "ceph-mon",
+    "ceph-osd": "ceph-osd",
+    "ceph": "ceph-common",
+    "radosgw-admin": "radosgw",
+    "monmaptool": "ceph-common",
+    "ceph-authtool": "ceph-common",
 }
 CONF = """[global]
 fsid = {fsid}
@@ -97,9 +102,22 @@ class RadosGateway(S3Server):
 
     def _boot(self, fsid: str, mon: int, http: int) -> None:
         keyring, monmap, osd = f"{self._home}/keyring", f"{self._home}/monmap", str(uuid.uuid4())
-        self._run("ceph-authtool", "--create-keyring", keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *")
-        self._run("ceph-authtool", keyring, "--gen-key", "-n", "client.admin", "--cap", "mon", "allow *", "--cap", "osd",
-                  "allow *")
+        self._run(
+            "ceph-authtool", "--create-keyring", keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"
+        )
+        self._run(
+            "ceph-authtool",
+            keyring,
+            "--gen-key",
+            "-n",
+            "client.admin",
+            "--cap",
+            "mon",
+            "allow *",
+            "--cap",
+            "osd",
+            "allow *",
+        )
         self._run("monmaptool", "--create", "--fsid", fsid, "--addv", "a", f"[v1:127.0.0.1:{mon}]", monmap)
         self._run("ceph-mon", "--mkfs", "-i", "a", "--monmap", monmap, "--keyring", keyring)
         self._start("ceph-mon", "-i", "a", "-f")
@@ -108,15 +126,26 @@ class RadosGateway(S3Server):
         self._start_osd()
         self._start("radosgw", "-n", "client.rgw", "-f")
         wait_until(lambda: self._listens(http), 120, f"radosgw to listen; see {self._home}/client.rgw.log")
-        self._run("radosgw-admin", "user", "create", "--uid=testing", "--display-name=testing",
-                  f"--access-key={AWS_ENV['AWS_ACCESS_KEY_ID']}", f"--secret-key={AWS_ENV['AWS_SECRET_ACCESS_KEY']}")
+        self._run(
+            "radosgw-admin",
+            "user",
+            "create",
+            "--uid=testing",
+            "--display-name=testing",
+            f"--access-key={AWS_ENV['AWS_ACCESS_KEY_ID']}",
+            f"--secret-key={AWS_ENV['AWS_SECRET_ACCESS_KEY']}",
+        )
 
     def _start_osd(self) -> None:
         """Now and then it ends at once ("wrong fsid"): it asks the monitor before it has heard which cluster this is."""
         for _ in range(5):
             self._start("ceph-osd", "-i", "0", "-f")
             osd = self._processes[-1]
-            wait_until(lambda osd=osd: osd.poll() is not None or "1 up" in self._run("ceph", "osd", "stat"), 120, "the object store")
+            wait_until(
+                lambda osd=osd: osd.poll() is not None or "1 up" in self._run("ceph", "osd", "stat"),
+                120,
+                "the object store",
+            )
             if osd.poll() is None:
                 return
             self._processes.remove(osd)
@@ -127,25 +156,37 @@ class RadosGateway(S3Server):
         return [arguments[0], *own, *arguments[1:]]
 
     def _run(self, *arguments: str) -> str:
-        done = subprocess.run(self._command(arguments), stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+        done = subprocess.run(
+            self._command(arguments), stdin=subprocess.DEVNULL, capture_output=True, timeout=120
+        )
         assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr.decode()[-2000:]}"
         return done.stdout.decode()
 
     def _start(self, *arguments: str) -> None:
         with (self._home / f"{arguments[0]}.out").open("wb") as out:
             process = subprocess.Popen(
-                self._command(arguments), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+                self._command(arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
         self._processes.append(process)
         self._guard.watch(process.pid)
 
     def _listens(self, port: int) -> bool:
         for process in self._processes:
-            assert process.poll() is None, f"a part of Ceph has ended with {process.returncode}: {process.args}\n{self._last_words()}"
+            assert process.poll() is None, (
+                f"a part of Ceph has ended with {process.returncode}: {process.args}\n{self._last_words()}"
+            )
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
     def _last_words(self) -> str:
-        return "\n".join(path.read_text(errors="replace")[-1500:] for path in (*self._home.glob("*.out"), *self._home.glob("*.log")))
+        return "\n".join(
+            path.read_text(errors="replace")[-1500:]
+            for path in (*self._home.glob("*.out"), *self._home.glob("*.log"))
+        )
 
 
 def free_port() -> int:

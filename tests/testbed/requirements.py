@@ -50,9 +50,13 @@ def missing_systemd_analyze() -> str | None:
     """Of the version that judges a unit file which is not loaded (``--offline``)."""
     if shutil.which("systemd-analyze") is None:
         return "no systemd-analyze to judge the units"
-    said = subprocess.run(["systemd-analyze", "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    said = subprocess.run(
+        ["systemd-analyze", "--version"], capture_output=True, text=True, timeout=30, check=False
+    ).stdout
     version = re.match(r"systemd (\d+)", said)
-    return None if version and int(version[1]) >= 250 else "systemd-analyze is older than 250, or doesn't start"
+    return (
+        None if version and int(version[1]) >= 250 else "systemd-analyze is older than 250, or doesn't start"
+    )
 
 
 @lru_cache(maxsize=1)
@@ -108,13 +112,19 @@ REQUIREMENTS = (
     ),
     Requirement(
         "jdk",
-        lambda: None if shutil.which("javac") and shutil.which("jar") else "no javac or jar to build a JVM application",
+        lambda: (
+            None
+            if shutil.which("javac") and shutil.which("jar")
+            else "no javac or jar to build a JVM application"
+        ),
         "install a JDK (Debian: openjdk-17-jdk-headless)",
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
     ),
     Requirement(
         "cc",
-        lambda: None if shutil.which("cc") else "no C compiler to build what sets the wall clock of a process",
+        lambda: (
+            None if shutil.which("cc") else "no C compiler to build what sets the wall clock of a process"
+        ),
         "install one (Debian: gcc, libc6-dev)",
         "SPARK_SUPERVISOR_REQUIRE_DOCKER",
     ),

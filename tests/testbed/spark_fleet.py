@@ -87,14 +87,27 @@ class SparkFleet(Fleet):
     @classmethod
     @contextmanager
     def on_moto(
-        cls, ensemble: Ensemble, moto: MotoServer, directory: Path, *, lease_s: float = 20.0, env: Mapping[str, str] | None = None,
+        cls,
+        ensemble: Ensemble,
+        moto: MotoServer,
+        directory: Path,
+        *,
+        lease_s: float = 20.0,
+        env: Mapping[str, str] | None = None,
     ) -> Iterator[Self]:
         """Started, on a new bucket; ``env``: of its members, besides the keys of ``moto``."""
         with pytest.MonkeyPatch.context() as patch:
             use_only(patch, {**moto.env, **(env or {})})
             made = cls(
-                ensemble, f"/{directory.name}-{uuid.uuid4().hex[:12]}", directory, lease_s=lease_s, grace_s=15.0, session_s=10.0,
-                endpoint_url=moto.endpoint_url, bucket=moto.new_bucket(), s3a_jars=s3a_jars(),
+                ensemble,
+                f"/{directory.name}-{uuid.uuid4().hex[:12]}",
+                directory,
+                lease_s=lease_s,
+                grace_s=15.0,
+                session_s=10.0,
+                endpoint_url=moto.endpoint_url,
+                bucket=moto.new_bucket(),
+                s3a_jars=s3a_jars(),
             )
             with made:
                 yield made
@@ -132,8 +145,13 @@ class SparkFleet(Fleet):
         application = Path(spec.pop("application", APPLICATIONS / "counts.py"))
         shutil.copy(application, directory)
         body = {
-            "name": name, "application": application.name, "args": ["{checkpoint}"], "master": "local[1]",
-            "checkpoint": self.checkpoint(name), **spec, "conf": {**CONF, **spec.get("conf", {})},
+            "name": name,
+            "application": application.name,
+            "args": ["{checkpoint}"],
+            "master": "local[1]",
+            "checkpoint": self.checkpoint(name),
+            **spec,
+            "conf": {**CONF, **spec.get("conf", {})},
         }
         path = directory / "job.yaml"
         path.write_text(yaml.safe_dump(body))
@@ -142,7 +160,9 @@ class SparkFleet(Fleet):
     def ok_on(self, member: Member, *words: str) -> Said:
         """A command on the host of ``member``, with its configuration."""
         argv = [sys.executable, "-P", "-c", "from supervisor.cli.main import main; main()", *words]
-        done = subprocess.run([*argv, "--config", str(member.config)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [*argv, "--config", str(member.config)], capture_output=True, text=True, timeout=60
+        )
         assert done.returncode == 0, f"{' '.join(words)}: exit code {done.returncode}: {done.stderr}"
         return Said(done.returncode, done.stdout, done.stderr)
 
@@ -162,12 +182,24 @@ class SparkFleet(Fleet):
     def lines(self, name: str, event: str) -> list[dict[str, Any]]:
         """Lines of the witness as they are, in the order in which they were written."""
         marks = (json.dumps(name).encode(), json.dumps(event).encode())
-        found = (json.loads(line) for line in _whole_lines(self.witness_file) if all(mark in line for mark in marks))
+        found = (
+            json.loads(line)
+            for line in _whole_lines(self.witness_file)
+            if all(mark in line for mark in marks)
+        )
         return [line for line in found if line["job"] == name and line["event"] == event]
 
     def batches(self, name: str) -> list[Batch]:
         return [
-            Batch(line["job"], line["uid"], line["attempt"], line["pid"], line["boottime"], line["batch_id"], line["counts"])
+            Batch(
+                line["job"],
+                line["uid"],
+                line["attempt"],
+                line["pid"],
+                line["boottime"],
+                line["batch_id"],
+                line["counts"],
+            )
             for line in self.lines(name, "batch")
         ]
 
@@ -199,14 +231,17 @@ class SparkFleet(Fleet):
         notes = [*self.notes(), *self._watcher.seen()]
         notes.sort(key=lambda note: note.at_s)
         found = [
-            *checker.overlaps(notes), *checker.revived(notes, self.acknowledged),
-            *checker.outlived(notes, self.acknowledged, self.grace_s), *checker.misnumbered(notes),
+            *checker.overlaps(notes),
+            *checker.revived(notes, self.acknowledged),
+            *checker.outlived(notes, self.acknowledged, self.grace_s),
+            *checker.misnumbered(notes),
         ]
         for name in sorted({note.job for note in notes}):
             found += batch_faults(self.batches(name))
             found += [
                 f"I1: {name} {line['uid']}.{line['attempt']} found processes of another attempt: {line['strangers']}"
-                for line in self.lines(name, "start") if line.get("strangers")
+                for line in self.lines(name, "start")
+                if line.get("strangers")
             ]
         assert not found, "\n".join(found)
 
@@ -249,7 +284,9 @@ def batch_faults(batches: Sequence[Batch]) -> list[str]:
         step = new.batch_id - (old.batch_id if old else -1)
         crashed = old is not None and (old.uid, old.attempt) != (new.uid, new.attempt)
         if step != 1 and not (step == 0 and crashed):
-            wrong.append(f"{where} after {old.batch_id if old else None} of attempt {old.attempt if old else None}")
+            wrong.append(
+                f"{where} after {old.batch_id if old else None} of attempt {old.attempt if old else None}"
+            )
         if new.counts != expected_counts(new.batch_id):
             wrong.append(f"{where} shows {new.counts}, not {expected_counts(new.batch_id)}")
     return wrong
@@ -292,7 +329,14 @@ class _Watcher:
     def seen(self) -> list[Note]:
         """The last sign of life of each JVM."""
         return [
-            Note("beat", self._watched[jvm]["job"], self._watched[jvm]["uid"], self._watched[jvm]["attempt"], jvm.pid, at_s)
+            Note(
+                "beat",
+                self._watched[jvm]["job"],
+                self._watched[jvm]["uid"],
+                self._watched[jvm]["attempt"],
+                jvm.pid,
+                at_s,
+            )
             for jvm, at_s in list(self._alive_s.items())
         ]
 

@@ -33,7 +33,13 @@ class SystemdHost:
     """
 
     def __init__(
-        self, network: str, hosts: str, root: str, data: Path, name: str = "host-a", spark_home: str | None = LIGHT,
+        self,
+        network: str,
+        hosts: str,
+        root: str,
+        data: Path,
+        name: str = "host-a",
+        spark_home: str | None = LIGHT,
     ) -> None:
         self._network = network
         self._name = name
@@ -49,7 +55,12 @@ class SystemdHost:
         }
 
     def __enter__(self) -> SystemdHost:
-        build_image(IMAGE, ROOT / "deploy" / "systemd", product_image(), ROOT / "tests" / "testbed" / "systemd" / "Dockerfile")
+        build_image(
+            IMAGE,
+            ROOT / "deploy" / "systemd",
+            product_image(),
+            ROOT / "tests" / "testbed" / "systemd" / "Dockerfile",
+        )
         self.data.mkdir(exist_ok=True)
         self.data.chmod(0o777)
         etc = self.data / "etc"
@@ -61,18 +72,40 @@ class SystemdHost:
         drop_in = self.data / "drop-in"
         drop_in.mkdir()
         (drop_in / "shared.conf").write_text("[Service]\nReadWritePaths=/data\n")
-        (self.data / "witness.jsonl").touch()      # ours: what the unit's user makes is not for everybody to read
+        # ours: what the unit's user makes is not for everybody to read
+        (self.data / "witness.jsonl").touch()
         (self.data / "witness.jsonl").chmod(0o666)
         mounts = (
-            f"{self.data}:/data", f"{etc}:/etc/spark-supervisor:ro", f"{drop_in}:/etc/systemd/system/{UNIT}.d:ro",
-            f"{ROOT}/tests/fakes:/opt/fakes:ro", f"{ROOT}/tests/e2e/applications:/opt/applications:ro",
+            f"{self.data}:/data",
+            f"{etc}:/etc/spark-supervisor:ro",
+            f"{drop_in}:/etc/systemd/system/{UNIT}.d:ro",
+            f"{ROOT}/tests/fakes:/opt/fakes:ro",
+            f"{ROOT}/tests/e2e/applications:/opt/applications:ro",
         )
         options = [option for mount in mounts for option in ("--volume", mount)]
         self._container = docker(
-            "run", "--detach", "--label", f"{docker_engine.LABEL}={docker_engine.owner()}", "--hostname", self._name,
-            "--network", self._network, "--cap-add", "SYS_ADMIN", "--security-opt", "seccomp=unconfined",
-            "--security-opt", "apparmor=unconfined", "--cgroupns", "private", "--tmpfs", "/run:exec", "--tmpfs", "/run/lock",
-            *options, IMAGE,
+            "run",
+            "--detach",
+            "--label",
+            f"{docker_engine.LABEL}={docker_engine.owner()}",
+            "--hostname",
+            self._name,
+            "--network",
+            self._network,
+            "--cap-add",
+            "SYS_ADMIN",
+            "--security-opt",
+            "seccomp=unconfined",
+            "--security-opt",
+            "apparmor=unconfined",
+            "--cgroupns",
+            "private",
+            "--tmpfs",
+            "/run:exec",
+            "--tmpfs",
+            "/run/lock",
+            *options,
+            IMAGE,
         ).strip()
         try:
             self.wait_ready()
@@ -82,7 +115,9 @@ class SystemdHost:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is not None:
             self.tell()
         self.remove()
@@ -91,7 +126,9 @@ class SystemdHost:
         docker("rm", "--force", "--volumes", self._container)
 
     def wait_ready(self) -> None:
-        wait_until(lambda: self.unit(UNIT, "ActiveState") == "active", 60, "systemd has the supervisor running")
+        wait_until(
+            lambda: self.unit(UNIT, "ActiveState") == "active", 60, "systemd has the supervisor running"
+        )
 
     def boot(self) -> None:
         """The host is started again after a shutdown: same disk, empty /run."""
@@ -117,8 +154,11 @@ class SystemdHost:
     def submit(self, name: str, **knobs: Any) -> None:
         """A job with a light driver; back when its first batch is in."""
         spec = {
-            "name": name, "application": "light.py", "args": [f"{key}={json.dumps(value)}" for key, value in knobs.items()],
-            "checkpoint": f"file:///data/checkpoints/{name}", "resources": {"memory": "64m"},
+            "name": name,
+            "application": "light.py",
+            "args": [f"{key}={json.dumps(value)}" for key, value in knobs.items()],
+            "checkpoint": f"file:///data/checkpoints/{name}",
+            "resources": {"memory": "64m"},
             "env": {"WITNESS": "/data/witness.jsonl"},
         }
         (self.data / "light.py").write_text("# {}\n")
@@ -144,5 +184,7 @@ class SystemdHost:
 
 def docker(*arguments: str, check: bool = True) -> str:
     done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 0 or not check, f"docker {' '.join(arguments)}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    assert done.returncode == 0 or not check, (
+        f"docker {' '.join(arguments)}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    )
     return done.stdout

@@ -29,10 +29,20 @@ class Committed:
 def committed(ensemble: EmbeddedEnsemble) -> list[Committed]:
     """All that the leading server has in its logs, in the order of commit. A failed multi is there as ``error``."""
     logs = sorted((ensemble.directory / f"node{ensemble.leader()}" / "data" / "version-2").glob("log.*"))
-    argv = [str(find_java()), "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", find_class_path(), _TOOL, "-d"]
+    argv = [
+        str(find_java()),
+        "-XX:TieredStopAtLevel=1",
+        "-Xshare:auto",
+        "-cp",
+        find_class_path(),
+        _TOOL,
+        "-d",
+    ]
     found = []
     for log in logs:
-        shown = subprocess.run([*argv, str(log)], capture_output=True, timeout=60).stdout.decode(errors="replace")
+        shown = subprocess.run([*argv, str(log)], capture_output=True, timeout=60).stdout.decode(
+            errors="replace"
+        )
         heads = list(_HEAD.finditer(shown))
         ends = [head.start() for head in heads[1:]] + [len(shown)]
         for head, end in zip(heads, ends, strict=True):

@@ -18,17 +18,41 @@ def test_what_a_batch_must_show_by_hand() -> None:
     assert expected_counts(1)["0"] == [20, sum(range(0, 60, 3))]
 
 
-@pytest.mark.parametrize("second", [
-    run(2, [4, 5]), run(2, [3, 4]), run(1, [4, 5], uid="u2"), run(2, [3]) + run(3, [3, 4]),
-], ids=["next", "replayed", "submitted again", "replayed twice"])
+@pytest.mark.parametrize(
+    "second",
+    [
+        run(2, [4, 5]),
+        run(2, [3, 4]),
+        run(1, [4, 5], uid="u2"),
+        run(2, [3]) + run(3, [3, 4]),
+    ],
+    ids=["next", "replayed", "submitted again", "replayed twice"],
+)
 def test_a_healthy_run_is_let_pass(second: list[Batch]) -> None:
     assert batch_faults(run(1, range(4)) + second) == []
 
 
-@pytest.mark.parametrize("batches", [
-    run(1, [1, 2]), run(1, [0, 2]), run(1, [0, 1, 1, 2]), run(1, range(4)) + run(2, [5]), run(1, range(4)) + run(2, [2, 3]),
-    run(1, range(4)) + run(2, [0, 1]), run(1, range(4)) + run(1, [0], uid="u2"),
-], ids=["no first", "hole", "repeat while it runs", "hole at a restart", "two repeated", "from the start", "fresh checkpoint"])
+@pytest.mark.parametrize(
+    "batches",
+    [
+        run(1, [1, 2]),
+        run(1, [0, 2]),
+        run(1, [0, 1, 1, 2]),
+        run(1, range(4)) + run(2, [5]),
+        run(1, range(4)) + run(2, [2, 3]),
+        run(1, range(4)) + run(2, [0, 1]),
+        run(1, range(4)) + run(1, [0], uid="u2"),
+    ],
+    ids=[
+        "no first",
+        "hole",
+        "repeat while it runs",
+        "hole at a restart",
+        "two repeated",
+        "from the start",
+        "fresh checkpoint",
+    ],
+)
 def test_a_hole_or_a_wrong_repeat_is_found(batches: list[Batch]) -> None:
     assert batch_faults(batches)
 

@@ -80,4 +80,6 @@ def test_the_examples_have_different_names_and_checkpoints() -> None:
 @pytest.mark.parametrize("path", sorted((CONF / "applications").glob("*.py")), ids=lambda path: path.name)
 def test_every_example_application_is_used_and_compiles(path: Path) -> None:
     ast.parse(path.read_text())
-    assert any(path.resolve() in map(Path.resolve, local_files(read_spec_file(spec), spec.parent)) for spec in SPECS)
+    assert any(
+        path.resolve() in map(Path.resolve, local_files(read_spec_file(spec), spec.parent)) for spec in SPECS
+    )

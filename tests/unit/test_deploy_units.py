@@ -28,17 +28,39 @@ def test_systemd_finds_little_exposure(unit: Path) -> None:
 @pytest.mark.systemd_analyze
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_systemd_knows_every_line(unit: Path) -> None:
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=60, check=False)
-    assert [line for line in done.stderr.splitlines() if re.search(r"Unknown|Failed to parse|[Ii]nvalid|ignoring", line)] == []
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert [
+        line
+        for line in done.stderr.splitlines()
+        if re.search(r"Unknown|Failed to parse|[Ii]nvalid|ignoring", line)
+    ] == []
 
 
 def test_nothing_is_taken_from_drivers_that_outlive_the_service() -> None:
     """Each of these would end or blind a driver, or what looks after it, at the next stop or restart of the service."""
     (service,) = (unit for unit in UNITS if unit.stem == "spark-supervisor")
     options = read_unit(service, ()).options
-    never = {"PrivateTmp", "RemoveIPC", "ProtectControlGroups", "ProcSubset", "MemoryDenyWriteExecute", "PrivateUsers", "DynamicUser"}
+    never = {
+        "PrivateTmp",
+        "RemoveIPC",
+        "ProtectControlGroups",
+        "ProcSubset",
+        "MemoryDenyWriteExecute",
+        "PrivateUsers",
+        "DynamicUser",
+    }
     assert never & options.keys() == set()
-    assert (options["KillMode"], options["Delegate"], options["RuntimeDirectoryPreserve"]) == ("process", "yes", "yes")
+    assert (options["KillMode"], options["Delegate"], options["RuntimeDirectoryPreserve"]) == (
+        "process",
+        "yes",
+        "yes",
+    )
     assert (options["SystemCallFilter"], options["SystemCallErrorNumber"]) == ("@system-service", "EPERM")
     assert {"/tmp", "/var/tmp"} <= set(options["ReadWritePaths"].split())
 
@@ -46,5 +68,9 @@ def test_nothing_is_taken_from_drivers_that_outlive_the_service() -> None:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_is_confined(unit: Path) -> None:
     options = read_unit(unit, ()).options
-    assert (options["NoNewPrivileges"], options["CapabilityBoundingSet"], options["ProtectSystem"]) == ("yes", "", "strict")
+    assert (options["NoNewPrivileges"], options["CapabilityBoundingSet"], options["ProtectSystem"]) == (
+        "yes",
+        "",
+        "strict",
+    )
     assert options["User"] == "spark"

@@ -28,15 +28,25 @@ def _rows(page: str, letter: str) -> set[str]:
 FAULTS = _rows("faults.md", "F")
 FACTS = _rows("zookeeper.md", "[MP]") | _rows("spark.md", "S")
 
-ABSENT_PAPERS = re.compile("|".join((r"\bDESIGN\b", r"\bCONTR" r"ACT\b", r"\bFAULTS F", r"\bKAZ" r"OO\b", r"\bSPARK\.md", r"\bHOUSE\.md")))
+ABSENT_PAPERS = re.compile(
+    "|".join(
+        (r"\bDESIGN\b", r"\bCONTR" r"ACT\b", r"\bFAULTS F", r"\bKAZ" r"OO\b", r"\bSPARK\.md", r"\bHOUSE\.md")
+    )
+)
 """Pages that were beside the tree while it was built."""
 
 
 def texts() -> Iterator[tuple[str, str]]:
     """Every text that is in the tree: path and content."""
-    files = [path for room in ("supervisor", "tests", "deploy", "conf", ".ci") for path in (ROOT / room).rglob("*")]
+    files = [
+        path for room in ("supervisor", "tests", "deploy", "conf", ".ci") for path in (ROOT / room).rglob("*")
+    ]
     for path in (*files, *ROOT.glob("*.*")):
-        if path.suffix in {".py", ".md", ".yml", ".yaml", ".service", ".sh", ".toml"} and path.is_file() and path != Path(__file__):
+        if (
+            path.suffix in {".py", ".md", ".yml", ".yaml", ".service", ".sh", ".toml"}
+            and path.is_file()
+            and path != Path(__file__)
+        ):
             yield str(path.relative_to(ROOT)), path.read_text()
 
 
@@ -45,7 +55,11 @@ TEXTS = dict(texts())
 
 def _unresolved(pattern: str, known: set[str]) -> list[str]:
     return [
-        f"{name}: {number}" for name, text in TEXTS.items() for number in re.findall(pattern, text) if number not in known]
+        f"{name}: {number}"
+        for name, text in TEXTS.items()
+        for number in re.findall(pattern, text)
+        if number not in known
+    ]
 
 
 def test_every_section_that_is_cited_is_a_heading_of_the_protocol() -> None:
@@ -69,7 +83,9 @@ def test_every_fact_that_is_cited_has_a_row() -> None:
 
 
 def test_nothing_cites_a_paper_that_is_not_in_the_tree() -> None:
-    found = [f"{name}: {match.group()}" for name, text in TEXTS.items() for match in ABSENT_PAPERS.finditer(text)]
+    found = [
+        f"{name}: {match.group()}" for name, text in TEXTS.items() for match in ABSENT_PAPERS.finditer(text)
+    ]
     assert found == []
 
 
@@ -89,10 +105,19 @@ def _section(number: str) -> str:
 
 def test_every_znode_has_a_row() -> None:
     paths = Layout("")
-    singles = {value for name in dir(Layout) if isinstance(vars(Layout).get(name), property) and (value := getattr(paths, name))}
+    singles = {
+        value
+        for name in dir(Layout)
+        if isinstance(vars(Layout).get(name), property) and (value := getattr(paths, name))
+    }
     keyed = {
-        paths.supervisor("<id>"), paths.job("<name>"), paths.own("<name>"), paths.lease("<name>"), paths.result("<uid>"),
-        paths.checkpoint("<hash>"), paths.assignment("<id>", "<uid>", 1).removesuffix("1") + "<attempt>",
+        paths.supervisor("<id>"),
+        paths.job("<name>"),
+        paths.own("<name>"),
+        paths.lease("<name>"),
+        paths.result("<uid>"),
+        paths.checkpoint("<hash>"),
+        paths.assignment("<id>", "<uid>", 1).removesuffix("1") + "<attempt>",
         paths.live("<uid>", 1).removesuffix("1") + "<attempt>",
     }
     rows = set(re.findall(r"^\| `(/[^`]+)` \|", _section("4"), re.MULTILINE))

@@ -35,8 +35,12 @@ class Run:
         properties = self.directory / "properties"
         properties.touch(mode=0o600)
         env = {
-            "PATH": os.environ["PATH"], "PYSPARK_PYTHON": sys.executable, "WITNESS": str(self.directory / "witness"),
-            "SPARK_SUPERVISOR_JOB": "j", "SPARK_SUPERVISOR_UID": "u", "SPARK_SUPERVISOR_ATTEMPT": str(self.attempt),
+            "PATH": os.environ["PATH"],
+            "PYSPARK_PYTHON": sys.executable,
+            "WITNESS": str(self.directory / "witness"),
+            "SPARK_SUPERVISOR_JOB": "j",
+            "SPARK_SUPERVISOR_UID": "u",
+            "SPARK_SUPERVISOR_ATTEMPT": str(self.attempt),
             "SPARK_SUPERVISOR_CHECKPOINT": f"file://{self.directory}/ck",
             "SPARK_SUPERVISOR_REPORT": str(self.directory / "report"),
         }
@@ -76,7 +80,13 @@ def test_batches_go_on_where_the_last_attempt_committed(run: Run) -> None:
     run.start("batch_s=0.02", "exit_after_batches=2", "exit_code=5")
     assert run.wait() == 5
     assert [line["batch_id"] for line in run.lines("batch")] == [0, 1, 2, 3, 4]
-    assert sorted(path.name for path in (run.directory / "ck" / "commits").iterdir()) == ["0", "1", "2", "3", "4"]
+    assert sorted(path.name for path in (run.directory / "ck" / "commits").iterdir()) == [
+        "0",
+        "1",
+        "2",
+        "3",
+        "4",
+    ]
     assert [line["code"] for line in run.lines("stop")] == [0, 5]
     assert all(line.keys() >= {"job", "uid", "attempt", "pid", "boottime", "t"} for line in run.lines("beat"))
 
@@ -101,14 +111,19 @@ def test_ignored_sigterm(run: Run) -> None:
 
 
 def test_children_that_survive(run: Run) -> None:
-    run.start("child=true", "setsid_child=true", "child_ignores_term=true", "kill_self=9", "exit_after_batches=2")
+    run.start(
+        "child=true", "setsid_child=true", "child_ignores_term=true", "kill_self=9", "exit_after_batches=2"
+    )
     assert run.wait() == -9
     starts = wait_until(lambda: len(run.lines("start")) == 3 and run.lines("start"), 10)
     roles = {line["role"]: line["pid"] for line in starts or ()}
     assert set(roles) == {"driver", "child", "setsid_child"}
     assert os.getsid(roles["setsid_child"]) != os.getsid(roles["child"])
     ended = run.lines("stop")[0]["boottime"]
-    wait_until(lambda: {b["role"] for b in run.lines("beat") if b["boottime"] > ended} == {"child", "setsid_child"}, 10)
+    wait_until(
+        lambda: {b["role"] for b in run.lines("beat") if b["boottime"] > ended} == {"child", "setsid_child"},
+        10,
+    )
 
 
 def test_a_hanging_submit_says_nothing(run: Run) -> None:

@@ -85,8 +85,12 @@ def series_of(metrics: Metrics, job: str) -> set[str]:
 
 def test_every_family_is_announced_from_the_start(metrics: Metrics) -> None:
     text = metrics.exposition().decode()
-    families = {f.name.removeprefix("spark_supervisor_"): f.type for f in text_string_to_metric_families(text)}
-    assert {name: kind for name, kind in families.items() if not name.startswith("process_")} == ANNOUNCED | BESIDE
+    families = {
+        f.name.removeprefix("spark_supervisor_"): f.type for f in text_string_to_metric_families(text)
+    }
+    assert {
+        name: kind for name, kind in families.items() if not name.startswith("process_")
+    } == ANNOUNCED | BESIDE
     assert "process_resident_memory_bytes" in families
     for name, kind in (ANNOUNCED | BESIDE).items():
         total = "_total" if kind == "counter" else ""
@@ -140,7 +144,9 @@ def test_all_series_of_a_job_vanish_and_those_of_others_stay(metrics: Metrics) -
         metrics.job_restarted(job, "user_error")
         metrics.job_restarted(job, "lost")
         metrics.job_progress(job, at_s=1.0)
-        metrics.job_queries(job, {"q": QueryNumbers(4, 1.5, 2.5, 0.25, 7), "": QueryNumbers(3, 1.5, 2.5, 0.25, 7)})
+        metrics.job_queries(
+            job, {"q": QueryNumbers(4, 1.5, 2.5, 0.25, 7), "": QueryNumbers(3, 1.5, 2.5, 0.25, 7)}
+        )
         metrics.lease_deadline(job, 1010.0, 30.0)
         metrics.job_silence(job, 1000.0)
     everything = series_of(metrics, "b")
@@ -156,7 +162,9 @@ def test_all_series_of_a_job_vanish_and_those_of_others_stay(metrics: Metrics) -
 
 
 def test_queries_have_series_of_their_own_that_vanish_with_them(metrics: Metrics) -> None:
-    metrics.job_queries("a", {"clicks": QueryNumbers(4, batch_s=0.25, lag=70), "views": QueryNumbers(9, lag=0)})
+    metrics.job_queries(
+        "a", {"clicks": QueryNumbers(4, batch_s=0.25, lag=70), "views": QueryNumbers(9, lag=0)}
+    )
     metrics.job_queries("a", {"clicks": QueryNumbers(input_rows_per_s=0.0), "views": QueryNumbers(10)})
     assert value(metrics, "job_batch_id", job="a", query="clicks") == 4, "what it does not say stays"
     assert value(metrics, "job_batch_seconds", job="a", query="clicks") == 0.25
@@ -168,7 +176,9 @@ def test_queries_have_series_of_their_own_that_vanish_with_them(metrics: Metrics
     assert value(metrics, "job_batch_id", job="a", query="views") == 11
 
 
-def test_a_job_that_failed_is_named_for_an_hour_or_until_it_is_registered_again(metrics: Metrics, clock: Clock) -> None:
+def test_a_job_that_failed_is_named_for_an_hour_or_until_it_is_registered_again(
+    metrics: Metrics, clock: Clock
+) -> None:
     metrics.job_failed("a", "user_error")
     metrics.job_failed("b", "out_of_memory")
     metrics.jobs_registered(["b", "c"])
@@ -180,7 +190,9 @@ def test_a_job_that_failed_is_named_for_an_hour_or_until_it_is_registered_again(
     assert value(metrics, "job_failed", job="a", cause="user_error") is None
     metrics.job_failed("c", "user_error")
     metrics.following()
-    assert value(metrics, "job_failed", job="c", cause="user_error") is None, "nobody here would see it resumed"
+    assert value(metrics, "job_failed", job="c", cause="user_error") is None, (
+        "nobody here would see it resumed"
+    )
 
 
 def test_at_most_a_hundred_failures_are_named(metrics: Metrics, clock: Clock) -> None:
@@ -225,7 +237,9 @@ def test_a_supervisor_that_left_has_no_capacity(metrics: Metrics) -> None:
 
 def test_leadership_is_asked_at_the_scrape(metrics: Metrics) -> None:
     now = {"leads": True, "epoch": 7, "distrust": False}
-    metrics.follow_leadership(lambda: bool(now["leads"]), lambda: int(now["epoch"]), lambda: bool(now["distrust"]))
+    metrics.follow_leadership(
+        lambda: bool(now["leads"]), lambda: int(now["epoch"]), lambda: bool(now["distrust"])
+    )
     metrics.set_fleet({}, 7)
     assert (value(metrics, "leader"), value(metrics, "epoch"), value(metrics, "distrust")) == (1, 7, 0)
     now.update(leads=False, epoch=8, distrust=True)
@@ -254,7 +268,10 @@ def test_counts_and_durations(metrics: Metrics) -> None:
     metrics.count_refusal("no_room")
     assert value(metrics, "kill_seconds_count", killer="twin") == 1
     assert value(metrics, "kill_seconds_count", killer="unknown") == 1
-    assert (value(metrics, "jobs_ended_total", outcome="failed"), value(metrics, "jobs_ended_total", outcome="finished")) == (1, 0)
+    assert (
+        value(metrics, "jobs_ended_total", outcome="failed"),
+        value(metrics, "jobs_ended_total", outcome="finished"),
+    ) == (1, 0)
     assert value(metrics, "starts_refused_total", cause="no_room") == 1
     metrics.follow_starts(lambda: 3)
     assert value(metrics, "starts_delayed") == 3

@@ -21,11 +21,20 @@ from supervisor.cli.main import run_command
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
-LOCKED = {"requirements.lock": PROJECT["dependencies"], "build-requirements.lock": PYPROJECT["build-system"]["requires"]}
+LOCKED = {
+    "requirements.lock": PROJECT["dependencies"],
+    "build-requirements.lock": PYPROJECT["build-system"]["requires"],
+}
 """Lock files of deploy, with what each of them must answer."""
 
-MODULES = {"PyYAML": {"yaml"}, "boto3": {"boto3", "botocore", "urllib3"}, "prometheus-client": {"prometheus_client"}, "pyspark": {"pyspark", "py4j"},
-           "pydantic": {"pydantic", "pydantic_core"}, "typer": {"typer", "click"}}
+MODULES = {
+    "PyYAML": {"yaml"},
+    "boto3": {"boto3", "botocore", "urllib3"},
+    "prometheus-client": {"prometheus_client"},
+    "pyspark": {"pyspark", "py4j"},
+    "pydantic": {"pydantic", "pydantic_core"},
+    "typer": {"typer", "click"},
+}
 """Of a distribution: what it is imported as, where that is not its name, with what it can't do without."""
 
 
@@ -66,7 +75,11 @@ def test_there_is_one_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def locked(name: str) -> dict[str, tuple[str, list[str]]]:
     """Version and hashes by the name of the distribution. An entry that pins no version has an empty one."""
-    text = "".join(line for line in (ROOT / "deploy" / name).read_text().splitlines(True) if not line.lstrip().startswith("#"))
+    text = "".join(
+        line
+        for line in (ROOT / "deploy" / name).read_text().splitlines(True)
+        if not line.lstrip().startswith("#")
+    )
     found = {}
     for entry in text.replace("\\\n", " ").splitlines():
         requirement, *hashes = re.split(r"\s+--hash=", entry.strip())
@@ -81,7 +94,9 @@ def texts() -> Iterator[tuple[str, str]]:
     made = {".git", ".venv", "cache", "build", "dist", "__pycache__"}
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts
-        if path.is_file() and not any(part in made or part.endswith(("_cache", ".egg-info")) for part in parts[:-1]):
+        if path.is_file() and not any(
+            part in made or part.endswith(("_cache", ".egg-info")) for part in parts[:-1]
+        ):
             yield "/".join(parts), path.read_text(errors="replace")
 
 
@@ -90,10 +105,17 @@ def test_each_entry_of_a_lock_has_one_version_and_its_hashes(lock: str) -> None:
     entries = locked(lock)
     assert entries
     assert {name for name, (version, hashes) in entries.items() if not version or not hashes} == set()
-    assert {one for _, hashes in entries.values() for one in hashes if not re.fullmatch("sha256:[0-9a-f]{64}", one)} == set()
+    assert {
+        one
+        for _, hashes in entries.values()
+        for one in hashes
+        if not re.fullmatch("sha256:[0-9a-f]{64}", one)
+    } == set()
 
 
-@pytest.mark.parametrize(("lock", "wanted"), [(lock, wanted) for lock, all_of_it in LOCKED.items() for wanted in all_of_it])
+@pytest.mark.parametrize(
+    ("lock", "wanted"), [(lock, wanted) for lock, all_of_it in LOCKED.items() for wanted in all_of_it]
+)
 def test_what_is_declared_is_locked_at_a_version_that_satisfies_it(lock: str, wanted: str) -> None:
     declared = Requirement(wanted)
     version, _ = locked(lock)[canonicalize_name(declared.name)]
@@ -103,7 +125,11 @@ def test_what_is_declared_is_locked_at_a_version_that_satisfies_it(lock: str, wa
 def test_the_image_installs_nothing_that_has_no_hash() -> None:
     """Isolation of builds would fetch a setuptools of the day, past the hashes."""
     lines = re.findall(r"pip install (.*?)(?: \\)?$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert [line.split(" -r ")[-1] for line in lines] == ["build-requirements.lock", "requirements.lock", "--no-deps --no-build-isolation ."]
+    assert [line.split(" -r ")[-1] for line in lines] == [
+        "build-requirements.lock",
+        "requirements.lock",
+        "--no-deps --no-build-isolation .",
+    ]
     assert [line for line in lines if "--require-hashes" not in line and "--no-deps" not in line] == []
     assert "--no-build-isolation" in lines[1]
 
@@ -112,7 +138,7 @@ def test_the_base_image_can_be_given_by_its_digest() -> None:
     text = (ROOT / "Dockerfile").read_text()
     bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
     assert set(bases) == {"${BASE}${BASE_DIGEST:+@${BASE_DIGEST}}"}
-    assert re.findall(r"^ARG (\w+)", text[:text.index("\nFROM")], re.MULTILINE) == ["BASE", "BASE_DIGEST"]
+    assert re.findall(r"^ARG (\w+)", text[: text.index("\nFROM")], re.MULTILINE) == ["BASE", "BASE_DIGEST"]
 
 
 def test_no_image_is_the_newest_of_the_day() -> None:
@@ -127,7 +153,9 @@ def images() -> dict[str, str]:
 
 
 def test_each_foreign_image_has_a_tag() -> None:
-    assert {name for name, image in images().items() if ":" not in image and image != PROJECT["name"]} == set()
+    assert {
+        name for name, image in images().items() if ":" not in image and image != PROJECT["name"]
+    } == set()
 
 
 def test_the_s3_server_to_try_it_is_the_one_of_the_tests() -> None:
@@ -135,12 +163,18 @@ def test_the_s3_server_to_try_it_is_the_one_of_the_tests() -> None:
     image, _, version = images()["s3"].partition(":")
     assert image == "motoserver/moto"
     assert f"moto[server]=={version}'" in (ROOT / "tests" / "testbed" / "s3" / "Dockerfile").read_text()
-    (wanted,) = (one for one in map(Requirement, PROJECT["optional-dependencies"]["test"]) if one.name == "moto")
+    (wanted,) = (
+        one for one in map(Requirement, PROJECT["optional-dependencies"]["test"]) if one.name == "moto"
+    )
     assert wanted.specifier.contains(version)
 
 
 def test_maven_takes_no_file_whose_checksum_is_wrong() -> None:
     call = re.compile(r"""(?:(?<![\w./-])mvn\s+|["']mvn["'],\s*["'])(-\S+|[a-z]+:[a-z]\S*)""")
     calls = [(name, found[1]) for name, text in texts() for found in call.finditer(text)]
-    assert {name for name, _ in calls} >= {"deploy/s3a-jars/fetch", "tests/benchmark_s3.py", "tests/testbed/hadoop_cloud.py"}
+    assert {name for name, _ in calls} >= {
+        "deploy/s3a-jars/fetch",
+        "tests/benchmark_s3.py",
+        "tests/testbed/hadoop_cloud.py",
+    }
     assert [(name, first) for name, first in calls if first.rstrip("\"',)") != "-C"] == []

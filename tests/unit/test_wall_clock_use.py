@@ -29,7 +29,11 @@ def called(path: Path) -> set[str]:
     """Names of what is called, with at most two parts."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+        ):
             found.add(f"{node.func.value.id}.{node.func.attr}")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             found.add(node.func.id)
@@ -43,7 +47,11 @@ def listed(path: Path) -> str | None:
 
 def test_who_reads_the_wall_clock_as_a_number() -> None:
     readers = {path: called(path) & NUMBER for path in sorted(PACKAGE.rglob("*.py"))}
-    strangers = {str(path.relative_to(PACKAGE)): names for path, names in readers.items() if names and listed(path) is None}
+    strangers = {
+        str(path.relative_to(PACKAGE)): names
+        for path, names in readers.items()
+        if names and listed(path) is None
+    }
     assert strangers == {}, "use clock.boottime_s for decisions; for display, list the module with its reason"
 
 

@@ -17,7 +17,17 @@ from supervisor.cli.doctor.spark import SPARK
 from supervisor.cli.doctor.stores import CHECKPOINT, STORE
 from supervisor.cli.doctor.zookeeper import ZOOKEEPER
 
-AREAS: Final[tuple[AnyArea, ...]] = (JAVA, SPARK, STORE, CHECKPOINT, ZOOKEEPER, HOST, DIRECTORIES, JOB, PACKAGES)
+AREAS: Final[tuple[AnyArea, ...]] = (
+    JAVA,
+    SPARK,
+    STORE,
+    CHECKPOINT,
+    ZOOKEEPER,
+    HOST,
+    DIRECTORIES,
+    JOB,
+    PACKAGES,
+)
 
 
 def listed() -> tuple[tuple[str, str, str], ...]:

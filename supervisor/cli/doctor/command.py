@@ -25,11 +25,18 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "32", "warning": "33", "problem": "31;1", "skipped": "2"}
 
 Spec = Annotated[Path | None, typer.Argument(metavar="[SPEC.yaml]", help="Check what this job needs, too.")]
-UnitFile = Annotated[Path | None, typer.Option("--unit", metavar="FILE", help="Unit file to check; else the installed one.")]
+UnitFile = Annotated[
+    Path | None, typer.Option("--unit", metavar="FILE", help="Unit file to check; else the installed one.")
+]
 Listed = Annotated[bool, typer.Option("--list", help="Only list the checks, and what each looks at.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also the checks that are ok, and those that were skipped.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also the checks that are ok, and those that were skipped.")
+]
 Limit = Annotated[
-    str, typer.Option("--timeout", metavar="TIME", help="For all of it; more for a slow host. Each check has its share.")
+    str,
+    typer.Option(
+        "--timeout", metavar="TIME", help="For all of it; more for a slow host. Each check has its share."
+    ),
 ]
 WHOLE_S = 15.0
 """What all of it takes at most with a patience of 1. By default it has three times that, for a host under load: the limits
@@ -38,7 +45,11 @@ are for what hangs, and nothing that answers is waited for longer."""
 
 @command
 def doctor(
-    chosen: Chosen, spec: Spec = None, unit: UnitFile = None, listed: Listed = False, verbose: Verbose = False,
+    chosen: Chosen,
+    spec: Spec = None,
+    unit: UnitFile = None,
+    listed: Listed = False,
+    verbose: Verbose = False,
     timeout: Limit = "45s",
 ) -> int:
     """Check Java, Spark, ZooKeeper, the store and this host, and say what to do about each problem.
@@ -99,7 +110,11 @@ def _document(line: Line) -> dict[str, Any]:
 
 def _print(lines: list[Line], counts: Counter[str], *, verbose: bool) -> None:
     without = [line for line in lines if line.finding.verdict == "skipped" and line.finding.found == NO_SPEC]
-    shown = [line for line in lines if line not in without] if verbose else [line for line in lines if line.finding.remedy]
+    shown = (
+        [line for line in lines if line not in without]
+        if verbose
+        else [line for line in lines if line.finding.remedy]
+    )
     width = max((len(line.check) for line in shown), default=0)
     for line in shown:
         finding = line.finding
@@ -121,7 +136,11 @@ def _print(lines: list[Line], counts: Counter[str], *, verbose: bool) -> None:
 def _say(verdict: str, label: str, text: str) -> None:
     """Colours and lines that fit on a terminal only."""
     width, margin = terminal_width(), 10 + len(label)
-    lines = [text] if width is None else textwrap.wrap(clean(with_local_times(text)), max(30, width - margin)) or [""]
+    lines = (
+        [text]
+        if width is None
+        else textwrap.wrap(clean(with_local_times(text)), max(30, width - margin)) or [""]
+    )
     coloured = verdict and width is not None and "NO_COLOR" not in os.environ
     head = f"{verdict:<8}"
     print((f"\033[{_STYLES[verdict]}m{head}\033[0m" if coloured else head) + f"  {clean(label + lines[0])}")

@@ -11,11 +11,27 @@ from supervisor.cli.doctor.subject import Subject
 from supervisor.clients.host_probe import Directory, look_at_directory
 
 NETWORK: Final = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "fuse.glusterfs", "ceph", "9p", "afs", "lustre"}
+    {
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "fuse.sshfs",
+        "fuse.s3fs",
+        "fuse.glusterfs",
+        "ceph",
+        "9p",
+        "afs",
+        "lustre",
+    }
 )
 SCRATCH: Final = "SPARK_LOCAL_DIRS"
 MIB: Final = 1 << 20
-ROOM_LEAST: Final = {"supervisor.runtime_dir": 16 * MIB, "supervisor.log_dir": 200 * MIB, "scratch": 1024 * MIB}
+ROOM_LEAST: Final = {
+    "supervisor.runtime_dir": 16 * MIB,
+    "supervisor.log_dir": 200 * MIB,
+    "scratch": 1024 * MIB,
+}
 FILES_LEAST: Final = 1000
 
 
@@ -31,7 +47,7 @@ class DirectoryFacts:
 def collect(subject: Subject) -> DirectoryFacts:
     settings = subject.settings.supervisor
     of_job = subject.job_env.get(SCRATCH, "")
-    of_job = "" if of_job.startswith("${") else of_job      # a reference to a secret is not followed
+    of_job = "" if of_job.startswith("${") else of_job  # a reference to a secret is not followed
     scratch = of_job or subject.environ.get(SCRATCH) or subject.conf.get("spark.local.dir") or "/tmp"
     first = Path(scratch.split(",")[0])
     return DirectoryFacts(
@@ -52,10 +68,14 @@ def judge_usable(key: str, directory: Directory) -> Finding:
             f"create it for the user that runs the supervisor, or correct {key} (doctor ran as this user)",
         )
     if directory.open_to_all:
-        return problem(f"{key} {directory.path} may be written to by everybody", f"chmod 0700 {directory.path}")
+        return problem(
+            f"{key} {directory.path} may be written to by everybody", f"chmod 0700 {directory.path}"
+        )
     room, least = directory.free_bytes, ROOM_LEAST[key]
     if room is not None and room < least:
-        return problem(f"{key} {directory.path} has {room // MIB} MiB left, {least // MIB} are needed", "make room there")
+        return problem(
+            f"{key} {directory.path} has {room // MIB} MiB left, {least // MIB} are needed", "make room there"
+        )
     if directory.free_files is not None and directory.free_files < FILES_LEAST:
         return problem(f"{key} {directory.path} has {directory.free_files} inodes left", "make room there")
     state = "can be used" if directory.exists else f"will be made in {directory.place}"
@@ -89,7 +109,8 @@ def judge_logs(facts: DirectoryFacts) -> Finding:
     found = judge_usable("supervisor.log_dir", facts.logs)
     if found.verdict is Verdict.OK and facts.logs.file_system in NETWORK:
         return warning(
-            f"{found.found}: a hanging file server would hold up the drivers that write there", "choose a local disk"
+            f"{found.found}: a hanging file server would hold up the drivers that write there",
+            "choose a local disk",
         )
     return found
 

@@ -84,7 +84,9 @@ class _Look:
         found = (
             _broken(self._error)
             if self._error
-            else problem(limit, "see what hangs (disk, name service, network), or give it more time with --timeout")
+            else problem(
+                limit, "see what hangs (disk, name service, network), or give it more time with --timeout"
+            )
         )
         ms = int(self.limit_s * 1000)
         return [Line(self.area.id, first.id, found, ms)] + [

@@ -116,7 +116,11 @@ def _written(subject: Subject) -> tuple[tuple[str, str], ...]:
     return (
         ("supervisor.runtime_dir", str(settings.runtime_dir)),
         ("supervisor.log_dir", str(settings.log_dir)),
-        *((key, unquote(url.removeprefix("file://"))) for key, url in urls.items() if url.startswith("file://")),
+        *(
+            (key, unquote(url.removeprefix("file://")))
+            for key, url in urls.items()
+            if url.startswith("file://")
+        ),
         *ivy,
     )
 
@@ -125,7 +129,9 @@ def _port_trouble(listen: str) -> str:
     """Why the daemon could not listen there; it is tried."""
     host, _, port = listen.rpartition(":")
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        family, kind, _, _, address = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM
+        )[0]
         with socket.socket(family, kind) as server:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             server.bind(address)
@@ -141,7 +147,8 @@ def _port_trouble(listen: str) -> str:
 def judge_clock(facts: HostFacts) -> Finding:
     if facts.boottime:
         return problem(
-            f"{facts.boottime}: deadlines of drivers could not be kept", "use Linux 2.6.39 or newer, outside of sandboxes"
+            f"{facts.boottime}: deadlines of drivers could not be kept",
+            "use Linux 2.6.39 or newer, outside of sandboxes",
         )
     return ok("CLOCK_BOOTTIME is there; no decision uses the wall clock")
 
@@ -180,7 +187,11 @@ def judge_open_files(facts: HostFacts) -> Finding:
 
 
 def judge_processes(facts: HostFacts) -> Finding:
-    limits = {"RLIMIT_NPROC": facts.limits.processes, "pids.max": facts.limits.pids_max, "kernel": facts.limits.kernel_max}
+    limits = {
+        "RLIMIT_NPROC": facts.limits.processes,
+        "pids.max": facts.limits.pids_max,
+        "kernel": facts.limits.kernel_max,
+    }
     bounded = {name: value for name, value in limits.items() if value != UNLIMITED}
     if not bounded:
         return ok("threads are not limited")
@@ -201,7 +212,9 @@ def judge_memory(facts: HostFacts) -> Finding:
     capacity, there = format_size(facts.capacity_bytes), f"{facts.memory_bytes / (1 << 30):.1f} GiB"
     remedy = "lower supervisor.capacity.memory; leave some for the system, ZooKeeper and page cache"
     if facts.capacity_bytes > facts.memory_bytes:
-        return problem(f"capacity.memory is {capacity}, there are {there}: the kernel would kill drivers", remedy)
+        return problem(
+            f"capacity.memory is {capacity}, there are {there}: the kernel would kill drivers", remedy
+        )
     if facts.capacity_bytes > 0.9 * facts.memory_bytes:
         return warning(f"capacity.memory is {capacity} of {there}", remedy)
     return ok(f"capacity.memory is {capacity} of {there}")
@@ -212,7 +225,8 @@ def judge_unit(facts: HostFacts) -> Finding:
     if unit is None:
         if facts.unit_name is not None:
             return warning(
-                f"the supervisor runs in {facts.unit_name}, whose unit file was not found", "name it with --unit FILE"
+                f"the supervisor runs in {facts.unit_name}, whose unit file was not found",
+                "name it with --unit FILE",
             )
         return skipped(f"{UNIT_NAME} is not installed here")
     if unit.error:
@@ -220,7 +234,11 @@ def judge_unit(facts: HostFacts) -> Finding:
     mode, delegate = unit.options.get("KillMode", "control-group"), unit.options.get("Delegate", "no")
     default = "" if "KillMode" in unit.options else " (the default)"
     if mode != "process":
-        what = "would kill every driver" if mode in ("control-group", "mixed") else "leaves the supervisor running"
+        what = (
+            "would kill every driver"
+            if mode in ("control-group", "mixed")
+            else "leaves the supervisor running"
+        )
         return problem(
             f"{unit.path} has KillMode={mode}{default}: stopping or restarting the service {what}",
             "set KillMode=process there, then systemctl daemon-reload (deploy/systemd has the whole unit)",
@@ -243,7 +261,9 @@ def judge_unit(facts: HostFacts) -> Finding:
             f"systemctl edit {Path(unit.path).name}: ReadWritePaths={' '.join(path for _, path in closed)} below [Service], "
             "then restart the service",
         )
-    return ok(f"{unit.path}: KillMode=process, Delegate={delegate}: the service may be restarted, drivers go on")
+    return ok(
+        f"{unit.path}: KillMode=process, Delegate={delegate}: the service may be restarted, drivers go on"
+    )
 
 
 def judge_http(facts: HostFacts) -> Finding:

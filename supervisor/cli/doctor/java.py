@@ -92,23 +92,33 @@ def judge_java(facts: JavaFacts) -> Finding:
         return problem_said(facts.refused)
     ran = facts.ran
     assert ran is not None
-    blame = f"remove what {' and '.join(facts.options)} says" if facts.options else "reinstall it, or set spark.java_home"
+    blame = (
+        f"remove what {' and '.join(facts.options)} says"
+        if facts.options
+        else "reinstall it, or set spark.java_home"
+    )
     if ran.late:
         return warning(ran.error, MORE_TIME)
     if ran.code is None:
         return problem(ran.error, blame)
     if facts.version is None:
         old = "Unrecognized option" in ran.text or ran.code != 0
-        why = f"{facts.path} does not start: {ran.last_line}" if old else f"{facts.path} does not say its version"
+        why = (
+            f"{facts.path} does not start: {ran.last_line}"
+            if old
+            else f"{facts.path} does not say its version"
+        )
         return problem(why, f"{blame}; Spark 4 needs Java {JAVA_MAJOR_MIN} or newer")
     major = int(re.split(r"[.+-]", facts.version)[0])
     if major < JAVA_MAJOR_MIN:
         return problem(
-            f"{facts.path} is Java {facts.version}", f"install Java {JAVA_MAJOR_MIN} or newer and set spark.java_home to it"
+            f"{facts.path} is Java {facts.version}",
+            f"install Java {JAVA_MAJOR_MIN} or newer and set spark.java_home to it",
         )
     if major > TESTED_MAX:
         return warning(
-            f"{facts.path} is Java {facts.version}, newer than any that Spark 4 was tried with", "use Java 17, 21 or 25"
+            f"{facts.path} is Java {facts.version}, newer than any that Spark 4 was tried with",
+            "use Java 17, 21 or 25",
         )
     told = f"; every JVM also obeys {', '.join(facts.options)}" if facts.options else ""
     told += f"; the driver obeys the job's {', '.join(facts.of_job)}, not tried here" if facts.of_job else ""
@@ -127,7 +137,8 @@ def judge_modules(facts: JavaFacts) -> Finding:
     lacking = [f"{name} ({why})" for name, why in MODULES_USEFUL.items() if name not in facts.modules]
     if lacking:
         return warning(
-            f"{facts.path} lacks {', '.join(lacking)}", "use a whole JRE or JDK unless you know that no job needs it"
+            f"{facts.path} lacks {', '.join(lacking)}",
+            "use a whole JRE or JDK unless you know that no job needs it",
         )
     return ok(f"{len(facts.modules)} modules, all that Spark needs; spark-submit adds the --add-opens itself")
 
@@ -137,6 +148,10 @@ JAVA = Area(
     collect,
     (
         Check("java", "Java: found where, version 17 or newer, starts with this environment", judge_java),
-        Check("java-modules", "the modules that Spark needs, which runtimes made by jlink often lack", judge_modules),
+        Check(
+            "java-modules",
+            "the modules that Spark needs, which runtimes made by jlink often lack",
+            judge_modules,
+        ),
     ),
 )

@@ -77,7 +77,9 @@ def collect(subject: Subject) -> JobFacts:
         spec.master,
         _master_trouble(spec.master, subject.patience),
         spec.checkpoint_on_cancel == "delete",
-        site_policy(subject.settings.policy).why_not_deletable(spec.checkpoint) or "" if spec.checkpoint else "",
+        site_policy(subject.settings.policy).why_not_deletable(spec.checkpoint) or ""
+        if spec.checkpoint
+        else "",
     )
 
 
@@ -99,7 +101,9 @@ def _file_trouble(subject: Subject, spec: JobSpec, named: str) -> str:
 def _object_trouble(subject: Subject, bucket: str, named: str) -> str:
     access = subject.access_to(bucket)
     key = for_store(named).removeprefix(f"s3://{bucket}/")
-    store = open_store(f"s3://{bucket}", access.endpoint_url, access.region, STEP_S * subject.patience, asked(access))
+    store = open_store(
+        f"s3://{bucket}", access.endpoint_url, access.region, STEP_S * subject.patience, asked(access)
+    )
     found = next(iter(store.entries(key)), None)
     return "" if found is not None and found.key == key else f"{named} is not in its bucket; put it there"
 
@@ -129,7 +133,11 @@ def collect_packages(subject: Subject) -> PackageFacts:
         return PackageFacts(f"{own} says where packages come from", packages)
     repositories = (*_listed(spec.conf.get("spark.jars.repositories", "")), CENTRAL)
     within_s = TIMEOUT_S * subject.patience
-    looked = [(name, missing_from(repositories, name, within_s)) for name in packages[:PACKAGES_MAX] if not _cached(name)]
+    looked = [
+        (name, missing_from(repositories, name, within_s))
+        for name in packages[:PACKAGES_MAX]
+        if not _cached(name)
+    ]
     return PackageFacts("", packages, tuple((name, why) for name, why in looked if why))
 
 
@@ -137,11 +145,21 @@ def _cached(coordinates: str) -> bool:
     """Ivy or Maven of this user has it already."""
     group, artifact, version = coordinates.split(":")
     home = Path.home()
-    names = [f"cache/{group}/{artifact}/jars/{artifact}-{version}.jar", f"jars/{group}_{artifact}-{version}.jar"]
+    names = [
+        f"cache/{group}/{artifact}/jars/{artifact}-{version}.jar",
+        f"jars/{group}_{artifact}-{version}.jar",
+    ]
     in_ivy = any((ivy / name).exists() for ivy in home.glob(".ivy2*") for name in names)
     return (
         in_ivy
-        or (home / ".m2/repository" / group.replace(".", "/") / artifact / version / f"{artifact}-{version}.jar").exists()
+        or (
+            home
+            / ".m2/repository"
+            / group.replace(".", "/")
+            / artifact
+            / version
+            / f"{artifact}-{version}.jar"
+        ).exists()
     )
 
 
@@ -168,7 +186,8 @@ def judge_secrets(facts: JobFacts) -> Finding:
     if facts.unresolved:
         found = problem_said(facts.unresolved[0])
         return warning(
-            f"{found.found} (seen from this shell)", f"{found.remedy}; the service may have it by its EnvironmentFile"
+            f"{found.found} (seen from this shell)",
+            f"{found.remedy}; the service may have it by its EnvironmentFile",
         )
     return ok("every secret reference of env resolves here")
 
@@ -183,7 +202,9 @@ def judge_memory(facts: JobFacts) -> Finding:
     if facts.short:
         found, _, remedy = facts.short.partition("; ")
         return warning(found, remedy)
-    return ok(f"{DRIVER_MEMORY} {facts.driver_memory} is within resources.memory {format_size(facts.memory_bytes)}")
+    return ok(
+        f"{DRIVER_MEMORY} {facts.driver_memory} is within resources.memory {format_size(facts.memory_bytes)}"
+    )
 
 
 def judge_master(facts: JobFacts) -> Finding:
@@ -230,7 +251,11 @@ JOB = Area(
         Check("job-files", "application, py_files and jars can be read", judge_files),
         Check("job-secrets", "${env:…} and ${file:…} of env resolve on this host", judge_secrets),
         Check("job-memory", "the heap of the driver against resources.memory", judge_memory),
-        Check("job-deletion", "what checkpoint_on_cancel: delete comes to by policy.deletable of this host", judge_deletion),
+        Check(
+            "job-deletion",
+            "what checkpoint_on_cancel: delete comes to by policy.deletable of this host",
+            judge_deletion,
+        ),
         Check("job-master", "the Spark master of the job answers", judge_master),
     ),
 )

@@ -160,7 +160,11 @@ def _who_needs_s3a(subject: Subject) -> tuple[str, bool]:
     if spec is not None:
         needs = bucket_of(spec.checkpoint or "") is not None
         return (f"the checkpoint of {spec.name}", True) if needs else ("", False)
-    return ("jobs with checkpoints on S3", False) if subject.settings.store.url.startswith("s3://") else ("", False)
+    return (
+        ("jobs with checkpoints on S3", False)
+        if subject.settings.store.url.startswith("s3://")
+        else ("", False)
+    )
 
 
 def _share_s(wish_s: float, until_s: float) -> float:
@@ -176,7 +180,9 @@ def _submit(subject: Subject, home: Path, until_s: float) -> Ran:
         java = None
     if java is not None:
         env["JAVA_HOME"] = str(java)
-    return run_tool((str(home / "bin" / "spark-submit"), "--version"), env, _share_s(SUBMIT_S * subject.patience, until_s))
+    return run_tool(
+        (str(home / "bin" / "spark-submit"), "--version"), env, _share_s(SUBMIT_S * subject.patience, until_s)
+    )
 
 
 def _python(subject: Subject) -> tuple[str, str, Ran | None]:
@@ -186,7 +192,11 @@ def _python(subject: Subject) -> tuple[str, str, Ran | None]:
         return "", str(error), None
     if not _is_hosts(python, subject):
         return str(python), "", None
-    return str(python), "", run_tool((str(python), "-c", LOOK), host_environment(subject), PYTHON_S * subject.patience)
+    return (
+        str(python),
+        "",
+        run_tool((str(python), "-c", LOOK), host_environment(subject), PYTHON_S * subject.patience),
+    )
 
 
 def _is_hosts(python: Path, subject: Subject) -> bool:
@@ -220,7 +230,9 @@ def _thin(subject: Subject, home: Path) -> tuple[frozenset[str], str]:
 def _brought(subject: Subject, defaults: dict[str, str]) -> tuple[str, ...]:
     """Jars and coordinates with S3A in them that the job, or the host's defaults, name."""
     said = {**defaults, **subject.conf}
-    lists = [said.get(key, "") for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")]
+    lists = [
+        said.get(key, "") for key in ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+    ]
     spec = subject.spec
     words = [word for text in lists for word in re.split(r"[,:](?=/)|,", text)]
     words += [*spec.packages, *spec.jars] if spec is not None else []
@@ -235,11 +247,13 @@ def judge_spark(facts: SparkFacts) -> Finding:
         return problem_said(facts.refused)
     if facts.version is None:
         return problem(
-            f"{facts.home} holds no spark-core jar in jars/", "set spark.home to a whole Spark, or install pyspark"
+            f"{facts.home} holds no spark-core jar in jars/",
+            "set spark.home to a whole Spark, or install pyspark",
         )
     if not facts.version.startswith("4."):
         return warning(
-            f"{facts.home} is Spark {facts.version}", "use Spark 4.1 or newer, which this software was tested with"
+            f"{facts.home} is Spark {facts.version}",
+            "use Spark 4.1 or newer, which this software was tested with",
         )
     return ok(f"{facts.home} is Spark {facts.version} with Hadoop {facts.hadoop or 'of unknown version'}")
 
@@ -255,7 +269,8 @@ def judge_submit(facts: SparkFacts) -> Finding:
     told = re.search(r"version (\d[\w.-]+)", ran.text)
     if ran.code != 0 or told is None:
         return problem(
-            f"spark-submit --version failed with {ran.code}: {ran.last_line}", "see the lines about Java and Spark"
+            f"spark-submit --version failed with {ran.code}: {ran.last_line}",
+            "see the lines about Java and Spark",
         )
     if facts.version is not None and told[1] != facts.version:
         return problem(
@@ -271,9 +286,13 @@ def judge_python(facts: SparkFacts) -> Finding:
     if facts.python_late:
         return warning(facts.python_error, MORE_TIME)
     if facts.python_of_job:
-        return ok(f"drivers use {facts.python}, which the job names: it can be executed, and was not run here")
+        return ok(
+            f"drivers use {facts.python}, which the job names: it can be executed, and was not run here"
+        )
     if not facts.python_version:
-        return problem(f"{facts.python} does not run: {facts.python_error}", "set PYSPARK_PYTHON to a working Python")
+        return problem(
+            f"{facts.python} does not run: {facts.python_error}", "set PYSPARK_PYTHON to a working Python"
+        )
     shown = ".".join(map(str, facts.python_version))
     needed = PYTHON_MIN.get((facts.version or "")[:3], PYTHON_MIN_NEWEST)
     if facts.python_version[:2] < needed:
@@ -293,7 +312,9 @@ def judge_pyspark(facts: SparkFacts) -> Finding:
     if facts.own_pyspark and not facts.session:
         return ok("spark-submit brings Spark's own pyspark")
     if facts.python_of_job:
-        return skipped(f"{facts.python} is the job's own and was not run: pyspark {facts.version} must be in it")
+        return skipped(
+            f"{facts.python} is the job's own and was not run: pyspark {facts.version} must be in it"
+        )
     if facts.pyspark is None:
         why = f"{facts.python} has no pyspark"
         return problem(why, f"install it there: pip install pyspark=={facts.version}")
@@ -318,13 +339,20 @@ def judge_s3a(facts: SparkFacts) -> Finding:
     found = versions_of("hadoop-aws", jars)
     verdict = problem if facts.s3a_sure else warning
     if not found:
-        return verdict(f"{facts.s3a}: Spark in {facts.home} has no hadoop-aws jar and cannot read s3a://", s3a_remedy(facts))
+        return verdict(
+            f"{facts.s3a}: Spark in {facts.home} has no hadoop-aws jar and cannot read s3a://",
+            s3a_remedy(facts),
+        )
     if len(found) > 1:
         return problem(
-            f"hadoop-aws is there more than once: {', '.join(found)}", "keep the one that is Hadoop's own version"
+            f"hadoop-aws is there more than once: {', '.join(found)}",
+            "keep the one that is Hadoop's own version",
         )
     if facts.hadoop is not None and found[0] != facts.hadoop:
-        return problem(f"hadoop-aws is {found[0]}, Hadoop of Spark is {facts.hadoop}: they must be equal", s3a_remedy(facts))
+        return problem(
+            f"hadoop-aws is {found[0]}, Hadoop of Spark is {facts.hadoop}: they must be equal",
+            s3a_remedy(facts),
+        )
     return _judge_sdk(facts, jars, found[0])
 
 
@@ -333,7 +361,8 @@ def _judge_brought(facts: SparkFacts) -> Finding:
         match = re.search(r"hadoop-aws[:-](\d[\w.]*?)(?:\.jar)?$", word)
         if match and facts.hadoop is not None and match[1] != facts.hadoop:
             return problem(
-                f"the job brings {word}, Hadoop of Spark is {facts.hadoop}: they must be equal", s3a_remedy(facts)
+                f"the job brings {word}, Hadoop of Spark is {facts.hadoop}: they must be equal",
+                s3a_remedy(facts),
             )
     return ok(f"the job brings {', '.join(facts.brought)} itself")
 
@@ -341,7 +370,9 @@ def _judge_brought(facts: SparkFacts) -> Finding:
 def _judge_sdk(facts: SparkFacts, jars: frozenset[str], hadoop_aws: str) -> Finding:
     bundle = versions_of("bundle", jars)
     if bundle:
-        return ok(f"hadoop-aws {hadoop_aws} with the AWS SDK bundle {bundle[0]} (the thin set starts 3 s faster)")
+        return ok(
+            f"hadoop-aws {hadoop_aws} with the AWS SDK bundle {bundle[0]} (the thin set starts 3 s faster)"
+        )
     missing = [part for part in SDK_PARTS if not versions_of(part, jars)]
     if missing:
         return problem(
@@ -350,7 +381,9 @@ def _judge_sdk(facts: SparkFacts, jars: frozenset[str], hadoop_aws: str) -> Find
         )
     sdk = {version for part in SDK_PARTS for version in versions_of(part, jars)}
     if len(sdk) > 1:
-        return problem(f"the AWS SDK is there in several versions: {', '.join(sorted(sdk))}", s3a_remedy(facts))
+        return problem(
+            f"the AWS SDK is there in several versions: {', '.join(sorted(sdk))}", s3a_remedy(facts)
+        )
     return ok(f"hadoop-aws {hadoop_aws} with the AWS SDK {next(iter(sdk))}, the thin set")
 
 
@@ -367,14 +400,18 @@ def judge_fence(facts: SparkFacts) -> Finding:
         )
     if not facts.brought and not versions_of("hadoop-aws", facts.jars | facts.thin):
         return skipped("hadoop-aws is not there: see s3a-jars")
-    return ok(f"the storage fence compiles with Spark {facts.version}: a second driver dies at its next write")
+    return ok(
+        f"the storage fence compiles with Spark {facts.version}: a second driver dies at its next write"
+    )
 
 
 def s3a_remedy(facts: SparkFacts) -> str:
     """The exact coordinates for this Hadoop."""
     hadoop = facts.hadoop
     if hadoop is None:
-        return "install a whole Spark first: its hadoop-client-api jar says which version of hadoop-aws to take"
+        return (
+            "install a whole Spark first: its hadoop-client-api jar says which version of hadoop-aws to take"
+        )
     sdk = SDK_OF_HADOOP.get(hadoop)
     thin = f" with software.amazon.awssdk:{{{','.join(SDK_PARTS)}}}:{sdk}" if sdk else ""
     return (
@@ -388,11 +425,21 @@ SPARK = Area(
     collect,
     (
         Check("spark", "Spark: its home and version", judge_spark),
-        Check("spark-submit", "spark-submit --version runs, and is the Spark whose jars are used", judge_submit),
+        Check(
+            "spark-submit", "spark-submit --version runs, and is the Spark whose jars are used", judge_submit
+        ),
         Check("python", "the Python of drivers, and whether this Spark takes it", judge_python),
         Check("pyspark", "pyspark of that Python against the Spark home", judge_pyspark),
-        Check("s3a-jars", "hadoop-aws and AWS SDK jars for s3a://, and whether their versions fit this Spark", judge_s3a),
-        Check("checkpoint-fence", "whether checkpoints on S3 can be fenced off from a second driver", judge_fence),
+        Check(
+            "s3a-jars",
+            "hadoop-aws and AWS SDK jars for s3a://, and whether their versions fit this Spark",
+            judge_s3a,
+        ),
+        Check(
+            "checkpoint-fence",
+            "whether checkpoints on S3 can be fenced off from a second driver",
+            judge_fence,
+        ),
     ),
     deadline_s=WHOLE_S,
 )

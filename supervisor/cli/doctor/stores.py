@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from supervisor.cli.doctor.findings import Area, Check, Finding, Verdict, ok, problem, problem_said, skipped, warning
+from supervisor.cli.doctor.findings import (
+    Area,
+    Check,
+    Finding,
+    Verdict,
+    ok,
+    problem,
+    problem_said,
+    skipped,
+    warning,
+)
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.store.base import Store
@@ -67,7 +77,9 @@ def collect_store(subject: Subject) -> StoreFacts:
         except SupervisorError as error:
             owner_error = str(error)
     expected = (settings.zookeeper.root, settings.cluster)
-    return StoreFacts(store.url, probe, owner, owner_error, expected, None if probe.failed else _versions(store))
+    return StoreFacts(
+        store.url, probe, owner, owner_error, expected, None if probe.failed else _versions(store)
+    )
 
 
 def _versions(store: Store) -> tuple[bool, bool] | None:
@@ -95,13 +107,22 @@ def collect_checkpoint(subject: Subject) -> CheckpointFacts:
         except InvalidInput as error:
             return CheckpointFacts(location, refused=str(error))
         within_s = STEP_S * subject.patience
-        probe = probe_store(open_store(for_store(location), access.endpoint_url, access.region, within_s, asked(access)))
-        keys = any(name.startswith(PREFIX) and "key" in name for name in spec.conf) or "AWS_ACCESS_KEY_ID" in spec.env
+        probe = probe_store(
+            open_store(for_store(location), access.endpoint_url, access.region, within_s, asked(access))
+        )
+        keys = (
+            any(name.startswith(PREFIX) and "key" in name for name in spec.conf)
+            or "AWS_ACCESS_KEY_ID" in spec.env
+        )
         return CheckpointFacts(location, "", probe, keys)
     parts = urlsplit(location)
     if parts.scheme != "file":
-        return CheckpointFacts(location, f"there is no client for {parts.scheme}: here; try it with hdfs dfs or the like")
-    return CheckpointFacts(location, "", probe_directory(Path(unquote(location.removeprefix("file://")))), local=True)
+        return CheckpointFacts(
+            location, f"there is no client for {parts.scheme}: here; try it with hdfs dfs or the like"
+        )
+    return CheckpointFacts(
+        location, "", probe_directory(Path(unquote(location.removeprefix("file://")))), local=True
+    )
 
 
 # -- judges -------------------------------------------------------------------------------------------------------
@@ -110,16 +131,20 @@ def collect_checkpoint(subject: Subject) -> CheckpointFacts:
 def judge_probe(what: str, key: str, probe: Probe) -> Finding:
     if probe.left:
         return problem(
-            f"{what}: what was written cannot be deleted: {probe.error}", f"grant deleting, and remove {probe.left}"
+            f"{what}: what was written cannot be deleted: {probe.error}",
+            f"grant deleting, and remove {probe.left}",
         )
     if probe.failed:
         said = problem_said(probe.error, "")
-        remedy = said.remedy if "; " in probe.error else f"see that this host reaches it and may use it ({key})"
+        remedy = (
+            said.remedy if "; " in probe.error else f"see that this host reaches it and may use it ({key})"
+        )
         return problem(f"{what}: {probe.failed} failed: {said.found}", remedy)
     step, ms = probe.slowest
     if ms > SLOW_MS:
         return warning(
-            f"{what} {probe.where}: {step} took {ms:.0f} ms", "look at the network and the server: starts wait for it"
+            f"{what} {probe.where}: {step} took {ms:.0f} ms",
+            "look at the network and the server: starts wait for it",
         )
     steps = ", ".join(f"{name} {took:.0f}" for name, took in probe.ms)
     return ok(f"{probe.where}: {steps} ms, deleted again")
@@ -192,7 +217,9 @@ def judge_versioning(facts: StoreFacts) -> Finding:
             "the bucket keeps all that is deleted or overwritten, and no lifecycle rule ends it: it only grows",
             "add a lifecycle rule with NoncurrentVersionExpiration to the bucket, or suspend versioning",
         )
-    return ok(f"the bucket keeps {'older versions until its lifecycle rule ends them' if kept else 'no older versions'}")
+    return ok(
+        f"the bucket keeps {'older versions until its lifecycle rule ends them' if kept else 'no older versions'}"
+    )
 
 
 def judge_checkpoint(facts: CheckpointFacts) -> Finding:
@@ -226,10 +253,22 @@ STORE = Area(
     collect_store,
     (
         Check("store", "the store takes a write, a listing, a read and a delete", judge_store),
-        Check("store-conditional", "the store refuses a second create of one key (If-None-Match)", judge_store_exclusive),
+        Check(
+            "store-conditional",
+            "the store refuses a second create of one key (If-None-Match)",
+            judge_store_exclusive,
+        ),
         Check("store-owner", "the store belongs to this cluster, or to nobody", judge_owner),
-        Check("store-versioning", "the store's bucket ends what is deleted, also if it is versioned", judge_versioning),
-        Check("store-clock", "the store's clock against this host's: S3 refuses more than 15 minutes", judge_clock),
+        Check(
+            "store-versioning",
+            "the store's bucket ends what is deleted, also if it is versioned",
+            judge_versioning,
+        ),
+        Check(
+            "store-clock",
+            "the store's clock against this host's: S3 refuses more than 15 minutes",
+            judge_clock,
+        ),
     ),
 )
 

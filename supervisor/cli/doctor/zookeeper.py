@@ -76,7 +76,10 @@ def collect(subject: Subject) -> ZooFacts:
     settings, spec = subject.settings, subject.spec
     zookeeper = settings.zookeeper
     servers = look_at_servers(zookeeper.hosts, SERVER_S * subject.patience)
-    leases = (("defaults.lease", settings.defaults.lease_s), *((("lease of the job", spec.lease_s),) if spec else ()))
+    leases = (
+        ("defaults.lease", settings.defaults.lease_s),
+        *((("lease of the job", spec.lease_s),) if spec else ()),
+    )
     known = ZooFacts(
         asked_s=zookeeper.session_timeout_s,
         servers=servers,
@@ -89,10 +92,12 @@ def collect(subject: Subject) -> ZooFacts:
         memory=spec.resources.memory_bytes if spec else 0,
         checkpoint=spec.checkpoint if spec else None,
     )
-    client = ZooClient(zookeeper.hosts, zookeeper.session_timeout_s, request_timeout_s=REQUEST_S * subject.patience)
+    client = ZooClient(
+        zookeeper.hosts, zookeeper.session_timeout_s, request_timeout_s=REQUEST_S * subject.patience
+    )
     client.start()
     try:
-        up = any(server.serving for server in servers)       # else nothing is gained by waiting longer
+        up = any(server.serving for server in servers)  # else nothing is gained by waiting longer
         client.wait_connected(CONNECT_S * (subject.patience if up else min(1.0, subject.patience)))
         return _by_session(subject, client, known)
     except SupervisorError as error:
@@ -123,7 +128,9 @@ def _by_session(subject: Subject, client: ZooClient, known: ZooFacts) -> ZooFact
     return replace(
         found,
         cluster=cluster.name,
-        children=tuple((path, node.stat.children) for path, node in zip(parents, nodes, strict=True) if node is not None),
+        children=tuple(
+            (path, node.stat.children) for path, node in zip(parents, nodes, strict=True) if node is not None
+        ),
         members=_members(client, layout),
         overlap=_overlap(subject, client, layout),
     )
@@ -150,7 +157,9 @@ def _overlap(subject: Subject, client: ZooClient, layout: Layout) -> str:
 
 
 def judge_servers(facts: ZooFacts) -> Finding:
-    silent = [f"{server.address}: {server.error or 'not serving'}" for server in facts.servers if not server.serving]
+    silent = [
+        f"{server.address}: {server.error or 'not serving'}" for server in facts.servers if not server.serving
+    ]
     count = len(facts.servers)
     if not silent:
         leader = next((server.address for server in facts.servers if server.mode == "leader"), None)
@@ -158,7 +167,8 @@ def judge_servers(facts: ZooFacts) -> Finding:
     told = "; ".join(silent).replace("; ", ", ")
     if len(silent) == count:
         return problem(
-            f"no server of zookeeper.hosts serves: {told}", "start ZooKeeper, or correct zookeeper.hosts and firewalls"
+            f"no server of zookeeper.hosts serves: {told}",
+            "start ZooKeeper, or correct zookeeper.hosts and firewalls",
         )
     left = count - len(silent)
     spare = left - (count // 2 + 1)
@@ -181,13 +191,18 @@ def judge_ensemble(facts: ZooFacts) -> Finding:
     if old:
         return problem(f"ZooKeeper is {', '.join(old)}", "upgrade it to 3.5 or newer")
     if any(server.mode == "read-only" for server in facts.servers):
-        return problem("a server is in read-only mode: it has lost its quorum", "bring the other servers back")
+        return problem(
+            "a server is in read-only mode: it has lost its quorum", "bring the other servers back"
+        )
     told = (
-        f"ZooKeeper {', '.join(versions)}" if versions else "versions are not told (srvr is not in 4lw.commands.whitelist)"
+        f"ZooKeeper {', '.join(versions)}"
+        if versions
+        else "versions are not told (srvr is not in 4lw.commands.whitelist)"
     )
     if facts.doubled:
         return warning(
-            f"{', '.join(facts.doubled)} and another entry of zookeeper.hosts are one server", "name each server once"
+            f"{', '.join(facts.doubled)} and another entry of zookeeper.hosts are one server",
+            "name each server once",
         )
     standalone = any(server.mode == "standalone" for server in facts.servers)
     if count == 1:
@@ -223,7 +238,9 @@ def judge_latency(facts: ZooFacts) -> Finding:
         return skipped("there is no session")
     told = f"sync and read take {latency.min_ms:.1f} / {latency.median_ms:.1f} / {latency.max_ms:.1f} ms (min/median/max)"
     limit_ms = (facts.granted_s or facts.asked_s) * 1000 / 3
-    remedy = "give ZooKeeper a disk of its own for dataLogDir, look at its garbage collector and at the network"
+    remedy = (
+        "give ZooKeeper a disk of its own for dataLogDir, look at its garbage collector and at the network"
+    )
     if latency.max_ms > limit_ms:
         return problem(f"{told}: a third of the session time and more", remedy)
     if latency.median_ms > SLOW_MS:
@@ -264,13 +281,17 @@ def judge_load(facts: ZooFacts) -> Finding:
     path, count = max(facts.children, key=lambda entry: entry[1])
     told = f"the largest listing is {path}: {count} names, {count * CHILD_BYTES // 1024} KiB of the 1024 of an answer"
     if count > MANY_CHILDREN or count * CHILD_BYTES > FRAME_BYTES // 2:
-        return warning(told, "raise jute.maxbuffer on every server (same value), and split the jobs into two clusters")
+        return warning(
+            told, "raise jute.maxbuffer on every server (same value), and split the jobs into two clusters"
+        )
     return ok(told)
 
 
 def judge_leases(facts: ZooFacts) -> Finding:
     session_s = facts.granted_s or facts.asked_s
-    warned = [f"{name}: {text}" for name, lease_s in facts.leases for text in lease_warnings(lease_s, session_s)]
+    warned = [
+        f"{name}: {text}" for name, lease_s in facts.leases for text in lease_warnings(lease_s, session_s)
+    ]
     if warned:
         what, _, remedy = warned[0].partition("; ")
         return warning(what, remedy)
@@ -334,8 +355,16 @@ ZOOKEEPER = Area(
     "zookeeper",
     collect,
     (
-        Check("zookeeper-servers", "each server of zookeeper.hosts serves, and how many more may be lost", judge_servers),
-        Check("zookeeper-ensemble", "version 3.5 or newer, an odd number of servers, none read-only", judge_ensemble),
+        Check(
+            "zookeeper-servers",
+            "each server of zookeeper.hosts serves, and how many more may be lost",
+            judge_servers,
+        ),
+        Check(
+            "zookeeper-ensemble",
+            "version 3.5 or newer, an odd number of servers, none read-only",
+            judge_ensemble,
+        ),
         Check("zookeeper-session", "a session can be had, and lasts as long as configured", judge_session),
         Check("zookeeper-latency", "how long sync and read take", judge_latency),
         Check("zookeeper-permissions", "znodes can be created at zookeeper.root", judge_permissions),
@@ -343,7 +372,9 @@ ZOOKEEPER = Area(
         Check("zookeeper-clock", "ZooKeeper's clock against this host's", judge_clock),
         Check("zookeeper-load", "size of the largest listing against jute.maxbuffer", judge_load),
         Check(
-            "lease", "leases outlast what a session survives (lease − 3 s − lease/6 ≥ session time + 2 ticks)", judge_leases
+            "lease",
+            "leases outlast what a session survives (lease − 3 s − lease/6 ≥ session time + 2 ticks)",
+            judge_leases,
         ),
         Check("supervisor-id", "nobody else uses supervisor.id", judge_id),
         Check("job-checkpoint", "no other job has the checkpoint", judge_overlap),

@@ -107,7 +107,9 @@ class DirectoryArea(DirectoryTree):
 
     def copy_from(self, source: Area, item: Item, key: str) -> str:
         if not isinstance(source, DirectoryArea):
-            raise InvalidInput(f"{source.location} can't be copied to {self.location}: both must be on one service")
+            raise InvalidInput(
+                f"{source.location} can't be copied to {self.location}: both must be on one service"
+            )
         origin = Path(f"{source._root}/{item.key}")
 
         def work(budget: Budget) -> str:
@@ -161,7 +163,7 @@ class DirectoryArea(DirectoryTree):
             path = Path(f"{self._root}/{key}")
             with suppress(FileNotFoundError, NotADirectoryError):
                 path.unlink()
-            with suppress(OSError):      # not empty
+            with suppress(OSError):  # not empty
                 while f"{path.parent}".startswith(self._root):
                     path = path.parent
                     path.rmdir()
@@ -171,7 +173,9 @@ class DirectoryArea(DirectoryTree):
     def settle(self) -> None:
         with self._lock:
             touched, self._touched = self._touched, set()
-        above = {place for path in touched for place in (path, *path.parents) if f"{place}".startswith(self._root)}
+        above = {
+            place for path in touched for place in (path, *path.parents) if f"{place}".startswith(self._root)
+        }
         for place in sorted(above | {Path(self._root).parent} if above else above):
             self._run(str(place), partial(_synced, place))
 
@@ -192,7 +196,7 @@ class DirectoryArea(DirectoryTree):
         target = Path(f"{self._root}/{key}")
         written, sha256 = self._partial(target, chunks)
         try:
-            if modified_ns is not None:      # so that a copy that is there already is known again
+            if modified_ns is not None:  # so that a copy that is there already is known again
                 os.utime(written, ns=(modified_ns, modified_ns))
             written.replace(target)
         finally:
@@ -243,7 +247,7 @@ def _synced(directory: Path, _budget: Budget) -> None:
 def _sync(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(OSError):      # some network file systems have no such call for directories
+        with suppress(OSError):  # some network file systems have no such call for directories
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -254,5 +258,7 @@ def _meaning(error: OSError, what: str) -> SupervisorError:
     if isinstance(error, FileNotFoundError):
         return NotFound(f"{what} does not exist")
     if isinstance(error, PermissionError | NotADirectoryError | IsADirectoryError):
-        return AccessDenied(f"{what} can't be read or written ({reason}); correct the permissions, or the location")
+        return AccessDenied(
+            f"{what} can't be read or written ({reason}); correct the permissions, or the location"
+        )
     return Unreachable(f"{what} can't be read or written ({reason}); make room or mend it, and try again")

@@ -66,7 +66,9 @@ class Budget:
     def over(self) -> Unreachable:
         """The error of an operation whose time is up."""
         detail = f" (last: {self.trouble})" if self.trouble else ""
-        return Unreachable(f"{self._what}: no answer in time{detail}; is the store up and reachable from this host?")
+        return Unreachable(
+            f"{self._what}: no answer in time{detail}; is the store up and reachable from this host?"
+        )
 
 
 class Places:
@@ -123,14 +125,18 @@ class Bounded:
         """The result or the error of ``work``; ``Unreachable`` naming ``what`` when its budget is used up."""
         budget = Budget(what, self._deadline_s, max_s)
         if self._places.left >= PARALLEL_MAX:
-            raise Unreachable(f"{what}: {PARALLEL_MAX} looks at its file system or store hang; nothing more is asked of it")
+            raise Unreachable(
+                f"{what}: {PARALLEL_MAX} looks at its file system or store hang; nothing more is asked of it"
+            )
         if not self._places.free.acquire(timeout=budget.remaining_s()):
             budget.trouble = f"{PARALLEL_MAX} operations were already waiting for this store"
             raise budget.over()
         future: Future[T] = Future()
         left = threading.Event()
         # A daemon thread: one that hangs must not keep the command line from exiting (an executor's would).
-        worker = threading.Thread(target=self._work, args=(work, budget, future, left), name="store", daemon=True)
+        worker = threading.Thread(
+            target=self._work, args=(work, budget, future, left), name="store", daemon=True
+        )
         try:
             worker.start()
         except RuntimeError as error:  # no more threads on this host
@@ -149,7 +155,9 @@ class Bounded:
             raise budget.over()
         return future.result()
 
-    def _work(self, work: Callable[[Budget], T], budget: Budget, future: Future[T], left: threading.Event) -> None:
+    def _work(
+        self, work: Callable[[Budget], T], budget: Budget, future: Future[T], left: threading.Event
+    ) -> None:
         try:
             result = work(budget)
         except BaseException as error:  # noqa: BLE001  carried to the caller's thread and raised there

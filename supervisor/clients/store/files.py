@@ -27,7 +27,13 @@ from supervisor.clients.store.base import (
     listing_order,
 )
 from supervisor.clients.store.deadline import Bounded, Budget
-from supervisor.clients.store.local import digest_of, require_unchanged, source_chunks, write_chunks, write_whole
+from supervisor.clients.store.local import (
+    digest_of,
+    require_unchanged,
+    source_chunks,
+    write_chunks,
+    write_whole,
+)
 from supervisor.errors import AccessDenied, Conflict, Corrupt, NotFound, SupervisorError, Unreachable
 
 T = TypeVar("T")
@@ -46,7 +52,9 @@ NFS handle) are ``Unreachable``."""
 class FileStore:
     """``Store`` in ``root`` (absolute), created when it is missing. ``deadline_s``: bound of each operation."""
 
-    def __init__(self, root: Path, deadline_s: float = DEADLINE_S, transfer_max_s: float = TRANSFER_MAX_S) -> None:
+    def __init__(
+        self, root: Path, deadline_s: float = DEADLINE_S, transfer_max_s: float = TRANSFER_MAX_S
+    ) -> None:
         self._root = root
         self._bounded = Bounded(deadline_s)
         self._transfer_max_s = transfer_max_s
@@ -149,7 +157,11 @@ class FileStore:
         return Unreachable(f"the store failed at {path}: {reason}")
 
     def _publish(
-        self, budget: Budget, path: Path, chunks: Iterable[bytes], approve: Callable[[str], None] = lambda _: None
+        self,
+        budget: Budget,
+        path: Path,
+        chunks: Iterable[bytes],
+        approve: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Write, let ``approve`` see the sha256, link. Durable on return, also where another writer was first."""
         with self._temporary() as (temporary, stream):
@@ -176,7 +188,7 @@ class FileStore:
     @contextmanager
     def _temporary(self) -> Iterator[tuple[Path, IO[bytes]]]:
         temporary = self._root / TEMPORARY / secrets.token_hex(16)
-        umask.make_shared_directory(str(temporary.parent))      # never the root: see _found
+        umask.make_shared_directory(str(temporary.parent))  # never the root: see _found
         with temporary.open("xb") as stream:
             umask.share(stream.fileno())
             try:

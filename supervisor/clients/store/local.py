@@ -76,14 +76,17 @@ def write_whole(target: Path, chunks: Iterable[bytes]) -> str:
 
     Raises ``TargetTrouble`` when the target cannot be written, and what the iteration raises (which is never OSError).
     """
-    partial = target.with_name(f".{secrets.token_hex(8)}.partial")  # of its own: the target's may be 255 bytes long
+    # of its own: the target's may be 255 bytes long
+    partial = target.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("xb") as stream:
             sha256 = write_chunks(stream, chunks)
         partial.replace(target)
     except OSError as error:
-        raise TargetTrouble(f"{target} cannot be written: {error.strerror or error}; make room or mend it") from None
+        raise TargetTrouble(
+            f"{target} cannot be written: {error.strerror or error}; make room or mend it"
+        ) from None
     finally:
         with suppress(OSError):
             partial.unlink()

@@ -42,7 +42,9 @@ def open_store(
 def _directory(url: str, rest: str) -> Path:
     path = unquote(rest)
     if not path.startswith("/") or "\0" in path:
-        raise InvalidInput(f"store.url {url!r} names no absolute directory; write file:///dir with three slashes")
+        raise InvalidInput(
+            f"store.url {url!r} names no absolute directory; write file:///dir with three slashes"
+        )
     normal = os.path.normpath("/" + path.lstrip("/"))
     if normal == "/":
         raise InvalidInput(f"store.url {url!r} is the root directory; name a directory of its own")
@@ -60,7 +62,9 @@ def _bucket_and_prefix(url: str, rest: str) -> tuple[str, str]:
         try:
             checked_key(prefix)
         except InvalidInput:
-            raise InvalidInput(f"store.url {url!r} has a prefix that no key can begin with; correct it") from None
+            raise InvalidInput(
+                f"store.url {url!r} has a prefix that no key can begin with; correct it"
+            ) from None
     return bucket, prefix
 
 
@@ -69,11 +73,17 @@ def _endpoint(endpoint_url: str | None) -> str | None:
         return None
     try:
         parts = urlsplit(endpoint_url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        valid = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
     except ValueError:
         valid = False
     if not valid or parts.username or parts.password or parts.query or parts.fragment:
-        raise InvalidInput("store.endpoint_url is not a URL like https://host:port without user and query; correct it")
+        raise InvalidInput(
+            "store.endpoint_url is not a URL like https://host:port without user and query; correct it"
+        )
     return endpoint_url.rstrip("/")
 
 

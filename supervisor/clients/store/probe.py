@@ -83,12 +83,16 @@ def probe_store(store: Store) -> Probe:
     def listed() -> None:
         entry = next((entry for entry in store.entries(PREFIX) if entry.key == key), None)
         if entry is None:
-            raise NotFound(f"{store.url}/{key} was written, but is not in the listing; use a store that lists what it has")
+            raise NotFound(
+                f"{store.url}/{key} was written, but is not in the listing; use a store that lists what it has"
+            )
         steps.skew_s = entry.modified_s - written_s
 
     def read() -> None:
         if store.read(key, 100) != FIRST:
-            raise SupervisorError(f"{store.url}/{key} reads as something else than was written; do not use this store")
+            raise SupervisorError(
+                f"{store.url}/{key} reads as something else than was written; do not use this store"
+            )
 
     def create() -> None:
         try:

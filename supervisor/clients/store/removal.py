@@ -115,7 +115,7 @@ class DirectoryRemoval:
         try:
             device = os.fstat(root).st_dev
             self.resolved = f"file://{Path(f'/proc/self/fd/{root}').readlink()}"
-            self.queries = self.queries or _queries_below(root, budget)      # not with each batch
+            self.queries = self.queries or _queries_below(root, budget)  # not with each batch
             still()
             batch = _Batch(device, budget)
             batch.empty(root, "", 0)
@@ -124,7 +124,9 @@ class DirectoryRemoval:
         if not batch.left and not batch.spared:
             try:
                 Path(self._path).rmdir()
-            except OSError:      # a mount point, or its parent is not ours: the directory stays, and descriptors lead to it
+            except (
+                OSError
+            ):  # a mount point, or its parent is not ours: the directory stays, and descriptors lead to it
                 self.late_s = KEPT_LATE_S
         return Removed(batch.objects, batch.left)
 
@@ -137,7 +139,9 @@ def _queries_below(root: int, budget: Budget) -> frozenset[str]:
     for path in (METADATA, *(f"{name}/{METADATA}" for name in names)):
         budget.check()
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=root)
+            descriptor = os.open(
+                path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=root
+            )
             try:
                 found.add(str(json.loads(os.read(descriptor, METADATA_MAX_BYTES))["id"]))
             finally:
@@ -161,7 +165,8 @@ class _Batch:
             raise AccessDenied(f"{path} is nested too deep for a checkpoint: delete it by hand")
         with os.scandir(folder) as children:
             found = [(child.name, child.stat(follow_symlinks=False)) for child in children]
-        found.sort(key=lambda each: each[0] == METADATA)      # last: by it whoever goes on with this knows what it is
+        # last: by it whoever goes on with this knows what it is
+        found.sort(key=lambda each: each[0] == METADATA)
         for name, status in found:
             self._budget.check()
             if self.objects >= BATCH_MAX:
@@ -180,7 +185,9 @@ class _Batch:
         inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         try:
             if os.fstat(inner).st_dev != self._device:
-                raise AccessDenied(f"{path} is on another file system: it is not entered; unmount or delete it by hand")
+                raise AccessDenied(
+                    f"{path} is on another file system: it is not entered; unmount or delete it by hand"
+                )
             spared, self.spared = self.spared, False
             self.empty(inner, path, depth + 1)
         finally:
@@ -193,5 +200,7 @@ class _Batch:
 def _meaning(error: OSError, path: str) -> SupervisorError:
     reason = error.strerror or str(error)
     if isinstance(error, PermissionError | NotADirectoryError):
-        return AccessDenied(f"{path} can't be deleted ({reason}); grant it to the user that runs the supervisor")
+        return AccessDenied(
+            f"{path} can't be deleted ({reason}); grant it to the user that runs the supervisor"
+        )
     return Unreachable(f"{path} can't be deleted ({reason})")

@@ -27,7 +27,15 @@ from supervisor.clients.store.s3_client import keys_of, make_client
 from supervisor.clients.store.s3_errors import THEIRS, Place, code_of, meaning, status_of, wants_new_client
 from supervisor.clients.store.s3_pacing import Pace, attempts
 from supervisor.clients.store.s3_upload import Upload, arm
-from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, SupervisorError, Unreachable
+from supervisor.errors import (
+    AccessDenied,
+    Conflict,
+    Corrupt,
+    InvalidInput,
+    NotFound,
+    SupervisorError,
+    Unreachable,
+)
 
 T = TypeVar("T")
 Client = Any  # boto3 makes its clients at run time
@@ -141,7 +149,9 @@ class S3Store:
                 if code_of(error) != "NoSuchLifecycleConfiguration":
                     raise
                 rules = ()
-            return True, not any("NoncurrentVersionExpiration" in rule for rule in rules if rule["Status"] == "Enabled")
+            return True, not any(
+                "NoncurrentVersionExpiration" in rule for rule in rules if rule["Status"] == "Enabled"
+            )
 
         return self._ask("", work)
 
@@ -199,11 +209,13 @@ class S3Store:
     def _has_other_keys(self, budget: Budget, refused: Client) -> bool:
         """Does the chain of credentials give other keys than the refused ones? The next client is made with them."""
         with self._while_making(budget):
-            if refused not in self._clients.values():      # another thread was here before
+            if refused not in self._clients.values():  # another thread was here before
                 return True
             session = boto3.session.Session()
             keys = keys_of(session)
-            if keys is None or (self._has_keys and self._session is not None and keys == keys_of(self._session)):
+            if keys is None or (
+                self._has_keys and self._session is not None and keys == keys_of(self._session)
+            ):
                 return False
             self._session, self._clients = session, {}
             return True
@@ -220,11 +232,14 @@ class S3Store:
     def _make(self, patient: bool) -> Client:
         # A session of our own: boto3's default one may be used by other threads while we make a client of it.
         session = self._session = self._session or boto3.session.Session()
-        self._has_keys = keys_of(session) is not None      # without, a session looks again when asked; its clients don't
+        # without, a session looks again when asked; its clients don't
+        self._has_keys = keys_of(session) is not None
         # Half the deadline, so that a second attempt fits in when one connection hangs. Not for transfers: the end of an
         # upload may sit in the socket's buffer for long, and a second attempt would begin at its beginning.
         quiet_s = self._deadline_s if patient else self._deadline_s / 2
-        client = make_client(session, self._endpoint_url, self._region, self._path_style, quiet_s, self._asked)
+        client = make_client(
+            session, self._endpoint_url, self._region, self._path_style, quiet_s, self._asked
+        )
         self._pace.arm(client)
         arm(client)
         return client
@@ -263,7 +278,9 @@ class S3Store:
         try:
             answer = client.get_object(Bucket=self._bucket, Key=self._prefix + key)
             # Without a length, only the last chunk proves the end, and urllib3 misses it.
-            chunked = answer["ResponseMetadata"]["HTTPHeaders"].get("transfer-encoding", "").lower() == "chunked"
+            chunked = (
+                answer["ResponseMetadata"]["HTTPHeaders"].get("transfer-encoding", "").lower() == "chunked"
+            )
             expected: int | None = answer.get("ContentLength")
             with closing(answer["Body"]) as body:
                 if max_bytes is not None and (expected or 0) > max_bytes:
@@ -287,16 +304,23 @@ class S3Store:
         def work(_budget: Budget, client: Client) -> tuple[list[StoreEntry], bool]:
             start = {"StartAfter": self._prefix + last} if last else {}
             answer = client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + prefix, **start)
-            if "IsTruncated" not in answer:  # a listing that does not say that it is complete proves no absence
-                raise Unreachable(f"{self._place.server} lists as no S3 server does; correct store.endpoint_url")
+            # a listing that does not say that it is complete proves no absence
+            if "IsTruncated" not in answer:
+                raise Unreachable(
+                    f"{self._place.server} lists as no S3 server does; correct store.endpoint_url"
+                )
             page = [
-                StoreEntry(item["Key"].removeprefix(self._prefix), item["Size"], item["LastModified"].timestamp())
+                StoreEntry(
+                    item["Key"].removeprefix(self._prefix), item["Size"], item["LastModified"].timestamp()
+                )
                 for item in answer.get("Contents", ())
             ]
             return page, bool(answer["IsTruncated"])
 
         page, more = self._ask("", work)
         keys = [last.encode()] * bool(last) + [entry.key.encode() for entry in page]
-        if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)) or (more and not page):
+        if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)) or (
+            more and not page
+        ):
             raise AccessDenied(f"{self.url} does not list in the order of keys; use a general purpose bucket")
         return page, more

@@ -67,10 +67,17 @@ class S3Area(S3Tree):
 
     def copy_from(self, source: Area, item: Item, key: str) -> str:
         if not isinstance(source, S3Area) or source.endpoint_url != self.endpoint_url:
-            raise InvalidInput(f"{source.location} can't be copied to {self.location}: both must be on one S3 service")
+            raise InvalidInput(
+                f"{source.location} can't be copied to {self.location}: both must be on one S3 service"
+            )
         origin = {"Bucket": source.bucket, "Key": source.prefix + item.key}
-        tag = self._copies.copy(origin, item, key) if item.bytes <= PARTS_ABOVE_BYTES else self._in_parts(origin, item, key)
-        if tag != item.mark and source._calls.mark(item.key) != item.mark:      # Ceph 16 knows no such condition
+        tag = (
+            self._copies.copy(origin, item, key)
+            if item.bytes <= PARTS_ABOVE_BYTES
+            else self._in_parts(origin, item, key)
+        )
+        # Ceph 16 knows no such condition
+        if tag != item.mark and source._calls.mark(item.key) != item.mark:
             with suppress(SupervisorError):
                 self.remove(key)
             raise Conflict(f"{source.location}/{item.key} was replaced meanwhile")
@@ -86,7 +93,7 @@ class S3Area(S3Tree):
         self._calls.put(key, data, only_new=False)
 
     def remove(self, key: str) -> None:
-        with suppress(NotFound):      # some servers say so
+        with suppress(NotFound):  # some servers say so
             self._calls.remove(key)
 
     def settle(self) -> None:
@@ -101,7 +108,9 @@ class S3Area(S3Tree):
         upload = self._calls.begin_parts(key, token)
         try:
             tags = [
-                self._copies.copy_part(origin, item, key, upload, number, (start, min(start + size, item.bytes) - 1))
+                self._copies.copy_part(
+                    origin, item, key, upload, number, (start, min(start + size, item.bytes) - 1)
+                )
                 for number, start in enumerate(range(0, item.bytes, size), 1)
             ]
             return self._copies.end_parts(key, upload, tags, token)
@@ -135,7 +144,9 @@ class _Writes(_Calls):
             try:
                 return parsedate_to_datetime(said).timestamp()
             except ValueError:
-                raise Unreachable(f"{self._place.server} says no time (Date: {said[:40]!r}); correct the endpoint") from None
+                raise Unreachable(
+                    f"{self._place.server} says no time (Date: {said[:40]!r}); correct the endpoint"
+                ) from None
 
         return self._ask("", work)
 
@@ -144,7 +155,7 @@ class _Writes(_Calls):
             self._count()
             try:
                 return str(client.head_object(Bucket=self._bucket, Key=self._prefix + key)["ETag"]).strip('"')
-            except ClientError as error:      # without a body there is no code
+            except ClientError as error:  # without a body there is no code
                 if status_of(error) != 404:
                     raise
                 raise NotFound(f"{self.url}/{key} does not exist") from None
@@ -156,7 +167,11 @@ class _Writes(_Calls):
             self._count()
             with _replaced(origin):
                 answer = client.copy_object(
-                    Bucket=self._bucket, Key=self._prefix + key, CopySource=origin, CopySourceIfMatch=f'"{item.mark}"')
+                    Bucket=self._bucket,
+                    Key=self._prefix + key,
+                    CopySource=origin,
+                    CopySourceIfMatch=f'"{item.mark}"',
+                )
             return str(answer["CopyObjectResult"]["ETag"]).strip('"')
 
         return self._ask(key, work, TRANSFER_MAX_S)
@@ -168,13 +183,20 @@ class _Writes(_Calls):
         def work(_budget: Budget, client: Client) -> str:
             self._count()
             answer = client.create_multipart_upload(
-                Bucket=self._bucket, Key=self._prefix + key, Metadata={TOKEN: token})
+                Bucket=self._bucket, Key=self._prefix + key, Metadata={TOKEN: token}
+            )
             return str(answer["UploadId"])
 
         return self._ask(key, work)
 
     def copy_part(
-        self, origin: dict[str, str], item: Item, key: str, upload: str, number: int, span: tuple[int, int],
+        self,
+        origin: dict[str, str],
+        item: Item,
+        key: str,
+        upload: str,
+        number: int,
+        span: tuple[int, int],
     ) -> str:
         """``span``: first and last byte."""
 
@@ -182,8 +204,14 @@ class _Writes(_Calls):
             self._count()
             with _replaced(origin):
                 answer = client.upload_part_copy(
-                    Bucket=self._bucket, Key=self._prefix + key, UploadId=upload, PartNumber=number, CopySource=origin,
-                    CopySourceIfMatch=f'"{item.mark}"', CopySourceRange=f"bytes={span[0]}-{span[1]}")
+                    Bucket=self._bucket,
+                    Key=self._prefix + key,
+                    UploadId=upload,
+                    PartNumber=number,
+                    CopySource=origin,
+                    CopySourceIfMatch=f'"{item.mark}"',
+                    CopySourceRange=f"bytes={span[0]}-{span[1]}",
+                )
             return str(answer["CopyPartResult"]["ETag"])
 
         return self._ask(key, work, TRANSFER_MAX_S)
@@ -197,17 +225,20 @@ class _Writes(_Calls):
             self._count()
             name = {"Bucket": self._bucket, "Key": self._prefix + key}
             try:
-                answer = client.complete_multipart_upload(**name, UploadId=upload, MultipartUpload={"Parts": parts})
+                answer = client.complete_multipart_upload(
+                    **name, UploadId=upload, MultipartUpload={"Parts": parts}
+                )
                 made = str(answer.get("ETag", "")).strip('"')
                 if made:
                     return made
             except ClientError as error:
                 if code_of(error) != "NoSuchUpload":
                     raise
-            tag = _made(client, name, token)      # Ceph 16 does not tell it
+            tag = _made(client, name, token)  # Ceph 16 does not tell it
             if tag is None:
                 raise Conflict(
-                    f"{self.url}/{key}: its copy was dropped before it was complete, by a lifecycle rule or by hand")
+                    f"{self.url}/{key}: its copy was dropped before it was complete, by a lifecycle rule or by hand"
+                )
             return tag
 
         return self._ask(key, work, TRANSFER_MAX_S)
@@ -228,7 +259,11 @@ class _Writes(_Calls):
                 self._put(budget, client, key, data, digest)
                 return
             client.put_object(
-                Bucket=self._bucket, Key=self._prefix + key, Body=data, ContentMD5=base64.b64encode(digest.md5).decode())
+                Bucket=self._bucket,
+                Key=self._prefix + key,
+                Body=data,
+                ContentMD5=base64.b64encode(digest.md5).decode(),
+            )
 
         self._ask(key, work, TRANSFER_MAX_S)
 

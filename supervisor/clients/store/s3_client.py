@@ -35,7 +35,8 @@ def make_client(
         path_style = True
     client = _made(session, endpoint_url, region, path_style, quiet_s)
     chosen = (client.meta.config.s3 or {}).get("addressing_style", "auto")
-    if path_style is None and chosen == "auto" and not _OF_AWS.match(client.meta.endpoint_url):      # of ~/.aws/config
+    # of ~/.aws/config
+    if path_style is None and chosen == "auto" and not _OF_AWS.match(client.meta.endpoint_url):
         client = _made(session, endpoint_url, region, True, quiet_s)
     if asked:
         client.meta.events.register("provide-client-params.s3", _asking(asked))
@@ -49,7 +50,11 @@ def keys_of(session: boto3.session.Session) -> tuple[str, str, str | None] | Non
 
 
 def _made(
-    session: boto3.session.Session, endpoint_url: str | None, region: str | None, path_style: bool | None, quiet_s: float,
+    session: boto3.session.Session,
+    endpoint_url: str | None,
+    region: str | None,
+    path_style: bool | None,
+    quiet_s: float,
 ) -> Any:
     config = Config(
         connect_timeout=quiet_s / 2,

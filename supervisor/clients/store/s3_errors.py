@@ -55,7 +55,9 @@ _STALE_KEYS = frozenset(
     ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidAccessKeyId")
     + ("SignatureDoesNotMatch", "400", "403")
 )
-_PASSING = frozenset(("SlowDown", "RequestTimeout", "InternalError", "BadDigest", "XAmzContentSHA256Mismatch"))
+_PASSING = frozenset(
+    ("SlowDown", "RequestTimeout", "InternalError", "BadDigest", "XAmzContentSHA256Mismatch")
+)
 _PASSING_STATUS = frozenset((307, 408, 409, 425, 429))
 """307: a new bucket whose name is not known everywhere yet."""
 THEIRS = (BotoCoreError, ClientError, ResponseParserError, HTTPError)
@@ -76,13 +78,19 @@ def meaning(error: Exception, place: Place, key: str) -> SupervisorError:
     if isinstance(error, ClientError):
         return _of_answer(error, place, key)
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
-        return AccessDenied(f"{place.url}: {_line(error)}; set AWS_ACCESS_KEY_ID and its like, a profile or a role")
+        return AccessDenied(
+            f"{place.url}: {_line(error)}; set AWS_ACCESS_KEY_ID and its like, a profile or a role"
+        )
     if isinstance(error, _MISCONFIGURED):
-        return InvalidInput(f"{place.url} cannot be used: {_line(error)}; correct store.url, store.region or AWS_*")
+        return InvalidInput(
+            f"{place.url} cannot be used: {_line(error)}; correct store.url, store.region or AWS_*"
+        )
     if isinstance(error, ResponseParserError):
         return Unreachable(f"{place.server} answers as no S3 server does; correct store.endpoint_url")
     if isinstance(error, SSLError):
-        return Unreachable(f"{place.server} has no TLS that this host trusts ({_line(error)}); see store.endpoint_url")
+        return Unreachable(
+            f"{place.server} has no TLS that this host trusts ({_line(error)}); see store.endpoint_url"
+        )
     return Unreachable(f"{place.server} did not serve {place.url}: {_line(error)}")
 
 
@@ -110,9 +118,13 @@ def _of_answer(error: ClientError, place: Place, key: str) -> SupervisorError:
     if status in _PASSING_STATUS or status >= 500 or code in _PASSING:
         return Unreachable(f"{place.server} answered {status} {code} for {place.url}")
     if status in (401, 403):
-        return AccessDenied(f"{place.server} refused {place.url} ({status} {code}): {_REMEDIES['AccessDenied']}")
+        return AccessDenied(
+            f"{place.server} refused {place.url} ({status} {code}): {_REMEDIES['AccessDenied']}"
+        )
     if status == 404:
-        return Unreachable(f"{place.server} answered 404 {code} for {place.url}; is store.endpoint_url an S3 server?")
+        return Unreachable(
+            f"{place.server} answered 404 {code} for {place.url}; is store.endpoint_url an S3 server?"
+        )
     return AccessDenied(f"{place.server} refused {place.url}/{key} ({status} {code}: {_line(error)})")
 
 

@@ -47,7 +47,9 @@ def attempts(budget: Budget) -> Retrying:
         budget.trouble = str(error) if isinstance(error, SupervisorError) else ""
 
     return Retrying(
-        retry=retry_if_exception(lambda error: isinstance(error, Unreachable) and not isinstance(error, TargetTrouble)),
+        retry=retry_if_exception(
+            lambda error: isinstance(error, Unreachable) and not isinstance(error, TargetTrouble)
+        ),
         wait=pause_s,
         stop=lambda _: budget.remaining_s() <= 0,
         after=note,
@@ -123,6 +125,8 @@ class _Tokens:
                 self._bucket.acquire(amount, block=False)
             except CapacityNotAvailableError:
                 missing = max(0.0, amount - self.available_capacity)
-                time.sleep(min(random.uniform(0.5, 1.0) * missing / self.max_rate + 0.01, budget.remaining_s()))
+                time.sleep(
+                    min(random.uniform(0.5, 1.0) * missing / self.max_rate + 0.01, budget.remaining_s())
+                )
             else:
                 return

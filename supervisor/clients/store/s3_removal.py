@@ -7,7 +7,13 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError, SSLError
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ProxyConnectionError,
+    SSLError,
+)
 
 from supervisor.clients.store.deadline import Budget
 from supervisor.clients.store.removal import BATCH_MAX, Removed
@@ -49,7 +55,8 @@ class S3Removal:
         keys, more = self._calls.keys(self._after)
         doomed = [key for key in keys if not holds_savepoints(key)]
         if doomed:
-            latest_s = boottime_s() + SEND_WITHIN_S      # from the question: it may be stopped over the answer
+            # from the question: it may be stopped over the answer
+            latest_s = boottime_s() + SEND_WITHIN_S
             still()
             self._calls.delete_all(doomed, latest_s)
         self._after = keys[-1] if more else ""
@@ -71,7 +78,9 @@ class _Deletions(_Calls):
         def work(_budget: Budget, client: Client) -> tuple[list[str], bool]:
             self._count()
             start = {"StartAfter": self._prefix + after} if after else {}
-            answer = client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=BATCH_MAX, **start)
+            answer = client.list_objects_v2(
+                Bucket=self._bucket, Prefix=self._prefix, MaxKeys=BATCH_MAX, **start
+            )
             found = [each["Key"].removeprefix(self._prefix) for each in answer.get("Contents", ())]
             return found, self._more(answer) is not None
 
@@ -87,7 +96,9 @@ class _Deletions(_Calls):
         def work(_budget: Budget, client: Client) -> None:
             self._count()
             try:
-                answer = client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": True})
+                answer = client.delete_objects(
+                    Bucket=self._bucket, Delete={"Objects": objects, "Quiet": True}
+                )
             except (ClientError, *NEVER_ARRIVED) as error:
                 if not isinstance(error, ClientError) or not _of_a_gateway(error):
                     self._note_answered()
@@ -111,7 +122,9 @@ class _Deletions(_Calls):
     def _in_time(self, **_request: Any) -> None:
         """After the signature, right before the bytes go out."""
         if boottime_s() > self._latest_s:
-            raise Conflict(f"{self.url}: this process was stopped before it could send a deletion; to be looked at again")
+            raise Conflict(
+                f"{self.url}: this process was stopped before it could send a deletion; to be looked at again"
+            )
         with self._counting:
             self.sent += 1
 
@@ -129,4 +142,6 @@ def _with_md5(params: Any, **_more: Any) -> None:
     """Servers that are older than the newer checksums ask for this one."""
     body = params["body"]
     data = body if isinstance(body, bytes) else str(body).encode()
-    params["headers"]["Content-MD5"] = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+    params["headers"]["Content-MD5"] = base64.b64encode(
+        hashlib.md5(data, usedforsecurity=False).digest()
+    ).decode()

@@ -38,16 +38,21 @@ class S3Tree:
             before = token
             names, entries, token = self._calls.level(prefix, token)
             if token is not None and (token == before or not (names or entries)):
-                raise Unreachable(f"{self.location}/{prefix}: the listing says that there is more and does not get on")
-            folders += [name[len(prefix):-1] for name in names]
+                raise Unreachable(
+                    f"{self.location}/{prefix}: the listing says that there is more and does not get on"
+                )
+            folders += [name[len(prefix) : -1] for name in names]
             objects += [
-                StoreEntry(entry.key[len(prefix):], entry.bytes, entry.modified_s)
-                for entry in entries if not entry.key.endswith("/") and entry.key
+                StoreEntry(entry.key[len(prefix) :], entry.bytes, entry.modified_s)
+                for entry in entries
+                if not entry.key.endswith("/") and entry.key
             ]
             if token is None:
                 return Level(tuple(folders), tuple(objects))
             if len(folders) > FOLDERS_MAX:
-                raise Corrupt(f"{self.location}/{prefix} has more than {FOLDERS_MAX} directories; is it a checkpoint?")
+                raise Corrupt(
+                    f"{self.location}/{prefix} has more than {FOLDERS_MAX} directories; is it a checkpoint?"
+                )
 
     def entries(self, folder: str, after: str = "", at_once: int = 1000) -> Iterator[StoreEntry]:
         prefix = f"{folder}/" if folder else ""
@@ -67,8 +72,13 @@ class _Calls(S3Store):
 
     def __init__(self, bucket: str, prefix: str, access: S3Access, deadline_s: float) -> None:
         super().__init__(
-            bucket, prefix, access.endpoint_url, access.region, deadline_s,
-            path_style=access.path_style, asked=asked(access),
+            bucket,
+            prefix,
+            access.endpoint_url,
+            access.region,
+            deadline_s,
+            path_style=access.path_style,
+            asked=asked(access),
         )
         self._counting = threading.Lock()
         self.requests = 0
@@ -108,7 +118,9 @@ class _Calls(S3Store):
         if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)):
             raise AccessDenied(f"{self.url} does not list in the order of keys; use a general purpose bucket")
         if more and not page:
-            raise Unreachable(f"{self._place.server} says of {self.url} that there is more, and lists an empty page")
+            raise Unreachable(
+                f"{self._place.server} says of {self.url} that there is more, and lists an empty page"
+            )
 
     def content(self, key: str, max_bytes: int) -> bytes:
         def work(budget: Budget, client: Client) -> bytes:
@@ -130,5 +142,7 @@ class _Calls(S3Store):
         if not answer["IsTruncated"]:
             return None
         if not answer.get("NextContinuationToken"):
-            raise Unreachable(f"{self._place.server} says of {self.url} that there is more, and not how to go on")
+            raise Unreachable(
+                f"{self._place.server} says of {self.url} that there is more, and not how to go on"
+            )
         return str(answer["NextContinuationToken"])

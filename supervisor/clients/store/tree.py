@@ -84,7 +84,9 @@ class DirectoryTree:
     def level(self, folder: str) -> Level:
         names = self._listed(folder)
         folders = tuple(name for name, status in names if stat.S_ISDIR(status.st_mode))
-        return Level(folders, tuple(_entry(name, status) for name, status in names if stat.S_ISREG(status.st_mode)))
+        return Level(
+            folders, tuple(_entry(name, status) for name, status in names if stat.S_ISREG(status.st_mode))
+        )
 
     def entries(self, folder: str, after: str = "", at_once: int = 1000) -> Iterator[StoreEntry]:
         wanted = listing_order(after)
@@ -134,7 +136,7 @@ class DirectoryTree:
                     except OSError as error:
                         if error.errno not in (errno.ENOENT, errno.ELOOP):
                             raise
-                        continue      # gone meanwhile, or a link that leads nowhere
+                        continue  # gone meanwhile, or a link that leads nowhere
             return sorted(found, key=lambda item: listing_order(item[0]))
 
         try:

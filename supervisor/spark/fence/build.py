@@ -47,8 +47,14 @@ _failed: dict[Path, tuple[float, str]] = {}
 
 
 def fence_jar(
-    home: Path, java: Path, spark_version: str, directory: Path, env: Mapping[str, str], within_s: float = BUILD_MAX_S,
-    *, remember: bool = True,
+    home: Path,
+    java: Path,
+    spark_version: str,
+    directory: Path,
+    env: Mapping[str, str],
+    within_s: float = BUILD_MAX_S,
+    *,
+    remember: bool = True,
 ) -> Built:
     """The jar in ``directory`` for the Spark at ``home``, made if it is not there. Safe among threads and processes.
 
@@ -94,15 +100,32 @@ def _make(home: Path, java: Path, target: Path, env: Mapping[str, str], within_s
     try:
         jars = home / "jars"
         ran = run_tool(
-            (str(java), "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{jars}/*", COMPILER,
-             "-d", str(made), "-encoding", "UTF-8", "-g",
-             "-classpath", ":".join(map(str, sorted(jars.glob("*.jar")))), str(SOURCE)),
-            env, within_s,
+            (
+                str(java),
+                "-Xshare:auto",
+                "-XX:TieredStopAtLevel=1",
+                "-Xmx256m",
+                "-cp",
+                f"{jars}/*",
+                COMPILER,
+                "-d",
+                str(made),
+                "-encoding",
+                "UTF-8",
+                "-g",
+                "-classpath",
+                ":".join(map(str, sorted(jars.glob("*.jar")))),
+                str(SOURCE),
+            ),
+            env,
+            within_s,
         )
         classes = sorted(made.rglob("*.class"))
         if ran.code != 0 or not classes:
             lines = (line.strip() for line in ran.text.splitlines())
-            said = ran.error or next((line for line in lines if "Exception" in line or "Error" in line), ran.last_line)
+            said = ran.error or next(
+                (line for line in lines if "Exception" in line or "Error" in line), ran.last_line
+            )
             return f"Janino of {home} cannot compile it: {said[:300]}"
         _pack(made, classes, target)
     finally:

@@ -30,18 +30,103 @@ import time
 OFF, RECORDING, ARMED = 0, 1, 2
 PACKAGE = os.environ.get("CRASH_POINTS_PACKAGE", "")
 
-PURE = frozenset("""
-    WCOREDUMP WEXITSTATUS WIFCONTINUED WIFEXITED WIFSIGNALED WIFSTOPPED WSTOPSIG WTERMSIG
-    _exit _path_normpath abort confstr cpu_count ctermid device_encoding eventfd eventfd_read eventfd_write fspath
-    get_blocking get_inheritable get_terminal_size getcwd getcwdb getegid geteuid getgid getgrouplist getgroups getloadavg
-    getlogin getpgid getpgrp getpid getppid getpriority getrandom getresgid getresuid getsid getuid isatty lseek major
-    makedev minor nice pathconf putenv register_at_fork sched_get_priority_max sched_get_priority_min sched_getaffinity
-    sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setparam sched_setscheduler
-    sched_yield set_blocking set_inheritable strerror sysconf times umask uname unsetenv urandom waitstatus_to_exitcode
-    dup dup2 pipe pipe2 fsdecode fsencode
-""".split())  # noqa: SIM905
-SOCKET_CALLS = ("accept", "bind", "close", "connect", "connect_ex", "listen", "recv", "recv_into", "recvfrom", "recvmsg",
-                "send", "sendall", "sendmsg", "sendto", "shutdown")
+PURE = frozenset(
+    [
+        "WCOREDUMP",
+        "WEXITSTATUS",
+        "WIFCONTINUED",
+        "WIFEXITED",
+        "WIFSIGNALED",
+        "WIFSTOPPED",
+        "WSTOPSIG",
+        "WTERMSIG",
+        "_exit",
+        "_path_normpath",
+        "abort",
+        "confstr",
+        "cpu_count",
+        "ctermid",
+        "device_encoding",
+        "eventfd",
+        "eventfd_read",
+        "eventfd_write",
+        "fspath",
+        "get_blocking",
+        "get_inheritable",
+        "get_terminal_size",
+        "getcwd",
+        "getcwdb",
+        "getegid",
+        "geteuid",
+        "getgid",
+        "getgrouplist",
+        "getgroups",
+        "getloadavg",
+        "getlogin",
+        "getpgid",
+        "getpgrp",
+        "getpid",
+        "getppid",
+        "getpriority",
+        "getrandom",
+        "getresgid",
+        "getresuid",
+        "getsid",
+        "getuid",
+        "isatty",
+        "lseek",
+        "major",
+        "makedev",
+        "minor",
+        "nice",
+        "pathconf",
+        "putenv",
+        "register_at_fork",
+        "sched_get_priority_max",
+        "sched_get_priority_min",
+        "sched_getaffinity",
+        "sched_getparam",
+        "sched_getscheduler",
+        "sched_rr_get_interval",
+        "sched_setaffinity",
+        "sched_setparam",
+        "sched_setscheduler",
+        "sched_yield",
+        "set_blocking",
+        "set_inheritable",
+        "strerror",
+        "sysconf",
+        "times",
+        "umask",
+        "uname",
+        "unsetenv",
+        "urandom",
+        "waitstatus_to_exitcode",
+        "dup",
+        "dup2",
+        "pipe",
+        "pipe2",
+        "fsdecode",
+        "fsencode",
+    ]
+)
+SOCKET_CALLS = (
+    "accept",
+    "bind",
+    "close",
+    "connect",
+    "connect_ex",
+    "listen",
+    "recv",
+    "recv_into",
+    "recvfrom",
+    "recvmsg",
+    "send",
+    "sendall",
+    "sendmsg",
+    "sendto",
+    "shutdown",
+)
 NOT_OURS = {
     "supervisor.clients.kazoo_connection": "the wire below ZooClient's requests, which are points themselves",
     "supervisor.clients.zookeeper_session": "as kazoo_connection",
@@ -56,19 +141,39 @@ NOT_OURS = {
 ZOO_READS = ("sync", "read", "watch_exists", "children", "read_many")
 ZOO_OTHERS = ("start", "wait_connected", "close", "commit")
 STORE_CALLS = ("create", "create_from", "read", "read_to", "delete", "check")
-READS = frozenset({
-    *(f"os.{name}" for name in (  # noqa: SIM905
-        "access stat lstat fstat statvfs fstatvfs listdir scandir readlink read readv pread preadv getxattr listxattr pidfd_open "
-        "close closerange chdir fchdir wait wait3 wait4 waitid waitpid"
-    ).split()),
-    "open", "file.read", "socket.recv", "socket.recv_into", "socket.recvfrom", "socket.recvmsg", "socket.accept", "socket.close",
-    *(f"zookeeper.{name}" for name in (*ZOO_READS, "read_many_async", "wait_connected", "start")),
-    "store.read", "store.check",
-})
+READS = frozenset(
+    {
+        *(
+            f"os.{name}"
+            for name in (  # noqa: SIM905
+                "access stat lstat fstat statvfs fstatvfs listdir scandir readlink read readv pread preadv getxattr listxattr pidfd_open "
+                "close closerange chdir fchdir wait wait3 wait4 waitid waitpid"
+            ).split()
+        ),
+        "open",
+        "file.read",
+        "socket.recv",
+        "socket.recv_into",
+        "socket.recvfrom",
+        "socket.recvmsg",
+        "socket.accept",
+        "socket.close",
+        *(f"zookeeper.{name}" for name in (*ZOO_READS, "read_many_async", "wait_connected", "start")),
+        "store.read",
+        "store.check",
+    }
+)
 """They change nothing outside of the process: killed before or after one of them is the same."""
 
-_ERRNO = {"os.fork": errno.EAGAIN, "os.pidfd_open": errno.EMFILE, "subprocess.fork_exec": errno.EAGAIN, "os.open": errno.ENOSPC,
-          "os.mkdir": errno.ENOSPC, "open": errno.EMFILE, "os.execve": errno.EAGAIN}
+_ERRNO = {
+    "os.fork": errno.EAGAIN,
+    "os.pidfd_open": errno.EMFILE,
+    "subprocess.fork_exec": errno.EAGAIN,
+    "os.open": errno.ENOSPC,
+    "os.mkdir": errno.ENOSPC,
+    "open": errno.EMFILE,
+    "os.execve": errno.EAGAIN,
+}
 
 _real = {name: getattr(os, name) for name in dir(os) if callable(getattr(os, name))}
 _open, _getpid, _write = open, os.getpid, os.write
@@ -96,7 +201,11 @@ def install(directory):
     with _open(f"{directory}/switch", "rb") as file:
         _State.switch = mmap.mmap(file.fileno(), 16, prot=mmap.PROT_READ)
     for name, function in list(vars(os).items()):
-        if type(function).__name__ == "builtin_function_or_method" and function.__module__ == "posix" and name not in PURE:
+        if (
+            type(function).__name__ == "builtin_function_or_method"
+            and function.__module__ == "posix"
+            and name not in PURE
+        ):
             _replace_os(name, function)
     builtins.open = io.open = _opener()
     fcntl.flock = _wrapped("fcntl.flock", fcntl.flock)
@@ -128,7 +237,7 @@ def _place(code):
     if known is False:
         path = code.co_filename
         if path.startswith(PACKAGE):
-            module = "supervisor." + path[len(PACKAGE):-3].replace("/", ".").removesuffix(".__init__")
+            module = "supervisor." + path[len(PACKAGE) : -3].replace("/", ".").removesuffix(".__init__")
             known = (module, module.startswith("supervisor.clients."))
         else:
             known = "import" if path.startswith("<frozen importlib") else None
@@ -214,7 +323,7 @@ def _wrapped(op, real, failing=None, named=None):
 
 def _around(point, op, real, failing, arguments, named_arguments):
     _pass(point, "before", op, failing)
-    hides = op.startswith(("zookeeper.", "store."))       # what these do inside is theirs
+    hides = op.startswith(("zookeeper.", "store."))  # what these do inside is theirs
     if hides:
         _local.inside = True
     try:
@@ -275,7 +384,9 @@ def _job():
 
 def _note(point):
     line = f"{point}\n".encode()
-    fd = _real["open"](f"{_State.directory}/record", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = _real["open"](
+        f"{_State.directory}/record", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
     try:
         _write(fd, line)
     finally:
@@ -290,7 +401,12 @@ def _claim(arm, point, moment):
         _real["close"](_real["open"](f"{_State.directory}/claimed-{arm['id']}", flags, 0o600))
     except FileExistsError:
         return False
-    body = {"pid": _getpid(), "point": point, "moment": moment, "at_s": time.clock_gettime(time.CLOCK_BOOTTIME)}
+    body = {
+        "pid": _getpid(),
+        "point": point,
+        "moment": moment,
+        "at_s": time.clock_gettime(time.CLOCK_BOOTTIME),
+    }
     fd = _real["open"](f"{path}.new", flags, 0o600)
     _write(fd, json.dumps(body).encode())
     _real["close"](fd)
@@ -351,7 +467,11 @@ def _opener():
     def opener(file, mode="r", *arguments, **named):
         if not _State.switch[0] or not _is_ours():
             return _open(file, mode, *arguments, **named)
-        opened = _open(file, mode, *arguments, **named) if isinstance(file, int) else guarded(file, mode, *arguments, **named)
+        opened = (
+            _open(file, mode, *arguments, **named)
+            if isinstance(file, int)
+            else guarded(file, mode, *arguments, **named)
+        )
         return _File(opened) if set(mode) & set("wax+") else opened
 
     opener.__name__ = "open"
@@ -374,7 +494,11 @@ def _zoo_failing(op, moment):
     from supervisor.errors import NotSent, OutcomeUnknown, Unreachable
 
     if "commit" in op:
-        return NotSent("failpoint: not sent") if moment == "before" else OutcomeUnknown("failpoint: the answer was lost")
+        return (
+            NotSent("failpoint: not sent")
+            if moment == "before"
+            else OutcomeUnknown("failpoint: the answer was lost")
+        )
     return Unreachable(f"failpoint: no answer to {op}")
 
 
@@ -442,7 +566,9 @@ def _change_subprocess(module):
     if name == "_fork_exec":
         module._fork_exec = _wrapped("subprocess.fork_exec", module._fork_exec)
     else:
-        module._posixsubprocess.fork_exec = _wrapped("subprocess.fork_exec", module._posixsubprocess.fork_exec)
+        module._posixsubprocess.fork_exec = _wrapped(
+            "subprocess.fork_exec", module._posixsubprocess.fork_exec
+        )
 
 
 CHANGES = {

@@ -25,9 +25,14 @@ ATTEMPT = ("SPARK_SUPERVISOR_UID", "SPARK_SUPERVISOR_ATTEMPT")
 
 def note(event: str, **more: Any) -> None:
     line = {
-        "event": event, "job": os.environ["SPARK_SUPERVISOR_JOB"], "uid": os.environ["SPARK_SUPERVISOR_UID"],
-        "attempt": int(os.environ["SPARK_SUPERVISOR_ATTEMPT"]), "pid": os.getpid(),
-        "boottime": time.clock_gettime(time.CLOCK_BOOTTIME), "t": time.time(), **more,
+        "event": event,
+        "job": os.environ["SPARK_SUPERVISOR_JOB"],
+        "uid": os.environ["SPARK_SUPERVISOR_UID"],
+        "attempt": int(os.environ["SPARK_SUPERVISOR_ATTEMPT"]),
+        "pid": os.getpid(),
+        "boottime": time.clock_gettime(time.CLOCK_BOOTTIME),
+        "t": time.time(),
+        **more,
     }
     descriptor = os.open(os.environ["WITNESS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.write(descriptor, json.dumps(line).encode() + b"\n")
@@ -50,7 +55,10 @@ def begin() -> None:
         elif stat[0] not in "ZX":
             strangers.append(int(process.name))
     note("start", role="tree", boottime=born_s)
-    secrets = {name: hashlib.sha256(os.environ.get(name, "").encode()).hexdigest() for name in ("TOKEN", "FILE_TOKEN")}
+    secrets = {
+        name: hashlib.sha256(os.environ.get(name, "").encode()).hexdigest()
+        for name in ("TOKEN", "FILE_TOKEN")
+    }
     note("start", role="driver", strangers=strangers, secrets=secrets, args=sys.argv[1:])
     threading.Thread(target=beat, daemon=True).start()
 

@@ -41,7 +41,12 @@ rates = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).lo
 if KIND == "idle":
     Path(INPUT).mkdir(parents=True, exist_ok=True)
     (Path(INPUT) / "only.txt").write_text("all there is\n")
-    writer = spark.readStream.format("text").load(INPUT).writeStream.format("noop").trigger(processingTime="1 second")
+    writer = (
+        spark.readStream.format("text")
+        .load(INPUT)
+        .writeStream.format("noop")
+        .trigger(processingTime="1 second")
+    )
 elif KIND == "long-batch":
     writer = rates.select(udf(long_task, "long")("value")).writeStream.format("noop")
 elif KIND == "hour":

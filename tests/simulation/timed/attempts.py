@@ -68,7 +68,7 @@ class Attempt:
 
     def _shim_died(self) -> None:
         if self.driver is None and self.runner is not None and not self.runner.let_go:
-            self.starter_alive = False           # the end of its pipe
+            self.starter_alive = False  # the end of its pipe
         if self.twin is not None:
             self.twin.look_soon()
         self.host.shim_died(self)

@@ -22,8 +22,14 @@ class SimClient:
     """As ``supervisor.clients.zookeeper.ZooClient``; made by the process that is running just now."""
 
     def __init__(
-        self, net: Network, hosts: str, session_timeout_s: float, *, on_link: Callable[[Link], None] | None = None,
-        request_timeout_s: float = 5.0, resume: tuple[int, bytes] | None = None,
+        self,
+        net: Network,
+        hosts: str,
+        session_timeout_s: float,
+        *,
+        on_link: Callable[[Link], None] | None = None,
+        request_timeout_s: float = 5.0,
+        resume: tuple[int, bytes] | None = None,
     ) -> None:
         self.net = net
         self.loop = net.loop
@@ -120,7 +126,9 @@ class SimClient:
 
         if watch is not None:
             self._watches.setdefault(("data", path), {})[watch] = None
-        node: Node | None = self._wait(lambda done: self._ask(path, Unreachable, done, read=read), path, Unreachable)
+        node: Node | None = self._wait(
+            lambda done: self._ask(path, Unreachable, done, read=read), path, Unreachable
+        )
         if node is None and watch is not None:
             self._watches.get(("data", path), {}).pop(watch, None)
         return node
@@ -131,7 +139,9 @@ class SimClient:
             return self.net.ensemble.read(conn.server, path)
 
         self._watches.setdefault(("data", path), {})[watch] = None
-        node: Node | None = self._wait(lambda done: self._ask(path, Unreachable, done, read=read), path, Unreachable)
+        node: Node | None = self._wait(
+            lambda done: self._ask(path, Unreachable, done, read=read), path, Unreachable
+        )
         return node
 
     def children(self, path: str, watch: Callable[[], None] | None = None) -> tuple[str, ...] | None:
@@ -144,7 +154,9 @@ class SimClient:
         if watch is not None:
             self._watches.setdefault(("kids", path), {})[watch] = None
         names: tuple[str, ...] | None = self._wait(
-            lambda done: self._ask(path, Unreachable, done, read=read), path, Unreachable,
+            lambda done: self._ask(path, Unreachable, done, read=read),
+            path,
+            Unreachable,
         )
         return names
 
@@ -187,11 +199,16 @@ class SimClient:
     # -- writes ----------------------------------------------------------------------------------------------------
 
     def commit(self, tx: Transaction, connection: int | None = None) -> Committed:
-        committed: Committed = self._wait(lambda done: self.commit_async(tx, done, connection), tx.what, OutcomeUnknown)
+        committed: Committed = self._wait(
+            lambda done: self.commit_async(tx, done, connection), tx.what, OutcomeUnknown
+        )
         return committed
 
     def commit_async(
-        self, tx: Transaction, done: Callable[[Committed | SupervisorError], None], connection: int | None = None,
+        self,
+        tx: Transaction,
+        done: Callable[[Committed | SupervisorError], None],
+        connection: int | None = None,
     ) -> None:
         if not tx.ops:
             done(InvalidInput(f"the transaction {tx.what} has no operations"))
@@ -209,8 +226,14 @@ class SimClient:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def _ask(
-        self, what: str, lost: type[SupervisorError], done: Callable[[Any], None], *, tx: Transaction | None = None,
-        read: Callable[[Conn], Any] | None = None, is_sync: bool = False,
+        self,
+        what: str,
+        lost: type[SupervisorError],
+        done: Callable[[Any], None],
+        *,
+        tx: Transaction | None = None,
+        read: Callable[[Conn], Any] | None = None,
+        is_sync: bool = False,
     ) -> None:
         conn = self._conn
         if self.link is not Link.CONNECTED or self._closing or conn is None:
@@ -239,9 +262,13 @@ class SimClient:
         if self.heard_s < request.sent_s and self._conn is not None:
             self._drop()
         else:
-            self._settle(request, request.lost(f"no answer to {request.what} within {self._request_timeout_s:g} s"))
+            self._settle(
+                request, request.lost(f"no answer to {request.what} within {self._request_timeout_s:g} s")
+            )
 
-    def _wait(self, start: Callable[[Callable[[Any], None]], None], what: str, too_late: type[SupervisorError]) -> Any:
+    def _wait(
+        self, start: Callable[[Callable[[Any], None]], None], what: str, too_late: type[SupervisorError]
+    ) -> Any:
         results: list[Any] = []
         ticket = self.loop.ticket()
         waits = [False]

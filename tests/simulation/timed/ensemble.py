@@ -48,8 +48,8 @@ class Server:
 
     number: int
     up: bool = True
-    cut: bool = False               # from the quorum
-    refuses: bool = False           # it has noticed, and serves nobody
+    cut: bool = False  # from the quorum
+    refuses: bool = False  # it has noticed, and serves nobody
     lag_s: float = 0.002
     applied: int = 0
     applies: list[tuple[float, int]] = field(default_factory=list)
@@ -76,9 +76,9 @@ class Ensemble:
         self.servers = [Server(number) for number in range(servers)]
         self.leader = self.servers[0]
         self.electing = False
-        self.leaderless: list[list[float]] = []      # from, to; the last one may have no end yet
+        self.leaderless: list[list[float]] = []  # from, to; the last one may have no end yet
         self.sessions: dict[int, Granted] = {}
-        self.number = 0                       # of the latest transaction; never goes back, unlike the zxid
+        self.number = 0  # of the latest transaction; never goes back, unlike the zxid
         self.commits = 0
         self._zxids = [0]
         self._on_commit = on_commit
@@ -147,7 +147,7 @@ class Ensemble:
         for path in paths:
             node = self.tree.read(path)
             if _newest(self._nodes, path) is None and node is None:
-                continue                     # made and deleted at once: nobody sees it
+                continue  # made and deleted at once: nobody sees it
             self._keep(self._nodes, path, node)
             changed[path] = None
             if node is None:
@@ -168,7 +168,11 @@ class Ensemble:
         kept = table.setdefault(path, [])
         kept.append((self.number, value))
         if len(kept) > KEPT:
-            oldest = min(server.applied for server in self.servers if server.up) if any(s.up for s in self.servers) else 0
+            oldest = (
+                min(server.applied for server in self.servers if server.up)
+                if any(s.up for s in self.servers)
+                else 0
+            )
             first = 0
             while first + 1 < len(kept) and kept[first + 1][0] <= oldest:
                 first += 1
@@ -316,7 +320,7 @@ class Ensemble:
         self._catch_up(server)
         if noticed:
             return
-        for number, what in enumerate(held):      # what it had been asked, and what it has to tell
+        for number, what in enumerate(held):  # what it had been asked, and what it has to tell
             self.loop.after(0.001 * (number + 1), what)
 
     def set_lag(self, server: Server, lag_s: float) -> None:
@@ -337,14 +341,18 @@ class Ensemble:
 
     def _reelect(self, lost: Server) -> None:
         """Without its leader the ensemble drops every client and votes; the new leader gives each session its full time."""
-        if lost is not self.leader and sum(1 for s in self.servers if s.up and not s.cut) * 2 > len(self.servers):
+        if lost is not self.leader and sum(1 for s in self.servers if s.up and not s.cut) * 2 > len(
+            self.servers
+        ):
             return
         if self.electing:
             return
         self._stop_leading()
         for server in self.servers:
             if server is not lost or not server.up:
-                self.loop.after(self.loop.random.uniform(0.0, 0.3), lambda server=server: self._drop_if_voting(server))  # type: ignore[misc]
+                self.loop.after(
+                    self.loop.random.uniform(0.0, 0.3), lambda server=server: self._drop_if_voting(server)
+                )  # type: ignore[misc]
         self.loop.after(self.loop.random.uniform(0.2, 1.5), self._vote)
 
     def _stop_leading(self) -> None:
@@ -408,7 +416,9 @@ class Ensemble:
         """Its ephemerals go."""
         owned = self.tree.ephemerals(session)
         if owned:
-            self._apply(0, Transaction("end of session", "", tuple(Delete(path, ANY_VERSION) for path in owned)))
+            self._apply(
+                0, Transaction("end of session", "", tuple(Delete(path, ANY_VERSION) for path in owned))
+            )
 
 
 def _newest(table: dict[str, list[tuple[int, Any]]], path: str) -> Any:

@@ -28,7 +28,7 @@ class Host:
     disk: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     supervisor: SimSupervisor | None = None
-    down: int = 0                 # how many faults keep its supervisor from being started
+    down: int = 0  # how many faults keep its supervisor from being started
 
     def start_supervisor(self) -> None:
         if self.up and self.supervisor is None and not self.down:

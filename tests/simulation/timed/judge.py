@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from supervisor.act.carry_out import Came, Carried
 from supervisor.model.lease_terms import CLOCK_RATE_ERROR, KILL_TIME_S
-from supervisor.model.records import CheckpointClaim, Cleanliness, Desired, JobRef, Ownership, OwnState, Result
+from supervisor.model.records import (
+    CheckpointClaim,
+    Cleanliness,
+    Desired,
+    JobRef,
+    Ownership,
+    OwnState,
+    Result,
+)
 from supervisor.model.transaction import Check, Node, SetData, Transaction
 from supervisor.shim.machine import CONNECT_PATIENCE_S
 from tests.simulation.timed.loop import Process
@@ -25,9 +33,18 @@ if TYPE_CHECKING:
     from tests.simulation.timed.drivers import Driver
     from tests.simulation.timed.world import World
 
-BY_LEADER = frozenset((
-    "assign", "unassign", "drain", "revoke", "bury", "conclude", "clean_up", "suspend_exhausted",
-))
+BY_LEADER = frozenset(
+    (
+        "assign",
+        "unassign",
+        "drain",
+        "revoke",
+        "bury",
+        "conclude",
+        "clean_up",
+        "suspend_exhausted",
+    )
+)
 SLACK_S = 0.6
 UNTOLD = "two drivers, one of a lost state, and nobody who noticed the loss had led since"
 KEPT_AFTER_S = 7.0
@@ -94,15 +111,16 @@ class Judge:
         self.answers: Counter[str] = Counter()
         self.cancelled: dict[str, float] = {}
         self.submitted: dict[str, str] = {}
-        self.touched: dict[str, float] = {}            # by name: when a user last touched it
+        self.touched: dict[str, float] = {}  # by name: when a user last touched it
         self.heard: dict[tuple[str, int], float] = {}
         self.claims: dict[tuple[str, int], float] = {}
         self.trouble: dict[str, list[tuple[float, float]]] = {}
-        self.restored_s: float | None = None           # an unaccepted restore that lost something
-        self.knew: dict[str, Bell] = {}                # hosts that had seen, before it, what it lost, until they look again …
-        self.knows: set[str] = set()                   # … and then saw that it is lost
-        self.leads = ""                                # host of the newest term
-        self.told = False                              # one that knows has led since, so the store has a mark
+        self.restored_s: float | None = None  # an unaccepted restore that lost something
+        # hosts that had seen, before it, what it lost, until they look again …
+        self.knew: dict[str, Bell] = {}
+        self.knows: set[str] = set()  # … and then saw that it is lost
+        self.leads = ""  # host of the newest term
+        self.told = False  # one that knows has led since, so the store has a mark
         self._bell: dict[str, Bell] = {}
         self.restores = 0
         self._alive: dict[Driver, Life] = {}
@@ -120,7 +138,16 @@ class Judge:
         now_s, attempt = self.world.loop.now_s, driver.attempt
         job = self.world.job_of(driver.name)
         claimed_s = self.claims.get((driver.uid, driver.number), 0.0)
-        life = Life(driver.name, driver.uid, driver.number, job.place, attempt.host.name, job.lease_s, now_s, claimed_s)
+        life = Life(
+            driver.name,
+            driver.uid,
+            driver.number,
+            job.place,
+            attempt.host.name,
+            job.lease_s,
+            now_s,
+            claimed_s,
+        )
         self.world.loop.note(f"exec {driver.name} {driver.uid}.{driver.number} on {attempt.host.name}")
         for other in self._alive.values():
             if other.name == life.name or other.place == life.place:
@@ -134,10 +161,14 @@ class Judge:
             self.broke(f"I11: {life.name} was started {len(recent) + 1} times within {WITHIN_S:g} s")
         if self.restored_s is not None and claimed_s > self.restored_s and life.host in self.knows:
             if attempt.decided_s > self.restored_s:
-                self.broke(f"I10: {life.name} {life.uid}.{life.number} is started in a restored registry that nobody accepted")
+                self.broke(
+                    f"I10: {life.name} {life.uid}.{life.number} is started in a restored registry that nobody accepted"
+                )
             elif claimed_s > attempt.decided_s + CONNECT_PATIENCE_S + STARTED_S:
-                self.broke(f"I10: {life.name} {life.uid}.{life.number} is claimed after a restore by a shim from long before it")
-            else:      # so soon after the agent's look that nobody can tell: see README, what is not covered
+                self.broke(
+                    f"I10: {life.name} {life.uid}.{life.number} is claimed after a restore by a shim from long before it"
+                )
+            else:  # so soon after the agent's look that nobody can tell: see README, what is not covered
                 self.answers["claimed after a restore by a shim from before it"] += 1
         self._alive[driver] = life
         self.lives.append(life)
@@ -148,8 +179,10 @@ class Judge:
         if self.restored_s is not None and not self.told and old.claimed_s < self.restored_s < new.claimed_s:
             self.answers[UNTOLD] += 1
         else:
-            self.broke(f"I1: {new.name} {new.uid}.{new.number} starts on {new.host} while {old.uid}.{old.number} "
-                       f"is alive on {old.host}")
+            self.broke(
+                f"I1: {new.name} {new.uid}.{new.number} starts on {new.host} while {old.uid}.{old.number} "
+                f"is alive on {old.host}"
+            )
 
     def tree_empty(self, driver: Driver) -> None:
         now_s = self.world.loop.now_s
@@ -164,13 +197,25 @@ class Judge:
         """Dead at the sending of the last committed renewal + D; when it was applied is a later moment."""
         heard_s = self.heard.get((life.uid, life.number))
         if heard_s is not None and now_s > heard_s + life.lease_s * (1 + CLOCK_RATE_ERROR) + 0.01:
-            self.broke(f"§7.1: {life.name} {life.uid}.{life.number} lived {now_s - heard_s:.2f} s after its last renewal, D = "
-                       f"{life.lease_s:g}")
+            self.broke(
+                f"§7.1: {life.name} {life.uid}.{life.number} lived {now_s - heard_s:.2f} s after its last renewal, D = "
+                f"{life.lease_s:g}"
+            )
 
     def _check_adoption(self, driver: Driver, life: Life) -> None:
         """I6: who could renew is stopped by nobody but its user."""
         ended, now_s = driver.ended, self.world.loop.now_s
-        if not ended.startswith(("shim: lease_expired", "shim: lost", "shim: stopped", "twin", "guardian", "stopped at", "SIGTERM")):
+        if not ended.startswith(
+            (
+                "shim: lease_expired",
+                "shim: lost",
+                "shim: stopped",
+                "twin",
+                "guardian",
+                "stopped at",
+                "SIGTERM",
+            )
+        ):
             return
         since_s = now_s - 3 * life.lease_s - self.world.job_of(life.name).grace_s - 5.0
         if self.touched.get(life.name, -1e9) > since_s or self.restores:
@@ -180,7 +225,11 @@ class Judge:
             for from_s, to_s in self.trouble.get(victim, ()):
                 if from_s <= now_s and to_s >= since_s:
                     return
-        silent_s = sum(min(to_s, now_s) - max(from_s, since_s) for from_s, to_s in self.world.ensemble.leaderless if to_s > since_s)
+        silent_s = sum(
+            min(to_s, now_s) - max(from_s, since_s)
+            for from_s, to_s in self.world.ensemble.leaderless
+            if to_s > since_s
+        )
         if silent_s > (life.lease_s * 5 / 6 - 3.0) / 3 or not self.world.plan.survives_minority:
             return
         self.broke(f"I6: {life.name} {life.uid}.{life.number} was stopped ({ended}) though it could renew")
@@ -192,7 +241,9 @@ class Judge:
         if uid in self.cancelled:
             return
         self.cancelled[uid] = loop.now_s
-        bound_s = (job.lease_s + job.grace_s) * (1 + 2 * CLOCK_RATE_ERROR) + KILL_TIME_S + SLACK_S + job.lease_s
+        bound_s = (
+            (job.lease_s + job.grace_s) * (1 + 2 * CLOCK_RATE_ERROR) + KILL_TIME_S + SLACK_S + job.lease_s
+        )
         restores = self.restores
 
         def look() -> None:
@@ -210,7 +261,9 @@ class Judge:
                 return
             now = Bell(node.stat.version, node.stat.mzxid, self.world.loop.now_s, process)
             before = self.knew.pop(host, None)
-            kept = before is not None and (before.process is process or before.since_s < (self.restored_s or 0.0) - KEPT_AFTER_S)
+            kept = before is not None and (
+                before.process is process or before.since_s < (self.restored_s or 0.0) - KEPT_AFTER_S
+            )
             if before is not None and kept and not now.may_follow(before):
                 self.knows.add(host)
                 self.told = self.told or host == self.leads
@@ -298,28 +351,50 @@ class Judge:
             wanted = ref.desired is Desired.RUNNING
             lives = alive.pop(name, [])
             if [life.uid for life in lives] != ([ref.uid] if wanted else []):
-                left.append(f"I3: {name} is to be {ref.desired.value}, alive are {[f'{one.uid}.{one.number}' for one in lives]}, "
-                            f"/own is {owns[name].state.value if name in owns else None}")
+                left.append(
+                    f"I3: {name} is to be {ref.desired.value}, alive are {[f'{one.uid}.{one.number}' for one in lives]}, "
+                    f"/own is {owns[name].state.value if name in owns else None}"
+                )
             if ref.uid in self.cancelled and not self.restores:
                 left.append(f"I2: {name} {ref.uid} was cancelled and is registered")
             if ref.uid in results:
                 left.append(f"I7: {name} {ref.uid} has a reference and a result")
         left += [f"I7: {name} has no reference and a driver" for name in alive]
-        left += [f"I7: the result of {uid} is dirty" for uid, result in results.items() if result.state is Cleanliness.DIRTY]
+        left += [
+            f"I7: the result of {uid} is dirty"
+            for uid, result in results.items()
+            if result.state is Cleanliness.DIRTY
+        ]
         known = {ref.uid for ref in refs.values()} | set(results)
         if not self.restores:
-            left += [f"I8: {name} {uid} was acknowledged and is nowhere" for uid, name in self.submitted.items()
-                     if uid not in known and not world.results_pruned(name)]
+            left += [
+                f"I8: {name} {uid} was acknowledged and is nowhere"
+                for uid, name in self.submitted.items()
+                if uid not in known and not world.results_pruned(name)
+            ]
         for path in tree:
             parts = path.removeprefix(layout.root + "/").split("/")
-            if parts[0] == "assigned" and len(parts) == 3 or parts[0] == "lease" and len(parts) == 2 and parts[1] not in refs or parts[0] == "live" and len(parts) == 2 and not any(f"{one.uid}.{one.number}" == parts[1] for one in self._alive.values()):
+            if (
+                parts[0] == "assigned"
+                and len(parts) == 3
+                or parts[0] == "lease"
+                and len(parts) == 2
+                and parts[1] not in refs
+                or parts[0] == "live"
+                and len(parts) == 2
+                and not any(f"{one.uid}.{one.number}" == parts[1] for one in self._alive.values())
+            ):
                 left.append(f"I7: {path} is left over")
         for digest, claim in self._records(CheckpointClaim, layout.checkpoints).items():
             if claim.name not in refs or refs[claim.name].uid != claim.uid:
                 left.append(f"I7: the claim {digest} of {claim.uid} is left over")
-        left += [f"I7: /own/{name} is {own.state.value} without a reference" for name, own in owns.items()
-                 if name not in refs and own.state not in (OwnState.VACANT, OwnState.EXITED)]
-        for host in world.hosts if not self.restores else ():      # whose ownership can't be believed waits ten minutes
+        left += [
+            f"I7: /own/{name} is {own.state.value} without a reference"
+            for name, own in owns.items()
+            if name not in refs and own.state not in (OwnState.VACANT, OwnState.EXITED)
+        ]
+        # whose ownership can't be believed waits ten minutes
+        for host in world.hosts if not self.restores else ():
             over = [attempt.key for attempt in host.attempts.values() if attempt.nobody_lives]
             left += [f"I7: the run directory of {key} is left over" for key in over]
         return left
@@ -330,7 +405,15 @@ class Judge:
         return {name: decode(cls, tree.nodes[f"{parent}/{name}"].data, name) for name in names}
 
     def summary(self) -> Counter[str]:
-        return Counter({"passes": self.passes, "stuck": self.stuck, "terms": self.terms, "drivers": len(self.lives), **self.writes})
+        return Counter(
+            {
+                "passes": self.passes,
+                "stuck": self.stuck,
+                "terms": self.terms,
+                "drivers": len(self.lives),
+                **self.writes,
+            }
+        )
 
 
 __all__ = ["Judge", "Life"]

@@ -75,12 +75,18 @@ class Twin:
         elif self._killer.act is Act.KILL_TREE:
             left_s = attempt.kill_tree("twin")
             took_s = min(left_s, KILL_TIME_S)
-            loop.after(took_s + 0.001, lambda: self._struck(TreeStruck(took_s, attempt.emptiness(by_shim=False))), self.process)
+            loop.after(
+                took_s + 0.001,
+                lambda: self._struck(TreeStruck(took_s, attempt.emptiness(by_shim=False))),
+                self.process,
+            )
         else:
             loop.kill(self.process)
 
     def _struck(self, blow: ShimStruck | TreeStruck) -> None:
-        self._killer = second_killer.step(self._killer, blow, self.process.clock.boottime_s(self._world.loop.now_s))
+        self._killer = second_killer.step(
+            self._killer, blow, self.process.clock.boottime_s(self._world.loop.now_s)
+        )
         self._strike()
 
 
@@ -129,9 +135,16 @@ class Guardian:
 
     def deadline_written(self, attempt: Attempt) -> None:
         post, loop = self._posts.get(attempt.key), self._world.loop
-        if post is None or attempt.deadline_s is None or post.planned_s > loop.now_s or post.attempt is not attempt:
+        if (
+            post is None
+            or attempt.deadline_s is None
+            or post.planned_s > loop.now_s
+            or post.attempt is not attempt
+        ):
             return
-        wait_s = max(0.0, attempt.deadline_s - SECOND_KILLER_PERIOD_S - self._now_s()) / self._process.clock.rate
+        wait_s = (
+            max(0.0, attempt.deadline_s - SECOND_KILLER_PERIOD_S - self._now_s()) / self._process.clock.rate
+        )
         wait_s += 0.05 * self._world.random.random()
         post.planned_s = loop.now_s + wait_s
         loop.after(wait_s, lambda: self._attend(post), self._process)
@@ -186,7 +199,9 @@ class Guardian:
 
         def struck() -> None:
             post.striking = False
-            told = blow if isinstance(blow, ShimStruck) else TreeStruck(took_s, attempt.emptiness(by_shim=False))
+            told = (
+                blow if isinstance(blow, ShimStruck) else TreeStruck(took_s, attempt.emptiness(by_shim=False))
+            )
             self._feed(post, told)
 
         loop.after(took_s + 0.001, struck, self._process)

@@ -240,14 +240,19 @@ class Loop:
     def wake(self, ticket: tuple[Fiber, int], value: Any = True) -> None:
         fiber, token = ticket
         process = fiber.process
-        if self._next is None and fiber.waiting and fiber.token == token and not (process.stopped or process.dead):
+        if (
+            self._next is None
+            and fiber.waiting
+            and fiber.token == token
+            and not (process.stopped or process.dead)
+        ):
             self._resume(fiber, token, value)
         else:
             self.after(0.0, lambda: self._resume(fiber, token, value), process)
 
     def _resume(self, fiber: Fiber, token: int, value: Any) -> None:
         if fiber.token == token and fiber.waiting and fiber.worker is not None:
-            fiber.waiting = False      # only once
+            fiber.waiting = False  # only once
             fiber.value = value
             self._next = fiber
 

@@ -32,14 +32,29 @@ class Nemesis:
         self._snapshots: list[tuple[float, Snapshot]] = []
         self._guarded: dict[Host, int] = {}
         self._do: dict[Fault, Callable[[Trouble], Callable[[], None] | None]] = {
-            Fault.PAUSE_SUPERVISOR: self._pause_supervisor, Fault.CRASH_SUPERVISOR: self._crash_supervisor,
-            Fault.RESTART_SUPERVISOR: self._restart_supervisor, Fault.PAUSE_SHIM: self._pause_shim,
-            Fault.CRASH_SHIM: self._crash_shim, Fault.PAUSE_TWIN: self._pause_twin, Fault.CRASH_TWIN: self._crash_twin,
-            Fault.CRASH_HOST: self._crash_host, Fault.CUT_SUPERVISOR: self._cut_supervisor, Fault.CUT_SHIM: self._cut_shim,
-            Fault.CUT_HOST: self._cut_host, Fault.LATE: self._late, Fault.SPOIL: self._spoil,
-            Fault.SERVER_DOWN: self._server_down, Fault.LEADER_DOWN: self._leader_down, Fault.SERVER_CUT: self._server_cut,
-            Fault.QUORUM: self._quorum, Fault.LAG: self._lag, Fault.RESTORE: self._restore, Fault.STORE_DOWN: self._store_down,
-            Fault.STORE_LATE: self._store_late, Fault.WALL: self._wall, Fault.KILL_DRIVER: self._kill_driver,
+            Fault.PAUSE_SUPERVISOR: self._pause_supervisor,
+            Fault.CRASH_SUPERVISOR: self._crash_supervisor,
+            Fault.RESTART_SUPERVISOR: self._restart_supervisor,
+            Fault.PAUSE_SHIM: self._pause_shim,
+            Fault.CRASH_SHIM: self._crash_shim,
+            Fault.PAUSE_TWIN: self._pause_twin,
+            Fault.CRASH_TWIN: self._crash_twin,
+            Fault.CRASH_HOST: self._crash_host,
+            Fault.CUT_SUPERVISOR: self._cut_supervisor,
+            Fault.CUT_SHIM: self._cut_shim,
+            Fault.CUT_HOST: self._cut_host,
+            Fault.LATE: self._late,
+            Fault.SPOIL: self._spoil,
+            Fault.SERVER_DOWN: self._server_down,
+            Fault.LEADER_DOWN: self._leader_down,
+            Fault.SERVER_CUT: self._server_cut,
+            Fault.QUORUM: self._quorum,
+            Fault.LAG: self._lag,
+            Fault.RESTORE: self._restore,
+            Fault.STORE_DOWN: self._store_down,
+            Fault.STORE_LATE: self._store_late,
+            Fault.WALL: self._wall,
+            Fault.KILL_DRIVER: self._kill_driver,
         }
         world.loop.after(SNAPSHOT_EVERY_S, self._snapshot)
 
@@ -79,14 +94,23 @@ class Nemesis:
         return up[trouble.who % len(up)] if up else None
 
     def _supervised(self, trouble: Trouble) -> Host | None:
-        hosts = [host for host in self._world.hosts if host.up and host.supervisor is not None and not self._guarded.get(host)]
+        hosts = [
+            host
+            for host in self._world.hosts
+            if host.up and host.supervisor is not None and not self._guarded.get(host)
+        ]
         leaders = [host for host in hosts if host.name == self._world.leader_name()]
         if leaders and trouble.which % 2:
             return leaders[0]
         return hosts[trouble.who % len(hosts)] if hosts else None
 
     def _attempt(self, trouble: Trouble) -> Attempt | None:
-        alive = [attempt for host in self._world.hosts for attempt in host.attempts.values() if not attempt.shim_dead]
+        alive = [
+            attempt
+            for host in self._world.hosts
+            for attempt in host.attempts.values()
+            if not attempt.shim_dead
+        ]
         return alive[trouble.who % len(alive)] if alive else None
 
     # -- supervisors -----------------------------------------------------------------------------------------------

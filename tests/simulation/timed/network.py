@@ -136,7 +136,7 @@ class Conn:
 
     def _receive(self, what: Callable[[], object]) -> None:
         if self.open_client:
-            if self.session is not None:      # being turned away is no word from ZooKeeper
+            if self.session is not None:  # being turned away is no word from ZooKeeper
                 self.client.heard_s = self.client.boot_s()
             what()
 
@@ -152,7 +152,9 @@ class Conn:
         self.open_server = True
         self.server.connections[self] = None
         self.session = (
-            ensemble.open_session(timeout_s, self) if resume is None else ensemble.resume_session(resume, self)
+            ensemble.open_session(timeout_s, self)
+            if resume is None
+            else ensemble.resume_session(resume, self)
         )
         granted = None if self.session is None else self.session.session
         self.down(lambda: self.client.granted(self, granted))
@@ -168,7 +170,7 @@ class Conn:
         elif self.server.cut:
             self.server.held.append(lambda: self.serve(request))
         elif not ensemble.quorum:
-            pass                                 # its connections are about to be dropped
+            pass  # its connections are about to be dropped
         elif request.tx is None:
             self._when_applied(lambda: self._answer(request, None))
         else:

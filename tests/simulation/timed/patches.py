@@ -22,11 +22,31 @@ if TYPE_CHECKING:
     from tests.simulation.timed.world import World
 
 MODULES = (
-    "act.carry_out", "clients.sessions", "clients.zookeeper", "coord.contender", "coord.epoch_recorder", "coord.start_doubt",
-    "coord.term", "coord.trust", "daemon.agent", "daemon.controller", "daemon.leader", "daemon.starting", "daemon.supervisor",
+    "act.carry_out",
+    "clients.sessions",
+    "clients.zookeeper",
+    "coord.contender",
+    "coord.epoch_recorder",
+    "coord.start_doubt",
+    "coord.term",
+    "coord.trust",
+    "daemon.agent",
+    "daemon.controller",
+    "daemon.leader",
+    "daemon.starting",
+    "daemon.supervisor",
     "daemon.sweeper",
-    "registry.blobs", "registry.codec", "registry.commands", "registry.ids", "registry.operating", "registry.reading",
-    "registry.submitting", "registry.sweep", "shim.link", "shim.machine", "wiring.accepting",
+    "registry.blobs",
+    "registry.codec",
+    "registry.commands",
+    "registry.ids",
+    "registry.operating",
+    "registry.reading",
+    "registry.submitting",
+    "registry.sweep",
+    "shim.link",
+    "shim.machine",
+    "wiring.accepting",
 )
 """Of ``supervisor``: all that runs in the simulation and asks for time, threads, lots, a log or ZooKeeper."""
 
@@ -75,14 +95,23 @@ def replacements(world: World) -> dict[str, Any]:
         return loop.process.clock.wall_s + loop.now_s
 
     return {
-        "boottime_s": boottime_s, "wall_s": wall_s,
-        "wall_iso": lambda at_s=None: f"2026-11-21T00:00:00.{int((loop.now_s if at_s is None else 0.0) * 1000):09d}Z",
-        "threading": names.threading, "queue": names.queue, "time": names.time,
-        "ThreadPoolExecutor": names.executor, "wait": names.wait,
-        "secrets": SimpleNamespace(
-            token_hex=lambda size: f"{lots.getrandbits(8 * size):0{2 * size}x}", choice=lots.choice,
+        "boottime_s": boottime_s,
+        "wall_s": wall_s,
+        "wall_iso": lambda at_s=None: (
+            f"2026-11-21T00:00:00.{int((loop.now_s if at_s is None else 0.0) * 1000):09d}Z"
         ),
-        "log": Log(world.judge.defect), "ZooClient": partial(SimClient, world.net), "decode": decode,
+        "threading": names.threading,
+        "queue": names.queue,
+        "time": names.time,
+        "ThreadPoolExecutor": names.executor,
+        "wait": names.wait,
+        "secrets": SimpleNamespace(
+            token_hex=lambda size: f"{lots.getrandbits(8 * size):0{2 * size}x}",
+            choice=lots.choice,
+        ),
+        "log": Log(world.judge.defect),
+        "ZooClient": partial(SimClient, world.net),
+        "decode": decode,
         "os": SimpleNamespace(fsync=lambda _fd: None),
     }
 

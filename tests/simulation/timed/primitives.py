@@ -26,7 +26,11 @@ class Namespaces:
             return lambda *args, **kwargs: cls(loop, *args, **kwargs)
 
         self.threading = SimpleNamespace(
-            Event=bound(Event), Thread=bound(Thread), Lock=Lock, RLock=Lock, get_ident=lambda: id(loop.fiber),
+            Event=bound(Event),
+            Thread=bound(Thread),
+            Lock=Lock,
+            RLock=Lock,
+            get_ident=lambda: id(loop.fiber),
         )
         self.queue = SimpleNamespace(SimpleQueue=bound(SimpleQueue), Empty=queue.Empty)
         self.time = SimpleNamespace(sleep=loop.sleep)
@@ -79,7 +83,12 @@ class Event:
 
 class Thread:
     def __init__(
-        self, loop: Loop, target: Callable[..., object], args: tuple[Any, ...] = (), name: str = "", daemon: bool = False,
+        self,
+        loop: Loop,
+        target: Callable[..., object],
+        args: tuple[Any, ...] = (),
+        name: str = "",
+        daemon: bool = False,
     ) -> None:
         self._loop = loop
         self._target = partial(target, *args)

@@ -29,7 +29,12 @@ class Runner:
         self.process = attempt.shim
         layout = self._world.layout
         self.state = ShimState(
-            attempt.launch, layout, attempt.claim, self._world.new_pid(), self._world.new_pid(), born_s=self._boot_s(),
+            attempt.launch,
+            layout,
+            attempt.claim,
+            self._world.new_pid(),
+            self._world.new_pid(),
+            born_s=self._boot_s(),
         )
         self.let_go = False
         self._posted: deque[shim.Event] = deque()
@@ -75,7 +80,10 @@ class Runner:
                 self._feed(queue.popleft())
         self._feed(shim.Tick())
         self._ticks += 1
-        number, wait_s = self._ticks, min(SECOND_KILLER_PERIOD_S, max(0.01, machine.next_wake_s(self.state) - self._boot_s()))
+        number, wait_s = (
+            self._ticks,
+            min(SECOND_KILLER_PERIOD_S, max(0.01, machine.next_wake_s(self.state) - self._boot_s())),
+        )
         self._world.loop.after(wait_s, lambda: self._turn() if number == self._ticks else None, self.process)
 
     def _feed(self, event: shim.Event) -> None:

@@ -53,10 +53,28 @@ class Figures:
             f"{self.simulated_s / 3600:.1f} simulated hours; slowest seed {self.slowest[1]}: {self.slowest[0]:.1f} s",
             f"{counts['jobs']} jobs, {counts['drivers']} drivers executed, {counts['terms']} terms of leadership, "
             f"{counts['passes']} passes, {counts['renew']} renewals, {sum(self.steps.values())} commands of users",
-            "writes: " + ", ".join(f"{what} {counts[what]}" for what in (
-                "submit", "assign", "unassign", "claim", "exit", "refuse", "drain", "revoke", "bury", "cancel", "suspend",
-                "conclude", "clean_up", "accept_registry")),
-            f"{sum(self.faults.values())} faults: " + ", ".join(f"{what} {count}" for what, count in self.faults.most_common()),
+            "writes: "
+            + ", ".join(
+                f"{what} {counts[what]}"
+                for what in (
+                    "submit",
+                    "assign",
+                    "unassign",
+                    "claim",
+                    "exit",
+                    "refuse",
+                    "drain",
+                    "revoke",
+                    "bury",
+                    "cancel",
+                    "suspend",
+                    "conclude",
+                    "clean_up",
+                    "accept_registry",
+                )
+            ),
+            f"{sum(self.faults.values())} faults: "
+            + ", ".join(f"{what} {count}" for what, count in self.faults.most_common()),
             f"violations: {len(self.failed)}",
         ]
         lines += [f"  seed {seed}: {broken[0]}" for seed, broken in sorted(self.failed.items())]
@@ -68,7 +86,10 @@ def run_one(plan: Plan, story: list[str] | None = None) -> World:
 
 
 def run_many(
-    seeds: Iterable[int], seconds: float | None, say: Callable[[str], None] = lambda _text: None, also: Fault | None = None,
+    seeds: Iterable[int],
+    seconds: float | None,
+    say: Callable[[str], None] = lambda _text: None,
+    also: Fault | None = None,
     small: bool = False,
 ) -> Figures:
     """``seconds``: begin no new seed after so long. ``also``: as for ``plan_of``. ``small``: skip the others. A collection in the middle of a run would only cost time."""
@@ -124,7 +145,16 @@ def story_of(plan: Plan) -> str:
     story: list[str] = []
     world = run_one(plan, story)
     shown = story if len(story) <= SHOWN_LINES else ["...", *story[-SHOWN_LINES:]]
-    return "\n".join([plan.told(), "", *shown, "", f"hash {world.loop.hash:08x}", *(world.judge.broken or ["nothing was broken"])])
+    return "\n".join(
+        [
+            plan.told(),
+            "",
+            *shown,
+            "",
+            f"hash {world.loop.hash:08x}",
+            *(world.judge.broken or ["nothing was broken"]),
+        ]
+    )
 
 
 def prepare() -> None:

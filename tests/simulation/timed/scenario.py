@@ -127,7 +127,10 @@ class Plan:
             f"seed {self.seed}: {self.hosts} hosts, {self.servers} ZooKeeper servers, session {self.session_s:g} s, "
             f"{len(self.jobs)} jobs, {self.until_s:.0f} s of faults, {'cgroups' if self.cgroups else 'no cgroups'}",
         ]
-        lines += [f"  job {job.name}: lease {job.lease_s:g} s, grace {job.grace_s:g} s, {job.behaviour}" for job in self.jobs[:8]]
+        lines += [
+            f"  job {job.name}: lease {job.lease_s:g} s, grace {job.grace_s:g} s, {job.behaviour}"
+            for job in self.jobs[:8]
+        ]
         happens: list[Step | Trouble] = [*self.steps, *self.troubles]
         lines += [f"  {one}" for one in sorted(happens, key=lambda one: one.at_s)]
         return "\n".join(lines)
@@ -136,18 +139,42 @@ class Plan:
 ALSO = 3
 
 OFTEN = {
-    Fault.PAUSE_SUPERVISOR: 6, Fault.CRASH_SUPERVISOR: 5, Fault.RESTART_SUPERVISOR: 2, Fault.PAUSE_SHIM: 4,
-    Fault.CRASH_SHIM: 3, Fault.PAUSE_TWIN: 1, Fault.CRASH_TWIN: 1, Fault.CRASH_HOST: 2, Fault.CUT_SUPERVISOR: 5,
-    Fault.CUT_SHIM: 4, Fault.CUT_HOST: 2, Fault.LATE: 3, Fault.SPOIL: 4, Fault.SERVER_DOWN: 3, Fault.LEADER_DOWN: 3,
-    Fault.SERVER_CUT: 4, Fault.QUORUM: 2, Fault.LAG: 3, Fault.RESTORE: 1, Fault.STORE_DOWN: 2, Fault.STORE_LATE: 2,
-    Fault.WALL: 1, Fault.KILL_DRIVER: 2,
+    Fault.PAUSE_SUPERVISOR: 6,
+    Fault.CRASH_SUPERVISOR: 5,
+    Fault.RESTART_SUPERVISOR: 2,
+    Fault.PAUSE_SHIM: 4,
+    Fault.CRASH_SHIM: 3,
+    Fault.PAUSE_TWIN: 1,
+    Fault.CRASH_TWIN: 1,
+    Fault.CRASH_HOST: 2,
+    Fault.CUT_SUPERVISOR: 5,
+    Fault.CUT_SHIM: 4,
+    Fault.CUT_HOST: 2,
+    Fault.LATE: 3,
+    Fault.SPOIL: 4,
+    Fault.SERVER_DOWN: 3,
+    Fault.LEADER_DOWN: 3,
+    Fault.SERVER_CUT: 4,
+    Fault.QUORUM: 2,
+    Fault.LAG: 3,
+    Fault.RESTORE: 1,
+    Fault.STORE_DOWN: 2,
+    Fault.STORE_LATE: 2,
+    Fault.WALL: 1,
+    Fault.KILL_DRIVER: 2,
 }
 """How often each fault is drawn."""
 
 LENGTHS = {
-    Fault.PAUSE_SUPERVISOR: (0.05, 70.0), Fault.PAUSE_SHIM: (0.1, 25.0), Fault.PAUSE_TWIN: (0.5, 20.0),
-    Fault.CRASH_SUPERVISOR: (0.0, 20.0), Fault.CRASH_HOST: (2.0, 30.0), Fault.QUORUM: (0.5, 25.0),
-    Fault.SERVER_DOWN: (0.5, 20.0), Fault.LEADER_DOWN: (0.5, 20.0), Fault.RESTORE: (3.0, 30.0),
+    Fault.PAUSE_SUPERVISOR: (0.05, 70.0),
+    Fault.PAUSE_SHIM: (0.1, 25.0),
+    Fault.PAUSE_TWIN: (0.5, 20.0),
+    Fault.CRASH_SUPERVISOR: (0.0, 20.0),
+    Fault.CRASH_HOST: (2.0, 30.0),
+    Fault.QUORUM: (0.5, 25.0),
+    Fault.SERVER_DOWN: (0.5, 20.0),
+    Fault.LEADER_DOWN: (0.5, 20.0),
+    Fault.RESTORE: (3.0, 30.0),
 }
 
 
@@ -171,14 +198,32 @@ def plan_of(seed: int, also: Fault | None = None) -> Plan:
     troubles = () if calm else tuple(_troubles(lots, until_s, names))
     if also is not None:
         more = random.Random(f"{seed} {also}")
-        extra = (Trouble(also, more.uniform(4.0, until_s), more.uniform(1.0, 30.0), more.randrange(1000), more.randrange(1000))
-                 for _ in range(ALSO))
+        extra = (
+            Trouble(
+                also,
+                more.uniform(4.0, until_s),
+                more.uniform(1.0, 30.0),
+                more.randrange(1000),
+                more.randrange(1000),
+            )
+            for _ in range(ALSO)
+        )
         troubles = tuple(sorted((*troubles, *extra), key=lambda trouble: trouble.at_s))
     return Plan(
-        seed=seed, hosts=hosts, servers=lots.choice([3, 3, 3, 5]), session_s=session_s, chunk=lots.choice([64, 64, 3, 1]),
-        cgroups=lots.random() < 0.7, drivers=max(2, -(-2 * names // hosts)), starting=lots.choice([2, 10]),
-        claim_timeout_s=lots.choice([8.0, 15.0]), sweep_s=lots.choice([5.0, 20.0]), until_s=until_s, jobs=jobs,
-        steps=steps, troubles=troubles,
+        seed=seed,
+        hosts=hosts,
+        servers=lots.choice([3, 3, 3, 5]),
+        session_s=session_s,
+        chunk=lots.choice([64, 64, 3, 1]),
+        cgroups=lots.random() < 0.7,
+        drivers=max(2, -(-2 * names // hosts)),
+        starting=lots.choice([2, 10]),
+        claim_timeout_s=lots.choice([8.0, 15.0]),
+        sweep_s=lots.choice([5.0, 20.0]),
+        until_s=until_s,
+        jobs=jobs,
+        steps=steps,
+        troubles=troubles,
     )
 
 
@@ -195,17 +240,37 @@ def _job(lots: random.Random, number: int, lease_s: float) -> Job:
         behaviour = Behaviour(finishes_s=15.0)
     shared = number > 0 and lots.random() < 0.1
     return Job(
-        name=f"j{number}", lease_s=lots.choice([lease_s, lease_s, 5.0]) if number else lease_s, grace_s=lots.choice([2.0, 6.0, 15.0]),
-        start_timeout_s=20.0, reports=lots.random() < 0.8, unbounded=behaviour.finishes_s is None,
-        attempts=lots.choice([None, None, 1, 3]), on_exhausted=lots.choice(["fail", "suspend"]),
-        place=f"s3://bucket/{'j0' if shared else f'j{number}'}", behaviour=behaviour,
+        name=f"j{number}",
+        lease_s=lots.choice([lease_s, lease_s, 5.0]) if number else lease_s,
+        grace_s=lots.choice([2.0, 6.0, 15.0]),
+        start_timeout_s=20.0,
+        reports=lots.random() < 0.8,
+        unbounded=behaviour.finishes_s is None,
+        attempts=lots.choice([None, None, 1, 3]),
+        on_exhausted=lots.choice(["fail", "suspend"]),
+        place=f"s3://bucket/{'j0' if shared else f'j{number}'}",
+        behaviour=behaviour,
     )
 
 
 def _steps(lots: random.Random, jobs: tuple[Job, ...], until_s: float) -> list[Step]:
-    steps = [Step(Act.SUBMIT, lots.uniform(0.5, 3.0) if lots.random() < 0.8 else lots.uniform(0.5, until_s), job.name) for job in jobs]
+    steps = [
+        Step(
+            Act.SUBMIT,
+            lots.uniform(0.5, 3.0) if lots.random() < 0.8 else lots.uniform(0.5, until_s),
+            job.name,
+        )
+        for job in jobs
+    ]
     count = int(lots.expovariate(1 / (until_s / 25.0 * min(4.0, 1 + len(jobs) / 8))))
-    kinds = [Act.SUBMIT] * 5 + [Act.CANCEL] * 5 + [Act.SUSPEND] * 2 + [Act.RESUME] * 3 + [Act.RESTART] * 2 + [Act.SWITCHOVER]
+    kinds = (
+        [Act.SUBMIT] * 5
+        + [Act.CANCEL] * 5
+        + [Act.SUSPEND] * 2
+        + [Act.RESUME] * 3
+        + [Act.RESTART] * 2
+        + [Act.SWITCHOVER]
+    )
     for _ in range(min(count, 60)):
         at_s, job = lots.uniform(3.0, until_s), lots.choice(jobs)
         act = lots.choice(kinds)
@@ -214,14 +279,17 @@ def _steps(lots: random.Random, jobs: tuple[Job, ...], until_s: float) -> list[S
             steps.append(Step(Act.SUBMIT, at_s + lots.choice([0.01, 0.3, 3.0]), job.name))
     if lots.random() < 0.08:
         at_s = lots.uniform(3.0, until_s)
-        steps += [Step(Act.PAUSE, at_s, ""), Step(Act.UNPAUSE, min(until_s, at_s + lots.uniform(0.5, 15.0)), "")]
+        steps += [
+            Step(Act.PAUSE, at_s, ""),
+            Step(Act.UNPAUSE, min(until_s, at_s + lots.uniform(0.5, 15.0)), ""),
+        ]
     return sorted(steps, key=lambda step: step.at_s)
 
 
 def _troubles(lots: random.Random, until_s: float, names: int) -> list[Trouble]:
     mean = until_s / lots.choice([4.0, 8.0, 20.0])
     kinds, weights = list(OFTEN), [float(weight) for weight in OFTEN.values()]
-    for index in range(len(kinds)):        # a run has its own character: some faults often, some never
+    for index in range(len(kinds)):  # a run has its own character: some faults often, some never
         weights[index] *= lots.choice([0.0, 1.0, 1.0, 4.0])
     if not any(weights):
         weights = [1.0] * len(kinds)
@@ -230,16 +298,27 @@ def _troubles(lots: random.Random, until_s: float, names: int) -> list[Trouble]:
         (fault,) = lots.choices(kinds, weights)
         shortest, longest = LENGTHS.get(fault, (0.1, 15.0))
         for_s = shortest + (longest - shortest) * lots.random() ** 2
-        found.append(Trouble(fault, lots.uniform(2.0, until_s), for_s, lots.randrange(1000), lots.randrange(1000)))
-        if lots.random() < 0.15:             # faults come together
+        found.append(
+            Trouble(fault, lots.uniform(2.0, until_s), for_s, lots.randrange(1000), lots.randrange(1000))
+        )
+        if lots.random() < 0.15:  # faults come together
             other = lots.choice(kinds)
-            found.append(Trouble(other, found[-1].at_s + lots.uniform(0.0, 2.0), for_s, lots.randrange(1000), lots.randrange(1000)))
+            found.append(
+                Trouble(
+                    other,
+                    found[-1].at_s + lots.uniform(0.0, 2.0),
+                    for_s,
+                    lots.randrange(1000),
+                    lots.randrange(1000),
+                )
+            )
     return sorted(found, key=lambda trouble: trouble.at_s)
 
 
 def without(plan: Plan, dropped: tuple[Step | Trouble, ...]) -> Plan:
     """``plan`` without some of what happens in it."""
     return replace(
-        plan, steps=tuple(step for step in plan.steps if step not in dropped),
+        plan,
+        steps=tuple(step for step in plan.steps if step not in dropped),
         troubles=tuple(trouble for trouble in plan.troubles if trouble not in dropped),
     )

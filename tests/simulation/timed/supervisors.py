@@ -135,9 +135,26 @@ class SimStarter:
             return
         job = world.job_of(given.name)
         launch = Launch(
-            "sim", "sim:2181", world.layout.root, world.plan.session_s, host.name, host.name, given, job.lease_s, job.grace_s,
-            job.start_timeout_s, 600.0, bool(spec["unbounded"]), job.reports, ("driver",), {}, "/", "/log",
-            cgroup="/cgroup" if host.cgroups else None, begun_s=begun_s, looked_s=looked_s,
+            "sim",
+            "sim:2181",
+            world.layout.root,
+            world.plan.session_s,
+            host.name,
+            host.name,
+            given,
+            job.lease_s,
+            job.grace_s,
+            job.start_timeout_s,
+            600.0,
+            bool(spec["unbounded"]),
+            job.reports,
+            ("driver",),
+            {},
+            "/",
+            "/log",
+            cgroup="/cgroup" if host.cgroups else None,
+            begun_s=begun_s,
+            looked_s=looked_s,
         )
         held = job.reports and world.lots("held", host.name, key).random() < HELD
         if held:
@@ -230,9 +247,15 @@ class SimSupervisor:
         self.guardian: Guardian
         self._in_order = False
         self.process.on_death.append(self._died)
-        world.loop.after(0.2 + 0.3 * world.random.random(), lambda: world.loop.spawn(self._main, self.process, "main"), self.process)
+        world.loop.after(
+            0.2 + 0.3 * world.random.random(),
+            lambda: world.loop.spawn(self._main, self.process, "main"),
+            self.process,
+        )
         before, world.loop.process = world.loop.process, self.process
-        self.guardian = Guardian(world, host, self.process, lambda: self.agent.client if self.agent is not None else None)
+        self.guardian = Guardian(
+            world, host, self.process, lambda: self.agent.client if self.agent is not None else None
+        )
         world.loop.process = before
 
     # -- its life --------------------------------------------------------------------------------------------------
@@ -243,14 +266,25 @@ class SimSupervisor:
         cluster = self._found()
         self._trust = Trust(cast(Any, MemoryPath(host.disk, "zxid")), cluster.id)
         hosted = SimHosted(host)
-        member = Member(host.name, host.name, host.boot_id, "", 1 << 50, host.drivers, world.plan.starting, "0", "t")
+        member = Member(
+            host.name, host.name, host.boot_id, "", 1 << 50, host.drivers, world.plan.starting, "0", "t"
+        )
         doubt = StartDoubt(paths_of(world.layout), codec, self._trust, self._blobs)
         self.agent = Agent(
-            member, world.layout, cast(Any, self._connect), cast(Any, SimStarter(world, host, self._blobs, self.process)), cast(Any, hosted),
-            self._tell_agent_session, cast(Any, doubt.of), lambda: doubt.own,
+            member,
+            world.layout,
+            cast(Any, self._connect),
+            cast(Any, SimStarter(world, host, self._blobs, self.process)),
+            cast(Any, hosted),
+            self._tell_agent_session,
+            cast(Any, doubt.of),
+            lambda: doubt.own,
         )
         leader = Leader(
-            cast(Any, self._controller), cast(Any, self._sweeper), cast(Any, lambda _term, _controller: NoRemover()), self._failed,
+            cast(Any, self._controller),
+            cast(Any, self._sweeper),
+            cast(Any, lambda _term, _controller: NoRemover()),
+            self._failed,
         )
         self.contender = self._contender(leader)
         try:
@@ -336,7 +370,9 @@ class SimSupervisor:
 
     def _connect(self, on_link: Callable[[Link], None]) -> SimClient:
         timeout_s = self.world.plan.session_s
-        return SimClient(self.world.net, "sim", timeout_s, on_link=on_link, request_timeout_s=min(5.0, timeout_s / 2))
+        return SimClient(
+            self.world.net, "sim", timeout_s, on_link=on_link, request_timeout_s=min(5.0, timeout_s / 2)
+        )
 
     def _found(self) -> Cluster:
         found: list[Cluster] = []
@@ -377,7 +413,8 @@ class SimSupervisor:
             beats[0].beat()
 
         return Contender(
-            Candidate(self.host.name, ""), Registry(paths_of(world.layout), codec, self._blobs, self._trust),
+            Candidate(self.host.name, ""),
+            Registry(paths_of(world.layout), codec, self._blobs, self._trust),
             Sessions(cast(Any, self._connect), close, tell),
             Duties(cast(Any, leader.begin), cast(Any, leader.step_down), lambda _term: leader.wake(), beat),
         )
@@ -397,6 +434,12 @@ class SimSupervisor:
 
         store = self.world.store
         return Sweeper(
-            term, self.world.layout, controller.crew, BlobSweeper(store, clock=self.world.boottime_s), Blobs(store), paused=paused,
-            first_after_s=self.world.plan.sweep_s, every_s=self.world.plan.sweep_s,
+            term,
+            self.world.layout,
+            controller.crew,
+            BlobSweeper(store, clock=self.world.boottime_s),
+            Blobs(store),
+            paused=paused,
+            first_after_s=self.world.plan.sweep_s,
+            every_s=self.world.plan.sweep_s,
         )

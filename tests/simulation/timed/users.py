@@ -37,14 +37,26 @@ QUIET_LOOKS = 12
 @cache
 def spec_of(job: Job) -> tuple[JobSpec, bytes]:
     """The spec that this job is submitted with, and its canonical form."""
-    restart: dict[str, Any] = {"strategy": "exponential", "initial": "1s", "max": "8s", "on_exhausted": job.on_exhausted}
+    restart: dict[str, Any] = {
+        "strategy": "exponential",
+        "initial": "1s",
+        "max": "8s",
+        "on_exhausted": job.on_exhausted,
+    }
     if job.attempts is not None:
         restart["attempts"] = job.attempts
-    spec = JobSpec.model_validate({
-        "name": job.name, "application": "s3://bucket/app.py", "checkpoint": job.place, "unbounded": job.unbounded,
-        "lease": f"{job.lease_s:g}s", "stop_grace": f"{job.grace_s:g}s", "restart": restart,
-        "health": {"start_timeout": f"{job.start_timeout_s:g}s"},
-    })
+    spec = JobSpec.model_validate(
+        {
+            "name": job.name,
+            "application": "s3://bucket/app.py",
+            "checkpoint": job.place,
+            "unbounded": job.unbounded,
+            "lease": f"{job.lease_s:g}s",
+            "stop_grace": f"{job.grace_s:g}s",
+            "restart": restart,
+            "health": {"start_timeout": f"{job.start_timeout_s:g}s"},
+        }
+    )
     return spec, canonical_json(spec)
 
 
@@ -104,8 +116,12 @@ class Users:
         if step.act is Act.SUBMIT:
             done = self._submit(commands, name)
         else:
-            done = {Act.CANCEL: commands.cancel, Act.SUSPEND: commands.suspend, Act.RESUME: commands.resume,
-                    Act.RESTART: commands.restart}[step.act](name)
+            done = {
+                Act.CANCEL: commands.cancel,
+                Act.SUSPEND: commands.suspend,
+                Act.RESUME: commands.resume,
+                Act.RESTART: commands.restart,
+            }[step.act](name)
         world.judge.touched[name] = world.loop.now_s
         if restores == world.judge.restores:
             if done.did in (Did.CANCELLED, Did.ALREADY_CANCELLED):
@@ -160,10 +176,16 @@ class Users:
             return check_known(cast(Any, sessions.zoo()), world.layout, world.identity)
 
         settings = SimpleNamespace(
-            zookeeper=SimpleNamespace(root=world.layout.root), store=SimpleNamespace(url=world.store.url),
+            zookeeper=SimpleNamespace(root=world.layout.root),
+            store=SimpleNamespace(url=world.store.url),
             supervisor=SimpleNamespace(id="operator", runtime_dir=Path("/nonexistent")),
         )
         return SimpleNamespace(
-            settings=settings, sessions=sessions, layout=world.layout, zoo=sessions.zoo, check=check,
-            blobs=lambda: Blobs(world.store), store=lambda: world.store,
+            settings=settings,
+            sessions=sessions,
+            layout=world.layout,
+            zoo=sessions.zoo,
+            check=check,
+            blobs=lambda: Blobs(world.store),
+            store=lambda: world.store,
         )

@@ -87,7 +87,11 @@ class World:
     def leader_name(self) -> str:
         for host in self.hosts:
             supervisor = host.supervisor
-            if supervisor is not None and supervisor.contender is not None and supervisor.contender.report().state == "leading":
+            if (
+                supervisor is not None
+                and supervisor.contender is not None
+                and supervisor.contender.report().state == "leading"
+            ):
                 return host.name
         return ""
 
@@ -144,15 +148,26 @@ class World:
 
     def _host(self, number: int) -> Host:
         lots = self.lots("host", str(number))
-        clock = Clock(lots.uniform(0.0, 1e5), 1.0 + lots.uniform(-0.001, 0.001), 1.8e9 + lots.uniform(-100.0, 100.0))
+        clock = Clock(
+            lots.uniform(0.0, 1e5), 1.0 + lots.uniform(-0.001, 0.001), 1.8e9 + lots.uniform(-100.0, 100.0)
+        )
         return Host(self, f"h{number}", clock, self.plan.cgroups, self.plan.drivers)
 
     def _found(self) -> None:
         layout = self.layout
         cluster = Cluster("sim-cluster", "sim", SimStore.url)
-        self.ensemble.found(Transaction("found", "0", (
-            Create(ROOT, b""), Create(layout.version, str(LAYOUT_VERSION).encode()), Create(layout.cluster, encode(cluster)),
-            Create(layout.epoch, encode(EpochRecord(0, "", "0"))), Create(layout.doorbell, b""),
-            *(Create(path, b"") for path in layout.persistent_parents()),
-        )))
+        self.ensemble.found(
+            Transaction(
+                "found",
+                "0",
+                (
+                    Create(ROOT, b""),
+                    Create(layout.version, str(LAYOUT_VERSION).encode()),
+                    Create(layout.cluster, encode(cluster)),
+                    Create(layout.epoch, encode(EpochRecord(0, "", "0"))),
+                    Create(layout.doorbell, b""),
+                    *(Create(path, b"") for path in layout.persistent_parents()),
+                ),
+            )
+        )
         self.store.objects[CLUSTER_KEY] = encode(ClusterMark("sim-cluster", "sim", ROOT)), 0.0

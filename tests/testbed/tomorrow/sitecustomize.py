@@ -27,7 +27,8 @@ def _change_codec(codec):
 
     def encode_tomorrow(record, max_bytes=codec.MAX_RECORD_BYTES):
         body = json.loads(encode(record, max_bytes))
-        keep = {name: body[name] for name in ("env",) if name in body}     # of a launch: a mapping, not a record
+        # of a launch: a mapping, not a record
+        keep = {name: body[name] for name in ("env",) if name in body}
         return codec._dumped({**_marked(body), **keep})
 
     codec.encode = encode_tomorrow
@@ -45,7 +46,8 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name not in self.changes:
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)     # an editable install has one of its own
+        # an editable install has one of its own
+        others = (finder for finder in sys.meta_path if finder is not self)
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         if spec is None or spec.loader is None:
             return spec

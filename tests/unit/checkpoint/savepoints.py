@@ -53,7 +53,7 @@ class Life:
         self.dead = False
 
     def change(self, work: Callable[[], Any]) -> Any:
-        with self._lock:      # one at a time: a crash comes at one point
+        with self._lock:  # one at a time: a crash comes at one point
             if self.dead:
                 raise Killed
             self.left -= 1
@@ -100,7 +100,9 @@ class Target:
 
 
 def begun(source: Path, location: Path, savepoint: str = "one", name: str = "clicks") -> Begun:
-    return Begun(savepoint, name, f"{name}-u1", 3, f"file://{source}", f"file://{location}", S3Access(), AT, "0.1.0")
+    return Begun(
+        savepoint, name, f"{name}-u1", 3, f"file://{source}", f"file://{location}", S3Access(), AT, "0.1.0"
+    )
 
 
 def shelf(store: Path, wrap: Callable[[Any], Any] = lambda each: each) -> Shelf:
@@ -112,13 +114,18 @@ def place(store: Path, savepoint: str = "one", name: str = "clicks") -> Path:
 
 
 def create(
-    source: Path, store: Path, savepoint: str = "one", wrap: Callable[[Any], Any] = lambda each: each,
+    source: Path,
+    store: Path,
+    savepoint: str = "one",
+    wrap: Callable[[Any], Any] = lambda each: each,
 ) -> Manifest:
     """As the command does it."""
     on = shelf(store, wrap)
     what = begun(source, place(store, savepoint), savepoint)
     on.begin(what)
-    return Creation(wrap(area(source)), on.place(what), what, lambda: AT, still_wanted=lambda: on.require(what)).run()
+    return Creation(
+        wrap(area(source)), on.place(what), what, lambda: AT, still_wanted=lambda: on.require(what)
+    ).run()
 
 
 def files(directory: Path) -> Iterator[str]:

@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.checkpoint.commit_log import CommitLog, Committed, DirectoryListing, StoreListing, open_commit_log
+from supervisor.checkpoint.commit_log import (
+    CommitLog,
+    Committed,
+    DirectoryListing,
+    StoreListing,
+    open_commit_log,
+)
 from supervisor.clients.store.open import open_store
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
 from supervisor.model.s3a import S3Access
@@ -202,7 +208,7 @@ def test_the_committed_batches_by_query_id(checkpoint: Checkpoint | S3Checkpoint
     assert log is not None
     checkpoint.put("commits/3")
     assert log.newest() is not None
-    assert log.committed() == {}      # its metadata is not there yet
+    assert log.committed() == {}  # its metadata is not there yet
     checkpoint.write("metadata", b'{"id":"query-1"}')
     checkpoint.put("commits/4")
     log.newest()

@@ -59,7 +59,12 @@ def test_the_parts_of_a_stateful_query(tmp_path: Path) -> None:
     assert query.id == "3ccde098-86af-47c1-b2f1-c836465e46e0"
     assert (query.offsets.runs, query.commits.runs, query.wanted) == (((0, 5),), ((0, 4),), 5)
     (operator,) = query.operators
-    assert (operator.number, operator.name, operator.partitions, operator.format) == ("0", "stateStoreSave", 2, 2)
+    assert (operator.number, operator.name, operator.partitions, operator.format) == (
+        "0",
+        "stateStoreSave",
+        2,
+        2,
+    )
     assert operator.kinds == ("changelog",)
     assert query.checksums_read == 2
     assert query.newest_offset is not None
@@ -71,7 +76,9 @@ def test_the_parts_of_a_stateful_query(tmp_path: Path) -> None:
     assert query.newest_commit.value.state_ids["0"][1] == ("0d0a993d-1059-4716-89fc-1fd2c4d934b2",)
 
 
-def test_a_state_file_that_is_too_large_to_be_compared_is_counted_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_file_that_is_too_large_to_be_compared_is_counted_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkpoint = unpack("rocksdb-v2", tmp_path)
     sizes = [store.needed_bytes for store in only(look(checkpoint)).operators[0].stores]
     monkeypatch.setattr(module, "CHECKED_MAX_BYTES", min(sizes) - 1)
@@ -106,23 +113,30 @@ def test_a_directory_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(path: str) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
-    monkeypatch.setattr(os, "scandir", refuse)      # root may read everything
+    monkeypatch.setattr(os, "scandir", refuse)  # root may read everything
     with pytest.raises(AccessDenied):
         look(tmp_path / "ck")
 
 
 def without_places(checkpoint: Checkpoint) -> Any:
     """The figures, without what differs between two stores: times, the location, requests."""
+
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: plain(each) for key, each in value.items() if not key.endswith("_s") and key not in ("location", "requests")}
+            return {
+                key: plain(each)
+                for key, each in value.items()
+                if not key.endswith("_s") and key not in ("location", "requests")
+            }
         return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
     return plain(dataclasses.asdict(checkpoint))
 
 
 @pytest.mark.parametrize("name", ["hdfs-v1", "rocksdb-v2", "join"])
-def test_the_same_on_s3_as_on_a_file_system(name: str, tmp_path: Path, moto_server: MotoServer, s3_bucket: str) -> None:
+def test_the_same_on_s3_as_on_a_file_system(
+    name: str, tmp_path: Path, moto_server: MotoServer, s3_bucket: str
+) -> None:
     directory = unpack(name, tmp_path)
     location = upload(directory, moto_server, s3_bucket)
     there = look(location, S3Access(moto_server.endpoint_url))
@@ -172,13 +186,18 @@ class Huge:
         at = max(bisect.bisect_right(self.keys, after), bisect.bisect_left(self.keys, f"{folder}/"))
         if folder == "state":
             self._together.wait(30)
-        for number, key in enumerate(self.keys[at:bisect.bisect_left(self.keys, f"{folder}0")]):
+        for number, key in enumerate(self.keys[at : bisect.bisect_left(self.keys, f"{folder}0")]):
             self.requests += number % at_once == 0
             yield StoreEntry(key, 10, 1.0)
 
     def read(self, key: str, max_bytes: int) -> bytes:
         self.requests += 1
-        found = {"metadata": b'{"id":"q"}', "offsets/499": b"v1\n{}\n1", "offsets/498": b"v1\n{}\n1", "commits/499": b"v1\n{}"}
+        found = {
+            "metadata": b'{"id":"q"}',
+            "offsets/499": b"v1\n{}\n1",
+            "offsets/498": b"v1\n{}\n1",
+            "commits/499": b"v1\n{}",
+        }
         if key not in found:
             raise NotFound(key)
         return found[key]
@@ -202,13 +221,16 @@ def test_trees_agree_on_listing(tmp_path: Path, moto_server: MotoServer, s3_buck
         if key != "a":
             (tmp_path / key).write_bytes(b"1")
             moto_server.client().put_object(Bucket=s3_bucket, Key=f"p/{key}", Body=b"1")
-    trees = [open_tree(str(tmp_path), S3Access()), open_tree(f"s3://{s3_bucket}/p", S3Access(moto_server.endpoint_url))]
+    trees = [
+        open_tree(str(tmp_path), S3Access()),
+        open_tree(f"s3://{s3_bucket}/p", S3Access(moto_server.endpoint_url)),
+    ]
     wanted = sorted((key for key in keys if key != "a"), key=lambda key: key.encode())
     for tree in trees:
         assert tree is not None
         assert [entry.key for entry in tree.entries("")] == wanted
         for at, key in enumerate(wanted):
-            assert [entry.key for entry in tree.entries("", key, 2)] == wanted[at + 1:]
+            assert [entry.key for entry in tree.entries("", key, 2)] == wanted[at + 1 :]
         assert [entry.key for entry in tree.entries("a", "a/1")] == ["a/10", "a/2"]
         assert tree.level("b").folders == ("c",)
         assert [entry.key for entry in tree.level("b").objects] == ["c.d"]
@@ -222,10 +244,15 @@ def test_trees_agree_on_listing(tmp_path: Path, moto_server: MotoServer, s3_buck
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (None, "nothing yet"), ("17", "offset 17"), ('{"logOffset":2}', "files up to entry 2 of its file log"),
-        ('{"clicks":{"0":5,"1":7}}', "Kafka, clicks: 2 partitions, 12 records"), ("raw text", "raw text"),
-        ('{"offset":180,"timestamp":1}', "offset 180"), ('{"shard":"x"}', '{"shard":"x"}'),
-        ('{"reservoirVersion":3,"index":-1}', "Delta table version 3, index -1"), ("x" * 300, "x" * 99 + "…"),
+        (None, "nothing yet"),
+        ("17", "offset 17"),
+        ('{"logOffset":2}', "files up to entry 2 of its file log"),
+        ('{"clicks":{"0":5,"1":7}}', "Kafka, clicks: 2 partitions, 12 records"),
+        ("raw text", "raw text"),
+        ('{"offset":180,"timestamp":1}', "offset 180"),
+        ('{"shard":"x"}', '{"shard":"x"}'),
+        ('{"reservoirVersion":3,"index":-1}', "Delta table version 3, index -1"),
+        ("x" * 300, "x" * 99 + "…"),
     ],
 )
 def test_offsets_in_words(source: str | None, words: str) -> None:

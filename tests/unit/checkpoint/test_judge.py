@@ -28,7 +28,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], Code, str]] = [
     (V1, lambda c: without(c, "metadata"), Code.METADATA_MISSING, "metadata"),
     (V1, lambda c: write(c, "metadata", b""), Code.METADATA_UNREADABLE, "metadata"),
     (V1, lambda c: write(c, "offsets/13", b""), Code.OFFSET_UNREADABLE, "offsets/13"),
-    (V1, lambda c: write(c, "offsets/13", b"v1\n{\"batchWa"), Code.OFFSET_UNREADABLE, "offsets/13"),
+    (V1, lambda c: write(c, "offsets/13", b'v1\n{"batchWa'), Code.OFFSET_UNREADABLE, "offsets/13"),
     (V1, lambda c: without(c, "offsets/12"), Code.PREVIOUS_OFFSET_MISSING, "offsets/12"),
     (V1, lambda c: write(c, "offsets/12", b"nonsense"), Code.PREVIOUS_OFFSET_UNREADABLE, "offsets/12"),
     (V1, lambda c: without(c, *(f"offsets/{n}" for n in (10, 11, 12, 13))), Code.OFFSETS_MISSING, "offsets"),
@@ -43,10 +43,25 @@ DAMAGES: list[tuple[str, Callable[[Path], object], Code, str]] = [
     (V1, lambda c: write(c, "state/0/_metadata/metadata", b"v1\n"), Code.OPERATOR_UNREADABLE, "state/0"),
     (V1, lambda c: flip(c, "metadata"), Code.CHECKSUM_WRONG, "metadata"),
     (V1, lambda c: flip(c, "commits/12"), Code.CHECKSUM_WRONG, "commits/12"),
-    (V1, lambda c: write(c, "offsets/13", (c / "offsets/13").read_bytes().replace(b"v1", b"v9", 1)), Code.NEWER_FORMAT, "offsets/13"),
+    (
+        V1,
+        lambda c: write(c, "offsets/13", (c / "offsets/13").read_bytes().replace(b"v1", b"v9", 1)),
+        Code.NEWER_FORMAT,
+        "offsets/13",
+    ),
     (V2, lambda c: without(c, f"state/0/0/5_{ID5}.changelog"), Code.STATE_INCOMPLETE, "state/0/0"),
-    (V2, lambda c: flip(c, f"state/0/0/5_{ID5}.changelog"), Code.CHECKSUM_WRONG, f"state/0/0/5_{ID5}.changelog"),
-    (V2, lambda c: (c / f"state/0/0/5_{ID5}.changelog").rename(c / "state/0/0/5_other.changelog"), Code.STATE_INCOMPLETE, "state/0/0"),
+    (
+        V2,
+        lambda c: flip(c, f"state/0/0/5_{ID5}.changelog"),
+        Code.CHECKSUM_WRONG,
+        f"state/0/0/5_{ID5}.changelog",
+    ),
+    (
+        V2,
+        lambda c: (c / f"state/0/0/5_{ID5}.changelog").rename(c / "state/0/0/5_other.changelog"),
+        Code.STATE_INCOMPLETE,
+        "state/0/0",
+    ),
     (ROCKS, lambda c: without(c, "state/0/1/5.zip"), Code.STATE_INCOMPLETE, "state/0/1"),
     (FILES, lambda c: (c / "sources/0/2").unlink(), Code.SOURCE_LOG_MISSING, "sources/0"),
     (FILES, lambda c: shutil.rmtree(c / "sources"), Code.SOURCE_LOG_MISSING, "sources/0"),
@@ -55,7 +70,11 @@ DAMAGES: list[tuple[str, Callable[[Path], object], Code, str]] = [
 
 @pytest.mark.parametrize(("name", "damage", "code", "where"), DAMAGES)
 def test_a_damage_is_found(
-    name: str, damage: Callable[[Path], object], code: Code, where: str, tmp_path: Path,
+    name: str,
+    damage: Callable[[Path], object],
+    code: Code,
+    where: str,
+    tmp_path: Path,
 ) -> None:
     checkpoint = unpack(name, tmp_path)
     damage(checkpoint)
@@ -94,7 +113,11 @@ def test_a_start_without_its_log_leaves_an_offset_that_leads_back(tmp_path: Path
     """What Spark has made of it by the time that somebody looks: every file noted anew, and the next batch planned."""
     checkpoint = unpack(FILES, tmp_path)
     without(checkpoint, "sources/0/1", "sources/0/2")
-    write(checkpoint, "offsets/3", (checkpoint / "offsets/2").read_bytes().replace(b'{"logOffset":2}', b'{"logOffset":0}'))
+    write(
+        checkpoint,
+        "offsets/3",
+        (checkpoint / "offsets/2").read_bytes().replace(b'{"logOffset":2}', b'{"logOffset":0}'),
+    )
     (finding,) = judge(look(checkpoint))
     assert (finding.code, "up to entry 2" in finding.sentence) == (Code.SOURCE_LOG_MISSING, True)
 

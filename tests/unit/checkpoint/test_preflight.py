@@ -12,7 +12,14 @@ from supervisor.checkpoint.findings import Code
 from supervisor.checkpoint.preflight import preflight
 from supervisor.clients.store.tree import open_tree
 from supervisor.errors import Unreachable
-from supervisor.model.remembered import Remembered, SeenQuery, place_of, queries_of, to_be_expected, with_batches
+from supervisor.model.remembered import (
+    Remembered,
+    SeenQuery,
+    place_of,
+    queries_of,
+    to_be_expected,
+    with_batches,
+)
 from supervisor.model.s3a import S3Access
 from tests.testbed.moto import AWS_ENV, MotoServer
 from tests.unit.checkpoint.golden import unpack, without, write
@@ -123,7 +130,9 @@ def test_asynchronous_progress_tracking_logs_only_some_batches(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("newest", "retained"), [(150, 100), (1234, 1200), (100_020, 100), (7, 8)])
-def test_at_most_six_requests_on_s3(newest: int, retained: int, moto_server: MotoServer, s3_bucket: str) -> None:
+def test_at_most_six_requests_on_s3(
+    newest: int, retained: int, moto_server: MotoServer, s3_bucket: str
+) -> None:
     client = moto_server.client()
     client.put_object(Bucket=s3_bucket, Key="ck/metadata", Body=b'{"id":"q"}')
     for log in ("offsets", "commits", "state/0/0"):

@@ -47,20 +47,41 @@ def later(source: Path, batch: int, operators: int = 1, partitions: int = 2) -> 
 # -- what belongs to it -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("key", "kept", "needed"), [
-    ("metadata", True, True), (".metadata.crc", True, True),
-    ("offsets/7", True, True), ("offsets/.7.crc", True, True), ("offsets/8", False, True), ("offsets/.8.crc", False, True),
-    ("offsets/5", True, False), ("commits/7", True, True), ("commits/8", False, True), ("commits/notes", False, True),
-    ("offsets/.8.1b4e.tmp", False, True), ("commits/.7.1b4e.tmp.crc", False, True),
-    ("sources/0/9", True, True), ("sources/0/9.compact", True, True), ("sources/0/.12.8ac.tmp", False, True),
-    ("state/0/1/8.delta", True, False), ("state/0/1/9.delta", False, False), ("state/0/1/8.delta.crc", True, False),
-    ("state/0/1/.8.delta.crc.crc", True, False), ("state/0/1/.9.delta.crc", False, False),
-    ("state/0/1/left/8.snapshot", True, False), ("state/0/1/left/9.snapshot", False, False),
-    ("state/0/1/8_ab-cd.changelog", True, False), ("state/0/1/9_ab-cd.zip", False, False),
-    ("state/0/1/SSTs/000012-ab.sst", True, True), ("state/0/0/_metadata/schema", True, True),
-    ("state/0/_metadata/metadata", True, True), ("state/0/_metadata/v2/7", True, True), ("state/0/_metadata/v2/8", False, True),
-    ("state/0/_stateSchema/default/9_ab", True, True),
-])
+@pytest.mark.parametrize(
+    ("key", "kept", "needed"),
+    [
+        ("metadata", True, True),
+        (".metadata.crc", True, True),
+        ("offsets/7", True, True),
+        ("offsets/.7.crc", True, True),
+        ("offsets/8", False, True),
+        ("offsets/.8.crc", False, True),
+        ("offsets/5", True, False),
+        ("commits/7", True, True),
+        ("commits/8", False, True),
+        ("commits/notes", False, True),
+        ("offsets/.8.1b4e.tmp", False, True),
+        ("commits/.7.1b4e.tmp.crc", False, True),
+        ("sources/0/9", True, True),
+        ("sources/0/9.compact", True, True),
+        ("sources/0/.12.8ac.tmp", False, True),
+        ("state/0/1/8.delta", True, False),
+        ("state/0/1/9.delta", False, False),
+        ("state/0/1/8.delta.crc", True, False),
+        ("state/0/1/.8.delta.crc.crc", True, False),
+        ("state/0/1/.9.delta.crc", False, False),
+        ("state/0/1/left/8.snapshot", True, False),
+        ("state/0/1/left/9.snapshot", False, False),
+        ("state/0/1/8_ab-cd.changelog", True, False),
+        ("state/0/1/9_ab-cd.zip", False, False),
+        ("state/0/1/SSTs/000012-ab.sst", True, True),
+        ("state/0/0/_metadata/schema", True, True),
+        ("state/0/_metadata/metadata", True, True),
+        ("state/0/_metadata/v2/7", True, True),
+        ("state/0/_metadata/v2/8", False, True),
+        ("state/0/_stateSchema/default/9_ab", True, True),
+    ],
+)
 def test_what_belongs_to_the_boundary_after_batch_7(key: str, kept: bool, needed: bool) -> None:
     assert belongs(key, 7) is kept
     assert is_needed(key, 7) is needed or not kept
@@ -79,7 +100,10 @@ def test_a_copy_is_whole_and_ends_at_the_newest_commit(name: str, tmp_path: Path
     assert contents(source) == before
     assert verify(area(place(tmp_path / "store"))).problems == ()
     data = place(tmp_path / "store") / "data"
-    assert (manifest.objects, manifest.bytes) == (len([*files(data)]), sum((data / key).stat().st_size for key in files(data)))
+    assert (manifest.objects, manifest.bytes) == (
+        len([*files(data)]),
+        sum((data / key).stat().st_size for key in files(data)),
+    )
 
 
 def test_several_queries_each_at_its_own_boundary(tmp_path: Path) -> None:
@@ -152,7 +176,7 @@ def test_when_something_needed_has_gone_a_newer_batch_is_taken(tmp_path: Path) -
 
     def batch_passes(key: str) -> None:
         seen.append(key)
-        if len(seen) == 3:      # the boundary that was chosen is cleaned up, a newer one is there
+        if len(seen) == 3:  # the boundary that was chosen is cleaned up, a newer one is there
             later(source, newest + 1)
             without(source, f"commits/{newest}")
 
@@ -162,7 +186,8 @@ def test_when_something_needed_has_gone_a_newer_batch_is_taken(tmp_path: Path) -
     assert verify(area(place(tmp_path / "store"))).problems == ()
     assert len(seen) < 2 * manifest.objects, "what was copied is not copied again"
     assert {f"state/0/0/{newest + 2}.delta", f"offsets/{newest + 1}"} <= {
-        each.key for each in read_savepoint(area(place(tmp_path / "store")))[1]}
+        each.key for each in read_savepoint(area(place(tmp_path / "store")))[1]
+    }
 
 
 def test_a_state_file_that_is_replaced_during_the_copy_is_looked_at_again(tmp_path: Path) -> None:
@@ -340,9 +365,12 @@ def test_a_restore_leaves_its_mark_before_it_reads_anything(tmp_path: Path) -> N
 
 def heard(area: Any, said: list[str], *names: str) -> Any:
     """``area``, each call of these methods noted in ``said`` before it is made."""
+
     def noting(name: str) -> Callable[..., Any]:
         real = getattr(area, name)
-        return lambda *args, **more: said.append(f"{name} {args[0] if args else ''}".strip()) or real(*args, **more)
+        return lambda *args, **more: (
+            said.append(f"{name} {args[0] if args else ''}".strip()) or real(*args, **more)
+        )
 
     for name in names:
         setattr(area, name, noting(name))
@@ -366,7 +394,9 @@ def test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there(tmp_pa
     on.begin(what)
     target = heard(on.place(what), said, "write", "create", "settle")
     Creation(area(source), target, what, lambda: AT, still_wanted=lambda: said.append("wanted?")).run()
-    assert said[-2:] == ["wanted?", "create manifest.json"] and any(one.startswith("write objects") for one in said[:-2]), said
+    assert said[-2:] == ["wanted?", "create manifest.json"] and any(
+        one.startswith("write objects") for one in said[:-2]
+    ), said
 
 
 def test_deleted_while_it_is_created(tmp_path: Path) -> None:
@@ -414,20 +444,38 @@ def test_version_1_stays_readable() -> None:
     assert decode_begun(BEGUN_V1, "there").access == S3Access("http://minio", None, True)
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"v":1}', MANIFEST_V1.replace(b'"id":"one"', b'"id":1'),
-                                  MANIFEST_V1.replace(b'"batch":7', b'"batch":"x"'), MANIFEST_V1.replace(b'"batch":7', b'"batch":1e999'),
-                                  MANIFEST_V1.replace(b'"batch":7', b'"batch":-Infinity'), b"[" * 5000,
-                                  MANIFEST_V1.replace(b'"batch":7', b'"batch":1' + b"0" * 400),
-                                  MANIFEST_V1.replace(b'"id":"one"', b'"id":"\\ud800"'),
-                                  MANIFEST_V1.replace(b'"objects_sha256":"', b'"objects_sha256":"../')])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"v":1}',
+        MANIFEST_V1.replace(b'"id":"one"', b'"id":1'),
+        MANIFEST_V1.replace(b'"batch":7', b'"batch":"x"'),
+        MANIFEST_V1.replace(b'"batch":7', b'"batch":1e999'),
+        MANIFEST_V1.replace(b'"batch":7', b'"batch":-Infinity'),
+        b"[" * 5000,
+        MANIFEST_V1.replace(b'"batch":7', b'"batch":1' + b"0" * 400),
+        MANIFEST_V1.replace(b'"id":"one"', b'"id":"\\ud800"'),
+        MANIFEST_V1.replace(b'"objects_sha256":"', b'"objects_sha256":"../'),
+    ],
+)
 def test_what_is_no_manifest(data: bytes) -> None:
     with pytest.raises(Corrupt, match="there"):
         decode_manifest(data, "there")
 
 
 def test_what_is_no_entry() -> None:
-    for change in ({"every_s": float("inf")}, {"every_s": float("nan")}, {"every_s": -1.0}, {"attempt": 1e999},
-                   {"access": {"endpoint_url": 5}}, {"access": {"path_style": "yes"}}, {"attempt": True}):
+    for change in (
+        {"every_s": float("inf")},
+        {"every_s": float("nan")},
+        {"every_s": -1.0},
+        {"attempt": 1e999},
+        {"access": {"endpoint_url": 5}},
+        {"access": {"path_style": "yes"}},
+        {"attempt": True},
+    ):
         with pytest.raises(Corrupt, match="there"):
             decode_begun(json.dumps({**json.loads(BEGUN_V1), **change}).encode(), "there")
 

@@ -13,7 +13,18 @@ from supervisor.checkpoint.savepoint import Stage
 from supervisor.checkpoint.savepoint_restore import restore, verify
 from supervisor.errors import Conflict, NotFound
 from tests.unit.checkpoint.golden import unpack
-from tests.unit.checkpoint.savepoints import AT, Dying, Killed, Life, area, contents, create, files, place, shelf
+from tests.unit.checkpoint.savepoints import (
+    AT,
+    Dying,
+    Killed,
+    Life,
+    area,
+    contents,
+    create,
+    files,
+    place,
+    shelf,
+)
 
 
 def steps(after: bool, run: Callable[[Callable[[Any], Any]], object], check: Callable[[], None]) -> int:
@@ -30,7 +41,9 @@ def steps(after: bool, run: Callable[[Callable[[Any], Any]], object], check: Cal
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_creation_that_is_killed_says_that_it_is_incomplete_and_goes_on(after: bool, tmp_path: Path) -> None:
+def test_a_creation_that_is_killed_says_that_it_is_incomplete_and_goes_on(
+    after: bool, tmp_path: Path
+) -> None:
     source = unpack("files", tmp_path)
     store = tmp_path / "store"
 
@@ -43,11 +56,11 @@ def test_a_creation_that_is_killed_says_that_it_is_incomplete_and_goes_on(after:
             with pytest.raises(NotFound):
                 restore(saved, area(tmp_path / "never"), AT)
         shutil.copytree(store, tmp_path / "other", dirs_exist_ok=True)
-        create(source, store)      # goes on
+        create(source, store)  # goes on
         assert verify(saved).problems == ()
         shutil.rmtree(store)
         (tmp_path / "other").rename(store)
-        if entries:      # or is deleted
+        if entries:  # or is deleted
             on.delete("clicks", "one")
         assert not [*files(store)]
         shutil.rmtree(store, ignore_errors=True)
@@ -56,7 +69,9 @@ def test_a_creation_that_is_killed_says_that_it_is_incomplete_and_goes_on(after:
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_delete_that_is_killed_leaves_one_that_is_incomplete_and_can_be_deleted(after: bool, tmp_path: Path) -> None:
+def test_a_delete_that_is_killed_leaves_one_that_is_incomplete_and_can_be_deleted(
+    after: bool, tmp_path: Path
+) -> None:
     source, store = unpack("files", tmp_path), tmp_path / "store"
 
     def run(wrap: Callable[[Any], Any]) -> None:

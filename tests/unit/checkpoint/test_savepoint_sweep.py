@@ -99,7 +99,9 @@ def test_an_entry_that_is_unreadable_stays_and_keeps_nothing_else(store: Path) -
     assert sweeper.scan() == ("clicks/left",)
 
 
-def test_one_beside_a_checkpoint_that_another_host_sees_is_neither_incomplete_nor_swept(tmp_path: Path) -> None:
+def test_one_beside_a_checkpoint_that_another_host_sees_is_neither_incomplete_nor_swept(
+    tmp_path: Path,
+) -> None:
     on = shelf(tmp_path / "store")
     on.begin(begun(tmp_path / "elsewhere", tmp_path / "elsewhere.savepoints" / "clicks" / "one"))
     (entry,) = on.entries("clicks")
@@ -121,7 +123,9 @@ def test_what_cannot_be_read_keeps_no_other_from_going(store: Path) -> None:
         place(store, savepoint, name).mkdir(parents=True)
     (place(store, "loop", "a") / "begun.json").symlink_to("begun.json")
     (place(store, "odd", "a") / "begun.json").mkdir()
-    (place(store, "numbers", "a") / "begun.json").write_text('{"v": 1, "attempt": Infinity, "every_s": 1e999}')
+    (place(store, "numbers", "a") / "begun.json").write_text(
+        '{"v": 1, "attempt": Infinity, "every_s": 1e999}'
+    )
     (place(store, "x", "a")).symlink_to("x")
     clock = Clock()
     sweeper = SavepointSweeper(shelf(store), clock)

@@ -19,14 +19,28 @@ SCHEMA = "state/0/_stateSchema/default/0_ab"
 
 
 def naming(*paths: str) -> bytes:
-    stores = [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2, "stateSchemaFilePaths": list(paths)}]
-    body = {"operatorInfo": {"operatorId": 0, "operatorName": "transformWithStateExec"}, "stateStoreInfo": stores,
-            "operatorPropertiesJson": '{"timeMode":"NoTime"}'}
+    stores = [
+        {
+            "storeName": "default",
+            "numColsPrefixKey": 0,
+            "numPartitions": 2,
+            "stateSchemaFilePaths": list(paths),
+        }
+    ]
+    body = {
+        "operatorInfo": {"operatorId": 0, "operatorName": "transformWithStateExec"},
+        "stateStoreInfo": stores,
+        "operatorPropertiesJson": '{"timeMode":"NoTime"}',
+    }
     return b"v2\n" + json.dumps(body, separators=(",", ":")).encode()
 
 
 def paths_in(data: bytes) -> list[str]:
-    return [path for store in json.loads(data.partition(b"\n")[2])["stateStoreInfo"] for path in store["stateSchemaFilePaths"]]
+    return [
+        path
+        for store in json.loads(data.partition(b"\n")[2])["stateStoreInfo"]
+        for path in store["stateSchemaFilePaths"]
+    ]
 
 
 @pytest.fixture
@@ -75,7 +89,9 @@ def test_a_copy_that_names_another_place_is_not_the_same(source: Path, tmp_path:
 
 
 @pytest.mark.parametrize("elsewhere", ["file:/somewhere/else/0_ab", "s3a://bucket/x/0_ab", "", "nonsense"])
-def test_a_path_that_leads_out_of_it_is_refused_with_nothing_written(source: Path, tmp_path: Path, elsewhere: str) -> None:
+def test_a_path_that_leads_out_of_it_is_refused_with_nothing_written(
+    source: Path, tmp_path: Path, elsewhere: str
+) -> None:
     data = naming(elsewhere)
     (source / NAMING).write_bytes(data)
     (source / "state/0/_metadata/v2/.12.crc").write_bytes(hadoop_checksum(data))
@@ -91,7 +107,10 @@ def test_one_that_names_its_place_in_another_field_too_is_refused() -> None:
         moved({NAMING, SCHEMA}, lambda _key: data, "s3://bkt/a", "s3://bkt/a2")
 
 
-@pytest.mark.parametrize("data", [b'v2\n{"stateStoreInfo": [{}]}', b"", b"v2\n", b"v2\n[]", b'v2\n{"stateStoreInfo": 7}', b"v2\n{}"])
+@pytest.mark.parametrize(
+    "data",
+    [b'v2\n{"stateStoreInfo": [{}]}', b"", b"v2\n", b"v2\n[]", b'v2\n{"stateStoreInfo": 7}', b"v2\n{}"],
+)
 def test_what_can_not_be_understood_is_refused(data: bytes) -> None:
     with pytest.raises(Corrupt, match="not what Spark writes there"):
         moved({NAMING}, lambda _key: data, "s3://bkt/a", "s3://bkt/c")
@@ -109,4 +128,6 @@ def test_on_s3_as_spark_spells_it_and_with_spark_s_own_checksum() -> None:
 
 
 def test_other_state_is_left_alone() -> None:
-    assert moved({"state/0/_metadata/metadata", "offsets/1"}, lambda key: b"", "s3://bkt/a", "s3://bkt/c") == {}
+    assert (
+        moved({"state/0/_metadata/metadata", "offsets/1"}, lambda key: b"", "s3://bkt/a", "s3://bkt/c") == {}
+    )

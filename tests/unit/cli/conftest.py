@@ -62,7 +62,9 @@ class Terminal:
 
 @pytest.fixture
 def terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Terminal:
     bench = Bench(founded=False)
     keep: Callable[..., Any] = lambda *_: bench.sessions()  # noqa: E731

@@ -64,9 +64,22 @@ def test_the_document(terminal: Terminal, saved: Saved) -> None:
     assert len(document["distrust"]) == 1 and "epoch 5" in document["distrust"][0]
     (job,), (lost,) = document["jobs"], document["lost"]
     assert list(job) == [
-        "name", "uid", "revision", "desired", "state", "attempt", "checkpoint", "spec_missing", "reason",
+        "name",
+        "uid",
+        "revision",
+        "desired",
+        "state",
+        "attempt",
+        "checkpoint",
+        "spec_missing",
+        "reason",
     ]
-    assert (job["name"], job["desired"], job["spec_missing"], job["checkpoint"]) == ("a", "running", False, "s3://bucket/a")
+    assert (job["name"], job["desired"], job["spec_missing"], job["checkpoint"]) == (
+        "a",
+        "running",
+        False,
+        "s3://bucket/a",
+    )
     assert list(lost) == ["name", "uid", "revision", "at"]
     assert (lost["name"], document["epoch"], document["store_epoch"]) == ("b", 0, 5)
     assert document["wait_s"] == round(full_wait_s(30.0), 1), "the longest lease in the store"
@@ -82,11 +95,13 @@ def test_it_is_above_all_and_counts_once(terminal: Terminal, saved: Saved) -> No
     assert "nothing to accept" in terminal.run("accept-registry", "--yes").out
     after = terminal.bench.zoo.snapshot()
     store(terminal).record_epoch(7, "s1", "op7")
-    for state in (after, saved, saved):      # a term was led since; before the acceptance; and once more
+    for state in (after, saved, saved):  # a term was led since; before the acceptance; and once more
         terminal.bench.zoo.restore(state, terminal.bench.zoo.zxid + 10)
         assert terminal.run("accept-registry", "--yes", "-o", "json").json["distrust"]
         again = acceptance(terminal)
-        assert again is not None and again.epoch == epoch(terminal).epoch == store(terminal).newest_epoch_above(0)
+        assert again is not None and again.epoch == epoch(terminal).epoch == store(
+            terminal
+        ).newest_epoch_above(0)
     assert again is not None and again.epoch == 10
 
 
@@ -148,14 +163,21 @@ def test_a_missing_spec_is_named(terminal: Terminal, saved: Saved) -> None:
 
 
 class TestAsking:
-    def test_without_a_terminal_it_is_2(self, terminal: Terminal, saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_a_terminal_it_is_2(
+        self, terminal: Terminal, saved: Saved, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n"))
         ran = terminal.run("accept-registry")
         assert ran.code == 2 and "--yes" in ran.err and acceptance(terminal) is None
 
     @pytest.mark.parametrize(("typed", "code"), [("yes\n", 0), ("y\n", 4), ("", 4)])
     def test_only_yes_is_yes(
-        self, terminal: Terminal, saved: Saved, monkeypatch: pytest.MonkeyPatch, typed: str, code: int,
+        self,
+        terminal: Terminal,
+        saved: Saved,
+        monkeypatch: pytest.MonkeyPatch,
+        typed: str,
+        code: int,
     ) -> None:
         class Screen(io.StringIO):
             def isatty(self) -> bool:
@@ -183,7 +205,10 @@ class TestRefused:
         assert terminal.run("accept-registry", "--yes").code == 3
 
     def test_a_store_that_is_down_is_5(
-        self, terminal: Terminal, saved: Saved, monkeypatch: pytest.MonkeyPatch,
+        self,
+        terminal: Terminal,
+        saved: Saved,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         def down(*_: object) -> None:
             raise Unreachable("the store is down")
@@ -194,7 +219,9 @@ class TestRefused:
 
 
 def test_an_election_meanwhile_is_no_reason_to_give_up(
-    terminal: Terminal, saved: Saved, monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    saved: Saved,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record, layout = Blobs.record_epoch, terminal.bench.layout
     elected: list[int] = []

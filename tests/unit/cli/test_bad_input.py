@@ -159,7 +159,9 @@ def untouched(terminal: Terminal) -> None:
     assert not (terminal.home / "store").exists()
 
 
-@pytest.mark.parametrize(("data", "says"), [row[1:] for row in NO_MAPPING], ids=[row[0] for row in NO_MAPPING])
+@pytest.mark.parametrize(
+    ("data", "says"), [row[1:] for row in NO_MAPPING], ids=[row[0] for row in NO_MAPPING]
+)
 def test_a_spec_file(terminal: Terminal, data: bytes, says: str) -> None:
     (terminal.home / "app.py").touch()
     path = terminal.home / "spec.yaml"
@@ -168,8 +170,9 @@ def test_a_spec_file(terminal: Terminal, data: bytes, says: str) -> None:
     untouched(terminal)
 
 
-
-@pytest.mark.parametrize(("data", "says"), [row[1:] for row in NO_MAPPING], ids=[row[0] for row in NO_MAPPING])
+@pytest.mark.parametrize(
+    ("data", "says"), [row[1:] for row in NO_MAPPING], ids=[row[0] for row in NO_MAPPING]
+)
 def test_a_configuration_file(terminal: Terminal, data: bytes, says: str) -> None:
     path = terminal.home / "other.yaml"
     path.write_bytes(data)
@@ -188,11 +191,19 @@ def test_a_field_of_a_spec(terminal: Terminal, text: str, says: str) -> None:
     untouched(terminal)
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    (BOM + GOOD, b""), (GOOD.replace(b"\n", b"\r\n"), b""), (GOOD.replace(b"\n", b"\r"), b""), (b"---\n" + GOOD, b"...\n"),
-    (b"%YAML 1.2\n---\n" + GOOD, b""), (b'{"name": "a", "application": "app.py", "checkpoint": "s3://bucket/a"}', b""),
-    (GOOD, b"args: ['1', 'yes', \"2026-11-21\", 2026-11-21, on, 12:30, 0x10, \"\\U0001F600\"]\n"),
-], ids=["mark", "crlf", "cr", "document", "directive", "json", "words-that-look-like-more"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (BOM + GOOD, b""),
+        (GOOD.replace(b"\n", b"\r\n"), b""),
+        (GOOD.replace(b"\n", b"\r"), b""),
+        (b"---\n" + GOOD, b"...\n"),
+        (b"%YAML 1.2\n---\n" + GOOD, b""),
+        (b'{"name": "a", "application": "app.py", "checkpoint": "s3://bucket/a"}', b""),
+        (GOOD, b"args: ['1', 'yes', \"2026-11-21\", 2026-11-21, on, 12:30, 0x10, \"\\U0001F600\"]\n"),
+    ],
+    ids=["mark", "crlf", "cr", "document", "directive", "json", "words-that-look-like-more"],
+)
 def test_a_good_spec_in_odd_clothes(terminal: Terminal, before: bytes, after: bytes) -> None:
     (terminal.home / "app.py").touch()
     path = terminal.home / "spec.yaml"
@@ -247,7 +258,9 @@ ODD_FILES = [nothing, a_directory, a_loop, dangling, a_fifo, a_socket]
 
 @pytest.mark.parametrize("make", ODD_FILES)
 @pytest.mark.timeout(60)
-def test_odd_files_as_spec(terminal: Terminal, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_files_as_spec(
+    terminal: Terminal, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(terminal.home)
     path = terminal.home / "odd.yaml"
     make(path)
@@ -257,7 +270,9 @@ def test_odd_files_as_spec(terminal: Terminal, make: Callable[[Path], None], mon
 
 @pytest.mark.parametrize("make", ODD_FILES)
 @pytest.mark.timeout(60)
-def test_odd_files_as_configuration(terminal: Terminal, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_files_as_configuration(
+    terminal: Terminal, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(terminal.home)
     path = terminal.home / "odd.yaml"
     make(path)
@@ -266,7 +281,9 @@ def test_odd_files_as_configuration(terminal: Terminal, make: Callable[[Path], N
 
 @pytest.mark.parametrize("make", ODD_FILES)
 @pytest.mark.timeout(60)
-def test_odd_files_as_application(terminal: Terminal, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_files_as_application(
+    terminal: Terminal, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(terminal.home)
     path = terminal.home / "app.py"
     make(path)
@@ -285,9 +302,19 @@ def test_an_application_that_is_too_large_is_not_even_read(terminal: Terminal) -
     untouched(terminal)
 
 
-@pytest.mark.parametrize("name", [
-    "app with blanks.py", "äpp-日本.py", "a'b\"c.py", "-app.py", "--conf=x.py", "a;rm -rf $HOME.py", "a%20b.py", "a" * 240 + ".py",
-])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "app with blanks.py",
+        "äpp-日本.py",
+        "a'b\"c.py",
+        "-app.py",
+        "--conf=x.py",
+        "a;rm -rf $HOME.py",
+        "a%20b.py",
+        "a" * 240 + ".py",
+    ],
+)
 def test_odd_names_of_applications_are_stored_as_they_are(terminal: Terminal, name: str) -> None:
     import json
 
@@ -298,17 +325,31 @@ def test_odd_names_of_applications_are_stored_as_they_are(terminal: Terminal, na
     assert [path.name for path in (terminal.home / "store" / "artifacts").rglob("*.py")] == [name]
 
 
-@pytest.mark.parametrize("arguments", [
-    ["submit", ""], ["submit", "\udcff.yaml"], ["submit", "a" * 5000], ["submit", "/dev/null"], ["submit", "-"],
-    ["list", "--config", ""], ["list", "--config", "a" * 5000], ["list", "--config", "/dev/null"],
-    ["submit", "x.yaml", "--timeout", "soon"], ["submit", "x.yaml", "--wait", "--dry-run"],
-])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["submit", ""],
+        ["submit", "\udcff.yaml"],
+        ["submit", "a" * 5000],
+        ["submit", "/dev/null"],
+        ["submit", "-"],
+        ["list", "--config", ""],
+        ["list", "--config", "a" * 5000],
+        ["list", "--config", "/dev/null"],
+        ["submit", "x.yaml", "--timeout", "soon"],
+        ["submit", "x.yaml", "--wait", "--dry-run"],
+    ],
+)
 def test_odd_arguments_are_2(terminal: Terminal, arguments: list[str]) -> None:
     refused(terminal.run(*arguments))
 
 
-@pytest.mark.parametrize("command", ["show", "cancel", "suspend", "resume", "restart", "logs", "history", "explain"])
-@pytest.mark.parametrize("name", ["nobody", "..", "a/b", "A", "ä", "", "a" * 64, "a\nb", "\udcff", "--", "cluster", "%s%n"])
+@pytest.mark.parametrize(
+    "command", ["show", "cancel", "suspend", "resume", "restart", "logs", "history", "explain"]
+)
+@pytest.mark.parametrize(
+    "name", ["nobody", "..", "a/b", "A", "ä", "", "a" * 64, "a\nb", "\udcff", "--", "cluster", "%s%n"]
+)
 def test_odd_names_of_jobs_are_3(terminal: Terminal, command: str, name: str) -> None:
     terminal.submit("a")
     before = terminal.bench.zoo.tree()
@@ -317,10 +358,22 @@ def test_odd_names_of_jobs_are_3(terminal: Terminal, command: str, name: str) ->
     assert terminal.bench.zoo.tree() == before
 
 
-@pytest.mark.parametrize("command", [
-    ["show"], ["cancel"], ["suspend"], ["resume"], ["restart"], ["logs"], ["history"], ["explain"],
-    ["checkpoint", "show"], ["checkpoint", "verify"], ["savepoint", "create"],
-])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["show"],
+        ["cancel"],
+        ["suspend"],
+        ["resume"],
+        ["restart"],
+        ["logs"],
+        ["history"],
+        ["explain"],
+        ["checkpoint", "show"],
+        ["checkpoint", "verify"],
+        ["savepoint", "create"],
+    ],
+)
 def test_the_job_that_was_meant_is_suggested(terminal: Terminal, command: list[str]) -> None:
     terminal.submit("clicks")
     ran = terminal.run(*command, "clikcs")

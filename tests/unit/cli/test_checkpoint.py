@@ -18,7 +18,11 @@ def test_show_by_location(terminal: Terminal, tmp_path: Path) -> None:
     ran = terminal.run("checkpoint", "show", str(checkpoint), "-o", "json")
     assert (ran.code, ran.err) == (0, "")
     (query,) = ran.json["queries"]
-    assert (query["id"], query["lag"], query["state_version"]) == ("3ccde098-86af-47c1-b2f1-c836465e46e0", 1, 5)
+    assert (query["id"], query["lag"], query["state_version"]) == (
+        "3ccde098-86af-47c1-b2f1-c836465e46e0",
+        1,
+        5,
+    )
     assert query["offsets"] == {"oldest": 0, "newest": 5, "holes": 0}
     assert query["sources"][0]["words"] == "offset 180"
     assert query["operators"][0]["format"] == 2
@@ -32,7 +36,9 @@ def test_show_by_name_of_a_live_and_of_a_cancelled_job(terminal: Terminal, tmp_p
     checkpoint = unpack("files", tmp_path)
     spec = terminal.spec("clicks", f"checkpoint: {checkpoint}")
     assert terminal.run("submit", spec).code == 0
-    assert terminal.run("checkpoint", "show", "clicks", "-o", "json").json["location"] == f"file://{checkpoint}"
+    assert (
+        terminal.run("checkpoint", "show", "clicks", "-o", "json").json["location"] == f"file://{checkpoint}"
+    )
     assert terminal.run("cancel", "clicks").code == 0
     assert terminal.run("checkpoint", "verify", "clicks").code == 0
 
@@ -44,7 +50,10 @@ def test_verify_says_what_is_wrong_and_what_helps(terminal: Terminal, tmp_path: 
     without(checkpoint, "state/0/1/13.delta", "commits/10")
     ran = terminal.run("checkpoint", "verify", str(checkpoint), "-o", "json")
     assert (ran.code, ran.json["ok"]) == (1, False)
-    assert [(each["code"], each["problem"]) for each in ran.json["findings"]] == [("state_incomplete", True), ("hole", False)]
+    assert [(each["code"], each["problem"]) for each in ran.json["findings"]] == [
+        ("state_incomplete", True),
+        ("hole", False),
+    ]
     told = terminal.run("checkpoint", "verify", str(checkpoint))
     assert told.code == 1
     assert "partition 1 lacks version 13" in told.out
@@ -63,7 +72,12 @@ def test_a_notice_alone_is_good(terminal: Terminal, tmp_path: Path) -> None:
 def test_what_cannot_be_looked_at(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / "other").write_text("x")
     for where, code in [
-        (str(tmp_path / "none"), 3), (str(tmp_path), 3), ("hdfs://host/ck", 2), ("http://x/y", 2), ("nobody", 3), ("No_Name", 3),
+        (str(tmp_path / "none"), 3),
+        (str(tmp_path), 3),
+        ("hdfs://host/ck", 2),
+        ("http://x/y", 2),
+        ("nobody", 3),
+        ("No_Name", 3),
     ]:
         ran = terminal.run("checkpoint", "verify", where)
         assert ran.code == code, (where, ran.err)
@@ -91,7 +105,9 @@ def _unreachable(_self: object, _folder: str) -> list[object]:
     raise Unreachable("the file server does not answer")
 
 
-def test_progress_only_where_a_person_looks(terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_only_where_a_person_looks(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkpoint = unpack("files", tmp_path)
     assert terminal.run("checkpoint", "show", str(checkpoint)).err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
@@ -107,23 +123,30 @@ def test_help_of_both(terminal: Terminal) -> None:
         assert "--output" in ran.out
 
 
-def test_verify_of_a_job_compares_with_what_the_registry_remembers(terminal: Terminal, tmp_path: Path) -> None:
+def test_verify_of_a_job_compares_with_what_the_registry_remembers(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     checkpoint = unpack("files", tmp_path)
     assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {checkpoint}")).code == 0
     known = "0ad6ac04-e858-432d-8218-addf97e927d3"
     for words, code in (((f"{known} 2",), None), ((f"{known} 9",), "truncated"), (("another 1",), "foreign")):
-        terminal.bench.set_own("clicks", OwnState.VACANT, remembered=Remembered(place_of(str(checkpoint)), words))
+        terminal.bench.set_own(
+            "clicks", OwnState.VACANT, remembered=Remembered(place_of(str(checkpoint)), words)
+        )
         ran = terminal.run("checkpoint", "verify", "clicks", "-o", "json")
         assert [each["code"] for each in ran.json["findings"]] == ([code] if code else [])
         assert ran.code == (1 if code else 0)
-        assert terminal.run("checkpoint", "verify", str(checkpoint)).code == 0      # nobody knows whose it should be
+        # nobody knows whose it should be
+        assert terminal.run("checkpoint", "verify", str(checkpoint)).code == 0
 
 
 def test_a_fresh_start_is_accepted_at_resume_and_at_submit(terminal: Terminal) -> None:
     assert terminal.run("submit", terminal.spec("a"), "--accept-fresh-start").code == 0
     first = terminal.bench.ref("a").record
     assert first.fresh_start == first.op
-    terminal.bench.set_own("a", OwnState.EXITED, cause=Cause.BAD_CHECKPOINT, permanent=True, restart_nonce=first.restart_nonce)
+    terminal.bench.set_own(
+        "a", OwnState.EXITED, cause=Cause.BAD_CHECKPOINT, permanent=True, restart_nonce=first.restart_nonce
+    )
     assert "resume a --accept-fresh-start" in terminal.run("explain", "a").out
     assert terminal.run("resume", "a", "--accept-fresh-start").code == 0
     assert terminal.bench.ref("a").record.fresh_start == terminal.bench.ref("a").record.op != first.op
@@ -134,5 +157,8 @@ def test_a_submit_of_what_is_registered_accepts_nothing_and_says_so(terminal: Te
     assert terminal.run("submit", spec).err == ""
     ran = terminal.run("submit", spec, "--accept-fresh-start")
     assert (ran.code, terminal.bench.ref("a").record.fresh_start) == (0, "")
-    assert "a is registered already, and was left as it is: for that there is resume a --accept-fresh-start" in ran.err
+    assert (
+        "a is registered already, and was left as it is: for that there is resume a --accept-fresh-start"
+        in ran.err
+    )
     assert terminal.run("submit", spec).err == ""

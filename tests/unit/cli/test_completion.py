@@ -30,7 +30,9 @@ def test_it_installs_itself_into_the_shell_that_called_it(tmp_path: Path) -> Non
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "SHELL": "/bin/bash"}
     for option in ("--show-completion", "--install-completion"):
         words = " ".join(shlex.quote(word) for word in (*CALL, option))
-        ran = subprocess.run(["bash", "-c", f"{words}; true"], capture_output=True, text=True, check=True, env=env)
+        ran = subprocess.run(
+            ["bash", "-c", f"{words}; true"], capture_output=True, text=True, check=True, env=env
+        )
         assert "complet" in ran.stdout, ran.stderr
     assert "bash_completions" in (tmp_path / ".bashrc").read_text()
 
@@ -39,8 +41,11 @@ def tab(words: str, config: str) -> list[str]:
     """What bash would get for ``words`` with the cursor at the end."""
     parts = words.split(" ")
     env = {
-        "_SPARK_SUPERVISOR_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(parts) - 1),
-        "SPARK_SUPERVISOR_CONFIG": config, "PATH": "/usr/bin:/bin",
+        "_SPARK_SUPERVISOR_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(parts) - 1),
+        "SPARK_SUPERVISOR_CONFIG": config,
+        "PATH": "/usr/bin:/bin",
     }
     ran = subprocess.run(CALL, capture_output=True, text=True, env=env, check=False)
     assert ran.stderr == ""
@@ -72,4 +77,6 @@ def test_names_are_those_that_are_registered_else_those_that_were(terminal: Term
 def test_nobody_waits_for_a_slow_answer(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completion, "LIMIT_S", 0.05)
     monkeypatch.setattr(wiring, "keep_session", lambda *_: time.sleep(3600))
-    assert completion.job_names(SimpleNamespace(params={"config": str(terminal.config)}, parent=None), "") == []
+    assert (
+        completion.job_names(SimpleNamespace(params={"config": str(terminal.config)}, parent=None), "") == []
+    )

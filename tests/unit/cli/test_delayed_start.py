@@ -88,7 +88,9 @@ def rounds(made: Agent) -> None:
 
 
 def test_why_a_start_waits_is_in_show_explain_and_list_until_the_store_is_back(
-    terminal: Terminal, looking: Looking, tmp_path: Path,
+    terminal: Terminal,
+    looking: Looking,
+    tmp_path: Path,
 ) -> None:
     bench, key = terminal.bench, assigned(terminal)
     made = agent_of(terminal, looking, tmp_path)
@@ -98,11 +100,15 @@ def test_why_a_start_waits_is_in_show_explain_and_list_until_the_store_is_back(
     assert made.delayed == 1
     after = bench.zoo.tree()
     mine = {bench.layout.supervisor("host-a"), bench.layout.assigned_to("host-a")}
-    assert {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)} - mine == set(), "nothing else"
+    assert {
+        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+    } - mine == set(), "nothing else"
 
     row = terminal.run("show", "a", "-o", "json").json
     assert (row["state"], row["attempt"]) == ("starting", 2)
-    assert row["reason"] == f"assigned to host-a, which can't start it yet: {WHY}; tried again every few seconds"
+    assert (
+        row["reason"] == f"assigned to host-a, which can't start it yet: {WHY}; tried again every few seconds"
+    )
     assert terminal.run("list", "-o", "json").json[0]["reason"] == row["reason"]
     one = terminal.run("explain", "a", "-o", "json").json
     assert one["reason"] == row["reason"]
@@ -125,7 +131,9 @@ def test_what_is_taken_back_is_told_no_more(terminal: Terminal, looking: Looking
     assert made.delayed == 0
 
 
-def test_the_record_of_a_host_has_room_for_what_it_tells(terminal: Terminal, looking: Looking, tmp_path: Path) -> None:
+def test_the_record_of_a_host_has_room_for_what_it_tells(
+    terminal: Terminal, looking: Looking, tmp_path: Path
+) -> None:
     """A record that is too large would end the agent."""
     made = agent_of(terminal, looking, tmp_path)
     made._me = replace(ME, id="i" * 127, host="h" * 253)

@@ -13,7 +13,9 @@ ROWS = 10
 
 
 def line(batch_id: int, attempt: int = 1, total: int | None = None) -> Line:
-    return Line(batch_id, ROWS * (batch_id + 1) if total is None else total, attempt, 100 + attempt, float(batch_id))
+    return Line(
+        batch_id, ROWS * (batch_id + 1) if total is None else total, attempt, 100 + attempt, float(batch_id)
+    )
 
 
 def test_an_undisturbed_record_has_no_flaw() -> None:
@@ -41,9 +43,15 @@ def test_the_batch_that_was_not_committed_may_come_again() -> None:
         ([line(0), line(1), line(1)], "batch 1 came where batch 2 was due"),
         ([line(0), line(1), line(0, attempt=2)], "batch 0 came where batch 2 was due"),
         ([line(0), line(1, total=10)], "batch 1 says that 10 rows were counted, but 20 were generated"),
-        ([line(0), line(0, attempt=2, total=20)], "batch 0 says that 20 rows were counted, but 10 were generated"),
+        (
+            [line(0), line(0, attempt=2, total=20)],
+            "batch 0 says that 20 rows were counted, but 10 were generated",
+        ),
         ([line(0), replace(line(1), pid=7)], "attempt 1 wrote from two processes, 101 and 7"),
-        ([line(0), line(1, attempt=2), line(2, attempt=1)], "attempt 1 wrote batch 2 after attempt 2 had begun"),
+        (
+            [line(0), line(1, attempt=2), line(2, attempt=1)],
+            "attempt 1 wrote batch 2 after attempt 2 had begun",
+        ),
     ],
 )
 def test_a_flaw_is_told(lines: list[Line], says: str) -> None:

@@ -109,12 +109,18 @@ class FakeWorld:
         if not self.submitted:
             return None
         state = "running" if self.lines else "starting"
-        if self.time_s < self.dead_until_s and "unnoticed" not in self.faults and "job stopped" not in self.faults:
+        if (
+            self.time_s < self.dead_until_s
+            and "unnoticed" not in self.faults
+            and "job stopped" not in self.faults
+        ):
             state = "backoff"
         if self.cancelled:
             state = "running" if "comes back" in self.faults and self.epoch == 3 else "cancelled"
         driver_pid = 500 + self.attempt
-        return JobRow("clicks", uid=UID, state=state, attempt=self.attempt, driver_pid=driver_pid, supervisor="alpha")
+        return JobRow(
+            "clicks", uid=UID, state=state, attempt=self.attempt, driver_pid=driver_pid, supervisor="alpha"
+        )
 
     def record(self) -> tuple[Line, ...]:
         if "unreadable" in self.faults and self.lines:
@@ -154,7 +160,14 @@ def tell(*faults: str, pace: Pace = FAST) -> tuple[Story, FakeWorld, str]:
 def test_in_a_good_world_everything_is_seen() -> None:
     story, world, text = tell()
     assert story.failure is None
-    assert world.called == ["start alpha", "start beta", "kill alpha", "kill driver", "start alpha", "kill beta"]
+    assert world.called == [
+        "start alpha",
+        "start beta",
+        "kill alpha",
+        "kill driver",
+        "start alpha",
+        "kill beta",
+    ]
     summary = text.partition("What was observed")[2]
     assert summary.count("\n  ok  ") == len(Claim) and "FAILED" not in text and "not seen" not in text
     for number in range(1, 7):
@@ -202,6 +215,7 @@ def test_what_is_not_seen_is_told(fault: str, claim: Claim, says: str) -> None:
 
 def test_the_record_is_judged_to_the_end() -> None:
     """A total that becomes wrong after it was found right takes the verdict back."""
+
     class Late(FakeWorld):
         def record(self) -> tuple[Line, ...]:
             lines = super().record()

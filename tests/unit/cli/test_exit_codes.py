@@ -22,10 +22,18 @@ def sentence(err: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("arguments", [
-    ["nonsense"], ["show"], ["show", "a", "b"], ["list", "-o", "xml"], ["cancel", "a", "--unknown"],
-    ["logs", "a", "--attempt", "0"], ["submit"],
-])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["show"],
+        ["show", "a", "b"],
+        ["list", "-o", "xml"],
+        ["cancel", "a", "--unknown"],
+        ["logs", "a", "--attempt", "0"],
+        ["submit"],
+    ],
+)
 def test_wrong_usage_is_2_and_names_the_help(terminal: Terminal, arguments: list[str]) -> None:
     ran = terminal.run(*arguments)
     assert ran.code == 2 and ran.out == ""
@@ -37,10 +45,26 @@ def test_without_a_command_the_help_is_shown(terminal: Terminal) -> None:
     assert ran.code == 2 and "submit" in ran.err
 
 
-@pytest.mark.parametrize("command", [
-    "run", "submit", "list", "show", "explain", "history", "cancel", "suspend", "resume", "restart", "logs", "status", "pause", "unpause",
-    "switchover",
-])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run",
+        "submit",
+        "list",
+        "show",
+        "explain",
+        "history",
+        "cancel",
+        "suspend",
+        "resume",
+        "restart",
+        "logs",
+        "status",
+        "pause",
+        "unpause",
+        "switchover",
+    ],
+)
 def test_every_command_has_its_help(terminal: Terminal, command: str) -> None:
     ran = terminal.run(command, "--help")
     assert ran.code == 0
@@ -50,7 +74,9 @@ def test_every_command_has_its_help(terminal: Terminal, command: str) -> None:
 
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_global_options_before_and_after_the_command(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, place: str,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
 ) -> None:
     monkeypatch.delenv("SPARK_SUPERVISOR_CONFIG")
     options = ["--config", str(terminal.config), "-o", "json"]
@@ -59,7 +85,9 @@ def test_global_options_before_and_after_the_command(
 
 
 def test_the_option_after_the_command_wins(terminal: Terminal) -> None:
-    ran = terminal.run("--config", "/nowhere.yaml", "-o", "table", "list", "-o", "json", "--config", str(terminal.config))
+    ran = terminal.run(
+        "--config", "/nowhere.yaml", "-o", "table", "list", "-o", "json", "--config", str(terminal.config)
+    )
     assert (ran.code, ran.json) == (0, [])
 
 
@@ -81,9 +109,17 @@ def test_the_story_of_a_job(terminal: Terminal) -> None:
     uid = terminal.submit("a")
     assert terminal.run("submit", terminal.spec("a")).out == f"a: unchanged ({uid})\n"
     for command, code, did in (
-        ("resume", 0, "already running"), ("restart", 0, "restarted"), ("suspend", 0, "suspended"),
-        ("suspend", 0, "already suspended"), ("restart", 4, ""), ("resume", 0, "resumed"), ("cancel", 0, "cancelled"),
-        ("cancel", 0, "already cancelled"), ("resume", 4, ""), ("restart", 4, ""), ("suspend", 4, ""),
+        ("resume", 0, "already running"),
+        ("restart", 0, "restarted"),
+        ("suspend", 0, "suspended"),
+        ("suspend", 0, "already suspended"),
+        ("restart", 4, ""),
+        ("resume", 0, "resumed"),
+        ("cancel", 0, "cancelled"),
+        ("cancel", 0, "already cancelled"),
+        ("resume", 4, ""),
+        ("restart", 4, ""),
+        ("suspend", 4, ""),
     ):
         ran = terminal.run(command, "a", "-o", "json")
         assert ran.code == code, (command, ran)
@@ -100,11 +136,14 @@ def test_another_spec_of_a_live_name_is_4_with_the_remedy(terminal: Terminal) ->
     assert ran.code == 4 and "cancel a first" in sentence(ran.err)
 
 
-@pytest.mark.parametrize(("text", "what"), [
-    ("chekpoint: s3://bucket/x", "did you mean 'checkpoint'"),
-    ("args: 5", "args must be a list"),
-    ("lease: 1s", "lease"),
-])
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("chekpoint: s3://bucket/x", "did you mean 'checkpoint'"),
+        ("args: 5", "args must be a list"),
+        ("lease: 1s", "lease"),
+    ],
+)
 def test_an_invalid_spec_is_2_and_names_the_key(terminal: Terminal, text: str, what: str) -> None:
     ran = terminal.run("submit", terminal.spec("a", text))
     assert ran.code == 2 and what in sentence(ran.err)
@@ -123,11 +162,22 @@ def test_a_spec_over_64_kib_is_2(terminal: Terminal) -> None:
     assert ran.code == 2 and "64 KiB" in sentence(ran.err)
 
 
-@pytest.mark.parametrize("arguments", [
-    ["list"], ["show", "a"], ["cancel", "a"], ["suspend", "a"], ["resume", "a"], ["restart", "a"], ["logs", "a"],
-])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list"],
+        ["show", "a"],
+        ["cancel", "a"],
+        ["suspend", "a"],
+        ["resume", "a"],
+        ["restart", "a"],
+        ["logs", "a"],
+    ],
+)
 def test_an_unreachable_zookeeper_is_5(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, arguments: list[str],
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
 ) -> None:
     terminal.submit("a")
     _cut_off(terminal, monkeypatch)
@@ -136,11 +186,14 @@ def test_an_unreachable_zookeeper_is_5(
 
 
 def test_status_of_an_unreachable_zookeeper_is_5_and_says_what_is_known(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _cut_off(terminal, monkeypatch)
     ran = terminal.run("status", "-o", "json")
-    assert ran.code == 5 and ran.json["zookeeper"]["state"] == "unreachable" and ran.json["store"]["ok"] is True
+    assert (
+        ran.code == 5 and ran.json["zookeeper"]["state"] == "unreachable" and ran.json["store"]["ok"] is True
+    )
 
 
 def _cut_off(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +270,9 @@ def test_interrupted_is_130(terminal: Terminal, monkeypatch: pytest.MonkeyPatch)
 def test_as_a_process_of_its_own(tmp_path: Path) -> None:
     """The entry point exits with the code; stdout of a failed command stays empty."""
     call = [sys.executable, "-c", "from supervisor.cli.main import main; main()"]
-    ran = subprocess.run([*call, "list", "--config", str(tmp_path / "none")], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [*call, "list", "--config", str(tmp_path / "none")], capture_output=True, text=True, check=False
+    )
     assert (ran.returncode, ran.stdout) == (2, "") and "does not exist" in ran.stderr
     helped = subprocess.run([*call, "--help"], capture_output=True, text=True, check=False)
     assert helped.returncode == 0 and "submit" in helped.stdout

@@ -51,8 +51,29 @@ PROGRESS = Progress("counts", 41, 10.5, 20.25, 300.0, AT, 7.0)
 FULL = Member("s1", "host1", "boot", "", 100, 10, 2, "", "")
 ALL_TAKEN = row(name="other", ref=job("other"), own=own(OwnState.CLAIMED), lease=lease(1.0))
 KEYS = [
-    "name", "uid", "state", "reason", "fine", "attempt", "host", "failures", "last_batch_at", "lease", "owned", "wanted",
-    "rule", "action", "why", "held_by", "waits_for", "until", "then", "hosts", "alarm", "last_exit", "remedies",
+    "name",
+    "uid",
+    "state",
+    "reason",
+    "fine",
+    "attempt",
+    "host",
+    "failures",
+    "last_batch_at",
+    "lease",
+    "owned",
+    "wanted",
+    "rule",
+    "action",
+    "why",
+    "held_by",
+    "waits_for",
+    "until",
+    "then",
+    "hosts",
+    "alarm",
+    "last_exit",
+    "remedies",
 ]
 CLUSTER_KEYS = ["leader", "epoch", "paused", "distrust", "alarms", "store_error"]
 """Scripts rely on these: add keys freely, change none without saying so."""
@@ -69,21 +90,31 @@ def silent(by_s: float, **parts: object) -> View:
 
 def ended(outcome: Outcome, checkpoint: str | None = "s3a://bkt/j") -> Found[Result]:
     terms = job(checkpoint=checkpoint).record.terms
-    return Found(Result("j", "u1", outcome, Cleanliness.CLEAN, 1, None, terms, 2, 2, "why it ended", AT, AT, "op"), 0)
+    return Found(
+        Result("j", "u1", outcome, Cleanliness.CLEAN, 1, None, terms, 2, 2, "why it ended", AT, AT, "op"), 0
+    )
 
 
 ACCEPTED = AcceptanceSight(Found(Acceptance("a1", 9, "root@host1", AT, 32.06), 0), 100, NOW_S - 2)
 WAITING = row(ref=job(restart=BACKOFF), own=exited(), own_seen_s=NOW_S - 10)
-HALF = (QueryProgress("good", "i1", QueryState.ACTIVE), QueryProgress("bad", "i2", QueryState.FAILED, error="boom"))
+HALF = (
+    QueryProgress("good", "i1", QueryState.ACTIVE),
+    QueryProgress("bad", "i2", QueryState.FAILED, error="boom"),
+)
 FAILED_BEFORE = row(
-    ref=job(), lease=lease(2.0),
-    own=own(OwnState.CLAIMED, failures=2, history=noted((), AT, "user_error", 1, "exit code 1: ValueError: x")),
+    ref=job(),
+    lease=lease(2.0),
+    own=own(
+        OwnState.CLAIMED, failures=2, history=noted((), AT, "user_error", 1, "exit code 1: ValueError: x")
+    ),
 )
 PERMANENT = {"permanent": True, "host": "host1"}
 VIEWS: dict[str, View] = {
     "healthy": view(row(ref=job(), own=own(OwnState.CLAIMED), lease=lease(2.0, progress=PROGRESS))),
     "failed before, no batch yet": view(FAILED_BEFORE),
-    "half of it failed": view(row(ref=job(), own=own(OwnState.CLAIMED), lease=lease(2.0, progress=PROGRESS, queries=HALF))),
+    "half of it failed": view(
+        row(ref=job(), own=own(OwnState.CLAIMED), lease=lease(2.0, progress=PROGRESS, queries=HALF))
+    ),
     "starting": view(row(ref=job(), own=own(OwnState.CLAIMED), lease=lease(2.0, phase=Phase.SESSION))),
     "silent": silent(20.0),
     "silent for the full wait": silent(33.0),
@@ -91,18 +122,25 @@ VIEWS: dict[str, View] = {
     "never placed": view(row(ref=job(), own=own(OwnState.VACANT))),
     "no room": view(row(ref=job(), own=own(OwnState.VACANT)), ALL_TAKEN, members={"s1": FULL}),
     "no starting slot": view(
-        row(ref=job(), own=own(OwnState.VACANT)), replace(ALL_TAKEN, lease=lease(1.0, phase=Phase.BEGUN)),
+        row(ref=job(), own=own(OwnState.VACANT)),
+        replace(ALL_TAKEN, lease=lease(1.0, phase=Phase.BEGUN)),
         members={"s1": replace(HOST, starting=1)},
     ),
     "no supervisor": view(row(ref=job(), own=own(OwnState.VACANT)), members={}),
     "paused": view(row(ref=job(), own=own(OwnState.VACANT)), paused=True),
-    "not trusted": view(row(ref=job(), own=own(OwnState.VACANT)), distrust="ZooKeeper was restored to an older state"),
+    "not trusted": view(
+        row(ref=job(), own=own(OwnState.VACANT)), distrust="ZooKeeper was restored to an older state"
+    ),
     "not recorded": view(row(ref=job(), own=own(OwnState.VACANT)), recorded=False),
     "an accepted restore": view(row(ref=job(), own=own(OwnState.VACANT)), accepted=ACCEPTED),
     "assigned": view(row(ref=job(), own=own(OwnState.ASSIGNED), own_seen_s=NOW_S - 20)),
     "assigned to a host that cannot start it": view(
         row(ref=job(), own=own(OwnState.ASSIGNED), own_seen_s=NOW_S - 20),
-        members={"s1": replace(HOST, delays=(Delay("u1", 2, "the checkpoint s3://bkt/j can't be looked at: no answer"),))},
+        members={
+            "s1": replace(
+                HOST, delays=(Delay("u1", 2, "the checkpoint s3://bkt/j can't be looked at: no answer"),)
+            )
+        },
     ),
     "back-off": view(WAITING),
     "back-off while paused": view(WAITING, paused=True),
@@ -145,7 +183,7 @@ def test_it_says_what_the_plan_does(name: str) -> None:
     planned = {action.name for action in make_plan(one, Policy(), NOW_S).actions}
     assert (explained.action is not None and explained.held_by is None) == ("j" in planned)
     if isinstance(one.rows["j"].ref, Unreadable):
-        assert explained.cell is explained.rule is None      # left alone before any cell is looked up
+        assert explained.cell is explained.rule is None  # left alone before any cell is looked up
     else:
         assert explained.cell == cell_of(one.rows["j"]) and explained.rule is TABLE[cell_of(one.rows["j"])]
     document = document_of(explained, WALL_S)
@@ -167,7 +205,16 @@ def test_the_most_urgent_comes_first() -> None:
     def named(name: str, one: View) -> object:
         return replace(one.rows["j"], name=name, ref=one.rows["j"].ref)
 
-    order = ["unreadable ownership", "impossible", "silent", "back-off", "never placed", "draining", "suspended", "healthy"]
+    order = [
+        "unreadable ownership",
+        "impossible",
+        "silent",
+        "back-off",
+        "never placed",
+        "draining",
+        "suspended",
+        "healthy",
+    ]
     rows = [named(f"{9 - n}", VIEWS[name]) for n, name in enumerate(order)]
     found = Explainer(view(*rows), Policy(), NOW_S, "s1").everything()  # type: ignore[arg-type]
     assert [one.name for one in found] == [f"{9 - n}" for n in range(len(order))]
@@ -210,15 +257,32 @@ def test_plain_english_has_no_word_of_the_plan_and_says_each_thing_once(name: st
     text = "\n".join(lines)
     for word in ("ownership", "lease", "shim", "epoch", "revoke", "full wait", "claim", "vacant", "×"):
         assert word not in text.replace("please", ""), text
-    for error in ("user_error", "no_spark", "ValueError: x", "boom", "no JSON", "is paused", "not trusted", "no room", "no answer"):
+    for error in (
+        "user_error",
+        "no_spark",
+        "ValueError: x",
+        "boom",
+        "no JSON",
+        "is paused",
+        "not trusted",
+        "no room",
+        "no answer",
+    ):
         assert text.count(error) <= 1, text
     if explained.error:
         assert explained.error.removeprefix("exit code 1: ") in text
 
 
 def test_an_error_is_told_in_its_shortest_form() -> None:
-    wrapped = "exit code 1: ValueError: x | [STREAM_FAILED] Query [id = 1] terminated with exception: ValueError: x"
-    owner = own(OwnState.EXITED, cause=Cause.USER_ERROR, reason=wrapped, history=noted((), AT, "user_error", 2, wrapped))
+    wrapped = (
+        "exit code 1: ValueError: x | [STREAM_FAILED] Query [id = 1] terminated with exception: ValueError: x"
+    )
+    owner = own(
+        OwnState.EXITED,
+        cause=Cause.USER_ERROR,
+        reason=wrapped,
+        history=noted((), AT, "user_error", 2, wrapped),
+    )
     one = view(replace(WAITING, own=owner))
     lines = dict(plain_lines(of(one), WALL_S))
     assert lines["why"] == "ValueError: x (attempt 2, 5s ago)" and "x" not in lines[""]
@@ -251,7 +315,7 @@ def test_documents(terminal: Terminal, bench: Bench, form: str) -> None:
 
 
 def test_a_back_off_counts_from_the_exit_not_from_the_look(terminal: Terminal, bench: Bench) -> None:
-    bench.exit("a")      # long ago
+    bench.exit("a")  # long ago
     assert terminal.run("explain", "a", "-o", "json").json["waits_for"] is None
     from supervisor.clock import wall_iso
 
@@ -271,7 +335,7 @@ def test_after_a_conflict_the_other_driver_is_to_be_found_first(terminal: Termin
 
 
 def test_an_unknown_name_is_3(terminal: Terminal) -> None:
-    assert terminal.run("explain", "nobody").code == 3      # nothing was ever submitted
+    assert terminal.run("explain", "nobody").code == 3  # nothing was ever submitted
     terminal.submit("a")
     for name in ("nobody", "No_Name", "../cluster"):
         ran = terminal.run("explain", name)
@@ -332,8 +396,14 @@ def test_history_has_a_series_of_failures_as_one_line(terminal: Terminal, bench:
     (story,) = terminal.run("history", "a", "-o", "json").json["uids"]
     (series,) = (entry for entry in story["history"] if "count" in entry)
     assert series == {
-        "at": "2099-11-22T00:00:01.000Z", "event": "user_error", "attempt": 1, "detail": "exit code 1: pid 1 fell",
-        "count": 37, "last_at": "2099-11-22T00:00:37.000Z", "last_attempt": 37, "omitted": 0,
+        "at": "2099-11-22T00:00:01.000Z",
+        "event": "user_error",
+        "attempt": 1,
+        "detail": "exit code 1: pid 1 fell",
+        "count": 37,
+        "last_at": "2099-11-22T00:00:37.000Z",
+        "last_attempt": 37,
+        "omitted": 0,
     }
     assert [entry["event"] for entry in story["history"]][-6:] == 2 * ["assigned", "claimed", "user_error"]
     line = r"2099-11-22T00:00:01\.000Z +user_error +1-37 +37 times until 2099-11-22T00:00:37\.000Z: exit code 1: pid 1 fell\n"
@@ -345,11 +415,18 @@ def test_history_has_a_series_of_failures_as_one_line(terminal: Terminal, bench:
 def test_show_has_the_newest_entries_and_the_first_failure(terminal: Terminal, bench: Bench) -> None:
     uid = bench.own("a").newest_uid
     told = [
-        Entry(f"2099-11-22T00:{number:02d}:00.000Z", ("user_error", "killed")[number % 2], number, f"words {number}")
+        Entry(
+            f"2099-11-22T00:{number:02d}:00.000Z",
+            ("user_error", "killed")[number % 2],
+            number,
+            f"words {number}",
+        )
         for number in range(1, 59)
     ]
     earlier = put_aside(told[:-7], "", uid, 1500)
-    bench.set_own("a", OwnState.EXITED, cause=Cause.KILLED, attempt=58, history=tuple(told[-7:]), earlier=earlier)
+    bench.set_own(
+        "a", OwnState.EXITED, cause=Cause.KILLED, attempt=58, history=tuple(told[-7:]), earlier=earlier
+    )
     shown = terminal.run("show", "a").out
     assert re.search(r"killed +1 +words 1\n", shown) and not re.search(r"user_error +2 ", shown)
     assert "38 older entries are left out: spark-supervisor history a\n" in shown
@@ -362,8 +439,13 @@ def test_history_of_older_uids(terminal: Terminal, bench: Bench) -> None:
     terminal.run("cancel", "a")
     second = terminal.submit("a")
     assert [one["uid"] for one in terminal.run("history", "a", "-o", "json").json["uids"]] == [second]
-    assert [one["uid"] for one in terminal.run("history", "a", "--all", "-o", "json").json["uids"]] == [first, second]
-    assert [one["uid"] for one in terminal.run("history", "a", "--uid", first, "-o", "json").json["uids"]] == [first]
+    assert [one["uid"] for one in terminal.run("history", "a", "--all", "-o", "json").json["uids"]] == [
+        first,
+        second,
+    ]
+    assert [
+        one["uid"] for one in terminal.run("history", "a", "--uid", first, "-o", "json").json["uids"]
+    ] == [first]
     assert terminal.run("history", "a", "--uid", "nonsense").code == 3
     assert terminal.run("history", "a", "--uid", first, "--all").code == 2
     assert terminal.run("history", "nobody").code == 3
@@ -378,5 +460,3 @@ def test_clocks_that_differ_do_not_mix_up_what_happened_to_an_attempt() -> None:
     owner: Ownership = replace(own(OwnState.EXITED).record, history=ring)
     events = [entry.event for entry in history_of(record, owner, None, "u1")]
     assert events == ["submitted", "assigned", "claimed", "restarted", "user_error"]
-
-

@@ -22,9 +22,18 @@ from supervisor.registry.blobs import epoch_key
 from tests.fakes.offices import AT
 from tests.unit.cli.conftest import Terminal
 from tests.unit.cli.doctor import test_judges as facts
-from tests.unit.cli.test_golden_screens import EARLIER, GOLDEN, STREAM_FAILED, clock, failing, paused, screen, well
+from tests.unit.cli.test_golden_screens import (
+    EARLIER,
+    GOLDEN,
+    STREAM_FAILED,
+    clock,
+    failing,
+    paused,
+    screen,
+    well,
+)
 
-__all__ = ["clock"]      # a fixture for all tests here, too
+__all__ = ["clock"]  # a fixture for all tests here, too
 
 STARTED = "2026-11-21T11:40:07.000Z"
 OUTPUT = """\
@@ -114,8 +123,12 @@ SCREENS: list[tuple[str, Callable[[Terminal], None], list[str]]] = [
 @pytest.mark.parametrize("columns", [80, 140])
 @pytest.mark.parametrize(("name", "world", "command"), SCREENS, ids=[name for name, _, _ in SCREENS])
 def test_the_screen_of_a_job_is_the_golden_file(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, name: str, world: Callable[[Terminal], None],
-    command: list[str], columns: int,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    world: Callable[[Terminal], None],
+    command: list[str],
+    columns: int,
 ) -> None:
     world(terminal)
     epoch = terminal.home / "store" / epoch_key(7)
@@ -132,13 +145,21 @@ def check(name: str, text: str) -> None:
 
 
 FACTS = {
-    "java": facts.JAVA, "spark": facts.SPARK, "store": facts.STORE, "checkpoint": facts.NO_PROBE,
-    "zookeeper": replace(facts.ZOO, job="", checkpoint=None), "host": facts.HOST, "directories": facts.DIRECTORIES,
-    "job": JobFacts(), "packages": PackageFacts(why=NO_SPEC),
+    "java": facts.JAVA,
+    "spark": facts.SPARK,
+    "store": facts.STORE,
+    "checkpoint": facts.NO_PROBE,
+    "zookeeper": replace(facts.ZOO, job="", checkpoint=None),
+    "host": facts.HOST,
+    "directories": facts.DIRECTORIES,
+    "job": JobFacts(),
+    "packages": PackageFacts(why=NO_SPEC),
 }
 ILL = {
-    "store": facts.store(failed="write", error="s3://bucket/p refused the request (AccessDenied); grant s3:PutObject on it"),
-    "zookeeper": replace(FACTS["zookeeper"], latency=Latency(100, 300, 500)),      # type: ignore[type-var]
+    "store": facts.store(
+        failed="write", error="s3://bucket/p refused the request (AccessDenied); grant s3:PutObject on it"
+    ),
+    "zookeeper": replace(FACTS["zookeeper"], latency=Latency(100, 300, 500)),  # type: ignore[type-var]
 }
 
 
@@ -146,10 +167,16 @@ ILL = {
 @pytest.mark.parametrize("options", [(), ("-v",)])
 @pytest.mark.parametrize(("health", "found"), [("well", FACTS), ("ill", FACTS | ILL)])
 def test_the_screen_of_the_doctor_is_the_golden_file(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, health: str, found: dict[str, object], options: tuple[str, ...],
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    health: str,
+    found: dict[str, object],
+    options: tuple[str, ...],
     columns: int,
 ) -> None:
-    lines = [Line(area.id, check.id, check.judge(found[area.id]), 5) for area in AREAS for check in area.checks]
+    lines = [
+        Line(area.id, check.id, check.judge(found[area.id]), 5) for area in AREAS for check in area.checks
+    ]
     monkeypatch.setattr(examining, "examine", lambda _subject, _areas: lines)
     text = screen(terminal, monkeypatch, columns, "doctor", *options, code=1 if health == "ill" else 0)
     check(f"doctor{'-verbose' if options else ''}-{health}-{columns}", text)

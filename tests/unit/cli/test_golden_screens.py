@@ -35,7 +35,9 @@ STREAM_FAILED = (
     "terminated with exception: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost "
     'task 0.0: org.apache.spark.api.python.PythonException: Traceback (most recent call last): File "/x/worker.py", line 1247'
 )
-SMALL = "driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory and submit it again (exit code 1)"
+SMALL = (
+    "driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory and submit it again (exit code 1)"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -68,15 +70,21 @@ def failing(terminal: Terminal) -> None:
     terminal.submit("late")
     bench.run("late", phase=Phase.SESSION)
     for name, cause, reason in (
-        ("backs-off", Cause.USER_ERROR, f"exit code 1: {STREAM_FAILED}"), ("small", Cause.NOT_STARTED, SMALL),
-        ("over", Cause.USER_ERROR, f"exit code 3: {STREAM_FAILED}"), ("tired", Cause.USER_ERROR, "exit code 3: no topic"),
+        ("backs-off", Cause.USER_ERROR, f"exit code 1: {STREAM_FAILED}"),
+        ("small", Cause.NOT_STARTED, SMALL),
+        ("over", Cause.USER_ERROR, f"exit code 3: {STREAM_FAILED}"),
+        ("tired", Cause.USER_ERROR, "exit code 3: no topic"),
     ):
         terminal.submit(name)
-        bench.exit(name, cause, at=EARLIER, failures=8 if name == "backs-off" else 0, permanent=name == "small")
+        bench.exit(
+            name, cause, at=EARLIER, failures=8 if name == "backs-off" else 0, permanent=name == "small"
+        )
         bench.put(bench.layout.own(name), replace(bench.own(name), reason=reason))
     for name, policy in (("over", RestartPolicy(Strategy.NONE)), ("tired", RestartPolicy(attempts=0))):
         ref = bench.ref(name)
-        bench.put(bench.layout.job(name), replace(ref.record, terms=replace(ref.record.terms, restart=policy)))
+        bench.put(
+            bench.layout.job(name), replace(ref.record, terms=replace(ref.record.terms, restart=policy))
+        )
     terminal.submit("parked")
     parked = bench.ref("parked").record
     bench.put(bench.layout.job("parked"), replace(parked, changed=Entry(EARLIER, "suspended")))
@@ -88,10 +96,16 @@ def failing_at_length(terminal: Terminal) -> None:
     failing(terminal)
     terminal.submit("conflict")
     terminal.bench.exit("conflict", Cause.CHECKPOINT_CONFLICT, at=EARLIER, permanent=True)
-    terminal.bench.put(terminal.bench.layout.own("conflict"), replace(terminal.bench.own("conflict"), reason=(
-        "attempt 4 of clicks (uid 20261121-clicks-0a1b2c3d) on host-b.example wrote offsets/12 at 2026-11-21T11:43:19.000Z: a second "
-        "writer on the checkpoint, look for it (CONCURRENT_STREAM_LOG_UPDATE)"
-    )))
+    terminal.bench.put(
+        terminal.bench.layout.own("conflict"),
+        replace(
+            terminal.bench.own("conflict"),
+            reason=(
+                "attempt 4 of clicks (uid 20261121-clicks-0a1b2c3d) on host-b.example wrote offsets/12 at 2026-11-21T11:43:19.000Z: a second "
+                "writer on the checkpoint, look for it (CONCURRENT_STREAM_LOG_UPDATE)"
+            ),
+        ),
+    )
 
 
 def paused(terminal: Terminal) -> None:
@@ -107,12 +121,21 @@ def nobody(terminal: Terminal) -> None:
 
 COMMANDS = {"list": ["list"], "wide": ["list", "-o", "wide"], "status": ["status"]}
 SCREENS = [
-    ("list", well), ("list", failing), ("list", failing_at_length), ("list", paused), ("list", nobody), ("wide", failing),
-    ("status", well), ("status", failing), ("status", paused),
+    ("list", well),
+    ("list", failing),
+    ("list", failing_at_length),
+    ("list", paused),
+    ("list", nobody),
+    ("wide", failing),
+    ("status", well),
+    ("status", failing),
+    ("status", paused),
 ]
 
 
-def screen(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: int, *command: str, code: int = 0) -> str:
+def screen(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: int, *command: str, code: int = 0
+) -> str:
     with monkeypatch.context() as patch:
         for name, value in (("COLUMNS", str(columns)), ("LINES", "24"), ("TERM", "xterm"), ("NO_COLOR", "1")):
             patch.setenv(name, value)
@@ -125,23 +148,36 @@ def screen(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: int, *c
     return text
 
 
-def test_what_is_not_known_while_zookeeper_is_away_is_not_told(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_known_while_zookeeper_is_away_is_not_told(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     away = Unreachable("ZooKeeper at zk1:2181 did not answer within 10 s")
     monkeypatch.setattr(wiring, "status_of", lambda office: (unreachable_status(PLACE, True), away))
     ran = terminal.run("status")
     assert (ran.code, ran.err) == (5, f"error: {away}\n")
     assert ran.out.splitlines() == [
-        "cluster:    prod", "leader:     unknown", "zookeeper:  unreachable, zk1:2181,zk2:2181,zk3:2181",
-        "store:      ok, s3://bucket/prefix", "jobs:       unknown",
+        "cluster:    prod",
+        "leader:     unknown",
+        "zookeeper:  unreachable, zk1:2181,zk2:2181,zk3:2181",
+        "store:      ok, s3://bucket/prefix",
+        "jobs:       unknown",
     ]
 
 
 @pytest.mark.parametrize("columns", [80, 140])
 @pytest.mark.parametrize(("command", "world"), SCREENS)
 def test_the_screen_is_the_golden_file(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: str, world: Callable[[Terminal], None], columns: int,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    world: Callable[[Terminal], None],
+    columns: int,
 ) -> None:
-    monkeypatch.setattr(wiring, "status_of", lambda office: (take_status(office.zoo(), office.layout, PLACE, 10.0, True), None))
+    monkeypatch.setattr(
+        wiring,
+        "status_of",
+        lambda office: (take_status(office.zoo(), office.layout, PLACE, 10.0, True), None),
+    )
     world(terminal)
     text = screen(terminal, monkeypatch, columns, *COMMANDS[command])
     path = GOLDEN / f"{command}-{world.__name__.replace('_', '-')}-{columns}.txt"

@@ -19,7 +19,9 @@ def hostile(tmp_path: Path) -> HostileTools:
 
 
 @pytest.fixture
-def planted(terminal: Terminal, hostile: HostileTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def planted(
+    terminal: Terminal, hostile: HostileTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """The job ``clicks``, as a version registered it that refused nothing of the kind."""
     with monkeypatch.context() as older:
         older.setattr(host_tools, "why_refused", lambda _env: None)
@@ -31,7 +33,10 @@ def planted(terminal: Terminal, hostile: HostileTools, tmp_path: Path, monkeypat
 @pytest.mark.parametrize("variable", ["SPARK_HOME", "JAVA_HOME"])
 @pytest.mark.parametrize("command", [("submit",), ("submit", "--dry-run"), ("doctor",)])
 def test_refused_naming_the_variable(
-    terminal: Terminal, hostile: HostileTools, variable: str, command: tuple[str, ...],
+    terminal: Terminal,
+    hostile: HostileTools,
+    variable: str,
+    command: tuple[str, ...],
 ) -> None:
     spec = terminal.spec("a", f"env: {{{variable}: {hostile.home}}}")
     ran = terminal.run(*command, spec)
@@ -42,21 +47,31 @@ def test_refused_naming_the_variable(
 
 def test_show_says_that_they_do_not_count(terminal: Terminal, planted: str) -> None:
     said = terminal.run("show", planted, "-o", "json").json["env_ignored"]
-    assert said.startswith("SPARK_HOME and JAVA_HOME ignored: every job is started with the Spark and Java of its host")
+    assert said.startswith(
+        "SPARK_HOME and JAVA_HOME ignored: every job is started with the Spark and Java of its host"
+    )
     for words in ((), ("--all",)):
-        assert "env:             SPARK_HOME and JAVA_HOME ignored" in terminal.run("show", planted, *words).out
+        assert (
+            "env:             SPARK_HOME and JAVA_HOME ignored" in terminal.run("show", planted, *words).out
+        )
     terminal.submit("other")
     assert terminal.run("show", "other", "-o", "json").json["env_ignored"] is None
 
 
 @pytest.mark.parametrize("more", [(), ("--job-code",)])
 def test_a_deep_verify_runs_the_hosts(
-    terminal: Terminal, planted: str, hostile: HostileTools, spark_of_host: Path, more: tuple[str, ...],
+    terminal: Terminal,
+    planted: str,
+    hostile: HostileTools,
+    spark_of_host: Path,
+    more: tuple[str, ...],
 ) -> None:
     assert terminal.run("savepoint", "create", planted, "one").code == 0
     ran = terminal.run("savepoint", "verify", planted, "--deep", *more)
     assert ran.code == 1 and "Spark did not get as far" in ran.err, ran
-    assert spark_of_host.read_text().strip() == str(spark_of_host.parent), "SPARK_HOME as the host's spark-submit got it"
+    assert spark_of_host.read_text().strip() == str(spark_of_host.parent), (
+        "SPARK_HOME as the host's spark-submit got it"
+    )
     assert hostile.ran() == ""
     assert terminal.run("show", planted).code == 0
 
@@ -72,7 +87,10 @@ def spark_of_host(terminal: Terminal, tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("more", [(), ("--job-code",)])
 def test_the_jobs_jars_are_loaded_if_that_is_asked_for(
-    terminal: Terminal, spark_of_host: Path, tmp_path: Path, more: tuple[str, ...],
+    terminal: Terminal,
+    spark_of_host: Path,
+    tmp_path: Path,
+    more: tuple[str, ...],
 ) -> None:
     """Those that were uploaded, as the store has them; files that only its hosts have count where they are jars."""
     (terminal.home / "own.jar").write_text("state store provider")

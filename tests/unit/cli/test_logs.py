@@ -36,7 +36,9 @@ def uid(terminal: Terminal) -> str:
     return uid
 
 
-def test_the_latest_attempt_over_its_rotated_files_as_the_shim_writes_them(terminal: Terminal, uid: str) -> None:
+def test_the_latest_attempt_over_its_rotated_files_as_the_shim_writes_them(
+    terminal: Terminal, uid: str
+) -> None:
     file = RotatedFile(str(output_of(terminal, uid)), max_bytes=10, keep=12)
     lines = [f"line {number:03}\n" for number in range(25)]
     for line in lines:
@@ -44,13 +46,17 @@ def test_the_latest_attempt_over_its_rotated_files_as_the_shim_writes_them(termi
     file.close()
     ran = terminal.run("logs", "a")
     assert ran.code == 0
-    assert ran.out == "".join(lines[-len(ran.out.splitlines()):]) and len(ran.out.splitlines()) > 10
+    assert ran.out == "".join(lines[-len(ran.out.splitlines()) :]) and len(ran.out.splitlines()) > 10
 
 
 def test_bytes_are_printed_as_they_were_written(terminal: Terminal, uid: str) -> None:
     output_of(terminal, uid).write_bytes(b"gr\xc3\xbc\xc3\x9fe \xff\n")
-    call = [sys.executable, "-c", f"import sys; from supervisor.cli.logs import _write, _pieces; from pathlib import Path; "
-            f"_write(_pieces(Path({str(output_of(terminal, uid))!r})))"]
+    call = [
+        sys.executable,
+        "-c",
+        f"import sys; from supervisor.cli.logs import _write, _pieces; from pathlib import Path; "
+        f"_write(_pieces(Path({str(output_of(terminal, uid))!r})))",
+    ]
     assert subprocess.run(call, capture_output=True, check=True).stdout == b"gr\xc3\xbc\xc3\x9fe \xff\n"
 
 
@@ -72,14 +78,21 @@ def test_escape_sequences_of_a_driver_do_not_reach_a_terminal(tmp_path: Path) ->
 
 
 def test_a_character_that_is_split_between_pieces_is_whole_on_a_terminal() -> None:
-    assert "".join(harmless([b"gr\xc3", b"\xbc\xc3\x9f", b"e \x1b", b"[2J\xc2"])) == "gr\u00fc\u00dfe \\x1b[2J\ufffd"
+    assert (
+        "".join(harmless([b"gr\xc3", b"\xbc\xc3\x9f", b"e \x1b", b"[2J\xc2"]))
+        == "gr\u00fc\u00dfe \\x1b[2J\ufffd"
+    )
 
 
 def test_one_document(terminal: Terminal, uid: str) -> None:
     output_of(terminal, uid).write_text("hello\n")
     ran = terminal.run("logs", "a", "-o", "json")
     assert ran.json == {
-        "name": "a", "uid": uid, "attempt": 1, "path": str(output_of(terminal, uid)), "output": "hello\n",
+        "name": "a",
+        "uid": uid,
+        "attempt": 1,
+        "path": str(output_of(terminal, uid)),
+        "output": "hello\n",
     }
     assert terminal.run("logs", "a", "-f", "-o", "json").code == 2
 
@@ -91,7 +104,11 @@ def test_an_earlier_attempt(terminal: Terminal, uid: str) -> None:
     assert terminal.run("logs", "a").out == "second\n"
     assert terminal.run("logs", "a", "--attempt", "1").out == "first\n"
     ran = terminal.run("logs", "a", "--attempt", "3")
-    assert ran.code == 1 and "attempt 3 of a is not known" in ran.err and "kept here is that of attempt 1, 2" in ran.err
+    assert (
+        ran.code == 1
+        and "attempt 3 of a is not known" in ran.err
+        and "kept here is that of attempt 1, 2" in ran.err
+    )
 
 
 def test_after_a_cancel_the_last_attempt_is_still_shown(terminal: Terminal, uid: str) -> None:
@@ -110,7 +127,9 @@ def test_another_host_is_named_with_the_path(terminal: Terminal, uid: str) -> No
 
 def test_another_supervisor_of_this_host_says_where_its_logs_are(terminal: Terminal, uid: str) -> None:
     there = terminal.home / "elsewhere" / "a" / f"{uid}.1.log"
-    member = Member("host-a", "host-a.example", "b", "", 1, 1, 1, "", AT, log_dir=str(terminal.home / "elsewhere"))
+    member = Member(
+        "host-a", "host-a.example", "b", "", 1, 1, 1, "", AT, log_dir=str(terminal.home / "elsewhere")
+    )
     terminal.bench.put(terminal.bench.layout.supervisor("host-a"), member)
     terminal.config.write_text(terminal.config.read_text().replace("id: host-a", "id: host-b"))
     assert str(there) in terminal.run("logs", "a").err
@@ -161,7 +180,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("quick")
 def test_following_over_a_rotation_loses_nothing(tmp_path: Path) -> None:
     path, over = tmp_path / "x.log", threading.Event()
-    reader = Reader(path, over.is_set)      # the file is not there yet
+    reader = Reader(path, over.is_set)  # the file is not there yet
     path.write_text("1\n")
     wait_until(lambda: reader.text == b"1\n", what="the first line")
     with path.open("a") as file:
@@ -178,7 +197,9 @@ def test_following_over_a_rotation_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_following_goes_on_with_the_next_attempt_and_ends_with_the_job(
-    terminal: Terminal, uid: str, monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    uid: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     output_of(terminal, uid, 1).write_text("first\n")
     story = iter(("second attempt", "cancel"))
@@ -199,7 +220,9 @@ def test_following_goes_on_with_the_next_attempt_and_ends_with_the_job(
 
 @pytest.mark.usefixtures("quick")
 def test_following_to_another_host_ends_with_its_name(
-    terminal: Terminal, uid: str, monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    uid: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     output_of(terminal, uid, 1).write_text("first\n")
     terminal.config.write_text(terminal.config.read_text().replace("id: host-a", "id: host-b"))

@@ -61,14 +61,25 @@ def test_pause_is_recorded_with_who_when_and_why(cluster: Terminal) -> None:
     assert isinstance(found, Found) and "@" in found.record.by and found.record.reason == "moving the brokers"
     status = cluster.run("status", "-o", "json").json
     assert status["paused"] is True
-    assert status["pause"] == {"by": found.record.by, "since": found.record.at, "reason": "moving the brokers"}
-    assert f"paused:     by {found.record.by} since {found.record.at} (moving the brokers)" in cluster.run("status").out
+    assert status["pause"] == {
+        "by": found.record.by,
+        "since": found.record.at,
+        "reason": "moving the brokers",
+    }
+    assert (
+        f"paused:     by {found.record.by} since {found.record.at} (moving the brokers)"
+        in cluster.run("status").out
+    )
 
 
 def test_a_waiting_job_says_who_paused_the_cluster(cluster: Terminal) -> None:
     cluster.run("pause")
     reason = cluster.run("list", "-o", "json").json[0]["reason"]
-    assert reason.startswith("paused by ") and " since 2" in reason and "to be started for the first time" in reason
+    assert (
+        reason.startswith("paused by ")
+        and " since 2" in reason
+        and "to be started for the first time" in reason
+    )
     assert cluster.run("show", "a", "-o", "json").json["reason"] == reason
 
 
@@ -104,7 +115,11 @@ def test_where_there_is_no_cluster_it_is_not_found(terminal: Terminal, command: 
 def test_submit_cancel_suspend_and_resume_stay_possible(cluster: Terminal) -> None:
     cluster.run("pause")
     cluster.submit("b")
-    assert [cluster.run(*words).code for words in (["suspend", "a"], ["resume", "a"], ["cancel", "a"])] == [0, 0, 0]
+    assert [cluster.run(*words).code for words in (["suspend", "a"], ["resume", "a"], ["cancel", "a"])] == [
+        0,
+        0,
+        0,
+    ]
 
 
 # -- switchover ---------------------------------------------------------------------------------------------------------
@@ -125,11 +140,16 @@ def test_switchover_to_one_that_is_named(cluster: Terminal) -> None:
     assert ran.code == 0 and ran.out.startswith("s2 leads (epoch 8); s0 handed over; it took ")
 
 
-@pytest.mark.parametrize(("to", "who", "sentence"), [
-    ("s2", "s1", "s2 did not take over within the session time: s1 leads now (epoch 8)"),
-    (None, "s0", "nobody else took over within the session time: s0 leads again (epoch 8)"),
-])
-def test_a_hand_over_that_fell_to_another_is_1(cluster: Terminal, to: str | None, who: str, sentence: str) -> None:
+@pytest.mark.parametrize(
+    ("to", "who", "sentence"),
+    [
+        ("s2", "s1", "s2 did not take over within the session time: s1 leads now (epoch 8)"),
+        (None, "s0", "nobody else took over within the session time: s0 leads again (epoch 8)"),
+    ],
+)
+def test_a_hand_over_that_fell_to_another_is_1(
+    cluster: Terminal, to: str | None, who: str, sentence: str
+) -> None:
     thread = obey(cluster, who)
     ran = cluster.run("switchover", *(("--to", to) if to else ()))
     thread.join()
@@ -144,7 +164,11 @@ def test_whoever_leads_already_is_left_alone(cluster: Terminal) -> None:
 
 def test_an_unknown_supervisor_is_3_and_the_known_ones_are_named(cluster: Terminal) -> None:
     ran = cluster.run("switchover", "--to", "s9")
-    assert ran.code == 3 and "no supervisor s9 is up; these are: s0, s1, s2" in ran.err and wish_of(cluster) is None
+    assert (
+        ran.code == 3
+        and "no supervisor s9 is up; these are: s0, s1, s2" in ran.err
+        and wish_of(cluster) is None
+    )
 
 
 def test_without_a_leader_or_another_supervisor_it_is_4(terminal: Terminal) -> None:
@@ -157,9 +181,13 @@ def test_without_a_leader_or_another_supervisor_it_is_4(terminal: Terminal) -> N
     assert wish_of(terminal) is None
 
 
-@pytest.mark.parametrize(("obeyed", "sentence"), [
-    (False, "s0 has not handed over yet"), (True, "s1 leads, but has not acted yet"),
-])
+@pytest.mark.parametrize(
+    ("obeyed", "sentence"),
+    [
+        (False, "s0 has not handed over yet"),
+        (True, "s1 leads, but has not acted yet"),
+    ],
+)
 def test_waiting_ends_with_7(cluster: Terminal, obeyed: bool, sentence: str) -> None:
     thread = obey(cluster, "s1", acts=False) if obeyed else None
     ran = cluster.run("switchover", "--timeout", "1s")
@@ -186,14 +214,25 @@ def test_status_says_who_runs_which_version_and_when_they_differ(cluster: Termin
     assert ran.code == 0 and "0.1.0 on s0, s1; 0.2.0 on s2" in ran.err
     assert [line.split()[7] for line in ran.out.splitlines()[-3:]] == ["0.1.0", "0.1.0", "0.2.0"]
     ran = cluster.run("status", "-o", "json")
-    assert ran.err == "" and [one["software"] for one in ran.json["supervisors"]] == ["0.1.0", "0.1.0", "0.2.0"]
+    assert ran.err == "" and [one["software"] for one in ran.json["supervisors"]] == [
+        "0.1.0",
+        "0.1.0",
+        "0.2.0",
+    ]
 
 
 @pytest.mark.parametrize("found", [b"2", b"99", b"next"])
 def test_a_newer_layout_is_refused_with_a_sentence(terminal: Terminal, found: bytes) -> None:
     terminal.submit("a")
     terminal.bench.zoo.put(terminal.bench.layout.version, found)
-    for words in (["cancel", "a"], ["pause"], ["switchover"], ["submit", terminal.spec("b")], ["list"], ["status"]):
+    for words in (
+        ["cancel", "a"],
+        ["pause"],
+        ["switchover"],
+        ["submit", terminal.spec("b")],
+        ["list"],
+        ["status"],
+    ):
         ran = terminal.run(*words)
         assert ran.code == 4 and ran.out == "", words
         assert f"this software knows layout {LAYOUT_VERSION}: upgrade it" in ran.err

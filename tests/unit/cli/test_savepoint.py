@@ -38,7 +38,12 @@ def test_create_list_show_verify_delete(terminal: Terminal, checkpoint: Path) ->
     assert "savepoint one after batch 12: " in ran.out
     assert contents(checkpoint) == before
     (listed,) = terminal.run("savepoint", "list", "-o", "json").json
-    assert (listed["name"], listed["id"], listed["state"], listed["problem"]) == ("clicks", "one", "complete", None)
+    assert (listed["name"], listed["id"], listed["state"], listed["problem"]) == (
+        "clicks",
+        "one",
+        "complete",
+        None,
+    )
     assert listed["location"] == f"file://{terminal.home}/store/savepoints/clicks/one"
     assert listed["queries"] == [{"path": "", "id": only(look(checkpoint)).id, "batch": 12}]
     shown = terminal.run("savepoint", "show", "clicks", "-o", "json").json
@@ -56,15 +61,23 @@ def test_create_list_show_verify_delete(terminal: Terminal, checkpoint: Path) ->
 def test_an_id_of_its_own_by_time(terminal: Terminal, checkpoint: Path) -> None:
     made = [terminal.run("savepoint", "create", "clicks", "-o", "json").json["id"] for _ in range(2)]
     assert made[0] != made[1]
-    assert [each["id"] for each in terminal.run("savepoint", "list", "clicks", "-o", "json").json] == made, "oldest first"
+    assert [each["id"] for each in terminal.run("savepoint", "list", "clicks", "-o", "json").json] == made, (
+        "oldest first"
+    )
 
 
 def test_what_is_not_there(terminal: Terminal, checkpoint: Path) -> None:
     for arguments, code in [
-        (["create", "nobody"], 3), (["create", "clicks", "No_Id"], 2), (["show", "clicks"], 3),
-        (["show", "clicks", "none"], 3), (["verify", "clicks", "none"], 3), (["verify", f"file://{terminal.home}/none"], 3),
-        (["verify", f"file://{terminal.home}/none", "one"], 2), (["delete", "clicks", "none"], 3),
-        (["restore", "clicks", "--to", f"{terminal.home}/x"], 3), (["list", "Not_A_Name"], 3),
+        (["create", "nobody"], 3),
+        (["create", "clicks", "No_Id"], 2),
+        (["show", "clicks"], 3),
+        (["show", "clicks", "none"], 3),
+        (["verify", "clicks", "none"], 3),
+        (["verify", f"file://{terminal.home}/none"], 3),
+        (["verify", f"file://{terminal.home}/none", "one"], 2),
+        (["delete", "clicks", "none"], 3),
+        (["restore", "clicks", "--to", f"{terminal.home}/x"], 3),
+        (["list", "Not_A_Name"], 3),
     ]:
         ran = terminal.run("savepoint", *arguments)
         assert (ran.code, len(ran.err.splitlines())) == (code, 1), (arguments, ran.err)
@@ -79,7 +92,9 @@ def test_where_there_is_nothing_to_save_nothing_is_begun(terminal: Terminal, che
     assert terminal.run("savepoint", "list", "-o", "json").json == []
 
 
-def test_interrupted_it_says_so_and_goes_on(terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_it_says_so_and_goes_on(
+    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copied = []
 
     def interrupted(*_given: object) -> None:
@@ -92,7 +107,11 @@ def test_interrupted_it_says_so_and_goes_on(terminal: Terminal, checkpoint: Path
     assert (ran.code, copied) == (130, [1])
     assert "savepoint one is incomplete: savepoint create clicks one goes on" in ran.err
     assert terminal.run("savepoint", "list", "-o", "json").json[0]["state"] == "incomplete"
-    for arguments in (["verify", "clicks"], ["verify", "clicks", "one"], ["restore", "clicks", "one", "--to", f"{terminal.home}/x"]):
+    for arguments in (
+        ["verify", "clicks"],
+        ["verify", "clicks", "one"],
+        ["restore", "clicks", "one", "--to", f"{terminal.home}/x"],
+    ):
         assert terminal.run("savepoint", *arguments).code == 3
     ran = terminal.run("savepoint", "create", "clicks", "one")
     assert ran.code == 0
@@ -124,13 +143,18 @@ def test_restore_by_name_and_by_location(terminal: Terminal, checkpoint: Path) -
         ran = terminal.run("savepoint", "restore", where, "--to", str(to), "-o", "json")
         assert (ran.code, ran.json["did"], ran.json["id"]) == (0, "restored", "one")
         assert terminal.run("checkpoint", "verify", str(to)).code == 0
-        assert terminal.run("savepoint", "restore", where, "--to", str(to), "-o", "json").json["did"] == "was there already"
+        assert (
+            terminal.run("savepoint", "restore", where, "--to", str(to), "-o", "json").json["did"]
+            == "was there already"
+        )
     (terminal.home / "full").mkdir()
     (terminal.home / "full" / "mine").write_text("x")
     assert terminal.run("savepoint", "restore", "clicks", "--to", f"{terminal.home}/full").code == 4
 
 
-def test_restore_refuses_what_another_job_has_and_where_its_own_may_run(terminal: Terminal, checkpoint: Path) -> None:
+def test_restore_refuses_what_another_job_has_and_where_its_own_may_run(
+    terminal: Terminal, checkpoint: Path
+) -> None:
     terminal.run("savepoint", "create", "clicks", "one")
     terminal.run("submit", terminal.spec("other", f"checkpoint: {terminal.home}/others"))
     ran = terminal.run("savepoint", "restore", "clicks", "--to", f"{terminal.home}/others/below")
@@ -155,7 +179,9 @@ def test_restore_to_a_fresh_place_while_the_job_runs(terminal: Terminal, checkpo
         assert sorted(path for path in checkpoint.rglob("*")) == before
 
 
-def test_restore_beside_a_running_job_whose_places_nobody_can_tell_is_refused(terminal: Terminal, checkpoint: Path) -> None:
+def test_restore_beside_a_running_job_whose_places_nobody_can_tell_is_refused(
+    terminal: Terminal, checkpoint: Path
+) -> None:
     terminal.run("savepoint", "create", "clicks", "one")
     terminal.bench.set_own("clicks", OwnState.CLAIMED)
     terminal.bench.zoo.put(terminal.bench.layout.job("clicks"), b"{")
@@ -176,7 +202,9 @@ def test_submit_from_a_savepoint(terminal: Terminal, checkpoint: Path) -> None:
     assert terminal.bench.ref("clicks").record.fresh_start, "what the name left before does not count"
     job, own = terminal.bench.ref("clicks").record, terminal.bench.own("clicks")
     expected = to_be_expected(str(fresh), job.fresh_start, None, own.remembered, job.begins_with)
-    assert queries_of(expected) == (SeenQuery(only(look(fresh)).id or "", 12),), "nor does a start from nothing"
+    assert queries_of(expected) == (SeenQuery(only(look(fresh)).id or "", 12),), (
+        "nor does a start from nothing"
+    )
     again = terminal.run("submit", spec, "--from-savepoint", "one", "-o", "json")
     assert (again.code, again.json[0]["did"]) == (0, "unchanged")
     assert "was left as it is: for that there is resume clicks --from-savepoint one" in again.err
@@ -185,7 +213,9 @@ def test_submit_from_a_savepoint(terminal: Terminal, checkpoint: Path) -> None:
     assert (ran.code, "nothing at" in ran.err) == (3, True)
 
 
-def test_opened_with_spark_as_well(terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opened_with_spark_as_well(
+    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """--deep: which state is opened, and what becomes of what Spark says of it."""
     asked: list[StateOf] = []
     error: list[str | None] = [None]
@@ -193,13 +223,20 @@ def test_opened_with_spark_as_well(terminal: Terminal, checkpoint: Path, monkeyp
     def opened(states: list[StateOf], *_given: object, code: object) -> tuple[OpenedStore, ...]:
         assert code is None
         asked.extend(states)
-        return (OpenedStore(states[0].location, 0, "stateStoreSave", "default", 2, None if error[0] else 7, error[0]),)
+        return (
+            OpenedStore(
+                states[0].location, 0, "stateStoreSave", "default", 2, None if error[0] else 7, error[0]
+            ),
+        )
 
     monkeypatch.setattr(deep, "open_state", opened)
     ran = terminal.run("savepoint", "create", "clicks", "one", "--deep")
     assert (ran.code, "stateStoreSave" in ran.out) == (0, True)
     assert asked == [StateOf(f"file://{terminal.home}/store/savepoints/clicks/one/data", 12, 1)]
-    assert terminal.run("savepoint", "verify", "clicks", "--deep", "-o", "json").json["state_stores"][0]["rows"] == 7
+    assert (
+        terminal.run("savepoint", "verify", "clicks", "--deep", "-o", "json").json["state_stores"][0]["rows"]
+        == 7
+    )
     error[0] = "EOFException"
     ran = terminal.run("savepoint", "verify", "clicks", "--deep")
     assert (ran.code, "stateStoreSave), default, does not open: EOFException" in ran.out) == (1, True)
@@ -213,7 +250,10 @@ def test_submit_from_a_savepoint_of_another_job_by_its_location(terminal: Termin
     terminal.run("savepoint", "create", "clicks", "one")
     spec = terminal.spec("copy", f"checkpoint: {terminal.home}/copy-ck")
     assert terminal.run("submit", spec, "--from-savepoint", "one").code == 3
-    assert terminal.run("submit", spec, "--from-savepoint", f"{terminal.home}/store/savepoints/clicks/one").code == 0
+    assert (
+        terminal.run("submit", spec, "--from-savepoint", f"{terminal.home}/store/savepoints/clicks/one").code
+        == 0
+    )
 
 
 def test_what_submit_from_a_savepoint_refuses(terminal: Terminal, checkpoint: Path) -> None:
@@ -230,7 +270,9 @@ def test_what_submit_from_a_savepoint_refuses(terminal: Terminal, checkpoint: Pa
     assert terminal.run("submit", str(bare), "--from-savepoint", location).code == 2
     two = [terminal.spec(name, f"checkpoint: {terminal.home}/{name}") for name in ("b", "c")]
     assert terminal.run("submit", *two, "--from-savepoint", location).code == 2
-    ran = terminal.run("submit", terminal.spec("d", f"checkpoint: {checkpoint}"), "--from-savepoint", location)
+    ran = terminal.run(
+        "submit", terminal.spec("d", f"checkpoint: {checkpoint}"), "--from-savepoint", location
+    )
     assert ran.code == 4
     assert only(look(checkpoint)).offsets.newest == 13
 
@@ -258,7 +300,9 @@ def test_damaged_records_are_listed_and_deleted_by_force(terminal: Terminal, che
     assert not [*files(terminal.home / "store" / "savepoints")]
 
 
-def test_progress_is_for_terminals(terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_for_terminals(
+    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     ran = terminal.run("savepoint", "create", "clicks", "-o", "json")
@@ -266,7 +310,9 @@ def test_progress_is_for_terminals(terminal: Terminal, checkpoint: Path, monkeyp
     assert "copying" in ran.err and f"{ran.json['objects']}/{ran.json['objects']}" in ran.err
 
 
-def test_those_of_the_schedule_are_told_apart_and_say_when_the_next_is_due(terminal: Terminal, checkpoint: Path) -> None:
+def test_those_of_the_schedule_are_told_apart_and_say_when_the_next_is_due(
+    terminal: Terminal, checkpoint: Path
+) -> None:
     where = f"checkpoint: {checkpoint}\nsavepoints: {{every: 6h, keep: 3}}"
     assert terminal.run("cancel", "clicks").code == 0
     assert terminal.run("submit", terminal.spec("clicks", where), "--accept-fresh-start").code == 0
@@ -282,10 +328,17 @@ def test_those_of_the_schedule_are_told_apart_and_say_when_the_next_is_due(termi
     Creation(area(checkpoint), made.place(what), what, lambda: AT).run()
     assert terminal.run("savepoint", "create", "clicks", "mine").code == 0
     listed = {each["id"]: each for each in terminal.run("savepoint", "list", "-o", "json").json}
-    assert (listed[savepoint]["scheduled"], listed[savepoint]["every"], listed["mine"]["scheduled"]) == (True, "6h", False)
+    assert (listed[savepoint]["scheduled"], listed[savepoint]["every"], listed["mine"]["scheduled"]) == (
+        True,
+        "6h",
+        False,
+    )
     due_at = listed[savepoint]["next_due_at"]
     assert due_at is not None and listed["mine"]["next_due_at"] is None
-    assert f"clicks: every 6h while it runs; the next is due at {due_at}" in terminal.run("savepoint", "list").out
+    assert (
+        f"clicks: every 6h while it runs; the next is due at {due_at}"
+        in terminal.run("savepoint", "list").out
+    )
     shown = terminal.run("show", "clicks", "-o", "json").json["savepoints"]
     assert (shown["newest"], shown["next_due_at"], shown["problem"]) == (savepoint, due_at, None)
     ran = terminal.run("savepoint", "create", "clicks", "scheduled-x")

@@ -21,23 +21,50 @@ ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 
 def settings(tmp_path: Path, store: str) -> Settings:
     path = tmp_path / "supervisor.yaml"
-    path.write_text(f"cluster: test\nzookeeper: {{hosts: 'zk:2181', root: /t}}\nstore: {store}\n"
-                    "policy: {endpoints: ['http://other:9000', 'http://minio']}\n")
+    path.write_text(
+        f"cluster: test\nzookeeper: {{hosts: 'zk:2181', root: /t}}\nstore: {store}\n"
+        "policy: {endpoints: ['http://other:9000', 'http://minio']}\n"
+    )
     return load_settings(path, {})
 
 
-@pytest.mark.parametrize(("store", "checkpoint", "conf", "location"), [
-    ("{url: 's3://aaa/p'}", "s3a://bbb/ck", {}, "s3://aaa/p/savepoints/n/i"),
-    ("{url: 's3://aaa'}", "s3a://aaa/ck", {}, "s3://aaa/savepoints/n/i"),
-    ("{url: 's3://aaa/p', endpoint_url: 'http://minio:9000/'}", "s3a://bbb/ck", {}, "s3://aaa/p/savepoints/n/i"),
-    ("{url: 's3://aaa/p', endpoint_url: 'http://minio:9000'}", "s3a://bbb/ck", {ENDPOINT: "http://minio:9000"}, "s3://aaa/p/savepoints/n/i"),
-    ("{url: 's3://aaa/p', endpoint_url: 'http://minio:9000'}", "s3a://bbb/ck", {ENDPOINT: "http://other:9000"}, "s3://bbb/ck.savepoints/n/i"),
-    ("{url: 's3://aaa/p'}", "s3a://bbb/ck", {"spark.hadoop.fs.s3a.bucket.bbb.endpoint": "http://minio"}, "s3://bbb/ck.savepoints/n/i"),
-    ("{url: 's3://aaa/p'}", "/data/ck", {}, "file:///data/ck.savepoints/n/i"),
-    ("{url: 'file:///store'}", "s3a://bbb/ck", {}, "s3://bbb/ck.savepoints/n/i"),
-    ("{url: 'file:///the%20store/'}", "file:///data/ck", {}, "file:///the store/savepoints/n/i"),
-])
-def test_where_a_new_one_lies(store: str, checkpoint: str, conf: dict[str, str], location: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("store", "checkpoint", "conf", "location"),
+    [
+        ("{url: 's3://aaa/p'}", "s3a://bbb/ck", {}, "s3://aaa/p/savepoints/n/i"),
+        ("{url: 's3://aaa'}", "s3a://aaa/ck", {}, "s3://aaa/savepoints/n/i"),
+        (
+            "{url: 's3://aaa/p', endpoint_url: 'http://minio:9000/'}",
+            "s3a://bbb/ck",
+            {},
+            "s3://aaa/p/savepoints/n/i",
+        ),
+        (
+            "{url: 's3://aaa/p', endpoint_url: 'http://minio:9000'}",
+            "s3a://bbb/ck",
+            {ENDPOINT: "http://minio:9000"},
+            "s3://aaa/p/savepoints/n/i",
+        ),
+        (
+            "{url: 's3://aaa/p', endpoint_url: 'http://minio:9000'}",
+            "s3a://bbb/ck",
+            {ENDPOINT: "http://other:9000"},
+            "s3://bbb/ck.savepoints/n/i",
+        ),
+        (
+            "{url: 's3://aaa/p'}",
+            "s3a://bbb/ck",
+            {"spark.hadoop.fs.s3a.bucket.bbb.endpoint": "http://minio"},
+            "s3://bbb/ck.savepoints/n/i",
+        ),
+        ("{url: 's3://aaa/p'}", "/data/ck", {}, "file:///data/ck.savepoints/n/i"),
+        ("{url: 'file:///store'}", "s3a://bbb/ck", {}, "s3://bbb/ck.savepoints/n/i"),
+        ("{url: 'file:///the%20store/'}", "file:///data/ck", {}, "file:///the store/savepoints/n/i"),
+    ],
+)
+def test_where_a_new_one_lies(
+    store: str, checkpoint: str, conf: dict[str, str], location: str, tmp_path: Path
+) -> None:
     assert home_of(settings(tmp_path, store), Located(checkpoint, conf), "n", "i").location == location
 
 
@@ -46,10 +73,14 @@ def test_what_only_spark_can_reach(tmp_path: Path) -> None:
         home_of(settings(tmp_path, "{url: 's3://aaa/p'}"), Located("hdfs://host/ck", {}), "n", "i")
 
 
-def test_the_whole_round_on_s3(terminal: Terminal, tmp_path: Path, moto_server: MotoServer, s3_bucket: str) -> None:
+def test_the_whole_round_on_s3(
+    terminal: Terminal, tmp_path: Path, moto_server: MotoServer, s3_bucket: str
+) -> None:
     other = moto_server.new_bucket()
     config = terminal.config.read_text().replace(
-        f"url: 'file://{tmp_path}/store'", f"url: 's3://{other}/store', endpoint_url: '{moto_server.endpoint_url}'")
+        f"url: 'file://{tmp_path}/store'",
+        f"url: 's3://{other}/store', endpoint_url: '{moto_server.endpoint_url}'",
+    )
     terminal.config.write_text(config)
     location = upload(unpack("files", tmp_path), moto_server, s3_bucket)
     assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {location}")).code == 0
@@ -66,10 +97,15 @@ def test_the_whole_round_on_s3(terminal: Terminal, tmp_path: Path, moto_server: 
 
 
 def test_beside_the_checkpoint_where_the_store_is_elsewhere(
-    terminal: Terminal, tmp_path: Path, moto_server: MotoServer, s3_bucket: str,
+    terminal: Terminal,
+    tmp_path: Path,
+    moto_server: MotoServer,
+    s3_bucket: str,
 ) -> None:
     config = terminal.config.read_text().replace(
-        f"url: 'file://{tmp_path}/store'", f"url: 's3://{s3_bucket}/store', endpoint_url: '{moto_server.endpoint_url}'")
+        f"url: 'file://{tmp_path}/store'",
+        f"url: 's3://{s3_bucket}/store', endpoint_url: '{moto_server.endpoint_url}'",
+    )
     terminal.config.write_text(config)
     checkpoint = unpack("files", tmp_path)
     assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {checkpoint}")).code == 0

@@ -29,7 +29,10 @@ def test_list_says_why_a_job_waits(terminal: Terminal) -> None:
 def test_list_says_that_the_cluster_is_paused(terminal: Terminal) -> None:
     terminal.submit("a")
     terminal.bench.zoo.put(terminal.bench.layout.pause, b"")
-    assert terminal.run("list", "-o", "json").json[0]["reason"] == "the cluster is paused; besides, no supervisor is up"
+    assert (
+        terminal.run("list", "-o", "json").json[0]["reason"]
+        == "the cluster is paused; besides, no supervisor is up"
+    )
     assert terminal.run("status", "-o", "json").json["paused"] is True
 
 
@@ -38,7 +41,9 @@ def test_the_table_has_a_line_per_job(terminal: Terminal) -> None:
     terminal.bench.run("a", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, 7012))
     head, line = terminal.run("list").out.splitlines()
     assert head.split() == ["NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"]
-    assert re.fullmatch(r"a +running +\d+\w +1 +host-a\.example +41 +20\.2", line), "a job that runs as wanted needs no reason"
+    assert re.fullmatch(r"a +running +\d+\w +1 +host-a\.example +41 +20\.2", line), (
+        "a job that runs as wanted needs no reason"
+    )
     wide = terminal.run("list", "-o", "wide").out.splitlines()[1]
     assert "s3://bucket/a" in wide and " 101 " in wide and " 7012 " in wide
     assert "\033" not in head + line + wide
@@ -50,7 +55,9 @@ def test_two_supervisors_of_one_host_are_told_apart(terminal: Terminal) -> None:
     terminal.bench.run("a")
     layout = terminal.bench.layout
     for name in ("host-a", "host-b"):
-        terminal.bench.put(layout.supervisor(name), Member(name, "host-a.example", "b", "", 1 << 40, 9, 9, "", ""))
+        terminal.bench.put(
+            layout.supervisor(name), Member(name, "host-a.example", "b", "", 1 << 40, 9, 9, "", "")
+        )
     assert "host-a.example (host-a)" in terminal.run("list").out
     assert terminal.run("list", "-o", "json").json[0]["host"] == "host-a.example"
     terminal.bench.zoo.remove(layout.supervisor("host-b"))
@@ -69,12 +76,20 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
     terminal.bench.exit("a", Cause.USER_ERROR)
     shown = terminal.run("show", "a", "-o", "json").json
     listed = terminal.run("list", "-o", "json").json[0]
-    assert {key: shown[key] for key in listed if key != "reason"} == {k: v for k, v in listed.items() if k != "reason"}
+    assert {key: shown[key] for key in listed if key != "reason"} == {
+        k: v for k, v in listed.items() if k != "reason"
+    }
     more = {"history", "spec", "spec_error", "queries", "more_queries", "stop_mode", "start"}
     assert set(shown) - set(listed) - more == {
-        "driver_memory", "last_exit", "env_ignored", "checkpoint_fence", "savepoints",
+        "driver_memory",
+        "last_exit",
+        "env_ignored",
+        "checkpoint_fence",
+        "savepoints",
     }
-    assert [set(entry) for entry in shown["history"]] == [{"at", "event", "attempt", "detail"}] * len(shown["history"])
+    assert [set(entry) for entry in shown["history"]] == [{"at", "event", "attempt", "detail"}] * len(
+        shown["history"]
+    )
     assert {entry["event"] for entry in shown["history"]} == {"submitted", "user_error"}
     assert shown["spec"]["name"] == "a" and shown["uid"] == uid and shown["spec_error"] is None
     text = terminal.run("show", "a").out
@@ -87,11 +102,15 @@ def test_show_has_the_row_the_history_and_the_spec(terminal: Terminal) -> None:
         ("", "auto"),
         ("checkpoint: file:///ck", None),
         ("checkpoint_fence: off", "off: the job says checkpoint_fence: off"),
-        ("conf: {spark.sql.streaming.checkpointFileManagerClass: x.Mine}",
-         "off: conf spark.sql.streaming.checkpointFileManagerClass names x.Mine, which counts"),
+        (
+            "conf: {spark.sql.streaming.checkpointFileManagerClass: x.Mine}",
+            "off: conf spark.sql.streaming.checkpointFileManagerClass names x.Mine, which counts",
+        ),
     ],
 )
-def test_show_says_whether_a_checkpoint_is_to_be_fenced(terminal: Terminal, more: str, said: str | None) -> None:
+def test_show_says_whether_a_checkpoint_is_to_be_fenced(
+    terminal: Terminal, more: str, said: str | None
+) -> None:
     assert terminal.run("submit", terminal.spec("a", more)).code == 0
     assert terminal.run("show", "a", "-o", "json").json["checkpoint_fence"] == said
 
@@ -100,14 +119,19 @@ def test_show_says_why_the_driver_that_runs_has_no_fence(terminal: Terminal) -> 
     """Its host could not give it one: what the spec says is not what is."""
     assert terminal.run("submit", terminal.spec("a", "")).code == 0
     terminal.bench.run("a", not_fenced="Spark is 4.0.1, and the fence needs 4.1 or newer")
-    assert terminal.run("show", "a", "-o", "json").json["checkpoint_fence"] == "off: Spark is 4.0.1, and the fence needs 4.1 or newer"
+    assert (
+        terminal.run("show", "a", "-o", "json").json["checkpoint_fence"]
+        == "off: Spark is 4.0.1, and the fence needs 4.1 or newer"
+    )
 
 
 def test_show_is_the_same_document_in_yaml(terminal: Terminal) -> None:
     import yaml
 
     terminal.submit("a")
-    terminal.bench.run("a", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, None), queries=(QueryProgress("q", "i1"),))
+    terminal.bench.run(
+        "a", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, None), queries=(QueryProgress("q", "i1"),)
+    )
     ran = terminal.run("show", "a", "-o", "yaml")
     assert ran.code == 0, ran.err
     shown = yaml.safe_load(ran.out)
@@ -128,7 +152,11 @@ args: [--token, hush5, --db-password=hush6, --topic, clicks]
     assert spec["env"]["DB_PASSWORD"] == "${env:DB}" and spec["env"]["PLACE"] == "/home"
     assert spec["conf"]["spark.y"] == "plain" and spec["conf"]["spark.x.accessKey"] == "*********(redacted)"
     assert spec["args"] == [
-        "--token", "*********(redacted)", "--db-password=*********(redacted)", "--topic", "clicks",
+        "--token",
+        "*********(redacted)",
+        "--db-password=*********(redacted)",
+        "--topic",
+        "clicks",
     ]
 
 
@@ -161,7 +189,10 @@ def test_show_of_a_corrupt_record(terminal: Terminal) -> None:
     shown = terminal.run("show", "a", "-o", "json")
     assert shown.code == 0
     assert (shown.json["state"], shown.json["uid"], shown.json["spec"], shown.json["history"]) == (
-        "quarantined", None, None, [],
+        "quarantined",
+        None,
+        None,
+        [],
     )
 
 
@@ -178,13 +209,17 @@ def test_control_characters_of_an_application_never_reach_the_terminal(terminal:
     from dataclasses import replace
 
     own = terminal.bench.own("a")
-    terminal.bench.put(terminal.bench.layout.own("a"), replace(own, reason="\033[2J\x07 boom", permanent=True))
+    terminal.bench.put(
+        terminal.bench.layout.own("a"), replace(own, reason="\033[2J\x07 boom", permanent=True)
+    )
     for arguments in (["list"], ["show", "a"]):
         text = terminal.run(*arguments).out
         assert "boom" in text and "\033" not in text and "\x07" not in text
 
 
-@pytest.mark.parametrize(("passed_s", "shown"), [(0, "0s"), (119, "119s"), (121, "2m"), (7300, "2h"), (200_000, "2d")])
+@pytest.mark.parametrize(
+    ("passed_s", "shown"), [(0, "0s"), (119, "119s"), (121, "2m"), (7300, "2h"), (200_000, "2d")]
+)
 def test_ages(monkeypatch: pytest.MonkeyPatch, passed_s: int, shown: str) -> None:
     monkeypatch.setattr(output.time, "time", lambda: 1_795_221_000.0 + passed_s)
     assert output.age("2026-11-21T00:30:00Z") == shown

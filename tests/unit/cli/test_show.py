@@ -42,7 +42,13 @@ def test_state_and_reason_come_first_and_defaults_and_nulls_are_left_out(termina
     for hidden in ("wanted", "restarts", "fence", "stop mode", "stop_grace", "lease:", "deploy_mode", "null"):
         assert hidden not in text, hidden
     every = terminal.run("show", "a", "--all").out
-    for shown in ("restarts:        0", "stop mode:       -", "fence:           auto", "deploy_mode: client", "lease: 30s"):
+    for shown in (
+        "restarts:        0",
+        "stop mode:       -",
+        "fence:           auto",
+        "deploy_mode: client",
+        "lease: 30s",
+    ):
         assert shown in every, every
     assert every.splitlines()[:3] == lines[:3]
 
@@ -54,8 +60,13 @@ def test_a_spec_without_its_defaults_says_what_was_written() -> None:
     document = json.loads(canonical_json(parse_spec(text, "a.yaml")))
     document["of_a_newer_version"] = 1
     assert without_defaults(document) == {
-        "name": "a", "application": "a.py", "checkpoint": "/c", "lease": "40s", "restart": {"attempts": 3},
-        "conf": {"spark.x": "1"}, "of_a_newer_version": 1,
+        "name": "a",
+        "application": "a.py",
+        "checkpoint": "/c",
+        "lease": "40s",
+        "restart": {"attempts": 3},
+        "conf": {"spark.x": "1"},
+        "of_a_newer_version": 1,
     }
 
 
@@ -64,9 +75,10 @@ def test_the_end_of_the_traceback_is_told_once(terminal: Terminal) -> None:
     wrote(terminal, uid, TRACEBACK)
     terminal.bench.exit("a", Cause.USER_ERROR)
     ran = terminal.run("show", "a")
-    assert ran.out.count("Traceback") == 1 and "app.py\", line 8, in main" in ran.out and "INFO" not in ran.out
+    assert ran.out.count("Traceback") == 1 and 'app.py", line 8, in main' in ran.out and "INFO" not in ran.out
     assert "logs a --attempt 1" in ran.out and "hush" not in ran.out
-    assert ran.out.count("exit code 7") == 1, ran.out      # the reason; neither last failure nor history say it again
+    # the reason; neither last failure nor history say it again
+    assert ran.out.count("exit code 7") == 1, ran.out
     assert "Traceback" not in terminal.run("show", "a", "-o", "json").out
 
 
@@ -74,9 +86,12 @@ def test_the_output_of_another_host_is_pointed_to(terminal: Terminal) -> None:
     terminal.submit("a")
     terminal.bench.exit("a", Cause.USER_ERROR)
     config = terminal.config.read_text()
-    assert "output:" not in terminal.run("show", "a").out      # it ran here, and wrote nothing
+    assert "output:" not in terminal.run("show", "a").out  # it ran here, and wrote nothing
     terminal.config.write_text(config.replace("id: host-a", "id: host-b"))
-    assert "attempt 1 ran on host-a.example: there spark-supervisor logs a --attempt 1" in terminal.run("show", "a").out
+    assert (
+        "attempt 1 ran on host-a.example: there spark-supervisor logs a --attempt 1"
+        in terminal.run("show", "a").out
+    )
 
 
 def test_an_orderly_stop_has_no_last_words(terminal: Terminal) -> None:
@@ -99,22 +114,48 @@ ValueError: invalid literal
 
 \tat org.apache.spark.Task.run(Task.scala:1)
 """
-JVM = 'Exception in thread "main" x.A: b\n\tat a.A(A.scala:1)\nCaused by: java.io.IOException: full\n' + "\tat b.B(B.scala:1)\n" * 9
-DEEP = "Traceback (most recent call last):\n" + '  File "a.py", line 1, in f\n    f()\n' * 50 + "RecursionError: too deep\n"
+JVM = (
+    'Exception in thread "main" x.A: b\n\tat a.A(A.scala:1)\nCaused by: java.io.IOException: full\n'
+    + "\tat b.B(B.scala:1)\n" * 9
+)
+DEEP = (
+    "Traceback (most recent call last):\n"
+    + '  File "a.py", line 1, in f\n    f()\n' * 50
+    + "RecursionError: too deep\n"
+)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("", []),
-        (WORKER, ["Traceback (most recent call last):", '  File "worker.py", line 1, in main', "    process()",
-                  '  File "app.py", line 2, in parse', "    int(row)", "ValueError: invalid literal"]),
+        (
+            WORKER,
+            [
+                "Traceback (most recent call last):",
+                '  File "worker.py", line 1, in main',
+                "    process()",
+                '  File "app.py", line 2, in parse',
+                "    int(row)",
+                "ValueError: invalid literal",
+            ],
+        ),
         (JVM, ["Caused by: java.io.IOException: full", *["    at b.B(B.scala:1)"] * 3]),
-        (DEEP, ["Traceback (most recent call last):", "  ...", *['  File "a.py", line 1, in f', "    f()"] * 3,
-                "RecursionError: too deep"]),
+        (
+            DEEP,
+            [
+                "Traceback (most recent call last):",
+                "  ...",
+                *['  File "a.py", line 1, in f', "    f()"] * 3,
+                "RecursionError: too deep",
+            ],
+        ),
         ("\n".join(map(str, range(20))), [str(n) for n in range(20 - OTHER_LINES, 20)]),
         ("Traceback (most recent call last):", ["Traceback (most recent call last):"]),
-        ("x: password=hush1\n" + "token" * TAIL_BYTES, ["x: password=*********(redacted)", "token" * (LINE_MAX_CHARS // 5)]),
+        (
+            "x: password=hush1\n" + "token" * TAIL_BYTES,
+            ["x: password=*********(redacted)", "token" * (LINE_MAX_CHARS // 5)],
+        ),
     ],
 )
 def test_last_words(text: str, expected: list[str]) -> None:

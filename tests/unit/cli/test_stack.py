@@ -21,7 +21,9 @@ from tests.unit.cli.conftest import Terminal
 def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is started, and everything lies below tmp_path."""
     monkeypatch.setattr("supervisor.clients.ensemble.EmbeddedEnsemble.start", lambda _self: None)
-    monkeypatch.setattr("supervisor.clients.ensemble.EmbeddedEnsemble.hosts", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3")
+    monkeypatch.setattr(
+        "supervisor.clients.ensemble.EmbeddedEnsemble.hosts", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
+    )
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 
@@ -35,7 +37,9 @@ def test_its_files_are_valid_and_lie_in_its_directory(quiet: None, tmp_path: Pat
         spec = read_spec_file(made.spec, settings[0].defaults)
         assert spec.name == JOB and (made.spec.parent / spec.application).is_file()
         assert lease_warnings(spec.lease_s, settings[0].zookeeper.session_timeout_s) == ()
-        assert made.directory.is_relative_to(tmp_path.resolve()) and str(made.directory) in str(spec.checkpoint)
+        assert made.directory.is_relative_to(tmp_path.resolve()) and str(made.directory) in str(
+            spec.checkpoint
+        )
         assert made.find_ended() is None
     assert not made.directory.exists()
 
@@ -71,7 +75,11 @@ def test_the_users_spark_and_configuration_have_no_say(quiet: None, monkeypatch:
     with Stack("test", FLEET, keep=False) as made:
         environment = made._environment()
     assert "/elsewhere" not in environment.values() and environment["PATH"]
-    mine = {"SPARK_SUPERVISOR_CONFIG": "/elsewhere", "SPARK_SUPERVISOR__CLUSTER": "x", "SPARK_SUPERVISOR_OTHER": "stays"}
+    mine = {
+        "SPARK_SUPERVISOR_CONFIG": "/elsewhere",
+        "SPARK_SUPERVISOR__CLUSTER": "x",
+        "SPARK_SUPERVISOR_OTHER": "stays",
+    }
     monkeypatch.setattr(stack.os, "environ", mine)
     forget_configuration()
     assert mine == {"SPARK_SUPERVISOR_OTHER": "stays"}

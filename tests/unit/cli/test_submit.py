@@ -59,13 +59,20 @@ def test_files_in_place_are_not_uploaded(terminal: Terminal) -> None:
 def test_each_of_many_files_has_its_line_and_the_worst_code_counts(terminal: Terminal) -> None:
     terminal.submit("taken")
     specs = [
-        terminal.spec("one"), terminal.spec("taken", "args: [other]"), terminal.spec("bad", "nonsense: 1"),
-        terminal.spec("two"), str(terminal.home / "missing.yaml"),
+        terminal.spec("one"),
+        terminal.spec("taken", "args: [other]"),
+        terminal.spec("bad", "nonsense: 1"),
+        terminal.spec("two"),
+        str(terminal.home / "missing.yaml"),
     ]
     ran = terminal.run("submit", *specs, "-o", "json")
     assert ran.code == 4
     assert [(line["name"], line["did"], line["exit_code"]) for line in ran.json] == [
-        ("one", "submitted", 0), ("taken", None, 4), (None, None, 2), ("two", "submitted", 0), (None, None, 2),
+        ("one", "submitted", 0),
+        ("taken", None, 4),
+        (None, None, 2),
+        ("two", "submitted", 0),
+        (None, None, 2),
     ]
     assert [row["name"] for row in terminal.run("list", "-o", "json").json] == ["one", "taken", "two"]
     told = terminal.run("submit", *specs)
@@ -82,13 +89,18 @@ def test_a_hundred_files_in_one_call(terminal: Terminal) -> None:
 
 
 def test_files_of_one_call_must_not_collide(terminal: Terminal) -> None:
-    outer, inner = terminal.spec("outer", "checkpoint: s3://bucket/x"), terminal.spec("inner", "checkpoint: s3a://bucket/x/y/")
+    outer, inner = (
+        terminal.spec("outer", "checkpoint: s3://bucket/x"),
+        terminal.spec("inner", "checkpoint: s3a://bucket/x/y/"),
+    )
     twin = terminal.spec("outer", "checkpoint: s3://bucket/x\nargs: [twin]", "twin.yaml")
     for extra in (["--dry-run"], []):
         ran = terminal.run("submit", outer, inner, twin, "-o", "json", *extra)
         assert ran.code == 4
         assert [line["exit_code"] for line in ran.json] == [0, 4, 4]
-        assert "belongs to job outer" in ran.json[1]["error"] and "two different specs" in ran.json[2]["error"]
+        assert (
+            "belongs to job outer" in ran.json[1]["error"] and "two different specs" in ran.json[2]["error"]
+        )
 
 
 def test_a_refused_file_does_not_take_the_place_of_another(terminal: Terminal) -> None:
@@ -114,7 +126,9 @@ def test_suspended_registers_without_starting(terminal: Terminal) -> None:
     assert terminal.bench.ref("a").record.desired is Desired.SUSPENDED
 
 
-def test_an_application_edited_while_it_is_stored_is_refused(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_application_edited_while_it_is_stored_is_refused(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put = Blobs.put_artifact
 
     def edited(self: Blobs, name: str, uid: str, path: Path) -> str:
@@ -128,7 +142,8 @@ def test_an_application_edited_while_it_is_stored_is_refused(terminal: Terminal,
 
 
 def test_a_store_that_goes_away_ends_the_call_and_nothing_more_is_acknowledged(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     put, gone = Blobs.put_spec, threading.Event()
 
@@ -179,10 +194,17 @@ def meanwhile(terminal: Terminal, act: str) -> threading.Thread:
     return thread
 
 
-@pytest.mark.parametrize(("act", "code", "why"), [
-    ("run", 0, ""), ("fail", 1, "budget is spent"), ("cancel", 1, "cancelled"), ("start", 7, "starting on host-a.example"),
-    ("no batch", 7, "it is up, and makes no query so far"), ("batch", 0, "its first batch is committed"),
-])
+@pytest.mark.parametrize(
+    ("act", "code", "why"),
+    [
+        ("run", 0, ""),
+        ("fail", 1, "budget is spent"),
+        ("cancel", 1, "cancelled"),
+        ("start", 7, "starting on host-a.example"),
+        ("no batch", 7, "it is up, and makes no query so far"),
+        ("batch", 0, "its first batch is committed"),
+    ],
+)
 def test_wait_until_it_runs(terminal: Terminal, act: str, code: int, why: str) -> None:
     thread = meanwhile(terminal, act)
     ran = terminal.run("submit", terminal.spec("a"), "--wait", "--timeout", "2s")
@@ -235,5 +257,7 @@ def test_a_master_that_nobody_answers_at_is_told_and_the_job_is_taken(terminal: 
 
 
 def test_what_is_declared_too_small_for_the_heap_is_told(terminal: Terminal) -> None:
-    ran = terminal.run("submit", terminal.spec("a", "conf: {spark.driver.memory: 480m}\nresources: {memory: 600m}"))
+    ran = terminal.run(
+        "submit", terminal.spec("a", "conf: {spark.driver.memory: 480m}\nresources: {memory: 600m}")
+    )
     assert ran.code == 0 and "set resources.memory to 800m" in ran.err

@@ -85,16 +85,21 @@ def fleet(terminal: Terminal) -> Terminal:
 
 
 @pytest.mark.parametrize("columns", [80, 100, 200])
-@pytest.mark.parametrize("command", [["list"], ["list", "-o", "wide"], ["list", "--all"], ["explain"], ["history", "runs"]])
+@pytest.mark.parametrize(
+    "command", [["list"], ["list", "-o", "wide"], ["list", "--all"], ["explain"], ["history", "runs"]]
+)
 def test_no_line_is_wider_than_the_terminal_and_names_are_whole(
-    fleet: Terminal, monkeypatch: pytest.MonkeyPatch, columns: int, command: list[str],
+    fleet: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: int,
+    command: list[str],
 ) -> None:
     from rich.cells import cell_len
 
     with on_screen(monkeypatch, columns) as screen:
         assert run_command(command) == 0
     assert LONG_NAME in screen.raw or command[0] == "history"
-    if command != ["list", "-o", "wide"]:       # asked for: it may be wider
+    if command != ["list", "-o", "wide"]:  # asked for: it may be wider
         assert max(cell_len(line) for line in screen.lines) <= columns
 
 
@@ -136,6 +141,7 @@ def story(monkeypatch: pytest.MonkeyPatch, *chapters: Callable[[], object]) -> N
 
 def away(terminal: Terminal) -> tuple[Callable[[], None], Callable[[], None]]:
     """ZooKeeper goes away, and comes back."""
+
     def all_clients(what: Callable[[MemoryClient], None]) -> None:
         for client in terminal.bench.clients:
             if client.link in (Link.CONNECTED, Link.SUSPENDED):
@@ -146,20 +152,27 @@ def away(terminal: Terminal) -> tuple[Callable[[], None], Callable[[], None]]:
 
 
 def test_watch_in_a_pipe_has_a_line_per_change_and_ends_with_0(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal.submit("a")
     terminal.submit("b")
     go, come = away(terminal)
     story(
-        monkeypatch, lambda: None, lambda: terminal.bench.run("a"), go, lambda: None, come,
+        monkeypatch,
+        lambda: None,
+        lambda: terminal.bench.run("a"),
+        go,
+        lambda: None,
+        come,
         lambda: terminal.bench.commands().cancel("b"),
     )
     ran = terminal.run("list", "--watch")
     assert ran.code == 0
     lines = [line.partition(" ")[2] for line in ran.out.splitlines()]
     assert lines == [
-        "a pending: no supervisor is up", "b pending: no supervisor is up",
+        "a pending: no supervisor is up",
+        "b pending: no supervisor is up",
         "a running attempt 1 on host-a.example: this attempt has not used its checkpoint s3://bucket/a so far",
         "b is not listed any more; see spark-supervisor history b",
     ]
@@ -167,21 +180,23 @@ def test_watch_in_a_pipe_has_a_line_per_change_and_ends_with_0(
 
 
 def test_watch_on_a_terminal_stays_in_place_marks_changes_and_says_that_zookeeper_is_away(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal.submit("a")
     go, come = away(terminal)
     story(monkeypatch, lambda: terminal.bench.run("a"), go, come, lambda: None)
     with on_screen(monkeypatch, 100) as screen:
         assert run_command(["list", "--watch"]) == 0
-    assert "\033[1A" in screen.raw                              # up again, not on and on
-    assert re.search(r"\033\[7m *a|\033\[7m", screen.raw)       # reverse: changed
+    assert "\033[1A" in screen.raw  # up again, not on and on
+    assert re.search(r"\033\[7m *a|\033\[7m", screen.raw)  # reverse: changed
     assert "trying again" in screen.raw and "Ctrl-C ends" in screen.raw
-    assert "\033[?25h" in screen.raw                            # the cursor is back
+    assert "\033[?25h" in screen.raw  # the cursor is back
 
 
 def test_a_taller_list_than_the_screen_says_how_many_are_missing(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for number in range(30):
         terminal.bench.founded or terminal.submit("seed")
@@ -193,7 +208,9 @@ def test_a_taller_list_than_the_screen_says_how_many_are_missing(
     assert re.search(r"… and \d+ more", screen.raw)
 
 
-def test_reasons_below_their_rows_take_room_on_the_screen_too(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reasons_below_their_rows_take_room_on_the_screen_too(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from dataclasses import replace
 
     for number in range(20):
@@ -207,12 +224,15 @@ def test_reasons_below_their_rows_take_room_on_the_screen_too(terminal: Terminal
     with on_screen(monkeypatch, 80) as screen:
         run_command(["list", "--watch"])
     more = re.search(r"… and (\d+) more", screen.raw)
-    assert more is not None and screen.raw.count("END") == 2 * (20 - int(more[1])) < 40, "drawn once more at the end"
+    assert more is not None and screen.raw.count("END") == 2 * (20 - int(more[1])) < 40, (
+        "drawn once more at the end"
+    )
     assert "every 2 s" in screen.raw, "the foot is not pushed out"
 
 
 def test_list_on_a_terminal_says_a_reason_whole_and_first_that_the_cluster_is_paused(
-    fleet: Terminal, monkeypatch: pytest.MonkeyPatch,
+    fleet: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fleet.run("pause", "--reason", "moving")
     with on_screen(monkeypatch, 80) as screen:
@@ -220,26 +240,40 @@ def test_list_on_a_terminal_says_a_reason_whole_and_first_that_the_cluster_is_pa
     assert screen.lines[0].startswith("the cluster is paused by ")
     assert screen.raw.count("日本語") == 40, "nothing is cut"
     piped = fleet.run("list")
-    assert piped.out.startswith("NAME") and piped.err.startswith("the cluster is paused by "), "a script reads the table alone"
+    assert piped.out.startswith("NAME") and piped.err.startswith("the cluster is paused by "), (
+        "a script reads the table alone"
+    )
 
 
 def test_times_are_local_on_a_terminal_and_utc_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "XST-05:30")
         time.tzset()
-        now_s = 1_795_221_000.0       # 2026-11-21T00:30:00Z
+        now_s = 1_795_221_000.0  # 2026-11-21T00:30:00Z
         assert output.local_time("2026-11-21T00:46:50.000Z", now_s) == "2026-11-21T00:46:50.000Z"
         patch.setattr(output, "terminal_width", lambda: 80)
         assert output.local_time("2026-11-21T00:46:50.000Z", now_s) == "06:16:50"
         assert output.local_time("2026-11-20T18:29:59Z", now_s) == "2026-11-20 23:59:59"
         assert output.local_time(None) == "-" and output.local_time("soon") == "soon"
-        assert output.with_local_times("since 2026-11-20T18:29:59.000Z, so") == "since 2026-11-20 23:59:59, so"
+        assert (
+            output.with_local_times("since 2026-11-20T18:29:59.000Z, so") == "since 2026-11-20 23:59:59, so"
+        )
     time.tzset()
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [
-    (0.2, "0s"), (-3, "0s"), (24, "24s"), (204, "3m 24s"), (180, "3m"), (7500, "2h 5m"), (7205, "2h"), (273_600, "3d 4h"),
-])
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.2, "0s"),
+        (-3, "0s"),
+        (24, "24s"),
+        (204, "3m 24s"),
+        (180, "3m"),
+        (7500, "2h 5m"),
+        (7205, "2h"),
+        (273_600, "3d 4h"),
+    ],
+)
 def test_spans(seconds: float, shown: str) -> None:
     assert output.span(seconds) == shown
 
@@ -247,7 +281,9 @@ def test_spans(seconds: float, shown: str) -> None:
 def test_numbers_stand_to_the_right_in_a_pipe_too(capsys: pytest.CaptureFixture[str]) -> None:
     output.say_table(("NAME", "BATCH", "HOST", "LAG"), [("a", 7, "h", 1), ("b", 1234567, "host", None)])
     assert capsys.readouterr().out.splitlines() == [
-        "NAME    BATCH  HOST  LAG", "a           7  h       1", "b     1234567  host    -",
+        "NAME    BATCH  HOST  LAG",
+        "a           7  h       1",
+        "b     1234567  host    -",
     ]
 
 
@@ -259,10 +295,23 @@ def test_watch_has_no_document(terminal: Terminal) -> None:
 # -- yaml -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [
-    ["list"], ["show", "a"], ["status"], ["explain"], ["explain", "a"], ["history", "a"], ["suspend", "a"], ["resume", "a"],
-    ["restart", "a"], ["cancel", "a"], ["pause"], ["unpause"],
-])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["list"],
+        ["show", "a"],
+        ["status"],
+        ["explain"],
+        ["explain", "a"],
+        ["history", "a"],
+        ["suspend", "a"],
+        ["resume", "a"],
+        ["restart", "a"],
+        ["cancel", "a"],
+        ["pause"],
+        ["unpause"],
+    ],
+)
 def test_yaml_is_the_json_document(terminal: Terminal, command: list[str]) -> None:
     terminal.submit("a")
     as_yaml = terminal.run(*command, "-o", "yaml")
@@ -292,7 +341,9 @@ def test_a_wait_tells_each_phase_and_a_time_out_says_what_is_missing(terminal: T
     assert terminal.run("suspend", "a", "--wait", "--timeout", "100ms").code == 0
 
 
-def test_a_wait_on_a_terminal_is_one_line_that_changes(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_on_a_terminal_is_one_line_that_changes(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with on_screen(monkeypatch, 100, "stderr") as screen:
         assert run_command(["submit", terminal.spec("a"), "--wait", "--timeout", "100ms"]) == 7
     assert "a: queued" in screen.raw and "\033[2K" in screen.raw
@@ -340,7 +391,9 @@ def test_what_a_driver_said_last_cannot_steer_a_terminal(
     terminal.submit("a")
     evil = "exit code 1: \x1b]52;c;cHduZWQ=\x07 \x1b[2J\x9b5n\r boom"
     history = noted((), AT, "user_error", 1, evil)
-    terminal.bench.set_own("a", OwnState.EXITED, cause=Cause.USER_ERROR, reason=evil, history=history, failures=1)
+    terminal.bench.set_own(
+        "a", OwnState.EXITED, cause=Cause.USER_ERROR, reason=evil, history=history, failures=1
+    )
     name = [] if command in ("list", "status") else ["a"]
     for on_terminal in (False, True):
         monkeypatch.setattr(sys.stdout, "isatty", lambda shown=on_terminal: shown, raising=False)

@@ -20,29 +20,42 @@ def after(*ends: tuple[Cause, str], state: OwnState = OwnState.EXITED) -> Owners
     return own(state, attempt=len(ends), history=history).record
 
 
-@pytest.mark.parametrize(("ends", "since", "told"), [
-    ([(Cause.USER_ERROR, SAID)] * 2, 1, ""),
-    ([(Cause.USER_ERROR, SAID)] * 3, 1, SAID),
-    ([(Cause.USER_ERROR, SAID)] * 3, 2, ""),                                            # one of them was before this wait
-    ([(Cause.USER_ERROR, SAID)] * 4, 2, SAID),
-    ([(Cause.USER_ERROR, f"no port {n}") for n in (4040, 4041, 9)], 1, "no port 9"),
-    ([(Cause.USER_ERROR, "a"), (Cause.USER_ERROR, "b"), (Cause.USER_ERROR, "a")], 1, ""),
-    ([(Cause.USER_ERROR, "a"), (Cause.OUT_OF_MEMORY, "a"), (Cause.USER_ERROR, "a")], 1, ""),
-    ([(Cause.STOPPED, "on request")] * 3, 1, ""),                                       # no failure
-])
+@pytest.mark.parametrize(
+    ("ends", "since", "told"),
+    [
+        ([(Cause.USER_ERROR, SAID)] * 2, 1, ""),
+        ([(Cause.USER_ERROR, SAID)] * 3, 1, SAID),
+        # one of them was before this wait
+        ([(Cause.USER_ERROR, SAID)] * 3, 2, ""),
+        ([(Cause.USER_ERROR, SAID)] * 4, 2, SAID),
+        ([(Cause.USER_ERROR, f"no port {n}") for n in (4040, 4041, 9)], 1, "no port 9"),
+        ([(Cause.USER_ERROR, "a"), (Cause.USER_ERROR, "b"), (Cause.USER_ERROR, "a")], 1, ""),
+        ([(Cause.USER_ERROR, "a"), (Cause.OUT_OF_MEMORY, "a"), (Cause.USER_ERROR, "a")], 1, ""),
+        ([(Cause.STOPPED, "on request")] * 3, 1, ""),  # no failure
+    ],
+)
 def test_the_same_failure(ends: list[tuple[Cause, str]], since: int, told: str) -> None:
     assert repeated(after(*ends), since) == told
-    assert bool(repeated(after(*ends, state=OwnState.ASSIGNED), since)) == bool(told), "also while the next is on its way"
+    assert bool(repeated(after(*ends, state=OwnState.ASSIGNED), since)) == bool(told), (
+        "also while the next is on its way"
+    )
 
 
 def test_the_same_failure_three_times_ends_the_wait_with_1_and_says_the_cause_once(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def between_looks(_: float) -> None:
         ends = after(*[(Cause.USER_ERROR, SAID)] * 3)
         nonce = terminal.bench.ref("a").record.restart_nonce
         terminal.bench.set_own(
-            "a", OwnState.EXITED, attempt=3, cause=Cause.USER_ERROR, reason=SAID, history=ends.history, restart_nonce=nonce,
+            "a",
+            OwnState.EXITED,
+            attempt=3,
+            cause=Cause.USER_ERROR,
+            reason=SAID,
+            history=ends.history,
+            restart_nonce=nonce,
         )
 
     monkeypatch.setattr(waiting, "sleep", between_looks)
@@ -52,12 +65,19 @@ def test_the_same_failure_three_times_ends_the_wait_with_1_and_says_the_cause_on
     assert error.count(SAID) == 1 and "3 attempts failed alike" in error
 
 
-@pytest.mark.parametrize("seen", [
-    {"progress": Progress("q", 0, 1.0, 1.0, 1.0, AT, None)}, {"queries": (QueryProgress("q", "1"),)},      # it waits for data
-])
-def test_a_first_batch_and_a_query_that_waits_for_data_end_it(terminal: Terminal, seen: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "seen",
+    [
+        # it waits for data
+        {"progress": Progress("q", 0, 1.0, 1.0, 1.0, AT, None)},
+        {"queries": (QueryProgress("q", "1"),)},
+    ],
+)
+def test_a_first_batch_and_a_query_that_waits_for_data_end_it(
+    terminal: Terminal, seen: dict[str, object]
+) -> None:
     terminal.run("submit", terminal.spec("a"))
-    terminal.bench.run("a", since="2999-01-01T00:00:00Z", **seen)      # type: ignore[arg-type]
+    terminal.bench.run("a", since="2999-01-01T00:00:00Z", **seen)  # type: ignore[arg-type]
     assert terminal.run("submit", terminal.spec("a"), "--wait", "--timeout", "2s").code == 0
 
 

@@ -53,7 +53,9 @@ def checkpoint_of(terminal: Terminal) -> Path:
     assert spec.checkpoint == job.terms.checkpoint is not None
     claim = terminal.bench.record(CheckpointClaim, terminal.bench.layout.checkpoint(digest(spec.checkpoint)))
     assert isinstance(claim, Found) and (claim.record.name, claim.record.uid) == ("clicks", job.uid)
-    claims = [path for path in terminal.bench.zoo.tree() if path.startswith(f"{terminal.bench.layout.checkpoints}/")]
+    claims = [
+        path for path in terminal.bench.zoo.tree() if path.startswith(f"{terminal.bench.layout.checkpoints}/")
+    ]
     assert len(claims) == 1
     return Path(spec.checkpoint)
 
@@ -64,7 +66,10 @@ def checkpoint_of(terminal: Terminal) -> Path:
 def test_a_suspended_job_goes_on_from_a_copy_of_the_savepoint(terminal: Terminal, saved: Path) -> None:
     before = contents(saved)
     ran = terminal.run("resume", "clicks", "--from-savepoint", "one")
-    assert (ran.code, ran.out) == (0, f"clicks: resumed ({terminal.bench.ref('clicks').record.uid}), from savepoint one after batch 12\n")
+    assert (ran.code, ran.out) == (
+        0,
+        f"clicks: resumed ({terminal.bench.ref('clicks').record.uid}), from savepoint one after batch 12\n",
+    )
     fresh = checkpoint_of(terminal)
     assert fresh.parent == saved.parent and fresh.name.startswith(f"{saved.name}.from-one-")
     assert only(look(fresh)).commits.newest == BATCH
@@ -72,7 +77,9 @@ def test_a_suspended_job_goes_on_from_a_copy_of_the_savepoint(terminal: Terminal
     assert f"its checkpoint is {fresh} from now on" in ran.err and f"{saved} stays as it is" in ran.err
     job, own = terminal.bench.ref("clicks").record, terminal.bench.own("clicks")
     assert (job.desired, job.revision) == (Desired.RUNNING, 2)
-    assert queries_of(to_be_expected(str(fresh), job.fresh_start, None, own.remembered)) == (SeenQuery(only(look(saved)).id, BATCH),)
+    assert queries_of(to_be_expected(str(fresh), job.fresh_start, None, own.remembered)) == (
+        SeenQuery(only(look(saved)).id, BATCH),
+    )
     assert "from savepoint one" in terminal.run("history", "clicks").out
     assert terminal.run("show", "clicks", "-o", "json").json["spec"]["checkpoint"] == str(fresh)
 
@@ -83,9 +90,17 @@ def test_given_again_it_is_done(terminal: Terminal, saved: Path) -> None:
     assert (first.code, again.code) == (0, 0)
     uid = terminal.bench.ref("clicks").record.uid
     fresh = str(checkpoint_of(terminal))
-    assert first.json == {"name": "clicks", "uid": uid, "did": "resumed", "savepoint": "one", "checkpoint": fresh}
+    assert first.json == {
+        "name": "clicks",
+        "uid": uid,
+        "did": "resumed",
+        "savepoint": "one",
+        "checkpoint": fresh,
+    }
     assert again.json == {**first.json, "did": "already running"}
-    assert "it has begun with savepoint one" in terminal.run("resume", "clicks", "--from-savepoint", "one").out
+    assert (
+        "it has begun with savepoint one" in terminal.run("resume", "clicks", "--from-savepoint", "one").out
+    )
     terminal.run("restart", "clicks")
     assert terminal.run("resume", "clicks", "--from-savepoint", "one").code == 4
 
@@ -167,13 +182,19 @@ def test_what_it_refuses_leaves_no_copy(terminal: Terminal, saved: Path) -> None
     assert terminal.run("resume", "nobody", "--from-savepoint", "one").code == 3
 
 
-def test_an_application_that_would_stay_at_the_old_place_is_told_of(terminal: Terminal, checkpoint: Path) -> None:
+def test_an_application_that_would_stay_at_the_old_place_is_told_of(
+    terminal: Terminal, checkpoint: Path
+) -> None:
     terminal.run("cancel", "clicks")
     lines = f"checkpoint: {checkpoint}\nargs: ['--at={checkpoint}/']"
     assert terminal.run("submit", terminal.spec("clicks", lines), "--suspended").code == 0
     terminal.run("savepoint", "create", "clicks", "one")
     ran = terminal.run("resume", "clicks", "--from-savepoint", "one")
-    assert (ran.code, "args of clicks names" in ran.err, "write {checkpoint} there" in ran.err) == (2, True, True)
+    assert (ran.code, "args of clicks names" in ran.err, "write {checkpoint} there" in ran.err) == (
+        2,
+        True,
+        True,
+    )
 
 
 def test_a_damaged_savepoint_is_no_begin(terminal: Terminal, saved: Path) -> None:
@@ -183,7 +204,9 @@ def test_a_damaged_savepoint_is_no_begin(terminal: Terminal, saved: Path) -> Non
     assert checkpoint_of(terminal) == saved
 
 
-def test_whoever_was_faster_is_named_and_the_copy_too(terminal: Terminal, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_was_faster_is_named_and_the_copy_too(
+    terminal: Terminal, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = Blobs.put_spec
 
     def put(*given: Any) -> Any:
@@ -211,21 +234,34 @@ def test_suspend_with_a_savepoint_of_what_is_left(terminal: Terminal, checkpoint
     assert (again.code, "already suspended" in again.out, "was there already" in again.out) == (0, True, True)
 
 
-def test_without_an_id_the_suspension_decides_it_so_it_is_made_once(terminal: Terminal, checkpoint: Path) -> None:
+def test_without_an_id_the_suspension_decides_it_so_it_is_made_once(
+    terminal: Terminal, checkpoint: Path
+) -> None:
     first = terminal.run("suspend", "clicks", "--savepoint", "-o", "json")
     again = terminal.run("suspend", "clicks", "--savepoint", "-o", "json")
     assert (first.code, first.json["did"], again.json["did"]) == (0, "suspended", "already suspended")
     assert first.json["savepoint"] == again.json["savepoint"]
-    assert [each["id"] for each in terminal.run("savepoint", "list", "-o", "json").json] == [first.json["savepoint"]]
+    assert [each["id"] for each in terminal.run("savepoint", "list", "-o", "json").json] == [
+        first.json["savepoint"]
+    ]
     terminal.run("resume", "clicks")
-    assert terminal.run("suspend", "clicks", "--savepoint", "-o", "json").json["savepoint"] != first.json["savepoint"]
+    assert (
+        terminal.run("suspend", "clicks", "--savepoint", "-o", "json").json["savepoint"]
+        != first.json["savepoint"]
+    )
 
 
-def test_it_waits_for_the_driver_and_says_what_to_do_when_that_takes_too_long(terminal: Terminal, checkpoint: Path) -> None:
+def test_it_waits_for_the_driver_and_says_what_to_do_when_that_takes_too_long(
+    terminal: Terminal, checkpoint: Path
+) -> None:
     terminal.bench.run("clicks")
     ran = terminal.run("suspend", "clicks", "--savepoint", "one", "--timeout", "100ms")
     assert (ran.code, ran.out.startswith("clicks: suspended")) == (7, True)
-    assert "has not stopped yet" in ran.err and "the same command goes on" in ran.err and "resume clicks" in ran.err
+    assert (
+        "has not stopped yet" in ran.err
+        and "the same command goes on" in ran.err
+        and "resume clicks" in ran.err
+    )
     assert terminal.run("savepoint", "list", "-o", "json").json == [], "nothing is copied while it may write"
     ran = terminal.run("suspend", "clicks", "--savepoint", "one", "--timeout", "100ms", "-o", "json")
     assert (ran.code, ran.json["did"], ran.json["savepoint"]) == (7, "already suspended", None)
@@ -240,8 +276,11 @@ def test_what_cannot_come_to_a_savepoint_stops_no_job(terminal: Terminal, checkp
     bare.write_text("name: bare\napplication: app.py\nunbounded: false\n")
     assert terminal.run("submit", str(bare)).code == 0
     for name, arguments, code, why in [
-        ("clicks", ["--savepoint", "old"], 4, "choose another id"), ("clicks", ["--savepoint", "No_Id"], 2, "no id"),
-        ("clicks", ["old"], 2, "give --savepoint"), ("far", ["--savepoint"], 2, "hdfs"), ("bare", ["--savepoint"], 3, "no checkpoint"),
+        ("clicks", ["--savepoint", "old"], 4, "choose another id"),
+        ("clicks", ["--savepoint", "No_Id"], 2, "no id"),
+        ("clicks", ["old"], 2, "give --savepoint"),
+        ("far", ["--savepoint"], 2, "hdfs"),
+        ("bare", ["--savepoint"], 3, "no checkpoint"),
         ("nobody", ["--savepoint"], 3, "no job"),
     ]:
         ran = terminal.run("suspend", name, *arguments)
@@ -250,7 +289,9 @@ def test_what_cannot_come_to_a_savepoint_stops_no_job(terminal: Terminal, checkp
         assert terminal.bench.ref(name).record.desired is Desired.RUNNING
 
 
-def test_an_older_savepoint_of_that_id_is_not_taken_for_this_one(terminal: Terminal, checkpoint: Path) -> None:
+def test_an_older_savepoint_of_that_id_is_not_taken_for_this_one(
+    terminal: Terminal, checkpoint: Path
+) -> None:
     terminal.run("suspend", "clicks", "--savepoint", "one")
     (checkpoint / "commits" / "13").write_bytes((checkpoint / "commits" / "12").read_bytes())
     ran = terminal.run("suspend", "clicks", "--savepoint", "one")
@@ -258,7 +299,9 @@ def test_an_older_savepoint_of_that_id_is_not_taken_for_this_one(terminal: Termi
 
 
 def test_resumed_before_it_was_saved_it_is_not_what_the_job_left(
-    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     real = savepoint_create.Creation.run
 
@@ -311,7 +354,10 @@ def small(terminal: Terminal, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_resume_that_is_killed_leaves_the_old_or_the_new_and_goes_on(
-    after: bool, terminal: Terminal, small: Path, dying: Callable[[int, bool], Life],
+    after: bool,
+    terminal: Terminal,
+    small: Path,
+    dying: Callable[[int, bool], Life],
 ) -> None:
     newest = only(look(small)).commits.newest
 
@@ -348,7 +394,10 @@ def test_a_resume_that_is_killed_leaves_the_old_or_the_new_and_goes_on(
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_suspend_that_is_killed_goes_on(
-    after: bool, terminal: Terminal, small: Path, dying: Callable[[int, bool], Life],
+    after: bool,
+    terminal: Terminal,
+    small: Path,
+    dying: Callable[[int, bool], Life],
 ) -> None:
     life = dying(10**6, False)
     assert terminal.run("suspend", "clicks", "--savepoint").code == 0
@@ -372,13 +421,19 @@ def test_a_suspend_that_is_killed_goes_on(
 
 
 def test_on_s3_from_bucket_to_bucket_and_not_while_it_cannot_be_reached(
-    terminal: Terminal, tmp_path: Path, moto_server: MotoServer, s3_bucket: str,
+    terminal: Terminal,
+    tmp_path: Path,
+    moto_server: MotoServer,
+    s3_bucket: str,
 ) -> None:
     other, plain = moto_server.new_bucket(), terminal.config.read_text()
 
     def at(endpoint: str) -> None:
-        terminal.config.write_text(plain.replace(
-            f"url: 'file://{tmp_path}/store'", f"url: 's3://{other}/store', endpoint_url: '{endpoint}'"))
+        terminal.config.write_text(
+            plain.replace(
+                f"url: 'file://{tmp_path}/store'", f"url: 's3://{other}/store', endpoint_url: '{endpoint}'"
+            )
+        )
 
     at(moto_server.endpoint_url)
     location = upload(unpack("files", tmp_path), moto_server, s3_bucket)
@@ -389,7 +444,10 @@ def test_on_s3_from_bucket_to_bucket_and_not_while_it_cannot_be_reached(
     at("http://127.0.0.1:9")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commands, "COMMAND_STORE_DEADLINE_S", 0.5)
-        for arguments in (["resume", "clicks", "--from-savepoint", "one"], ["suspend", "clicks", "--savepoint", "two"]):
+        for arguments in (
+            ["resume", "clicks", "--from-savepoint", "one"],
+            ["suspend", "clicks", "--savepoint", "two"],
+        ):
             assert terminal.run(*arguments).code == 5
     assert terminal.bench.ref("clicks").record.revision == 1
     at(moto_server.endpoint_url)

@@ -47,7 +47,9 @@ def test_the_class_path_is_short_and_holds_the_server() -> None:
     assert len(names) < 30
 
 
-def test_a_server_that_exits_is_told_with_its_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_exits_is_told_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "echo last words; exit 3")))
     ensemble = EmbeddedEnsemble(tmp_path / "data")
     with pytest.raises(SupervisorError, match=r"node \d exited with 3 \(last words\); see .*zookeeper\.log"):

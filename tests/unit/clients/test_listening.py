@@ -27,6 +27,9 @@ def test_a_resolver_that_hangs_costs_no_more_than_the_limit(monkeypatch: pytest.
 
     monkeypatch.setattr(listening.socket, "create_connection", resolve)
     try:
-        assert listening.why_silent([("master.example", 7077)], 0.05) == "master.example:7077 did not answer within 0.05 s"
+        assert (
+            listening.why_silent([("master.example", 7077)], 0.05)
+            == "master.example:7077 did not answer within 0.05 s"
+        )
     finally:
         over.set()

@@ -45,7 +45,16 @@ def test_other_urls_are_refused_naming_the_setting(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "endpoint", ["", "host:9000", "ftp://host", "http://", "http://user:secret@host", "http://host:99999", "http://h/?q=1"]
+    "endpoint",
+    [
+        "",
+        "host:9000",
+        "ftp://host",
+        "http://",
+        "http://user:secret@host",
+        "http://host:99999",
+        "http://h/?q=1",
+    ],
 )
 def test_a_wrong_endpoint_is_refused_without_repeating_secrets(endpoint: str) -> None:
     with pytest.raises(InvalidInput, match=r"store\.endpoint_url") as caught:

@@ -53,7 +53,9 @@ def test_another_process_with_the_same_pid_is_left_alone(
     assert sleeper.poll() is None
 
 
-def test_want_of_descriptors_is_no_proof_of_a_death(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_want_of_descriptors_is_no_proof_of_a_death(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last one went to the pidfd, and /proc could not be opened: who is asked must not take that for "gone" (F56)."""
     process = identity(sleeper)
 
@@ -111,7 +113,9 @@ def test_what_cannot_be_started_is_said() -> None:
 
 
 def test_a_log_that_cannot_be_opened_stops_no_start() -> None:
-    process = spawn_detached([sys.executable, "-S", "-E", "-c", "print(1)"], os.environ, "/", "/does/not/exist/log")
+    process = spawn_detached(
+        [sys.executable, "-S", "-E", "-c", "print(1)"], os.environ, "/", "/does/not/exist/log"
+    )
     wait_until(lambda: not processes.alive(process), 10)
 
 
@@ -120,17 +124,26 @@ HYBRID = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n
 PURE = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 
 
-@pytest.mark.parametrize(("mountinfo", "membership", "expected"), [
-    (HYBRID, "1:cpu:/\n0::/\n", "/sys/fs/cgroup/unified"),
-    (HYBRID, "1:cpu:/\n0::/system.slice/x.service\n", "/sys/fs/cgroup/unified/system.slice/x.service"),
-    (PURE, "0::/user.slice\n", "/sys/fs/cgroup/user.slice"),
-    ("30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/abc/sub\n", "/sys/fs/cgroup/sub"),
-    ("30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/abcd\n", None),
-    ("30 23 0:26 / /mnt/a\\040b rw - cgroup2 none rw\n", "0::/x\n", "/mnt/a b/x"),
-    (HYBRID, "0::/../outside\n", None),
-    (V1, "1:cpu:/\n", None),
-])
-def test_the_v2_hierarchy_is_found_wherever_it_is_mounted(mountinfo: str, membership: str, expected: str | None) -> None:
+@pytest.mark.parametrize(
+    ("mountinfo", "membership", "expected"),
+    [
+        (HYBRID, "1:cpu:/\n0::/\n", "/sys/fs/cgroup/unified"),
+        (HYBRID, "1:cpu:/\n0::/system.slice/x.service\n", "/sys/fs/cgroup/unified/system.slice/x.service"),
+        (PURE, "0::/user.slice\n", "/sys/fs/cgroup/user.slice"),
+        (
+            "30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
+            "0::/docker/abc/sub\n",
+            "/sys/fs/cgroup/sub",
+        ),
+        ("30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n", "0::/docker/abcd\n", None),
+        ("30 23 0:26 / /mnt/a\\040b rw - cgroup2 none rw\n", "0::/x\n", "/mnt/a b/x"),
+        (HYBRID, "0::/../outside\n", None),
+        (V1, "1:cpu:/\n", None),
+    ],
+)
+def test_the_v2_hierarchy_is_found_wherever_it_is_mounted(
+    mountinfo: str, membership: str, expected: str | None
+) -> None:
     assert find_own_cgroup(mountinfo, membership) == expected
 
 
@@ -143,7 +156,9 @@ def test_the_age_of_a_process_counts_from_its_fork() -> None:
     assert said.stdout.split() == ["True", "True"], said.stderr
 
 
-def test_a_number_that_is_handed_out_while_it_is_opened_is_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_that_is_handed_out_while_it_is_opened_is_another_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Compared before it is opened, it would have been the one that was meant."""
     me = processes.identify(os.getpid())
     assert me is not None

@@ -82,10 +82,23 @@ def test_only_an_uninhabited_directory_is_removed(tmp_path: Path) -> None:
 _RECORD = b'{"pid": %s, "start_ticks": %s, "boot_id": "b", "claim": "c"}'
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"{", b"[]", b'{"pid": "x"}', b"\xff", b"[" * 4000, _RECORD % (b"Infinity", b"1"), _RECORD % (b"1e999", b"1"),
-    _RECORD % (b"0", b"1"), _RECORD % (b"-1", b"1"), _RECORD % (b"4194305", b"1"), _RECORD % (b"1", b"1" + b"0" * 400),
-])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"pid": "x"}',
+        b"\xff",
+        b"[" * 4000,
+        _RECORD % (b"Infinity", b"1"),
+        _RECORD % (b"1e999", b"1"),
+        _RECORD % (b"0", b"1"),
+        _RECORD % (b"-1", b"1"),
+        _RECORD % (b"4194305", b"1"),
+        _RECORD % (b"1", b"1" + b"0" * 400),
+    ],
+)
 def test_an_unbelievable_process_record_is_none(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / run_dir.SHIM
     path.write_bytes(content)
@@ -99,7 +112,9 @@ def test_a_process_record_is_read_as_written(tmp_path: Path) -> None:
     assert run_dir.read_process(str(tmp_path / run_dir.SHIM)) == (me, "claim")
 
 
-def test_the_lock_of_a_directory_that_was_removed_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_of_a_directory_that_was_removed_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between opening and locking it the guardian may remove it: whoever makes it anew would be there as well."""
     real = fcntl.flock
 
@@ -115,7 +130,9 @@ def test_the_lock_of_a_directory_that_was_removed_is_none(tmp_path: Path, monkey
     os.close(lock)
 
 
-def test_a_deadline_that_was_written_in_part_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_that_was_written_in_part_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deadline = DeadlineFile.create(str(tmp_path))
     with monkeypatch.context() as full:
         full.setattr(os, "pwrite", lambda _descriptor, line, _at: len(line) - 1)

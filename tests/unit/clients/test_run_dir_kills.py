@@ -15,7 +15,9 @@ def test_kills_are_read_back_at_the_last_look(tmp_path: Path) -> None:
     run_dir.note_kill(directory, "twin", 1.5)
     seen: list[tuple[str, float]] = []
     lock = run_dir.take_lock(directory)
-    assert not run_dir.remove(directory, lambda: seen.extend(run_dir.read_kills(directory))) and not seen, "somebody lives there"
+    assert not run_dir.remove(directory, lambda: seen.extend(run_dir.read_kills(directory))) and not seen, (
+        "somebody lives there"
+    )
     assert lock is not None
     os.close(lock)
     assert run_dir.remove(directory, lambda: seen.extend(run_dir.read_kills(directory)))

@@ -35,7 +35,11 @@ ASKING: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("more", [{"NextContinuationToken": "t"}, {}, {"NextContinuationToken": ""}], ids=["token", "none", "empty"])
+@pytest.mark.parametrize(
+    "more",
+    [{"NextContinuationToken": "t"}, {}, {"NextContinuationToken": ""}],
+    ids=["token", "none", "empty"],
+)
 @pytest.mark.parametrize("asking", ASKING)
 def test_an_empty_page_that_says_that_there_is_more_is_refused(asking: str, more: dict[str, str]) -> None:
     opened, ask = ASKING[asking]

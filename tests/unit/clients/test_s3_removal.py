@@ -26,7 +26,8 @@ class Sent:
 
 @pytest.mark.parametrize("stopped_s", [0.0, SEND_WITHIN_S, LATE_S])
 def test_the_time_to_send_counts_from_the_question_also_of_a_process_that_was_stopped_over_the_answer(
-    monkeypatch: pytest.MonkeyPatch, stopped_s: float,
+    monkeypatch: pytest.MonkeyPatch,
+    stopped_s: float,
 ) -> None:
     """The epoch may move as soon as it was read; what is read after that says nothing of it."""
     now_s, sent = [1_000.0], Sent()

@@ -14,8 +14,11 @@ from supervisor.clients.processes import ProcessId, ProcessStat
 from supervisor.model.emptiness import Emptiness
 from supervisor.shim.children import Children
 
-ROOT, CHILD, DAEMON = ProcessStat(4_000_001, "S", 1, 4_000_001, 50), ProcessStat(4_000_002, "S", 4_000_001, 4_000_001, 51), ProcessStat(
-    4_000_003, "S", 4_000_002, 4_000_003, 52)
+ROOT, CHILD, DAEMON = (
+    ProcessStat(4_000_001, "S", 1, 4_000_001, 50),
+    ProcessStat(4_000_002, "S", 4_000_001, 4_000_001, 51),
+    ProcessStat(4_000_003, "S", 4_000_002, 4_000_003, 52),
+)
 """A root, its child, and a daemon in a session of its own."""
 
 
@@ -52,7 +55,9 @@ def test_all_descendants_are_seen_whatever_they_did_to_their_session(monkeypatch
 
 
 @pytest.mark.parametrize("root", [root_of(ticks=49), root_of(boot_id="another")])
-def test_a_number_that_means_another_process_now_is_no_root(monkeypatch: pytest.MonkeyPatch, root: ProcessId) -> None:
+def test_a_number_that_means_another_process_now_is_no_root(
+    monkeypatch: pytest.MonkeyPatch, root: ProcessId
+) -> None:
     looks(monkeypatch, (ROOT, CHILD))
     assert ScanContainment("c", lambda: root).pids() == []
 

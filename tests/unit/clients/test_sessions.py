@@ -115,5 +115,5 @@ def test_settling_reads_nothing_that_a_lagging_server_would_show() -> None:
     rig, synced = Rig(), list[bool]()
     client = rig.kept.zoo()
     real = client.sync
-    client.sync = lambda: (synced.append(True), real())[1]      # type: ignore[method-assign,func-returns-value]
+    client.sync = lambda: (synced.append(True), real())[1]  # type: ignore[method-assign,func-returns-value]
     assert rig.kept.settle() is client and synced == [True]

@@ -61,7 +61,9 @@ def test_only_progress_earns_time_and_never_beyond_the_maximum() -> None:
         budget.moved("read", 20)
 
 
-def test_a_file_server_that_hangs_is_left_and_publishes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_server_that_hangs_is_left_and_publishes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, released, fsync = (
         FileStore(tmp_path, deadline_s=0.2),
         threading.Event(),
@@ -79,11 +81,21 @@ def test_a_file_server_that_hangs_is_left_and_publishes_nothing(tmp_path: Path, 
 MOUNTS = "36 35 98:0 / / rw - ext4 /dev/a rw\n37 36 0:1 / /mnt/nfs rw - nfs x rw\n38 36 0:2 / /mnt/n\\040s rw - nfs y rw\nodd\n"
 
 
-@pytest.mark.parametrize(("path", "mount"), [
-    ("/mnt/nfs", "/mnt/nfs"), ("/mnt/nfs/ck/1", "/mnt/nfs"), ("/mnt/nfs2/ck", "/"), ("/mnt/n s/ck", "/mnt/n s"), ("/home", "/"),
-])
+@pytest.mark.parametrize(
+    ("path", "mount"),
+    [
+        ("/mnt/nfs", "/mnt/nfs"),
+        ("/mnt/nfs/ck/1", "/mnt/nfs"),
+        ("/mnt/nfs2/ck", "/"),
+        ("/mnt/n s/ck", "/mnt/n s"),
+        ("/home", "/"),
+    ],
+)
 def test_the_file_system_of_a_path_is_found_without_asking_it(
-    path: str, mount: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    mount: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(MOUNTS)
@@ -94,7 +106,8 @@ def test_the_file_system_of_a_path_is_found_without_asking_it(
 
 
 def test_a_file_system_that_hangs_is_left_a_bounded_number_of_threads_and_refused_at_once_until_it_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However many look, each with a bound of its own; and another file system is not held up."""
     table = tmp_path / "mountinfo"

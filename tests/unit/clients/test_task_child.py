@@ -37,7 +37,9 @@ run_task("some_child", {"number": 1, "pid": sys.argv[1], "sleep": 600}, 600, lam
 @pytest.fixture(autouse=True)
 def some_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "some_child.py").write_text(CHILD)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH", "")))))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH", ""))))
+    )
 
 
 @pytest.fixture

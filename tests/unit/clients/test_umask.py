@@ -69,7 +69,10 @@ def test_a_store_on_a_shared_file_system_is_as_the_host_says(tmp_path: Path, giv
         area = open_area(f"file://{tmp_path}/area", S3Access())
         area.write("a/b", b"x")
     for top in ("shares", "area"):
-        assert modes_below(tmp_path / top) == {(True, f"{0o777 & ~given:04o}"), (False, f"{0o666 & ~given:04o}")}
+        assert modes_below(tmp_path / top) == {
+            (True, f"{0o777 & ~given:04o}"),
+            (False, f"{0o666 & ~given:04o}"),
+        }
 
 
 def test_what_a_file_system_lets_others_do_is_left_to_it(tmp_path: Path) -> None:
@@ -88,11 +91,21 @@ def test_what_a_file_system_lets_others_do_is_left_to_it(tmp_path: Path) -> None
 
 def test_a_default_acl_goes_before_the_umask(tmp_path: Path) -> None:
     """What README.md tells for a log shipper of another user, and why a store with one is left alone."""
-    entries = ((USER_OBJ, 7, NOBODY), (USER, 5, 4242), (GROUP_OBJ, 0, NOBODY), (MASK, 7, NOBODY), (OTHER, 0, NOBODY))
+    entries = (
+        (USER_OBJ, 7, NOBODY),
+        (USER, 5, 4242),
+        (GROUP_OBJ, 0, NOBODY),
+        (MASK, 7, NOBODY),
+        (OTHER, 0, NOBODY),
+    )
     top = tmp_path / "log"
     top.mkdir()
     try:
-        os.setxattr(top, "system.posix_acl_default", struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries))
+        os.setxattr(
+            top,
+            "system.posix_acl_default",
+            struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries),
+        )
     except OSError as error:
         pytest.skip(f"no ACLs here: {error}")
     with umask.private():
@@ -101,8 +114,12 @@ def test_a_default_acl_goes_before_the_umask(tmp_path: Path) -> None:
         file.write(b"x")
         file.close()
         umask.share(str(top / "job"))
-    assert (mode_of(top / "job"), mode_of(top / "job" / "driver.log")) == ("0750", "0640"), "group: the mask of the ACL"
-    assert struct.pack("<HHI", USER, 5, 4242) in os.getxattr(top / "job" / "driver.log", "system.posix_acl_access")
+    assert (mode_of(top / "job"), mode_of(top / "job" / "driver.log")) == ("0750", "0640"), (
+        "group: the mask of the ACL"
+    )
+    assert struct.pack("<HHI", USER, 5, 4242) in os.getxattr(
+        top / "job" / "driver.log", "system.posix_acl_access"
+    )
 
 
 def test_shared_directories_where_none_can_be(tmp_path: Path) -> None:

@@ -14,21 +14,42 @@ from supervisor.clients import kazoo_parts as kazoo
 from supervisor.clients.zookeeper import parse_hosts
 from supervisor.clients.zookeeper_answers import outcome_of, read_of
 from supervisor.clients.zookeeper_session import Reply, Unanswered
-from supervisor.errors import AccessDenied, Conflict, GuardFailed, InvalidInput, NotSent, OutcomeUnknown, Unreachable
+from supervisor.errors import (
+    AccessDenied,
+    Conflict,
+    GuardFailed,
+    InvalidInput,
+    NotSent,
+    OutcomeUnknown,
+    Unreachable,
+)
 from supervisor.model.transaction import Check, Create, Delete, SetData, Transaction
 
-HEAVY = {"ssl", "_ssl", "hashlib", "_hashlib", "kazoo.client", "kazoo.recipe", "asyncio", "subprocess", "urllib.parse"}
+HEAVY = {
+    "ssl",
+    "_ssl",
+    "hashlib",
+    "_hashlib",
+    "kazoo.client",
+    "kazoo.recipe",
+    "asyncio",
+    "subprocess",
+    "urllib.parse",
+}
 TX = Transaction("test", "1", (Check("/a", 0), SetData("/b", b"", 1), Create("/c", b""), Delete("/d", 2)))
 ERRORS = kazoo.errors
 
 
 def python(code: str) -> Any:
-    return json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    return json.loads(
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    )
 
 
 def test_import_stays_small() -> None:
     """It is in every shim: 5 MB per job."""
-    before = python("import json, sys; print(json.dumps(sorted(sys.modules)))")      # an editable install loads some
+    # an editable install loads some
+    before = python("import json, sys; print(json.dumps(sorted(sys.modules)))")
     loaded = python("import json, sys, supervisor.clients.zookeeper; print(json.dumps(sorted(sys.modules)))")
     assert not HEAVY & (set(loaded) - set(before))
 
@@ -72,7 +93,10 @@ def test_log_is_quiet(caplog: pytest.LogCaptureFixture) -> None:
         logger.error("Unhandled exception")
         logger.error("Unhandled exception")
     assert [r.getMessage() for r in caplog.records] == [
-        "Connection dropped: 0", "Connection dropped: 9", "Unhandled exception", "Unhandled exception",
+        "Connection dropped: 0",
+        "Connection dropped: 9",
+        "Unhandled exception",
+        "Unhandled exception",
     ]
 
 
@@ -112,8 +136,14 @@ def test_what_an_error_says_of_a_write(error: Exception, kind: type[Exception]) 
 @pytest.mark.parametrize(
     ("results", "kind"),
     [
-        ([ERRORS.RolledBackError(), ERRORS.NoAuthError(), *[ERRORS.RuntimeInconsistency()] * 2], AccessDenied),
-        ([ERRORS.RolledBackError(), ERRORS.BadArgumentsError(), *[ERRORS.RuntimeInconsistency()] * 2], InvalidInput),
+        (
+            [ERRORS.RolledBackError(), ERRORS.NoAuthError(), *[ERRORS.RuntimeInconsistency()] * 2],
+            AccessDenied,
+        ),
+        (
+            [ERRORS.RolledBackError(), ERRORS.BadArgumentsError(), *[ERRORS.RuntimeInconsistency()] * 2],
+            InvalidInput,
+        ),
         ([ERRORS.RolledBackError()] * 4, Conflict),
         ([True, True], OutcomeUnknown),
     ],

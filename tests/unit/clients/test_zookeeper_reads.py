@@ -31,9 +31,18 @@ def answered(*parts: bytes) -> list[Node | None | Exception]:
 def test_each_read_is_answered_for_itself() -> None:
     stat = Stat(version=5, mzxid=4, czxid=3, ephemeral_owner=6, children=7, modified_at_s=2.5)
     node, empty, without, absent, denied, last = answered(
-        found(b"data"), found(b""), found(None), failed(-101), failed(-102), found(b"\0" * 70_000),
+        found(b"data"),
+        found(b""),
+        found(None),
+        failed(-101),
+        failed(-102),
+        found(b"\0" * 70_000),
     )
-    assert node == Node(b"data", stat) and empty == without == Node(b"", stat) and last == Node(b"\0" * 70_000, stat)
+    assert (
+        node == Node(b"data", stat)
+        and empty == without == Node(b"", stat)
+        and last == Node(b"\0" * 70_000, stat)
+    )
     assert absent is None and isinstance(denied, kazoo.errors.NoAuthError)
 
 

@@ -30,7 +30,9 @@ class Clock:
 
 
 def link_of(session: int | None = None) -> SessionLink:
-    made = SessionLink([("localhost", 1)], 6.0, REQUEST_S, lambda _link: None, None if session is None else (session, b"p"))
+    made = SessionLink(
+        [("localhost", 1)], 6.0, REQUEST_S, lambda _link: None, None if session is None else (session, b"p")
+    )
     made._connection._write_sock = SimpleNamespace(send=lambda _data: 1)
     made._connection._read_sock = SimpleNamespace(recv=lambda _size: b"")
     return made
@@ -95,7 +97,9 @@ def test_what_could_not_be_sent_in_time_is_not_sent_later(monkeypatch: pytest.Mo
     assert list(link.take_waiting()) == [] and not outcome(reply)
 
 
-def test_what_has_no_answer_in_time_is_unknown_and_ends_a_silent_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_answer_in_time_is_unknown_and_ends_a_silent_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, link = Clock(monkeypatch), connected()
     reply = sent_on(link)
     reply.sent_s = clock.look()
@@ -117,7 +121,9 @@ def test_the_session_counts_from_the_sending_of_what_was_answered(monkeypatch: p
     """The leader's own deadline counts from it: the server may have counted from no earlier."""
     Clock(monkeypatch)
     link = connected()
-    link.granted(50.0, SimpleNamespace(session_id=0), SimpleNamespace(time_out=6000, session_id=7, passwd=b"p"))
+    link.granted(
+        50.0, SimpleNamespace(session_id=0), SimpleNamespace(time_out=6000, session_id=7, passwd=b"p")
+    )
     assert link.last_success_s == 50.0
     reply = sent_on(link)
     reply.sent_s = 60.0
@@ -128,7 +134,9 @@ def test_the_session_counts_from_the_sending_of_what_was_answered(monkeypatch: p
 def test_another_session_than_the_one_asked_for_is_none_of_ours() -> None:
     link = link_of(session=7)
     with pytest.raises(kazoo.SessionExpiredError):
-        link.granted(1.0, SimpleNamespace(session_id=7), SimpleNamespace(time_out=6000, session_id=8, passwd=b"p"))
+        link.granted(
+            1.0, SimpleNamespace(session_id=7), SimpleNamespace(time_out=6000, session_id=8, passwd=b"p")
+        )
 
 
 def test_a_lost_session_has_no_successor() -> None:
@@ -151,7 +159,9 @@ def test_a_session_that_nobody_has_heard_close_is_not_told_closed() -> None:
     assert link.link is Link.CLOSED
 
 
-def test_a_request_is_pending_with_its_time_before_a_byte_of_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_is_pending_with_its_time_before_a_byte_of_it_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, link, reply = Clock(monkeypatch), connected(), Reply(lambda _reply: None)
     left_s: list[float] = []
 

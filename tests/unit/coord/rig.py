@@ -19,7 +19,9 @@ from supervisor.registry import codec
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 from tests.waiting import wait_until
 
-PATHS = Paths("/t/leader", "/t/epoch", "/t/cluster", "/t/switchover", "/t/accepted", "/t/doorbell", "/t/recorded")
+PATHS = Paths(
+    "/t/leader", "/t/epoch", "/t/cluster", "/t/switchover", "/t/accepted", "/t/doorbell", "/t/recorded"
+)
 CLUSTER = Cluster("c1", "test", "file:///nowhere")
 T = 1.5
 

@@ -22,7 +22,9 @@ def accepted(zoo: MemoryZoo, epochs: MemoryEpochs) -> Acceptance:
         number = max(record.epoch, epochs.newest_epoch_above(0) or 0) + 1
         acceptance = Acceptance(f"a{number}", number, "me", "t", 32.0)
         epochs.record_epoch(number, ACCEPTER, acceptance.id)
-        zoo.client().commit(accept(PATHS, codec, Restored(cluster, record, epoch.stat.version, before), acceptance))
+        zoo.client().commit(
+            accept(PATHS, codec, Restored(cluster, record, epoch.stat.version, before), acceptance)
+        )
         return acceptance
 
 
@@ -44,10 +46,10 @@ def test_the_leader_is_fenced_out_and_all_trust_again(tmp_path: Path) -> None:
         wait_until(lambda: any(term.recorded for rig in (a, b) for term in rig.terms), 10)
         ring(zoo)
         wait_until(lambda: all(rig.trust._memory.rings == 1 for rig in (a, b)), 10)
-    for rig in (a, b):      # as it does every five seconds
+    for rig in (a, b):  # as it does every five seconds
         rig.trust.remember(zoo.zxid)
     for round_number in (1, 2):
-        zoo.restore(saved, zoo.zxid + 1000)      # each time to a state from before any acceptance
+        zoo.restore(saved, zoo.zxid + 1000)  # each time to a state from before any acceptance
         a, b = Rig(zoo, epochs, tmp_path / "a", "a"), Rig(zoo, epochs, tmp_path / "b", "b")
         with running(a, b):
             wait_until(lambda a=a, b=b: a.trust.reason and b.trust.reason, 10)  # type: ignore[misc]
@@ -56,7 +58,9 @@ def test_the_leader_is_fenced_out_and_all_trust_again(tmp_path: Path) -> None:
             wait_until(
                 lambda a=a, b=b, epoch=epoch: any(  # type: ignore[misc]
                     term.epoch > epoch and term.recorded for rig in (a, b) for term in rig.terms
-                ), 10, f"a trusted term, round {round_number}",
+                ),
+                10,
+                f"a trusted term, round {round_number}",
             )
             wait_until(lambda a=a, b=b: not a.trust.reason and not b.trust.reason, 10)  # type: ignore[misc]
             wait_until(lambda: zoo.client().read(PATHS.leader) is not None and said(zoo) is None, 10)

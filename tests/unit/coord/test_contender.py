@@ -116,6 +116,7 @@ def test_an_election_that_never_arrived_is_settled_as_not_own(rig: Rig, zoo: Mem
 
 def test_an_unsettled_session_is_closed_before_the_next_look(rig: Rig, zoo: MemoryZoo) -> None:
     """The reply is lost, and the connection with it for good: the multi was applied, and nobody may count on it."""
+
     def lose(client: MemoryClient) -> None:
         if len(rig.clients) == 1:
             client.lose_next_reply(reconnect=False)
@@ -189,7 +190,8 @@ def test_a_write_that_fails_on_the_epoch_ends_the_term(rig: Rig) -> None:
         assert isinstance(term.fence_failed(), NotLeader)
         assert not term.active
         assert rig.leads(2).epoch == 2
-        term.fence_failed()     # late, from a thread that hears of it now: the new term is none of its business
+        # late, from a thread that hears of it now: the new term is none of its business
+        term.fence_failed()
         beats = rig.beats
         wait_until(lambda: rig.beats > beats + 2, 5)
         rig.leads(2).check()
@@ -214,10 +216,12 @@ def test_planned_hand_over_goes_to_somebody_else(rig: Rig, other: Rig) -> None:
             assert other.leads().epoch == 2
             rig.waits_in(State.FOLLOWING)
             assert other.contender.stop(10)
-            assert rig.leads(2).epoch == 3       # at once: the wish was about term 1
+            assert rig.leads(2).epoch == 3  # at once: the wish was about term 1
 
 
-def test_planned_hand_over_goes_to_the_one_that_is_named(zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path) -> None:
+def test_planned_hand_over_goes_to_the_one_that_is_named(
+    zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path
+) -> None:
     a, b, c = (Rig(zoo, epochs, tmp_path / name, name) for name in "abc")
     with running(a):
         a.leads()
@@ -314,7 +318,7 @@ def test_restarts_on_a_restored_registry_do_not_outgrow_the_distrust(
 
 def test_many_terms_of_one_lineage_stay_trusted(zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path) -> None:
     for number in range(30):
-        epochs.down = 5 < number < 20    # terms that nobody could record
+        epochs.down = 5 < number < 20  # terms that nobody could record
         rig = Rig(zoo, epochs, tmp_path / "zxid")
         with running(rig):
             term = rig.leads()
@@ -326,6 +330,7 @@ def test_many_terms_of_one_lineage_stay_trusted(zoo: MemoryZoo, epochs: MemoryEp
 
 def test_a_distrust_that_arises_while_an_election_is_settled_is_said(rig: Rig, zoo: MemoryZoo) -> None:
     """/leader was created without it."""
+
     def spoil(client: MemoryClient) -> None:
         client.before_next_commit(lambda: zoo.put(PATHS.cluster, b"{broken"))
         client.lose_next_reply()
@@ -377,7 +382,9 @@ def test_a_mark_that_its_term_never_heard_of_is_no_reason_to_distrust(
     assert len(zoo.tree()[PATHS.epoch]) < codec.MAX_RECORD_BYTES
 
 
-def test_what_was_said_to_be_recorded_excuses_no_restore(zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path) -> None:
+def test_what_was_said_to_be_recorded_excuses_no_restore(
+    zoo: MemoryZoo, epochs: MemoryEpochs, tmp_path: Path
+) -> None:
     """/recorded is restored with the rest: the store's newest epoch is not the one that it names."""
     backup: dict[str, bytes] = {}
     for _ in range(3):
@@ -406,8 +413,12 @@ def test_f23_nobody_leads_where_there_is_no_epoch(rig: Rig, zoo: MemoryZoo) -> N
         assert set(zoo.tree()) == {"/t", PATHS.cluster}
 
 
-@pytest.mark.parametrize("cluster", [None, b"{broken", codec.encode(Cluster("c2", "test", "file:///elsewhere"))])
-def test_f23_a_missing_or_strange_cluster_is_not_trusted(rig: Rig, zoo: MemoryZoo, cluster: bytes | None) -> None:
+@pytest.mark.parametrize(
+    "cluster", [None, b"{broken", codec.encode(Cluster("c2", "test", "file:///elsewhere"))]
+)
+def test_f23_a_missing_or_strange_cluster_is_not_trusted(
+    rig: Rig, zoo: MemoryZoo, cluster: bytes | None
+) -> None:
     if cluster is None:
         zoo.client().commit(Transaction("loss", "l", (Delete(PATHS.cluster, ANY_VERSION),)))
     else:
@@ -436,11 +447,11 @@ def test_f22_a_zxid_that_went_back_is_remembered_over_restarts(
     again = Rig(zoo, epochs, tmp_path / "zxid")
     with running(again):
         assert "restored" in (again.leads().distrust or "")
-    zoo.zxid = seen + 100     # it grows again; that proves nothing
+    zoo.zxid = seen + 100  # it grows again; that proves nothing
     once_more = Rig(zoo, epochs, tmp_path / "zxid")
     with running(once_more):
         assert "restored" in (once_more.leads().distrust or "")
-        wait_until(lambda: len(epochs.kept) > 1, 10)      # the first term, and the mark of a restore
+        wait_until(lambda: len(epochs.kept) > 1, 10)  # the first term, and the mark of a restore
     (tmp_path / "zxid").unlink()
     forgotten = Rig(zoo, epochs, tmp_path / "zxid")
     with running(forgotten):
@@ -468,15 +479,25 @@ def test_who_saw_nothing_of_what_was_lost_hears_of_it_from_the_store(
     assert len(epochs.kept) == 2, "one mark is enough"
 
 
-def test_a_follower_that_remembers_another_past_leaves_it_in_the_store(rig: Rig, other: Rig, zoo: MemoryZoo, epochs: MemoryEpochs) -> None:
+def test_a_follower_that_remembers_another_past_leaves_it_in_the_store(
+    rig: Rig, other: Rig, zoo: MemoryZoo, epochs: MemoryEpochs
+) -> None:
     """It may be gone when the leader is, who remembers nothing of it; then the next one would act on the restored registry."""
     somebody = zoo.client()
     epoch = somebody.read(PATHS.epoch)
     assert epoch is not None
     record = codec.decode(EpochRecord, epoch.data, PATHS.epoch)
-    somebody.commit(take_leadership(
-        PATHS, codec, Candidate("x", "x:1"), epoch=1, op_id="op", seen=record, version=epoch.stat.version,
-    ))
+    somebody.commit(
+        take_leadership(
+            PATHS,
+            codec,
+            Candidate("x", "x:1"),
+            epoch=1,
+            op_id="op",
+            seen=record,
+            version=epoch.stat.version,
+        )
+    )
     epochs.record_epoch(1, "x", "op")
     with running(rig):
         rig.waits_in(State.FOLLOWING)

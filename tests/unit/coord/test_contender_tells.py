@@ -27,7 +27,9 @@ from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded
 T_S = 1.5
 
 
-def candidate(directory: Path, zoo: MemoryZoo | None = None) -> tuple[Rig, Contender[MemoryClient], MemoryClient]:
+def candidate(
+    directory: Path, zoo: MemoryZoo | None = None
+) -> tuple[Rig, Contender[MemoryClient], MemoryClient]:
     """A contender with a session, whose thread was not started. ``directory``: for what it remembers."""
     rig = Rig(zoo or founded(), MemoryEpochs(), Path(tempfile.mkdtemp(dir=directory)) / "zxid")
     rig.contender._connect(machine.Connect())
@@ -56,14 +58,16 @@ def watched(zoo: MemoryZoo) -> int:
     return len(zoo._data_watches.get(PATHS.leader, {}))
 
 
-def test_a_look_is_made_after_a_sync_with_the_watch_set_and_noted_for_the_connection_before_it(tmp_path: Path) -> None:
+def test_a_look_is_made_after_a_sync_with_the_watch_set_and_noted_for_the_connection_before_it(
+    tmp_path: Path,
+) -> None:
     rig, contender, client = candidate(tmp_path)
     asked: list[str] = []
     connection = client.connections
 
     def sync() -> None:
         asked.append("sync")
-        rig.zoo.disconnect(client)      # what is read then is read on another connection
+        rig.zoo.disconnect(client)  # what is read then is read on another connection
         rig.zoo.reconnect(client)
 
     def read_many(paths: Any) -> Any:
@@ -71,14 +75,16 @@ def test_a_look_is_made_after_a_sync_with_the_watch_set_and_noted_for_the_connec
         assert watched(rig.zoo) == 1, "whoever goes after the read rings"
         return real(paths)
 
-    real, client.read_many, client.sync = client.read_many, read_many, sync      # type: ignore[method-assign,assignment]
+    real, client.read_many, client.sync = client.read_many, read_many, sync  # type: ignore[method-assign,assignment]
     term = contender._term = term_of(client)
     contender._observe()
     assert asked == ["sync", "read"] and client.connections > connection
     assert contender._looked_on == term.connection == connection
 
 
-def test_the_watch_is_set_anew_after_it_has_rung_and_not_twice_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_watch_is_set_anew_after_it_has_rung_and_not_twice_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rig, contender, _ = candidate(tmp_path)
     contender._observe()
     contender._observe()
@@ -97,10 +103,10 @@ def test_a_watch_that_could_not_be_set_is_set_by_the_next_look(tmp_path: Path) -
     def down(_path: str, _watch: Any) -> Any:
         raise Unreachable("down")
 
-    real, client.watch_exists = client.watch_exists, down      # type: ignore[method-assign]
+    real, client.watch_exists = client.watch_exists, down  # type: ignore[method-assign]
     with pytest.raises(Unreachable):
         contender._observe()
-    client.watch_exists = real      # type: ignore[method-assign]
+    client.watch_exists = real  # type: ignore[method-assign]
     contender._observe()
     assert watched(rig.zoo) == 1
 
@@ -115,7 +121,9 @@ def test_the_next_session_sets_a_watch_of_its_own_and_forgets_what_the_last_one_
     assert watched(rig.zoo) == 1
 
 
-def test_of_a_candidacy_that_is_over_nothing_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_candidacy_that_is_over_nothing_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rig, contender, old = candidate(tmp_path)
     contender._disconnect(machine.Disconnect())
     contender._connect(machine.Connect())
@@ -131,7 +139,9 @@ def test_of_a_candidacy_that_is_over_nothing_is_heard(tmp_path: Path, monkeypatc
     assert events == [machine.Lost()]
 
 
-def test_after_a_stop_of_the_process_the_deadline_comes_before_any_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_stop_of_the_process_the_deadline_comes_before_any_news(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, contender, client = candidate(tmp_path)
     client.last_success_s = 12.5
     events = advanced(contender, monkeypatch)
@@ -140,7 +150,10 @@ def test_after_a_stop_of_the_process_the_deadline_comes_before_any_news(tmp_path
     while not contender._inbox.empty():
         contender._receive()
         contender._next_tick_s = boottime_s() + 1000.0
-    assert [type(event) for event in events if not isinstance(event, machine.Connected)] == [machine.Tick, machine.Nudged]
+    assert [type(event) for event in events if not isinstance(event, machine.Connected)] == [
+        machine.Tick,
+        machine.Nudged,
+    ]
     (tick,) = (event for event in events if isinstance(event, machine.Tick))
     assert tick.answered_s == 12.5, "it counts from the sending of what was answered last"
 
@@ -159,7 +172,7 @@ def test_each_election_has_an_op_of_its_own_and_an_unknown_one_is_told_as_such(t
     def down() -> None:
         raise Unreachable("down")
 
-    client.sync = down      # type: ignore[method-assign]
+    client.sync = down  # type: ignore[method-assign]
     assert isinstance(contender._settle(machine.Settle()), machine.SettleFailed)
     assert contender._probe(machine.Probe()) is None, "what could not be looked at is no look"
 
@@ -201,7 +214,9 @@ def test_a_term_that_ends_is_over_before_its_tasks_are_awaited(tmp_path: Path) -
     _, contender, client = candidate(tmp_path)
     term = contender._term = term_of(client)
     over: list[bool] = []
-    contender._duties = replace(contender._duties, on_step_down=lambda ending: over.append(ending.over.is_set()))
+    contender._duties = replace(
+        contender._duties, on_step_down=lambda ending: over.append(ending.over.is_set())
+    )
     assert isinstance(contender._end_term(machine.EndTerm("why")), machine.TermDrained)
     assert over == [True] and term.over.is_set()
 
@@ -219,7 +234,9 @@ def test_a_defect_of_the_thread_ends_the_term(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("error", [KeyError("a defect"), Unreachable("down"), None])
-def test_an_epoch_is_recorded_when_the_store_has_it_and_while_the_term_lasts(tmp_path: Path, error: Exception | None) -> None:
+def test_an_epoch_is_recorded_when_the_store_has_it_and_while_the_term_lasts(
+    tmp_path: Path, error: Exception | None
+) -> None:
     _, _, client = candidate(tmp_path)
     term, settled, asked = term_of(client), list[bool](), list[int]()
 
@@ -231,7 +248,9 @@ def test_an_epoch_is_recorded_when_the_store_has_it_and_while_the_term_lasts(tmp
             term.end("meanwhile")
             return super().newest_epoch_above(epoch)
 
-    thread = start_recording(term, Store(), {1: Author("a", "op")}, lambda _newest: None, lambda: settled.append(True))
+    thread = start_recording(
+        term, Store(), {1: Author("a", "op")}, lambda _newest: None, lambda: settled.append(True)
+    )
     thread.join(10)
     assert not thread.is_alive() and not term.recorded and settled == []
 
@@ -240,7 +259,9 @@ def test_a_restore_is_marked_when_the_store_is_back(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(epoch_recorder, "PAUSE_MAX_S", 0.01)
     store = MemoryEpochs()
     store.down = True
-    thread = epoch_recorder.start_marking(store, 1, {1: Author("a", "op")}, Author("a", "mark"), threading.Event())
+    thread = epoch_recorder.start_marking(
+        store, 1, {1: Author("a", "op")}, Author("a", "mark"), threading.Event()
+    )
     thread.join(0.2)
     store.down = False
     thread.join(10)

@@ -21,12 +21,24 @@ SETTLING = replace(CONTENDING, state=State.SETTLING)
 STEPPING_DOWN = replace(LEADING, state=State.STEPPING_DOWN)
 
 SAMPLES: dict[type, m.Event] = {
-    m.Start: m.Start(), m.Stop: m.Stop(), m.Nudged: m.Nudged(),
-    m.Connected: m.Connected(OURS, T), m.Disconnected: m.Disconnected(), m.Lost: m.Lost(), m.Tick: m.Tick(50.0, 49.0),
-    m.LeaderChanged: m.LeaderChanged(), m.Looked: m.Looked(50.0, THEIRS, 7, 7), m.LookFailed: m.LookFailed(50.0, "x"),
-    m.Elected: m.Elected(7), m.Rejected: m.Rejected(50.0, "/leader"), m.NotStood: m.NotStood(50.0, "x"),
-    m.StoodUnknown: m.StoodUnknown("x"), m.SettleFailed: m.SettleFailed(50.0), m.Probed: m.Probed(7, OURS),
-    m.Deposed: m.Deposed("x"), m.TermDrained: m.TermDrained(),
+    m.Start: m.Start(),
+    m.Stop: m.Stop(),
+    m.Nudged: m.Nudged(),
+    m.Connected: m.Connected(OURS, T),
+    m.Disconnected: m.Disconnected(),
+    m.Lost: m.Lost(),
+    m.Tick: m.Tick(50.0, 49.0),
+    m.LeaderChanged: m.LeaderChanged(),
+    m.Looked: m.Looked(50.0, THEIRS, 7, 7),
+    m.LookFailed: m.LookFailed(50.0, "x"),
+    m.Elected: m.Elected(7),
+    m.Rejected: m.Rejected(50.0, "/leader"),
+    m.NotStood: m.NotStood(50.0, "x"),
+    m.StoodUnknown: m.StoodUnknown("x"),
+    m.SettleFailed: m.SettleFailed(50.0),
+    m.Probed: m.Probed(7, OURS),
+    m.Deposed: m.Deposed("x"),
+    m.TermDrained: m.TermDrained(),
 }
 
 
@@ -68,7 +80,11 @@ def test_stopped_is_the_end(event: m.Event) -> None:
 
 def test_first_candidacy() -> None:
     standing, effects = run(
-        Standing(), m.Start(), m.Connected(OURS, T), m.Looked(1.0, None, 6, 6), m.Elected(7),
+        Standing(),
+        m.Start(),
+        m.Connected(OURS, T),
+        m.Looked(1.0, None, 6, 6),
+        m.Elected(7),
     )
     assert effects == [m.Connect(), m.Look(), m.Stand(7, 6), m.BeginTerm(7, 7), m.Probe()]
     assert (standing.state, standing.epoch, standing.fence) == (State.LEADING, 7, 7)
@@ -98,8 +114,18 @@ def test_flink_10011_suspended_is_not_loss() -> None:
 @pytest.mark.parametrize("standing", [LEADING, SUSPENDED], ids=lambda s: s.state)
 @pytest.mark.parametrize(
     "event",
-    [m.Lost(), m.Connected(THEIRS, T), m.Tick(20.0, 10.0), m.Probed(8, OURS), m.Probed(7, None), m.Probed(7, THEIRS),
-     m.Probed(None, OURS), m.Deposed("the fence failed"), m.Probed(7, OURS, give_way=True), m.Stop()],
+    [
+        m.Lost(),
+        m.Connected(THEIRS, T),
+        m.Tick(20.0, 10.0),
+        m.Probed(8, OURS),
+        m.Probed(7, None),
+        m.Probed(7, THEIRS),
+        m.Probed(None, OURS),
+        m.Deposed("the fence failed"),
+        m.Probed(7, OURS, give_way=True),
+        m.Stop(),
+    ],
     ids=repr,
 )
 def test_what_ends_a_term(standing: Standing, event: m.Event) -> None:
@@ -133,7 +159,9 @@ def test_a_lost_session_takes_its_candidacy_with_it(standing: Standing, event: m
 
 
 def test_flink_9573_a_leads_then_b_then_a_again_with_a_higher_epoch() -> None:
-    standing, effects = run(LEADING, m.Lost(), m.TermDrained(), m.Connected(303, T), m.Looked(1.0, THEIRS, 8, 8))
+    standing, effects = run(
+        LEADING, m.Lost(), m.TermDrained(), m.Connected(303, T), m.Looked(1.0, THEIRS, 8, 8)
+    )
     assert standing.state is State.FOLLOWING
     standing, effects = run(standing, m.LeaderChanged(), m.Looked(2.0, None, 8, 8), m.Elected(9))
     assert m.BeginTerm(9, 9) in effects
@@ -196,7 +224,11 @@ def test_a_leader_that_is_nudged_looks_at_once() -> None:
 
 def test_planned_hand_over_lets_others_lead_first() -> None:
     standing, effects = run(
-        LEADING, m.Probed(7, OURS, give_way=True), m.TermDrained(), m.Connected(303, T), free(20.0, 7, give_way=True),
+        LEADING,
+        m.Probed(7, OURS, give_way=True),
+        m.TermDrained(),
+        m.Connected(303, T),
+        free(20.0, 7, give_way=True),
     )
     assert effects == [m.EndTerm("handing over as planned"), m.Disconnect(), m.Connect(), m.Look()]
     assert standing.state is State.FOLLOWING
@@ -207,7 +239,9 @@ def test_planned_hand_over_lets_others_lead_first() -> None:
 
 
 def test_whoever_is_not_named_waits_for_the_session_time_from_when_nobody_leads() -> None:
-    standing, effects = run(FOLLOWING, m.Looked(10.0, THEIRS, 6, 6, give_way=True), free(100.0, 6, give_way=True))
+    standing, effects = run(
+        FOLLOWING, m.Looked(10.0, THEIRS, 6, 6, give_way=True), free(100.0, 6, give_way=True)
+    )
     assert (standing.state, effects) == (State.FOLLOWING, [])
     assert run(standing, free(100.0 + T, 6, give_way=True))[1] == [m.Stand(7, 6)]
     assert run(standing, free(101.0, 6))[1] == [m.Stand(7, 6)], "the wish was taken back"

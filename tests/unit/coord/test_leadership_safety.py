@@ -26,7 +26,8 @@ class Zoo:
     sessions: set[int] = field(default_factory=set)
     granted: int = 0
     late: list[Callable[[], None]] = field(default_factory=list)
-    wish: tuple[int, int | None, int | None] = (-1, None, None)    # epoch, session that led, number that shall lead
+    # epoch, session that led, number that shall lead
+    wish: tuple[int, int | None, int | None] = (-1, None, None)
 
     def ask(self, to: int | None) -> None:
         """A planned hand-over of the present term."""
@@ -60,11 +61,11 @@ class Supervisor:
     session: int | None = None
     cut: bool = False
     answered_s: float = 0.0
-    term: tuple[int, int] | None = None      # (epoch, fence) of the term whose tasks may still run
+    term: tuple[int, int] | None = None  # (epoch, fence) of the term whose tasks may still run
     paused: bool = False
     draining: bool = False
     begun: list[int] = field(default_factory=list)
-    mine: set[int] = field(default_factory=set)      # all sessions it ever had
+    mine: set[int] = field(default_factory=set)  # all sessions it ever had
     lose_reply: bool = False
     apply_late: bool = False
 
@@ -99,7 +100,7 @@ class Supervisor:
             case m.Connect():
                 assert self.session is None, "two sessions at once"
             case m.Disconnect():
-                self.zoo.end(self.session)     # by the client, or by its id and password before the next look
+                self.zoo.end(self.session)  # by the client, or by its id and password before the next look
                 self.session = None
             case m.Look() | m.Settle():
                 return self.look(effect)
@@ -130,9 +131,11 @@ class Supervisor:
     def look(self, effect: m.Look | m.Settle) -> m.Event:
         zoo = self.zoo
         if not self.connected:
-            return m.LookFailed(zoo.now_s, "down") if isinstance(effect, m.Look) else m.SettleFailed(zoo.now_s)
+            return (
+                m.LookFailed(zoo.now_s, "down") if isinstance(effect, m.Look) else m.SettleFailed(zoo.now_s)
+            )
         self.answered_s = zoo.now_s
-        while zoo.late:     # first in, first out, and the sync
+        while zoo.late:  # first in, first out, and the sync
             zoo.late.pop(0)()
         ours = zoo.op == (self.session, self.standing.epoch) and zoo.owner == self.session
         if isinstance(effect, m.Settle) and ours:
@@ -188,12 +191,30 @@ class Supervisor:
 
 
 EVENTS: dict[str, Callable[[Zoo], m.Event]] = {
-    "start": lambda _: m.Start(), "stop": lambda _: m.Stop(), "changed": lambda _: m.LeaderChanged(),
+    "start": lambda _: m.Start(),
+    "stop": lambda _: m.Stop(),
+    "changed": lambda _: m.LeaderChanged(),
     "nudge": lambda _: m.Nudged(),
 }
 PAUSES_S = {"time": T / 3, "moment": T / 20}
-MOVES = ("start", "connect", "disconnect", "expire", "tick", "drain", "write", "changed", "nudge", "ask", "ask_for", "stop", "time",
-         "lose_reply", "apply_late", "honest")
+MOVES = (
+    "start",
+    "connect",
+    "disconnect",
+    "expire",
+    "tick",
+    "drain",
+    "write",
+    "changed",
+    "nudge",
+    "ask",
+    "ask_for",
+    "stop",
+    "time",
+    "lose_reply",
+    "apply_late",
+    "honest",
+)
 MOVE = st.tuples(st.integers(0, 2), st.sampled_from(MOVES))
 
 
@@ -221,7 +242,9 @@ def play(zoo: Zoo, everyone: list[Supervisor], moves: list[tuple[int, str]]) -> 
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(MOVE, max_size=150))
-def test_only_one_term_can_commit_and_terms_never_overlap_in_one_process(moves: list[tuple[int, str]]) -> None:
+def test_only_one_term_can_commit_and_terms_never_overlap_in_one_process(
+    moves: list[tuple[int, str]],
+) -> None:
     zoo = Zoo()
     everyone = [Supervisor(zoo, n) for n in range(3)]
     play(zoo, everyone, [(n, "start") for n in range(3)] + moves)
@@ -242,13 +265,19 @@ def test_after_the_trouble_there_is_one_leader_with_the_highest_epoch(moves: lis
     assert leaders[0].write() is not None
 
 
-CALM = [(n, move) for _ in range(12) for n in range(3) for move in ("moment", "drain", "connect", "tick", "changed")]
+CALM = [
+    (n, move)
+    for _ in range(12)
+    for n in range(3)
+    for move in ("moment", "drain", "connect", "tick", "changed")
+]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(MOVE.filter(lambda move: move[1] != "stop"), max_size=60), st.none() | st.integers(0, 2))
 def test_a_planned_hand_over_ends_with_the_one_that_is_named_and_is_done_once(
-    moves: list[tuple[int, str]], to: int | None,
+    moves: list[tuple[int, str]],
+    to: int | None,
 ) -> None:
     """Whatever was before: in calm weather the wish comes true, and the leader after it is not asked again."""
     zoo = Zoo()

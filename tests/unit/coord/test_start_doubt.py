@@ -40,9 +40,17 @@ def test_a_new_host_learns_it_from_the_leader(tmp_path: Path) -> None:
     zoo.put(PATHS.leader, codec.encode(LeaderHint("s1", 3, "a")))
     assert host.says() == ""
     version = zoo.client().read(PATHS.epoch).stat.version  # type: ignore[union-attr]
-    zoo.client().commit(say_distrust(
-        PATHS, codec, Candidate("s1", "a"), epoch=3, fence=version, op_id="x", distrust="it was restored",
-    ))
+    zoo.client().commit(
+        say_distrust(
+            PATHS,
+            codec,
+            Candidate("s1", "a"),
+            epoch=3,
+            fence=version,
+            op_id="x",
+            distrust="it was restored",
+        )
+    )
     assert "s1 does not trust" in host.says() and "it was restored" in host.says()
 
 
@@ -88,7 +96,9 @@ def test_an_assignment_from_before_the_acceptance_is_not_started(tmp_path: Path)
     assert host.says(zoo.zxid) == "", "the end of the wait does not move it"
 
 
-def test_a_look_that_is_older_than_what_the_contender_has_remembered_since_is_no_restore(tmp_path: Path) -> None:
+def test_a_look_that_is_older_than_what_the_contender_has_remembered_since_is_no_restore(
+    tmp_path: Path,
+) -> None:
     """The agent's look and the contender's come from two threads: the slower one has not gone back in time."""
     zoo = founded(3)
     zoo.put(PATHS.doorbell, b"")
@@ -117,9 +127,17 @@ def test_an_election_while_the_store_is_asked_is_no_restore(tmp_path: Path) -> N
         assert node is not None
         seen = codec.decode(EpochRecord, node.data, "")
         if seen.epoch == 3:
-            zoo.client().commit(take_leadership(
-                PATHS, codec, Candidate("s2", "a"), epoch=4, op_id="op4", seen=seen, version=node.stat.version,
-            ))
+            zoo.client().commit(
+                take_leadership(
+                    PATHS,
+                    codec,
+                    Candidate("s2", "a"),
+                    epoch=4,
+                    op_id="op4",
+                    seen=seen,
+                    version=node.stat.version,
+                )
+            )
             host.epochs.kept[4] = ("s2", "op4")
         return newest(epoch)
 

@@ -27,14 +27,16 @@ def test_it_is_active_while_answers_come(term: Term[MemoryClient]) -> None:
     assert not term.recorded
 
 
-def test_f60_its_own_deadline_needs_no_thread_to_be_awake(term: Term[MemoryClient], deposed: list[str]) -> None:
+def test_f60_its_own_deadline_needs_no_thread_to_be_awake(
+    term: Term[MemoryClient], deposed: list[str]
+) -> None:
     """After a SIGCONT a task may be the first to run."""
     term.client.last_success_s = boottime_s() - 10.0
     with pytest.raises(NotLeader, match="no answer"):
         term.check()
     assert len(deposed) == 1
     term.client.last_success_s = boottime_s()
-    with pytest.raises(NotLeader):      # what is heard later does not bring it back
+    with pytest.raises(NotLeader):  # what is heard later does not bring it back
         term.check()
 
 
@@ -51,7 +53,8 @@ def test_it_waits_while_the_connection_is_down(term: Term[MemoryClient], deposed
     with pytest.raises(NotSent):
         term.check()
     term.pause()
-    term.client.link = Link.CONNECTED    # connected again, but nobody has looked yet whether the session is the same
+    # connected again, but nobody has looked yet whether the session is the same
+    term.client.link = Link.CONNECTED
     with pytest.raises(NotSent):
         term.check()
     term.resume()

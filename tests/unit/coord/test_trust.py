@@ -31,14 +31,19 @@ FOUNDED = Node(codec.encode(CLUSTER), Stat(0, 1))
 
 
 def judge(
-    trust: Trust, zxid: int, accepted: Acceptance | bytes | None = None, bell: tuple[int, int] | None = None,
+    trust: Trust,
+    zxid: int,
+    accepted: Acceptance | bytes | None = None,
+    bell: tuple[int, int] | None = None,
 ) -> str | None:
     """``bell``: version and mzxid of /doorbell."""
     return trust.judge(codec, PATHS, evidence(zxid, accepted, bell))
 
 
 def evidence(
-    zxid: int, accepted: Acceptance | bytes | None = None, bell: tuple[int, int] | None = None,
+    zxid: int,
+    accepted: Acceptance | bytes | None = None,
+    bell: tuple[int, int] | None = None,
 ) -> Evidence:
     data = codec.encode(accepted) if isinstance(accepted, Acceptance) else accepted
     node = None if data is None else Node(data, Stat(0, 1))
@@ -73,7 +78,9 @@ def test_what_was_kept_of_another_cluster_counts_for_nothing(tmp_path: Path) -> 
     assert judge(Trust(tmp_path / "zxid", CLUSTER.id), 1) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster": "c1"}', '{"cluster": "c1", "zxid": "x", "distrust": null}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"cluster": "c1"}', '{"cluster": "c1", "zxid": "x", "distrust": null}']
+)
 def test_an_unreadable_mark_is_not_no_mark(tmp_path: Path, text: str) -> None:
     (tmp_path / "zxid").write_text(text)
     assert "can't be read" in (Trust(tmp_path / "zxid", CLUSTER.id).reason or "")
@@ -94,7 +101,15 @@ def test_the_election_is_one_multi_on_leader_and_epoch() -> None:
 
 def announced(record: EpochRecord, newest: int | None, recorded: Node | None) -> Node:
     tx = say_recording(
-        PATHS, codec, epoch=record.epoch, fence=3, op_id="x", recent=recent_terms(record), newest=newest, recorded=recorded)
+        PATHS,
+        codec,
+        epoch=record.epoch,
+        fence=3,
+        op_id="x",
+        recent=recent_terms(record),
+        newest=newest,
+        recorded=recorded,
+    )
     guard, say = tx.ops
     assert guard == Check(PATHS.epoch, 3) and isinstance(say, Create if recorded is None else SetData)
     return Node(say.data, Stat(0, 1))
@@ -104,8 +119,12 @@ def test_the_epoch_record_stays_small() -> None:
     record, recorded = EpochRecord(0, "", ""), None
     me = Candidate("h" * 63, "address")
     for epoch in range(1, 200):
-        tx = take_leadership(PATHS, codec, me, epoch=10**9 + epoch, op_id="0" * 16, seen=record, version=epoch)
-        recorded = announced(codec.decode(EpochRecord, tx.ops[1].data, ""), 10**9 + 1 if epoch > 1 else None, recorded)  # type: ignore[union-attr]
+        tx = take_leadership(
+            PATHS, codec, me, epoch=10**9 + epoch, op_id="0" * 16, seen=record, version=epoch
+        )
+        recorded = announced(
+            codec.decode(EpochRecord, tx.ops[1].data, ""), 10**9 + 1 if epoch > 1 else None, recorded
+        )  # type: ignore[union-attr]
         seen = sight(PATHS, codec, None, Node(tx.ops[1].data, Stat(epoch, 1)), recorded=recorded)  # type: ignore[union-attr]
         record = seen.epoch
     assert set(recent_terms(record)) == {10**9 + 1, *range(10**9 + 200 - RECENT_KEPT, 10**9 + 200)}
@@ -119,9 +138,16 @@ def test_of_what_may_be_in_the_store_nothing_is_forgotten_until_something_newer_
         tx = take_leadership(PATHS, codec, ME, epoch=epoch, op_id=f"op{epoch}", seen=record, version=epoch)
         record = codec.decode(EpochRecord, tx.ops[1].data, "")  # type: ignore[union-attr]
         recorded = announced(record, newest, recorded)
-        later = EpochRecord(99, "b", "op99")       # its own account goes no further back
-        known.append(sorted(recent_terms(
-            sight(PATHS, codec, None, Node(codec.encode(later), Stat(epoch, 1)), recorded=recorded).epoch)))
+        later = EpochRecord(99, "b", "op99")  # its own account goes no further back
+        known.append(
+            sorted(
+                recent_terms(
+                    sight(
+                        PATHS, codec, None, Node(codec.encode(later), Stat(epoch, 1)), recorded=recorded
+                    ).epoch
+                )
+            )
+        )
     assert known == [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4], [4, 5], [5, 6]]
 
 
@@ -143,7 +169,9 @@ def test_own_election_is_known_by_op_and_owner() -> None:
     assert not is_ours(sight(PATHS, codec, None, Node(record, Stat(9, 2))), "op7", 42)
 
 
-@pytest.mark.parametrize("epoch", [None, Node(b"{", Stat(3, 3)), Node(json.dumps({"v": 99}).encode(), Stat(3, 3))])
+@pytest.mark.parametrize(
+    "epoch", [None, Node(b"{", Stat(3, 3)), Node(json.dumps({"v": 99}).encode(), Stat(3, 3))]
+)
 def test_a_missing_or_unreadable_epoch_is_a_flaw(epoch: Node | None) -> None:
     assert PATHS.epoch in (sight(PATHS, codec, None, epoch).flaw or "")
 
@@ -156,11 +184,11 @@ MINE = {n: Author("a", f"op{n}") for n in range(5, 9)}
     [
         ({}, True),
         ({7: ("a", "op7")}, True),
-        ({8: ("a", "op8")}, True),      # our own, a moment ago
+        ({8: ("a", "op8")}, True),  # our own, a moment ago
         ({8: ("a", "opx")}, False),
         ({9: ("a", "op9")}, False),
-        ({7: ("a", "opx")}, False),     # caught up with
-        ({4: ("a", "op4")}, False),     # older than this registry remembers: it can't be told
+        ({7: ("a", "opx")}, False),  # caught up with
+        ({4: ("a", "op4")}, False),  # older than this registry remembers: it can't be told
     ],
 )
 def test_an_epoch_is_recorded_only_where_the_store_knows_this_registry(
@@ -180,9 +208,18 @@ class TestTheBell:
 
     @pytest.mark.parametrize(
         ("bell", "trusted"),
-        [((7, 70), True), ((8, 81), True), ((6, 70), False), ((7, 71), False), ((8, 69), False), (None, False)],
+        [
+            ((7, 70), True),
+            ((8, 81), True),
+            ((6, 70), False),
+            ((7, 71), False),
+            ((8, 69), False),
+            (None, False),
+        ],
     )
-    def test_another_past_is_distrusted(self, tmp_path: Path, bell: tuple[int, int] | None, trusted: bool) -> None:
+    def test_another_past_is_distrusted(
+        self, tmp_path: Path, bell: tuple[int, int] | None, trusted: bool
+    ) -> None:
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
         assert judge(trust, 100, bell=(7, 70)) is None
         assert (judge(trust, 1 << 40, bell=bell) is None) is trusted
@@ -255,12 +292,16 @@ class TestAnAcceptance:
         assert trust.doubt(codec, PATHS, evidence(50)) and trust.reason is None
 
     def test_a_file_of_an_older_version_is_read(self, tmp_path: Path) -> None:
-        (tmp_path / "zxid").write_text(json.dumps({"v": 1, "cluster": CLUSTER.id, "zxid": 9, "distrust": None}))
+        (tmp_path / "zxid").write_text(
+            json.dumps({"v": 1, "cluster": CLUSTER.id, "zxid": 9, "distrust": None})
+        )
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
         assert (trust.zxid, judge(trust, 9, bell=(1, 2))) == (9, None)
 
 
-def test_a_file_that_can_not_be_read_just_now_is_no_reason_to_distrust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_can_not_be_read_just_now_is_no_reason_to_distrust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Want of descriptors passes; an alarm would wait for an operator, and tell him to remove the file (F56)."""
     Trust(tmp_path / "zxid", "c").remember(7)
 

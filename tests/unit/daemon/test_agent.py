@@ -14,7 +14,16 @@ from supervisor.daemon.agent import Agent
 from supervisor.daemon.checkpoint_check import Known
 from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
-from supervisor.model.records import UNCHARGED_CAUSES, Assignment, Cause, Driver, Lease, Member, OwnState, Phase
+from supervisor.model.records import (
+    UNCHARGED_CAUSES,
+    Assignment,
+    Cause,
+    Driver,
+    Lease,
+    Member,
+    OwnState,
+    Phase,
+)
 from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
@@ -105,16 +114,22 @@ class Refusing(Started):
 def test_a_refusal_names_the_host(tmp_path: Path) -> None:
     bench = Bench()
     assigned(bench, bench.layout)
-    one_round(agent_of(bench, Refusing(Refused(Cause.NO_SPARK, "no Java on this host; install it")), tmp_path, None))
+    one_round(
+        agent_of(bench, Refusing(Refused(Cause.NO_SPARK, "no Java on this host; install it")), tmp_path, None)
+    )
     own = bench.own("a")
     assert (own.state, own.permanent) == (OwnState.EXITED, True)
     assert own.reason == "host-a.example: no Java on this host; install it"
 
 
-def test_credentials_that_the_store_refuses_are_a_refusal_for_now_that_everybody_can_read(tmp_path: Path) -> None:
+def test_credentials_that_the_store_refuses_are_a_refusal_for_now_that_everybody_can_read(
+    tmp_path: Path,
+) -> None:
     bench = Bench()
     assigned(bench, bench.layout)
-    one_round(agent_of(bench, Refusing(AccessDenied("s3://bkt refused the credentials (403)")), tmp_path, None))
+    one_round(
+        agent_of(bench, Refusing(AccessDenied("s3://bkt refused the credentials (403)")), tmp_path, None)
+    )
     own = bench.own("a")
     assert (own.state, own.cause, own.permanent) == (OwnState.EXITED, Cause.NO_ACCESS, False)
     assert own.reason == "host-a.example: s3://bkt refused the credentials (403)"
@@ -169,11 +184,13 @@ def told_distrust(bench: Bench) -> str | None:
     return distrust
 
 
-def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_the_registration_was_lost(tmp_path: Path) -> None:
+def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_the_registration_was_lost(
+    tmp_path: Path,
+) -> None:
     """Else no job is ever placed here again, and every acceptance of the registry seems to be in vain."""
     bench = Bench()
     agent = agent_of(bench, Started(), tmp_path, None)
-    agent._round()                                            # /assigned/host-a is there
+    agent._round()  # /assigned/host-a is there
     why: list[str | None] = ["restored"]
     agent._distrust = lambda: why[0]
     bench.zoo.expire(cast(MemoryClient, agent.client))
@@ -185,7 +202,9 @@ def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_the_regis
     assert told_distrust(bench) is None
 
 
-def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_telling_it_was_lost(tmp_path: Path) -> None:
+def test_a_distrust_that_is_over_leaves_the_record_though_the_reply_to_telling_it_was_lost(
+    tmp_path: Path,
+) -> None:
     bench = Bench()
     agent = agent_of(bench, Started(), tmp_path, None)
     agent._round()
@@ -289,7 +308,9 @@ def test_what_another_job_left_matters_until_an_attempt_was_claimed(tmp_path: Pa
     for of_uid in ("earlier", uid):
         agent._round()
         wait_until(lambda: not agent._under_way, 20, "its end")
-        bench.put(bench.layout.lease("a"), Lease("a", of_uid, 1, "c", 20.0, 15.0, Phase.RUNNING, Driver("h", 1), ""))
+        bench.put(
+            bench.layout.lease("a"), Lease("a", of_uid, 1, "c", 20.0, 15.0, Phase.RUNNING, Driver("h", 1), "")
+        )
     one_round(agent)
     assert [known.left_by for known in started.known] == ["old", "old", ""]
 
@@ -303,4 +324,6 @@ def test_why_a_driver_that_waits_is_not_told_is_told_by_its_host(tmp_path: Path)
         agent._round()
         agent._tell_state(agent._open())
         member = decode(Member, bench.zoo.tree()[bench.layout.supervisor("host-a")], "")
-        assert [(each.uid, each.attempt, each.why) for each in member.delays] == [("u", 1, why) for why in untold.values()]
+        assert [(each.uid, each.attempt, each.why) for each in member.delays] == [
+            ("u", 1, why) for why in untold.values()
+        ]

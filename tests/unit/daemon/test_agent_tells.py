@@ -31,7 +31,9 @@ def test_an_id_that_another_session_holds_is_not_ours(tmp_path: Path) -> None:
     for parent in (bench.layout.supervisors,):
         if parent not in bench.zoo.tree():
             bench.zoo.put(parent, b"")
-    other.commit(Transaction("register", "o", (Create(bench.layout.supervisor("host-a"), b"{}", ephemeral=True),)))
+    other.commit(
+        Transaction("register", "o", (Create(bench.layout.supervisor("host-a"), b"{}", ephemeral=True),))
+    )
     with pytest.raises(Conflict, match="another session"):
         agent._round()
     assert not agent.registered
@@ -93,7 +95,9 @@ def test_a_look_counts_from_before_it_was_asked(tmp_path: Path, monkeypatch: pyt
     assert agent._look(cast(ZooClient, None), "uid-1.1", 0) == 100.0
 
 
-def test_whether_somebody_lives_there_is_no_when_that_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whether_somebody_lives_there_is_no_when_that_was_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its place is not given to another while nobody can tell."""
     hosted = Hosted(tmp_path, tmp_path)
     (hosted.attempts_dir / "u.1").mkdir(parents=True)

@@ -70,7 +70,9 @@ def _run(rig: Rig, until: threading.Event) -> threading.Thread:
 
 @pytest.mark.parametrize("error", [AccessDenied("no"), Conflict("changed"), ZeroDivisionError("a defect")])
 def test_a_pass_that_fails_is_repeated_and_the_leader_stays(
-    rig: Rig, error: Exception, monkeypatch: pytest.MonkeyPatch,
+    rig: Rig,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left, whole, good = [error] * 3, rig.controller._observer.take_view, threading.Event()
 
@@ -89,7 +91,9 @@ def test_a_pass_that_fails_is_repeated_and_the_leader_stays(
     assert not thread.is_alive() and rig.controller._defects == 0
 
 
-def test_a_defect_in_the_check_stops_each_pass_and_in_the_end_the_process(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_in_the_check_stops_each_pass_and_in_the_end_the_process(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rig.bench.submit("a")
     before = rig.bench.zoo.tree()
     monkeypatch.setattr(controlling, "PERIOD_S", 0.02)
@@ -100,7 +104,9 @@ def test_a_defect_in_the_check_stops_each_pass_and_in_the_end_the_process(rig: R
     assert rig.bench.zoo.tree() == before
 
 
-def test_a_job_that_cannot_be_placed_keeps_no_other_from_its_place(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_cannot_be_placed_keeps_no_other_from_its_place(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from supervisor.plan import place
 
     real = place.next_memory
@@ -122,11 +128,26 @@ def test_metrics_that_raise_hold_no_pass_up(rig: Rig, monkeypatch: pytest.Monkey
 def _doomed(rig: Rig, name: str) -> str:
     done = rig.bench.submit(name)
     place, layout = f"s3://bkt/{name}/ck", rig.bench.layout
-    claim = CheckpointClaim(place, f"{name} (its checkpoint is being deleted)", done.uid, Doom(name, done.uid, "now", epoch=1))
+    claim = CheckpointClaim(
+        place, f"{name} (its checkpoint is being deleted)", done.uid, Doom(name, done.uid, "now", epoch=1)
+    )
     rig.bench.put(layout.checkpoint(digest(place)), claim)
     wrote = Result(
-        name, done.uid, Outcome.CANCELLED, Cleanliness.CLEAN, 1, None, terms(place, delete_checkpoint=True), 1, 1, "", "now", "now",
-        "op", checkpoint_state=CheckpointState.DELETING, wrote=place_of(place),
+        name,
+        done.uid,
+        Outcome.CANCELLED,
+        Cleanliness.CLEAN,
+        1,
+        None,
+        terms(place, delete_checkpoint=True),
+        1,
+        1,
+        "",
+        "now",
+        "now",
+        "op",
+        checkpoint_state=CheckpointState.DELETING,
+        wrote=place_of(place),
     )
     rig.bench.put(layout.result(done.uid), wrote)
     return layout.checkpoint(digest(place))
@@ -151,8 +172,13 @@ def test_a_deletion_that_raises_is_put_off_and_its_place_stays_claimed(rig: Rig)
     wanted = threading.Event()
     wanted.set()
     remover = Remover(
-        rig.controller._term, rig.bench.layout, rig.controller.crew, "s3://store", lambda _location, _doom: None,  # type: ignore[arg-type, return-value]
-        site=SitePolicy(deletable=("*",)), wanted=wanted,
+        rig.controller._term,
+        rig.bench.layout,
+        rig.controller.crew,
+        "s3://store",
+        lambda _location, _doom: None,  # type: ignore[arg-type, return-value]
+        site=SitePolicy(deletable=("*",)),
+        wanted=wanted,
         open_at=lambda location, _access: _Removal(location),  # type: ignore[arg-type, return-value]
     )
     for _ in range(4):
@@ -181,7 +207,11 @@ def test_what_cannot_be_swept_keeps_nothing_else_from_being_swept(rig: Rig) -> N
     for error in (ZeroDivisionError("odd"), AccessDenied("no"), Conflict("changed")):
         swept.clear()
         sweeper = Sweeper(
-            rig.controller._term, rig.bench.layout, rig.controller.crew, Part("blobs", error), Part("epochs", error),  # type: ignore[arg-type]
+            rig.controller._term,
+            rig.bench.layout,
+            rig.controller.crew,
+            Part("blobs", error),
+            Part("epochs", error),  # type: ignore[arg-type]
             savepoints=Part("savepoints"),  # type: ignore[arg-type]
         )
         assert sweeper.sweep_once() == 1
@@ -193,11 +223,16 @@ def test_scheduled_savepoints_of_what_is_no_location_trouble_no_other_job(tmp_pa
     rig.job("good")
     rig.job("odd")
     job = rig.bench.ref("odd").record
-    rig.bench.zoo.put(rig.bench.layout.job("odd"), encode(replace(job, terms=replace(job.terms, checkpoint="relative/path"))))
+    rig.bench.zoo.put(
+        rig.bench.layout.job("odd"),
+        encode(replace(job, terms=replace(job.terms, checkpoint="relative/path"))),
+    )
     assert rig.look() == [f"good/{rig.slot('good')}"]
 
 
-@pytest.mark.parametrize("key", ["", "x", ".1", "u.", "u.x", "u.²", "u.-1", "u.+1", "u." + "9" * 5000, "a.b.1"])
+@pytest.mark.parametrize(
+    "key", ["", "x", ".1", "u.", "u.x", "u.²", "u.-1", "u.+1", "u." + "9" * 5000, "a.b.1"]
+)
 def test_an_entry_that_somebody_made_by_hand_is_none(key: str) -> None:
     assert is_attempt(key) == (key == "a.b.1")
     about_key(key)

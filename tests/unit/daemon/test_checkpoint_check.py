@@ -45,7 +45,10 @@ def test_one_that_is_gone_is_refused_for_good(tmp_path: Path) -> None:
     assert not checkpoint.exists()
 
 
-@pytest.mark.parametrize(("location", "words"), [(None, WORDS), ("/none", ()), ("s3a://bucket/none", ()), ("hdfs://host/ck", WORDS)])
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [(None, WORDS), ("/none", ()), ("s3a://bucket/none", ()), ("hdfs://host/ck", WORDS)],
+)
 def test_where_there_is_nothing_to_compare(location: str | None, words: tuple[str, ...]) -> None:
     assert start(location, words) == "prepared"
 

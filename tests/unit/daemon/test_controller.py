@@ -63,7 +63,10 @@ class Rig:
 
     def done(self) -> list[str]:
         """One pass → what was carried out, and about whom."""
-        return [f"{type(one.action).__name__} {one.action.name}" for one in self.controller.reconcile_once().carried]
+        return [
+            f"{type(one.action).__name__} {one.action.name}"
+            for one in self.controller.reconcile_once().carried
+        ]
 
 
 @pytest.fixture
@@ -90,7 +93,9 @@ def test_unknown_rings_survive_the_pass_that_could_not_read(rig: Rig) -> None:
     assert sorted(rig.done()) == ["Assign a", "Assign b"]
 
 
-def test_in_a_crowd_unknown_rings_are_answered_when_their_time_has_come(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_crowd_unknown_rings_are_answered_when_their_time_has_come(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "REREAD_ALL_BELOW", 0)
     monkeypatch.setattr(module, "CROWDED_FULL_READ_EVERY_S", 1000.0)
     rig.bench.submit("a")
@@ -102,7 +107,8 @@ def test_in_a_crowd_unknown_rings_are_answered_when_their_time_has_come(rig: Rig
 
 
 @pytest.mark.parametrize(
-    "policy", [RestartPolicy(jitter=-1.0), RestartPolicy(jitter=1e300), RestartPolicy(initial_s=-5.0, max_s=-1e308)]
+    "policy",
+    [RestartPolicy(jitter=-1.0), RestartPolicy(jitter=1e300), RestartPolicy(initial_s=-5.0, max_s=-1e308)],
 )
 def test_a_policy_that_makes_no_sense_troubles_nobody_else(rig: Rig, policy: RestartPolicy) -> None:
     rig.bench.submit("a")
@@ -176,7 +182,11 @@ def test_a_pause_that_comes_after_the_plan_was_made_still_holds_it_back(rig: Rig
 @pytest.mark.parametrize("paused", [False, True])
 @pytest.mark.parametrize(("epoch", "nudges", "stays"), [(0, 0, False), (1, 1, True), (2, 0, True)])
 def test_a_wish_of_this_term_is_passed_on_and_one_of_an_earlier_term_is_done(
-    rig: Rig, epoch: int, nudges: int, stays: bool, paused: bool,
+    rig: Rig,
+    epoch: int,
+    nudges: int,
+    stays: bool,
+    paused: bool,
 ) -> None:
     if paused:
         rig.bench.zoo.put(rig.bench.layout.pause, b"")

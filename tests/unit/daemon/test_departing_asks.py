@@ -24,7 +24,9 @@ def moved_in(directory: Path, key: str, process: subprocess.Popen[bytes], stop_g
     run_dir.write_process(f"{made}/{run_dir.SHIM}", found, "c")
 
 
-def test_attempts_that_come_while_it_waits_are_asked_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_that_come_while_it_waits_are_asked_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real: Any = departing._await_one
     with subprocess.Popen(["sleep", "600"]) as first, subprocess.Popen(["sleep", "600"]) as second:
         moved_in(tmp_path, "u.1", first)
@@ -44,7 +46,9 @@ def test_attempts_that_come_while_it_waits_are_asked_as_well(tmp_path: Path, mon
     assert departed.stopped == ("u.1", "v.1") and ended == [-signal.SIGTERM] * 2
 
 
-def test_it_waits_for_the_longest_stop_that_any_of_them_may_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_waits_for_the_longest_stop_that_any_of_them_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now_s, waited = [0.0], list[float]()
 
     def await_one(_waiting: Any) -> None:
@@ -55,7 +59,7 @@ def test_it_waits_for_the_longest_stop_that_any_of_them_may_take(tmp_path: Path,
         moved_in(tmp_path, "u.1", one, 30.0)
         moved_in(tmp_path, "v.1", other, 5.0)
         with monkeypatch.context() as patch:
-            patch.setattr(processes, "send_signal", lambda _pidfd, _number: True)      # they do not stop
+            patch.setattr(processes, "send_signal", lambda _pidfd, _number: True)  # they do not stop
             patch.setattr(departing, "_await_one", await_one)
             patch.setattr(departing, "boottime_s", lambda: now_s[0])
             departed = stop_drivers(tmp_path)

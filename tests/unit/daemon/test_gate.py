@@ -47,7 +47,9 @@ class Beside(Slow):
         launch = super()._launch(given, key, spec)
         return replace(launch, env={"SPARK_SUPERVISOR_CHECKPOINT": "s3a://bucket/a"})
 
-    def begin(self, location: str = "s3://bucket/a", attempt: int = 1, left_by: str = "", name: str = "a") -> Future[None]:
+    def begin(
+        self, location: str = "s3://bucket/a", attempt: int = 1, left_by: str = "", name: str = "a"
+    ) -> Future[None]:
         known = Known(location, Remembered(place_of(location), () if left_by else ("q1 7",)), left_by)
         done: Future[None] = Future()
 
@@ -90,11 +92,19 @@ def test_a_start_does_not_wait_for_the_look_and_the_driver_is_told_what_came_of_
 
 
 REFUSALS = {
-    "gone": (Refused(Cause.BAD_CHECKPOINT, "it is missing"), run_dir.Gate("bad_checkpoint", "h: it is missing")),
+    "gone": (
+        Refused(Cause.BAD_CHECKPOINT, "it is missing"),
+        run_dir.Gate("bad_checkpoint", "h: it is missing"),
+    ),
     "no answer": (Unreachable("no answer in time"), run_dir.Gate("no_access", "h: no answer in time")),
     "too many folders": (Corrupt("100,001 folders"), run_dir.Gate("no_access", "h: 100,001 folders")),
-    "a defect": (RecursionError("x"), run_dir.Gate(
-        "no_access", "h: its checkpoint can't be looked at, a defect of the supervisor: RecursionError('x')")),
+    "a defect": (
+        RecursionError("x"),
+        run_dir.Gate(
+            "no_access",
+            "h: its checkpoint can't be looked at, a defect of the supervisor: RecursionError('x')",
+        ),
+    ),
 }
 
 
@@ -153,7 +163,9 @@ def older_bootstrap(beside: Beside, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("unable", [jvm, older_bootstrap])
 def test_who_can_not_wait_is_not_held(
-    beside: Beside, monkeypatch: pytest.MonkeyPatch, unable: Callable[[Beside, pytest.MonkeyPatch], None],
+    beside: Beside,
+    monkeypatch: pytest.MonkeyPatch,
+    unable: Callable[[Beside, pytest.MonkeyPatch], None],
 ) -> None:
     """Nor a PySpark application while this process outlives a downgrade of its files."""
     unable(beside, monkeypatch)
@@ -179,7 +191,9 @@ def the_second_waits_for_its_look(beside: Beside) -> None:
 
 @pytest.mark.parametrize("slow", ["no answer", "late", "a defect"])
 def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
-    beside: Beside, monkeypatch: pytest.MonkeyPatch, slow: str,
+    beside: Beside,
+    monkeypatch: pytest.MonkeyPatch,
+    slow: str,
 ) -> None:
     """Until one is quick again. Else a driver after the other would be started in vain."""
     beside.begin().result(MAX_S)
@@ -188,7 +202,9 @@ def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
             patch.setattr(gate, "SLOW_S", 0.0)
             beside.answer.set_result(None)
         else:
-            beside.answer.set_exception(Unreachable("no answer in time") if slow == "no answer" else RecursionError("x"))
+            beside.answer.set_exception(
+                Unreachable("no answer in time") if slow == "no answer" else RecursionError("x")
+            )
         beside.wait_word()
         wait_until(lambda: not beside._gate._looking, MAX_S, "the end of it")
     beside.answer = Future()
@@ -199,7 +215,9 @@ def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
     beside.answer.set_result(None)
 
 
-def test_a_word_that_can_not_be_written_is_tried_again_and_told_meanwhile(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_that_can_not_be_written_is_tried_again_and_told_meanwhile(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
     beside.begin().result(MAX_S)
     with monkeypatch.context() as full, structlog.testing.capture_logs() as logs:
         full.setattr(run_dir.os, "link", no_room)
@@ -213,7 +231,9 @@ def test_a_word_that_can_not_be_written_is_tried_again_and_told_meanwhile(beside
     beside.look_again()
     assert beside.wait_word() == run_dir.Gate()
     wait_until(lambda: beside.look_again() == {}, MAX_S, "nothing to tell of")
-    assert not [entry.name for entry in (beside.hosted.attempts_dir / KEY).iterdir() if entry.name.startswith(".")]
+    assert not [
+        entry.name for entry in (beside.hosted.attempts_dir / KEY).iterdir() if entry.name.startswith(".")
+    ]
 
 
 def test_while_a_look_goes_on_no_second_driver_waits_for_another(beside: Beside) -> None:
@@ -246,7 +266,7 @@ def test_without_a_thread_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_next_supervisor_looks_for_who_waits(beside: Beside, tmp_path: Path) -> None:
     beside.begin().result(MAX_S)
-    successor = Beside(tmp_path)      # the same run directories
+    successor = Beside(tmp_path)  # the same run directories
     successor.look_again()
     wait_until(lambda: beside.looks == 2, MAX_S, "its look")
     beside.answer.set_result(None)

@@ -42,12 +42,17 @@ def move_in(directory: Path, shim: subprocess.Popen[bytes]) -> None:
     assert made is not None
     stat = processes.stat(shim.pid)
     assert stat is not None
-    run_dir.write_process(f"{made}/{run_dir.SHIM}", ProcessId(shim.pid, stat.start_ticks, processes.boot_id()), "c1a1")
+    run_dir.write_process(
+        f"{made}/{run_dir.SHIM}", ProcessId(shim.pid, stat.start_ticks, processes.boot_id()), "c1a1"
+    )
     DeadlineFile.create(made)
 
 
 def test_want_of_descriptors_is_no_proof_that_a_shim_is_dead(
-    tmp_path: Path, guardian: Guardian, shim: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    guardian: Guardian,
+    shim: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     move_in(tmp_path, shim)
 
@@ -65,7 +70,9 @@ def test_want_of_descriptors_is_no_proof_that_a_shim_is_dead(
 
 
 def test_a_shim_whose_deadline_comes_near_is_killed_and_its_directory_removed(
-    tmp_path: Path, guardian: Guardian, shim: subprocess.Popen[bytes],
+    tmp_path: Path,
+    guardian: Guardian,
+    shim: subprocess.Popen[bytes],
 ) -> None:
     move_in(tmp_path, shim)
     deadline = DeadlineFile.create(str(tmp_path / KEY))
@@ -81,7 +88,9 @@ def test_a_shim_whose_deadline_comes_near_is_killed_and_its_directory_removed(
 
 
 def test_the_directory_of_the_next_shim_is_not_taken_for_that_of_the_last_one(
-    tmp_path: Path, guardian: Guardian, shim: subprocess.Popen[bytes],
+    tmp_path: Path,
+    guardian: Guardian,
+    shim: subprocess.Popen[bytes],
 ) -> None:
     """The agent starts another shim for the same attempt, as it does for one that ended before its claim; that has not
     locked its directory yet when the guardian, which has just removed the last one, looks again."""
@@ -110,7 +119,9 @@ def test_a_directory_without_a_shim_is_removed_in_the_end(tmp_path: Path, guardi
 
 
 def test_a_run_directory_that_was_copied_kills_nobody(
-    tmp_path: Path, guardian: Guardian, shim: subprocess.Popen[bytes],
+    tmp_path: Path,
+    guardian: Guardian,
+    shim: subprocess.Popen[bytes],
 ) -> None:
     """Its files name the shim of the other one, which does not hold the lock here."""
     move_in(tmp_path, shim)
@@ -143,7 +154,9 @@ def test_nothing_is_removed_where_a_link_leads_to(tmp_path: Path, guardian: Guar
 
 
 def test_a_cgroup_that_is_not_the_attempts_is_let_be(
-    tmp_path: Path, guardian: Guardian, shim: subprocess.Popen[bytes],
+    tmp_path: Path,
+    guardian: Guardian,
+    shim: subprocess.Popen[bytes],
 ) -> None:
     group = tmp_path / "somebodys"
     group.mkdir()

@@ -37,7 +37,9 @@ class Asked:
         self.reads: list[tuple[tuple[str, ...], Callable[[Any], None]]] = []
         self.commits: list[tuple[Transaction, Callable[[Any], None]]] = []
 
-    def read_many_async(self, paths: tuple[str, ...], done: Callable[[Reads | SupervisorError], None]) -> None:
+    def read_many_async(
+        self, paths: tuple[str, ...], done: Callable[[Reads | SupervisorError], None]
+    ) -> None:
         self.reads.append((paths, done))
 
     def commit_async(self, tx: Transaction, done: Callable[[Committed | SupervisorError], None]) -> None:
@@ -66,7 +68,9 @@ def guarding(directory: Path, registry: Registry | None = None) -> Iterator[Guar
 
 
 @contextmanager
-def shim_in(directory: Path, key: str = KEY, launch: Launch = LAUNCH) -> Iterator[tuple[subprocess.Popen[bytes], DeadlineFile]]:
+def shim_in(
+    directory: Path, key: str = KEY, launch: Launch = LAUNCH
+) -> Iterator[tuple[subprocess.Popen[bytes], DeadlineFile]]:
     """A process that lives in a run directory."""
     made = run_dir.create(str(directory), key, encode(launch))
     assert made is not None
@@ -96,7 +100,9 @@ def test_a_deadline_that_was_written_since_is_seen(tmp_path: Path) -> None:
     with guarding(tmp_path) as guardian, shim_in(tmp_path) as (process, deadline):
         guardian.tick(1.0)
         deadline.write(100.0)
-        assert guardian.tick(2.0) == SECOND_KILLER_PERIOD_S, "it looks again in time, however far the deadline is"
+        assert guardian.tick(2.0) == SECOND_KILLER_PERIOD_S, (
+            "it looks again in time, however far the deadline is"
+        )
         assert process.poll() is None
         guardian.tick(99.5)
         assert process.wait(10) < 0
@@ -124,7 +130,7 @@ def test_a_shim_that_nobody_has_waited_for_is_dead(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [OutcomeUnknown("cut"), GuardFailed(LAYOUT.own("job"), "bad_version", 0)])
 def test_a_tombstone_is_written_when_zookeeper_says_so(tmp_path: Path, error: SupervisorError) -> None:
     asked, before = Asked(), module.ScanContainment
-    module.ScanContainment = lambda *_tree: Proven()      # type: ignore[assignment,misc]
+    module.ScanContainment = lambda *_tree: Proven()  # type: ignore[assignment,misc]
     try:
         with guarding(tmp_path, asked) as guardian, shim_in(tmp_path) as (process, _):
             guardian.tick(1.0)
@@ -142,40 +148,50 @@ def test_a_tombstone_is_written_when_zookeeper_says_so(tmp_path: Path, error: Su
             assert stage_of(guardian) is WardStage.BURYING and (tmp_path / KEY).exists()
             assert len(asked.reads) == 2, "/own is read again"
     finally:
-        module.ScanContainment = before      # type: ignore[misc]
+        module.ScanContainment = before  # type: ignore[misc]
 
 
 def test_an_answer_is_for_the_attempt_that_asked(tmp_path: Path) -> None:
     asked, before = Asked(), module.ScanContainment
-    module.ScanContainment = lambda *_tree: Proven()      # type: ignore[assignment,misc]
+    module.ScanContainment = lambda *_tree: Proven()  # type: ignore[assignment,misc]
     other = replace(LAUNCH, assignment=replace(LAUNCH.assignment, uid="uid-2", name="other"))
     try:
-        with guarding(tmp_path, asked) as guardian, shim_in(tmp_path) as (one, _), shim_in(tmp_path, OTHER, other) as (two, _):
+        with (
+            guarding(tmp_path, asked) as guardian,
+            shim_in(tmp_path) as (one, _),
+            shim_in(tmp_path, OTHER, other) as (two, _),
+        ):
             guardian.tick(1.0)
             dies(one)
             dies(two)
             for now_s in (2.0, 2.1, 2.2):
                 guardian.tick(now_s)
-            records = {LAYOUT.own("job"): CLAIMED, LAYOUT.own("other"): replace(CLAIMED, uid="uid-2", newest_uid="uid-2")}
+            records = {
+                LAYOUT.own("job"): CLAIMED,
+                LAYOUT.own("other"): replace(CLAIMED, uid="uid-2", newest_uid="uid-2"),
+            }
             for paths, done in asked.reads:
                 done(Reads((Node(encode(records[paths[0]]), Stat(8, 80)),), 0.0, 0.0))
             guardian.tick(2.3)
             own = [op.path for commit, _ in asked.commits for op in commit.ops if op.path in records]
             assert sorted(own) == sorted(records), "each buries its own"
     finally:
-        module.ScanContainment = before      # type: ignore[misc]
+        module.ScanContainment = before  # type: ignore[misc]
 
 
 def test_only_the_group_of_the_attempt_proves_that_it_is_empty(tmp_path: Path) -> None:
     group = str(tmp_path / f"{KEY}-group")
-    with guarding(tmp_path) as guardian, shim_in(tmp_path, launch=replace(LAUNCH, cgroup=group)) as (process, _):
+    with (
+        guarding(tmp_path) as guardian,
+        shim_in(tmp_path, launch=replace(LAUNCH, cgroup=group)) as (process, _),
+    ):
         guardian.tick(1.0)
         ward = guardian.wards()[0]
         assert ward.shim == ShimRecord(ward.shim.process, CLAIM) if ward.shim else False
         post = guardian._posts[KEY]
         assert isinstance(post.tree, CgroupContainment) and post.tree.path == group
         post.ward = replace(ward, launch=LAUNCH)
-        assert guardian._tree(post, ShimRecord(ward.shim.process, CLAIM)).emptiness() is Emptiness.UNPROVABLE      # type: ignore[union-attr]
+        assert guardian._tree(post, ShimRecord(ward.shim.process, CLAIM)).emptiness() is Emptiness.UNPROVABLE  # type: ignore[union-attr]
 
 
 def test_a_launch_file_about_another_attempt_says_nothing(tmp_path: Path) -> None:

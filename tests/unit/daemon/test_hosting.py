@@ -64,7 +64,12 @@ class Told:
     def start(self) -> None:
         """A supervisor begins: it knows nothing of what another saw."""
         self._hosting = Hosting(
-            "s1", self._home, Layout("/c"), lambda: None, Metrics(boottime_s), lambda _launch: cast(CommitLog, self.log),
+            "s1",
+            self._home,
+            Layout("/c"),
+            lambda: None,
+            Metrics(boottime_s),
+            lambda _launch: cast(CommitLog, self.log),
         )
 
     def forget_looks(self) -> None:
@@ -124,7 +129,9 @@ def test_a_supervisor_begins_with_a_look_and_says_what_it_found(told: Told) -> N
     assert told.look(50) == [{"event": "looked", "batch_id": 50}]
 
 
-@pytest.mark.parametrize("trouble", [ValueError("not ascii"), OSError("no descriptor"), Unreachable("the store is away")])
+@pytest.mark.parametrize(
+    "trouble", [ValueError("not ascii"), OSError("no descriptor"), Unreachable("the store is away")]
+)
 def test_a_job_whose_commits_cannot_be_opened_disturbs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:

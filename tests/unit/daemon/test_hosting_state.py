@@ -32,19 +32,28 @@ class Home(Hosted):
 
 def states(metrics: Metrics) -> set[str]:
     lines = metrics.exposition().decode().splitlines()
-    shown = [line for line in lines if line.startswith("spark_supervisor_job_state{") and line.endswith(" 1.0")]
+    shown = [
+        line for line in lines if line.startswith("spark_supervisor_job_state{") and line.endswith(" 1.0")
+    ]
     return {line.split('state="')[1].split('"')[0] for line in shown}
 
 
 @pytest.mark.parametrize(("own", "state"), [(OwnState.DRAINING, {"stopping"}), (OwnState.EXITED, set())])
-def test_a_job_that_was_cancelled_stops_and_then_is_gone(tmp_path: Path, own: OwnState, state: set[str]) -> None:
+def test_a_job_that_was_cancelled_stops_and_then_is_gone(
+    tmp_path: Path, own: OwnState, state: set[str]
+) -> None:
     """Its reference went with the cancel: that is no record that is missing, and nobody is to be woken."""
     bench = Bench()
     uid = bench.submit("job").uid
     bench.run("job")
     metrics = Metrics(boottime_s)
     hosting = Hosting(
-        "host-a", Home(tmp_path, uid), bench.layout, lambda: cast(ZooClient, bench.zoo.client()), metrics, lambda _launch: None,
+        "host-a",
+        Home(tmp_path, uid),
+        bench.layout,
+        lambda: cast(ZooClient, bench.zoo.client()),
+        metrics,
+        lambda _launch: None,
     )
     hosting.round(lambda: None)
     assert states(metrics) & {"running", "starting"}
@@ -57,10 +66,17 @@ def test_a_job_that_was_cancelled_stops_and_then_is_gone(tmp_path: Path, own: Ow
 def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> None:
     bench = Bench()
     uid = bench.submit("job").uid
-    bench.run("job", queries=(QueryProgress("a", "1"), QueryProgress("b", "2", elsewhere="file:/tmp/temporary-1")))
+    bench.run(
+        "job", queries=(QueryProgress("a", "1"), QueryProgress("b", "2", elsewhere="file:/tmp/temporary-1"))
+    )
     metrics = Metrics(boottime_s)
     hosting = Hosting(
-        "host-a", Home(tmp_path, uid), bench.layout, lambda: cast(ZooClient, bench.zoo.client()), metrics, lambda _launch: None,
+        "host-a",
+        Home(tmp_path, uid),
+        bench.layout,
+        lambda: cast(ZooClient, bench.zoo.client()),
+        metrics,
+        lambda _launch: None,
     )
     hosting.round(lambda: None)
     assert metrics.registry.get_sample_value("spark_supervisor_job_queries_elsewhere", {"job": "job"}) == 1
@@ -71,7 +87,12 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     uid = bench.submit("job").uid
     metrics = Metrics(boottime_s)
     hosting = Hosting(
-        "host-a", Home(tmp_path, uid), bench.layout, lambda: cast(ZooClient, bench.zoo.client()), metrics, lambda _launch: None,
+        "host-a",
+        Home(tmp_path, uid),
+        bench.layout,
+        lambda: cast(ZooClient, bench.zoo.client()),
+        metrics,
+        lambda _launch: None,
     )
 
     def shown(name: str, query: str) -> float | None:
@@ -82,9 +103,15 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     hosting.round(lambda: None)
     assert (shown("job_batch_id", "clicks"), shown("job_batch_id", "2")) == (4, 9)
     assert (shown("job_batch_seconds", "clicks"), shown("job_lag_records", "clicks")) == (0.25, 70)
-    bench.run("job", queries=(replace(clicks, state=QueryState.FAILED), QueryProgress(None, "2", batch_id=10)))
+    bench.run(
+        "job", queries=(replace(clicks, state=QueryState.FAILED), QueryProgress(None, "2", batch_id=10))
+    )
     hosting.round(lambda: None)
-    assert (shown("job_lag_records", "clicks"), shown("job_batch_id", "2")) == (None, 10), "of one that has ended nothing is true"
+    assert (shown("job_lag_records", "clicks"), shown("job_batch_id", "2")) == (None, 10), (
+        "of one that has ended nothing is true"
+    )
     bench.run("job", progress=Progress(None, 11))
     hosting.round(lambda: None)
-    assert (shown("job_batch_id", "2"), shown("job_batch_id", "")) == (None, 11), "a JVM application's has no name"
+    assert (shown("job_batch_id", "2"), shown("job_batch_id", "")) == (None, 11), (
+        "a JVM application's has no name"
+    )

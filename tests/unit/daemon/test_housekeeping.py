@@ -36,7 +36,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_a_log_is_kept_beside_the_drivers_output(home: Home) -> None:
-    home.keeper.keep_logs()      # nothing was put aside yet
+    home.keeper.keep_logs()  # nothing was put aside yet
     log = home.ended.parent / "shim.log"
     log.write_text("{}\n")
     put_aside(log, home.ended, "clicks", "01abc-12.3")

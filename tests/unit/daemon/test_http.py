@@ -114,7 +114,13 @@ class Tricklers:
 @pytest.fixture
 def site() -> Iterator[Site]:
     daemon = Daemon()
-    answers = Answers(lambda: daemon.live, lambda: daemon.ready, daemon.metrics.exposition, daemon.status, lambda: daemon.epoch)
+    answers = Answers(
+        lambda: daemon.live,
+        lambda: daemon.ready,
+        daemon.metrics.exposition,
+        daemon.status,
+        lambda: daemon.epoch,
+    )
     server = HttpServer("127.0.0.1", 0, answers)
     server.start()
     yield Site(daemon, server)
@@ -198,14 +204,19 @@ def test_silent_clients_are_bounded_and_dropped(site: Site, monkeypatch: pytest.
 
 def test_probes_are_answered_while_clients_trickle_headers(site: Site) -> None:
     with Tricklers(site, http.CONNECTIONS_MAX + 8) as tricklers:
-        wait_until(lambda: len(tricklers.connected) >= http.CONNECTIONS_MAX, what="more tricklers than there are slots")
+        wait_until(
+            lambda: len(tricklers.connected) >= http.CONNECTIONS_MAX,
+            what="more tricklers than there are slots",
+        )
         for _ in range(8):
             assert site.get("/livez") == (200, http.TEXT, "ok\n")
             assert site.get("/readyz")[0] == 200
     assert site.get("/metrics")[0] == 200
 
 
-def test_the_whole_header_has_one_deadline_however_often_it_moves(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_header_has_one_deadline_however_often_it_moves(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "HEADER_TIMEOUT_S", 0.5)
     with site.connect() as connection:
         connection.sendall(b"GET /livez HTTP/1.1\r\nX-Trickle: ")
@@ -249,7 +260,9 @@ def test_other_paths_leave_slots_to_the_probes(site: Site, monkeypatch: pytest.M
     server.start()
     busy = Site(site.daemon, server)
     codes: list[int] = []
-    asking = [threading.Thread(target=lambda: codes.append(busy.get("/metrics")[0])) for _ in range(http.OTHERS_MAX)]
+    asking = [
+        threading.Thread(target=lambda: codes.append(busy.get("/metrics")[0])) for _ in range(http.OTHERS_MAX)
+    ]
     try:
         for thread in asking:
             thread.start()
@@ -273,7 +286,9 @@ def test_a_header_that_is_too_large_is_refused(site: Site) -> None:
     line = b"X-Large: " + b"x" * 1000 + b"\r\n"
     answer = site.say(b"GET /livez HTTP/1.1\r\n", line * (http.HEADER_BYTES_MAX // len(line) + 1))
     assert answer.startswith(b"HTTP/1.0 431 ")
-    assert site.say(b"GET /" + b"x" * http.HEADER_BYTES_MAX + b" HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.0 431 ")
+    assert site.say(b"GET /" + b"x" * http.HEADER_BYTES_MAX + b" HTTP/1.1\r\n\r\n").startswith(
+        b"HTTP/1.0 431 "
+    )
     fitting = b"GET /livez HTTP/1.1\r\nX-Large: %s\r\n\r\n"
     fill = http.HEADER_BYTES_MAX - len(fitting) + 2
     assert site.say(fitting % (b"x" * fill)).startswith(b"HTTP/1.0 200 ")
@@ -281,7 +296,9 @@ def test_a_header_that_is_too_large_is_refused(site: Site) -> None:
 
 
 def test_a_header_may_come_in_pieces(site: Site) -> None:
-    assert site.say(*(bytes((byte,)) for byte in b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n")).endswith(b"\r\n\r\nok\n")
+    assert site.say(*(bytes((byte,)) for byte in b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n")).endswith(
+        b"\r\n\r\nok\n"
+    )
     assert site.say(b"GET /livez HTTP/1.0\n\n").endswith(b"\r\n\r\nok\n")
     assert site.say(b"GET /livez HTTP/1.1\r\n\r\nGET /livez HTTP/1.1\r\n\r\n").count(b"HTTP/1.0 200 ") == 1
 
@@ -294,7 +311,7 @@ def test_slots_are_free_again_when_clients_vanish(site: Site, monkeypatch: pytes
         if index % 2:
             each.sendall(b"GET /metr")
         if index % 4 == 3:
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))      # a reset
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
         each.close()
     wait_until(lambda: site.slots.taken == 0, what="free slots")
     assert b"400" in site.say(b"nonsense\r\n\r\n")
@@ -316,7 +333,9 @@ def test_ipv6_addresses_are_written_with_brackets() -> None:
     server.stop()
 
 
-def test_a_status_from_before_a_change_of_leader_is_not_shown_after_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_status_from_before_a_change_of_leader_is_not_shown_after_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(site.server._status, "_fresh_s", 1000.0)
     assert json.loads(site.get("/api/status")[2]) == {"leader": None}
     site.daemon.document = {"leader": "s2"}
@@ -326,7 +345,9 @@ def test_a_status_from_before_a_change_of_leader_is_not_shown_after_it(site: Sit
     assert site.get("/api/status")[0] == 200 and site.daemon.taken == 2
 
 
-def test_a_change_of_leader_while_a_status_is_taken_has_it_taken_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_leader_while_a_status_is_taken_has_it_taken_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(site.server._status, "_fresh_s", 1000.0)
     site.daemon.gate = threading.Event()
     asked = threading.Thread(target=site.get, args=("/api/status",))

@@ -37,14 +37,17 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["not committed yet", "committed, not heard"])
-def test_a_place_in_flight_is_not_given_twice(rig: Rig, monkeypatch: pytest.MonkeyPatch, committed: bool) -> None:
+def test_a_place_in_flight_is_not_given_twice(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
     late = Late(rig.client)
     monkeypatch.setattr(rig.client, "commit", late)
     late.held = '"name":"m"'
     rig.bench.submit("m")
     assert rig.done() == []
     (flying,) = rig.controller.crew.flying
-    rig.bench.submit("a")           # comes before m in the order of placing, so it would get the host that m was given
+    # comes before m in the order of placing, so it would get the host that m was given
+    rig.bench.submit("a")
     if committed:
         late.release.set()
     late.held = ""

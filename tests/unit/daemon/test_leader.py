@@ -36,8 +36,8 @@ class Stage:
         self.answered = threading.Event()
         self.beats = 0
         self.done = threading.Event()
-        made: Any = lambda term, *_: Loop(term)      # noqa: E731
-        stuck: Any = lambda term, *_: Loop(term, self.answered)      # noqa: E731
+        made: Any = lambda term, *_: Loop(term)  # noqa: E731
+        stuck: Any = lambda term, *_: Loop(term, self.answered)  # noqa: E731
         self.leader = Leader(made, made, stuck, lambda name, error: None)
         self.leader.begin(self.term)
         self.term.end("deposed")

@@ -35,7 +35,12 @@ NAMES = ("controller", "sweeper", "remover", "savepoints")
 def test_a_step_down_is_over_when_every_loop_is(last: str) -> None:
     loops = Loops(*NAMES)
     leader = Leader(
-        loops.make("controller"), loops.make("sweeper"), loops.make("remover"), lambda *_defect: None, loops.make("savepoints"))
+        loops.make("controller"),
+        loops.make("sweeper"),
+        loops.make("remover"),
+        lambda *_defect: None,
+        loops.make("savepoints"),
+    )
     leader.begin(loops.term)
     loops.term.over.set()
     for name in NAMES:
@@ -62,8 +67,11 @@ def test_a_defect_that_ends_a_loop_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     for ends in loops.may_end.values():
         ends.set()
     leader = Leader(
-        loops.make("controller"), lambda *_term: SimpleNamespace(run=run),      # type: ignore[arg-type,return-value]
-        loops.make("remover"), lambda name, error: told.append((name, error)))
+        loops.make("controller"),
+        lambda *_term: SimpleNamespace(run=run),  # type: ignore[arg-type,return-value]
+        loops.make("remover"),
+        lambda name, error: told.append((name, error)),
+    )
     leader.begin(loops.term)
     loops.term.over.set()
     leader.step_down(loops.term)

@@ -63,7 +63,10 @@ def test_a_kept_result_keeps_its_blobs_when_the_name_is_anothers() -> None:
 def test_an_assignment_keeps_its_blobs_whoever_owns_the_name() -> None:
     bench = Bench()
     uid = bench.submit("a").uid
-    bench.put(bench.layout.assignment("host-a", "older", 1), Assignment("a", "older", 1, 1, 0, 0, BlobRef("k", "0", 1), 1))
+    bench.put(
+        bench.layout.assignment("host-a", "older", 1),
+        Assignment("a", "older", 1, 1, 0, 0, BlobRef("k", "0", 1), 1),
+    )
     assert kept(bench) == {uid, "older"}
 
 

@@ -44,7 +44,11 @@ def test_one_that_is_open_to_others_is_tightened_and_that_is_said(tmp_path: Path
     directory.mkdir()
     directory.chmod(mode)
     (told,) = lock(directory)
-    assert (told["event"], told["log_level"], told["runtime_dir"]) == ("runtime_dir_tightened", "warning", str(directory))
+    assert (told["event"], told["log_level"], told["runtime_dir"]) == (
+        "runtime_dir_tightened",
+        "warning",
+        str(directory),
+    )
     assert (told["was"], told["now"]) == (f"{mode:04o}", "0700")
     assert mode_of(directory) == 0o700
 
@@ -60,7 +64,12 @@ def test_one_of_another_user_is_refused(tmp_path: Path, mode: int, monkeypatch: 
         take_lock(directory)
     said = str(refused.value)
     assert f"supervisor.runtime_dir {directory} is a directory of " in said and f"({owner})" in said
-    assert f"mode {mode:04o}" in said and f"runs as uid {SOMEBODY}" in said and "chown it" in said and "\n" not in said
+    assert (
+        f"mode {mode:04o}" in said
+        and f"runs as uid {SOMEBODY}" in said
+        and "chown it" in said
+        and "\n" not in said
+    )
     assert mode_of(directory) == mode and not list(directory.iterdir())
 
 
@@ -89,7 +98,9 @@ def test_a_file_is_none(tmp_path: Path) -> None:
         take_lock(tmp_path / "run")
 
 
-def test_the_directory_of_logs_is_made_for_the_group_at_most_and_kept_as_the_host_has_it(tmp_path: Path) -> None:
+def test_the_directory_of_logs_is_made_for_the_group_at_most_and_kept_as_the_host_has_it(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there").chmod(0o755)
     before = os.umask(0o022)
@@ -102,4 +113,8 @@ def test_the_directory_of_logs_is_made_for_the_group_at_most_and_kept_as_the_hos
             check_log_dir(tmp_path / "private")
     finally:
         os.umask(before)
-    assert (mode_of(tmp_path / "log"), mode_of(tmp_path / "there"), mode_of(tmp_path / "private")) == (0o750, 0o755, 0o700)
+    assert (mode_of(tmp_path / "log"), mode_of(tmp_path / "there"), mode_of(tmp_path / "private")) == (
+        0o750,
+        0o755,
+        0o700,
+    )

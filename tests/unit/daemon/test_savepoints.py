@@ -33,6 +33,7 @@ from tests.unit.checkpoint.savepoints import area, begun, place, shelf
 from tests.waiting import wait_until
 
 HOUR = 3600.0
+HOURLY = SavepointPolicy(HOUR, 2)
 
 
 class StoreClock:
@@ -61,7 +62,8 @@ class Here:
         source = Path(wanted.source.removeprefix("file://"))
         what = replace(
             begun(source, place(self._rig.store, savepoint, wanted.name), savepoint, wanted.name),
-            every_s=wanted.policy.every_s, uid=wanted.uid,
+            every_s=wanted.policy.every_s,
+            uid=wanted.uid,
         )
         self.shelf.begin(what)
         done = Creation(area(source), self.shelf.place(what), what, lambda: AT).run()
@@ -106,13 +108,15 @@ class Rig:
         self.leader = self.another()
 
     def another(self) -> Savepoints:
-        return Savepoints(self.term, self.view, self.means, self.metrics, clock=lambda: self.now_s, tick_s=0.01)
+        return Savepoints(
+            self.term, self.view, self.means, self.metrics, clock=lambda: self.now_s, tick_s=0.01
+        )
 
     def view(self) -> View:
         view = Observer(self.client, self.bench.layout, lambda: self.now_s, 1).take_view(None)
         return replace(view, paused=self.paused)
 
-    def job(self, name: str, policy: SavepointPolicy | None = SavepointPolicy(HOUR, 2), checkpoint: str = "") -> None:  # noqa: B008
+    def job(self, name: str, policy: SavepointPolicy | None = HOURLY, checkpoint: str = "") -> None:
         where = checkpoint or f"file://{unpack('files', self.directory / name)}"
         wanted = submission(name, checkpoint=where)
         self.bench.commands().submit(replace(wanted, terms=terms(where, savepoints=policy)))
@@ -152,7 +156,7 @@ def test_once_in_each_period(rig: Rig) -> None:
         assert rig.look() == [f"a/{slots[-1]}"]
         assert rig.look() == []
         rig.pass_(HOUR)
-    assert rig.there("a") == slots[1:]      # keep: 2
+    assert rig.there("a") == slots[1:]  # keep: 2
 
 
 def test_jobs_without_a_period_or_not_running_get_none(rig: Rig) -> None:
@@ -161,7 +165,10 @@ def test_jobs_without_a_period_or_not_running_get_none(rig: Rig) -> None:
     rig.bench.run("starts", Phase.SESSION)
     rig.job("suspended")
     ref = rig.bench.ref("suspended").record
-    rig.bench.put(rig.bench.layout.job("suspended"), replace(ref, desired=Desired.SUSPENDED, changed=Entry(AT, "suspended")))
+    rig.bench.put(
+        rig.bench.layout.job("suspended"),
+        replace(ref, desired=Desired.SUSPENDED, changed=Entry(AT, "suspended")),
+    )
     assert rig.look() == []
     rig.bench.run("starts")
     assert rig.look() == [f"starts/{rig.slot('starts')}"]
@@ -188,10 +195,18 @@ def test_the_next_leader_goes_on_without_doubling(rig: Rig) -> None:
 def test_what_a_leader_began_the_next_completes(rig: Rig) -> None:
     rig.job("a")
     (wanted,) = rig.leader.due()
-    rig.means.shelf.begin(replace(
-        begun(Path(wanted.source.removeprefix("file://")), place(rig.store, rig.slot("a"), "a"), rig.slot("a"), "a"), every_s=HOUR,
-        uid=wanted.uid,
-    ))
+    rig.means.shelf.begin(
+        replace(
+            begun(
+                Path(wanted.source.removeprefix("file://")),
+                place(rig.store, rig.slot("a"), "a"),
+                rig.slot("a"),
+                "a",
+            ),
+            every_s=HOUR,
+            uid=wanted.uid,
+        )
+    )
     rig.elect()
     assert rig.look() == [f"a/{rig.slot('a')}"]
 
@@ -207,7 +222,9 @@ def test_two_leaders_at_once_make_one(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("jump_s", [10 * 365 * 86_400.0, -10 * 365 * 86_400.0])
-def test_with_a_wrong_clock_of_the_store_one_is_made_each_period_and_the_newest_stays(rig: Rig, jump_s: float) -> None:
+def test_with_a_wrong_clock_of_the_store_one_is_made_each_period_and_the_newest_stays(
+    rig: Rig, jump_s: float
+) -> None:
     rig.job("a", SavepointPolicy(HOUR, 2, 2 * HOUR))
     newest = ""
     for change_s in (0.0, 0.0, jump_s, 0.0, -jump_s, 0.0, 0.0):
@@ -229,7 +246,7 @@ def test_the_clock_of_the_host_does_not_count(rig: Rig, monkeypatch: pytest.Monk
 def test_a_savepoint_of_the_users_is_neither_counted_nor_removed(rig: Rig) -> None:
     rig.job("a", SavepointPolicy(HOUR, 1))
     source = rig.directory / "a" / "files"
-    for savepoint in ("mine", rig.slot("a")):      # also under a name that looks like ours
+    for savepoint in ("mine", rig.slot("a")):  # also under a name that looks like ours
         what = begun(source, place(rig.store, savepoint, "a"), savepoint, "a")
         rig.means.shelf.begin(what)
         Creation(area(source), rig.means.shelf.place(what), what, lambda: AT).run()
@@ -253,7 +270,11 @@ def test_what_is_in_use_stays_until_it_is_not(rig: Rig) -> None:
         rig.pass_(HOUR)
         rig.look()
     assert rig.there("a") == [claimed, restored, rig.slot("a")]
-    assert [line["savepoint"] for line in said if line["event"] == "savepoint_kept"] == [claimed, claimed, restored]
+    assert [line["savepoint"] for line in said if line["event"] == "savepoint_kept"] == [
+        claimed,
+        claimed,
+        restored,
+    ]
     area(place(rig.store, restored, "a")).remove("restores/x.json")
     rig.pass_(HOUR)
     rig.look()

@@ -14,14 +14,18 @@ from supervisor.daemon import sentinel
 from supervisor.daemon.sentinel import Charge, encode
 
 
-def test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     closed: list[int] = []
     read, write = os.pipe()
     with subprocess.Popen(["sleep", "600"]) as supervisor:
         pidfd = os.pidfd_open(supervisor.pid)
         monkeypatch.setattr(sys, "argv", ["sentinel", str(pidfd)])
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(fileno=lambda: read))
-        monkeypatch.setattr(sentinel, "close_session", lambda _hosts, session, _password, _timeout_s: closed.append(session))
+        monkeypatch.setattr(
+            sentinel, "close_session", lambda _hosts, session, _password, _timeout_s: closed.append(session)
+        )
         watching = threading.Thread(target=sentinel.main, daemon=True)
         older, newer = (encode((Charge("zk:1", number, b"p", 6.0),)) for number in (1, 2))
         os.write(write, older[:10])

@@ -34,15 +34,20 @@ class Slow(Starter):
 
     checkpoint: str | None = None
 
-    def __init__(self, directory: Path, together: int, allowed: tuple[str, ...] = ("*",), **capacity: int) -> None:
+    def __init__(
+        self, directory: Path, together: int, allowed: tuple[str, ...] = ("*",), **capacity: int
+    ) -> None:
         settings = SimpleNamespace(
-            supervisor=SimpleNamespace(capacity=SimpleNamespace(**capacity)), store=StoreSettings(url="file:///store"),
+            supervisor=SimpleNamespace(capacity=SimpleNamespace(**capacity)),
+            store=StoreSettings(url="file:///store"),
             policy=PolicySettings(checkpoints=allowed),
         )
         self.hosted = Hosted(directory / "run", directory / "log")
         self.directory = directory
         self.together = threading.Barrier(together)
-        super().__init__(cast(Settings, settings), "h", lambda: cast(Any, None), self.hosted, None, Metrics(boottime_s))
+        super().__init__(
+            cast(Settings, settings), "h", lambda: cast(Any, None), self.hosted, None, Metrics(boottime_s)
+        )
 
     def _spec(self, given: Assignment) -> JobSpec:
         return cast(JobSpec, SimpleNamespace(conf={}, checkpoint=self.checkpoint))
@@ -54,7 +59,22 @@ class Slow(Starter):
             pass
         argv = ("true",)
         return Launch(
-            "test", "h:1", "/r", 6.0, "s", "h", given, 12.0, 5.0, 60.0, 60.0, True, True, argv, {}, str(self.directory),
+            "test",
+            "h:1",
+            "/r",
+            6.0,
+            "s",
+            "h",
+            given,
+            12.0,
+            5.0,
+            60.0,
+            60.0,
+            True,
+            True,
+            argv,
+            {},
+            str(self.directory),
             str(self.directory / "log" / f"{key}.log"),
         )
 
@@ -73,7 +93,10 @@ def no_shims(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("capacity", "why"),
-    [({"drivers": 1, "memory_bytes": 100}, "has its 1 driver"), ({"drivers": 9, "memory_bytes": 1}, "are needed")],
+    [
+        ({"drivers": 1, "memory_bytes": 100}, "has its 1 driver"),
+        ({"drivers": 9, "memory_bytes": 1}, "are needed"),
+    ],
     ids=["drivers", "memory"],
 )
 def test_the_last_place_is_given_once(tmp_path: Path, capacity: dict[str, int], why: str) -> None:
@@ -87,7 +110,11 @@ def test_the_last_place_is_given_once(tmp_path: Path, capacity: dict[str, int], 
 def test_a_start_that_failed_gives_its_place_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     starter = Slow(tmp_path, 1, drivers=1, memory_bytes=100)
     make = starter._launch
-    monkeypatch.setattr(starter, "_launch", lambda given, key, spec: (_ for _ in ()).throw(Refused(starting.Cause.NO_ROOM, "no")))
+    monkeypatch.setattr(
+        starter,
+        "_launch",
+        lambda given, key, spec: (_ for _ in ()).throw(Refused(starting.Cause.NO_ROOM, "no")),
+    )
     assert starter.try_start("a") == "no"
     monkeypatch.setattr(starter, "_launch", make)
     assert starter.try_start("b") == "started"
@@ -96,7 +123,9 @@ def test_a_start_that_failed_gives_its_place_back(tmp_path: Path, monkeypatch: p
 def test_launches_are_listed_by_many_threads_at_once(tmp_path: Path) -> None:
     """While run directories come and go: nobody sees a dictionary change under its eyes."""
     hosted = Hosted(tmp_path / "run", tmp_path / "log")
-    launch = Slow(tmp_path, 1, drivers=1, memory_bytes=1)._launch(given("a"), "k", cast(JobSpec, SimpleNamespace(conf={})))
+    launch = Slow(tmp_path, 1, drivers=1, memory_bytes=1)._launch(
+        given("a"), "k", cast(JobSpec, SimpleNamespace(conf={}))
+    )
     done = threading.Event()
 
     def come_and_go() -> None:
@@ -120,7 +149,9 @@ def test_launches_are_listed_by_many_threads_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_start_that_took_long_looks_again_whether_the_registry_is_to_be_trusted(tmp_path: Path, trusted: bool) -> None:
+def test_a_start_that_took_long_looks_again_whether_the_registry_is_to_be_trusted(
+    tmp_path: Path, trusted: bool
+) -> None:
     """Its files came slowly: ZooKeeper may have been restored meanwhile, and the shim claims by the newest look."""
     starter = Slow(tmp_path, 1, drivers=1, memory_bytes=100)
     looked_s = boottime_s()
@@ -129,7 +160,9 @@ def test_a_start_that_took_long_looks_again_whether_the_registry_is_to_be_truste
     assert [launch.looked_s for launch in launches] == ([looked_s] if trusted else [])
 
 
-def test_what_a_killed_agent_left_of_a_run_directory_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_killed_agent_left_of_a_run_directory_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Killed while making it: its launch.json may hold secrets, and the next agent has another pid. What is being made stays."""
     hosted = Hosted(tmp_path / "run", tmp_path / "log")
     attempts = hosted.attempts_dir
@@ -147,23 +180,33 @@ def test_what_a_killed_agent_left_of_a_run_directory_is_removed(tmp_path: Path, 
             with pytest.raises(Death):
                 run_dir.create(str(attempts), key, b"{}")
     hosted.tidy(frozenset({"made-now-1.1"}))
-    assert {entry.name.split(".")[-3] for entry in attempts.iterdir() if entry.name.startswith(".")} == {"made-now-1"}
+    assert {entry.name.split(".")[-3] for entry in attempts.iterdir() if entry.name.startswith(".")} == {
+        "made-now-1"
+    }
     assert hosted.keys() == {"whole-1.1"}
 
 
 def test_a_launch_file_that_is_about_another_attempt_is_left_alone(tmp_path: Path) -> None:
     hosted = Hosted(tmp_path / "run", tmp_path / "log")
-    launch = Slow(tmp_path, 1, drivers=1, memory_bytes=1)._launch(given("a"), "k", cast(JobSpec, SimpleNamespace(conf={})))
+    launch = Slow(tmp_path, 1, drivers=1, memory_bytes=1)._launch(
+        given("a"), "k", cast(JobSpec, SimpleNamespace(conf={}))
+    )
     run_dir.create(str(hosted.attempts_dir), "another.7", encode(launch, 1 << 20))
     assert hosted.launches() == {}
 
 
-def test_this_host_refuses_a_checkpoint_that_its_operator_does_not_allow_also_through_a_link(tmp_path: Path) -> None:
+def test_this_host_refuses_a_checkpoint_that_its_operator_does_not_allow_also_through_a_link(
+    tmp_path: Path,
+) -> None:
     allowed, outside = tmp_path / "allowed", tmp_path / "outside"
     allowed.mkdir()
     outside.mkdir()
     (allowed / "link").symlink_to(outside)
     starter = Slow(tmp_path, 1, (f"file://{allowed}/*",), drivers=9, memory_bytes=100)
-    for at, came in (("outside/a", "policy.checkpoints"), ("allowed/link/a", "policy.checkpoints"), ("allowed/a", "started")):
+    for at, came in (
+        ("outside/a", "policy.checkpoints"),
+        ("allowed/link/a", "policy.checkpoints"),
+        ("allowed/a", "started"),
+    ):
         starter.checkpoint = f"file://{tmp_path}/{at}"
         assert came in starter.try_start(at.replace("/", "-")), at

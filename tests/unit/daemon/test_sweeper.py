@@ -46,10 +46,16 @@ class Rig:
         self.store = FileStore(directory)
         self.blobs = Blobs(self.store)
         loop = Watchdog(end=lambda code: None).register("test", 60.0)
-        controller = Controller(self.term, self.bench.layout, Policy(), Recorder(Metrics(self.clock), 0.0), loop)
+        controller = Controller(
+            self.term, self.bench.layout, Policy(), Recorder(Metrics(self.clock), 0.0), loop
+        )
         self.crew = controller.crew
         self.sweeper = Sweeper(
-            self.term, self.bench.layout, self.crew, BlobSweeper(self.store, clock=self.clock), self.blobs,
+            self.term,
+            self.bench.layout,
+            self.crew,
+            BlobSweeper(self.store, clock=self.clock),
+            self.blobs,
             savepoints=SavepointSweeper(shelf(directory), self.clock),
         )
 
@@ -77,19 +83,25 @@ def test_what_is_left_of_a_savepoint_is_swept_and_said(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    "hinder", [
-        lambda rig: rig.term.end("over"), lambda rig: rig.bench.put(rig.bench.layout.pause, Pause("me", AT, "", "op")),
+    "hinder",
+    [
+        lambda rig: rig.term.end("over"),
+        lambda rig: rig.bench.put(rig.bench.layout.pause, Pause("me", AT, "", "op")),
         lambda rig: rig.term.note_distrust("restored meanwhile"),
     ],
     ids=["term-over", "paused", "distrusted"],
 )
-def test_nothing_is_swept_after_the_term_nor_while_paused_or_distrusted(rig: Rig, hinder: Callable[[Rig], None]) -> None:
+def test_nothing_is_swept_after_the_term_nor_while_paused_or_distrusted(
+    rig: Rig, hinder: Callable[[Rig], None]
+) -> None:
     hinder(rig)
     assert rig.sweep_after_the_grace() == 0
     assert [*files(rig.place)] == ["begun.json", "data/offsets/0"]
 
 
-def test_a_sweep_under_way_ends_when_the_registry_is_not_trusted_any_more(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_under_way_ends_when_the_registry_is_not_trusted_any_more(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Found by exploration ("swept, restored"): what it had read of a registry that was replaced meanwhile, it went on deleting."""
     blobs = [rig.blobs.put_spec("a", f"gone-{number}", 1, b"{}").key for number in range(2)]
     rig.bench.submit("a")

@@ -59,7 +59,9 @@ def test_a_takeover_costs_three_requests_per_job(monkeypatch: pytest.MonkeyPatch
     assert many <= PER_JOB * 300 + 25, "what is asked once"
 
 
-def test_an_idle_pass_does_not_grow_with_the_jobs_but_for_its_share_of_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_pass_does_not_grow_with_the_jobs_but_for_its_share_of_leases(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("supervisor.observe.observer.LEASE_READS_PER_S", 0)
     _, few = first_pass_with(100, monkeypatch)
     _, many = first_pass_with(300, monkeypatch)

@@ -38,15 +38,28 @@ class Stage:
         self.term: Term[Any] = Term(1, epoch.stat.version, self.client, 1e9, depose=lambda _why: None)
         crew: Any = None
         self.remover = Remover(
-            self.term, bench.layout, crew, "s3://store", lambda _location, _doom: S3Access(),
-            site=SitePolicy(deletable=("*",)), wanted=threading.Event(), clock=lambda: 1000.0)
-        self.remover._others = SimpleNamespace(look=self.look)      # type: ignore[assignment]
+            self.term,
+            bench.layout,
+            crew,
+            "s3://store",
+            lambda _location, _doom: S3Access(),
+            site=SitePolicy(deletable=("*",)),
+            wanted=threading.Event(),
+            clock=lambda: 1000.0,
+        )
+        self.remover._others = SimpleNamespace(look=self.look)  # type: ignore[assignment]
         own: Any = None
-        self.now = Doomed(self.path, Found(CheckpointClaim(PLACE, "a", "u1"), claim.stat.version), Doom("a", "u1", "now", epoch=1), own, None)
+        self.now = Doomed(
+            self.path,
+            Found(CheckpointClaim(PLACE, "a", "u1"), claim.stat.version),
+            Doom("a", "u1", "now", epoch=1),
+            own,
+            None,
+        )
         self.asked: list[str] = []
         sync, check = self.client.sync, self.term.check
-        self.client.sync = lambda: (self.asked.append("sync"), sync())[0]      # type: ignore[method-assign,func-returns-value]
-        self.term.check = lambda: (self.asked.append("term"), check())[0]      # type: ignore[method-assign,func-returns-value]
+        self.client.sync = lambda: (self.asked.append("sync"), sync())[0]  # type: ignore[method-assign,func-returns-value]
+        self.term.check = lambda: (self.asked.append("term"), check())[0]  # type: ignore[method-assign,func-returns-value]
         self.when_looked: Any = lambda: None
         self.other: CheckpointClaim | None = None
 
@@ -104,7 +117,10 @@ def test_what_is_needed_is_read_after_a_sync(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(sweeping, "take_listing", listed)
     made: Any = object.__new__(Sweeper)
-    made._term, made._layout = SimpleNamespace(client=SimpleNamespace(sync=lambda: asked.append("sync"))), None
+    made._term, made._layout = (
+        SimpleNamespace(client=SimpleNamespace(sync=lambda: asked.append("sync"))),
+        None,
+    )
     with pytest.raises(Unreachable):
         made._references()
     assert asked == ["sync", "listing"]

@@ -44,11 +44,28 @@ from supervisor.registry.layout import Layout
 LAYOUT, BOOT, CLAIM, BORN_S, DEADLINE_S = Layout("/c"), "boot-1", "c1a1", 100.0, 128.0
 ENTRY = Assignment("job", "uid-1", 1, 1, 3, 7, BlobRef("k", "0" * 64, 1), 1)
 LAUNCH = Launch(
-    "c", "zk:2181", "/c", 10.0, "host-a", "here", ENTRY, 30.0, 20.0, 300.0, 600.0, True, True, ("driver",), {}, "/",
+    "c",
+    "zk:2181",
+    "/c",
+    10.0,
+    "host-a",
+    "here",
+    ENTRY,
+    30.0,
+    20.0,
+    300.0,
+    600.0,
+    True,
+    True,
+    ("driver",),
+    {},
+    "/",
     "/log",
 )
 SHIM = ShimRecord(ProcessId(4711, 99, BOOT), CLAIM)
-CLAIMED = Ownership(OwnState.CLAIMED, "op", "uid-1", "uid-1", 1, claim=CLAIM, supervisor="host-a", host="here")
+CLAIMED = Ownership(
+    OwnState.CLAIMED, "op", "uid-1", "uid-1", 1, claim=CLAIM, supervisor="host-a", host="here"
+)
 CONNECTED, AWAY = Tick(True), Tick(False)
 DIED = Looked(True, DEADLINE_S)
 
@@ -91,7 +108,9 @@ def test_a_run_directory_with_a_shim_is_watched() -> None:
 
 
 def test_another_supervisors_attempt_is_left_alone_for_ever() -> None:
-    ward, effects = feed(unborn("host-b"), DirectoryRead(LAUNCH, SHIM), Looked(True, DEADLINE_S), CONNECTED, at_s=1e6)
+    ward, effects = feed(
+        unborn("host-b"), DirectoryRead(LAUNCH, SHIM), Looked(True, DEADLINE_S), CONNECTED, at_s=1e6
+    )
     assert (ward.stage, effects) == (WardStage.UNBORN, ())
 
 
@@ -134,7 +153,9 @@ def test_the_shim_is_killed_before_its_tree(look: Looked) -> None:
 
 
 def test_what_is_not_dead_is_struck_again_at_the_next_tick() -> None:
-    ward, effects = feed(watched(), Looked(True, None), AWAY, ShimStruck(True), TreeStruck(0.05, Emptiness.POPULATED))
+    ward, effects = feed(
+        watched(), Looked(True, None), AWAY, ShimStruck(True), TreeStruck(0.05, Emptiness.POPULATED)
+    )
     assert (ward.stage, effects) == (WardStage.KILLING, ())
     assert feed(ward, AWAY)[1] == (Strike(Act.KILL_SHIM),)
 
@@ -146,13 +167,21 @@ def test_a_kill_that_takes_longer_than_the_kill_time_is_told() -> None:
 
 
 def test_without_proof_that_the_tree_is_empty_nothing_is_written() -> None:
-    ward, _ = feed(watched(), Looked(True, None), AWAY, ShimStruck(True), TreeStruck(0.1, Emptiness.UNPROVABLE))
+    ward, _ = feed(
+        watched(), Looked(True, None), AWAY, ShimStruck(True), TreeStruck(0.1, Emptiness.UNPROVABLE)
+    )
     assert ward.stage is WardStage.REMOVING
 
 
 def test_without_the_launch_file_nobody_knows_what_to_write() -> None:
-    ward, _ = feed(unborn(), DirectoryRead(None, SHIM), Looked(True, None), AWAY, ShimStruck(True),
-                   TreeStruck(0.1, Emptiness.EMPTY))
+    ward, _ = feed(
+        unborn(),
+        DirectoryRead(None, SHIM),
+        Looked(True, None),
+        AWAY,
+        ShimStruck(True),
+        TreeStruck(0.1, Emptiness.EMPTY),
+    )
     assert ward.stage is WardStage.REMOVING
 
 
@@ -167,10 +196,16 @@ def buried(effects: tuple[Effect, ...]) -> Ownership:
     return decode(Ownership, written.data, written.path)
 
 
-@pytest.mark.parametrize(("look", "at_s", "cause"), [
-    (Looked(True, DEADLINE_S), 110.0, Cause.SHIM_DIED), (Looked(False, DEADLINE_S), DEADLINE_S, Cause.LEASE_EXPIRED),
-])
-def test_the_tombstone_is_written_at_the_version_just_read_and_says_why(look: Looked, at_s: float, cause: Cause) -> None:
+@pytest.mark.parametrize(
+    ("look", "at_s", "cause"),
+    [
+        (Looked(True, DEADLINE_S), 110.0, Cause.SHIM_DIED),
+        (Looked(False, DEADLINE_S), DEADLINE_S, Cause.LEASE_EXPIRED),
+    ],
+)
+def test_the_tombstone_is_written_at_the_version_just_read_and_says_why(
+    look: Looked, at_s: float, cause: Cause
+) -> None:
     ward, effects = feed(burying(look, at_s), read(Found(CLAIMED, 9), at_s - 4.0), at_s=at_s)
     own = buried(effects)
     assert (own.state, own.cause, own.ran_s) == (OwnState.EXITED, cause, 4.0)
@@ -182,10 +217,16 @@ def test_a_stop_that_was_requested_before_is_a_stop_whatever_killed_the_driver()
     assert buried(effects).cause is Cause.STOPPED
 
 
-@pytest.mark.parametrize("own", [
-    replace(CLAIMED, claim="another"), replace(CLAIMED, attempt=2), replace(CLAIMED, uid="uid-2"),
-    replace(CLAIMED, state=OwnState.EXITED), replace(CLAIMED, state=OwnState.VACANT),
-])
+@pytest.mark.parametrize(
+    "own",
+    [
+        replace(CLAIMED, claim="another"),
+        replace(CLAIMED, attempt=2),
+        replace(CLAIMED, uid="uid-2"),
+        replace(CLAIMED, state=OwnState.EXITED),
+        replace(CLAIMED, state=OwnState.VACANT),
+    ],
+)
 def test_over_anything_but_this_very_claim_nothing_is_written(own: Ownership) -> None:
     ward, effects = feed(burying(), read(Found(own, 9)))
     assert (ward.stage, effects) == (WardStage.REMOVING, ())

@@ -44,9 +44,18 @@ def test_a_sleep_of_the_whole_process_is_forgiven() -> None:
 
 
 def program(body: str, **more: str) -> subprocess.Popen[str]:
-    source = "import sys, threading, time\nfrom supervisor.daemon.watchdog import Watchdog\n" + textwrap.dedent(body)
-    return subprocess.Popen([sys.executable, "-c", source], cwd=REPOSITORY, text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, env={**os.environ, **more})
+    source = (
+        "import sys, threading, time\nfrom supervisor.daemon.watchdog import Watchdog\n"
+        + textwrap.dedent(body)
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", source],
+        cwd=REPOSITORY,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **more},
+    )
 
 
 def test_f60_a_stuck_loop_ends_the_process_and_says_which() -> None:
@@ -72,8 +81,10 @@ def test_f60_a_log_that_nobody_reads_does_not_keep_it() -> None:
             os.write(writing, b"x" * 4096)
     except BlockingIOError:
         os.set_blocking(writing, True)
-    source = ("from supervisor.daemon.watchdog import Watchdog\nimport threading\nw = Watchdog()\n"
-              "w.register('agent', 0.2)\nw.start()\nthreading.Event().wait()")
+    source = (
+        "from supervisor.daemon.watchdog import Watchdog\nimport threading\nw = Watchdog()\n"
+        "w.register('agent', 0.2)\nw.start()\nthreading.Event().wait()"
+    )
     stuck = subprocess.Popen([sys.executable, "-c", source], cwd=REPOSITORY, stderr=writing)
     try:
         assert stuck.wait(30) == EXIT_CODE
@@ -145,7 +156,12 @@ def test_without_systemd_nobody_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert not notify("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     assert not notify("READY=1")
-    for limit, pid, period_s in (("", "", None), ("x", "", None), ("4000000", "", 2.0), ("4000000", "1", None)):
+    for limit, pid, period_s in (
+        ("", "", None),
+        ("x", "", None),
+        ("4000000", "", 2.0),
+        ("4000000", "1", None),
+    ):
         monkeypatch.setenv("WATCHDOG_USEC", limit)
         monkeypatch.setenv("WATCHDOG_PID", pid)
         assert watchdog_period_s() == period_s

@@ -38,25 +38,33 @@ def calls() -> Iterator[Call]:
 
 def is_log_call(called: ast.expr, file: str) -> bool:
     if isinstance(called, ast.Name):
-        return (called.id == "Say" and file != "daemon/ward.py") or (called.id == "say" and file == "daemon/record.py")
+        return (called.id == "Say" and file != "daemon/ward.py") or (
+            called.id == "say" and file == "daemon/record.py"
+        )
     if not isinstance(called, ast.Attribute):
         return False
     of = called.value
     if called.attr in LEVELS:
         named = isinstance(of, ast.Name) and of.id == "log"
-        return named or (isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == "get_logger")
+        return named or (
+            isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == "get_logger"
+        )
     return called.attr in ("say", "_say") and file.startswith(MACHINES)
 
 
 def test_each_call_names_an_event_of_the_table_and_its_fields() -> None:
     for call in calls():
-        if isinstance(call.event, ast.Name):      # the machine's words, passed on by the runner
+        if isinstance(call.event, ast.Name):  # the machine's words, passed on by the runner
             assert call.where.startswith("shim/runner.py"), call.where
             continue
         assert isinstance(call.event, ast.Constant), f"{call.where}: the name of an event is fixed"
-        assert call.event.value in EVENTS, f"{call.where}: {call.event.value} is not in supervisor/logs/events.py"
+        assert call.event.value in EVENTS, (
+            f"{call.where}: {call.event.value} is not in supervisor/logs/events.py"
+        )
         unknown = call.fields - set(EVENTS[call.event.value].fields.split()) - {"exc_info"} - BOUND
-        assert not unknown, f"{call.where}: {call.event.value} has fields that are not in the table: {unknown}"
+        assert not unknown, (
+            f"{call.where}: {call.event.value} has fields that are not in the table: {unknown}"
+        )
 
 
 def test_each_event_of_the_table_is_logged_somewhere_with_each_of_its_fields() -> None:

@@ -19,20 +19,26 @@ JVM_TRACE = """\
 Exception in thread "main" org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query x terminated
 \tat org.apache.spark.sql.execution.streaming.StreamExecution.run(StreamExecution.scala:1)
 """
-CONFLICT = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 4."
+CONFLICT = (
+    "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 4."
+)
 FENCE = (
     "checkpoint fence: s3a://b/ck/offsets/12 was written by [job=clicks uid=u1 attempt=4 host=h2] at Sun Nov 22 03:04:36 UTC 2026"
     ", this driver is [job=clicks uid=u1 attempt=3 host=h1]"
 )
 USED = "org.apache.spark.SparkConcurrentModificationException: Multiple streaming queries are concurrently using metadata."
-FENCE_ALONE = f"StreamingQueryException: [STREAM_FAILED] x | org.apache.hadoop.fs.FileAlreadyExistsException: {FENCE}"
+FENCE_ALONE = (
+    f"StreamingQueryException: [STREAM_FAILED] x | org.apache.hadoop.fs.FileAlreadyExistsException: {FENCE}"
+)
 UNFENCED = "checkpoint fence: s3a://b/ck/commits/7 was written by [a driver without the fence], this driver is [job=a]"
 TAKEN = (
     "org.apache.hadoop.fs.FileAlreadyExistsException: File already exists: s3a://b/ck/commits/0. Append or overwrite option must "
     "be specified in [CREATE]"
 )
 """Said by S3A to AbortableStreamBasedCheckpointFileManager (Spark 4.3.0, Hadoop's FileContext), on a server of moto's."""
-TAKEN_BY_FILE_SYSTEM = "org.apache.hadoop.fs.FileAlreadyExistsException: s3a://b/ck/sources/1/7 already exists"
+TAKEN_BY_FILE_SYSTEM = (
+    "org.apache.hadoop.fs.FileAlreadyExistsException: s3a://b/ck/sources/1/7 already exists"
+)
 HEAP = "java.lang.OutOfMemoryError: Java heap space"
 WORKER_KILLED = """\
 STREAM_FAILED: StreamingQueryException: [STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage \
@@ -59,7 +65,9 @@ CRASH = """\
 # An error report file with more information is saved as:
 # /w/hs_err_pid77.log
 """
-NO_CLASS = "Error: Failed to load class example.Missing.\n26/11/21 INFO ShutdownHookManager: Shutdown hook called\n"
+NO_CLASS = (
+    "Error: Failed to load class example.Missing.\n26/11/21 INFO ShutdownHookManager: Shutdown hook called\n"
+)
 END = "26/11/21 05:30:44 INFO SparkContext: Successfully stopped SparkContext (Uptime: 56245 ms)\n"
 GONE = (Cause.BAD_CHECKPOINT, "it is missing")
 NO_S3A = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
@@ -72,12 +80,21 @@ TOO_SMALL = (
 
 
 def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
-    for evidence in (Evidence(1, unbounded=True, tail=TOO_SMALL), Evidence(1, unbounded=False, error=TOO_SMALL)):
+    for evidence in (
+        Evidence(1, unbounded=True, tail=TOO_SMALL),
+        Evidence(1, unbounded=False, error=TOO_SMALL),
+    ):
         verdict = classify(evidence)
         assert verdict.permanent and verdict.cause is Cause.NOT_STARTED
-        assert verdict.reason.startswith("driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory")
-    executor = classify(Evidence(1, unbounded=True, tail="Executor memory 104857600 must be at least 471859200."))
-    assert executor.reason.startswith("executor memory 100 MiB, Spark needs 450 MiB; raise spark.executor.memory")
+        assert verdict.reason.startswith(
+            "driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory"
+        )
+    executor = classify(
+        Evidence(1, unbounded=True, tail="Executor memory 104857600 must be at least 471859200.")
+    )
+    assert executor.reason.startswith(
+        "executor memory 100 MiB, Spark needs 450 MiB; raise spark.executor.memory"
+    )
     assert classify(Evidence(0, unbounded=False, tail=TOO_SMALL)).cause is Cause.FINISHED
 
 
@@ -89,65 +106,198 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
         (Evidence(0, unbounded=True), Cause.EXITED_ZERO, "swallowed"),
         (Evidence(0, unbounded=True, tail=TRACEBACK), Cause.EXITED_ZERO, "ValueError: bad row"),
         # it was not let begin: what a driver does that waits says nothing of the job
-        (Evidence(78, unbounded=True, refused=GONE, error="SystemExit: exit 78"), Cause.BAD_CHECKPOINT, "it is missing"),
+        (
+            Evidence(78, unbounded=True, refused=GONE, error="SystemExit: exit 78"),
+            Cause.BAD_CHECKPOINT,
+            "it is missing",
+        ),
         (Evidence(0, unbounded=False, refused=(Cause.NO_ACCESS, "no answer")), Cause.NO_ACCESS, "no answer"),
-        (Evidence(-9, unbounded=True, refused=GONE, killed_for=(Cause.START_TIMED_OUT, "late")), Cause.BAD_CHECKPOINT, "it is"),
-        (Evidence(143, unbounded=True, refused=GONE, stop_requested=True), Cause.STOPPED, "stopped on request"),
+        (
+            Evidence(-9, unbounded=True, refused=GONE, killed_for=(Cause.START_TIMED_OUT, "late")),
+            Cause.BAD_CHECKPOINT,
+            "it is",
+        ),
+        (
+            Evidence(143, unbounded=True, refused=GONE, stop_requested=True),
+            Cause.STOPPED,
+            "stopped on request",
+        ),
         # a stop was asked for: nothing else counts
         (Evidence(0, unbounded=False, stop_requested=True), Cause.STOPPED, "stopped on request"),
         (Evidence(143, unbounded=True, stop_requested=True), Cause.STOPPED, "SIGTERM (exit code 143)"),
         (Evidence(-9, unbounded=True, stop_requested=True, tail=HEAP), Cause.STOPPED, "SIGKILL"),
-        (Evidence(1, unbounded=True, stop_requested=True, killed_for=(Cause.STOPPED, "it did not stop within 30 s")),
-         Cause.STOPPED, "did not stop within 30 s"),
+        (
+            Evidence(
+                1,
+                unbounded=True,
+                stop_requested=True,
+                killed_for=(Cause.STOPPED, "it did not stop within 30 s"),
+            ),
+            Cause.STOPPED,
+            "did not stop within 30 s",
+        ),
         # we killed it
-        (Evidence(-9, unbounded=True, killed_for=(Cause.STALLED, "no progress for 600 s")), Cause.STALLED, "600 s"),
-        (Evidence(0, unbounded=False, killed_for=(Cause.LEASE_EXPIRED, "no renewal")), Cause.LEASE_EXPIRED, "no renewal"),
+        (
+            Evidence(-9, unbounded=True, killed_for=(Cause.STALLED, "no progress for 600 s")),
+            Cause.STALLED,
+            "600 s",
+        ),
+        (
+            Evidence(0, unbounded=False, killed_for=(Cause.LEASE_EXPIRED, "no renewal")),
+            Cause.LEASE_EXPIRED,
+            "no renewal",
+        ),
         # second writer
-        (Evidence(1, unbounded=True, error="CONCURRENT_STREAM_LOG_UPDATE: x"), Cause.CHECKPOINT_CONFLICT, "second writer"),
+        (
+            Evidence(1, unbounded=True, error="CONCURRENT_STREAM_LOG_UPDATE: x"),
+            Cause.CHECKPOINT_CONFLICT,
+            "second writer",
+        ),
         (Evidence(1, unbounded=True, tail=CONFLICT), Cause.CHECKPOINT_CONFLICT, "another driver"),
         (Evidence(0, unbounded=True, tail=CONFLICT), Cause.CHECKPOINT_CONFLICT, "another driver"),
-        (Evidence(1, unbounded=True, error="CONCURRENT_STREAM_LOG_UPDATE: x", tail=f"26/11/22 ERROR F: {FENCE}\n\tat x\n"),
-         Cause.CHECKPOINT_CONFLICT, "attempt 4 of clicks (uid u1) on h2 wrote offsets/12 at Sun Nov 22 03:04:36 UTC 2026: a second writer"),
+        (
+            Evidence(
+                1,
+                unbounded=True,
+                error="CONCURRENT_STREAM_LOG_UPDATE: x",
+                tail=f"26/11/22 ERROR F: {FENCE}\n\tat x\n",
+            ),
+            Cause.CHECKPOINT_CONFLICT,
+            "attempt 4 of clicks (uid u1) on h2 wrote offsets/12 at Sun Nov 22 03:04:36 UTC 2026: a second writer",
+        ),
         (Evidence(1, unbounded=True, tail=USED), Cause.CHECKPOINT_CONFLICT, "look for another driver on it"),
-        (Evidence(1, unbounded=True, error=FENCE_ALONE), Cause.CHECKPOINT_CONFLICT, "attempt 4 of clicks (uid u1) on h2 wrote offsets/12 at"),
-        (Evidence(1, unbounded=True, tail=CONFLICT + UNFENCED), Cause.CHECKPOINT_CONFLICT,
-         "a driver without the storage fence wrote commits/7: a second writer"),
+        (
+            Evidence(1, unbounded=True, error=FENCE_ALONE),
+            Cause.CHECKPOINT_CONFLICT,
+            "attempt 4 of clicks (uid u1) on h2 wrote offsets/12 at",
+        ),
+        (
+            Evidence(1, unbounded=True, tail=CONFLICT + UNFENCED),
+            Cause.CHECKPOINT_CONFLICT,
+            "a driver without the storage fence wrote commits/7: a second writer",
+        ),
         # the same under a manager of the user's own, which says it in other words
-        (Evidence(1, unbounded=True, error=f"StreamingQueryException: [STREAM_FAILED] x | {TAKEN}"), Cause.CHECKPOINT_CONFLICT,
-         "commits/0 was there already (FileAlreadyExistsException): a second writer on the checkpoint, look for it"),
-        (Evidence(1, unbounded=True, tail=f"Caused by: {TAKEN_BY_FILE_SYSTEM}\n\tat x\n"), Cause.CHECKPOINT_CONFLICT, "sources/1/7 was there"),
-        (Evidence(1, unbounded=True, error=TAKEN.replace("ck/commits/0", "out/part-0")), Cause.USER_ERROR, "part-0"),
+        (
+            Evidence(1, unbounded=True, error=f"StreamingQueryException: [STREAM_FAILED] x | {TAKEN}"),
+            Cause.CHECKPOINT_CONFLICT,
+            "commits/0 was there already (FileAlreadyExistsException): a second writer on the checkpoint, look for it",
+        ),
+        (
+            Evidence(1, unbounded=True, tail=f"Caused by: {TAKEN_BY_FILE_SYSTEM}\n\tat x\n"),
+            Cause.CHECKPOINT_CONFLICT,
+            "sources/1/7 was there",
+        ),
+        (
+            Evidence(1, unbounded=True, error=TAKEN.replace("ck/commits/0", "out/part-0")),
+            Cause.USER_ERROR,
+            "part-0",
+        ),
         # the fence's line alone is no end: it is also said of a log that is only read
         (Evidence(1, unbounded=True, tail=f"{FENCE}\n{TRACEBACK}"), Cause.USER_ERROR, "bad row"),
         # memory
         (Evidence(1, unbounded=True, tail=HEAP), Cause.OUT_OF_MEMORY, "Java heap space"),
         (Evidence(52, unbounded=True, error="OutOfMemoryError: heap"), Cause.OUT_OF_MEMORY, "heap"),
-        (Evidence(1, unbounded=True, tail="MemoryError"), Cause.OUT_OF_MEMORY, "Python got no memory (MemoryError): raise"),
-        (Evidence(1, unbounded=True, error="OutOfMemoryError: MemoryError: "), Cause.OUT_OF_MEMORY, "Python got no memory"),
-        (Evidence(1, unbounded=True, error="Py4JError: None.None", tail=f'Exception in thread "Thread-4" {HEAP}'),
-         Cause.OUT_OF_MEMORY, "raise spark.driver.memory"),
-        (Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: GC overhead limit exceeded"),
-         Cause.OUT_OF_MEMORY, "raise spark.driver.memory"),
-        (Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Metaspace"), Cause.OUT_OF_MEMORY, "MaxMetaspaceSize"),
-        (Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Compressed class space"),
-         Cause.OUT_OF_MEMORY, "CompressedClassSpaceSize"),
-        (Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory"),
-         Cause.OUT_OF_MEMORY, "raise the limit on processes"),
-        (Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Cannot reserve 9 bytes of direct buffer memory"),
-         Cause.OUT_OF_MEMORY, "MaxDirectMemorySize"),
-        (Evidence(1, unbounded=True, tail="# There is insufficient memory for the Java Runtime Environment to continue."),
-         Cause.OUT_OF_MEMORY, "raise resources.memory, or give the host"),
-        (Evidence(52, unbounded=True, error="ConnectionRefusedError: [Errno 111]"), Cause.OUT_OF_MEMORY, "Spark's own"),
+        (
+            Evidence(1, unbounded=True, tail="MemoryError"),
+            Cause.OUT_OF_MEMORY,
+            "Python got no memory (MemoryError): raise",
+        ),
+        (
+            Evidence(1, unbounded=True, error="OutOfMemoryError: MemoryError: "),
+            Cause.OUT_OF_MEMORY,
+            "Python got no memory",
+        ),
+        (
+            Evidence(
+                1, unbounded=True, error="Py4JError: None.None", tail=f'Exception in thread "Thread-4" {HEAP}'
+            ),
+            Cause.OUT_OF_MEMORY,
+            "raise spark.driver.memory",
+        ),
+        (
+            Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: GC overhead limit exceeded"),
+            Cause.OUT_OF_MEMORY,
+            "raise spark.driver.memory",
+        ),
+        (
+            Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Metaspace"),
+            Cause.OUT_OF_MEMORY,
+            "MaxMetaspaceSize",
+        ),
+        (
+            Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Compressed class space"),
+            Cause.OUT_OF_MEMORY,
+            "CompressedClassSpaceSize",
+        ),
+        (
+            Evidence(
+                1,
+                unbounded=True,
+                tail="java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory",
+            ),
+            Cause.OUT_OF_MEMORY,
+            "raise the limit on processes",
+        ),
+        (
+            Evidence(
+                1,
+                unbounded=True,
+                tail="java.lang.OutOfMemoryError: Cannot reserve 9 bytes of direct buffer memory",
+            ),
+            Cause.OUT_OF_MEMORY,
+            "MaxDirectMemorySize",
+        ),
+        (
+            Evidence(
+                1,
+                unbounded=True,
+                tail="# There is insufficient memory for the Java Runtime Environment to continue.",
+            ),
+            Cause.OUT_OF_MEMORY,
+            "raise resources.memory, or give the host",
+        ),
+        (
+            Evidence(52, unbounded=True, error="ConnectionRefusedError: [Errno 111]"),
+            Cause.OUT_OF_MEMORY,
+            "Spark's own",
+        ),
         (Evidence(0, unbounded=True, tail=HEAP), Cause.OUT_OF_MEMORY, "raise spark.driver.memory"),
-        (Evidence(1, unbounded=True, tail=WORKER_MEMORY), Cause.OUT_OF_MEMORY, "spark.executor.pyspark.memory"),
-        (Evidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.GROUP), Cause.OUT_OF_MEMORY, "killed a Python worker at"),
-        (Evidence(1, unbounded=True, tail=WORKER_KILLED, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "for the host was short"),
-        (Evidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.NOBODY), Cause.USER_ERROR, "Python worker exited"),
-        (Evidence(1, unbounded=True, tail=TRACEBACK, oom=Oom.TREE), Cause.OUT_OF_MEMORY, "a process of the driver"),
+        (
+            Evidence(1, unbounded=True, tail=WORKER_MEMORY),
+            Cause.OUT_OF_MEMORY,
+            "spark.executor.pyspark.memory",
+        ),
+        (
+            Evidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.GROUP),
+            Cause.OUT_OF_MEMORY,
+            "killed a Python worker at",
+        ),
+        (
+            Evidence(1, unbounded=True, tail=WORKER_KILLED, oom=Oom.HOST),
+            Cause.OUT_OF_MEMORY,
+            "for the host was short",
+        ),
+        (
+            Evidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.NOBODY),
+            Cause.USER_ERROR,
+            "Python worker exited",
+        ),
+        (
+            Evidence(1, unbounded=True, tail=TRACEBACK, oom=Oom.TREE),
+            Cause.OUT_OF_MEMORY,
+            "a process of the driver",
+        ),
         (Evidence(1, unbounded=True, tail=TRACEBACK, oom=Oom.GROUP), Cause.USER_ERROR, "bad row"),
-        (Evidence(1, unbounded=True, tail="MyMemoryErrorHandler was set up\nValueError: x"), Cause.USER_ERROR, "ValueError: x"),
-        (Evidence(-9, unbounded=True, killed_for=(Cause.STALLED, "no progress for 60 s"), tail=HEAP),
-         Cause.STALLED, "no progress for 60 s; Java heap is full"),
+        (
+            Evidence(1, unbounded=True, tail="MyMemoryErrorHandler was set up\nValueError: x"),
+            Cause.USER_ERROR,
+            "ValueError: x",
+        ),
+        (
+            Evidence(-9, unbounded=True, killed_for=(Cause.STALLED, "no progress for 60 s"), tail=HEAP),
+            Cause.STALLED,
+            "no progress for 60 s; Java heap is full",
+        ),
         (Evidence(-9, unbounded=True, oom=Oom.TREE), Cause.OUT_OF_MEMORY, "at the limit of its cgroup"),
         (Evidence(-9, unbounded=True, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "the kernel killed"),
         (Evidence(137, unbounded=True, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "the kernel killed"),
@@ -158,23 +308,54 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
         (Evidence(143, unbounded=True), Cause.KILLED, "SIGTERM"),
         (Evidence(134, unbounded=True), Cause.KILLED, "SIGABRT"),
         (Evidence(-11, unbounded=False), Cause.KILLED, "SIGSEGV"),
-        (Evidence(-6, unbounded=True, tail=CRASH), Cause.KILLED, "the JVM crashed: SIGSEGV in libzstd-jni.so (killed by SIGABRT)"),
+        (
+            Evidence(-6, unbounded=True, tail=CRASH),
+            Cause.KILLED,
+            "the JVM crashed: SIGSEGV in libzstd-jni.so (killed by SIGABRT)",
+        ),
         (Evidence(134, unbounded=True, begun=True, tail=CRASH), Cause.KILLED, "the JVM crashed: SIGSEGV"),
         # not executable
-        (Evidence(127, unbounded=True, begun=False, tail="spark-class: line 71: java: command not found"),
-         Cause.NOT_STARTED, "java: command not found"),
-        (Evidence(127, unbounded=True, begun=True, tail="x: command not found"), Cause.USER_ERROR, "exit code 127"),
+        (
+            Evidence(127, unbounded=True, begun=False, tail="spark-class: line 71: java: command not found"),
+            Cause.NOT_STARTED,
+            "java: command not found",
+        ),
+        (
+            Evidence(127, unbounded=True, begun=True, tail="x: command not found"),
+            Cause.USER_ERROR,
+            "exit code 127",
+        ),
         (Evidence(127, unbounded=True, tail="bye"), Cause.USER_ERROR, "bye"),
         # the application's own failure
         (Evidence(1, unbounded=True, tail=TRACEBACK), Cause.USER_ERROR, "exit code 1: ValueError: bad row"),
-        (Evidence(1, unbounded=True, error="ValueError: told", tail=TRACEBACK), Cause.USER_ERROR, "ValueError: told"),
-        (Evidence(7, unbounded=True, error="SystemExit: exit 7"), Cause.USER_ERROR, "exit code 7: the application called"),
-        (Evidence(1, unbounded=True, error="SystemExit: exit no topic", tail=END), Cause.USER_ERROR, "code 1: no topic"),
-        (Evidence(7, unbounded=True, error="SystemExit: exit 7", tail=TRACEBACK + END), Cause.USER_ERROR, "7: ValueError: bad"),
+        (
+            Evidence(1, unbounded=True, error="ValueError: told", tail=TRACEBACK),
+            Cause.USER_ERROR,
+            "ValueError: told",
+        ),
+        (
+            Evidence(7, unbounded=True, error="SystemExit: exit 7"),
+            Cause.USER_ERROR,
+            "exit code 7: the application called",
+        ),
+        (
+            Evidence(1, unbounded=True, error="SystemExit: exit no topic", tail=END),
+            Cause.USER_ERROR,
+            "code 1: no topic",
+        ),
+        (
+            Evidence(7, unbounded=True, error="SystemExit: exit 7", tail=TRACEBACK + END),
+            Cause.USER_ERROR,
+            "7: ValueError: bad",
+        ),
         (Evidence(1, unbounded=True, tail=JVM_TRACE), Cause.USER_ERROR, "STREAM_FAILED"),
         (Evidence(1, unbounded=True, tail=NO_S3A), Cause.USER_ERROR, "spark.s3a_jars"),
         (Evidence(101, unbounded=True, tail=NO_CLASS), Cause.USER_ERROR, "correct class"),
-        (Evidence(2, unbounded=True, tail="python3: can't open file 'x'\n\n"), Cause.USER_ERROR, "can't open file"),
+        (
+            Evidence(2, unbounded=True, tail="python3: can't open file 'x'\n\n"),
+            Cause.USER_ERROR,
+            "can't open file",
+        ),
         (Evidence(None, unbounded=True), Cause.USER_ERROR, "exit code unknown"),
         (Evidence(1, unbounded=True), Cause.USER_ERROR, "exit code 1"),
     ],
@@ -194,8 +375,14 @@ def test_the_sentence_is_bounded() -> None:
 
 @pytest.mark.parametrize(
     ("status", "text"),
-    [(0, "exit code 0"), (1, "exit code 1"), (-15, "killed by SIGTERM"), (143, "killed by SIGTERM (exit code 143)"),
-     (255, "exit code 255"), (None, "exit code unknown")],
+    [
+        (0, "exit code 0"),
+        (1, "exit code 1"),
+        (-15, "killed by SIGTERM"),
+        (143, "killed by SIGTERM (exit code 143)"),
+        (255, "exit code 255"),
+        (None, "exit code unknown"),
+    ],
 )
 def test_how(status: int | None, text: str) -> None:
     assert how(status) == text
@@ -206,10 +393,13 @@ def test_the_advice_comes_first_and_stays_however_long_the_error_is() -> None:
     assert verdict.reason.startswith("the jars for s3a:// are missing: set spark.s3a_jars; exit code 1: ")
 
 
-@pytest.mark.parametrize("evidence", [
-    Evidence(3, unbounded=True, error="SystemExit: exit 3", tail="WARN x\n" + END),
-    Evidence(0, unbounded=True, tail="26/11/21 05:30:40 WARN Utils: a\n" + END),
-])
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        Evidence(3, unbounded=True, error="SystemExit: exit 3", tail="WARN x\n" + END),
+        Evidence(0, unbounded=True, tail="26/11/21 05:30:40 WARN Utils: a\n" + END),
+    ],
+)
 def test_sparks_talk_of_an_orderly_end_is_no_reason(evidence: Evidence) -> None:
     assert "Successfully stopped" not in classify(evidence).reason
 

@@ -18,44 +18,96 @@ PYTHON = (
 )
 
 
-@pytest.mark.parametrize(("evidence", "says"), [
-    # as the bootstrap reports it: what went wrong first, then all of it again
-    (Evidence(1, True, error=f"STREAM_FAILED: StreamingQueryException: ValueError: bad row 17 | {STREAM_FAILED}{STAGE}{PYTHON}"),
-     "ValueError: bad row 17"),
-    (Evidence(1, True, error=f"STREAM_FAILED: StreamingQueryException: java.lang.IllegalStateException: no topic clicks | {STREAM_FAILED}"),
-     "IllegalStateException: no topic clicks"),
-    (Evidence(1, True, error=f"StreamingQueryException: {STREAM_FAILED}{STAGE}java.lang.RuntimeException: boom SQLSTATE: XXKST"),
-     "RuntimeException: boom"),
-    (Evidence(1, True, error=f"StreamingQueryException: {STREAM_FAILED}the broker is gone"), "the broker is gone"),
-    (Evidence(1, True, error="Py4JJavaError: java.io.IOException: No space left on device | An error occurred while calling o4.x.\n: y"),
-     "IOException: No space left on device"),
-    (Evidence(1, True, error="ValueError: told"), "ValueError: told"),
-    (Evidence(1, True, error="KeyError: 'x: y'"), "KeyError: 'x: y'"),
-    (Evidence(7, True, error="ValueError: told"), "exit code 7: ValueError: told"),
-    (Evidence(7, True, error="SystemExit: exit 7"), "exit code 7: the application called sys.exit"),
-    (Evidence(1, True, error="SystemExit: exit no topic"), "no topic"),
-    (Evidence(1, True), "exit code 1"),
-    (Evidence(-15, True), "killed by SIGTERM, not by the supervisor"),
-    # an advice needs no evidence beside it
-    (Evidence(1, True, tail="System memory 419430400 must be at least 471859200."),
-     "driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory and submit it again"),
-    (Evidence(52, True, error=f"OutOfMemoryError: {STREAM_FAILED}java.lang.OutOfMemoryError: Java heap space"),
-     "Java heap is full: raise spark.driver.memory, and resources.memory with it"),
-    (Evidence(1, True, error="x: org.apache.hadoop.fs.s3a.S3AFileSystem not found"),
-     "the jars for s3a:// are missing: set spark.s3a_jars"),
-])
+@pytest.mark.parametrize(
+    ("evidence", "says"),
+    [
+        # as the bootstrap reports it: what went wrong first, then all of it again
+        (
+            Evidence(
+                1,
+                True,
+                error=f"STREAM_FAILED: StreamingQueryException: ValueError: bad row 17 | {STREAM_FAILED}{STAGE}{PYTHON}",
+            ),
+            "ValueError: bad row 17",
+        ),
+        (
+            Evidence(
+                1,
+                True,
+                error=f"STREAM_FAILED: StreamingQueryException: java.lang.IllegalStateException: no topic clicks | {STREAM_FAILED}",
+            ),
+            "IllegalStateException: no topic clicks",
+        ),
+        (
+            Evidence(
+                1,
+                True,
+                error=f"StreamingQueryException: {STREAM_FAILED}{STAGE}java.lang.RuntimeException: boom SQLSTATE: XXKST",
+            ),
+            "RuntimeException: boom",
+        ),
+        (
+            Evidence(1, True, error=f"StreamingQueryException: {STREAM_FAILED}the broker is gone"),
+            "the broker is gone",
+        ),
+        (
+            Evidence(
+                1,
+                True,
+                error="Py4JJavaError: java.io.IOException: No space left on device | An error occurred while calling o4.x.\n: y",
+            ),
+            "IOException: No space left on device",
+        ),
+        (Evidence(1, True, error="ValueError: told"), "ValueError: told"),
+        (Evidence(1, True, error="KeyError: 'x: y'"), "KeyError: 'x: y'"),
+        (Evidence(7, True, error="ValueError: told"), "exit code 7: ValueError: told"),
+        (Evidence(7, True, error="SystemExit: exit 7"), "exit code 7: the application called sys.exit"),
+        (Evidence(1, True, error="SystemExit: exit no topic"), "no topic"),
+        (Evidence(1, True), "exit code 1"),
+        (Evidence(-15, True), "killed by SIGTERM, not by the supervisor"),
+        # an advice needs no evidence beside it
+        (
+            Evidence(1, True, tail="System memory 419430400 must be at least 471859200."),
+            "driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory and submit it again",
+        ),
+        (
+            Evidence(
+                52,
+                True,
+                error=f"OutOfMemoryError: {STREAM_FAILED}java.lang.OutOfMemoryError: Java heap space",
+            ),
+            "Java heap is full: raise spark.driver.memory, and resources.memory with it",
+        ),
+        (
+            Evidence(1, True, error="x: org.apache.hadoop.fs.s3a.S3AFileSystem not found"),
+            "the jars for s3a:// are missing: set spark.s3a_jars",
+        ),
+    ],
+)
 def test_each_error_once_and_no_traceback(evidence: Evidence, says: str) -> None:
     assert headline(classify(evidence).reason) == says
 
 
-@pytest.mark.parametrize(("reason", "says"), [
-    ("exit code 1: ValueError: x | more; restart budget is spent (5 restarts)", "ValueError: x; restart budget is spent (5 restarts)"),
-    ("exit code 1: ValueError: x; restarts are off", "ValueError: x; restarts are off"),
-    ("restarts are off: exit code 7: ValueError: x | more", "exit code 7: ValueError: x; restarts are off"),
-    ("exit code 3; restart budget (fixed, attempts 2) is spent", "exit code 3; restart budget (fixed, attempts 2) is spent"),
-    ("no room; no room; no Java", "no room; no Java"),
-    ("s3://b: no answer; is the store up?", "s3://b: no answer; is the store up?"),
-    ("", ""),
-])
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        (
+            "exit code 1: ValueError: x | more; restart budget is spent (5 restarts)",
+            "ValueError: x; restart budget is spent (5 restarts)",
+        ),
+        ("exit code 1: ValueError: x; restarts are off", "ValueError: x; restarts are off"),
+        (
+            "restarts are off: exit code 7: ValueError: x | more",
+            "exit code 7: ValueError: x; restarts are off",
+        ),
+        (
+            "exit code 3; restart budget (fixed, attempts 2) is spent",
+            "exit code 3; restart budget (fixed, attempts 2) is spent",
+        ),
+        ("no room; no room; no Java", "no room; no Java"),
+        ("s3://b: no answer; is the store up?", "s3://b: no answer; is the store up?"),
+        ("", ""),
+    ],
+)
 def test_what_is_not_of_a_driver_stays(reason: str, says: str) -> None:
     assert headline(reason) == says

@@ -14,20 +14,23 @@ BASE = "name: clicks\napplication: clicks.py\ncheckpoint: s3a://bucket/ck\n"
 OPTIONS = "spark.driver.extraJavaOptions"
 
 
-@pytest.mark.parametrize(("conf", "needs"), [
-    ({}, None),
-    ({PROPERTY: "450m"}, None),
-    ({PROPERTY: "449m"}, 450),
-    ({PROPERTY: "400m"}, 450),
-    ({PROPERTY: "400"}, 450),                                   # a bare number is MiB
-    ({PROPERTY: "1g"}, None),
-    ({PROPERTY: "450m", OPTIONS: "-XX:+UseSerialGC"}, 465),
-    ({PROPERTY: "465m", OPTIONS: "-XX:+UseSerialGC"}, None),
-    ({PROPERTY: "504m", OPTIONS: "-Da=b -XX:+UseParallelGC"}, 505),
-    ({PROPERTY: "505m", OPTIONS: "-XX:+UseParallelGC"}, None),
-    ({PROPERTY: "much"}, None),                                 # Spark says it
-    ({PROPERTY: "400m", "spark.testing.memory": "1g"}, None),
-])
+@pytest.mark.parametrize(
+    ("conf", "needs"),
+    [
+        ({}, None),
+        ({PROPERTY: "450m"}, None),
+        ({PROPERTY: "449m"}, 450),
+        ({PROPERTY: "400m"}, 450),
+        ({PROPERTY: "400"}, 450),  # a bare number is MiB
+        ({PROPERTY: "1g"}, None),
+        ({PROPERTY: "450m", OPTIONS: "-XX:+UseSerialGC"}, 465),
+        ({PROPERTY: "465m", OPTIONS: "-XX:+UseSerialGC"}, None),
+        ({PROPERTY: "504m", OPTIONS: "-Da=b -XX:+UseParallelGC"}, 505),
+        ({PROPERTY: "505m", OPTIONS: "-XX:+UseParallelGC"}, None),
+        ({PROPERTY: "much"}, None),  # Spark says it
+        ({PROPERTY: "400m", "spark.testing.memory": "1g"}, None),
+    ],
+)
 def test_the_smallest_heap(conf: dict[str, str], needs: int | None) -> None:
     why = heap.why_impossible(conf)
     assert (why is None) == (needs is None)
@@ -35,7 +38,9 @@ def test_the_smallest_heap(conf: dict[str, str], needs: int | None) -> None:
 
 
 def test_a_spec_with_an_impossible_heap_is_refused_with_the_numbers() -> None:
-    with pytest.raises(InvalidInput, match="JOB.yaml: conf spark.driver.memory: driver memory 400 MiB, Spark needs 450 MiB"):
+    with pytest.raises(
+        InvalidInput, match="JOB.yaml: conf spark.driver.memory: driver memory 400 MiB, Spark needs 450 MiB"
+    ):
         parse_spec(f"{BASE}conf: {{{PROPERTY}: 400m}}\n", "JOB.yaml")
 
 
@@ -44,9 +49,15 @@ def test_what_is_registered_already_stays_readable() -> None:
     assert from_canonical(canonical_json(spec), "key") == spec
 
 
-@pytest.mark.parametrize(("memory", "said"), [("600m", "set resources.memory to 800m"), ("799m", "800m"), ("800m", "")])
+@pytest.mark.parametrize(
+    ("memory", "said"), [("600m", "set resources.memory to 800m"), ("799m", "800m"), ("800m", "")]
+)
 def test_what_is_declared_must_hold_jvm_and_python(memory: str, said: str) -> None:
-    warned = "".join(memory_warnings(parse_spec(f"{BASE}conf: {{{PROPERTY}: 480m}}\nresources: {{memory: {memory}}}\n", "J")))
+    warned = "".join(
+        memory_warnings(
+            parse_spec(f"{BASE}conf: {{{PROPERTY}: 480m}}\nresources: {{memory: {memory}}}\n", "J")
+        )
+    )
     assert said in warned and bool(said) == bool(warned)
 
 
@@ -55,18 +66,41 @@ def test_a_large_heap_needs_more_beside_it() -> None:
     assert heap.needed_bytes(8192 * MIB, python=False) == 8192 * MIB + 8192 * MIB // 10
 
 
-@pytest.mark.parametrize("master", [
-    "local", "local[2]", "local[*]", "local[4,2]", "local-cluster[2,1,1024]", "spark://host:7077", "spark://a:7077,b.example:7077",
-    "spark://[::1]:7077",
-])
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[2]",
+        "local[*]",
+        "local[4,2]",
+        "local-cluster[2,1,1024]",
+        "spark://host:7077",
+        "spark://a:7077,b.example:7077",
+        "spark://[::1]:7077",
+    ],
+)
 def test_masters_that_are_supported(master: str) -> None:
     assert why_unsupported(master) is None
 
 
-@pytest.mark.parametrize("master", [
-    "yarn", "yarn-client", "k8s://https://host:443", "mesos://host:5050", "garbage", "local[]", "local[0]", "spark://host",
-    "spark://", "spark://host:0", "spark://host:70000", "spark://host:7077,", "spark://host:7077/x",
-])
+@pytest.mark.parametrize(
+    "master",
+    [
+        "yarn",
+        "yarn-client",
+        "k8s://https://host:443",
+        "mesos://host:5050",
+        "garbage",
+        "local[]",
+        "local[0]",
+        "spark://host",
+        "spark://",
+        "spark://host:0",
+        "spark://host:70000",
+        "spark://host:7077,",
+        "spark://host:7077/x",
+    ],
+)
 def test_masters_that_are_not(master: str) -> None:
     with pytest.raises(InvalidInput, match=r"use local\[N\]"):
         parse_spec(f"{BASE}master: '{master}'\n", "JOB.yaml")

@@ -24,7 +24,9 @@ def at(second: float) -> str:
     return f"2026-11-{1 + minutes // 1440:02d}T{minutes // 60 % 24:02d}:{minutes % 60:02d}:{seconds:02d}.{int(second * 1000) % 1000:03d}Z"
 
 
-def attempt(number: int, cause: str, detail: str, host: str = "host-a", late_s: float = 0.0) -> tuple[Entry, ...]:
+def attempt(
+    number: int, cause: str, detail: str, host: str = "host-a", late_s: float = 0.0
+) -> tuple[Entry, ...]:
     start_s = number * 97.123 + late_s
     return (
         Entry(at(start_s), "assigned", number, f"to {host} by epoch 7"),
@@ -54,21 +56,32 @@ def test_failures_alike_are_one_entry_that_is_the_first() -> None:
             earlier = put_aside([entry], earlier, "u", ROOM)
     first, last = attempt(1, "user_error", "exit code 1: pid 1 fell over"), attempt(300, "", "")
     assert opened(earlier, "u") == (
-        Entry(at(0), "submitted"), *first[:2],
-        Series(first[2].at, "user_error", 1, first[2].detail, count=300, last_at=last[2].at, last_attempt=300),
+        Entry(at(0), "submitted"),
+        *first[:2],
+        Series(
+            first[2].at, "user_error", 1, first[2].detail, count=300, last_at=last[2].at, last_attempt=300
+        ),
     )
     assert len(earlier) < 400
 
 
-@pytest.mark.parametrize("between", [
-    Entry(at(150), "restarted"), Entry(at(150), "memory raised", 2), Entry(at(150), "draining", 2), Entry(at(150), "stopped", 2),
-])
+@pytest.mark.parametrize(
+    "between",
+    [
+        Entry(at(150), "restarted"),
+        Entry(at(150), "memory raised", 2),
+        Entry(at(150), "draining", 2),
+        Entry(at(150), "stopped", 2),
+    ],
+)
 def test_what_lies_between_is_told(between: Entry) -> None:
     told = (*attempt(1, "user_error", "exit code 1"), between, *attempt(3, "user_error", "exit code 1"))
     assert opened(put_aside(told, "", "u", ROOM), "u") == told
 
 
-@pytest.mark.parametrize(("cause", "detail"), [("user_error", "exit code 1: other words"), ("killed", "exit code 1")])
+@pytest.mark.parametrize(
+    ("cause", "detail"), [("user_error", "exit code 1: other words"), ("killed", "exit code 1")]
+)
 def test_other_failures_are_told_on_their_own(cause: str, detail: str) -> None:
     told = (*attempt(1, "user_error", "exit code 1"), *attempt(2, cause, detail))
     assert opened(put_aside(told, "", "u", ROOM), "u") == told
@@ -81,19 +94,30 @@ def test_a_hundred_entries_and_the_first_failure_are_kept_whatever_the_words(wor
     earlier, told = "", [Entry(at(0), "submitted"), Entry(at(1), "suspended"), Entry(at(2), "resumed")]
     for number in range(1, 151):
         detail = "".join(chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(words))
-        told += attempt(number, CAUSES[number % 4], detail, chance.choice(("host-a", "host-b", "host-c")), 30 * chance.random())
+        told += attempt(
+            number,
+            CAUSES[number % 4],
+            detail,
+            chance.choice(("host-a", "host-b", "host-c")),
+            30 * chance.random(),
+        )
     for start in range(0, len(told), 3):
-        earlier = put_aside(told[start:start + 3], earlier, "u", ROOM)
+        earlier = put_aside(told[start : start + 3], earlier, "u", ROOM)
         assert len(earlier) <= ROOM
     kept = opened(earlier, "u")
     failure = told[5]
     assert len(kept) >= ENTRIES_KEPT
     assert isinstance(kept[0], Series) and kept[0].omitted == len(told) - 5 - len(kept)
-    assert (kept[0].at, kept[0].event, kept[0].detail, kept[0].count) == (failure.at, failure.event, failure.detail, 1)
+    assert (kept[0].at, kept[0].event, kept[0].detail, kept[0].count) == (
+        failure.at,
+        failure.event,
+        failure.detail,
+        1,
+    )
     assert [(entry.at, entry.event, entry.attempt) for entry in kept[1:]] == [
-        (entry.at, entry.event, entry.attempt) for entry in told[-len(kept) + 1:]
+        (entry.at, entry.event, entry.attempt) for entry in told[-len(kept) + 1 :]
     ]
-    assert words > 20 or kept[1:] == tuple(told[-len(kept) + 1:])
+    assert words > 20 or kept[1:] == tuple(told[-len(kept) + 1 :])
 
 
 def test_each_series_keeps_its_first_failure_as_long_as_anything_of_it_is_kept() -> None:
@@ -101,7 +125,9 @@ def test_each_series_keeps_its_first_failure_as_long_as_anything_of_it_is_kept()
     for number in range(1, 151):
         told = attempt(number, CAUSES[number % 4], f"words {number * 7919 % 1000:x}{'abc'[number % 3]}")
         firsts.setdefault(number // 17, told[2].at)
-        earlier = put_aside([Entry(at(number * 97), "restarted")] * (number % 17 == 0) + [*told], earlier, "u", 700)
+        earlier = put_aside(
+            [Entry(at(number * 97), "restarted")] * (number % 17 == 0) + [*told], earlier, "u", 700
+        )
         found = [entry for entry in opened(earlier, "u") if entry.event in CAUSES]
         oldest = {entry.attempt // 17: entry.at for entry in reversed(found)}
         assert oldest == {series: firsts[series] for series in oldest} and number // 17 in oldest
@@ -117,24 +143,39 @@ def test_where_there_is_no_room_nothing_is_left() -> None:
     assert put_aside(told, "", "u", 0) == put_aside([], put_aside(told, "", "u", ROOM), "u", 10) == ""
 
 
-@given(st.lists(st.builds(
-    Entry, st.one_of(st.just(at(5)), st.text(max_size=30)), st.sampled_from(["claimed", "user_error", "x", "restarted"]),
-    st.integers(0, 1 << 53 - 1), st.text(st.characters(exclude_categories=("Cs",)), max_size=20),
-), max_size=12), st.integers(0, 900))
+@given(
+    st.lists(
+        st.builds(
+            Entry,
+            st.one_of(st.just(at(5)), st.text(max_size=30)),
+            st.sampled_from(["claimed", "user_error", "x", "restarted"]),
+            st.integers(0, 1 << 53 - 1),
+            st.text(st.characters(exclude_categories=("Cs",)), max_size=20),
+        ),
+        max_size=12,
+    ),
+    st.integers(0, 900),
+)
 def test_any_entries_are_told_again_as_far_as_there_is_room(entries: list[Entry], room: int) -> None:
     text = put_aside(entries, "", "u", room)
     assert len(text) <= room
     assert bool(opened(text, "u")) == bool(text)
 
 
-@given(st.one_of(st.text(max_size=60), st.binary(max_size=60).map(lambda data: binascii.b2a_base64(data, newline=False).decode())))
+@given(
+    st.one_of(
+        st.text(max_size=60),
+        st.binary(max_size=60).map(lambda data: binascii.b2a_base64(data, newline=False).decode()),
+    )
+)
 def test_any_text_is_no_entry(text: str) -> None:
     assert opened(text, "u") == ()
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=2), max_leaves=10,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=10,
 )
 
 
@@ -144,14 +185,23 @@ def test_any_json_is_entries_or_none(columns: list[object]) -> None:
         assert isinstance(entry.at, str) and isinstance(entry.event, str) and entry.attempt >= 0
 
 
-@pytest.mark.parametrize("columns", [
-    [[10**30], ["x"], [1], ["d"], []], [[0], ["x"], [-1], ["d"], []], [["a"], ["x"], [1], ["d"], [[5, 1, "", 1, 0]]],
-    [["a"], ["x"], [1], ["d"], [[-1, 1, "", 1, 0]]], [["a"], ["x"], [True], ["d"], []], [["a"], ["x", "y"], [1], ["d"], []],
-    [["a" * 140_000], ["x"], [1], ["d"], []],
-])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [[10**30], ["x"], [1], ["d"], []],
+        [[0], ["x"], [-1], ["d"], []],
+        [["a"], ["x"], [1], ["d"], [[5, 1, "", 1, 0]]],
+        [["a"], ["x"], [1], ["d"], [[-1, 1, "", 1, 0]]],
+        [["a"], ["x"], [True], ["d"], []],
+        [["a"], ["x", "y"], [1], ["d"], []],
+        [["a" * 140_000], ["x"], [1], ["d"], []],
+    ],
+)
 def test_odd_numbers_and_bombs_are_no_entries(columns: list[object]) -> None:
     assert opened(packed(["u", *columns]), "u") == ()
 
 
 def packed(body: object) -> str:
-    return binascii.b2a_base64(zlib.compress(json.dumps(body).encode(errors="replace")), newline=False).decode()
+    return binascii.b2a_base64(
+        zlib.compress(json.dumps(body).encode(errors="replace")), newline=False
+    ).decode()

@@ -11,16 +11,25 @@ from supervisor.model.spec import JobSpec, canonical_json, from_canonical, parse
 SPEC = "name: a\napplication: app.py\ncheckpoint: s3a://bkt/ck\nenv: {%s}\n"
 
 
-@pytest.mark.parametrize(("given", "named"), [
-    ("SPARK_HOME: /x", "SPARK_HOME:"), ("JAVA_HOME: '${env:X}'", "JAVA_HOME:"), ("JAVA_HOME: ''", "JAVA_HOME:"),
-    ("JAVA_HOME: /x, SPARK_HOME: /y", "SPARK_HOME and JAVA_HOME:"),
-])
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("SPARK_HOME: /x", "SPARK_HOME:"),
+        ("JAVA_HOME: '${env:X}'", "JAVA_HOME:"),
+        ("JAVA_HOME: ''", "JAVA_HOME:"),
+        ("JAVA_HOME: /x, SPARK_HOME: /y", "SPARK_HOME and JAVA_HOME:"),
+    ],
+)
 def test_refused_at_submit_and_read_from_the_store(given: str, named: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_spec(SPEC % given, "a.yaml")
-    assert f"env must not set {named}" in str(caught.value) and "spark.java_home of supervisor.yaml" in str(caught.value)
+    assert f"env must not set {named}" in str(caught.value) and "spark.java_home of supervisor.yaml" in str(
+        caught.value
+    )
     names = named.rstrip(":").split(" and ")
-    spec = JobSpec(name="a", application="app.py", checkpoint="s3a://bkt/ck", env=dict.fromkeys((*names, "OTHER"), "/x"))
+    spec = JobSpec(
+        name="a", application="app.py", checkpoint="s3a://bkt/ck", env=dict.fromkeys((*names, "OTHER"), "/x")
+    )
     assert from_canonical(canonical_json(spec), "key") == spec
     assert (of_host(spec.env), without(spec.env)) == (tuple(names), {"OTHER": "/x"})
     assert (why_ignored(spec.env) or "").startswith(f"{named.rstrip(':')} ignored: every job is started with")

@@ -127,7 +127,9 @@ def test_a_digest_is_a_znode_name() -> None:
     assert digest("/a/") == hashlib.sha256(b"file:///a").hexdigest()
 
 
-segments = st.text(st.characters(categories=["L", "N", "P", "S"], exclude_characters="/"), min_size=1, max_size=5)
+segments = st.text(
+    st.characters(categories=["L", "N", "P", "S"], exclude_characters="/"), min_size=1, max_size=5
+)
 noise = st.sampled_from(["", ".", "x/.."])
 bases = st.sampled_from(
     ["", "file:", "file://", "s3://bucket", "s3a://BUCKET", "S3N://bucket", "hdfs://nn:8020", "gs://bb.b"]

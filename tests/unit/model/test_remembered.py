@@ -32,7 +32,9 @@ def test_a_job_that_goes_back_to_an_earlier_checkpoint_is_looked_after_there() -
     first = started(P1, None, None, SeenQuery("q", 40))
     second = started(P2, first, None, SeenQuery("r", 7))
     assert queries_of(to_be_expected(P1, "", second, None)) == (SeenQuery("q", 40),)
-    assert queries_of(to_be_expected(P1, "", None, second)) == (SeenQuery("q", 40),), "the lease was cleaned up"
+    assert queries_of(to_be_expected(P1, "", None, second)) == (SeenQuery("q", 40),), (
+        "the lease was cleaned up"
+    )
     back = started(P1, second, first, SeenQuery("q", 41))
     assert queries_of(to_be_expected(P2, "", back, second)) == (SeenQuery("r", 7),)
     assert queries_of(to_be_expected(P1, "", back, first)) == (SeenQuery("q", 41),)
@@ -57,7 +59,9 @@ def test_what_a_restored_savepoint_holds_is_expected_from_the_first_start_on() -
     assert found == Remembered(place_of(P1), ("q 12",), "op")
     later = with_batches(found, [SeenQuery("q", 13)])
     assert to_be_expected(P1, "op", later, before, ("q 12",)) == later, "taken once"
-    assert queries_of(to_be_expected(P1, "later", later, before)) == (), "then another fresh start was accepted"
+    assert queries_of(to_be_expected(P1, "later", later, before)) == (), (
+        "then another fresh start was accepted"
+    )
 
 
 def test_a_copy_of_a_savepoint_is_expected_as_it_was_copied_and_all_else_is_kept() -> None:

@@ -93,7 +93,9 @@ def test_a_planned_exit_is_no_failure_and_no_reset() -> None:
     """A crash loop that is moved from host to host still spends its budget; only a long run clears it."""
 
     def planned(ran_s: float) -> Account:
-        return account(RATE, failures=5, charged=4, recent_s=(1.0,), ran_s=ran_s, failed=False, counts=True, seed="x")
+        return account(
+            RATE, failures=5, charged=4, recent_s=(1.0,), ran_s=ran_s, failed=False, counts=True, seed="x"
+        )
 
     assert planned(20.0) == Account(5, 4, (31.0,), 0.0, exhausted=False)
     assert planned(RATE.reset_after_s) == NEW
@@ -170,7 +172,9 @@ def test_the_delay_is_the_same_on_every_leader_and_stays_near_its_centre(
 
 
 @given(policies, exits)
-def test_once_spent_a_quick_failure_does_not_unspend_it(policy: RestartPolicy, runs: list[tuple[float, bool]]) -> None:
+def test_once_spent_a_quick_failure_does_not_unspend_it(
+    policy: RestartPolicy, runs: list[tuple[float, bool]]
+) -> None:
     result = NEW
     for ran_s, counts in runs:
         result = after(policy, result, ran_s, counts=counts)
@@ -181,7 +185,9 @@ def test_once_spent_a_quick_failure_does_not_unspend_it(policy: RestartPolicy, r
 def test_jitter_differs_between_attempts_at_the_cap_too() -> None:
     policy = RestartPolicy(initial_s=300.0)
     delays = {
-        account(policy, failures=9, charged=0, recent_s=(), ran_s=0, failed=True, counts=True, seed=f"u.{n}").delay_s
+        account(
+            policy, failures=9, charged=0, recent_s=(), ran_s=0, failed=True, counts=True, seed=f"u.{n}"
+        ).delay_s
         for n in range(50)
     }
     assert len(delays) == 50

@@ -29,13 +29,17 @@ def test_an_id_says_its_slot() -> None:
     assert [next(ids), next(ids)] == ["scheduled-20261122-060000", "scheduled-20261122-060000-2"]
 
 
-@pytest.mark.parametrize("other", ["20261122-060000-ab12", "scheduled-today", "scheduled-20261399-060000", "scheduled-"])
+@pytest.mark.parametrize(
+    "other", ["20261122-060000-ab12", "scheduled-today", "scheduled-20261399-060000", "scheduled-"]
+)
 def test_other_ids_have_no_slot(other: str) -> None:
     assert began_s(other) is None
 
 
 @given(st.text(max_size=20), st.floats(60, 1e7), st.floats(0, 4e9))
-def test_every_moment_is_in_one_slot_that_all_leaders_agree_on(name: str, every_s: float, now_s: float) -> None:
+def test_every_moment_is_in_one_slot_that_all_leaders_agree_on(
+    name: str, every_s: float, now_s: float
+) -> None:
     slot_s = slot_of(name, every_s, now_s)
     every = int(every_s)
     assert slot_s <= now_s < slot_s + every
@@ -65,7 +69,9 @@ def test_older_than_max_age_goes_but_never_the_newest() -> None:
     policy = SavepointPolicy(HOUR, 100, 3 * HOUR)
     there = slots(10)
     assert surplus(made(*there), policy, NOW) == ids(*there[:6])
-    assert surplus(made(*there), policy, NOW + 10 * YEAR) == ids(*there[:6]), "a clock that jumped ahead removes no more"
+    assert surplus(made(*there), policy, NOW + 10 * YEAR) == ids(*there[:6]), (
+        "a clock that jumped ahead removes no more"
+    )
     assert surplus(made(NOW - 2 * YEAR), policy, NOW) == ()
 
 
@@ -89,11 +95,16 @@ def test_an_incomplete_one_goes_when_a_newer_is_complete() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=30, unique_by=lambda each: each[0]), st.integers(1, 5),
-    st.none() | st.integers(1, 20), st.integers(-30, 60),
+    st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=30, unique_by=lambda each: each[0]),
+    st.integers(1, 5),
+    st.none() | st.integers(1, 20),
+    st.integers(-30, 60),
 )
 def test_whatever_is_there_and_whatever_the_clock_says_the_newest_complete_one_stays(
-    there: list[tuple[int, bool]], keep: int, max_age: int | None, clock: int,
+    there: list[tuple[int, bool]],
+    keep: int,
+    max_age: int | None,
+    clock: int,
 ) -> None:
     found = [Scheduled(id_of(NOW + 3600 * slot), "s", complete) for slot, complete in there]
     policy = SavepointPolicy(HOUR, keep, None if max_age is None else max_age * HOUR)

@@ -61,9 +61,13 @@ def test_a_deadline_that_was_called_off_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(("shim_dead", "tree"), [(False, Emptiness.EMPTY), (True, Emptiness.POPULATED)])
-def test_it_is_not_over_while_the_shim_or_anything_of_the_tree_lives(shim_dead: bool, tree: Emptiness) -> None:
+def test_it_is_not_over_while_the_shim_or_anything_of_the_tree_lives(
+    shim_dead: bool, tree: Emptiness
+) -> None:
     killer = step(acting(), ShimStruck(shim_dead), NEAR_S)
-    assert killer.act is Act.KILL_TREE, "a shim that dies slowly runs no further line of code: its tree is killed anyway"
+    assert killer.act is Act.KILL_TREE, (
+        "a shim that dies slowly runs no further line of code: its tree is killed anyway"
+    )
     killer = step(killer, TreeStruck(0.5, tree), NEAR_S)
     assert (killer.act, killer.took_s) == (Act.KILL_SHIM, 0.5)
     killer = step(step(killer, ShimStruck(True), NEAR_S), TreeStruck(0.25, Emptiness.UNPROVABLE), NEAR_S)

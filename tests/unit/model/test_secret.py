@@ -42,15 +42,18 @@ def test_a_malformed_reference_is_refused(malformed: str) -> None:
         secret_reference(malformed)
 
 
-@pytest.mark.parametrize(("text", "shown"), [
-    ("password=a1b2&x=1", f"password={REDACTED}&x=1"),
-    ("fs.s3a.secret.key: abc, then", f"fs.s3a.secret.key: {REDACTED}, then"),
-    ("{'token': 'abc'}", f"{{'token': '{REDACTED}'}}"),
-    ("s3a://key:se%2Fcret@bkt/x", f"s3a://key:{REDACTED}@bkt/x"),
-    ("connect to http://host:8080/path failed", "connect to http://host:8080/path failed"),
-    ("Syntax error at or near 'x': unexpected token", "Syntax error at or near 'x': unexpected token"),
-    ("file:///a/b: no such key", "file:///a/b: no such key"),
-])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("password=a1b2&x=1", f"password={REDACTED}&x=1"),
+        ("fs.s3a.secret.key: abc, then", f"fs.s3a.secret.key: {REDACTED}, then"),
+        ("{'token': 'abc'}", f"{{'token': '{REDACTED}'}}"),
+        ("s3a://key:se%2Fcret@bkt/x", f"s3a://key:{REDACTED}@bkt/x"),
+        ("connect to http://host:8080/path failed", "connect to http://host:8080/path failed"),
+        ("Syntax error at or near 'x': unexpected token", "Syntax error at or near 'x': unexpected token"),
+        ("file:///a/b: no such key", "file:///a/b: no such key"),
+    ],
+)
 def test_what_looks_like_a_secret_in_a_text_is_covered(text: str, shown: str) -> None:
     assert covered(text) == shown
 

@@ -10,31 +10,37 @@ from supervisor.settings.policy import PolicySettings
 from supervisor.settings.sections import validated
 
 
-@pytest.mark.parametrize(("rule", "location"), [
-    ("*", "hdfs://name/any"),
-    ("s3a://streams/*", "s3a://streams/a"),
-    ("s3a://streams/*", "s3n://Streams/a/b/c/"),
-    ("s3://streams/team-*/*", "s3a://streams/team-a/x/y"),
-    ("file:///data/*", "/data/a"),
-    ("file:/data/*/ck", "file:///data/a/ck"),
-    ("s3a://streams/a", "s3://streams//./a/"),
-])
+@pytest.mark.parametrize(
+    ("rule", "location"),
+    [
+        ("*", "hdfs://name/any"),
+        ("s3a://streams/*", "s3a://streams/a"),
+        ("s3a://streams/*", "s3n://Streams/a/b/c/"),
+        ("s3://streams/team-*/*", "s3a://streams/team-a/x/y"),
+        ("file:///data/*", "/data/a"),
+        ("file:/data/*/ck", "file:///data/a/ck"),
+        ("s3a://streams/a", "s3://streams//./a/"),
+    ],
+)
 def test_covered(rule: str, location: str) -> None:
     assert SitePolicy(deletable=(rule,)).why_not_deletable(location) is None
     assert SitePolicy(checkpoints=(rule,)).why_no_checkpoint(location) is None
 
 
-@pytest.mark.parametrize(("rule", "location"), [
-    ("s3a://streams/*", "s3a://streams-evil/a"),
-    ("s3a://streams/prod/*", "s3a://streams/prod-evil/a"),
-    ("s3a://streams/prod/*", "s3a://streams/prod"),
-    ("s3a://streams/a", "s3a://streams/a/b"),
-    ("s3a://streams/team-*", "s3a://streams/team-a/b"),
-    ("s3a://streams/a/*", "s3a://streams/a/b/../c"),
-    ("file:///data/*", "file:///data/../etc/x"),
-    ("file:///data/*", "hdfs://data/a"),
-    ("s3a://streams/*/ck", "s3a://streams/a/b/ck"),
-])
+@pytest.mark.parametrize(
+    ("rule", "location"),
+    [
+        ("s3a://streams/*", "s3a://streams-evil/a"),
+        ("s3a://streams/prod/*", "s3a://streams/prod-evil/a"),
+        ("s3a://streams/prod/*", "s3a://streams/prod"),
+        ("s3a://streams/a", "s3a://streams/a/b"),
+        ("s3a://streams/team-*", "s3a://streams/team-a/b"),
+        ("s3a://streams/a/*", "s3a://streams/a/b/../c"),
+        ("file:///data/*", "file:///data/../etc/x"),
+        ("file:///data/*", "hdfs://data/a"),
+        ("s3a://streams/*/ck", "s3a://streams/a/b/ck"),
+    ],
+)
 def test_outside(rule: str, location: str) -> None:
     why = SitePolicy(deletable=(rule,)).why_not_deletable(location)
     assert why is not None and "policy.deletable" in why

@@ -101,7 +101,10 @@ def test_defaults_are_those_of_the_contract() -> None:
         ("master: ''", "master must be a Spark master"),
         ("deploy_mode: cluster", "deploy_mode cluster is not supported"),
         ("deploy_mode: local", "deploy_mode must be 'client'"),
-        ("conf: {shuffle: 1}", "conf holds 'shuffle', but spark-submit takes only properties that begin with 'spark.'"),
+        (
+            "conf: {shuffle: 1}",
+            "conf holds 'shuffle', but spark-submit takes only properties that begin with 'spark.'",
+        ),
         ("conf: {spark.a: null}", "conf.spark.a must be text, not null"),
         ("conf: {spark.a: [1]}", "conf.spark.a must be text, not a list"),
         ("conf: {spark.master: x}", "use the key master of the spec"),
@@ -132,10 +135,22 @@ def test_defaults_are_those_of_the_contract() -> None:
         ("restart: {memory_max: 8g}", "memory_max is the bound of memory_step, which is missing"),
         ("restart: {memory_step: 1.5, memory_max: 8}", "write 8m for MiB"),
         ("restart: {memory_step: 1.5, memory_max: lots}", "restart.memory_max is not a size"),
-        ("restart: {memory_step: 1.5, memory_max: 1g}\nresources: {memory: 300m}", "begins with 300m (resources.memory), and Spark"),
-        ("restart: {memory_step: 1.5, memory_max: 1g}", "memory_max is not above the 1g that the driver begins with (resources"),
-        ("restart: {memory_step: 1.5, memory_max: 2g}\nconf: {spark.driver.memory: 4g}", "begins with (conf spark.driver.memory)"),
-        ("restart: {memory_step: 1.5, memory_max: 2g}\nconf: {spark.driver.memory: much}", "which is no size ('much')"),
+        (
+            "restart: {memory_step: 1.5, memory_max: 1g}\nresources: {memory: 300m}",
+            "begins with 300m (resources.memory), and Spark",
+        ),
+        (
+            "restart: {memory_step: 1.5, memory_max: 1g}",
+            "memory_max is not above the 1g that the driver begins with (resources",
+        ),
+        (
+            "restart: {memory_step: 1.5, memory_max: 2g}\nconf: {spark.driver.memory: 4g}",
+            "begins with (conf spark.driver.memory)",
+        ),
+        (
+            "restart: {memory_step: 1.5, memory_max: 2g}\nconf: {spark.driver.memory: much}",
+            "which is no size ('much')",
+        ),
         ("restart: {on_exhausted: stop}", "must be 'fail' or 'suspend'"),
         ("health: {stall_timeout: 0s}", "outside of what is allowed"),
         ("name: clicks", "given twice"),
@@ -179,7 +194,10 @@ def test_names_that_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a", "0", "a-b", "a--b", "a" * 63])
 def test_names_that_are_allowed(name: str) -> None:
-    assert parse_spec(json.dumps({"name": name, "application": "a.py", "checkpoint": "/c"}), "JOB.yaml").name == name
+    assert (
+        parse_spec(json.dumps({"name": name, "application": "a.py", "checkpoint": "/c"}), "JOB.yaml").name
+        == name
+    )
 
 
 def test_a_spec_over_64_kib_is_refused() -> None:
@@ -271,8 +289,12 @@ RAISED = "restart: {memory_step: 1.5, memory_max: 8g}"
 
 @pytest.mark.parametrize(
     ("more", "begins_with"),
-    [("", 1 << 30), ("resources: {memory: 3g}", 3 << 30), ("conf: {spark.driver.memory: 700m}", 700 << 20),
-     ("conf: {spark.driver.memory: 2048}", 2 << 30)],
+    [
+        ("", 1 << 30),
+        ("resources: {memory: 3g}", 3 << 30),
+        ("conf: {spark.driver.memory: 700m}", 700 << 20),
+        ("conf: {spark.driver.memory: 2048}", 2 << 30),
+    ],
 )
 def test_memory_that_may_be_raised_begins_with_what_the_spec_says(more: str, begins_with: int) -> None:
     spec = parsed(f"{RAISED}\n{more}")
@@ -296,14 +318,23 @@ def test_savepoints_that_are_made_by_themselves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "more", "why"), [
+    ("base", "more", "why"),
+    [
         (MINIMAL, "savepoints: {every: 59s}", "savepoints.every is 59s, outside"),
         (MINIMAL, "savepoints: {every: 1h, keep: 0}", "savepoints.keep must be at least 1"),
         (MINIMAL, "savepoints: {every: 1h, max_age: 30m}", "max_age is shorter than every"),
         (MINIMAL, "savepoints: {keep: 3}", "every is missing"),
         (MINIMAL, "savepoints: {max_age: 3h}", "every is missing"),
-        ("name: a\napplication: a.py\nunbounded: false\n", "savepoints: {every: 1h}", "copies of the checkpoint, which is missing"),
-        ("name: a\napplication: a.py\ncheckpoint: hdfs://nn/ck\n", "savepoints: {every: 1h}", "which only Spark can reach"),
+        (
+            "name: a\napplication: a.py\nunbounded: false\n",
+            "savepoints: {every: 1h}",
+            "copies of the checkpoint, which is missing",
+        ),
+        (
+            "name: a\napplication: a.py\ncheckpoint: hdfs://nn/ck\n",
+            "savepoints: {every: 1h}",
+            "which only Spark can reach",
+        ),
     ],
 )
 def test_savepoints_that_can_not_be_made_are_refused(base: str, more: str, why: str) -> None:
@@ -312,9 +343,13 @@ def test_savepoints_that_can_not_be_made_are_refused(base: str, more: str, why: 
 
 
 def test_local_files_are_replaced_by_their_store_keys() -> None:
-    spec = parsed("py_files: [lib/x.zip, 's3://bucket/y.py', lib/x.zip]\njars: ['local:/opt/a.jar', ../b.jar]")
+    spec = parsed(
+        "py_files: [lib/x.zip, 's3://bucket/y.py', lib/x.zip]\njars: ['local:/opt/a.jar', ../b.jar]"
+    )
     assert local_paths(spec) == ("jobs/clicks.py", "lib/x.zip", "../b.jar")
-    stored = with_uploaded(spec, {"jobs/clicks.py": "k/clicks.py", "lib/x.zip": "k/x.zip", "../b.jar": "k/b.jar"})
+    stored = with_uploaded(
+        spec, {"jobs/clicks.py": "k/clicks.py", "lib/x.zip": "k/x.zip", "../b.jar": "k/b.jar"}
+    )
     assert stored.application == "store:k/clicks.py"
     assert stored.py_files == ("store:k/x.zip", "s3://bucket/y.py", "store:k/x.zip")
     assert stored.jars == ("local:/opt/a.jar", "store:k/b.jar")
@@ -327,7 +362,9 @@ def test_local_files_are_replaced_by_their_store_keys() -> None:
 
 
 def test_values_that_look_like_secrets_are_warned_of() -> None:
-    spec = parsed("env: {DB_PASSWORD: hunter2, API_TOKEN: '${env:TOKEN}', DIR: /x}\nconf: {spark.x.secret.key: y}")
+    spec = parsed(
+        "env: {DB_PASSWORD: hunter2, API_TOKEN: '${env:TOKEN}', DIR: /x}\nconf: {spark.x.secret.key: y}"
+    )
     warnings = secret_warnings(spec)
     assert len(warnings) == 2
     assert "env DB_PASSWORD" in warnings[0]
@@ -353,11 +390,15 @@ specs = st.fixed_dictionaries(
     },
     optional={
         "args": st.lists(text),
-        "env": st.dictionaries(st.from_regex(r"\A[A-RT-Za-z_][A-Za-z0-9_]*\Z"), text.filter(lambda t: "${" not in t)),
+        "env": st.dictionaries(
+            st.from_regex(r"\A[A-RT-Za-z_][A-Za-z0-9_]*\Z"), text.filter(lambda t: "${" not in t)
+        ),
         "conf": st.dictionaries(st.from_regex(r"\Aspark\.x[a-z.]+\Z"), text | st.booleans() | st.integers()),
         "lease": durations,
         "resources": st.fixed_dictionaries({"memory": st.integers(1, 9999).map(lambda m: f"{m}m")}),
-        "restart": st.fixed_dictionaries({"jitter": st.floats(0, 1), "attempts": st.none() | st.integers(0, 99)}),
+        "restart": st.fixed_dictionaries(
+            {"jitter": st.floats(0, 1), "attempts": st.none() | st.integers(0, 99)}
+        ),
     },
 )
 

@@ -13,13 +13,21 @@ HERE, TEMPORARY = QueryProgress("a", "1"), QueryProgress("b", "2", elsewhere="fi
 
 
 def reason(
-    *queries: QueryProgress, more: int = 0, checkpoint: str | None = None, progress: Progress | None = None,
+    *queries: QueryProgress,
+    more: int = 0,
+    checkpoint: str | None = None,
+    progress: Progress | None = None,
 ) -> str:
     seen = lease().seen
     assert isinstance(seen, Found)
     claimed = own(OwnState.CLAIMED)
     told: Lease = replace(
-        seen.record, queries=queries, more_queries=more, phase=Phase.RUNNING, claim=claimed.record.claim, progress=progress,
+        seen.record,
+        queries=queries,
+        more_queries=more,
+        phase=Phase.RUNNING,
+        claim=claimed.record.claim,
+        progress=progress,
     )
     return state_of(job(checkpoint=checkpoint), claimed, replace(seen, record=told)).reason
 
@@ -45,7 +53,9 @@ def test_the_checkpoint_of_the_job_is_used_by_none() -> None:
 def test_a_checkpoint_that_nobody_uses_is_told() -> None:
     """An application without a query; a JVM one that commits elsewhere, of which nothing else is to be seen."""
     place = "s3a://bucket/ck"
-    assert reason(checkpoint=place).endswith("; this attempt has not used its checkpoint s3a://bucket/ck so far")
+    assert reason(checkpoint=place).endswith(
+        "; this attempt has not used its checkpoint s3a://bucket/ck so far"
+    )
     assert "has not used" not in reason()
     assert "has not used" not in reason(HERE, checkpoint=place)
     assert "has not used" not in reason(more=1, checkpoint=place)

@@ -23,7 +23,9 @@ class Rig:
         self.woken += 1
 
     def ring(self, name: str) -> int:
-        version = self.client.commit(Transaction("t", "2", (SetData("/bell", name.encode(), -1),))).versions[0]
+        version = self.client.commit(Transaction("t", "2", (SetData("/bell", name.encode(), -1),))).versions[
+            0
+        ]
         assert version is not None
         return version
 

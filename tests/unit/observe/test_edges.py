@@ -37,7 +37,9 @@ def rig() -> Rig:
     return rig
 
 
-def test_a_name_that_can_not_be_read_is_left_alone_and_said(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_can_not_be_read_is_left_alone_and_said(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = Observer._set_row
 
     def broken(self: Observer, name: str, *more: Any) -> None:

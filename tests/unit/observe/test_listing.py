@@ -11,7 +11,16 @@ from supervisor.model.records import Cause, Phase, Progress
 from supervisor.model.state import history_of
 from supervisor.model.transaction import Delete, Transaction
 from supervisor.model.view import View
-from supervisor.observe.listing import JobRow, aged, exited_at_s, job_row, read_job, seconds_of, take_rows, with_reasons
+from supervisor.observe.listing import (
+    JobRow,
+    aged,
+    exited_at_s,
+    job_row,
+    read_job,
+    seconds_of,
+    take_rows,
+    with_reasons,
+)
 from supervisor.observe.observer import Observer
 from tests.fakes.offices import AT, Bench
 
@@ -29,7 +38,9 @@ def view_of(bench: Bench) -> View:
 
 def rows(bench: Bench, now_s: float = NOW_S, *, every_uid: bool = False, **reasons: str) -> list[JobRow]:
     client = bench.zoo.client()
-    return with_reasons(take_rows(client, bench.layout, view_of(bench), now_s, every_uid=every_uid), lambda: reasons)
+    return with_reasons(
+        take_rows(client, bench.layout, view_of(bench), now_s, every_uid=every_uid), lambda: reasons
+    )
 
 
 def only(bench: Bench, now_s: float = NOW_S, **reasons: str) -> JobRow:
@@ -43,7 +54,13 @@ def only(bench: Bench, now_s: float = NOW_S, **reasons: str) -> JobRow:
 def test_a_new_job_is_pending_with_the_reason_of_the_plan(bench: Bench) -> None:
     uid = bench.submit("a", checkpoint="s3a://bkt/a").uid
     row = only(bench, a="no supervisor is up")
-    assert (row.uid, row.state, row.reason, row.attempt, row.restarts) == (uid, "pending", "no supervisor is up", None, 0)
+    assert (row.uid, row.state, row.reason, row.attempt, row.restarts) == (
+        uid,
+        "pending",
+        "no supervisor is up",
+        None,
+        0,
+    )
     assert (row.host, row.driver_pid, row.progress, row.next_attempt_at) == (None, None, None, None)
     assert (row.revision, row.desired, row.checkpoint) == (1, "running", "s3a://bkt/a")
 
@@ -55,8 +72,13 @@ def test_a_running_job_shows_its_driver_and_progress(bench: Bench) -> None:
     assert (row.state, row.attempt, row.supervisor, row.host) == ("running", 1, "host-a", "host-a.example")
     assert (row.shim_pid, row.driver_pid, row.started_at) == (100, 101, AT)
     assert row.document()["progress"] == {
-        "query": "counts", "batch_id": 41, "input_rows_per_s": 10.5, "processed_rows_per_s": 20.25, "batch_ms": 300.0,
-        "at": AT, "lag": 7.0,
+        "query": "counts",
+        "batch_id": 41,
+        "input_rows_per_s": 10.5,
+        "processed_rows_per_s": 20.25,
+        "batch_ms": 300.0,
+        "at": AT,
+        "lag": 7.0,
     }
 
 
@@ -150,13 +172,29 @@ def test_rows_are_sorted_by_name_and_every_kept_uid_is_shown_once(bench: Bench) 
     bench.submit("b")
     assert [row.name for row in rows(bench)] == ["a", "b", "c"]
     assert [(row.name, row.state) for row in rows(bench, every_uid=True)] == [
-        ("a", "pending"), ("b", "pending"), ("b", "cancelled"), ("c", "pending"),
+        ("a", "pending"),
+        ("b", "pending"),
+        ("b", "cancelled"),
+        ("c", "pending"),
     ]
 
 
 NULLS = {
-    "uid", "revision", "desired", "attempt", "supervisor", "host", "driver_pid", "shim_pid", "started_at", "since",
-    "restarts", "failures", "next_attempt_at", "checkpoint", "progress",
+    "uid",
+    "revision",
+    "desired",
+    "attempt",
+    "supervisor",
+    "host",
+    "driver_pid",
+    "shim_pid",
+    "started_at",
+    "since",
+    "restarts",
+    "failures",
+    "next_attempt_at",
+    "checkpoint",
+    "progress",
 }
 
 

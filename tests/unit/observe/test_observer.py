@@ -81,7 +81,9 @@ def test_a_cancel_in_the_midst_of_a_full_reading_alarms_nobody(place: str) -> No
     bench = Bench()
     bench.submit("job")
     bench.run("job")
-    zoo = Interrupted(bench.zoo.client(), getattr(bench.layout, place), lambda: bench.commands().cancel("job"))
+    zoo = Interrupted(
+        bench.zoo.client(), getattr(bench.layout, place), lambda: bench.commands().cancel("job")
+    )
     view = Observer(zoo, bench.layout, lambda: 1000.0, 1).take_view(None)
     assert make_plan(view, Policy(), 1000.0).alarms == ()
 

@@ -27,20 +27,28 @@ def row(*history: tuple[float, str, int], start: StartTimes | None = None, **own
 def test_a_first_start() -> None:
     start = StartTimes(spawn_s=0.5, session_s=4.0, first_batch_s=2.0)
     assert start_of(row((1, "submitted", 0), (1.25, "assigned", 1), (2, "claimed", 1), start=start)) == {
-        "queued_s": 0.25, "spawn_s": 0.5, "session_s": 4.0, "first_batch_s": 2.0,
+        "queued_s": 0.25,
+        "spawn_s": 0.5,
+        "session_s": 4.0,
+        "first_batch_s": 2.0,
     }
 
 
 def test_what_is_not_known_yet_is_left_out() -> None:
-    assert start_of(row((1, "submitted", 0), (2, "assigned", 1), start=StartTimes(spawn_s=0.5))) == {"queued_s": 1.0, "spawn_s": 0.5}
+    assert start_of(row((1, "submitted", 0), (2, "assigned", 1), start=StartTimes(spawn_s=0.5))) == {
+        "queued_s": 1.0,
+        "spawn_s": 0.5,
+    }
     assert start_of(row((1, "submitted", 0), (2, "assigned", 1))) == {"queued_s": 1.0}
     assert start_of(row((2, "assigned", 1))) == {}, "the ring has forgotten what was before"
 
 
 def test_back_off_is_no_time_in_the_queue() -> None:
     after_failure = row((1, "assigned", 1), (5, "user_error", 1), (6.5, "assigned", 2), attempt=2, failures=1)
-    assert start_of(after_failure) == {"queued_s": 0.5}      # initial: 1 s, no jitter
-    raised = row((5, "out_of_memory", 1), (6.5, "memory raised", 2), (6.5, "assigned", 2), attempt=2, failures=1)
+    assert start_of(after_failure) == {"queued_s": 0.5}  # initial: 1 s, no jitter
+    raised = row(
+        (5, "out_of_memory", 1), (6.5, "memory raised", 2), (6.5, "assigned", 2), attempt=2, failures=1
+    )
     assert start_of(raised) == {"queued_s": 0.5}
     stopped = row((5, "stopped", 1), (9, "resumed", 0), (9.5, "assigned", 2), attempt=2)
     assert start_of(stopped) == {"queued_s": 0.5}

@@ -29,22 +29,37 @@ from supervisor.model.view import LeaseSight, Leftover, Row, View
 
 NOW_S = 10_000.0
 LEASE_S = 30.0
-WAIT_S = full_wait_s(LEASE_S) + 0.001      # what NOW_S - (NOW_S - w) rounds away
+WAIT_S = full_wait_s(LEASE_S) + 0.001  # what NOW_S - (NOW_S - w) rounds away
 HOST = Member("s1", "host1", "boot", "", 1000, 10, 2, "", "")
 
 
-def job(name: str = "j", uid: str = "u1", desired: Desired = Desired.RUNNING, **changes: Any) -> Found[JobRef]:
+def job(
+    name: str = "j", uid: str = "u1", desired: Desired = Desired.RUNNING, **changes: Any
+) -> Found[JobRef]:
     terms = Terms(100, 0, True, LEASE_S, 20.0, 60.0, None, RestartPolicy(jitter=0.0))
     terms = replace(terms, **{key: changes.pop(key) for key in list(changes) if hasattr(terms, key)})
-    record = JobRef(name, uid, 1, BlobRef("k", "0", 1), desired, "n1", terms, "t", Entry("t", "submitted"), "op")
+    record = JobRef(
+        name, uid, 1, BlobRef("k", "0", 1), desired, "n1", terms, "t", Entry("t", "submitted"), "op"
+    )
     version = changes.pop("version", 3)
     return Found(replace(record, **changes), version)
 
 
 def own(state: OwnState, uid: str = "u1", **changes: Any) -> Found[Ownership]:
     record = Ownership(
-        state, "op", newest_uid=uid, uid=uid, attempt=2, claim="c", revision=1, supervisor="s1", host="host1",
-        memory=100, claims=2, restart_nonce="n1", job_version=3,
+        state,
+        "op",
+        newest_uid=uid,
+        uid=uid,
+        attempt=2,
+        claim="c",
+        revision=1,
+        supervisor="s1",
+        host="host1",
+        memory=100,
+        claims=2,
+        restart_nonce="n1",
+        job_version=3,
     )
     return Found(replace(record, **changes), 7, 70)
 

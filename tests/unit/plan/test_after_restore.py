@@ -70,7 +70,7 @@ def test_whoever_renews_is_left_alone_and_orderly_stops_go_on() -> None:
 @pytest.mark.parametrize("waited", [False, True])
 def test_what_was_assigned_before_the_acceptance_is_taken_back(waited: bool) -> None:
     """That very attempt may have run in the lost state."""
-    assigned = row(ref=job(), own=own(S.ASSIGNED))      # of zxid 70
+    assigned = row(ref=job(), own=own(S.ASSIGNED))  # of zxid 70
     assert [type(a) for a in planned(sight(0.0, 71, waited=waited), assigned).actions] == [Unassign]
     assert planned(sight(0.0, 69, waited=waited), assigned).actions == ()
 

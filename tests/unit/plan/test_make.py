@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from supervisor.model.actions import Assign, Bury, CleanUp, Conclude, Drain, Revoke, SuspendExhausted, Unassign
+from supervisor.model.actions import (
+    Assign,
+    Bury,
+    CleanUp,
+    Conclude,
+    Drain,
+    Revoke,
+    SuspendExhausted,
+    Unassign,
+)
 from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Cause, Desired, Outcome, OwnState, Pause, Phase
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
@@ -60,34 +69,79 @@ def kinds(*rows: Row, **parts: Any) -> list[type]:
         ("claimed, adopted", {"ref": job(), "own": own(S.CLAIMED), "lease": lease()}, []),
         ("claimed, lease not read yet", {"ref": job(), "own": own(S.CLAIMED)}, []),
         ("claimed, new revision", {"ref": job(revision=2), "own": own(S.CLAIMED), "lease": lease()}, [Drain]),
-        ("claimed, restart", {"ref": job(restart_nonce="n2"), "own": own(S.CLAIMED), "lease": lease()}, [Drain]),
-        ("claimed, suspended", {"ref": job(desired=SUSPENDED), "own": own(S.CLAIMED), "lease": lease()}, [Drain]),
-        ("claimed, silent but not for W", {"ref": job(), "own": own(S.CLAIMED), "lease": lease(WAIT_S - 0.1)}, []),
+        (
+            "claimed, restart",
+            {"ref": job(restart_nonce="n2"), "own": own(S.CLAIMED), "lease": lease()},
+            [Drain],
+        ),
+        (
+            "claimed, suspended",
+            {"ref": job(desired=SUSPENDED), "own": own(S.CLAIMED), "lease": lease()},
+            [Drain],
+        ),
+        (
+            "claimed, silent but not for W",
+            {"ref": job(), "own": own(S.CLAIMED), "lease": lease(WAIT_S - 0.1)},
+            [],
+        ),
         ("claimed, silent for W", {"ref": job(), "own": own(S.CLAIMED), "lease": lease(WAIT_S)}, [Revoke]),
-        ("claimed, other uid", {"ref": job(), "own": own(S.CLAIMED, uid="u0"), "lease": lease(uid="u0")}, [Revoke]),
-        ("claimed, no reference", {"own": own(S.CLAIMED), "lease": lease(), "leftovers": (leftover(),)}, [Revoke]),
+        (
+            "claimed, other uid",
+            {"ref": job(), "own": own(S.CLAIMED, uid="u0"), "lease": lease(uid="u0")},
+            [Revoke],
+        ),
+        (
+            "claimed, no reference",
+            {"own": own(S.CLAIMED), "lease": lease(), "leftovers": (leftover(),)},
+            [Revoke],
+        ),
         ("draining, waits", {"ref": job(), "own": own(S.DRAINING), "lease": lease(5)}, []),
         ("draining, W over", {"ref": job(), "own": own(S.DRAINING), "lease": lease(WAIT_S)}, [Assign]),
         (
             "draining for longer than its grace and a lease",
-            {"ref": job(), "own": own(S.DRAINING), "lease": lease(1), "own_seen_s": NOW_S - 50.1}, [Revoke],
+            {"ref": job(), "own": own(S.DRAINING), "lease": lease(1), "own_seen_s": NOW_S - 50.1},
+            [Revoke],
         ),
-        ("draining, suspended, W", {"ref": job(desired=SUSPENDED), "own": own(S.DRAINING), "lease": lease(WAIT_S)}, [Bury]),
+        (
+            "draining, suspended, W",
+            {"ref": job(desired=SUSPENDED), "own": own(S.DRAINING), "lease": lease(WAIT_S)},
+            [Bury],
+        ),
         ("draining other, waits", {"ref": job(uid="u2"), "own": own(S.DRAINING), "lease": lease(5)}, []),
-        ("draining other, W", {"ref": job(uid="u2"), "own": own(S.DRAINING), "lease": lease(WAIT_S)}, [Assign]),
-        ("draining, cancelled, waits", {"own": own(S.DRAINING), "lease": lease(5), "leftovers": (leftover(),)}, []),
-        ("draining, cancelled, W", {"own": own(S.DRAINING), "lease": lease(WAIT_S), "leftovers": (leftover(),)}, [CleanUp]),
+        (
+            "draining other, W",
+            {"ref": job(uid="u2"), "own": own(S.DRAINING), "lease": lease(WAIT_S)},
+            [Assign],
+        ),
+        (
+            "draining, cancelled, waits",
+            {"own": own(S.DRAINING), "lease": lease(5), "leftovers": (leftover(),)},
+            [],
+        ),
+        (
+            "draining, cancelled, W",
+            {"own": own(S.DRAINING), "lease": lease(WAIT_S), "leftovers": (leftover(),)},
+            [CleanUp],
+        ),
         ("draining, nothing left", {"own": own(S.DRAINING), "lease": lease(WAIT_S)}, [Bury]),
         ("revoked, waits", {"ref": job(), "own": own(S.REVOKED), "lease": lease(5)}, []),
         ("revoked, W", {"ref": job(), "own": own(S.REVOKED), "lease": lease(WAIT_S)}, [Assign]),
         ("exited, suspended", {"ref": job(desired=SUSPENDED), "own": exited()}, []),
         ("exited, cancelled", {"own": exited(), "lease": lease(), "leftovers": (leftover(),)}, [CleanUp]),
         ("exited other", {"ref": job(uid="u2"), "own": exited()}, [Assign]),
-        ("vacant, cancelled", {"own": own(S.VACANT), "lease": lease(), "leftovers": (leftover(),)}, [CleanUp]),
+        (
+            "vacant, cancelled",
+            {"own": own(S.VACANT), "lease": lease(), "leftovers": (leftover(),)},
+            [CleanUp],
+        ),
         ("vacant, all clean", {"own": own(S.VACANT)}, []),
         ("ownership absent", {"ref": job()}, []),
         ("ownership unreadable", {"ref": job(), "own": Unreadable("broken", 3)}, []),
-        ("reference unreadable", {"ref": Unreadable("broken", 3), "own": own(S.CLAIMED), "lease": lease(WAIT_S)}, []),
+        (
+            "reference unreadable",
+            {"ref": Unreadable("broken", 3), "own": own(S.CLAIMED), "lease": lease(WAIT_S)},
+            [],
+        ),
         ("a flaw", {"ref": job(), "own": own(S.VACANT), "flaws": ("half read",)}, []),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -112,7 +166,8 @@ def test_what_rests_on_the_full_wait_says_so() -> None:
 
 @pytest.mark.parametrize(("ran_s", "failures"), [(599.0, 5), (600.0, 1)])
 def test_a_lost_attempt_resets_as_any_other_if_its_last_renewal_says_that_it_ran_long_enough(
-    ran_s: float, failures: int,
+    ran_s: float,
+    failures: int,
 ) -> None:
     lost = own(S.REVOKED, failures=4, charged=4)
     (action,) = planned(row(ref=job(), own=lost, lease=lease(WAIT_S, ran_s=ran_s)))
@@ -128,7 +183,9 @@ def test_a_lease_of_another_attempt_says_nothing_of_how_long_this_one_ran() -> N
 def test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be() -> None:
     for seen in (None, lease(uid="u0").seen):
         assert kinds(row(ref=job(), own=own(S.REVOKED), lease=LeaseSight(seen, NOW_S - 200, NOW_S))) == []
-        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=LeaseSight(seen, NOW_S - 303, NOW_S))) == [Assign]
+        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=LeaseSight(seen, NOW_S - 303, NOW_S))) == [
+            Assign
+        ]
 
 
 def test_a_reference_beside_its_own_result_is_read_again() -> None:
@@ -150,7 +207,7 @@ def test_the_wait_counts_up_to_the_sending_of_the_last_read_not_up_to_now() -> N
 
 class TestAfterAnExit:
     def test_the_back_off_counts_from_the_leaders_first_sight(self) -> None:
-        parts = {"ref": job(), "own": exited(failures=2)}           # the third failure waits 4 s
+        parts = {"ref": job(), "own": exited(failures=2)}  # the third failure waits 4 s
         assert kinds(row(**parts, own_seen_s=NOW_S - 3.9)) == []
         assert kinds(row(**parts, own_seen_s=NOW_S - 4.0)) == [Assign]
 
@@ -158,7 +215,9 @@ class TestAfterAnExit:
         (action,) = planned(row(ref=job(), own=exited(Cause.STOPPED)))
         assert (action.account.failures, action.account.delay_s) == (0, 0.0)
         (action,) = planned(row(ref=job(), own=exited(Cause.STOPPED, failures=3, charged=2)))
-        assert (action.account.failures, action.account.charged) == (3, 2), "moved in the middle of a crash loop"
+        assert (action.account.failures, action.account.charged) == (3, 2), (
+            "moved in the middle of a crash loop"
+        )
 
     @pytest.mark.parametrize("state", [S.VACANT, S.EXITED, S.DRAINING])
     def test_a_new_revision_has_no_failures_of_the_old_one(self, state: OwnState) -> None:
@@ -185,7 +244,9 @@ class TestAfterAnExit:
     def test_no_restart_at_all(self) -> None:
         policy = RestartPolicy(Strategy.NONE)
         assert kinds(row(ref=job(restart=policy), own=exited())) == [Conclude]
-        assert kinds(row(ref=job(restart=policy), own=exited(Cause.SHIM_DIED), own_seen_s=NOW_S - 9)) == [Assign]
+        assert kinds(row(ref=job(restart=policy), own=exited(Cause.SHIM_DIED), own_seen_s=NOW_S - 9)) == [
+            Assign
+        ]
 
     def test_a_permanent_refusal_is_quarantined_until_a_restart_is_asked_for(self) -> None:
         refused = exited(Cause.BAD_ARTIFACT, permanent=True)
@@ -194,13 +255,22 @@ class TestAfterAnExit:
         assert plan.notes[0].quarantined
         assert kinds(row(ref=job(restart_nonce="n2"), own=refused)) == [Assign]
 
-    def test_a_checkpoint_outside_of_what_is_allowed_is_not_assigned_and_a_driver_that_runs_is_left_alone(self) -> None:
+    def test_a_checkpoint_outside_of_what_is_allowed_is_not_assigned_and_a_driver_that_runs_is_left_alone(
+        self,
+    ) -> None:
         site = Policy(site=SitePolicy(checkpoints=("s3a://streams/*",)))
         outside = job()
-        outside = replace(outside, record=replace(outside.record, terms=replace(outside.record.terms, checkpoint="s3://evil/a")))
+        outside = replace(
+            outside,
+            record=replace(outside.record, terms=replace(outside.record.terms, checkpoint="s3://evil/a")),
+        )
         plan = make_plan(view(row(ref=outside, own=own(S.VACANT))), site, NOW_S)
         assert plan.actions == ()
-        assert plan.notes[0].quarantined and "policy.checkpoints" in plan.notes[0].why and "s3a://streams/*" in plan.notes[0].why
+        assert (
+            plan.notes[0].quarantined
+            and "policy.checkpoints" in plan.notes[0].why
+            and "s3a://streams/*" in plan.notes[0].why
+        )
         running = view(row(ref=outside, own=own(S.CLAIMED), lease=lease()))
         assert make_plan(running, site, NOW_S) == make_plan(running, Policy(), NOW_S)
 
@@ -217,7 +287,9 @@ class TestOlderUids:
         assert not action.dead
 
     def test_are_left_while_their_own_attempt_may_live(self) -> None:
-        assert kinds(row(ref=job(uid="u2"), own=own(S.DRAINING), lease=lease(5), leftovers=(leftover(),))) == []
+        assert (
+            kinds(row(ref=job(uid="u2"), own=own(S.DRAINING), lease=lease(5), leftovers=(leftover(),))) == []
+        )
 
 
 class TestWhatStopsEverything:
@@ -228,11 +300,18 @@ class TestWhatStopsEverything:
     def test_pause(self) -> None:
         assert kinds(row(ref=job(), own=own(S.VACANT)), paused=True) == []
 
-    @pytest.mark.parametrize("paused", [
-        row(ref=job(), own=own(S.VACANT)), row(ref=job(revision=2), own=own(S.CLAIMED), lease=lease()),
-        row(ref=job(), own=own(S.CLAIMED), lease=lease(WAIT_S)), row(own=own(S.VACANT), lease=lease(), leftovers=(leftover(),)),
-        row(ref=job(), own=own(S.ASSIGNED, job_version=1)), row(own=own(S.REVOKED), lease=lease(WAIT_S)),
-    ], ids=["assign", "drain", "revoke", "clean", "unassign", "bury"])
+    @pytest.mark.parametrize(
+        "paused",
+        [
+            row(ref=job(), own=own(S.VACANT)),
+            row(ref=job(revision=2), own=own(S.CLAIMED), lease=lease()),
+            row(ref=job(), own=own(S.CLAIMED), lease=lease(WAIT_S)),
+            row(own=own(S.VACANT), lease=lease(), leftovers=(leftover(),)),
+            row(ref=job(), own=own(S.ASSIGNED, job_version=1)),
+            row(own=own(S.REVOKED), lease=lease(WAIT_S)),
+        ],
+        ids=["assign", "drain", "revoke", "clean", "unassign", "bury"],
+    )
     def test_pause_holds_back_every_action_and_says_who_did_it(self, paused: Row) -> None:
         record = Pause("ops@host-a", "2026-11-21T00:00:00Z", "moving the brokers", "op")
         acting = make_plan(view(paused), Policy(), NOW_S)
@@ -280,7 +359,9 @@ class TestPlacement:
 
     def test_an_attempt_that_was_waited_out_gives_its_place_back(self) -> None:
         full = replace(HOST, drivers=1)
-        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=lease(WAIT_S)), members={"s1": full}) == [Assign]
+        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=lease(WAIT_S)), members={"s1": full}) == [
+            Assign
+        ]
 
     def test_a_running_driver_frees_its_starting_slot(self) -> None:
         one = replace(HOST, starting=1)

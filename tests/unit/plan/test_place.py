@@ -28,8 +28,11 @@ def chosen(state: Found[Ownership], *members: Member) -> str:
     return actions[0].host.id
 
 
-@pytest.mark.parametrize("state", [own(OwnState.VACANT), exited(Cause.NO_ROOM), exited(Cause.NO_ACCESS)],
-                         ids=["taken back", "no room", "no access"])
+@pytest.mark.parametrize(
+    "state",
+    [own(OwnState.VACANT), exited(Cause.NO_ROOM), exited(Cause.NO_ACCESS)],
+    ids=["taken back", "no room", "no access"],
+)
 def test_a_host_that_did_not_start_it_comes_last(state: Found[Ownership]) -> None:
     """Its store credentials may be refused, its disk full: without this the emptiest host keeps the job for ever."""
     assert chosen(state, HOST, OTHER) == "s2"
@@ -38,14 +41,22 @@ def test_a_host_that_did_not_start_it_comes_last(state: Found[Ownership]) -> Non
     assert chosen(state, HOST, FULL) == "s1"
 
 
-@pytest.mark.parametrize("state", [
-    own(OwnState.VACANT, uid="u0"), exited(Cause.USER_ERROR), exited(Cause.STOPPED),
-], ids=["another uid's host", "its own failure", "stopped"])
+@pytest.mark.parametrize(
+    "state",
+    [
+        own(OwnState.VACANT, uid="u0"),
+        exited(Cause.USER_ERROR),
+        exited(Cause.STOPPED),
+    ],
+    ids=["another uid's host", "its own failure", "stopped"],
+)
 def test_a_host_that_is_not_to_blame_is_not_avoided(state: Found[Ownership]) -> None:
     assert chosen(state, HOST, OTHER) == "s1"
 
 
-RAISING = job(restart=RestartPolicy(memory_step=2.0, memory_max=900 * MIB), memory=300 * MIB, driver_memory=200 * MIB)
+RAISING = job(
+    restart=RestartPolicy(memory_step=2.0, memory_max=900 * MIB), memory=300 * MIB, driver_memory=200 * MIB
+)
 RAN_OUT = exited(Cause.OUT_OF_MEMORY, memory=300 * MIB)
 
 
@@ -53,7 +64,8 @@ RAN_OUT = exited(Cause.OUT_OF_MEMORY, memory=300 * MIB)
 def test_raised_memory_counts_for_the_place_it_takes(free_mb: int, fits: bool) -> None:
     """300m declared, of which the driver had 200m and shall have 400m."""
     given = view(
-        row(ref=RAISING, own=RAN_OUT, own_seen_s=NOW_S - 1000.0), members={"s1": replace(HOST, memory=free_mb * MIB)},
+        row(ref=RAISING, own=RAN_OUT, own_seen_s=NOW_S - 1000.0),
+        members={"s1": replace(HOST, memory=free_mb * MIB)},
     )
     plan = make_plan(given, Policy(), NOW_S)
     assert bool(plan.actions) is fits
@@ -67,7 +79,12 @@ def test_raised_memory_counts_for_the_place_it_takes(free_mb: int, fits: bool) -
 
 def test_two_raised_jobs_do_not_both_fit_where_one_does() -> None:
     rows = [
-        row(name=name, ref=replace(RAISING, record=replace(RAISING.record, name=name)), own=RAN_OUT, own_seen_s=NOW_S - 1000.0)
+        row(
+            name=name,
+            ref=replace(RAISING, record=replace(RAISING.record, name=name)),
+            own=RAN_OUT,
+            own_seen_s=NOW_S - 1000.0,
+        )
         for name in ("a", "b")
     ]
     plan = make_plan(view(*rows, members={"s1": replace(HOST, memory=900 * MIB)}), Policy(), NOW_S)
@@ -81,7 +98,11 @@ def test_two_raised_jobs_do_not_both_fit_where_one_does() -> None:
 def fresh(name: str, **changes: Any) -> Row:
     """A job that is to be started for the first time."""
     ref = job(name, **changes)
-    return row(name=name, ref=ref, own=own(OwnState.VACANT, uid="", newest_uid="u1", supervisor="", attempt=0, claims=0))
+    return row(
+        name=name,
+        ref=ref,
+        own=own(OwnState.VACANT, uid="", newest_uid="u1", supervisor="", attempt=0, claims=0),
+    )
 
 
 def stuck(name: str, since_s: float, ran_s: float | None = None, **changes: Any) -> Row:
@@ -100,10 +121,20 @@ def placed(*rows: Row) -> list[str]:
     return [action.name for action in plan.actions if isinstance(action, Assign)]
 
 
-@pytest.mark.parametrize(("since_s", "ran_s", "holds"), [
-    (14.0, None, True), (16.0, None, False), (59.0, 58.0, True), (61.0, 58.0, False), (0.5, 61.0, False),
-], ids=["assigned", "never claimed", "starting", "no batch", "no batch, and a new leader"])
-def test_a_stuck_start_gives_its_slot_back_and_keeps_its_place(since_s: float, ran_s: float | None, holds: bool) -> None:
+@pytest.mark.parametrize(
+    ("since_s", "ran_s", "holds"),
+    [
+        (14.0, None, True),
+        (16.0, None, False),
+        (59.0, 58.0, True),
+        (61.0, 58.0, False),
+        (0.5, 61.0, False),
+    ],
+    ids=["assigned", "never claimed", "starting", "no batch", "no batch, and a new leader"],
+)
+def test_a_stuck_start_gives_its_slot_back_and_keeps_its_place(
+    since_s: float, ran_s: float | None, holds: bool
+) -> None:
     """HOST starts two at once."""
     both = [stuck("s1", since_s, ran_s), stuck("s2", since_s, ran_s)]
     assert placed(*both, fresh("a"), fresh("b"), fresh("c")) == ([] if holds else ["a", "b"])
@@ -112,14 +143,19 @@ def test_a_stuck_start_gives_its_slot_back_and_keeps_its_place(since_s: float, r
 
 
 def test_a_slot_is_held_for_a_share_of_a_short_start_timeout() -> None:
-    short = [replace(each, ref=job(each.name, start_timeout_s=20.0)) for each in (stuck("s1", 7.0, 7.0), stuck("s2", 3.0, 3.0))]
+    short = [
+        replace(each, ref=job(each.name, start_timeout_s=20.0))
+        for each in (stuck("s1", 7.0, 7.0), stuck("s2", 3.0, 3.0))
+    ]
     assert placed(*short, fresh("a"), fresh("b")) == ["a"]
 
 
 def test_who_failed_last_comes_last_but_priority_goes_first() -> None:
     """By name alone, jobs that never start would take every free slot before those that would run."""
     failed = row(name="a-crashes", ref=job("a-crashes"), own=exited(failures=3), own_seen_s=NOW_S - 1000.0)
-    unclaimed = row(name="a-unclaimed", ref=job("a-unclaimed"), own=own(OwnState.VACANT), own_seen_s=NOW_S - 1000.0)
+    unclaimed = row(
+        name="a-unclaimed", ref=job("a-unclaimed"), own=own(OwnState.VACANT), own_seen_s=NOW_S - 1000.0
+    )
     assert placed(failed, unclaimed, fresh("b"), fresh("c")) == ["b", "c"]
     urgent = replace(failed, ref=job("a-crashes", priority=9))
     assert placed(urgent, unclaimed, fresh("b"), fresh("c")) == ["a-crashes", "b"]

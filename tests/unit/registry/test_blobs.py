@@ -109,7 +109,9 @@ def test_an_artifact_is_fetched_as_it_was_put(blobs: Blobs, application: Path, t
     assert [*fetched.parent.iterdir()] == [fetched]
 
 
-def test_what_was_fetched_before_is_kept_if_it_is_right(blobs: Blobs, application: Path, tmp_path: Path, root: Path) -> None:
+def test_what_was_fetched_before_is_kept_if_it_is_right(
+    blobs: Blobs, application: Path, tmp_path: Path, root: Path
+) -> None:
     key = blobs.put_artifact(NAME, UID, application)
     fetched = blobs.fetch_artifact(key, tmp_path / "cache")
     alter(fetched, b"a driver wrote here")
@@ -131,14 +133,18 @@ def test_an_altered_artifact_is_corrupt_and_leaves_nothing(
         blobs.put_artifact(NAME, UID, application)
 
 
-def test_a_missing_artifact_names_its_key(blobs: Blobs, application: Path, tmp_path: Path, root: Path) -> None:
+def test_a_missing_artifact_names_its_key(
+    blobs: Blobs, application: Path, tmp_path: Path, root: Path
+) -> None:
     key = blobs.put_artifact(NAME, UID, application)
     (root / key).unlink()
     with pytest.raises(NotFound, match=key.split("/")[3]):
         blobs.fetch_artifact(key, tmp_path / "cache")
 
 
-@pytest.mark.parametrize("key", ["artifacts/a/b/c", "specs/a/b/1-" + "0" * 64 + ".json", "artifacts/../../x", ""])
+@pytest.mark.parametrize(
+    "key", ["artifacts/a/b/c", "specs/a/b/1-" + "0" * 64 + ".json", "artifacts/../../x", ""]
+)
 def test_only_artifacts_are_fetched(blobs: Blobs, key: str, tmp_path: Path) -> None:
     with pytest.raises(Corrupt):
         blobs.fetch_artifact(key, tmp_path)
@@ -170,7 +176,9 @@ def test_keys_are_parsed_as_they_are_made(blobs: Blobs, application: Path) -> No
 # Epochs.
 
 
-def test_an_epoch_that_another_version_recorded_with_more_in_it_is_the_same_epoch(blobs: Blobs, root: Path) -> None:
+def test_an_epoch_that_another_version_recorded_with_more_in_it_is_the_same_epoch(
+    blobs: Blobs, root: Path
+) -> None:
     """Else an older leader would distrust the registry in the middle of an upgrade."""
     newer = encode(EpochRecord(7, "host-a", "op-0", {"software": "99.0.0"}))
     FileStore(root).create(epoch_key(7), newer)

@@ -30,7 +30,9 @@ PATHS = ("../up", "a/b", "/etc", "..", ".", "a\n", "a\x00", "ä", "")
 
 def _numbers_in(body: Any) -> Iterator[tuple[Any, Any]]:
     """(container, key) of every number, at every level."""
-    for key, value in list(body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ()):
+    for key, value in list(
+        body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ()
+    ):
         if isinstance(value, int | float) and not isinstance(value, bool) and key != "v":
             yield body, key
         yield from _numbers_in(value)
@@ -89,8 +91,12 @@ def _spoil(bench: Bench, path: str, *keys: str, value: Any) -> None:
     bench.zoo.put(path, json.dumps(body).encode())
 
 
-@pytest.mark.parametrize("keys", [("terms", "memory"), ("terms", "priority"), ("terms", "restart", "memory_step"), ("uid",)])
-def test_a_reference_out_of_bounds_is_left_alone_said_and_can_be_cancelled(rig: Rig, keys: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "keys", [("terms", "memory"), ("terms", "priority"), ("terms", "restart", "memory_step"), ("uid",)]
+)
+def test_a_reference_out_of_bounds_is_left_alone_said_and_can_be_cancelled(
+    rig: Rig, keys: tuple[str, ...]
+) -> None:
     bench = rig.bench
     _spoil(bench, bench.layout.job("odd"), *keys, value=10**400 if keys != ("uid",) else "../../tmp")
     done = rig.controller.reconcile_once()
@@ -101,8 +107,12 @@ def test_a_reference_out_of_bounds_is_left_alone_said_and_can_be_cancelled(rig: 
     assert not bench.has(bench.layout.job("odd"))
 
 
-@pytest.mark.parametrize(("key", "value"), [("attempt", -1), ("memory", 2**70), ("supervisor", "../s1"), ("uid", "a/b")])
-def test_an_ownership_out_of_bounds_is_never_taken_for_absent_and_can_be_cancelled(rig: Rig, key: str, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"), [("attempt", -1), ("memory", 2**70), ("supervisor", "../s1"), ("uid", "a/b")]
+)
+def test_an_ownership_out_of_bounds_is_never_taken_for_absent_and_can_be_cancelled(
+    rig: Rig, key: str, value: Any
+) -> None:
     bench = rig.bench
     bench.run("odd")
     _spoil(bench, bench.layout.own("odd"), key, value=value)
@@ -115,8 +125,13 @@ def test_an_ownership_out_of_bounds_is_never_taken_for_absent_and_can_be_cancell
 
 
 def test_what_a_policy_may_say_in_a_spec_is_within_its_bounds(rig: Rig) -> None:
-    widest = RestartPolicy(max_s=86_400.0, reset_after_s=365 * 86_400.0, attempts=1_000_000, memory_step=10.0, memory_max=1024**5)
+    widest = RestartPolicy(
+        max_s=86_400.0, reset_after_s=365 * 86_400.0, attempts=1_000_000, memory_step=10.0, memory_max=1024**5
+    )
     job = rig.bench.ref("odd").record
-    rig.bench.put(rig.bench.layout.job("odd"), replace(job, terms=replace(job.terms, memory=1024**5, priority=-1000, restart=widest)))
+    rig.bench.put(
+        rig.bench.layout.job("odd"),
+        replace(job, terms=replace(job.terms, memory=1024**5, priority=-1000, restart=widest)),
+    )
     assert rig.bench.ref("odd").record.terms.restart == widest
     assert isinstance(rig.controller, Controller) and rig.bench.own("odd").state is OwnState.VACANT

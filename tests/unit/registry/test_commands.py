@@ -45,7 +45,10 @@ def test_the_same_spec_again_is_the_same_job(bench: Bench) -> None:
 
 def test_another_spec_of_a_live_name_is_refused_with_a_hint(bench: Bench) -> None:
     bench.submit("a")
-    for refused in (lambda: bench.submit("a", OTHER), lambda: bench.commands().check_submit("a", OTHER, None)):
+    for refused in (
+        lambda: bench.submit("a", OTHER),
+        lambda: bench.commands().check_submit("a", OTHER, None),
+    ):
         with pytest.raises(Conflict, match="cancel a first"):
             refused()
 
@@ -58,7 +61,9 @@ def test_a_cancelled_name_is_a_new_uid_and_goes_on_from_its_checkpoint(bench: Be
     assert bench.result(first.uid) is not None
 
 
-@pytest.mark.parametrize("other", ["s3://bkt/x/y", "s3a://bkt/x/y/", "s3a://bkt/x", "S3://bkt/x/y/z", "s3://bkt/q/../x/./y"])
+@pytest.mark.parametrize(
+    "other", ["s3://bkt/x/y", "s3a://bkt/x/y/", "s3a://bkt/x", "S3://bkt/x/y/z", "s3://bkt/q/../x/./y"]
+)
 def test_overlapping_checkpoints_are_refused_and_the_other_job_is_named(bench: Bench, other: str) -> None:
     bench.submit("a", checkpoint="s3://bkt/x/y")
     with pytest.raises(Conflict, match="belongs to job a"):
@@ -192,7 +197,9 @@ def test_resume_clears_a_back_off_and_a_quarantine(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("act", [Commands.resume, Commands.restart])
-def test_a_failed_job_is_registered_again_under_its_uid(bench: Bench, act: Callable[[Commands, str], object]) -> None:
+def test_a_failed_job_is_registered_again_under_its_uid(
+    bench: Bench, act: Callable[[Commands, str], object]
+) -> None:
     bench.submit("a", checkpoint="s3://bkt/a")
     uid = bench.fail("a")
     act(bench.commands(), "a")
@@ -219,14 +226,19 @@ def test_an_unknown_name(bench: Bench, act: Callable[[Commands, str], object]) -
 
 def test_the_name_that_was_meant_is_suggested(bench: Bench) -> None:
     """Of a registered job, or of one whose result is kept; not of one of which only the ownership is left."""
-    assert str(no_job(bench.zoo.client(), bench.layout, "clikcs")) == "no job is named clikcs: see spark-supervisor list --all"
+    assert (
+        str(no_job(bench.zoo.client(), bench.layout, "clikcs"))
+        == "no job is named clikcs: see spark-supervisor list --all"
+    )
     bench.submit("clicks")
     uid = bench.submit("orders").uid
     bench.commands().cancel("orders")
     for typed, meant in (("clikcs", "clicks"), ("order", "orders")):
         with pytest.raises(NotFound, match=f"^no job is named {typed}: did you mean {meant}[?]$"):
             bench.commands().suspend(typed)
-    assert "did you mean" not in str(no_job(bench.zoo.client(), bench.layout, "orders")), "nothing of it was found under this very name"
+    assert "did you mean" not in str(no_job(bench.zoo.client(), bench.layout, "orders")), (
+        "nothing of it was found under this very name"
+    )
     bench.zoo.client().commit(Transaction("sweep", "op", (Delete(bench.layout.result(uid), ANY_VERSION),)))
     assert set(known_names(bench.zoo.client(), bench.layout)) == {"clicks"}
 
@@ -236,7 +248,10 @@ def test_a_suggestion_that_cannot_be_had_is_left_out(bench: Bench) -> None:
         def children(self, _path: str) -> tuple[str, ...] | None:
             raise Unreachable("ZooKeeper did not answer")
 
-    assert str(no_job(Silent(), bench.layout, "clikcs")) == "no job is named clikcs: see spark-supervisor list --all"
+    assert (
+        str(no_job(Silent(), bench.layout, "clikcs"))
+        == "no job is named clikcs: see spark-supervisor list --all"
+    )
 
 
 # -- lost replies -----------------------------------------------------------------------------------------------------
@@ -303,7 +318,9 @@ def test_an_outcome_that_cannot_be_known_is_not_acknowledged(bench: Bench, act: 
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_without_a_connection_nothing_is_acknowledged_and_nothing_happens_later(bench: Bench, act: str) -> None:
+def test_without_a_connection_nothing_is_acknowledged_and_nothing_happens_later(
+    bench: Bench, act: str
+) -> None:
     commands = prepared(bench)
     client = bench.clients[-1]
     bench.zoo.disconnect(client)
@@ -320,7 +337,7 @@ def test_a_session_lost_with_the_reply_is_closed_before_reading_back(bench: Benc
 
     def lost() -> None:
         client.lose_next_reply(reconnect=False)
-        bench.zoo.expire(client)      # in the end it is not applied: the session is gone before
+        bench.zoo.expire(client)  # in the end it is not applied: the session is gone before
 
     client.before_next_commit(lost)
     ACTS[act](commands)
@@ -408,7 +425,9 @@ def test_only_the_newest_uid_is_registered_again(bench: Bench, monkeypatch: pyte
     assert not bench.has(bench.layout.job("a"))
 
 
-def test_cancelling_a_failed_uid_does_not_stop_a_newer_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelling_a_failed_uid_does_not_stop_a_newer_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.submit("a")
     commands = resubmitted_meanwhile(bench, monkeypatch, cancelled=False)
     with pytest.raises(Conflict, match="try again"):
@@ -416,7 +435,9 @@ def test_cancelling_a_failed_uid_does_not_stop_a_newer_one(bench: Bench, monkeyp
     assert bench.own("a").state is OwnState.CLAIMED
 
 
-def test_a_submit_is_never_carried_over_to_another_session(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_submit_is_never_carried_over_to_another_session(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that is stopped for hours between its last look at the clock and its multi: its blobs may be swept."""
     commands = bench.commands()
     real = user_writes.submit
@@ -519,9 +540,13 @@ def test_what_is_remembered_fits_the_copy_and_keeps_what_it_knew_of_the_old_one(
     job, own = bench.ref("j").record, bench.own("j")
     assert (job.fresh_start, job.left_by) == ("", "")
     expected = to_be_expected(job.terms.checkpoint, job.fresh_start, None, own.remembered)
-    assert expected == Remembered(place_of("s3://bkt/new"), ("q 12",), "", (f"{place_of('s3://bkt/old')} q 40",))
+    assert expected == Remembered(
+        place_of("s3://bkt/new"), ("q 12",), "", (f"{place_of('s3://bkt/old')} q 40",)
+    )
     bench.submit("next", checkpoint="s3://bkt/old")
-    assert bench.ref("next").record.left_by == "j", "a first start of another job there is refused unless it is accepted"
+    assert bench.ref("next").record.left_by == "j", (
+        "a first start of another job there is refused unless it is accepted"
+    )
 
 
 def test_a_failed_job_goes_on_from_a_savepoint_as_the_same_uid(bench: Bench) -> None:
@@ -565,14 +590,26 @@ def test_a_job_in_backoff_or_waiting_for_a_place_starts_by_itself_and_is_left_al
     assert "pending" in commands.basis("j").running, "a quarantine that was resumed"
 
 
-@pytest.mark.parametrize(("meanwhile", "why"), [
-    (lambda commands: commands.resume("j"), "suspend it first"),
-    (lambda commands: commands.cancel("j"), "is cancelled"),
-    (lambda commands: commands.resume_from(revision(commands, "j", "s3://bkt/theirs")), "suspend it first"),
-    (lambda commands: commands.submit(submission("k", checkpoint="s3://bkt/new/inside")), "belongs to job k"),
-], ids=["resumed", "cancelled", "moved", "taken"])
+@pytest.mark.parametrize(
+    ("meanwhile", "why"),
+    [
+        (lambda commands: commands.resume("j"), "suspend it first"),
+        (lambda commands: commands.cancel("j"), "is cancelled"),
+        (
+            lambda commands: commands.resume_from(revision(commands, "j", "s3://bkt/theirs")),
+            "suspend it first",
+        ),
+        (
+            lambda commands: commands.submit(submission("k", checkpoint="s3://bkt/new/inside")),
+            "belongs to job k",
+        ),
+    ],
+    ids=["resumed", "cancelled", "moved", "taken"],
+)
 @pytest.mark.parametrize("just_before", [False, True], ids=["while it is copied", "just before the multi"])
-def test_what_others_do_meanwhile_comes_first(bench: Bench, meanwhile: Act, why: str, just_before: bool) -> None:
+def test_what_others_do_meanwhile_comes_first(
+    bench: Bench, meanwhile: Act, why: str, just_before: bool
+) -> None:
     commands = stopped(bench)
     told = revision(commands, "j")
     if just_before:

@@ -23,7 +23,9 @@ def moved(uid: str) -> Revision:
     old = BlobRef(f"specs/j/{uid}/1-{SHA}.json", SHA, 10)
     new = replace(TERMS, checkpoint="s3://bkt/copy-of-savepoint")
     basis = Basis("j", uid, 1, old, TERMS.checkpoint, "", "")
-    return Revision(basis, BlobRef(f"specs/j/{uid}/2-{SHA}.json", SHA, 10), new, "before-upgrade", (SeenQuery("q", 5),))
+    return Revision(
+        basis, BlobRef(f"specs/j/{uid}/2-{SHA}.json", SHA, 10), new, "before-upgrade", (SeenQuery("q", 5),)
+    )
 
 
 @pytest.fixture
@@ -49,13 +51,17 @@ COMMANDS: dict[str, Callable[[Commands, str], object]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_what_a_leader_would_undo_is_not_acknowledged(rig: Rig, uid: str, command: Callable[[Commands, str], object]) -> None:
+def test_what_a_leader_would_undo_is_not_acknowledged(
+    rig: Rig, uid: str, command: Callable[[Commands, str], object]
+) -> None:
     with pytest.raises(Conflict, match="j has finished"):
         command(rig.bench.commands(), uid)
     rig.controller.reconcile_once()
     result = rig.bench.result(uid)
     assert result.outcome is Outcome.FINISHED and result.terms is not None
-    assert result.terms.checkpoint == TERMS.checkpoint, "no copy of a savepoint is taken for the job's checkpoint, and deleted"
+    assert result.terms.checkpoint == TERMS.checkpoint, (
+        "no copy of a savepoint is taken for the job's checkpoint, and deleted"
+    )
 
 
 def test_an_exit_between_reading_and_writing_makes_the_write_fail(rig: Rig) -> None:
@@ -67,7 +73,7 @@ def test_an_exit_between_reading_and_writing_makes_the_write_fail(rig: Rig) -> N
     real, done = commands._read, []
 
     def read_then_exit(*arguments: object) -> object:
-        found = real(*arguments)      # type: ignore[arg-type]
+        found = real(*arguments)  # type: ignore[arg-type]
         if not done and len(commands_reads) == 1:
             done.append(True)
             bench.exit("j", Cause.FINISHED)
@@ -75,7 +81,7 @@ def test_an_exit_between_reading_and_writing_makes_the_write_fail(rig: Rig) -> N
         return found
 
     commands_reads: list[int] = []
-    commands._read = read_then_exit      # type: ignore[method-assign, assignment]
+    commands._read = read_then_exit  # type: ignore[method-assign, assignment]
     with pytest.raises(Conflict, match="j has finished"):
         commands.suspend("j")
 

@@ -42,7 +42,9 @@ def test_founding_creates_the_fixed_znodes_once(site: Site) -> None:
     assert site.found() == first
     assert len(site.zoo.log) == writes == 1
     layout = Layout("/super/prod")
-    assert {layout.version, layout.epoch, layout.doorbell, *layout.persistent_parents()} <= set(site.zoo.tree())
+    assert {layout.version, layout.epoch, layout.doorbell, *layout.persistent_parents()} <= set(
+        site.zoo.tree()
+    )
     assert site.blobs.read_cluster() is not None
 
 
@@ -60,9 +62,13 @@ def test_a_crash_between_zookeeper_and_store_is_completed(site: Site) -> None:
     assert mark is not None and mark.id == first
 
 
-@pytest.mark.parametrize(("changes", "named"), [
-    ({"store": "file:///elsewhere"}, "whose store is"), ({"name": "other"}, "belongs to cluster prod, not other"),
-])
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"store": "file:///elsewhere"}, "whose store is"),
+        ({"name": "other"}, "belongs to cluster prod, not other"),
+    ],
+)
 def test_another_cluster_at_the_root(site: Site, changes: dict[str, str], named: str) -> None:
     site.found()
     with pytest.raises(Conflict, match=named):
@@ -141,7 +147,9 @@ def test_without_the_store_nothing_is_founded(site: Site, monkeypatch: pytest.Mo
     assert site.zoo.tree() == {}
 
 
-def test_a_cluster_founded_between_our_two_looks_is_no_loss_of_data(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_founded_between_our_two_looks_is_no_loss_of_data(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two supervisors are started at once on nothing: ZooKeeper was still empty, the store is marked by now."""
     ids: list[str] = []
     look = site.blobs.read_cluster

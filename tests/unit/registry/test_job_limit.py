@@ -19,7 +19,9 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench()
 
 
-def before_its_commit(bench: Bench, commands: Commands, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+def before_its_commit(
+    bench: Bench, commands: Commands, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``act`` happens once, when ``commands`` has read and built, and is about to commit."""
     commands._sessions.zoo()
     client = bench.clients[-1]
@@ -36,7 +38,10 @@ def before_its_commit(bench: Bench, commands: Commands, act: Callable[[], object
 @pytest.mark.parametrize("mine", [None, "s3://bkt/b"], ids=["no checkpoint", "a checkpoint"])
 @pytest.mark.parametrize("theirs", [None, "s3://bkt/a"], ids=["beside none", "beside one"])
 def test_two_submits_at_once_for_the_last_place(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, mine: str | None, theirs: str | None,
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    mine: str | None,
+    theirs: str | None,
 ) -> None:
     commands = bench.commands()
     before_its_commit(bench, commands, lambda: bench.submit("a", checkpoint=theirs), monkeypatch)

@@ -95,9 +95,15 @@ def test_memory_that_was_raised_is_given_to_host_and_record_and_told_in_the_hist
     assert ("memory raised", 3, "driver memory 1g → 1536m after out_of_memory") in [
         (entry.event, entry.attempt, entry.detail) for entry in written.history
     ]
-    (entry,) = (decode(Assignment, op.data, "a") for op in tx.ops if isinstance(op, Create) and "/assigned/" in op.path)
+    (entry,) = (
+        decode(Assignment, op.data, "a")
+        for op in tx.ops
+        if isinstance(op, Create) and "/assigned/" in op.path
+    )
     assert (entry.driver_memory, entry.memory) == (written.driver_memory, written.memory)
-    again = own_written(multi(actions.Assign("j", "w", record, Found(replace(written, state=S.VACANT), 7), HOST, FRESH)))
+    again = own_written(
+        multi(actions.Assign("j", "w", record, Found(replace(written, state=S.VACANT), 7), HOST, FRESH))
+    )
     assert again.raised == 1 and again.driver_memory == 1536 << 20, "once per exit"
 
 
@@ -146,7 +152,11 @@ def test_clean_up_of_a_dead_name_takes_lease_and_claim_and_keeps_uid_and_attempt
 
 
 def test_clean_up_beside_a_newer_uid_touches_neither_ownership_nor_lease() -> None:
-    tx = multi(actions.CleanUp("j", "w", Leftover(leftover().result, CLAIM), own(S.CLAIMED, uid="u2"), None, dead=False))
+    tx = multi(
+        actions.CleanUp(
+            "j", "w", Leftover(leftover().result, CLAIM), own(S.CLAIMED, uid="u2"), None, dead=False
+        )
+    )
     assert Check("/c/own/j", 7) in tx.ops
     assert not any(op.path in ("/c/own/j", "/c/lease/j") for op in tx.ops if isinstance(op, SetData | Delete))
 
@@ -156,8 +166,14 @@ def test_what_is_remembered_of_the_checkpoint_stays_with_the_name() -> None:
     older, newer = Remembered("p", ("q 5",)), Remembered("p", ("q 9",))
     kept = replace(own(S.VACANT), record=replace(own(S.VACANT).record, remembered=older))
     assert own_written(multi(actions.Assign("j", "w", job(), kept, HOST, FRESH))).remembered == older
-    assert own_written(multi(actions.CleanUp("j", "w", leftover(), kept, SEEN, dead=True))).remembered == older
+    assert (
+        own_written(multi(actions.CleanUp("j", "w", leftover(), kept, SEEN, dead=True))).remembered == older
+    )
     assert isinstance(SEEN, Found)
     told = replace(SEEN, record=replace(SEEN.record, remembered=newer))
-    assert own_written(multi(actions.CleanUp("j", "w", leftover(), kept, told, dead=True))).remembered == newer
-    assert own_written(multi(actions.CleanUp("j", "w", leftover(), kept, None, dead=True))).remembered == older
+    assert (
+        own_written(multi(actions.CleanUp("j", "w", leftover(), kept, told, dead=True))).remembered == newer
+    )
+    assert (
+        own_written(multi(actions.CleanUp("j", "w", leftover(), kept, None, dead=True))).remembered == older
+    )

@@ -15,12 +15,16 @@ HERE, ELSEWHERE = place_of("s3://bucket/here"), place_of("s3://bucket/elsewhere"
 
 
 def node(remembered: Remembered | None, **more: str) -> Node:
-    return Node(encode(Ownership(OwnState.VACANT, "op", remembered=remembered, **more)), Stat(0, 0, 0, 0, 0, 0.0))
+    return Node(
+        encode(Ownership(OwnState.VACANT, "op", remembered=remembered, **more)), Stat(0, 0, 0, 0, 0, 0.0)
+    )
 
 
 NODES = {
     "/own/here": node(Remembered(HERE, ("q1 7",))),
-    "/own/here-too": node(Remembered(HERE, ("q2 0",), extra={"a": {"place": [1]}}), reason='"remembered":{"place":"00"}'),
+    "/own/here-too": node(
+        Remembered(HERE, ("q2 0",), extra={"a": {"place": [1]}}), reason='"remembered":{"place":"00"}'
+    ),
     "/own/never-committed": node(Remembered(HERE)),
     "/own/elsewhere": node(Remembered(ELSEWHERE, ("q3 1",), accepted=HERE)),
     "/own/moved-on": node(Remembered(ELSEWHERE, elsewhere=(f"{HERE} q5 3",))),

@@ -40,7 +40,8 @@ CAUSES = frozenset(cause.value for cause in Cause)
 WAYS: dict[str, Callable[[int], tuple[Cause, str]]] = {
     "alike": lambda n: (Cause.USER_ERROR, f"exit code 1: ValueError: cannot parse record {n}"),
     "in turn": lambda n: (
-        (Cause.USER_ERROR, Cause.OUT_OF_MEMORY)[n % 2], f"exit code {n % 2}: at {'abc'[n % 3]} of {n * 7919 % 1000}"
+        (Cause.USER_ERROR, Cause.OUT_OF_MEMORY)[n % 2],
+        f"exit code {n % 2}: at {'abc'[n % 3]} of {n * 7919 % 1000}",
     ),
     "each other": lambda n: (Cause.USER_ERROR, "".join(random.Random(n).choices('abcdefghij"\\', k=150))),
 }
@@ -91,7 +92,9 @@ class Life:
         first: Lease = replace(found.record, attempt=given.attempt)
         self.take(attempt_writes.claim(LAYOUT, given, self.own, "c" * 32, first, None, "op", self.at))
         mine = Identity("j", "u1", given.attempt, "c" * 32)
-        self.take(attempt_writes.tombstone(LAYOUT, self.own, mine, Exit(cause, reason, 1, 5.0), "op", self.at))
+        self.take(
+            attempt_writes.tombstone(LAYOUT, self.own, mine, Exit(cause, reason, 1, 5.0), "op", self.at)
+        )
 
     def story(self, result: Result | None = None) -> tuple[Entry, ...]:
         return history_of(self.ref.record if result is None else None, self.own.record, result, "u1")
@@ -106,14 +109,20 @@ def test_the_first_failure_and_a_hundred_entries_outlive_every_leader_and_host(w
     story = life.story()
     failures = [entry for entry in story if entry.event in CAUSES]
     cause, reason = WAYS[way](1)
-    assert (failures[0].event, failures[0].attempt) == (cause.value, 1) and failures[0].detail[:40] == reason[:40]
+    assert (failures[0].event, failures[0].attempt) == (cause.value, 1) and failures[0].detail[:40] == reason[
+        :40
+    ]
     assert failures[-1].attempt == 120
     if way == "alike":
         assert count(story) == 120 and max(life.sizes) < 4000 - 800 * (not wide)
     else:
         assert len(story) >= 100
     assert max(life.sizes) <= MAX_RECORD_BYTES and len(life.own.record.earlier) <= EARLIER_MAX_BYTES
-    assert [entry.event for entry in story[-6:]] == 2 * ["assigned", "claimed", failures[-1].event] or way == "in turn"
+    assert [entry.event for entry in story[-6:]] == 2 * [
+        "assigned",
+        "claimed",
+        failures[-1].event,
+    ] or way == "in turn"
 
 
 def count(story: tuple[Entry, ...]) -> int:
@@ -127,16 +136,26 @@ def test_it_goes_along_when_the_job_ends(way: str) -> None:
     for number in range(1, 61):
         life.attempt(*WAYS[way](number))
     before = life.story()
-    tx = life.take(leader_writes.conclude(life.desk, life.ref, life.own, Outcome.FAILED, FRESH, "the budget is spent"))
+    tx = life.take(
+        leader_writes.conclude(life.desk, life.ref, life.own, Outcome.FAILED, FRESH, "the budget is spent")
+    )
     result = life.result(tx)
     tx = leader_writes.clean_up(
-        life.desk, replace(leftover().result, record=result), life.own, None, None, dead=True, waited=None,
+        life.desk,
+        replace(leftover().result, record=result),
+        life.own,
+        None,
+        None,
+        dead=True,
+        waited=None,
     )
     life.take(tx)
     for own in (life.own.record, replace(life.own.record, uid="u2", earlier="", history=())):
         story = history_of(None, own, result, "u1")
         first, same = (next(entry for entry in one if entry.event in CAUSES) for one in (before, story))
-        assert (first.at, first.attempt, first.detail) == (same.at, same.attempt, same.detail) and story[-1].event == "failed"
+        assert (first.at, first.attempt, first.detail) == (same.at, same.attempt, same.detail) and story[
+            -1
+        ].event == "failed"
         assert len({(entry.at, entry.event) for entry in story}) == len(story), "told twice"
         assert (count(story) == 60) if way == "alike" else len(story) >= 100
     assert max(life.sizes) <= MAX_RECORD_BYTES
@@ -163,7 +182,11 @@ def test_the_last_word_of_a_user_is_noted_once() -> None:
         assert [entry.event for entry in life.own.record.history].count("resumed") == (number < 4)
     life.ref = Found(replace(life.ref.record, changed=Entry(life.at, "restarted"), restart_nonce="n6"), 6)
     life.attempt(*WAYS["in turn"](61))
-    assert [entry.event for entry in life.story() if not entry.attempt] == ["submitted", "resumed", "restarted"]
+    assert [entry.event for entry in life.story() if not entry.attempt] == [
+        "submitted",
+        "resumed",
+        "restarted",
+    ]
 
 
 def test_three_failures_stay_in_plain_sight_when_the_next_attempt_is_assigned() -> None:
@@ -193,7 +216,12 @@ def test_a_version_that_does_not_know_it_takes_it_along() -> None:
     earlier = life.own.record.earlier
     for number in range(11, 14):
         body = json.loads(encode(life.own.record))
-        new = {"at": life.at, "event": "user_error", "attempt": number, "detail": "exit code 1: of an older version"}
+        new = {
+            "at": life.at,
+            "event": "user_error",
+            "attempt": number,
+            "detail": "exit code 1: of an older version",
+        }
         body["history"] = [*body["history"], new, new][-10:]
         life.own = Found(decode(Ownership, json.dumps(body).encode(), "/x"), 1)
     life.attempt(*WAYS["alike"](14))
@@ -205,8 +233,15 @@ def test_a_version_that_does_not_know_it_takes_it_along() -> None:
 
 def test_a_tombstone_gives_it_up_before_what_happened_last() -> None:
     own = Ownership(
-        OwnState.EXITED, "op", uid="u1", reason="\\" * 400, host="h" * 253, earlier="x" * 1536,
-        history=noted(noted(noted((), "t", "assigned", 1), "t", "claimed", 1), "t", "user_error", 1, '"' * 120),
+        OwnState.EXITED,
+        "op",
+        uid="u1",
+        reason="\\" * 400,
+        host="h" * 253,
+        earlier="x" * 1536,
+        history=noted(
+            noted(noted((), "t", "assigned", 1), "t", "claimed", 1), "t", "user_error", 1, '"' * 120
+        ),
         remembered=Remembered("0" * 16, tuple(f"{n:036d} 123456" for n in range(28))),
     )
     kept = decode(Ownership, encode(own), "/x")

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from supervisor.errors import Conflict, GuardFailed, OutcomeUnknown
-from supervisor.model.records import Assignment, EpochRecord, Handover, LeaderHint, Lease, Ownership, OwnState, Pause
+from supervisor.model.records import (
+    Assignment,
+    EpochRecord,
+    Handover,
+    LeaderHint,
+    Lease,
+    Ownership,
+    OwnState,
+    Pause,
+)
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, Transaction
 from supervisor.registry import attempt_writes, leader_writes, operator_writes
@@ -83,9 +92,12 @@ def test_the_wish_is_taken_away_only_by_a_later_term_and_only_as_it_was_seen(ben
     operator.switchover("s1")
     seen = bench.record(Handover, bench.layout.switchover)
     epoch = bench.record(EpochRecord, bench.layout.epoch)
-    operator.switchover(None)       # a second thought
+    operator.switchover(None)  # a second thought
     zoo = bench.zoo.client()
-    for found, fence in ((seen, epoch.version), (bench.record(Handover, bench.layout.switchover), epoch.version + 1)):
+    for found, fence in (
+        (seen, epoch.version),
+        (bench.record(Handover, bench.layout.switchover), epoch.version + 1),
+    ):
         with pytest.raises(GuardFailed):
             zoo.commit(operator_writes.switched_over(bench.layout, found, fence, "op"))
     found = bench.record(Handover, bench.layout.switchover)

@@ -52,33 +52,49 @@ def look() -> Callable[..., tuple[str | None, bool]]:
             bench.zoo.put(bench.layout.checkpoint(digest(record.location)), encode(record))
         if raw is not None:
             bench.zoo.put(bench.layout.checkpoint("0" * 64), raw)
-        found = Others(bench.layout).look(bench.zoo.client(), bench.layout.checkpoint(digest(OURS.location)), OURS.location)
+        found = Others(bench.layout).look(
+            bench.zoo.client(), bench.layout.checkpoint(digest(OURS.location)), OURS.location
+        )
         return None if found.claim is None else found.claim.uid, found.doubtful is not None
 
     return asked
 
 
-def test_living_claims_at_inside_and_around_are_in_the_way_and_others_are_not(look: Callable[..., tuple[str | None, bool]]) -> None:
+def test_living_claims_at_inside_and_around_are_in_the_way_and_others_are_not(
+    look: Callable[..., tuple[str | None, bool]],
+) -> None:
     inside, around, beside = (
-        CheckpointClaim(location, "b", "u2") for location in ("s3://bkt/x/a/in", "s3://bkt/x", "s3://bkt/x/ab")
+        CheckpointClaim(location, "b", "u2")
+        for location in ("s3://bkt/x/a/in", "s3://bkt/x", "s3://bkt/x/ab")
     )
     assert look() == look(beside) == (None, False)
     assert look(inside) == look(around) == look(beside, around) == ("u2", False)
     assert look(replace(inside, name="a")) == ("u2", False), "of the same name too"
-    assert look(replace(inside, doom=Doom("b", "u2", ""))) == (None, False), "two that are deleted do each other no harm"
-    assert look(replace(inside, doom=Doom("b", "u9", ""))) == ("u2", False), "one that somebody has altered counts as living"
+    assert look(replace(inside, doom=Doom("b", "u2", ""))) == (None, False), (
+        "two that are deleted do each other no harm"
+    )
+    assert look(replace(inside, doom=Doom("b", "u9", ""))) == ("u2", False), (
+        "one that somebody has altered counts as living"
+    )
     assert look(raw=b"{") == (None, True), "nobody can tell which place it is about"
 
 
 def test_a_claim_that_comes_after_a_look_is_found_by_the_next() -> None:
     bench = Bench()
     bench.zoo.put(bench.layout.checkpoint(digest(OURS.location)), encode(OURS))
-    others, client, path = Others(bench.layout), bench.zoo.client(), bench.layout.checkpoint(digest(OURS.location))
+    others, client, path = (
+        Others(bench.layout),
+        bench.zoo.client(),
+        bench.layout.checkpoint(digest(OURS.location)),
+    )
     assert others.look(client, path, OURS.location).claim is None
     bench.commands().submit(submission("far", checkpoint="s3://bkt/far"))
     assert others.look(client, path, OURS.location).claim is None
-    bench.zoo.put(bench.layout.checkpoint(digest("s3://bkt/x")), encode(CheckpointClaim("s3://bkt/x", "b", "u2")))
-    bench.commands().submit(submission("further", checkpoint="s3://bkt/further"))      # moves the version, as every claim does
+    bench.zoo.put(
+        bench.layout.checkpoint(digest("s3://bkt/x")), encode(CheckpointClaim("s3://bkt/x", "b", "u2"))
+    )
+    # moves the version, as every claim does
+    bench.commands().submit(submission("further", checkpoint="s3://bkt/further"))
     found = others.look(client, path, OURS.location).claim
     assert found is not None and found.uid == "u2"
 
@@ -114,7 +130,7 @@ def test_a_claim_made_while_the_claims_are_read_makes_the_multi_fail_or_is_seen(
     """The version is read before them. Read after them, it would let two nested places pass."""
     bench = Bench()
     bench.commands().submit(submission("first", checkpoint="s3://bkt/first"))
-    places = Places.load(Busy(bench, after), bench.layout)      # type: ignore[arg-type]
+    places = Places.load(Busy(bench, after), bench.layout)  # type: ignore[arg-type]
     version = bench.zoo.client().read(bench.layout.checkpoints)
     assert version is not None
     try:

@@ -54,7 +54,7 @@ def test_a_claim_stays_while_a_driver_of_its_uid_may_be_alive() -> None:
     bench.set_own("a", OwnState.DRAINING)
     bench.commands().cancel("a")
     claimed(bench, uid)
-    bench.zoo.remove(bench.layout.result(uid))      # deleted by hand
+    bench.zoo.remove(bench.layout.result(uid))  # deleted by hand
     assert swept(bench) == []
     bench.set_own("a", OwnState.EXITED)
     assert swept(bench) == ["claim"]

@@ -34,7 +34,9 @@ def test_files_are_relative_to_the_spec(spec_path: Path, monkeypatch: pytest.Mon
 
 def test_a_missing_file_is_named_and_exits_with_2(spec_path: Path) -> None:
     (spec_path.parent / "lib/x.zip").unlink()
-    with pytest.raises(InvalidInput, match=r"does not exist; 'lib/x\.zip' is relative to the directory") as caught:
+    with pytest.raises(
+        InvalidInput, match=r"does not exist; 'lib/x\.zip' is relative to the directory"
+    ) as caught:
         local_files(read_spec_file(spec_path), spec_path.parent)
     assert caught.value.exit_code == 2
 

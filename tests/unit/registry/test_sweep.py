@@ -38,7 +38,10 @@ def orphans(store: FileStore, tmp_path: Path) -> tuple[str, ...]:
     """A spec and an artifact of a uid that is gone; the same of one that lives, and things that are not ours."""
     blobs, application = Blobs(store), tmp_path / "app.py"
     application.write_text("")
-    made = {uid: (blobs.put_spec("a", uid, 1, b"{}").key, blobs.put_artifact("a", uid, application)) for uid in (LIVE, GONE)}
+    made = {
+        uid: (blobs.put_spec("a", uid, 1, b"{}").key, blobs.put_artifact("a", uid, application))
+        for uid in (LIVE, GONE)
+    }
     blobs.record_epoch(1, "host-a")
     for key in ("specs/readme", "artifacts/a/b", "cluster.json", f"specs/a/{GONE}/1-abc.json"):
         store.create(key, b"x")
@@ -170,7 +173,11 @@ def test_a_scan_ends_when_its_term_does(
 
 
 def test_an_object_that_the_store_refuses_to_delete_keeps_no_other(
-    sweeper: BlobSweeper, clock: Clock, store: FileStore, orphans: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
+    sweeper: BlobSweeper,
+    clock: Clock,
+    store: FileStore,
+    orphans: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sweeper.scan(lambda: KEPT)
     clock.now_s += GRACE_S + 1

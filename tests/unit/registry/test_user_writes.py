@@ -34,14 +34,20 @@ from tests.fakes.offices import AT, SHA, terms
 LAYOUT = Layout("/r")
 DESK = Desk(LAYOUT, "op1", "2026-11-21T01:00:00.000Z")
 SPEC = BlobRef("specs/j/u1/1-ab.json", SHA, 10)
-JOB = JobRef("j", "u1", 1, SPEC, Desired.RUNNING, "n1", terms("s3://bkt/c"), AT, Entry(AT, "submitted"), "op0")
+JOB = JobRef(
+    "j", "u1", 1, SPEC, Desired.RUNNING, "n1", terms("s3://bkt/c"), AT, Entry(AT, "submitted"), "op0"
+)
 BELL = SetData("/r/doorbell", b"j", ANY_VERSION)
 PLACE = Place("/r/checkpoints/h", "s3://bkt/c", None, 4)
 CLAIM = Found(CheckpointClaim("s3://bkt/c", "j", "u0"), 6)
 
 
-def own(state: OwnState = OwnState.VACANT, uid: str = "u1", version: int = 5, **changes: object) -> Found[Ownership]:
-    record = Ownership(state, "op0", newest_uid="u1", uid=uid, attempt=3, claims=2, supervisor="s1", **changes)  # type: ignore[arg-type]
+def own(
+    state: OwnState = OwnState.VACANT, uid: str = "u1", version: int = 5, **changes: object
+) -> Found[Ownership]:
+    record = Ownership(
+        state, "op0", newest_uid="u1", uid=uid, attempt=3, claims=2, supervisor="s1", **changes
+    )  # type: ignore[arg-type]
     return Found(record, version)
 
 
@@ -80,7 +86,9 @@ def test_submit_takes_over_the_claim_of_an_older_uid_at_its_version() -> None:
 
 
 def test_submit_without_a_checkpoint_leaves_the_claims_alone() -> None:
-    assert not [op for op in user_writes.submit(DESK, JOB, None, None).ops if op.path.startswith("/r/checkpoints")]
+    assert not [
+        op for op in user_writes.submit(DESK, JOB, None, None).ops if op.path.startswith("/r/checkpoints")
+    ]
 
 
 def test_submit_over_an_unreadable_ownership_is_a_defect_of_the_caller() -> None:
@@ -88,14 +96,17 @@ def test_submit_over_an_unreadable_ownership_is_a_defect_of_the_caller() -> None
         user_writes.submit(DESK, JOB, Unreadable("x", 1), None)
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    (OwnState.VACANT, OwnState.VACANT),
-    (OwnState.ASSIGNED, OwnState.VACANT),
-    (OwnState.CLAIMED, OwnState.DRAINING),
-    (OwnState.DRAINING, OwnState.DRAINING),
-    (OwnState.REVOKED, OwnState.REVOKED),
-    (OwnState.EXITED, OwnState.EXITED),
-])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (OwnState.VACANT, OwnState.VACANT),
+        (OwnState.ASSIGNED, OwnState.VACANT),
+        (OwnState.CLAIMED, OwnState.DRAINING),
+        (OwnState.DRAINING, OwnState.DRAINING),
+        (OwnState.REVOKED, OwnState.REVOKED),
+        (OwnState.EXITED, OwnState.EXITED),
+    ],
+)
 def test_cancel_and_suspend_always_move_the_fence(before: OwnState, after: OwnState) -> None:
     found = own(before, claim="c1")
     cancel = user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", found)
@@ -115,7 +126,11 @@ def test_cancel_replaces_the_reference_by_a_dirty_result_in_one_step() -> None:
     result = result_written(tx)
     assert isinstance(tx.ops[1], Create)
     assert (result.outcome, result.state, result.spec, result.attempt, result.claims) == (
-        Outcome.CANCELLED, Cleanliness.DIRTY, SPEC, 3, 2,
+        Outcome.CANCELLED,
+        Cleanliness.DIRTY,
+        SPEC,
+        3,
+        2,
     )
     assert [entry.event for entry in result.history] == ["cancelled"]
 
@@ -142,7 +157,12 @@ def test_where_the_ownership_cannot_say_it_the_lease_does(unreadable: Seen[Owner
         user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", unreadable, Found(last, 4)),
     ):
         written = own_written(tx)
-        assert (written.state, written.uid, written.attempt, written.claim) == (OwnState.REVOKED, "u1", 7, "c7")
+        assert (written.state, written.uid, written.attempt, written.claim) == (
+            OwnState.REVOKED,
+            "u1",
+            7,
+            "c7",
+        )
         assert next_attempt(JOB, written) == 8
     for other in (Found(replace(last, uid="u0"), 4), Unreadable("y", 4)):
         written = own_written(user_writes.suspend(DESK, Found(JOB, 7), unreadable, other))
@@ -161,7 +181,9 @@ def test_cancel_of_an_unreadable_reference_needs_nothing_of_it() -> None:
 
 @pytest.mark.parametrize("found", [None, own()])
 def test_cancel_of_a_failed_uid_guards_its_result(found: Seen[Ownership]) -> None:
-    failed = Result("j", "u1", Outcome.FAILED, Cleanliness.CLEAN, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0")
+    failed = Result(
+        "j", "u1", Outcome.FAILED, Cleanliness.CLEAN, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0"
+    )
     tx = user_writes.cancel_failed(DESK, Found(failed, 8), found)
     assert isinstance(tx.ops[0], SetData) and (tx.ops[0].path, tx.ops[0].version) == ("/r/results/u1", 8)
     assert (result_written(tx).outcome, result_written(tx).state) == (Outcome.CANCELLED, Cleanliness.DIRTY)
@@ -180,7 +202,9 @@ def test_running_again_only_checks_the_fence() -> None:
 
 
 def test_registering_again_undoes_the_result_and_keeps_the_attempt_number() -> None:
-    failed = Result("j", "u1", Outcome.FAILED, Cleanliness.CLEAN, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0")
+    failed = Result(
+        "j", "u1", Outcome.FAILED, Cleanliness.CLEAN, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0"
+    )
     before = own(OwnState.EXITED, failures=4, charged=3, permanent=True)
     tx = user_writes.register_again(DESK, JOB, before, Found(failed, 8), PLACE)
     written = own_written(tx)
@@ -217,9 +241,15 @@ def test_what_is_not_there_needs_not_go_when_it_goes_on_from_a_savepoint() -> No
 
 
 def test_a_failed_uid_is_registered_again_with_a_savepoint_in_the_same_step() -> None:
-    failed = Result("j", "u1", Outcome.FAILED, Cleanliness.DIRTY, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0")
+    failed = Result(
+        "j", "u1", Outcome.FAILED, Cleanliness.DIRTY, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0"
+    )
     tx = user_writes.register_again(DESK, JOB, own(OwnState.EXITED), Found(failed, 8), PLACE, MOVED)
     assert own_written(tx).remembered == MOVED.remembered
-    assert {Delete("/r/results/u1", 8), Delete("/r/checkpoints/old", 3), Delete("/r/lease/j", 9)} <= set(tx.ops)
-    plain = user_writes.register_again(DESK, JOB, own(OwnState.EXITED, remembered=MOVED.remembered), Found(failed, 8), PLACE)
+    assert {Delete("/r/results/u1", 8), Delete("/r/checkpoints/old", 3), Delete("/r/lease/j", 9)} <= set(
+        tx.ops
+    )
+    plain = user_writes.register_again(
+        DESK, JOB, own(OwnState.EXITED, remembered=MOVED.remembered), Found(failed, 8), PLACE
+    )
     assert own_written(plain).remembered == MOVED.remembered

@@ -15,7 +15,15 @@ import pytest
 
 from supervisor.coord.election import Candidate, take_leadership
 from supervisor.model.actions import Waited
-from supervisor.model.records import Assignment, Cause, CheckpointClaim, EpochRecord, JobRef, Outcome, OwnState
+from supervisor.model.records import (
+    Assignment,
+    Cause,
+    CheckpointClaim,
+    EpochRecord,
+    JobRef,
+    Outcome,
+    OwnState,
+)
 from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, SetData, Transaction
@@ -47,7 +55,9 @@ MINE = Identity("j", "u1", 2, "c")
 
 
 def entry_for(found: Found[Any]) -> Assignment:
-    return Assignment("j", found.record.uid, found.record.attempt, 1, 3, found.version, job().record.spec, 100)
+    return Assignment(
+        "j", found.record.uid, found.record.attempt, 1, 3, found.version, job().record.spec, 100
+    )
 
 
 WRITES: dict[str, Callable[[], Transaction | None]] = {
@@ -57,13 +67,29 @@ WRITES: dict[str, Callable[[], Transaction | None]] = {
     "suspend exhausted": lambda: leader_writes.suspend_exhausted(LEADER, JOB, newer(exited()), "w"),
     "revoke": lambda: leader_writes.revoke(LEADER, "j", newer(own(S.CLAIMED)), SEEN, "w"),
     "conclude": lambda: leader_writes.conclude(LEADER, JOB, newer(exited()), Outcome.FAILED, FRESH, "w"),
-    "clean up": lambda: leader_writes.clean_up(LEADER, RESULT, newer(exited()), SEEN, None, dead=True, waited=None),
-    "claim": lambda: attempt_writes.claim(
-        LAYOUT, entry_for(own(S.ASSIGNED)), newer(own(S.ASSIGNED)), "c", lease().seen.record, None, "op-1", "now",  # type: ignore[union-attr]
+    "clean up": lambda: leader_writes.clean_up(
+        LEADER, RESULT, newer(exited()), SEEN, None, dead=True, waited=None
     ),
-    "tombstone": lambda: attempt_writes.tombstone(LAYOUT, newer(own(S.CLAIMED)), MINE, REFUSED, "op-1", "now"),
+    "claim": lambda: attempt_writes.claim(
+        LAYOUT,
+        entry_for(own(S.ASSIGNED)),
+        newer(own(S.ASSIGNED)),
+        "c",
+        lease().seen.record,
+        None,
+        "op-1",
+        "now",  # type: ignore[union-attr]
+    ),
+    "tombstone": lambda: attempt_writes.tombstone(
+        LAYOUT, newer(own(S.CLAIMED)), MINE, REFUSED, "op-1", "now"
+    ),
     "refuse": lambda: attempt_writes.refuse(
-        LAYOUT, entry_for(own(S.ASSIGNED)), newer(own(S.ASSIGNED)), REFUSED, "op-1", "now",
+        LAYOUT,
+        entry_for(own(S.ASSIGNED)),
+        newer(own(S.ASSIGNED)),
+        REFUSED,
+        "op-1",
+        "now",
     ),
     "submit": lambda: user_writes.submit(USER, JOB.record, newer(own(S.VACANT)), PLACE),
     "register again": lambda: user_writes.register_again(USER, JOB.record, newer(exited()), RESULT, PLACE),
@@ -71,19 +97,30 @@ WRITES: dict[str, Callable[[], Transaction | None]] = {
     "cancel failed": lambda: user_writes.cancel_failed(USER, RESULT, newer(exited())),
     "suspend": lambda: user_writes.suspend(USER, JOB, newer(own(S.CLAIMED))),
     "resume from": lambda: user_writes.resume_from(
-        USER, JOB, newer(own(S.EXITED)), JOB.record, PLACE, user_writes.Move(Remembered("p"), None, None)),
+        USER, JOB, newer(own(S.EXITED)), JOB.record, PLACE, user_writes.Move(Remembered("p"), None, None)
+    ),
     "run again": lambda: user_writes.run_again(USER, JOB, newer(own(S.CLAIMED)), "nonce", "resumed"),
     "take leadership": lambda: take_leadership(
-        paths_of(LAYOUT), codec, Candidate("s1", ""), epoch=8, op_id="op-1", seen=EpochRecord(7, "s2", "op", NEW), version=3,
+        paths_of(LAYOUT),
+        codec,
+        Candidate("s1", ""),
+        epoch=8,
+        op_id="op-1",
+        seen=EpochRecord(7, "s2", "op", NEW),
+        version=3,
     ),
 }
 RECORDS = ("/c/own/", "/c/jobs/", "/c/results/", "/c/epoch", "/c/checkpoints/")
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_a_field_of_a_newer_version_survives_every_write_of_an_older_one(write: Callable[[], Transaction]) -> None:
+def test_a_field_of_a_newer_version_survives_every_write_of_an_older_one(
+    write: Callable[[], Transaction],
+) -> None:
     written = [
-        op for op in write().ops if isinstance(op, SetData | Create) and op.data and op.path.startswith(RECORDS)
+        op
+        for op in write().ops
+        if isinstance(op, SetData | Create) and op.data and op.path.startswith(RECORDS)
     ]
     assert written
     for op in written:
@@ -96,13 +133,18 @@ def test_a_burial_keeps_it_too() -> None:
     assert json.loads(op.data)["labels"] == NEW["labels"]
 
 
-def test_a_job_that_failed_and_is_registered_again_by_an_older_version_has_what_the_newer_one_gave_it() -> None:
+def test_a_job_that_failed_and_is_registered_again_by_an_older_version_has_what_the_newer_one_gave_it() -> (
+    None
+):
     """reference → result → reference."""
     bench = Bench()
     bench.submit("a")
     bench.put(bench.layout.job("a"), replace(bench.ref("a").record, extra=NEW))
     bench.exit("a")
-    ref, owned = bench.ref("a"), Found(bench.own("a"), bench.zoo.client().read(bench.layout.own("a")).stat.version)  # type: ignore[union-attr]
+    ref, owned = (
+        bench.ref("a"),
+        Found(bench.own("a"), bench.zoo.client().read(bench.layout.own("a")).stat.version),
+    )  # type: ignore[union-attr]
     epoch = bench.zoo.client()
     bench.put(bench.layout.epoch, EpochRecord(1, "s", "op"))
     desk = leader_writes.Desk(bench.layout, 1, 0, "op", "now")

@@ -23,9 +23,13 @@ from tests.fakes.offices import Bench
 from tests.unit.daemon.test_controller import Rig
 
 PARENTS: dict[str, Callable[[Layout], str]] = {
-    "supervisors": lambda layout: layout.supervisors, "jobs": lambda layout: layout.jobs,
-    "own": lambda layout: layout.owns, "assigned": lambda layout: layout.assigned, "lease": lambda layout: layout.leases,
-    "live": lambda layout: layout.lives, "results": lambda layout: layout.results,
+    "supervisors": lambda layout: layout.supervisors,
+    "jobs": lambda layout: layout.jobs,
+    "own": lambda layout: layout.owns,
+    "assigned": lambda layout: layout.assigned,
+    "lease": lambda layout: layout.leases,
+    "live": lambda layout: layout.lives,
+    "results": lambda layout: layout.results,
     "checkpoints": lambda layout: layout.checkpoints,
 }
 LASTING = ("jobs", "own", "results", "checkpoints")
@@ -33,7 +37,9 @@ LASTING = ("jobs", "own", "results", "checkpoints")
 
 def remove_all(bench: Bench, path: str) -> None:
     """As ``deleteall`` of ZooKeeper's own command line does."""
-    for below in sorted((each for each in bench.zoo.tree() if each == path or each.startswith(f"{path}/")), reverse=True):
+    for below in sorted(
+        (each for each in bench.zoo.tree() if each == path or each.startswith(f"{path}/")), reverse=True
+    ):
         bench.zoo.remove(below)
 
 
@@ -58,7 +64,10 @@ def running_rig() -> Rig:
 @pytest.mark.parametrize("full", [False, True], ids=["what the bell names", "everything is read"])
 @pytest.mark.parametrize("parent", LASTING)
 def test_nothing_is_done_to_a_registry_that_lost_what_nobody_can_tell_again(
-    rig: Rig, parent: str, full: bool, anew: bool,
+    rig: Rig,
+    parent: str,
+    full: bool,
+    anew: bool,
 ) -> None:
     """In one pass and in the next ones: of this leader, and of the next, for a new parent is not as old as the cluster."""
     path = PARENTS[parent](rig.bench.layout)
@@ -77,7 +86,9 @@ def test_nothing_is_done_to_a_registry_that_lost_what_nobody_can_tell_again(
         done = controller.reconcile_once()
         assert not done.carried and path in (done.view.distrust or "")
     assert rig.bench.zoo.tree() == before
-    assert path in (controller._term.distrust or ""), "savepoints, sweeper and remover stop too, and /leader says it"
+    assert path in (controller._term.distrust or ""), (
+        "savepoints, sweeper and remover stop too, and /leader says it"
+    )
     again = Observer(rig.bench.zoo.client(), rig.bench.layout, boottime_s, 2).take_view(None)
     assert path in (again.distrust or "")
 
@@ -117,7 +128,7 @@ def test_a_submit_names_what_is_missing(parent: str) -> None:
     path = PARENTS[parent](bench.layout)
     remove_all(bench, path)
     if parent == "lease":
-        bench.submit("b")      # which needs none
+        bench.submit("b")  # which needs none
         return
     with pytest.raises(Conflict, match=f"{path} is missing"):
         bench.submit("b", checkpoint="s3://bkt/b")
@@ -146,9 +157,18 @@ def test_an_acceptance_makes_them_anew_and_ends_the_distrust() -> None:
     assert cluster is not None and epoch is not None
     record = codec.decode(EpochRecord, epoch.data, layout.epoch)
     restored = Restored(cluster, record, epoch.stat.version, None, missing)
-    zoo.commit(accept(paths_of(layout), codec, restored, Acceptance("x", 2, "op", "2026-01-01T00:00:00Z", 0.0, waited=True)))
+    zoo.commit(
+        accept(
+            paths_of(layout),
+            codec,
+            restored,
+            Acceptance("x", 2, "op", "2026-01-01T00:00:00Z", 0.0, waited=True),
+        )
+    )
     view = Observer(zoo, layout, boottime_s, 2).take_view(None)
     assert view.distrust is None and view.missing == ()
     zoo.commit(Transaction("by hand", "x", (Delete(layout.jobs, ANY_VERSION),)))
     zoo.commit(Transaction("by hand", "y", (Create(layout.jobs, b""),)))
-    assert Observer(zoo, layout, boottime_s, 2).take_view(None).distrust is not None, "once more, after the acceptance"
+    assert Observer(zoo, layout, boottime_s, 2).take_view(None).distrust is not None, (
+        "once more, after the acceptance"
+    )

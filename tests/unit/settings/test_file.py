@@ -48,12 +48,24 @@ def test_defaults_are_those_of_the_contract(load: Load) -> None:
     assert settings.supervisor.log_dir == Path("/var/log/spark-supervisor")
     capacity = settings.supervisor.capacity
     assert (capacity.memory_bytes, capacity.drivers, capacity.starting) == (16 << 30, 20, 2)
-    assert (settings.spark.home, settings.spark.java_home, settings.spark.submit_timeout_s) == (None, None, 120.0)
+    assert (settings.spark.home, settings.spark.java_home, settings.spark.submit_timeout_s) == (
+        None,
+        None,
+        120.0,
+    )
     assert (settings.defaults.lease_s, settings.defaults.stop_grace_s) == (30.0, 30.0)
     restart = settings.defaults.restart
-    assert (restart.strategy, restart.initial_s, restart.max_s, restart.jitter) == ("exponential", 1.0, 300.0, 0.2)
+    assert (restart.strategy, restart.initial_s, restart.max_s, restart.jitter) == (
+        "exponential",
+        1.0,
+        300.0,
+        0.2,
+    )
     assert (restart.reset_after_s, restart.attempts, restart.on_exhausted) == (600.0, None, "fail")
-    assert (settings.defaults.health.start_timeout_s, settings.defaults.health.stall_timeout_s) == (300.0, 600.0)
+    assert (settings.defaults.health.start_timeout_s, settings.defaults.health.stall_timeout_s) == (
+        300.0,
+        600.0,
+    )
     assert settings.defaults.resources.memory_bytes == 1 << 30
 
 
@@ -91,7 +103,9 @@ def test_defaults_are_those_of_the_contract(load: Load) -> None:
         ("cluster: prod", "given twice"),
     ],
 )
-def test_a_mistake_is_one_sentence_with_key_and_file(load: Load, tmp_path: Path, more: str, says: str) -> None:
+def test_a_mistake_is_one_sentence_with_key_and_file(
+    load: Load, tmp_path: Path, more: str, says: str
+) -> None:
     with pytest.raises(InvalidInput) as caught:
         load(MINIMAL + more)
     assert says.format(file=tmp_path / "supervisor.yaml") in str(caught.value)
@@ -101,8 +115,14 @@ def test_a_mistake_is_one_sentence_with_key_and_file(load: Load, tmp_path: Path,
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("ZOOKEEPER__HOSTS", value) for value in ["", "a:b", "a:1,,b:2", "a:1/chroot", "a b:1", "a:0", "a:70000", ":1"]]
-    + [("ZOOKEEPER__ROOT", value) for value in ["", "/", "x", "/x/", "/x//y", "/x/../y", "/zookeeper/x", "/x\ty"]]
+    [
+        ("ZOOKEEPER__HOSTS", value)
+        for value in ["", "a:b", "a:1,,b:2", "a:1/chroot", "a b:1", "a:0", "a:70000", ":1"]
+    ]
+    + [
+        ("ZOOKEEPER__ROOT", value)
+        for value in ["", "/", "x", "/x/", "/x//y", "/x/../y", "/zookeeper/x", "/x\ty"]
+    ]
     + [
         ("STORE__URL", value)
         for value in [
@@ -118,7 +138,10 @@ def test_a_mistake_is_one_sentence_with_key_and_file(load: Load, tmp_path: Path,
             "s3://bucket/x?y",
         ]
     ]
-    + [("STORE__ENDPOINT_URL", value) for value in ["x", "ftp://x", "http://", "http://u:p@x", "http://x:port"]]
+    + [
+        ("STORE__ENDPOINT_URL", value)
+        for value in ["x", "ftp://x", "http://", "http://u:p@x", "http://x:port"]
+    ]
     + [("ZOOKEEPER__SESSION_TIMEOUT", value) for value in ["10", "0s", "6m", "-1s"]]
     + [
         ("STORE__REGION", "a b"),
@@ -199,7 +222,9 @@ def test_a_missing_or_unreadable_file_is_named(tmp_path: Path) -> None:
             load_settings(tmp_path / name, {})
 
 
-def test_without_a_file_the_environment_may_say_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_the_environment_may_say_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("supervisor.settings.file.DEFAULT_PATH", tmp_path / "absent.yaml")
     with pytest.raises(InvalidInput, match=r"absent\.yaml does not exist; name one with --config"):
         load_settings(None, {})
@@ -220,5 +245,11 @@ def test_a_short_lease_is_warned_of() -> None:
 
 def test_bounds_that_stand_twice_are_equal() -> None:
     assert (limits.LEASE_MIN_S, limits.LEASE_MAX_S) == (lease_terms.LEASE_MIN_S, lease_terms.LEASE_MAX_S)
-    assert (limits.STOP_GRACE_MAX_S, limits.KILL_TIME_S) == (lease_terms.STOP_GRACE_MAX_S, lease_terms.KILL_TIME_S)
-    assert lease_terms.deadline_s(0, 30) - lease_terms.shim_acts_s(lease_terms.deadline_s(0, 30)) == limits.SHIM_AHEAD_S
+    assert (limits.STOP_GRACE_MAX_S, limits.KILL_TIME_S) == (
+        lease_terms.STOP_GRACE_MAX_S,
+        lease_terms.KILL_TIME_S,
+    )
+    assert (
+        lease_terms.deadline_s(0, 30) - lease_terms.shim_acts_s(lease_terms.deadline_s(0, 30))
+        == limits.SHIM_AHEAD_S
+    )

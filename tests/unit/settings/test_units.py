@@ -10,7 +10,8 @@ from supervisor.settings.units import format_duration, format_size, parse_durati
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("500ms", 0.5), ("10s", 10), ("5m", 300), ("2h", 7200), ("0s", 0), ("1ms", 0.001), ("30d", 2_592_000)]
+    ("text", "seconds"),
+    [("500ms", 0.5), ("10s", 10), ("5m", 300), ("2h", 7200), ("0s", 0), ("1ms", 0.001), ("30d", 2_592_000)],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert parse_duration_s(text) == seconds
@@ -24,7 +25,24 @@ def test_sizes(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "10", "s", "1.5s", "-1s", "1w", "10 s", "10S", "1s2s", "٣s", "1" * 13 + "s", None, True, [], "10s\n"]
+    "wrong",
+    [
+        "",
+        "10",
+        "s",
+        "1.5s",
+        "-1s",
+        "1w",
+        "10 s",
+        "10S",
+        "1s2s",
+        "٣s",
+        "1" * 13 + "s",
+        None,
+        True,
+        [],
+        "10s\n",
+    ],
 )
 def test_what_is_no_duration_is_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
@@ -55,5 +73,12 @@ def test_a_size_written_back_is_the_same(size: int) -> None:
 
 
 def test_the_shortest_form_is_written() -> None:
-    assert [format_duration(s) for s in (0, 0.25, 1.5, 90, 300, 7200)] == ["0s", "250ms", "1500ms", "90s", "5m", "2h"]
+    assert [format_duration(s) for s in (0, 0.25, 1.5, 90, 300, 7200)] == [
+        "0s",
+        "250ms",
+        "1500ms",
+        "90s",
+        "5m",
+        "2h",
+    ]
     assert [format_size(n) for n in (0, 1536 * 1024, 1 << 30, 1000)] == ["0b", "1536k", "1g", "1000b"]

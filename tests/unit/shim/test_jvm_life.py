@@ -63,7 +63,7 @@ def test_one_that_never_made_a_batch_is_left_alone() -> None:
     world.connect()
     world.run()
     world.tell(shim.Executed())
-    for batch in (None, 7, 7, 7, 7, 7):      # of an earlier attempt
+    for batch in (None, 7, 7, 7, 7, 7):  # of an earlier attempt
         world.tell(looked(batch))
         world.run(30)
     assert world.stage() is Stage.RUNNING

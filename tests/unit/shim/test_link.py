@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from supervisor.clients.zookeeper import Committed, Link, Session, ZooClient
-from supervisor.errors import AccessDenied, Conflict, GuardFailed, NotSent, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.errors import (
+    AccessDenied,
+    Conflict,
+    GuardFailed,
+    NotSent,
+    OutcomeUnknown,
+    SupervisorError,
+    Unreachable,
+)
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef
 from supervisor.model.seen import Found, Unreadable
@@ -42,7 +50,9 @@ class Watched:
 def test_an_unreadable_record_is_watched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ZooClient", Watched)
     entry = Assignment("j", "u", 1, 1, 0, 0, BlobRef("k", "0", 1), 1)
-    launch = Launch("t", "h:1", "/r", 6.0, "s", "h", entry, 12.0, 5.0, 60.0, 60.0, True, True, ("true",), {}, "/", "/log")
+    launch = Launch(
+        "t", "h:1", "/r", 6.0, "s", "h", entry, 12.0, 5.0, 60.0, 60.0, True, True, ("true",), {}, "/", "/log"
+    )
     told: list[shim.Event] = []
     link = RegistryLink(launch, Layout("/r"), told.append, lambda _line: None)
     for token in range(100):
@@ -55,10 +65,17 @@ def test_an_unreadable_record_is_watched_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 ENTRY = Assignment("j", "u", 1, 1, 0, 0, BlobRef("k", "0", 1), 1)
-LAUNCH = Launch("t", "h:1", "/r", 6.0, "s", "h", ENTRY, 12.0, 5.0, 60.0, 60.0, True, True, ("true",), {}, "/", "/log")
+LAUNCH = Launch(
+    "t", "h:1", "/r", 6.0, "s", "h", ENTRY, 12.0, 5.0, 60.0, 60.0, True, True, ("true",), {}, "/", "/log"
+)
 LAYOUT = Layout("/r")
 OWN = LAYOUT.own("j")
-OPS: tuple[Op, ...] = (Check("/r/job", 1), SetData(LAYOUT.lease("j"), b"", 4), SetData(OWN, b"", 8), Create("/r/live", b""))
+OPS: tuple[Op, ...] = (
+    Check("/r/job", 1),
+    SetData(LAYOUT.lease("j"), b"", 4),
+    SetData(OWN, b"", 8),
+    Create("/r/live", b""),
+)
 TX = Transaction("claim", "op-1", OPS)
 
 
@@ -121,7 +138,9 @@ def heard(told: queue.SimpleQueue[shim.Event]) -> list[shim.Event]:
     return [told.get() for _ in range(told.qsize())]
 
 
-def test_a_deadline_counts_from_the_sending_and_the_fence_is_the_version_of_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_counts_from_the_sending_and_the_fence_is_the_version_of_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     link, _, told = made(monkeypatch)
     link._do(shim.Commit(TX))
     assert heard(told) == [shim.Committed("op-1", 12.5, 9)]
@@ -134,13 +153,20 @@ def test_what_is_for_the_first_connection_goes_out_on_no_other(monkeypatch: pyte
     assert client.asked == [FIRST_CONNECTION, None]
 
 
-@pytest.mark.parametrize(("error", "event"), [
-    (OutcomeUnknown("cut"), shim.OutcomeUnknown("op-1")), (NotSent("suspended"), shim.NotSent("op-1")),
-    (AccessDenied("acl"), shim.NotSent("op-1")), (Conflict("strange"), shim.Rejected("op-1", "", "unknown")),
-    (GuardFailed(OWN, "bad_version", 2), shim.Rejected("op-1", OWN, "bad_version")),
-])
+@pytest.mark.parametrize(
+    ("error", "event"),
+    [
+        (OutcomeUnknown("cut"), shim.OutcomeUnknown("op-1")),
+        (NotSent("suspended"), shim.NotSent("op-1")),
+        (AccessDenied("acl"), shim.NotSent("op-1")),
+        (Conflict("strange"), shim.Rejected("op-1", "", "unknown")),
+        (GuardFailed(OWN, "bad_version", 2), shim.Rejected("op-1", OWN, "bad_version")),
+    ],
+)
 def test_each_failure_of_a_write_is_told_as_what_it_is(
-    monkeypatch: pytest.MonkeyPatch, error: SupervisorError, event: shim.Event,
+    monkeypatch: pytest.MonkeyPatch,
+    error: SupervisorError,
+    event: shim.Event,
 ) -> None:
     link, client, told = made(monkeypatch)
     client.answer = error
@@ -148,7 +174,9 @@ def test_each_failure_of_a_write_is_told_as_what_it_is(
     assert heard(told) == [event]
 
 
-def test_a_defect_leaves_no_request_unanswered_and_no_write_for_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_leaves_no_request_unanswered_and_no_write_for_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     link, client, told = made(monkeypatch)
     client.answer = KeyError("a defect")
     link.start()
@@ -213,7 +241,7 @@ def test_a_session_is_told_closed_when_it_was_closed(monkeypatch: pytest.MonkeyP
     client.connect(7)
     client.connect(8)
     heard(told)
-    for session in (7, 8, 9):      # 9: nobody knows its password
+    for session in (7, 8, 9):  # 9: nobody knows its password
         link._do(shim.CloseSession(session))
     assert heard(told) == [shim.CloseFailed(), shim.SessionClosed(), shim.CloseFailed()]
     assert closed == [(8, b"8")]

@@ -101,7 +101,8 @@ def test_a_claim_goes_out_on_the_first_connection_or_not_at_all() -> None:
     world = running()
     world.run(30)
     assert {(e.transaction.what, e.first) for e in world.effects if isinstance(e, shim.Commit)} == {
-        ("claim", True), ("renew", False),
+        ("claim", True),
+        ("renew", False),
     }
 
 
@@ -324,19 +325,26 @@ def test_a_missing_parent_of_all_leases_is_no_reason_to_hurry() -> None:
     world = running()
     del world.nodes[LEASE]
     asked = 0
-    for _ in range(120):      # 12 s
+    for _ in range(120):  # 12 s
         while world.sent:
             _, _, effect = world.sent.pop(0)
             asked += isinstance(effect, shim.Commit)
-            world.tell(shim.Rejected(effect.transaction.id, LEASE, "no_node") if isinstance(effect, shim.Commit)
-                       else world._read(effect.token))
+            world.tell(
+                shim.Rejected(effect.transaction.id, LEASE, "no_node")
+                if isinstance(effect, shim.Commit)
+                else world._read(effect.token)
+            )
             assert asked < 60, "it asks again and again while no time passes"
         world.now_s += 0.1
         world.tell(shim.Tick())
     assert asked > 5
     before_s = world.state.deadline_s
-    world.run(10.0)      # it is there again
-    assert LEASE in world.nodes and world.stage() is Stage.RUNNING and (world.state.deadline_s or 0) > (before_s or 0)
+    world.run(10.0)  # it is there again
+    assert (
+        LEASE in world.nodes
+        and world.stage() is Stage.RUNNING
+        and (world.state.deadline_s or 0) > (before_s or 0)
+    )
 
 
 def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
@@ -346,7 +354,11 @@ def test_phase_changes_renew_at_once_with_the_doorbell() -> None:
     world.tell(shim.Executed())
     world.run()
     steps = [
-        ("waiting", Phase.WAITING), ("begun", Phase.BEGUN), ("session", Phase.SESSION), ("query", Phase.QUERY), ("progress", Phase.RUNNING),
+        ("waiting", Phase.WAITING),
+        ("begun", Phase.BEGUN),
+        ("session", Phase.SESSION),
+        ("query", Phase.QUERY),
+        ("progress", Phase.RUNNING),
     ]
     for event, phase in steps:
         rung = world.nodes["/c/doorbell"].version
@@ -414,11 +426,17 @@ def test_a_tree_that_takes_long_to_die_is_renewed_while_the_claim_stands() -> No
     assert committed(world, "renew") - before >= 3 and not world.buried
 
 
-@pytest.mark.parametrize("changes", [
-    {"state": OwnState.REVOKED}, {"state": OwnState.EXITED}, {"state": OwnState.VACANT},
-    {"state": OwnState.ASSIGNED, "attempt": 2, "claim": ""}, {"state": OwnState.CLAIMED, "claim": "another"},
-    {"state": OwnState.DRAINING, "uid": "uid-2"},
-])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": OwnState.REVOKED},
+        {"state": OwnState.EXITED},
+        {"state": OwnState.VACANT},
+        {"state": OwnState.ASSIGNED, "attempt": 2, "claim": ""},
+        {"state": OwnState.CLAIMED, "claim": "another"},
+        {"state": OwnState.DRAINING, "uid": "uid-2"},
+    ],
+)
 def test_anything_else_kills_at_once(changes: dict[str, object]) -> None:
     world = running()
     world.move(**changes)  # type: ignore[arg-type]
@@ -654,15 +672,18 @@ def test_after_sigterm_a_claim_that_was_not_applied_is_not_tried_again(outcome: 
 QUICK = replace(LAUNCH, start_timeout_s=60.0, stall_timeout_s=40.0)
 
 
-@pytest.mark.parametrize(("reports", "kind", "cause"), [
-    ([], True, Cause.START_TIMED_OUT),
-    ([], False, None),
-    (["begun"], True, None),
-    (["begun", "session"], True, Cause.START_TIMED_OUT),
-    (["begun", "session", "query"], True, Cause.START_TIMED_OUT),
-    (["begun", "session", "query", "progress"], True, Cause.STALLED),
-    (["progress"], False, None),
-])
+@pytest.mark.parametrize(
+    ("reports", "kind", "cause"),
+    [
+        ([], True, Cause.START_TIMED_OUT),
+        ([], False, None),
+        (["begun"], True, None),
+        (["begun", "session"], True, Cause.START_TIMED_OUT),
+        (["begun", "session", "query"], True, Cause.START_TIMED_OUT),
+        (["begun", "session", "query", "progress"], True, Cause.STALLED),
+        (["progress"], False, None),
+    ],
+)
 def test_the_two_time_outs(reports: list[str], kind: bool, cause: Cause | None) -> None:
     world = World(replace(QUICK, reports=kind))
     world.connect()

@@ -65,8 +65,13 @@ STEPS = st.one_of(
         st.just("link"),
         st.sampled_from(["connect", "connect", "disconnect", "lose", "give up", "late", "watch", "stop"]),
     ),
-    st.tuples(st.just("own"), st.sampled_from(["bump", "drain", "revoke", "unassign", "reassign", "wreck", "repair"])),
-    st.tuples(st.just("driver"), st.sampled_from(["executed", "exits", "kill works", "kill fails", *REPORTS])),
+    st.tuples(
+        st.just("own"),
+        st.sampled_from(["bump", "drain", "revoke", "unassign", "reassign", "wreck", "repair"]),
+    ),
+    st.tuples(
+        st.just("driver"), st.sampled_from(["executed", "exits", "kill works", "kill fails", *REPORTS])
+    ),
 )
 
 
@@ -118,7 +123,8 @@ def test_no_sequence_of_events_breaks_the_lease(steps: list[tuple[str, object]],
 @settings(max_examples=300, deadline=None)
 @given(st.lists(STEPS, max_size=60), st.booleans())
 def test_no_sequence_of_events_breaks_the_lease_of_a_running_driver(
-    steps: list[tuple[str, object]], takes_orders: bool,
+    steps: list[tuple[str, object]],
+    takes_orders: bool,
 ) -> None:
     world = World(takes_orders=takes_orders)
     world.connect()
@@ -148,9 +154,9 @@ def test_it_comes_to_an_end_once_everything_works_again(steps: list[tuple[str, o
     assert world.finished
     own = world.own()
     ours = (own.uid, own.attempt, own.claim) == ("uid-1", 1, "c1a1")
-    given_up = not world.executions      # what became of the claim could not be told for the full wait, which frees the job
+    # what became of the claim could not be told for the full wait, which frees the job
+    given_up = not world.executions
     assert not ours or own.state in (OwnState.EXITED, OwnState.VACANT) or given_up
-
 
 
 def unsure() -> World:
@@ -181,12 +187,23 @@ def burying() -> World:
 
 
 BEGINNINGS = {
-    "unsure": unsure, "closing, applied": lambda: closing("applied"), "closing, lost": lambda: closing("lost"), "burying": burying,
-    "connecting": World, "running": running,
+    "unsure": unsure,
+    "closing, applied": lambda: closing("applied"),
+    "closing, lost": lambda: closing("lost"),
+    "burying": burying,
+    "connecting": World,
+    "running": running,
 }
 MOVES: list[tuple[str, object]] = [
-    ("link", "disconnect"), ("link", "connect"), ("link", "lose"), ("link", "give up"), ("settle", "done"), ("settle", "lost"),
-    ("settle", "not_sent"), ("wait", 1.0), ("link", "stop"),
+    ("link", "disconnect"),
+    ("link", "connect"),
+    ("link", "lose"),
+    ("link", "give up"),
+    ("settle", "done"),
+    ("settle", "lost"),
+    ("settle", "not_sent"),
+    ("wait", 1.0),
+    ("link", "stop"),
 ]
 
 
@@ -218,8 +235,12 @@ def why_endless(world: World) -> str | None:
 
 
 @pytest.mark.parametrize("asked", [False, True])
-@pytest.mark.parametrize("begin", [unsure, lambda: closing("applied"), lambda: closing("lost")], ids=["unsure", "applied", "lost"])
-def test_an_unknown_claim_that_nobody_can_settle_ends_the_shim(begin: Callable[[], World], asked: bool) -> None:
+@pytest.mark.parametrize(
+    "begin", [unsure, lambda: closing("applied"), lambda: closing("lost")], ids=["unsure", "applied", "lost"]
+)
+def test_an_unknown_claim_that_nobody_can_settle_ends_the_shim(
+    begin: Callable[[], World], asked: bool
+) -> None:
     """ZooKeeper stays away for good. Nothing was executed, so nothing but the wait for its lease depends on it."""
     world = begin()
     world.settle("lost")
@@ -232,11 +253,26 @@ def test_an_unknown_claim_that_nobody_can_settle_ends_the_shim(begin: Callable[[
 
 LIES = st.builds(
     shim.Reported,
-    st.sampled_from([
-        "begun", "session", "query", "progress", "idle", "working", "looked", "terminated", "error", "heard", "stopping",
-        "stopped", "ended", "nonsense",
-    ]),
-    query=st.sampled_from(["", "q", "r"]), id=st.sampled_from(["", "i", "j"]),
+    st.sampled_from(
+        [
+            "begun",
+            "session",
+            "query",
+            "progress",
+            "idle",
+            "working",
+            "looked",
+            "terminated",
+            "error",
+            "heard",
+            "stopping",
+            "stopped",
+            "ended",
+            "nonsense",
+        ]
+    ),
+    query=st.sampled_from(["", "q", "r"]),
+    id=st.sampled_from(["", "i", "j"]),
     queries=st.sampled_from([None, 0, 1, -3, 10**9]),
 )
 
@@ -244,7 +280,9 @@ LIES = st.builds(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(STEPS, LIES), max_size=60), st.booleans(), st.booleans())
 def test_whatever_the_driver_says_its_grace_ends_when_it_was_to_end(
-    steps: list[tuple[str, object] | shim.Reported], takes_orders: bool, runs: bool,
+    steps: list[tuple[str, object] | shim.Reported],
+    takes_orders: bool,
+    runs: bool,
 ) -> None:
     """However often it is asked to stop, and whatever it answers."""
     world, until_s = World(takes_orders=takes_orders), None

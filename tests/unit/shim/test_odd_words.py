@@ -22,22 +22,65 @@ from supervisor.shim.state import Life, Now
 from tests.unit.shim.world import LAUNCH, World
 
 VALUES: tuple[Any, ...] = (
-    None, True, 1e308, -1, 10**400, "x" * 5000, "\ud800", [], {}, [1], {"a": 1}, 1e15, "", 2**63, -(2**63), 0.1, "é\x1b[2J",
+    None,
+    True,
+    1e308,
+    -1,
+    10**400,
+    "x" * 5000,
+    "\ud800",
+    [],
+    {},
+    [1],
+    {"a": 1},
+    1e15,
+    "",
+    2**63,
+    -(2**63),
+    0.1,
+    "é\x1b[2J",
 )
 EVENTS = (
-    "waiting", "begun", "session", "query", "progress", "idle", "working", "looked", "terminated", "error", "heard", "stopping",
-    "stopped", "ended", "unheard-of",
+    "waiting",
+    "begun",
+    "session",
+    "query",
+    "progress",
+    "idle",
+    "working",
+    "looked",
+    "terminated",
+    "error",
+    "heard",
+    "stopping",
+    "stopped",
+    "ended",
+    "unheard-of",
 )
 FIELDS = (
-    "query", "id", "batch_id", "input_rows_per_s", "processed_rows_per_s", "batch_ms", "lag", "error", "kind", "message",
-    "queries", "checkpoint", "committed",
+    "query",
+    "id",
+    "batch_id",
+    "input_rows_per_s",
+    "processed_rows_per_s",
+    "batch_ms",
+    "lag",
+    "error",
+    "kind",
+    "message",
+    "queries",
+    "checkpoint",
+    "committed",
 )
 
 
 def test_no_word_of_a_driver_ends_its_shim() -> None:
     rng, life, ladder = random.Random(13), Life(), stopping.Ladder(1.0, 1.0)
     for number in range(20_000):
-        body = {"event": rng.choice(EVENTS), **{name: rng.choice(VALUES) for name in FIELDS if rng.random() < 0.4}}
+        body = {
+            "event": rng.choice(EVENTS),
+            **{name: rng.choice(VALUES) for name in FIELDS if rng.random() < 0.4},
+        }
         report = parse(json.dumps(body).encode()[:8192])
         if report is None:
             continue
@@ -46,7 +89,9 @@ def test_no_word_of_a_driver_ends_its_shim() -> None:
         queries.shown(life, 600.0, float(number), "s3a://b/c")
 
 
-@pytest.mark.parametrize("key", ["message", "kind", "error", "id", "committed", "query", "checkpoint", "event"])
+@pytest.mark.parametrize(
+    "key", ["message", "kind", "error", "id", "committed", "query", "checkpoint", "event"]
+)
 def test_no_depth_of_a_word_ends_its_shim(key: str) -> None:
     for depth in (100, 300, 500, 900, 1000, 2000, 4000):
         nested = b"[" * depth + b"]" * depth
@@ -57,7 +102,10 @@ def test_no_depth_of_a_word_ends_its_shim(key: str) -> None:
 def test_a_datagram_of_the_wrong_type_is_taken_like_any_other(tmp_path: Path) -> None:
     reports = ReportSocket(str(tmp_path))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-        for body in ({"event": "progress", "id": ["x"], "batch_id": 1, "checkpoint": "/x"}, {"event": "idle", "id": {}, "checkpoint": "/x"}):
+        for body in (
+            {"event": "progress", "id": ["x"], "batch_id": 1, "checkpoint": "/x"},
+            {"event": "idle", "id": {}, "checkpoint": "/x"},
+        ):
             sender.sendto(json.dumps(body).encode(), str(tmp_path / "report"))
     assert [report.event for report in reports.take()] == ["progress", "idle"]
 
@@ -65,12 +113,17 @@ def test_a_datagram_of_the_wrong_type_is_taken_like_any_other(tmp_path: Path) ->
 @pytest.mark.parametrize("note", [0, 200, 1000, 5000])
 @pytest.mark.parametrize("count", [0, 8])
 @pytest.mark.parametrize("words", [1, 200])
-def test_a_lease_always_fits_and_gives_up_what_is_shown_before_what_is_remembered(note: int, count: int, words: int) -> None:
+def test_a_lease_always_fits_and_gives_up_what_is_shown_before_what_is_remembered(
+    note: int, count: int, words: int
+) -> None:
     known = Remembered("p" * 16, tuple(f"q{number:035d} {number}" for number in range(words)), "o" * 32)
     world = World(launch=replace(LAUNCH, not_fenced="x" * note, host="h" * 200, remembered=known))
     world.connect()
     lease = _Turn(world.state, Now(100.0, 1.8e9)).lease()
-    shown = tuple(QueryProgress(f"query{number}", "i" * 36, error="e" * 160, elsewhere="s" * 120) for number in range(count))
+    shown = tuple(
+        QueryProgress(f"query{number}", "i" * 36, error="e" * 160, elsewhere="s" * 120)
+        for number in range(count)
+    )
     lease = fitting(replace(lease, queries=shown))
     data = encode(lease)
     assert len(data) <= MAX_RECORD_BYTES and decode(type(lease), data, "p") == lease

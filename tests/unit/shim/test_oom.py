@@ -47,7 +47,7 @@ def test_without_the_controller_the_nearest_group_above_tells(tmp_path: Path) ->
 
 def test_the_finest_counter_that_can_be_read_decides(tmp_path: Path) -> None:
     broken, host = tmp_path / "broken", tmp_path / "vmstat"
-    broken.write_text("oom_kill_disable 0\nunder_oom 0\n")      # of a kernel before 4.13
+    broken.write_text("oom_kill_disable 0\nunder_oom 0\n")  # of a kernel before 4.13
     host.write_text("nr_free_pages 7\noom_kill 2\n")
     watch = OomWatch(None, (Counter(str(broken), Oom.GROUP), Counter(str(host), Oom.HOST)))
     assert watch.seen() is Oom.NOBODY
@@ -74,9 +74,16 @@ def test_a_counter_that_went_away_is_unknown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mountinfo", "membership", "expected"),
     [
-        ("34 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n", "4:memory:/a/b\n0::/\n",
-         "/sys/fs/cgroup/memory/a/b"),
-        ("34 31 0:32 /docker/x /cg/memory ro - cgroup cgroup rw,memory\n", "4:hugetlb,memory:/docker/x\n", "/cg/memory"),
+        (
+            "34 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n",
+            "4:memory:/a/b\n0::/\n",
+            "/sys/fs/cgroup/memory/a/b",
+        ),
+        (
+            "34 31 0:32 /docker/x /cg/memory ro - cgroup cgroup rw,memory\n",
+            "4:hugetlb,memory:/docker/x\n",
+            "/cg/memory",
+        ),
         ("34 31 0:32 /docker/x /cg/memory ro - cgroup cgroup rw,memory\n", "4:memory:/elsewhere\n", None),
         ("32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "4:memory:/a\n", None),
         ("32 31 0:29 / /sys/fs/cgroup rw - cgroup2 cgroup rw,memory_recursiveprot\n", "0::/a\n", None),
@@ -84,5 +91,7 @@ def test_a_counter_that_went_away_is_unknown(tmp_path: Path) -> None:
         ("", "", None),
     ],
 )
-def test_where_the_memory_group_of_version_1_is(mountinfo: str, membership: str, expected: str | None) -> None:
+def test_where_the_memory_group_of_version_1_is(
+    mountinfo: str, membership: str, expected: str | None
+) -> None:
     assert find_own_memory_cgroup(mountinfo, membership) == expected

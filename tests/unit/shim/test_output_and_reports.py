@@ -39,7 +39,9 @@ def test_output_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
     assert file.dropped_bytes == 5
 
 
-def test_a_disk_that_fails_costs_output_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_costs_output_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pump that ended would let the driver wait for its pipe for ever."""
     file = RotatedFile(str(tmp_path / "driver.log"), 10**6, 2)
     file.write(b"one ")
@@ -76,9 +78,16 @@ def test_what_is_no_report_is_dropped(data: bytes) -> None:
 
 
 def test_a_progress_report_of_wrong_types_is_harmless() -> None:
-    report = parse(json.dumps({"event": "progress", "query": 7, "batch_id": "x", "lag": [], "batch_ms": True}).encode())
+    report = parse(
+        json.dumps({"event": "progress", "query": 7, "batch_id": "x", "lag": [], "batch_ms": True}).encode()
+    )
     assert report is not None and report.progress is not None
-    assert (report.progress.query, report.progress.batch_id, report.progress.lag, report.progress.batch_ms) == (None,) * 4
+    assert (
+        report.progress.query,
+        report.progress.batch_id,
+        report.progress.lag,
+        report.progress.batch_ms,
+    ) == (None,) * 4
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-Infinity"])
@@ -87,7 +96,9 @@ def test_numbers_that_json_does_not_know_are_dropped(number: str) -> None:
     assert report is not None and report.progress is not None and report.progress.lag is None
 
 
-@pytest.mark.parametrize(("batch_id", "kept"), [("9223372036854775807", 2**63 - 1), ("9" * 4000, None), ("-" + "9" * 20, None)])
+@pytest.mark.parametrize(
+    ("batch_id", "kept"), [("9223372036854775807", 2**63 - 1), ("9" * 4000, None), ("-" + "9" * 20, None)]
+)
 def test_a_batch_number_that_is_no_long_is_dropped(batch_id: str, kept: int | None) -> None:
     """It would not fit into the lease record, and what can't be encoded ends the shim."""
     report = parse(b'{"event": "progress", "batch_id": %s}' % batch_id.encode())
@@ -100,7 +111,10 @@ def test_long_texts_are_cut() -> None:
 
 
 def test_an_error_names_its_class_once() -> None:
-    told = [parse(json.dumps({"event": "error", "kind": "E", "message": said}).encode()) for said in ("E: x", "F: x")]
+    told = [
+        parse(json.dumps({"event": "error", "kind": "E", "message": said}).encode())
+        for said in ("E: x", "F: x")
+    ]
     assert [report.error for report in told if report] == ["E: x", "E: F: x"]
 
 
@@ -117,10 +131,15 @@ def test_a_run_directory_with_a_long_path_is_no_obstacle(tmp_path: Path) -> None
     assert reports.take() == []
 
 
-@pytest.mark.parametrize(("said", "late", "permanent"), [
-    (b"late\n", True, False), (b"2 x could not be executed: No such file", False, True),
-    (b"11 x could not be executed: again", False, False), (b"0 strange", False, False),
-])
+@pytest.mark.parametrize(
+    ("said", "late", "permanent"),
+    [
+        (b"late\n", True, False),
+        (b"2 x could not be executed: No such file", False, True),
+        (b"11 x could not be executed: again", False, False),
+        (b"0 strange", False, False),
+    ],
+)
 def test_what_the_starter_says(said: bytes, late: bool, permanent: bool) -> None:
     refusal = outcome(said)
     assert refusal is not None and (refusal.late, refusal.permanent) == (late, permanent)

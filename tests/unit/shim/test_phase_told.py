@@ -33,8 +33,8 @@ def test_a_phase_during_a_renewal_that_rings_is_told_after_it(outcome: str) -> N
     world.run()
     world.tell(shim.Executed())
     world.run()
-    world.tell(shim.Reported("query"))      # its renewal is under way
-    world.tell(shim.Reported("progress"))   # and the first batch is committed meanwhile
+    world.tell(shim.Reported("query"))  # its renewal is under way
+    world.tell(shim.Reported("progress"))  # and the first batch is committed meanwhile
     begun_s = world.now_s
     world.settle(outcome)
     world.connect()

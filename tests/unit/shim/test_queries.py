@@ -22,7 +22,13 @@ STALL_S = 40.0
 
 
 def said(event: str, query: str, batch_id: int | None = None, error: str = "") -> Reported:
-    return Reported(event, Progress(query, batch_id, at="t") if batch_id is not None else None, error, query, f"id-{query}")
+    return Reported(
+        event,
+        Progress(query, batch_id, at="t") if batch_id is not None else None,
+        error,
+        query,
+        f"id-{query}",
+    )
 
 
 def started(*names: str) -> World:
@@ -79,7 +85,9 @@ def test_what_a_query_says_of_its_end_is_covered_as_every_other_text_that_everyb
     life = Life()
     place = shim.InPlace("id-q", 3, "s3a://key:hunter2hunter2@elsewhere/ck")
     life = queries.after_report(life, replace(said("progress", "q", 3), committed=(place,)), 1.0)
-    life = queries.after_report(life, said("terminated", "q", error="SQLException: jdbc:x://db/y?user=a&password=hunter2"), 2.0)
+    life = queries.after_report(
+        life, said("terminated", "q", error="SQLException: jdbc:x://db/y?user=a&password=hunter2"), 2.0
+    )
     ((shown,), _more) = queries.shown(life, STALL_S, 3.0, "s3a://bucket/ck")
     assert "hunter2" not in f"{shown.error} {shown.elsewhere}"
     assert (shown.error or "").startswith("SQLException: jdbc:x://db/y?user=a&password=")
@@ -129,7 +137,9 @@ def test_the_most_urgent_are_shown_and_the_rest_is_counted() -> None:
     for n in range(40):
         life = queries.after_report(life, said("query", f"q{n}"), float(n))
         if n < 20:
-            life = queries.after_report(life, said("terminated", f"q{n}", error="E: no" if n == 19 else ""), float(n))
+            life = queries.after_report(
+                life, said("terminated", f"q{n}", error="E: no" if n == 19 else ""), float(n)
+            )
     shown, more = queries.shown(life, 1000.0, 50.0)
     assert (len(shown), len(shown) + more) == (queries.SHOWN, 40)
     assert shown[0].state is QueryState.FAILED
@@ -149,10 +159,24 @@ TEXT = st.text(max_size=200)
 WORDS = tuple(f"{n:036} {2**63 - 1}" for n in range(QUERIES_MAX))
 FULLEST = Remembered("p" * 16, WORDS[:1], "o" * 32, tuple(f"{'e' * 16} {word}" for word in WORDS[1:]))
 EVENTS = st.builds(
-    lambda event, query, error: parse(json.dumps(
-        {"event": event, "query": query, "id": query and query[:3], "batch_id": 10**18, "error": error,
-         "input_rows_per_s": 1.23456789e14, "processed_rows_per_s": 1e-300, "batch_ms": -1.7e14, "lag": 9.99e14}).encode()),
-    st.sampled_from(["query", "progress", "idle", "terminated", "working"]), TEXT, TEXT,
+    lambda event, query, error: parse(
+        json.dumps(
+            {
+                "event": event,
+                "query": query,
+                "id": query and query[:3],
+                "batch_id": 10**18,
+                "error": error,
+                "input_rows_per_s": 1.23456789e14,
+                "processed_rows_per_s": 1e-300,
+                "batch_ms": -1.7e14,
+                "lag": 9.99e14,
+            }
+        ).encode()
+    ),
+    st.sampled_from(["query", "progress", "idle", "terminated", "working"]),
+    TEXT,
+    TEXT,
 )
 
 
@@ -167,21 +191,34 @@ def test_whatever_is_reported_the_lease_can_be_written(events: list[Reported | N
     world.connect()
     world.run()
     lease = decode(Lease, world.nodes[LEASE].data, LEASE)
-    fullest = replace(lease, name="n" * 63, progress=Progress('"' * 120, 1, 1e14, 1e14, 1e14, "t" * 30, 1e14),
-                      driver=replace(lease.driver, host="h" * 253), queries=shown, more_queries=more, remembered=FULLEST)
+    fullest = replace(
+        lease,
+        name="n" * 63,
+        progress=Progress('"' * 120, 1, 1e14, 1e14, 1e14, "t" * 30, 1e14),
+        driver=replace(lease.driver, host="h" * 253),
+        queries=shown,
+        more_queries=more,
+        remembered=FULLEST,
+    )
     assert len(encode(fullest)) <= MAX_RECORD_BYTES
     assert len(life.queries) <= queries.TRACKED
 
 
 def reported(query: str, batch_id: int, checkpoint: str, **more: object) -> Reported:
-    told = parse(json.dumps({"event": "progress", "id": query, "batch_id": batch_id, "checkpoint": checkpoint, **more}).encode())
+    told = parse(
+        json.dumps(
+            {"event": "progress", "id": query, "batch_id": batch_id, "checkpoint": checkpoint, **more}
+        ).encode()
+    )
     assert told is not None
     return told
 
 
 def test_what_is_committed_in_the_checkpoint_of_the_job_is_remembered_in_the_lease() -> None:
     launch = replace(
-        LAUNCH, env={**LAUNCH.env, "SPARK_SUPERVISOR_CHECKPOINT": "s3a://bucket/ck"}, remembered=Remembered("place", ("old 7",)),
+        LAUNCH,
+        env={**LAUNCH.env, "SPARK_SUPERVISOR_CHECKPOINT": "s3a://bucket/ck"},
+        remembered=Remembered("place", ("old 7",)),
     )
     world = running(launch)
     assert queries.remembered(launch, world.state.life) == launch.remembered
@@ -198,17 +235,31 @@ def test_what_is_committed_in_the_checkpoint_of_the_job_is_remembered_in_the_lea
 
 def test_a_jvm_application_is_remembered_by_what_its_host_saw() -> None:
     launch = replace(LAUNCH, env={"SPARK_SUPERVISOR_CHECKPOINT": "/ck"}, remembered=Remembered("place"))
-    told = parse(json.dumps({"event": "idle", "committed": {"q1": 3, "q2": 8}, "checkpoint": "file:///ck"}).encode())
+    told = parse(
+        json.dumps({"event": "idle", "committed": {"q1": 3, "q2": 8}, "checkpoint": "file:///ck"}).encode()
+    )
     assert told is not None
     life = queries.after_report(Life(), told, 1.0)
     assert queries.remembered(launch, life) == Remembered("place", ("q1 3", "q2 8"))
     assert queries.remembered(replace(launch, remembered=None), life) is None
 
 
-@pytest.mark.parametrize("hostile", [
-    {"id": "a b"}, {"id": ""}, {"id": "x" * 40}, {"id": 'q"'}, {"batch_id": -1}, {"batch_id": True}, {"batch_id": "3"},
-    {"checkpoint": 7}, {"checkpoint": ""}, {"checkpoint": "s3a://bucket/" + "x" * 2000}, {"committed": {"a b": 1, "": 2}},
-])
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"id": "a b"},
+        {"id": ""},
+        {"id": "x" * 40},
+        {"id": 'q"'},
+        {"batch_id": -1},
+        {"batch_id": True},
+        {"batch_id": "3"},
+        {"checkpoint": 7},
+        {"checkpoint": ""},
+        {"checkpoint": "s3a://bucket/" + "x" * 2000},
+        {"committed": {"a b": 1, "": 2}},
+    ],
+)
 def test_what_is_no_committed_batch_is_not_remembered(hostile: dict[str, object]) -> None:
     body = {"event": "progress", "id": "q", "batch_id": 3, "checkpoint": "/ck", **hostile}
     told = parse(json.dumps(body).encode())
@@ -218,7 +269,12 @@ def test_what_is_no_committed_batch_is_not_remembered(hostile: dict[str, object]
 
 def test_a_query_with_its_checkpoint_elsewhere_is_named() -> None:
     life = Life()
-    for event in (said("query", "a"), said("query", "b"), reported("id-a", 1, "s3a://bucket/ck/a"), reported("id-b", 1, "file:/tmp/temporary-1")):
+    for event in (
+        said("query", "a"),
+        said("query", "b"),
+        reported("id-a", 1, "s3a://bucket/ck/a"),
+        reported("id-b", 1, "file:/tmp/temporary-1"),
+    ):
         life = queries.after_report(life, event, 1.0)
     told, _ = queries.shown(life, 100.0, 2.0, "s3://bucket/ck")
     assert [(query.query, query.elsewhere) for query in told] == [("a", None), ("b", "file:/tmp/temporary-1")]

@@ -73,37 +73,49 @@ def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[t
     """A runner before ``run``; its link to ZooKeeper does nothing."""
     (go, let_go), (said, say), (output, written) = os.pipe(), os.pipe(), os.pipe()
     starter, children, ends = Starter(ROOT, -1, let_go, said, output), Reaped(), Ends(go, say)
-    before, running.RegistryLink = running.RegistryLink, lambda *_parts: SimpleNamespace()      # type: ignore[assignment,misc]
+    before, running.RegistryLink = running.RegistryLink, lambda *_parts: SimpleNamespace()  # type: ignore[assignment,misc]
     try:
         given = replace(LAUNCH, log_path=str(directory / "log"), **launch)
-        parts: Any = Parts(str(directory), given, "c1a1", tree or Tree(), children, DeadlineFile.create(str(directory)), starter, -1)      # type: ignore[arg-type]
+        parts: Any = Parts(
+            str(directory),
+            given,
+            "c1a1",
+            tree or Tree(),
+            children,
+            DeadlineFile.create(str(directory)),
+            starter,
+            -1,
+        )  # type: ignore[arg-type]
         runner = Runner(parts)
-        runner._poll = SimpleNamespace(poll=lambda _ms: [], unregister=lambda _descriptor: None)      # type: ignore[assignment]
+        runner._poll = SimpleNamespace(poll=lambda _ms: [], unregister=lambda _descriptor: None)  # type: ignore[assignment]
         os.close(written)
         runner._pump.start()
         try:
             yield runner, ends, children
-        finally:      # a test that fails too: the pump may be about to make the log in a directory that is removed next
+        finally:  # a test that fails too: the pump may be about to make the log in a directory that is removed next
             runner._pump.join(10)
     finally:
-        running.RegistryLink = before      # type: ignore[misc]
+        running.RegistryLink = before  # type: ignore[misc]
         for descriptor in (ends.go, let_go, said, ends.say):
             if descriptor >= 0:
                 os.close(descriptor)
 
 
-def test_it_looks_at_the_clock_again_in_time_whatever_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_looks_at_the_clock_again_in_time_whatever_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A wait is measured on a clock that stands still while the host sleeps."""
     waits_ms: list[float] = []
     monkeypatch.setattr(running, "next_wake_s", lambda _state: boottime_s() + 1000.0)
     with made(tmp_path) as (runner, _, _):
-        runner._poll = SimpleNamespace(poll=lambda ms: waits_ms.append(ms) or [])      # type: ignore[assignment]
+        runner._poll = SimpleNamespace(poll=lambda ms: waits_ms.append(ms) or [])  # type: ignore[assignment]
         runner._wait()
     assert waits_ms == [SECOND_KILLER_PERIOD_S * 1000]
 
 
-@pytest.mark.parametrize(("after", "empty"), [
-    (Emptiness.EMPTY, True), (Emptiness.POPULATED, False), (Emptiness.UNPROVABLE, False)])
+@pytest.mark.parametrize(
+    ("after", "empty"), [(Emptiness.EMPTY, True), (Emptiness.POPULATED, False), (Emptiness.UNPROVABLE, False)]
+)
 def test_a_tree_is_empty_only_when_that_is_proven(tmp_path: Path, after: Emptiness, empty: bool) -> None:
     with made(tmp_path, Tree(after)) as (runner, _, _):
         assert runner._perform((shim.Kill(),)) == [shim.TreeSeen(empty)]
@@ -116,12 +128,21 @@ def test_the_exit_is_told_before_the_tree_is_told_empty(tmp_path: Path) -> None:
         assert runner._perform((shim.Kill(),)) == [shim.Exited(-9), shim.TreeSeen(True)]
 
 
-@pytest.mark.parametrize(("word", "told"), [
-    (b"", shim.Executed()), (b"late\n", shim.ExecLate()),
-    (b"2 x could not be executed: No such file", shim.ExecFailed("x could not be executed: No such file", True)),
-    (b"11 x could not be executed: again", shim.ExecFailed("x could not be executed: again", False)),
-])
-def test_what_became_of_exec_is_told_as_the_starter_said_it(tmp_path: Path, word: bytes, told: shim.Event) -> None:
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        (b"", shim.Executed()),
+        (b"late\n", shim.ExecLate()),
+        (
+            b"2 x could not be executed: No such file",
+            shim.ExecFailed("x could not be executed: No such file", True),
+        ),
+        (b"11 x could not be executed: again", shim.ExecFailed("x could not be executed: again", False)),
+    ],
+)
+def test_what_became_of_exec_is_told_as_the_starter_said_it(
+    tmp_path: Path, word: bytes, told: shim.Event
+) -> None:
     with made(tmp_path) as (runner, ends, _):
         assert runner._perform((shim.Exec(99.5),)) == []
         assert os.read(ends.go, 100) == b"99.500000\n", "it knows until when it may"
@@ -158,7 +179,9 @@ def test_each_event_is_judged_at_its_own_time(tmp_path: Path, monkeypatch: pytes
     """Effects take their time, a kill most of all: what comes of them is later than what caused them."""
     judged: list[tuple[type[shim.Event], float]] = []
 
-    def step(state: shim.ShimState, event: shim.Event, now: shim.Now) -> tuple[shim.ShimState, tuple[shim.Effect, ...]]:
+    def step(
+        state: shim.ShimState, event: shim.Event, now: shim.Now
+    ) -> tuple[shim.ShimState, tuple[shim.Effect, ...]]:
         judged.append((type(event), now.boot_s))
         return state, (shim.Kill(),) if isinstance(event, shim.Tick) else ()
 
@@ -181,7 +204,7 @@ def test_a_chatty_driver_does_not_stop_the_clock(tmp_path: Path) -> None:
         return b'{"event": "idle"}'
 
     with made(tmp_path) as (runner, _, _):
-        real, runner._reports._socket = runner._reports._socket, SimpleNamespace(recv=recv)      # type: ignore[assignment]
+        real, runner._reports._socket = runner._reports._socket, SimpleNamespace(recv=recv)  # type: ignore[assignment]
         *told, last = runner._happened()
         real.close()
     assert last == shim.Tick()

@@ -30,7 +30,9 @@ class Group:
 
 def forked(directory: Path, group: Group | None = None) -> Starter:
     """It would make the file ``executed``."""
-    launch = replace(LAUNCH, argv=("touch", str(directory / "executed")), cwd=str(directory), env=dict(os.environ))
+    launch = replace(
+        LAUNCH, argv=("touch", str(directory / "executed")), cwd=str(directory), env=dict(os.environ)
+    )
     tree: Any = group or Group()
     return fork_starter(launch, "c1a1", tree)
 

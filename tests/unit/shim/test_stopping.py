@@ -127,14 +127,19 @@ def test_without_a_stop_there_is_no_mode() -> None:
 
 
 WORDS = st.lists(
-    st.tuples(st.floats(0, 30), st.sampled_from(["heard", "stopping", "stopping 0", "stopped", "unheard", "progress"])),
+    st.tuples(
+        st.floats(0, 30),
+        st.sampled_from(["heard", "stopping", "stopping 0", "stopped", "unheard", "progress"]),
+    ),
     max_size=12,
 )
 
 
 @given(st.floats(0.1, 3600), st.booleans(), WORDS)
 def test_whatever_the_driver_says_sigterm_comes_once_and_never_late(
-    grace_s: float, reports: bool, words: list[tuple[float, str]],
+    grace_s: float,
+    reports: bool,
+    words: list[tuple[float, str]],
 ) -> None:
     launch = replace(LAUNCH, stop_grace_s=grace_s, reports=reports)
     ladder, now_s, signals_s = stopping.begin(launch, True, 0.0), 0.0, []
@@ -144,13 +149,18 @@ def test_whatever_the_driver_says_sigterm_comes_once_and_never_late(
             if stopping.is_to_be_terminated(ladder, now_s):
                 ladder = stopping.terminated(ladder)
                 signals_s.append(now_s)
-            now_s = min(max(now_s, stopping.acts_at_s(ladder)), until_s) if stopping.acts_at_s(ladder) > now_s else now_s
+            now_s = (
+                min(max(now_s, stopping.acts_at_s(ladder)), until_s)
+                if stopping.acts_at_s(ladder) > now_s
+                else now_s
+            )
             if now_s >= until_s:
                 break
         now_s = until_s
         name, _, count = word.partition(" ")
         ladder = (
-            stopping.unheard(ladder, now_s) if name == "unheard"
+            stopping.unheard(ladder, now_s)
+            if name == "unheard"
             else stopping.after_report(ladder, name, 0 if count else 1, now_s)
         )
     assert len(signals_s) == 1

@@ -27,15 +27,15 @@ class Log:
 def runner_with(deadline: Any) -> Runner:
     """As much of one as performs effects."""
     made = object.__new__(Runner)
-    made._parts = SimpleNamespace(deadline=deadline, launch=SimpleNamespace(cgroup=None), starter=None)      # type: ignore[assignment]
-    made._log = Log()      # type: ignore[assignment]
+    made._parts = SimpleNamespace(deadline=deadline, launch=SimpleNamespace(cgroup=None), starter=None)  # type: ignore[assignment]
+    made._log = Log()  # type: ignore[assignment]
     return made
 
 
 def test_nothing_is_executed_whose_deadline_the_second_killers_can_not_know() -> None:
     """The disk of the run directory is full. Without a file twin and guardian would leave the driver alone for ever."""
     let_go: list[float] = []
-    before, running.let_go = running.let_go, lambda _starter, before_s: let_go.append(before_s)      # type: ignore[assignment]
+    before, running.let_go = running.let_go, lambda _starter, before_s: let_go.append(before_s)  # type: ignore[assignment]
     try:
         events = runner_with(Unwritable())._perform((shim.WriteDeadline(100.0), shim.Exec(99.0)))
     finally:

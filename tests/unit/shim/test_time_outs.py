@@ -36,9 +36,10 @@ def life(*signs: tuple[str, float]) -> Life:
         ((("begun", 1.0),), 1e6, None),
         ((("begun", 1.0), ("session", 2.0)), 299.0, None),
         ((("begun", 1.0), ("session", 2.0)), 300.0, Cause.START_TIMED_OUT),
-        ((("begun", 1.0), ("session", 280.0), ("query", 292.0)), 299.0, None),      # a slow start
+        ((("begun", 1.0), ("session", 280.0), ("query", 292.0)), 299.0, None),  # a slow start
         ((("begun", 1.0), ("session", 280.0), ("query", 292.0)), 300.0, Cause.START_TIMED_OUT),
-        ((("begun", 1.0), ("session", 2.0), ("query", 3.0)), 299.0, None),          # also if the first batch is
+        # also if the first batch is
+        ((("begun", 1.0), ("session", 2.0), ("query", 3.0)), 299.0, None),
         ((("query", 3.0), ("progress", 290.0)), 299.9, None),
         ((("query", 3.0), ("progress", 290.0)), 300.0, Cause.STALLED),
         ((("query", 3.0), ("idle", 20.0)), 29.9, None),
@@ -59,14 +60,21 @@ SLOW = (("begun", 2.0), ("session", 20.0), ("query", 45.0), ("progress", 97.0))
 def phases(launch: Launch, signs: tuple[tuple[str, float], ...], until_s: int) -> list[Phase]:
     """What the phase was at each second, without what repeats."""
     told = [
-        health.phase_of(life(*(sign for sign in signs if sign[1] <= at_s)), launch, 0.0, float(at_s)) for at_s in range(until_s)
+        health.phase_of(life(*(sign for sign in signs if sign[1] <= at_s)), launch, 0.0, float(at_s))
+        for at_s in range(until_s)
     ]
     return [phase for phase, _ in groupby(told)]
 
 
 def test_a_slow_start_is_not_running_before_its_first_batch() -> None:
     assert phases(QUICK_TO_STALL, SLOW, 96) == [Phase.CLAIMED, Phase.BEGUN, Phase.SESSION, Phase.QUERY]
-    assert phases(QUICK_TO_STALL, SLOW, 400) == [Phase.CLAIMED, Phase.BEGUN, Phase.SESSION, Phase.QUERY, Phase.RUNNING]
+    assert phases(QUICK_TO_STALL, SLOW, 400) == [
+        Phase.CLAIMED,
+        Phase.BEGUN,
+        Phase.SESSION,
+        Phase.QUERY,
+        Phase.RUNNING,
+    ]
 
 
 @pytest.mark.parametrize("late", [(), (("session", 310.0),), (("session", 310.0), ("query", 320.0))])

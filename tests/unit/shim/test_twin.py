@@ -76,10 +76,16 @@ class Deadlines:
 
 @contextmanager
 def watching(
-    child: subprocess.Popen[bytes], shim: int, tree: Any, deadline: Any, directory: Path,
+    child: subprocess.Popen[bytes],
+    shim: int,
+    tree: Any,
+    deadline: Any,
+    directory: Path,
 ) -> Iterator[threading.Thread]:
     """The twin of ``child``, in a thread that is over when this is."""
-    thread = threading.Thread(target=twin.watch, args=(shim, tree, deadline, ShimLog("u.1"), str(directory)), daemon=True)
+    thread = threading.Thread(
+        target=twin.watch, args=(shim, tree, deadline, ShimLog("u.1"), str(directory)), daemon=True
+    )
     thread.start()
     try:
         yield thread
@@ -120,7 +126,7 @@ def test_it_looks_again_in_time_however_far_the_deadline_is() -> None:
 
 
 def test_a_deadline_that_can_not_be_read_is_not_none(tmp_path: Path) -> None:
-    deadline = DeadlineFile(os.open(tmp_path, os.O_RDONLY))      # reading it is an error
+    deadline = DeadlineFile(os.open(tmp_path, os.O_RDONLY))  # reading it is an error
     assert twin._look(False, deadline) == Looked(False, None, readable=False)
 
 
@@ -128,12 +134,17 @@ def test_a_shim_that_was_struck_is_dead_when_it_is_seen_dead(monkeypatch: pytest
     with process() as (child, shim):
         tree: Any = Tree(shim, Emptiness.EMPTY)
         with monkeypatch.context() as patch:
-            patch.setattr(processes, "send_signal", lambda _pidfd, _number: True)      # a blow that it has not felt yet
+            # a blow that it has not felt yet
+            patch.setattr(processes, "send_signal", lambda _pidfd, _number: True)
             assert strike(Act.KILL_SHIM, shim, tree, 0.05) == ShimStruck(False)
         assert child.poll() is None
         assert strike(Act.KILL_SHIM, shim, tree, 10.0) == ShimStruck(True)
         assert child.wait(10) == -signal.SIGKILL
-        assert strike(Act.KILL_SHIM, shim, tree, 0.0) == strike(Act.KILL_SHIM, None, tree, 0.0) == ShimStruck(True)
+        assert (
+            strike(Act.KILL_SHIM, shim, tree, 0.0)
+            == strike(Act.KILL_SHIM, None, tree, 0.0)
+            == ShimStruck(True)
+        )
         assert tree.kills == 0
 
 
@@ -185,7 +196,7 @@ def test_without_a_twin_nothing_begins(tmp_path: Path, monkeypatch: pytest.Monke
 
     def fork() -> int:
         forks.append(True)
-        if len(forks) == 2:      # in the process between
+        if len(forks) == 2:  # in the process between
             raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
         return real()
 

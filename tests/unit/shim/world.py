@@ -23,7 +23,22 @@ from supervisor.shim.state import Effect, Event, Now, ShimState, Stage
 LAYOUT = Layout("/c")
 ENTRY = Assignment("job", "uid-1", 1, 1, 3, 7, BlobRef("k", "0" * 64, 1), 1)
 LAUNCH = Launch(
-    "c", "zk:2181", "/c", 10.0, "host-a", "here", ENTRY, 30.0, 20.0, 300.0, 600.0, True, True, ("driver",), {}, "/",
+    "c",
+    "zk:2181",
+    "/c",
+    10.0,
+    "host-a",
+    "here",
+    ENTRY,
+    30.0,
+    20.0,
+    300.0,
+    600.0,
+    True,
+    True,
+    ("driver",),
+    {},
+    "/",
     "/log",
 )
 OWN, LEASE, JOB = LAYOUT.own("job"), LAYOUT.lease("job"), LAYOUT.job("job")
@@ -69,7 +84,10 @@ class World:
 
     def __post_init__(self) -> None:
         self.nodes = {
-            JOB: Znode(b"{}", 3), OWN: Znode(encode(ASSIGNED), 7), ENTRY_PATH: Znode(b"{}"), LAYOUT.doorbell: Znode(b""),
+            JOB: Znode(b"{}", 3),
+            OWN: Znode(encode(ASSIGNED), 7),
+            ENTRY_PATH: Znode(b"{}"),
+            LAYOUT.doorbell: Znode(b""),
         }
         self.state = ShimState(self.launch, LAYOUT, CLAIM, 100, 101, born_s=self.now_s)
         self.tell(shim.Tick())
@@ -129,8 +147,11 @@ class World:
             case shim.Commit(transaction):
                 self._settle_commit(session, sent_s, transaction, outcome)
             case shim.Read(token):
-                self.tell(self._read(token) if outcome == "done" and session in self.open_sessions
-                          else shim.ReadFailed(token))
+                self.tell(
+                    self._read(token)
+                    if outcome == "done" and session in self.open_sessions
+                    else shim.ReadFailed(token)
+                )
             case shim.CloseSession(old):
                 if outcome == "done":
                     self._expire(old)
@@ -173,7 +194,9 @@ class World:
 
     def move(self, state: OwnState, **changes: Any) -> None:
         """Somebody else moves the fence."""
-        self.nodes[OWN] = Znode(encode(replace(self.own(), state=state, op="x", **changes)), self.nodes[OWN].version + 1)
+        self.nodes[OWN] = Znode(
+            encode(replace(self.own(), state=state, op="x", **changes)), self.nodes[OWN].version + 1
+        )
 
     def stage(self) -> Stage:
         return self.state.stage
@@ -217,7 +240,11 @@ class World:
             failed = self._apply(session, sent_s, transaction)
             sets_own = any(isinstance(op, SetData) and op.path == OWN for op in transaction.ops)
             own = self.nodes[OWN].version if sets_own else None
-            self.tell(shim.Rejected(transaction.id, *failed) if failed else shim.Committed(transaction.id, sent_s, own))
+            self.tell(
+                shim.Rejected(transaction.id, *failed)
+                if failed
+                else shim.Committed(transaction.id, sent_s, own)
+            )
         else:
             if outcome == "applied" and session in self.open_sessions:
                 self._apply(session, sent_s, transaction)

@@ -22,7 +22,9 @@ MakeSpec = Callable[..., JobSpec]
 def make_spec() -> MakeSpec:
     def make(**keys: Any) -> JobSpec:
         body = {"name": "clicks", "application": "store:k/app.py", "checkpoint": "file:///ck", **keys}
-        return validated(JobSpec, {key: value for key, value in body.items() if value is not None}, "spec.yaml")
+        return validated(
+            JobSpec, {key: value for key, value in body.items() if value is not None}, "spec.yaml"
+        )
 
     return make
 
@@ -62,13 +64,21 @@ def java_home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environ() -> dict[str, str]:
-    return {"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "AWS_ACCESS_KEY_ID": "k", "LANG": "en_US.UTF-8"}
+    return {
+        "PATH": "/usr/bin:/bin",
+        "PYSPARK_PYTHON": sys.executable,
+        "AWS_ACCESS_KEY_ID": "k",
+        "LANG": "en_US.UTF-8",
+    }
 
 
 @pytest.fixture
 def settings(tmp_path: Path, spark_home: Path, java_home: Path) -> Settings:
     body = {
-        "cluster": "test", "zookeeper": {"hosts": "zk1:2181"}, "store": {"url": f"file://{tmp_path}/store"},
-        "supervisor": {"id": "s1"}, "spark": {"home": str(spark_home), "java_home": str(java_home)},
+        "cluster": "test",
+        "zookeeper": {"hosts": "zk1:2181"},
+        "store": {"url": f"file://{tmp_path}/store"},
+        "supervisor": {"id": "s1"},
+        "spark": {"home": str(spark_home), "java_home": str(java_home)},
     }
     return validated(Settings, body, "supervisor.yaml")

@@ -24,9 +24,23 @@ MINIO = S3Access("http://minio:9000", "eu-1")
 def test_python(make_spec: MakeSpec, toolchain: Toolchain) -> None:
     spec = make_spec(args=["--ck", "{checkpoint}/q", "a b", "$HOME", "{x}", ""], master="local[1]")
     assert build_argv(spec, PYTHON, toolchain, PROPERTIES) == (
-        "/opt/spark/bin/spark-submit", "--properties-file", "/run/x/spark.properties", "--master", "local[1]",
-        "--deploy-mode", "client", "--name", "clicks", str(BOOTSTRAP), "/f/app.py",
-        "--ck", "file:///ck/q", "a b", "$HOME", "{x}", "",
+        "/opt/spark/bin/spark-submit",
+        "--properties-file",
+        "/run/x/spark.properties",
+        "--master",
+        "local[1]",
+        "--deploy-mode",
+        "client",
+        "--name",
+        "clicks",
+        str(BOOTSTRAP),
+        "/f/app.py",
+        "--ck",
+        "file:///ck/q",
+        "a b",
+        "$HOME",
+        "{x}",
+        "",
     )
 
 
@@ -52,14 +66,18 @@ def test_session(make_spec: MakeSpec, toolchain: Toolchain) -> None:
 
 
 @pytest.mark.parametrize("arg", ["ü", "a\rb", "😀\n"])
-def test_what_scripts_or_locale_would_lose_is_quoted(make_spec: MakeSpec, toolchain: Toolchain, arg: str) -> None:
+def test_what_scripts_or_locale_would_lose_is_quoted(
+    make_spec: MakeSpec, toolchain: Toolchain, arg: str
+) -> None:
     argv = build_argv(make_spec(args=[arg, "100%"]), PYTHON, toolchain, PROPERTIES)
     assert argv[argv.index(str(BOOTSTRAP)) + 1] == "--quoted"
     assert argv[-1] == "100%25"
     assert all(word.isascii() and "\r" not in word for word in argv)
 
 
-def test_a_carriage_return_is_refused_where_it_would_be_lost(make_spec: MakeSpec, toolchain: Toolchain) -> None:
+def test_a_carriage_return_is_refused_where_it_would_be_lost(
+    make_spec: MakeSpec, toolchain: Toolchain
+) -> None:
     spec = make_spec(application="store:k/a.jar", args=["a\rb"])
     with pytest.raises(Refused, match="carriage return") as caught:
         build_argv(spec, Files("/f/a.jar"), toolchain, PROPERTIES)
@@ -67,7 +85,9 @@ def test_a_carriage_return_is_refused_where_it_would_be_lost(make_spec: MakeSpec
 
 
 def test_nothing_of_conf_is_in_argv(make_spec: MakeSpec, toolchain: Toolchain) -> None:
-    spec = make_spec(conf={"spark.hadoop.fs.s3a.secret.key": "hush", "spark.x": "y"}, env={"PASSWORD": "${env:P}"})
+    spec = make_spec(
+        conf={"spark.hadoop.fs.s3a.secret.key": "hush", "spark.x": "y"}, env={"PASSWORD": "${env:P}"}
+    )
     assert "hush" not in " ".join(build_argv(spec, PYTHON, toolchain, PROPERTIES))
     assert build_properties(spec, PYTHON, toolchain, NOWHERE)["spark.hadoop.fs.s3a.secret.key"] == "hush"
 
@@ -78,20 +98,38 @@ def test_the_users_name_is_kept(make_spec: MakeSpec, toolchain: Toolchain) -> No
 
 
 def test_lists_are_joined_with_the_hosts(make_spec: MakeSpec, toolchain: Toolchain) -> None:
-    host = replace(toolchain, defaults=(("spark.jars", "/h.jar"), ("spark.a", "host"), ("spark.b", "host"),
-                                        ("spark.files", "/h"), ("spark.master", "yarn")))
-    spec = make_spec(conf={"spark.b": "job"}, packages=["g:a:1"], jars=["store:k/x.jar"], py_files=["store:k/y.py"])
+    host = replace(
+        toolchain,
+        defaults=(
+            ("spark.jars", "/h.jar"),
+            ("spark.a", "host"),
+            ("spark.b", "host"),
+            ("spark.files", "/h"),
+            ("spark.master", "yarn"),
+        ),
+    )
+    spec = make_spec(
+        conf={"spark.b": "job"}, packages=["g:a:1"], jars=["store:k/x.jar"], py_files=["store:k/y.py"]
+    )
     found = build_properties(spec, Files("/f/app.py", ("/f/y.py",), ("/f/x.jar",)), host, NOWHERE)
     assert found == {
-        "spark.a": "host", "spark.b": "job", "spark.jars": "/h.jar,/f/x.jar", "spark.jars.packages": "g:a:1",
-        "spark.submit.pyFiles": "/f/y.py", "spark.files": "/h,/f/app.py", "spark.port.maxRetries": "200",
+        "spark.a": "host",
+        "spark.b": "job",
+        "spark.jars": "/h.jar,/f/x.jar",
+        "spark.jars.packages": "g:a:1",
+        "spark.submit.pyFiles": "/f/y.py",
+        "spark.files": "/h,/f/app.py",
+        "spark.port.maxRetries": "200",
     }
 
 
 def test_the_job_is_never_overridden(make_spec: MakeSpec, toolchain: Toolchain) -> None:
     conf = {
-        "spark.port.maxRetries": "3", "spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Dx=1 -Dy",
-        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true", "spark.hadoop.fs.s3a.endpoint.region": "own",
+        "spark.port.maxRetries": "3",
+        "spark.ui.enabled": "true",
+        "spark.driver.extraJavaOptions": "-Dx=1 -Dy",
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
+        "spark.hadoop.fs.s3a.endpoint.region": "own",
     }
     spec = make_spec(conf=conf, checkpoint="s3a://bkt/ck")
     found = build_properties(spec, PYTHON, replace(toolchain, version="4.1.1"), MINIO)
@@ -100,8 +138,12 @@ def test_the_job_is_never_overridden(make_spec: MakeSpec, toolchain: Toolchain) 
 
 @pytest.mark.parametrize(
     ("version", "conf", "value"),
-    [("4.1.1", {}, "false"), ("4.3.0", {}, None), (None, {}, None),
-     ("4.1.1", {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}, None)],
+    [
+        ("4.1.1", {}, "false"),
+        ("4.3.0", {}, None),
+        (None, {}, None),
+        ("4.1.1", {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}, None),
+    ],
 )
 def test_checksums_are_off_where_they_harm(
     make_spec: MakeSpec, toolchain: Toolchain, version: str | None, conf: dict[str, str], value: str | None
@@ -118,8 +160,12 @@ def test_spark_connect_is_refused(make_spec: MakeSpec, toolchain: Toolchain) -> 
 def test_s3_is_where_the_store_is(make_spec: MakeSpec, toolchain: Toolchain) -> None:
     spec = make_spec(checkpoint="S3://Bkt/ck", args=["{checkpoint}"])
     found = build_properties(spec, PYTHON, toolchain, MINIO)
-    assert {key.removeprefix("spark.hadoop.fs.s3a."): value for key, value in found.items() if "s3a" in key} == {
-        "endpoint": "http://minio:9000", "endpoint.region": "eu-1", "path.style.access": "true",
+    assert {
+        key.removeprefix("spark.hadoop.fs.s3a."): value for key, value in found.items() if "s3a" in key
+    } == {
+        "endpoint": "http://minio:9000",
+        "endpoint.region": "eu-1",
+        "path.style.access": "true",
         "connection.ssl.enabled": "false",
     }
     assert build_argv(spec, PYTHON, toolchain, PROPERTIES)[-1] == "s3a://bkt/ck"
@@ -145,5 +191,7 @@ def test_thin_jars(make_spec: MakeSpec, toolchain: Toolchain) -> None:
     assert "spark.jars" not in own
     cluster = build_properties(make_spec(master="spark://h:7077"), PYTHON, thin, NOWHERE)
     assert cluster["spark.jars"] == "/thin/hadoop-aws-3.jar,/thin/s3.jar"
-    brings = build_properties(make_spec(packages=["org.apache.hadoop:hadoop-aws:3.5.0"]), PYTHON, thin, NOWHERE)
+    brings = build_properties(
+        make_spec(packages=["org.apache.hadoop:hadoop-aws:3.5.0"]), PYTHON, thin, NOWHERE
+    )
     assert class_path not in brings

@@ -25,7 +25,9 @@ def reports(tmp_path: Path) -> Iterator[ReportSocket]:
         yield sock
 
 
-def run(app: Path, *args: str, report: Path | None = None, ours: bool = True) -> subprocess.CompletedProcess[str]:
+def run(
+    app: Path, *args: str, report: Path | None = None, ours: bool = True
+) -> subprocess.CompletedProcess[str]:
     env = {"PATH": "/usr/bin:/bin", "SPARK_SUPERVISOR_REPORT": str(report or "")}
     command = [sys.executable, *([bootstrap.__file__] if ours else []), str(app), *args]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
@@ -77,7 +79,8 @@ def test_same_as_without_us(tmp_path: Path, source: str) -> None:
     with_us, without = run(app, *args), run(app, *args, ours=False)
     assert with_us.stdout == without.stdout
     assert with_us.returncode == without.returncode
-    if source != APPLICATIONS["is interrupted"]:  # Python shows our frames there, and ends by the signal as it should
+    # Python shows our frames there, and ends by the signal as it should
+    if source != APPLICATIONS["is interrupted"]:
         assert with_us.stderr == without.stderr
 
 
@@ -100,7 +103,10 @@ def test_an_uncaught_exception_is_reported(tmp_path: Path, reports: ReportSocket
 
 
 def test_the_telling_word_is_found_anywhere(tmp_path: Path, reports: ReportSocket) -> None:
-    run(written(tmp_path, "raise Exception('x' * 5000 + 'java.lang.OutOfMemoryError: Java heap')"), report=reports.path)
+    run(
+        written(tmp_path, "raise Exception('x' * 5000 + 'java.lang.OutOfMemoryError: Java heap')"),
+        report=reports.path,
+    )
     assert reports.take()[-1]["kind"] == "OutOfMemoryError"
 
 
@@ -125,7 +131,10 @@ WORDS = {"yes": Gate(), "no": Gate("bad_checkpoint", "h: the checkpoint is missi
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("already", ["", "torn", "there"])
 def test_the_application_begins_when_the_gate_says_so(
-    tmp_path: Path, reports: ReportSocket, word: str, already: str,
+    tmp_path: Path,
+    reports: ReportSocket,
+    word: str,
+    already: str,
 ) -> None:
     """And never otherwise, nor before it says anything."""
     app, begun = written(tmp_path, "import pathlib; pathlib.Path('begun').touch()"), tmp_path / "begun"
@@ -133,7 +142,11 @@ def test_the_application_begins_when_the_gate_says_so(
         write_gate(str(tmp_path), WORDS[word])
     elif already:
         (tmp_path / GATE).write_text('{"cau')
-    env = {"PATH": "/usr/bin:/bin", "SPARK_SUPERVISOR_REPORT": str(reports.path), "SPARK_SUPERVISOR_GATE": str(tmp_path / GATE)}
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "SPARK_SUPERVISOR_REPORT": str(reports.path),
+        "SPARK_SUPERVISOR_GATE": str(tmp_path / GATE),
+    }
     command = [sys.executable, bootstrap.__file__, str(app)]
     with subprocess.Popen(command, env=env, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as driver:
         if already != "there":
@@ -142,15 +155,26 @@ def test_the_application_begins_when_the_gate_says_so(
             assert not begun.exists() and reports.names() == ["waiting"]
             write_gate(str(tmp_path), WORDS[word])
         _, said = driver.communicate(timeout=60)
-    assert (driver.returncode, begun.exists()) == ((0, True) if word == "yes" else (bootstrap.NOT_BEGUN, False))
-    assert said == ("" if word == "yes" else "spark-supervisor: the application does not begin: h: the checkpoint is missing\n")
+    assert (driver.returncode, begun.exists()) == (
+        (0, True) if word == "yes" else (bootstrap.NOT_BEGUN, False)
+    )
+    assert said == (
+        ""
+        if word == "yes"
+        else "spark-supervisor: the application does not begin: h: the checkpoint is missing\n"
+    )
     assert ("begun" in reports.names()) is (word == "yes")
 
 
 def test_quoted_arguments_arrive_verbatim(tmp_path: Path) -> None:
     args = ["a\r\nb", "ü€😀", "%41", "", " x "]
     app = written(tmp_path, f"import sys\nassert sys.argv[1:] == {args!r}, sys.argv")
-    command = [sys.executable, bootstrap.__file__, "--quoted", *(quote(arg, safe="/") for arg in (str(app), *args))]
+    command = [
+        sys.executable,
+        bootstrap.__file__,
+        "--quoted",
+        *(quote(arg, safe="/") for arg in (str(app), *args)),
+    ]
     assert subprocess.run(command, check=False, timeout=60).returncode == 0
 
 
@@ -174,7 +198,9 @@ def test_lag(sources: list[SimpleNamespace], lag: int | None) -> None:
     assert bootstrap.lag_of(sources) == lag
 
 
-@pytest.mark.parametrize(("given", "kept"), [(1.5, 1.5), (math.nan, None), (math.inf, None), (None, None), (0, 0)])
+@pytest.mark.parametrize(
+    ("given", "kept"), [(1.5, 1.5), (math.nan, None), (math.inf, None), (None, None), (0, 0)]
+)
 def test_rates_are_numbers_or_null(given: float | None, kept: float | None) -> None:
     assert bootstrap.finite(given) == kept
 
@@ -199,12 +225,19 @@ Caused by: java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AF
 """
 
 
-@pytest.mark.parametrize(("text", "begin"), [
-    (PROXY, "RuntimeError: boom | py4j.Py4JException: An"),
-    (JAVA, "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found | "
-     "org.apache.spark.SparkException: [CANNOT_LOAD] Error loading for path=s3a://b/c | An error"),
-    ("a bad value", "a bad value"), ("", ""),
-])
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [
+        (PROXY, "RuntimeError: boom | py4j.Py4JException: An"),
+        (
+            JAVA,
+            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found | "
+            "org.apache.spark.SparkException: [CANNOT_LOAD] Error loading for path=s3a://b/c | An error",
+        ),
+        ("a bad value", "a bad value"),
+        ("", ""),
+    ],
+)
 def test_what_went_wrong_comes_first(text: str, begin: str) -> None:
     told = bootstrap.telling(text + "x" * 5000 if text else "")
     assert told.startswith(begin) and len(told) <= bootstrap.MESSAGE_MAX_CHARS

@@ -21,18 +21,35 @@ def test_names_of_contract(
 ) -> None:
     env = build_environment(make_spec(checkpoint="s3://bkt/ck"), assignment, toolchain, environ, REPORT)
     assert {key: value for key, value in env.items() if key not in environ or key == "PYSPARK_PYTHON"} == {
-        "SPARK_SUPERVISOR_JOB": "clicks", "SPARK_SUPERVISOR_UID": "u1", "SPARK_SUPERVISOR_ATTEMPT": "3",
-        "SPARK_SUPERVISOR_REVISION": "2", "SPARK_SUPERVISOR_CHECKPOINT": "s3a://bkt/ck",
-        "SPARK_SUPERVISOR_REPORT": "/run/x/report", "SPARK_HOME": "/opt/spark", "JAVA_HOME": "/opt/java",
+        "SPARK_SUPERVISOR_JOB": "clicks",
+        "SPARK_SUPERVISOR_UID": "u1",
+        "SPARK_SUPERVISOR_ATTEMPT": "3",
+        "SPARK_SUPERVISOR_REVISION": "2",
+        "SPARK_SUPERVISOR_CHECKPOINT": "s3a://bkt/ck",
+        "SPARK_SUPERVISOR_REPORT": "/run/x/report",
+        "SPARK_HOME": "/opt/spark",
+        "JAVA_HOME": "/opt/java",
         "PYSPARK_PYTHON": "/usr/bin/python3",
     }
 
 
-def test_what_passes(make_spec: MakeSpec, assignment: Assignment, toolchain: Toolchain, environ: dict[str, str]) -> None:
-    kept = {"AWS_SESSION_TOKEN": "t", "https_proxy": "p", "SPARK_LOCAL_DIRS": "/scratch", "HADOOP_CONF_DIR": "/h"}
+def test_what_passes(
+    make_spec: MakeSpec, assignment: Assignment, toolchain: Toolchain, environ: dict[str, str]
+) -> None:
+    kept = {
+        "AWS_SESSION_TOKEN": "t",
+        "https_proxy": "p",
+        "SPARK_LOCAL_DIRS": "/scratch",
+        "HADOOP_CONF_DIR": "/h",
+    }
     dropped = {
-        "SPARK_SUPERVISOR_CONFIG": "/c", "SPARK_SUPERVISOR__STORE__URL": "s3://b", "NOTIFY_SOCKET": "/n",
-        "WATCHDOG_USEC": "1", "PYSPARK_SUBMIT_ARGS": "x", "PYSPARK_GATEWAY_PORT": "1", "SPARK_REMOTE": "sc://x",
+        "SPARK_SUPERVISOR_CONFIG": "/c",
+        "SPARK_SUPERVISOR__STORE__URL": "s3://b",
+        "NOTIFY_SOCKET": "/n",
+        "WATCHDOG_USEC": "1",
+        "PYSPARK_SUBMIT_ARGS": "x",
+        "PYSPARK_GATEWAY_PORT": "1",
+        "SPARK_REMOTE": "sc://x",
     }
     env = build_environment(make_spec(), assignment, toolchain, {**environ, **kept, **dropped}, REPORT)
     assert kept.items() <= env.items()
@@ -44,10 +61,20 @@ def test_the_job_adds_and_replaces(
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("two\nlines\n")
-    given = {"TOPIC": "ü $HOME", "AWS_ACCESS_KEY_ID": "own", "KEY": "${env:STORED}", "FILE": f"${{file:{secret}}}"}
+    given = {
+        "TOPIC": "ü $HOME",
+        "AWS_ACCESS_KEY_ID": "own",
+        "KEY": "${env:STORED}",
+        "FILE": f"${{file:{secret}}}",
+    }
     spec = make_spec(env=given)
     env = build_environment(spec, assignment, toolchain, {**environ, "STORED": "hush"}, REPORT)
-    assert (env["TOPIC"], env["AWS_ACCESS_KEY_ID"], env["KEY"], env["FILE"]) == ("ü $HOME", "own", "hush", "two\nlines")
+    assert (env["TOPIC"], env["AWS_ACCESS_KEY_ID"], env["KEY"], env["FILE"]) == (
+        "ü $HOME",
+        "own",
+        "hush",
+        "two\nlines",
+    )
 
 
 def test_spark_and_java_of_a_job_that_an_older_version_registered_do_not_count(
@@ -63,10 +90,19 @@ def test_spark_and_java_of_a_job_that_an_older_version_registered_do_not_count(
 
 @pytest.mark.parametrize(
     ("value", "says"),
-    [("${env:NONE_SUCH}", "variable NONE_SUCH"), ("${file:/nowhere}", "file /nowhere"), ("${file:/dev/zero}", "64 KiB")],
+    [
+        ("${env:NONE_SUCH}", "variable NONE_SUCH"),
+        ("${file:/nowhere}", "file /nowhere"),
+        ("${file:/dev/zero}", "64 KiB"),
+    ],
 )
 def test_a_secret_that_is_not_there(
-    make_spec: MakeSpec, assignment: Assignment, toolchain: Toolchain, environ: dict[str, str], value: str, says: str
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    toolchain: Toolchain,
+    environ: dict[str, str],
+    value: str,
+    says: str,
 ) -> None:
     with pytest.raises(Refused, match=says) as caught:
         build_environment(make_spec(env={"KEY": value}), assignment, toolchain, environ, REPORT)
@@ -91,10 +127,18 @@ def test_what_a_job_must_not_set(
 
 @pytest.mark.parametrize(
     ("given", "lc_all"),
-    [({}, "C.UTF-8"), ({"LANG": "C"}, "C.UTF-8"), ({"LANG": "de_DE.utf8"}, None),
-     ({"LANG": "de_DE.UTF-8", "LC_ALL": "C"}, "C.UTF-8")],
+    [
+        ({}, "C.UTF-8"),
+        ({"LANG": "C"}, "C.UTF-8"),
+        ({"LANG": "de_DE.utf8"}, None),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": "C"}, "C.UTF-8"),
+    ],
 )
 def test_the_locale_can_spell_everything(
-    make_spec: MakeSpec, assignment: Assignment, toolchain: Toolchain, given: dict[str, str], lc_all: str | None
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    toolchain: Toolchain,
+    given: dict[str, str],
+    lc_all: str | None,
 ) -> None:
     assert build_environment(make_spec(), assignment, toolchain, given, REPORT).get("LC_ALL") == lc_all

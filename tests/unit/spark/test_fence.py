@@ -43,15 +43,29 @@ CLASS_PATH = "spark.driver.extraClassPath"
         ({"conf": {MANAGER_KEY: "x.Mine"}}, {}, "4.3.0", "names x.Mine, which counts"),
         ({}, {MANAGER_KEY: "x.Hosts"}, "4.3.0", "names x.Hosts, which counts"),
         ({"conf": {"spark.hadoop.fs.s3a.impl": "com.x.Emr"}}, {}, "4.3.0", "names com.x.Emr, not Hadoop's"),
-        ({"conf": {"spark.hadoop.fs.s3a.create.conditional.enabled": "false"}}, {}, "4.3.0", "enabled is false"),
-        ({"conf": {"spark.hadoop.fs.s3a.bucket.bkt.create.conditional.enabled": "False"}}, {}, "4.3.0", "enabled is false"),
+        (
+            {"conf": {"spark.hadoop.fs.s3a.create.conditional.enabled": "false"}},
+            {},
+            "4.3.0",
+            "enabled is false",
+        ),
+        (
+            {"conf": {"spark.hadoop.fs.s3a.bucket.bkt.create.conditional.enabled": "False"}},
+            {},
+            "4.3.0",
+            "enabled is false",
+        ),
         ({}, {}, "4.0.1", "Spark is 4.0.1, and the fence needs 4.1"),
         ({}, {}, "3.5.9", "Spark is 3.5.9"),
         ({}, {}, None, "version of Spark is not known"),
     ],
 )
 def test_who_gets_it(
-    make_spec: MakeSpec, keys: dict[str, object], defaults: dict[str, str], version: str | None, why: str | None
+    make_spec: MakeSpec,
+    keys: dict[str, object],
+    defaults: dict[str, str],
+    version: str | None,
+    why: str | None,
 ) -> None:
     spec = make_spec(**{"checkpoint": "s3a://bkt/ck", **keys})
     found = why_not(spec, {**defaults, **spec.conf}, version)
@@ -76,14 +90,18 @@ def test_what_the_driver_is_told(make_spec: MakeSpec, toolchain: Toolchain) -> N
     assert not {MANAGER_KEY, OWNER_KEY, CLASS_PATH} & none.keys()
 
 
-def test_the_class_path_is_joined_and_executors_elsewhere_get_the_jar(make_spec: MakeSpec, toolchain: Toolchain) -> None:
+def test_the_class_path_is_joined_and_executors_elsewhere_get_the_jar(
+    make_spec: MakeSpec, toolchain: Toolchain
+) -> None:
     """A state store on an executor asks for the same manager."""
     thin = replace(toolchain, s3a_jars=(Path("/thin/hadoop-aws-3.jar"),))
     spec = make_spec(checkpoint="s3a://bkt/ck", master="spark://h:7077", conf={CLASS_PATH: "/own"})
     found = build_properties(spec, Files("/f/app.py", jars=("/f/x.jar",)), thin, S3Access(), fence=FENCE)
     assert found[CLASS_PATH] == "/own:/thin/*:/run/fence/f.jar"
     assert found["spark.jars"] == "/f/x.jar,/thin/hadoop-aws-3.jar,/run/fence/f.jar"
-    brings = make_spec(checkpoint="s3a://bkt/ck", master="spark://h:7077", packages=["org.apache.hadoop:hadoop-aws:3.5.0"])
+    brings = make_spec(
+        checkpoint="s3a://bkt/ck", master="spark://h:7077", packages=["org.apache.hadoop:hadoop-aws:3.5.0"]
+    )
     found = build_properties(brings, Files("/f/app.py"), thin, S3Access(), fence=FENCE)
     assert (found[CLASS_PATH], found["spark.jars"]) == ("/run/fence/f.jar", "/run/fence/f.jar")
 
@@ -142,7 +160,9 @@ def test_what_cannot_be_made_is_said_and_not_tried_at_every_start(
     spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
-    monkeypatch.setattr(build, "run_tool", lambda *_: tried.append(1) or Ran(1, "", "x\nCompileException: no such\n y"))
+    monkeypatch.setattr(
+        build, "run_tool", lambda *_: tried.append(1) or Ran(1, "", "x\nCompileException: no such\n y")
+    )
     for _ in range(2):
         built = fence_jar(spark_home, Path("/usr/bin/java"), "4.1.2", tmp_path / "fence", {})
         assert built.jar is None and "CompileException: no such" in built.why
@@ -158,7 +178,11 @@ def test_a_directory_that_cannot_be_written_is_a_reason(spark_home: Path, tmp_pa
 
 @pytest.fixture
 def prepared(
-    make_spec: MakeSpec, assignment: Assignment, settings: Settings, tmp_path: Path, environ: dict[str, str],
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    tmp_path: Path,
+    environ: dict[str, str],
 ) -> Callable[..., tuple[str, list[str]]]:
     def prepared_(**keys: object) -> tuple[str, list[str]]:
         """The properties of a job with a checkpoint on S3, and what was told."""
@@ -166,10 +190,15 @@ def prepared(
         (tmp_path / "app.py").touch()
         place = Place("h1", tmp_path / "run", tmp_path / "work", tmp_path / "log", environ=environ)
         launch = prepare(
-            make_spec(checkpoint="s3a://bkt/ck", **keys), assignment, settings.model_copy(update={"supervisor": runtime}),
-            place, lambda key: tmp_path / "app.py",
+            make_spec(checkpoint="s3a://bkt/ck", **keys),
+            assignment,
+            settings.model_copy(update={"supervisor": runtime}),
+            place,
+            lambda key: tmp_path / "app.py",
         )
-        return (tmp_path / "work" / "spark.properties").read_text(), [launch.not_fenced] if launch.not_fenced else []
+        return (tmp_path / "work" / "spark.properties").read_text(), [
+            launch.not_fenced
+        ] if launch.not_fenced else []
 
     return prepared_
 
@@ -191,14 +220,19 @@ def test_a_start_gets_the_fence(
 @pytest.fixture
 def on_s3(settings: Settings, spark_home: Path, tmp_path: Path) -> Settings:
     """Of a host whose store is on S3."""
-    return settings.model_copy(update={
-        "supervisor": settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"}),
-        "store": settings.store.model_copy(update={"url": "s3://bkt/p"}),
-    })
+    return settings.model_copy(
+        update={
+            "supervisor": settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"}),
+            "store": settings.store.model_copy(update={"url": "s3://bkt/p"}),
+        }
+    )
 
 
 def test_the_first_start_finds_it_made(
-    prepared: Callable[..., tuple[str, list[str]]], on_s3: Settings, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch,
+    prepared: Callable[..., tuple[str, list[str]]],
+    on_s3: Settings,
+    environ: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = []
 
@@ -216,10 +250,15 @@ def test_the_first_start_finds_it_made(
 
 
 def test_what_could_not_be_made_ahead_is_tried_by_the_first_start(
-    prepared: Callable[..., tuple[str, list[str]]], on_s3: Settings, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch,
+    prepared: Callable[..., tuple[str, list[str]]],
+    on_s3: Settings,
+    environ: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = []
-    monkeypatch.setattr(build, "run_tool", lambda *_: calls.append(1) or Ran(1, "", "CompileException: no such"))
+    monkeypatch.setattr(
+        build, "run_tool", lambda *_: calls.append(1) or Ran(1, "", "CompileException: no such")
+    )
     with structlog.testing.capture_logs() as logs:
         FenceAhead(on_s3, environ).make()
     assert [line["event"] for line in logs] == ["fence_not_made"]
@@ -228,18 +267,25 @@ def test_what_could_not_be_made_ahead_is_tried_by_the_first_start(
 
 
 def test_a_host_that_has_nothing_on_s3_makes_none(
-    on_s3: Settings, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch,
+    on_s3: Settings,
+    environ: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(build, "run_tool", lambda *_: pytest.fail("nobody needs it"))
     here = on_s3.model_copy(update={"store": on_s3.store.model_copy(update={"url": "file:///store"})})
     with structlog.testing.capture_logs() as logs:
         FenceAhead(here, environ).make()
-        FenceAhead(on_s3.model_copy(update={"spark": on_s3.spark.model_copy(update={"home": Path("/nowhere")})}), environ).make()
+        FenceAhead(
+            on_s3.model_copy(update={"spark": on_s3.spark.model_copy(update={"home": Path("/nowhere")})}),
+            environ,
+        ).make()
     assert logs == []
 
 
 def test_who_needs_another_jar_does_not_wait_for_one_that_takes_long(
-    spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    spark_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
 

@@ -42,17 +42,29 @@ def host_java(java_home: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("java_by_path", [False, True])
 def test_the_daemon_prepares_the_start_with_the_hosts(
-    planted: JobSpec, hostile: HostileTools, assignment: Assignment, settings: Settings, tmp_path: Path, environ: dict[str, str],
-    spark_home: Path, java_home: Path, host_java: Path, java_by_path: bool,
+    planted: JobSpec,
+    hostile: HostileTools,
+    assignment: Assignment,
+    settings: Settings,
+    tmp_path: Path,
+    environ: dict[str, str],
+    spark_home: Path,
+    java_home: Path,
+    host_java: Path,
+    java_by_path: bool,
 ) -> None:
     """The storage fence is compiled, by the host's Java; the driver gets the host's Spark and Java and the job's Python."""
     if java_by_path:
-        settings = settings.model_copy(update={"spark": settings.spark.model_copy(update={"java_home": None})})
+        settings = settings.model_copy(
+            update={"spark": settings.spark.model_copy(update={"java_home": None})}
+        )
         environ = {**environ, "PATH": f"{java_home}/bin:/usr/bin:/bin"}
     (tmp_path / "app.py").touch()
-    settings = settings.model_copy(update={
-        "supervisor": settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"}),
-    })
+    settings = settings.model_copy(
+        update={
+            "supervisor": settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"}),
+        }
+    )
     place = Place("h1", tmp_path / "run", tmp_path / "work", tmp_path / "log", environ=environ)
     launch = prepare(planted, assignment, settings, place, lambda _key: tmp_path / "app.py")
     assert (host_java.read_text(), hostile.ran()) == ("ran\n", "")
@@ -62,7 +74,12 @@ def test_the_daemon_prepares_the_start_with_the_hosts(
 
 
 def test_a_deep_verify_runs_the_hosts(
-    planted: JobSpec, hostile: HostileTools, settings: Settings, tmp_path: Path, environ: dict[str, str], spark_home: Path,
+    planted: JobSpec,
+    hostile: HostileTools,
+    settings: Settings,
+    tmp_path: Path,
+    environ: dict[str, str],
+    spark_home: Path,
 ) -> None:
     environ.pop("PYSPARK_PYTHON")
     (spark_home / "bin" / "spark-submit").write_text(
@@ -72,23 +89,34 @@ def test_a_deep_verify_runs_the_hosts(
         work = tmp_path / f"verify-{code}"
         work.mkdir()
         with pytest.raises(SupervisorError, match="Spark did not get as far"):
-            open_state([StateOf("s3a://bkt/sp", 1)], settings.spark, planted, S3Access(), work, environ, code=code)
+            open_state(
+                [StateOf("s3a://bkt/sp", 1)], settings.spark, planted, S3Access(), work, environ, code=code
+            )
         assert hostile.ran() == ""
         env = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
-        assert (env["SPARK_HOME"], env["PYSPARK_PYTHON"], env["PATH"]) == (str(spark_home), sys.executable, environ["PATH"])
+        assert (env["SPARK_HOME"], env["PYSPARK_PYTHON"], env["PATH"]) == (
+            str(spark_home),
+            sys.executable,
+            environ["PATH"],
+        )
 
 
-def test_doctor_runs_the_hosts(planted: JobSpec, hostile: HostileTools, settings: Settings, tmp_path: Path) -> None:
+def test_doctor_runs_the_hosts(
+    planted: JobSpec, hostile: HostileTools, settings: Settings, tmp_path: Path
+) -> None:
     """Of the job's Python it says that it is there, and was not run."""
     areas = [area for area in AREAS if area.id in ("java", "spark", "job", "directories")]
     assert len(areas) == 4
     found: dict[str, Line] = {
-        line.check: line for line in examine(Subject(settings, dict(os.environ), planted, tmp_path / "a.yaml"), areas)
+        line.check: line
+        for line in examine(Subject(settings, dict(os.environ), planted, tmp_path / "a.yaml"), areas)
     }
     assert hostile.ran() == ""
     assert "was not run here" in found["python"].finding.found and found["python"].finding.verdict == "ok"
     assert found["pyspark"].finding.verdict == "skipped"
-    named = from_canonical(canonical_json(planted.model_copy(update={"env": {"PATH": hostile.env["PATH"]}})), "key")
+    named = from_canonical(
+        canonical_json(planted.model_copy(update={"env": {"PATH": hostile.env["PATH"]}})), "key"
+    )
     examine(Subject(settings, {**os.environ, "PYSPARK_PYTHON": "python3"}, named, tmp_path / "a.yaml"), areas)
     assert hostile.ran() == ""
 

@@ -21,8 +21,16 @@ LOOP = ["o.a.s.sql.execution.streaming.runtime.ProcessingTimeExecutor.execute", 
 ENGINE = "o.a.s.sql.execution.streaming.runtime.MicroBatchExecution."
 LOCK = ["java.util.concurrent.locks.LockSupport.park", "java.util.concurrent.locks.ReentrantLock.lock"]
 STACKS = {
-    "sink": ["java.lang.Object.wait", "o.a.s.sql.execution.SQLExecution$.withNewExecutionId", ENGINE + "runBatch"],
-    "planning": ["o.a.s.sql.catalyst.trees.TreeNode.transform", ENGINE + "runBatch", ENGINE + "executeOneBatch"],
+    "sink": [
+        "java.lang.Object.wait",
+        "o.a.s.sql.execution.SQLExecution$.withNewExecutionId",
+        ENGINE + "runBatch",
+    ],
+    "planning": [
+        "o.a.s.sql.catalyst.trees.TreeNode.transform",
+        ENGINE + "runBatch",
+        ENGINE + "executeOneBatch",
+    ],
     "an older Spark plans": [ENGINE + "$anonfun$runBatch$9", ENGINE + "$anonfun$runActivatedStream$1"],
     "commits": [*LOCK, ENGINE + "runBatch", ENGINE + "executeOneBatch"],
     "lists files": ["o.a.s.sql.execution.SQLExecution$.withSQLConfPropagated", ENGINE + "constructNextBatch"],
@@ -33,16 +41,30 @@ STACKS = {
 }
 
 
-@pytest.mark.parametrize(("stack", "found"), [
-    ("sink", "sink"), ("planning", "trigger"), ("an older Spark plans", "trigger"), ("commits", "lock"),
-    ("lists files", "trigger"), ("begins the next", "lock"), ("no data", "between"), ("a sink that sleeps", "trigger"),
-    ("waits for its trigger", "between"),
-])
+@pytest.mark.parametrize(
+    ("stack", "found"),
+    [
+        ("sink", "sink"),
+        ("planning", "trigger"),
+        ("an older Spark plans", "trigger"),
+        ("commits", "lock"),
+        ("lists files", "trigger"),
+        ("begins the next", "lock"),
+        ("no data", "between"),
+        ("a sink that sleeps", "trigger"),
+        ("waits for its trigger", "between"),
+    ],
+)
 def test_where_the_engine_is(stack: str, found: str) -> None:
     methods = [*STACKS[stack], *LOOP]
     known = (
-        "sink" if orders.in_sink(methods) else "between" if not orders.in_trigger(methods)
-        else "lock" if orders.waits_for_lock(methods) else "trigger"
+        "sink"
+        if orders.in_sink(methods)
+        else "between"
+        if not orders.in_trigger(methods)
+        else "lock"
+        if orders.waits_for_lock(methods)
+        else "trigger"
     )
     assert known == found
 
@@ -53,7 +75,10 @@ class Query:
     def __init__(self, run: str, *, in_batch: bool) -> None:
         self.runId, self.id, self.name = run, f"id-{run}", f"name-{run}"
         self.isActive = True
-        self.status = {"isTriggerActive": in_batch, "message": "Processing new data" if in_batch else orders.NO_DATA}
+        self.status = {
+            "isTriggerActive": in_batch,
+            "message": "Processing new data" if in_batch else orders.NO_DATA,
+        }
 
     def stop(self) -> None:
         self.isActive = False
@@ -70,10 +95,13 @@ class Bench:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.tasks = self.done = 0
         tracker = SimpleNamespace(
-            getJobIdsForGroup=lambda run: [1], getActiveJobsIds=lambda: [1], getActiveStageIds=lambda: [2],
+            getJobIdsForGroup=lambda run: [1],
+            getActiveJobsIds=lambda: [1],
+            getActiveStageIds=lambda: [2],
             getJobInfo=lambda job: SimpleNamespace(stageIds=(2,)),
             getStageInfo=lambda stage: SimpleNamespace(
-                stageId=2, numActiveTasks=self.tasks, numCompletedTasks=self.done, numFailedTasks=0),
+                stageId=2, numActiveTasks=self.tasks, numCompletedTasks=self.done, numFailedTasks=0
+            ),
         )
         session = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker), streams=self)
         self.orders = orders.Orders(lambda event, **more: self.sent.append((event, more)), [session])
@@ -131,12 +159,16 @@ def test_a_look_tells_work_from_silence() -> None:
 
 
 @pytest.mark.parametrize("error", [None, "no"])
-def test_the_end_of_a_query_that_the_shim_could_not_hear_of_is_said_at_the_next_look(error: str | None) -> None:
+def test_the_end_of_a_query_that_the_shim_could_not_hear_of_is_said_at_the_next_look(
+    error: str | None,
+) -> None:
     """Else it counts as a query that hangs, and its driver is restarted though all the others are well."""
     bench = Bench(Query("good", in_batch=False))
     reports = SimpleNamespace(send=lambda event, **more: False)
     listener = bootstrap.listener(reports, bench.orders)
-    ended = SimpleNamespace(id="id-x", runId="x", exception=error, errorClassOnException="E" if error else None)
+    ended = SimpleNamespace(
+        id="id-x", runId="x", exception=error, errorClassOnException="E" if error else None
+    )
     listener.onQueryTerminated(ended)
     bench.orders.look()
     assert bench.events() == ["terminated", "idle"]
@@ -149,14 +181,21 @@ def test_the_end_of_a_query_that_the_shim_could_not_hear_of_is_said_at_the_next_
     assert bench.events()[3:] == ["idle"], "it was started again"
 
 
-def test_an_order_that_fails_is_no_error_of_the_application(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_order_that_fails_is_no_error_of_the_application(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Nonsense is passed over; where nothing can be asked of Spark the shim hears that nothing is waited for."""
     sent: list[tuple[str, dict[str, Any]]] = []
     broken = orders.Orders(lambda event, **more: sent.append((event, more)), [SimpleNamespace()])
     broken.listen(str(tmp_path / "report"))
     threads = threading.active_count()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-        for data in (b"\xff", b"{}", b'{"order": "look"}', json.dumps({"order": "stop", "within_s": 1}).encode()):
+        for data in (
+            b"\xff",
+            b"{}",
+            b'{"order": "look"}',
+            json.dumps({"order": "stop", "within_s": 1}).encode(),
+        ):
             sender.sendto(data, str(tmp_path / "orders"))
         wait_until(lambda: len(sent) == 2, 30, "the answer")
     assert sent == [("heard", {}), ("stopping", {"queries": 0})]

@@ -24,7 +24,9 @@ Fetch = Callable[[str], Path]
 
 @pytest.fixture
 def place(tmp_path: Path, environ: dict[str, str]) -> Place:
-    return Place("host1", tmp_path / "attempts" / "u1.3", tmp_path / "work" / "u1.3", tmp_path / "log", environ=environ)
+    return Place(
+        "host1", tmp_path / "attempts" / "u1.3", tmp_path / "work" / "u1.3", tmp_path / "log", environ=environ
+    )
 
 
 @pytest.fixture
@@ -39,7 +41,12 @@ def stored(tmp_path: Path) -> Fetch:
 
 
 def test_a_launch(
-    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch, tmp_path: Path
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: Place,
+    stored: Fetch,
+    tmp_path: Path,
 ) -> None:
     spec = make_spec(conf={"spark.x": "ü"}, lease="20s", py_files=["store:k/lib.zip"], jars=["store:k/a.jar"])
     launch = prepare(spec, assignment, settings, place, stored, root="/root/test")
@@ -53,7 +60,12 @@ def test_a_launch(
     assert found["spark.jars"] == f"{tmp_path}/cache/k/a.jar"
     assert str(properties) in launch.argv
     assert launch.argv[-1] == f"{tmp_path}/cache/k/app.py"
-    assert (launch.cluster, launch.hosts, launch.root, launch.supervisor) == ("test", "zk1:2181", "/root/test", "s1")
+    assert (launch.cluster, launch.hosts, launch.root, launch.supervisor) == (
+        "test",
+        "zk1:2181",
+        "/root/test",
+        "s1",
+    )
     assert (launch.lease_s, launch.host, launch.reports, launch.unbounded) == (20.0, "host1", True, True)
     assert Path(launch.cwd).is_dir()
     assert launch.env["SPARK_SUPERVISOR_REPORT"] == str(place.run_dir / "report")
@@ -68,7 +80,12 @@ def test_a_session(
 
 
 def test_files_in_place(
-    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch, tmp_path: Path
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: Place,
+    stored: Fetch,
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "app.jar").touch()
     spec = make_spec(application=f"local:{tmp_path}/app.jar", jars=[f"local:{tmp_path}/app.jar"])
@@ -88,10 +105,17 @@ def test_a_missing_local_file(
 
 
 def test_an_application_on_s3(
-    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch,
-    moto_server: MotoServer, s3_bucket: str,
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: Place,
+    stored: Fetch,
+    moto_server: MotoServer,
+    s3_bucket: str,
 ) -> None:
-    boto3.client("s3", endpoint_url=moto_server.endpoint_url).put_object(Bucket=s3_bucket, Key="d/app.py", Body=b"pass")
+    boto3.client("s3", endpoint_url=moto_server.endpoint_url).put_object(
+        Bucket=s3_bucket, Key="d/app.py", Body=b"pass"
+    )
     conf = {"spark.hadoop.fs.s3a.endpoint": moto_server.endpoint_url}
     spec = make_spec(application=f"s3a://{s3_bucket}/d/app.py", conf=conf)
     with pytest.raises(Refused, match=r"policy\.endpoints"):
@@ -129,7 +153,12 @@ def test_an_unreachable_store_is_no_refusal(
 
 
 def test_a_directory_that_cannot_be_made_is_no_refusal(
-    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch, tmp_path: Path
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: Place,
+    stored: Fetch,
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "work").touch()
     with pytest.raises(Unreachable, match="cannot be made"):
@@ -137,7 +166,12 @@ def test_a_directory_that_cannot_be_made_is_no_refusal(
 
 
 def test_no_spark_is_refused(
-    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch, spark_home: Path
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: Place,
+    stored: Fetch,
+    spark_home: Path,
 ) -> None:
     (spark_home / "bin" / "spark-submit").unlink()
     with pytest.raises(Refused) as caught:

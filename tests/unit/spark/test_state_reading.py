@@ -27,20 +27,38 @@ class Host:
         self.work = directory / "work"
         self.work.mkdir()
         (self.home / "bin").mkdir(parents=True)
-        self.environ = {"PATH": os.environ["PATH"], "SPARK_SUPERVISOR_CONFIG": "secret", "AWS_PROFILE": "ours"}
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "SPARK_SUPERVISOR_CONFIG": "secret",
+            "AWS_PROFILE": "ours",
+        }
 
     def script(self, text: str) -> None:
         path = self.home / "bin" / "spark-submit"
-        path.write_text(f'#!/bin/sh\nenv > {self.home}/env\nprintf "%s\\n" "$@" > {self.home}/argv\nfor answer; do :; done\n{text}\n')
+        path.write_text(
+            f'#!/bin/sh\nenv > {self.home}/env\nprintf "%s\\n" "$@" > {self.home}/argv\nfor answer; do :; done\n{text}\n'
+        )
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def answers(self, body: object) -> None:
         self.script(f"cat > \"$answer\" <<'END'\n{json.dumps(body)}\nEND")
 
-    def open(self, location: str = "s3://bucket/sp/data", job: JobSpec | None = None, timeout_s: float = 30.0, code: tuple[str, ...] | None = None):  # type: ignore[no-untyped-def]
+    def open(
+        self,
+        location: str = "s3://bucket/sp/data",
+        job: JobSpec | None = None,
+        timeout_s: float = 30.0,
+        code: tuple[str, ...] | None = None,
+    ):  # type: ignore[no-untyped-def]
         return open_state(
-            [StateOf(location, 12)], SparkSettings(home=self.home), job, S3Access("http://s3:9000", "eu-1"), self.work,
-            self.environ, timeout_s, code,
+            [StateOf(location, 12)],
+            SparkSettings(home=self.home),
+            job,
+            S3Access("http://s3:9000", "eu-1"),
+            self.work,
+            self.environ,
+            timeout_s,
+            code,
         )
 
 
@@ -54,13 +72,22 @@ def test_what_is_run_and_what_comes_of_it(host: Host) -> None:
     job = parse_spec(
         "name: a\napplication: a.py\ncheckpoint: s3a://bucket/ck\n"
         "env: {AWS_SESSION_TOKEN: '${env:MISSING}', AWS_REGION: fast, LD_PRELOAD: /evil.so}\n"
-        "conf: {spark.hadoop.fs.s3a.endpoint: 'http://own:9000', spark.executor.memory: 5g, spark.extraListeners: x.Y}\n", "x",
+        "conf: {spark.hadoop.fs.s3a.endpoint: 'http://own:9000', spark.executor.memory: 5g, spark.extraListeners: x.Y}\n",
+        "x",
     )
     (opened,) = host.open(job=job)
-    assert (opened.operator, opened.name, opened.store, opened.partitions, opened.rows) == (0, "dedupe", "default", 2, 7)
+    assert (opened.operator, opened.name, opened.store, opened.partitions, opened.rows) == (
+        0,
+        "dedupe",
+        "default",
+        2,
+        7,
+    )
     argv = (host.home / "argv").read_text().splitlines()
     assert argv[-3].endswith("/state_reader.py")
-    assert json.loads((host.work / "task.json").read_text()) == {"queries": [{"location": "s3a://bucket/sp/data", "batch": 12, "format": 1}]}
+    assert json.loads((host.work / "task.json").read_text()) == {
+        "queries": [{"location": "s3a://bucket/sp/data", "batch": 12, "format": 1}]
+    }
     said = parse_properties((host.work / "spark.properties").read_text())
     assert said["spark.hadoop.fs.s3a.endpoint"] == "http://own:9000"
     assert not said.keys() & {"spark.executor.memory", "spark.extraListeners"}
@@ -70,16 +97,23 @@ def test_what_is_run_and_what_comes_of_it(host: Host) -> None:
 
 
 OWN_CODE = {
-    "spark.hadoop.fs.s3a.impl": "x.Own", "spark.hadoop.net.topology.script.file.name": "/evil", "spark.jars": "/evil.jar",
-    "spark.jars.ivySettings": "/evil.xml", "spark.driver.extraClassPath": "/evil",
-    "spark.driver.extraJavaOptions": "-javaagent:/evil.jar", "spark.plugins": "x.Plugin", "spark.driver.memory": "1g -version",
-    "spark.hadoop.fs.s3a.aws.credentials.provider": "x.Provider", "spark.hadoop.fs.s3a.proxy.host": "evil",
+    "spark.hadoop.fs.s3a.impl": "x.Own",
+    "spark.hadoop.net.topology.script.file.name": "/evil",
+    "spark.jars": "/evil.jar",
+    "spark.jars.ivySettings": "/evil.xml",
+    "spark.driver.extraClassPath": "/evil",
+    "spark.driver.extraJavaOptions": "-javaagent:/evil.jar",
+    "spark.plugins": "x.Plugin",
+    "spark.driver.memory": "1g -version",
+    "spark.hadoop.fs.s3a.aws.credentials.provider": "x.Provider",
+    "spark.hadoop.fs.s3a.proxy.host": "evil",
     "spark.hadoop.fs.s3a.assumed.role.sts.endpoint": "http://evil",
     "spark.hadoop.fs.s3a.bucket.bucket.assumed.role.sts.endpoint": "http://evil",
     "spark.hadoop.fs.s3a.bucket.bucket.custom.signers": "a:x.Signer",
 }
 VALUES = {
-    "spark.hadoop.fs.s3a.access.key": "k", "spark.hadoop.fs.s3a.bucket.bucket.path.style.access": "true",
+    "spark.hadoop.fs.s3a.access.key": "k",
+    "spark.hadoop.fs.s3a.bucket.bucket.path.style.access": "true",
     "spark.hadoop.fs.s3a.bucket.bucket.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
 }
 
@@ -87,7 +121,11 @@ VALUES = {
 def test_nothing_of_the_jobs_own_code_is_loaded_unless_it_is_asked_for(host: Host) -> None:
     host.answers({"queries": [], "error": None})
     job = JobSpec(
-        name="a", application="app.jar", checkpoint="s3a://bucket/ck", conf={**OWN_CODE, **VALUES}, packages=("g:own:1",),
+        name="a",
+        application="app.jar",
+        checkpoint="s3a://bucket/ck",
+        conf={**OWN_CODE, **VALUES},
+        packages=("g:own:1",),
     )
     host.open(job=job)
     said = parse_properties((host.work / "spark.properties").read_text())
@@ -103,7 +141,11 @@ def test_nothing_of_the_jobs_own_code_is_loaded_unless_it_is_asked_for(host: Hos
 
 
 def test_state_that_needs_the_jobs_code_says_so(host: Host) -> None:
-    missing = {**STORE, "rows": None, "error": "Py4JJavaError: x | Caused by: java.lang.ClassNotFoundException: com.x.Provider"}
+    missing = {
+        **STORE,
+        "rows": None,
+        "error": "Py4JJavaError: x | Caused by: java.lang.ClassNotFoundException: com.x.Provider",
+    }
     host.answers({"queries": [{"location": "s3a://bucket/sp/data", "stores": [missing]}], "error": None})
     (opened,) = host.open()
     assert opened.error is not None and "com.x.Provider (" in opened.error and "--job-code" in opened.error
@@ -116,18 +158,27 @@ def test_state_that_needs_the_jobs_code_says_so(host: Host) -> None:
 def test_without_a_job_s3_is_where_the_store_is(host: Host) -> None:
     host.answers({"queries": [], "error": None})
     assert host.open() == ()
-    assert parse_properties((host.work / "spark.properties").read_text())["spark.hadoop.fs.s3a.endpoint"] == "http://s3:9000"
+    assert (
+        parse_properties((host.work / "spark.properties").read_text())["spark.hadoop.fs.s3a.endpoint"]
+        == "http://s3:9000"
+    )
 
 
 def test_no_spark_here(host: Host) -> None:
-    with pytest.raises(SupervisorError, match=r"can't be opened on this host: .*spark-submit cannot be executed"):
+    with pytest.raises(
+        SupervisorError, match=r"can't be opened on this host: .*spark-submit cannot be executed"
+    ):
         host.open()
 
 
 @pytest.mark.parametrize(
-    ("script", "why"), [
+    ("script", "why"),
+    [
         ("echo no room >&2; exit 3", "Spark did not get as far as to open the state: no room"),
-        ('echo \'{"queries": [], "error": "AnalysisException: no metadata"}\' > "$answer"', "can't read .*: AnalysisException"),
+        (
+            'echo \'{"queries": [], "error": "AnalysisException: no metadata"}\' > "$answer"',
+            "can't read .*: AnalysisException",
+        ),
     ],
 )
 def test_spark_that_fails(host: Host, script: str, why: str) -> None:

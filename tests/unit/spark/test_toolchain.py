@@ -17,7 +17,10 @@ from supervisor.spark.toolchain import Toolchain, defaults_of, find_toolchain, j
 
 
 def find(
-    environ: dict[str, str], home: Path | None = None, java: Path | None = None, s3a: Path | None = None,
+    environ: dict[str, str],
+    home: Path | None = None,
+    java: Path | None = None,
+    s3a: Path | None = None,
     job: dict[str, str] | None = None,
 ) -> Toolchain:
     return find_toolchain(home=home, java_home=java, s3a_jars=s3a, job_env=job or {}, environ=environ)
@@ -43,7 +46,12 @@ def test_order_of_places(environ: dict[str, str], spark_home: Path, java_home: P
     assert find(environ).java_home == java_home
     other = tmp_path / "other"
     assert f"spark.home is {other}" in refusal(environ, other)
-    assert find(environ, spark_home, java_home, job={"SPARK_HOME": str(other), "JAVA_HOME": str(other)}).java_home == java_home
+    assert (
+        find(
+            environ, spark_home, java_home, job={"SPARK_HOME": str(other), "JAVA_HOME": str(other)}
+        ).java_home
+        == java_home
+    )
     assert "spark.java_home" in refusal(environ, spark_home, other)
 
 
@@ -64,7 +72,9 @@ def test_no_java(environ: dict[str, str], spark_home: Path, tmp_path: Path) -> N
     assert "install Java 17" in refusal({**environ, "PATH": str(tmp_path)}, spark_home)
 
 
-def test_the_path_of_a_job_finds_no_java(environ: dict[str, str], spark_home: Path, java_home: Path, tmp_path: Path) -> None:
+def test_the_path_of_a_job_finds_no_java(
+    environ: dict[str, str], spark_home: Path, java_home: Path, tmp_path: Path
+) -> None:
     """Its driver gets the one that was looked at: that of the host's PATH, by JAVA_HOME."""
     own = tmp_path / "own"
     own.mkdir()
@@ -90,7 +100,9 @@ def test_java_that_is_too_old(environ: dict[str, str], spark_home: Path, java_ho
 def test_the_job_brings_its_python(environ: dict[str, str], spark_home: Path, java_home: Path) -> None:
     job = {"PYSPARK_PYTHON": "/bin/sh"}
     assert find(environ, spark_home, java_home, job=job).python == Path("/bin/sh")
-    assert "PYSPARK_PYTHON is /nowhere" in refusal(environ, spark_home, java_home, job={"PYSPARK_PYTHON": "/nowhere"})
+    assert "PYSPARK_PYTHON is /nowhere" in refusal(
+        environ, spark_home, java_home, job={"PYSPARK_PYTHON": "/nowhere"}
+    )
 
 
 def test_s3a_jars(environ: dict[str, str], spark_home: Path, java_home: Path, tmp_path: Path) -> None:
@@ -106,7 +118,9 @@ def test_s3a_jars(environ: dict[str, str], spark_home: Path, java_home: Path, tm
     assert find(environ, spark_home, java_home, thin).s3a_jars == ()
 
 
-def test_spark_defaults_that_can_not_be_read_now_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_defaults_that_can_not_be_read_now_are_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Want of descriptors passes; a refusal would keep the job quarantined until somebody comes (F56)."""
 
     def no_more(*_arguments: object, **_named: object) -> str:
@@ -118,14 +132,18 @@ def test_spark_defaults_that_can_not_be_read_now_are_tried_again(tmp_path: Path,
         defaults_of(tmp_path, {}, {})
 
 
-def test_spark_defaults_are_read(environ: dict[str, str], spark_home: Path, java_home: Path, tmp_path: Path) -> None:
+def test_spark_defaults_are_read(
+    environ: dict[str, str], spark_home: Path, java_home: Path, tmp_path: Path
+) -> None:
     (spark_home / "conf").mkdir()
     (spark_home / "conf" / "spark-defaults.conf").write_text("# of the host\nspark.a  1\nhive.x 2\n")
     assert find(environ, spark_home, java_home).defaults == (("spark.a", "1"),)
     own = tmp_path / "own"
     own.mkdir()
     (own / "spark-defaults.conf").write_text("spark.b=2")
-    assert find(environ, spark_home, java_home, job={"SPARK_CONF_DIR": str(own)}).defaults == (("spark.b", "2"),)
+    assert find(environ, spark_home, java_home, job={"SPARK_CONF_DIR": str(own)}).defaults == (
+        ("spark.b", "2"),
+    )
 
 
 def test_a_pipe_instead_of_the_defaults_keeps_nobody_waiting(tmp_path: Path) -> None:

@@ -21,7 +21,10 @@ from tests.unit.cli.conftest import Terminal
 
 FINE = [Line("java", "java", ok("it is Java 17"), 5), Line("host", "clock", ok("it runs"), 5)]
 JOB = [Line("job", "job-files", skipped(NO_SPEC), 1), Line("job", "job-master", skipped(NO_SPEC), 1)]
-BAD = [Line("store", "store", problem("it is full", "empty it"), 9), Line("store", "store-clock", skipped("see store"), 9)]
+BAD = [
+    Line("store", "store", problem("it is full", "empty it"), 9),
+    Line("store", "store-clock", skipped("see store"), 9),
+]
 HURTS = [Line("host", "host-memory", warning("there is little", "buy more"), 2)]
 
 
@@ -37,9 +40,12 @@ def test_only_what_is_not_ok_is_told(terminal: Terminal, found: list[Line]) -> N
     ran = terminal.run("doctor")
     assert ran.code == 1
     assert ran.out.splitlines() == [
-        "problem   store        it is full", "              remedy:  empty it",
-        "warning   host-memory  there is little", "              remedy:  buy more",
-        "", "2 checks ok, 1 warning, 1 problem, 3 skipped (2 of them need a spec: doctor SPEC.yaml); -v shows all",
+        "problem   store        it is full",
+        "              remedy:  empty it",
+        "warning   host-memory  there is little",
+        "              remedy:  buy more",
+        "",
+        "2 checks ok, 1 warning, 1 problem, 3 skipped (2 of them need a spec: doctor SPEC.yaml); -v shows all",
     ]
 
 
@@ -55,13 +61,19 @@ def test_all_is_told_if_asked_for(terminal: Terminal, found: list[Line], option:
     ran = terminal.run("doctor", option)
     assert ran.code == 1
     assert [line.split()[:2] for line in ran.out.splitlines() if line and "remedy" not in line][:-1] == [
-        ["ok", "java"], ["ok", "clock"], ["problem", "store"], ["skipped", "store-clock"], ["skipped", "2"],
+        ["ok", "java"],
+        ["ok", "clock"],
+        ["problem", "store"],
+        ["skipped", "store-clock"],
+        ["skipped", "2"],
     ]
     assert ran.out.splitlines()[-1].startswith("2 checks ok, 1 problem, 3 skipped")
     assert len(terminal.run("doctor", "-o", "json").json["checks"]) == 6
 
 
-def test_a_busy_host_has_three_times_what_a_quiet_one_needs(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_host_has_three_times_what_a_quiet_one_needs(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     examined: list[Any] = []
     monkeypatch.setattr(examining, "examine", lambda subject, _areas: examined.append(subject) or FINE)  # type: ignore[func-returns-value]
     terminal.run("doctor")
@@ -71,7 +83,10 @@ def test_a_busy_host_has_three_times_what_a_quiet_one_needs(terminal: Terminal, 
 
 @pytest.mark.parametrize(("serving", "connect_s"), [(True, 18.0), (False, 6.0)])
 def test_a_server_that_is_slow_is_given_its_share_and_one_that_is_down_is_not_waited_for_longer(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, serving: bool, connect_s: float,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    serving: bool,
+    connect_s: float,
 ) -> None:
     asked: dict[str, float] = {}
 
@@ -98,10 +113,16 @@ def test_a_server_that_is_slow_is_given_its_share_and_one_that_is_down_is_not_wa
     assert asked == {"server": 9.0, "request": 9.0, "connect": connect_s}
 
 
-def test_a_repository_of_packages_is_given_its_share(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_of_packages_is_given_its_share(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[float] = []
-    monkeypatch.setattr(job, "missing_from", lambda _repositories, _name, within_s: asked.append(within_s) or "")  # type: ignore[func-returns-value]
+    monkeypatch.setattr(
+        job, "missing_from", lambda _repositories, _name, within_s: asked.append(within_s) or ""
+    )  # type: ignore[func-returns-value]
     monkeypatch.setattr(job, "_cached", lambda _name: False)
-    spec = read_spec_file(Path(terminal.spec("a", "packages: [g:a:1]")), load_settings(terminal.config, {}).defaults)
+    spec = read_spec_file(
+        Path(terminal.spec("a", "packages: [g:a:1]")), load_settings(terminal.config, {}).defaults
+    )
     job.collect_packages(Subject(load_settings(terminal.config, {}), {}, spec, patience=3.0))
     assert asked == [15.0]

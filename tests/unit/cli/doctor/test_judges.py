@@ -36,8 +36,13 @@ JAVA = JavaFacts("/usr/bin/java", ran=modules())
 THIN = frozenset({"hadoop-aws-3.5.0.jar", *(f"{part}-2.35.4.jar" for part in SDK_PARTS)})
 JARS = frozenset({"spark-core_2.13-4.3.0.jar", "hadoop-client-api-3.5.0.jar"})
 SPARK = SparkFacts(
-    home="/opt/spark", version="4.3.0", submit=Ran(0, "", "Welcome to\n  version 4.3.0\n"), python="/usr/bin/python3",
-    python_version=(3, 11, 7), pyspark="4.3.0", jars=JARS,
+    home="/opt/spark",
+    version="4.3.0",
+    submit=Ran(0, "", "Welcome to\n  version 4.3.0\n"),
+    python="/usr/bin/python3",
+    python_version=(3, 11, 7),
+    pyspark="4.3.0",
+    jars=JARS,
 )
 S3A = replace(SPARK, s3a="the checkpoint of clicks", s3a_sure=True)
 PROBE = Probe("s3://bucket/p", exclusive=True, skew_s=0.2, ms=(("write", 20.0), ("list", 3.0)))
@@ -46,7 +51,9 @@ CHECKPOINT = CheckpointFacts("s3://bucket/ck", probe=PROBE)
 NO_PROBE = CheckpointFacts(why="no spec was given")
 
 
-def server(number: int, mode: str | None = "follower", version: str | None = "3.9.5", error: str = "") -> ServerLook:
+def server(
+    number: int, mode: str | None = "follower", version: str | None = "3.9.5", error: str = ""
+) -> ServerLook:
     return ServerLook(f"zk{number}:2181", mode is not None and mode != "read-only", mode, version, error)
 
 
@@ -55,21 +62,51 @@ def down(number: int) -> ServerLook:
 
 
 def member(name: str = "host-a", boot: str = "boot-1", memory: int = 16 * GIB) -> Member:
-    return Member(name, f"{name}.example", boot, f"{name}:8780", memory, 20, 2, "0.1.0", "2026-11-21T00:46:50.000Z")
+    return Member(
+        name, f"{name}.example", boot, f"{name}:8780", memory, 20, 2, "0.1.0", "2026-11-21T00:46:50.000Z"
+    )
 
 
 THREE = (server(1, "leader"), server(2), server(3))
 ZOO = ZooFacts(
-    10.0, THREE, granted_s=10.0, latency=Latency(0.4, 1.2, 9.0), trial=WriteTrial("/spark-supervisor", skew_s=-0.1),
-    cluster="prod", children=(("/r/jobs", 12),), members=(member(),), id="host-a", boot_id="boot-1", holder=4711,
-    leases=(("defaults.lease", 30.0),), job="clicks", memory=GIB, checkpoint="s3://bucket/ck",
+    10.0,
+    THREE,
+    granted_s=10.0,
+    latency=Latency(0.4, 1.2, 9.0),
+    trial=WriteTrial("/spark-supervisor", skew_s=-0.1),
+    cluster="prod",
+    children=(("/r/jobs", 12),),
+    members=(member(),),
+    id="host-a",
+    boot_id="boot-1",
+    holder=4711,
+    leases=(("defaults.lease", 30.0),),
+    job="clicks",
+    memory=GIB,
+    checkpoint="s3://bucket/ck",
 )
-NO_ZOO = ZooFacts(10.0, (down(1), down(2), down(3)), error="ZooKeeper at zk1:2181 did not answer within 6 s; is it running?",
-                  leases=ZOO.leases, job="clicks", checkpoint="s3://bucket/ck")
-UNIT = Unit("/etc/systemd/system/spark-supervisor.service", {"KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue"})
+NO_ZOO = ZooFacts(
+    10.0,
+    (down(1), down(2), down(3)),
+    error="ZooKeeper at zk1:2181 did not answer within 6 s; is it running?",
+    leases=ZOO.leases,
+    job="clicks",
+    checkpoint="s3://bucket/ck",
+)
+UNIT = Unit(
+    "/etc/systemd/system/spark-supervisor.service",
+    {"KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue"},
+)
 HOST = HostFacts(
-    running=None, groups=Groups("/sys/fs/cgroup/x", usable=True, kill=True), limits=Limits(1 << 20, UNLIMITED),
-    limits_of="this shell", drivers=20, capacity_bytes=16 * GIB, memory_bytes=64 * GIB, unit=UNIT, http="127.0.0.1:8780",
+    running=None,
+    groups=Groups("/sys/fs/cgroup/x", usable=True, kill=True),
+    limits=Limits(1 << 20, UNLIMITED),
+    limits_of="this shell",
+    drivers=20,
+    capacity_bytes=16 * GIB,
+    memory_bytes=64 * GIB,
+    unit=UNIT,
+    http="127.0.0.1:8780",
 )
 DIRECTORY = Directory("/run/x", True, "/run/x", file_system="tmpfs", free_bytes=8 * GIB, free_files=100_000)
 DIRECTORIES = DirectoryFacts(DIRECTORY, DIRECTORY, DIRECTORY)
@@ -101,32 +138,86 @@ TABLE: list[tuple[str, Any, Verdict, str]] = [
     ("java", replace(JAVA, ran=modules("11.0.2")), PROBLEM, "is Java 11.0.2"),
     ("java", replace(JAVA, ran=modules("99")), WARNING, "newer than any"),
     ("java", replace(JAVA, ran=Ran(1, "", "Unrecognized option: --list-modules")), PROBLEM, "does not start"),
-    ("java", replace(JAVA, ran=Ran(None, "", "", "java did not end within 6 s", late=True)), WARNING, "--timeout 2m"),
-    ("java", replace(JAVA, ran=Ran(None, "", "", "java cannot be executed (Exec format error)")), PROBLEM, "Exec format"),
-    ("java", replace(JAVA, ran=Ran(1, "", "Could not create the Java Virtual Machine."), options=("JAVA_TOOL_OPTIONS",)),
-     PROBLEM, "remove what JAVA_TOOL_OPTIONS says"),
+    (
+        "java",
+        replace(JAVA, ran=Ran(None, "", "", "java did not end within 6 s", late=True)),
+        WARNING,
+        "--timeout 2m",
+    ),
+    (
+        "java",
+        replace(JAVA, ran=Ran(None, "", "", "java cannot be executed (Exec format error)")),
+        PROBLEM,
+        "Exec format",
+    ),
+    (
+        "java",
+        replace(
+            JAVA, ran=Ran(1, "", "Could not create the Java Virtual Machine."), options=("JAVA_TOOL_OPTIONS",)
+        ),
+        PROBLEM,
+        "remove what JAVA_TOOL_OPTIONS says",
+    ),
     ("java-modules", JAVA, OK, "all that Spark needs"),
-    ("java-modules", replace(JAVA, ran=modules(without=("jdk.unsupported", "jdk.security.auth"))), PROBLEM,
-     "lacks jdk.security.auth, jdk.unsupported"),
+    (
+        "java-modules",
+        replace(JAVA, ran=modules(without=("jdk.unsupported", "jdk.security.auth"))),
+        PROBLEM,
+        "lacks jdk.security.auth, jdk.unsupported",
+    ),
     ("java-modules", replace(JAVA, ran=modules(without=("jdk.crypto.ec",))), WARNING, "jdk.crypto.ec (TLS"),
     ("java-modules", JavaFacts(refused="none"), SKIPPED, "does not run"),
-
     ("spark", SPARK, OK, "/opt/spark is Spark 4.3.0 with Hadoop 3.5.0"),
-    ("spark", SparkFacts(refused="spark.home is /x, but /x/bin/spark-submit cannot be executed; correct it"), PROBLEM, "correct it"),
+    (
+        "spark",
+        SparkFacts(refused="spark.home is /x, but /x/bin/spark-submit cannot be executed; correct it"),
+        PROBLEM,
+        "correct it",
+    ),
     ("spark", replace(SPARK, version=None), PROBLEM, "no spark-core jar"),
     ("spark", replace(SPARK, version="3.5.9"), WARNING, "4.1 or newer"),
     ("spark-submit", SPARK, OK, "says 4.3.0"),
-    ("spark-submit", replace(SPARK, submit=Ran(1, "", "JAVA_HOME is not set")), PROBLEM, "failed with 1: JAVA_HOME is not set"),
-    ("spark-submit", replace(SPARK, submit=Ran(None, "", "", "it did not end within 12 s", late=True)), WARNING, "did not end"),
-    ("python", replace(SPARK, python_version=(), python_error="it did not end within 6 s", python_late=True), WARNING, "--timeout 2m"),
-    ("spark-submit", replace(SPARK, submit=Ran(None, "", "", "it cannot be executed (no bash)")), PROBLEM, "no bash"),
+    (
+        "spark-submit",
+        replace(SPARK, submit=Ran(1, "", "JAVA_HOME is not set")),
+        PROBLEM,
+        "failed with 1: JAVA_HOME is not set",
+    ),
+    (
+        "spark-submit",
+        replace(SPARK, submit=Ran(None, "", "", "it did not end within 12 s", late=True)),
+        WARNING,
+        "did not end",
+    ),
+    (
+        "python",
+        replace(SPARK, python_version=(), python_error="it did not end within 6 s", python_late=True),
+        WARNING,
+        "--timeout 2m",
+    ),
+    (
+        "spark-submit",
+        replace(SPARK, submit=Ran(None, "", "", "it cannot be executed (no bash)")),
+        PROBLEM,
+        "no bash",
+    ),
     ("spark-submit", replace(SPARK, submit=Ran(0, "", "version 4.1.1")), PROBLEM, "two Sparks are mixed"),
     ("spark-submit", SparkFacts(refused="none"), SKIPPED, "no Spark"),
     ("python", SPARK, OK, "Python 3.11.7"),
     ("python", replace(SPARK, python_version=(3, 10, 1)), PROBLEM, "needs 3.11"),
     ("python", replace(SPARK, version="4.1.1", python_version=(3, 10, 1)), OK, "3.10.1"),
-    ("python", replace(SPARK, python_version=(), python_error="No module named encodings"), PROBLEM, "does not run"),
-    ("python", SparkFacts(python_refused="PYSPARK_PYTHON is nope, which cannot be executed; correct it"), PROBLEM, "nope"),
+    (
+        "python",
+        replace(SPARK, python_version=(), python_error="No module named encodings"),
+        PROBLEM,
+        "does not run",
+    ),
+    (
+        "python",
+        SparkFacts(python_refused="PYSPARK_PYTHON is nope, which cannot be executed; correct it"),
+        PROBLEM,
+        "nope",
+    ),
     ("pyspark", SPARK, OK, "is that of Spark"),
     ("pyspark", replace(SPARK, pyspark="4.1.1"), PROBLEM, "pip install pyspark==4.3.0"),
     ("pyspark", replace(SPARK, pyspark=None), PROBLEM, "has no pyspark"),
@@ -134,39 +225,91 @@ TABLE: list[tuple[str, Any, Verdict, str]] = [
     ("pyspark", replace(SPARK, pyspark="4.1.1", own_pyspark=True, session=True), PROBLEM, "is 4.1.1"),
     ("pyspark", replace(SPARK, pyspark=None, is_python=False), SKIPPED, ".jar"),
     ("s3a-jars", SPARK, SKIPPED, "nothing"),
-    ("s3a-jars", S3A, PROBLEM, "org.apache.hadoop:hadoop-aws:3.5.0 with software.amazon.awssdk:{s3,s3-transfer-manager,sts,"),
+    (
+        "s3a-jars",
+        S3A,
+        PROBLEM,
+        "org.apache.hadoop:hadoop-aws:3.5.0 with software.amazon.awssdk:{s3,s3-transfer-manager,sts,",
+    ),
     ("s3a-jars", replace(S3A, s3a_sure=False), WARNING, "no hadoop-aws jar"),
     ("s3a-jars", replace(S3A, thin=THIN), OK, "the thin set"),
-    ("s3a-jars", replace(S3A, jars=JARS | {"hadoop-aws-3.5.0.jar", "bundle-2.35.4.jar"}), OK, "bundle 2.35.4"),
-    ("s3a-jars", replace(S3A, jars=JARS | {"hadoop-aws-3.4.1.jar", "bundle-2.24.6.jar"}), PROBLEM, "Hadoop of Spark is 3.5.0"),
-    ("s3a-jars", replace(S3A, jars=JARS | {"hadoop-aws-3.4.1.jar", "hadoop-aws-3.5.0.jar"}), PROBLEM, "more than once"),
+    (
+        "s3a-jars",
+        replace(S3A, jars=JARS | {"hadoop-aws-3.5.0.jar", "bundle-2.35.4.jar"}),
+        OK,
+        "bundle 2.35.4",
+    ),
+    (
+        "s3a-jars",
+        replace(S3A, jars=JARS | {"hadoop-aws-3.4.1.jar", "bundle-2.24.6.jar"}),
+        PROBLEM,
+        "Hadoop of Spark is 3.5.0",
+    ),
+    (
+        "s3a-jars",
+        replace(S3A, jars=JARS | {"hadoop-aws-3.4.1.jar", "hadoop-aws-3.5.0.jar"}),
+        PROBLEM,
+        "more than once",
+    ),
     ("s3a-jars", replace(S3A, thin=THIN - {"sts-2.35.4.jar"}), PROBLEM, "no sts"),
-    ("s3a-jars", replace(S3A, thin=(THIN - {"sts-2.35.4.jar"}) | {"sts-2.29.52.jar"}), PROBLEM, "several versions: 2.29.52, 2.35.4"),
+    (
+        "s3a-jars",
+        replace(S3A, thin=(THIN - {"sts-2.35.4.jar"}) | {"sts-2.29.52.jar"}),
+        PROBLEM,
+        "several versions: 2.29.52, 2.35.4",
+    ),
     ("s3a-jars", replace(S3A, jars=JARS | {"hadoop-aws-3.5.0.jar"}), PROBLEM, "not all of the AWS SDK"),
     ("s3a-jars", replace(S3A, brought=("org.apache.hadoop:hadoop-aws:3.5.0",)), OK, "brings"),
     ("s3a-jars", replace(S3A, brought=("org.apache.hadoop:hadoop-aws:3.4.1",)), PROBLEM, "must be equal"),
     ("s3a-jars", replace(S3A, brought=("hadoop-aws-3.4.1.jar",)), PROBLEM, "must be equal"),
-    ("s3a-jars", replace(S3A, thin_refused="spark.s3a_jars is /x, which holds no hadoop-aws jar; fill it"), PROBLEM, "fill it"),
-
+    (
+        "s3a-jars",
+        replace(S3A, thin_refused="spark.s3a_jars is /x, which holds no hadoop-aws jar; fill it"),
+        PROBLEM,
+        "fill it",
+    ),
     ("checkpoint-fence", SPARK, SKIPPED, "nothing"),
     ("checkpoint-fence", replace(S3A, refused="no Spark", fence=""), SKIPPED, "no Spark"),
     ("checkpoint-fence", replace(S3A, fence="", thin=THIN), OK, "compiles with Spark 4.3.0"),
-    ("checkpoint-fence", replace(S3A, fence="", brought=("org.apache.hadoop:hadoop-aws:3.5.0",)), OK, "compiles"),
+    (
+        "checkpoint-fence",
+        replace(S3A, fence="", brought=("org.apache.hadoop:hadoop-aws:3.5.0",)),
+        OK,
+        "compiles",
+    ),
     ("checkpoint-fence", replace(S3A, fence=""), SKIPPED, "hadoop-aws is not there"),
-    ("checkpoint-fence", replace(S3A, fence="Spark is 4.0.1, and the fence needs 4.1 or newer"), WARNING, "fence, for Spark is 4.0.1"),
-
+    (
+        "checkpoint-fence",
+        replace(S3A, fence="Spark is 4.0.1, and the fence needs 4.1 or newer"),
+        WARNING,
+        "fence, for Spark is 4.0.1",
+    ),
     ("store", STORE, OK, "write 20, list 3 ms, deleted again"),
-    ("store", store(failed="write", error="AWS refused s3://bucket/p (NoSuchBucket): it does not exist; create it"), PROBLEM,
-     "create it"),
+    (
+        "store",
+        store(failed="write", error="AWS refused s3://bucket/p (NoSuchBucket): it does not exist; create it"),
+        PROBLEM,
+        "create it",
+    ),
     ("store", store(ms=(("write", 5000.0),)), WARNING, "write took 5000 ms"),
-    ("store", store(failed="delete", error="denied", left="s3://bucket/p/checks/x"), PROBLEM, "remove s3://bucket/p/checks/x"),
+    (
+        "store",
+        store(failed="delete", error="denied", left="s3://bucket/p/checks/x"),
+        PROBLEM,
+        "remove s3://bucket/p/checks/x",
+    ),
     ("store-conditional", STORE, OK, "refuses a second create"),
     ("store-conditional", store(exclusive=False), PROBLEM, "ignores If-None-Match"),
     ("store-conditional", store(exclusive=None), SKIPPED, "could not be written"),
     ("store-owner", STORE, OK, "nobody yet"),
     ("store-owner", replace(STORE, owner=("/spark-supervisor", "prod")), OK, "as configured"),
     ("store-owner", replace(STORE, owner=("/other", "prod")), PROBLEM, "at ZooKeeper root /other"),
-    ("store-owner", replace(STORE, owner_error="cluster.json is not JSON; restore it"), PROBLEM, "restore it"),
+    (
+        "store-owner",
+        replace(STORE, owner_error="cluster.json is not JSON; restore it"),
+        PROBLEM,
+        "restore it",
+    ),
     ("store-owner", store(failed="write", error="x"), SKIPPED, "written"),
     ("store-versioning", replace(STORE, versions=(True, False)), OK, "until its lifecycle rule"),
     ("store-versioning", replace(STORE, versions=(False, False)), OK, "no older versions"),
@@ -180,26 +323,60 @@ TABLE: list[tuple[str, Any, Verdict, str]] = [
     ("store-clock", replace(store(skew_s=1000.0), url="file:///x"), WARNING, "1000 s ahead"),
     ("store-clock", store(skew_s=None), SKIPPED, "not known"),
     ("checkpoint", CHECKPOINT, OK, "s3://bucket/p"),
-    ("checkpoint", replace(CHECKPOINT, probe=replace(PROBE, failed="read", error="AccessDenied; grant it")), PROBLEM, "grant it"),
+    (
+        "checkpoint",
+        replace(CHECKPOINT, probe=replace(PROBE, failed="read", error="AccessDenied; grant it")),
+        PROBLEM,
+        "grant it",
+    ),
     ("checkpoint", replace(CHECKPOINT, keys=True), OK, "not with those that the job brings"),
     ("checkpoint", replace(CHECKPOINT, local=True), WARNING, "a directory of this host"),
     ("checkpoint", NO_PROBE, SKIPPED, "no spec"),
     ("checkpoint-conditional", CHECKPOINT, OK, "refuses"),
-    ("checkpoint-conditional", replace(CHECKPOINT, probe=replace(PROBE, exclusive=False)), PROBLEM, "ignores"),
+    (
+        "checkpoint-conditional",
+        replace(CHECKPOINT, probe=replace(PROBE, exclusive=False)),
+        PROBLEM,
+        "ignores",
+    ),
     ("checkpoint-conditional", NO_PROBE, SKIPPED, "no spec"),
-
     ("zookeeper-servers", ZOO, OK, "3 of 3 servers serve, zk1:2181 leads"),
-    ("zookeeper-servers", replace(ZOO, servers=(*THREE[:2], down(3))), PROBLEM, "the next loss stops everything"),
+    (
+        "zookeeper-servers",
+        replace(ZOO, servers=(*THREE[:2], down(3))),
+        PROBLEM,
+        "the next loss stops everything",
+    ),
     ("zookeeper-servers", replace(ZOO, servers=(*THREE, server(4), down(5))), PROBLEM, "1 more may be lost"),
     ("zookeeper-servers", replace(ZOO, servers=(THREE[0], down(2), down(3))), PROBLEM, "there is no quorum"),
     ("zookeeper-servers", NO_ZOO, PROBLEM, "no server of zookeeper.hosts serves"),
     ("zookeeper-ensemble", ZOO, OK, "3 servers, ZooKeeper 3.9.5"),
-    ("zookeeper-ensemble", replace(ZOO, servers=(server(1, "standalone"),)), WARNING, "ensemble of one (standalone)"),
-    ("zookeeper-ensemble", replace(ZOO, servers=(server(1), server(2))), WARNING, "no more losses than one of 1"),
-    ("zookeeper-ensemble", replace(ZOO, servers=(server(1, version="3.4.14"), *THREE[1:])), PROBLEM, "3.4.14"),
+    (
+        "zookeeper-ensemble",
+        replace(ZOO, servers=(server(1, "standalone"),)),
+        WARNING,
+        "ensemble of one (standalone)",
+    ),
+    (
+        "zookeeper-ensemble",
+        replace(ZOO, servers=(server(1), server(2))),
+        WARNING,
+        "no more losses than one of 1",
+    ),
+    (
+        "zookeeper-ensemble",
+        replace(ZOO, servers=(server(1, version="3.4.14"), *THREE[1:])),
+        PROBLEM,
+        "3.4.14",
+    ),
     ("zookeeper-ensemble", replace(ZOO, servers=(server(1, "read-only"), *THREE[1:])), PROBLEM, "read-only"),
     ("zookeeper-ensemble", replace(ZOO, doubled=("zk2:2181",)), WARNING, "are one server"),
-    ("zookeeper-ensemble", replace(ZOO, servers=tuple(server(n, "follower", None) for n in (1, 2, 3))), OK, "srvr is not in"),
+    (
+        "zookeeper-ensemble",
+        replace(ZOO, servers=tuple(server(n, "follower", None) for n in (1, 2, 3))),
+        OK,
+        "srvr is not in",
+    ),
     ("zookeeper-ensemble", NO_ZOO, SKIPPED, "no server serves"),
     ("zookeeper-session", ZOO, OK, "10s, as asked"),
     ("zookeeper-session", replace(ZOO, granted_s=4.0), WARNING, "ZooKeeper grants 4s"),
@@ -209,11 +386,21 @@ TABLE: list[tuple[str, Any, Verdict, str]] = [
     ("zookeeper-latency", replace(ZOO, latency=Latency(1, 1, 4000)), PROBLEM, "a third of the session time"),
     ("zookeeper-latency", NO_ZOO, SKIPPED, "no session"),
     ("zookeeper-permissions", ZOO, OK, "in /spark-supervisor"),
-    ("zookeeper-permissions", replace(ZOO, trial=WriteTrial("/x", "ZooKeeper does not permit doctor: NoAuth")), PROBLEM, "cdrwa"),
+    (
+        "zookeeper-permissions",
+        replace(ZOO, trial=WriteTrial("/x", "ZooKeeper does not permit doctor: NoAuth")),
+        PROBLEM,
+        "cdrwa",
+    ),
     ("zookeeper-permissions", NO_ZOO, SKIPPED, "no session"),
     ("zookeeper-root", ZOO, OK, "holds cluster prod"),
     ("zookeeper-root", replace(ZOO, cluster=""), OK, "is empty"),
-    ("zookeeper-root", replace(ZOO, cluster_error="zookeeper.root /x belongs to cluster other; choose"), PROBLEM, "belongs to"),
+    (
+        "zookeeper-root",
+        replace(ZOO, cluster_error="zookeeper.root /x belongs to cluster other; choose"),
+        PROBLEM,
+        "belongs to",
+    ),
     ("zookeeper-root", NO_ZOO, SKIPPED, "no session"),
     ("zookeeper-clock", ZOO, OK, "agrees"),
     ("zookeeper-clock", replace(ZOO, trial=WriteTrial("/x", skew_s=7200.0)), WARNING, "chrony"),
@@ -232,7 +419,12 @@ TABLE: list[tuple[str, Any, Verdict, str]] = [
     ("supervisor-id", replace(ZOO, holder=None), WARNING, "another runtime_dir"),
     ("supervisor-id", NO_ZOO, SKIPPED, "no session"),
     ("job-checkpoint", ZOO, OK, "no other job"),
-    ("job-checkpoint", replace(ZOO, overlap="checkpoint x overlaps y, which belongs to job z; choose"), PROBLEM, "job z"),
+    (
+        "job-checkpoint",
+        replace(ZOO, overlap="checkpoint x overlaps y, which belongs to job z; choose"),
+        PROBLEM,
+        "job z",
+    ),
     ("job-checkpoint", replace(ZOO, job=""), SKIPPED, "no spec"),
     ("job-checkpoint", replace(ZOO, checkpoint=None), SKIPPED, "no checkpoint"),
     ("job-checkpoint", NO_ZOO, SKIPPED, "no session"),
@@ -240,7 +432,6 @@ TABLE: list[tuple[str, Any, Verdict, str]] = [
     ("job-placement", replace(ZOO, memory=32 * GIB), PROBLEM, "the largest offers 16g"),
     ("job-placement", replace(ZOO, members=()), SKIPPED, "no supervisor"),
     ("job-placement", replace(ZOO, job=""), SKIPPED, "no spec"),
-
     ("clock", HOST, OK, "CLOCK_BOOTTIME"),
     ("clock", replace(HOST, boottime="CLOCK_BOOTTIME cannot be read (no)"), PROBLEM, "deadlines"),
     ("cgroup", HOST, OK, "can be made, entered and killed"),
@@ -261,20 +452,41 @@ TABLE: list[tuple[str, Any, Verdict, str]] = [
     ("memory", replace(HOST, memory_bytes=None), SKIPPED, "not known"),
     ("service-unit", HOST, OK, "KillMode=process, Delegate=yes"),
     ("service-unit", unit(KillMode="control-group"), PROBLEM, "would kill every driver"),
-    ("service-unit", replace(HOST, unit=Unit(UNIT.path, {"Delegate": "yes"})), PROBLEM, "KillMode=control-group (the default)"),
+    (
+        "service-unit",
+        replace(HOST, unit=Unit(UNIT.path, {"Delegate": "yes"})),
+        PROBLEM,
+        "KillMode=control-group (the default)",
+    ),
     ("service-unit", unit(KillMode="mixed"), PROBLEM, "would kill every driver"),
     ("service-unit", unit(Delegate="no"), WARNING, "set Delegate=yes"),
     ("service-unit", unit(OOMPolicy="stop"), WARNING, "OOMPolicy=continue"),
-    ("service-unit", replace(unit(ProtectSystem="strict", StateDirectory="s"), written=(("store.url", "/mnt/s"), ("x", "/var/lib/s/x"))), PROBLEM,
-     "can't write to store.url /mnt/s"),
-    ("service-unit", replace(unit(ProtectSystem="strict", ReadWritePaths="/mnt"), written=(("store.url", "/mnt/s"),)), OK, "KillMode"),
-    ("service-unit", replace(HOST, unit=Unit("/x", {}, "/x cannot be read (Permission denied)")), PROBLEM, "Permission denied"),
+    (
+        "service-unit",
+        replace(
+            unit(ProtectSystem="strict", StateDirectory="s"),
+            written=(("store.url", "/mnt/s"), ("x", "/var/lib/s/x")),
+        ),
+        PROBLEM,
+        "can't write to store.url /mnt/s",
+    ),
+    (
+        "service-unit",
+        replace(unit(ProtectSystem="strict", ReadWritePaths="/mnt"), written=(("store.url", "/mnt/s"),)),
+        OK,
+        "KillMode",
+    ),
+    (
+        "service-unit",
+        replace(HOST, unit=Unit("/x", {}, "/x cannot be read (Permission denied)")),
+        PROBLEM,
+        "Permission denied",
+    ),
     ("service-unit", replace(HOST, unit=None), SKIPPED, "not installed"),
     ("service-unit", replace(HOST, unit=None, unit_name="own.service"), WARNING, "own.service"),
     ("http", HOST, OK, "is free"),
     ("http", replace(HOST, running=7), OK, "pid 7"),
     ("http", replace(HOST, http_error="Address already in use"), PROBLEM, "Address already in use"),
-
     ("runtime-dir", DIRECTORIES, OK, "can be used (tmpfs"),
     ("runtime-dir", runtime(exists=False, place="/run"), OK, "will be made in /run"),
     ("runtime-dir", runtime(error="/run/x is not a directory"), PROBLEM, "is not a directory"),
@@ -291,33 +503,59 @@ TABLE: list[tuple[str, Any, Verdict, str]] = [
     ("scratch", replace(DIRECTORIES, scratch=replace(DIRECTORY, open_to_all=True)), OK, "can be used"),
     ("scratch", replace(DIRECTORIES, scratch=replace(DIRECTORY, noexec=True)), PROBLEM, "native libraries"),
     ("scratch", replace(DIRECTORIES, scratch=replace(DIRECTORY, free_bytes=1 << 20)), WARNING, "make room"),
-
     ("job-files", JOB, OK, "can be read"),
     ("job-files", replace(JOB, unreadable=("file /a.py does not exist; see", "b")), PROBLEM, "(and 1 more)"),
     ("job-files", JobFacts(), SKIPPED, "no spec"),
     ("job-secrets", JOB, OK, "resolves"),
-    ("job-secrets", replace(JOB, unresolved=("env A refers to variable B; set it",)), WARNING, "EnvironmentFile"),
+    (
+        "job-secrets",
+        replace(JOB, unresolved=("env A refers to variable B; set it",)),
+        WARNING,
+        "EnvironmentFile",
+    ),
     ("job-secrets", JobFacts(), SKIPPED, "no spec"),
     ("job-memory", JOB, OK, "within"),
     ("job-memory", replace(JOB, driver_memory=""), OK, "default"),
-    ("job-memory", replace(JOB, short="resources.memory 600 MiB does not hold it; set resources.memory to 800m"), WARNING, "800m"),
+    (
+        "job-memory",
+        replace(JOB, short="resources.memory 600 MiB does not hold it; set resources.memory to 800m"),
+        WARNING,
+        "800m",
+    ),
     ("job-memory", replace(JOB, driver_memory="much"), SKIPPED, "much"),
     ("job-memory", JobFacts(), SKIPPED, "no spec"),
     ("job-master", replace(JOB, master="local[2]"), OK, "no other host"),
     ("job-master", replace(JOB, master="spark://m:7077"), OK, "answers"),
-    ("job-master", replace(JOB, master="spark://m:7077", master_silent="m:7077: refused"), PROBLEM, "nobody answers"),
+    (
+        "job-master",
+        replace(JOB, master="spark://m:7077", master_silent="m:7077: refused"),
+        PROBLEM,
+        "nobody answers",
+    ),
     ("job-master", JobFacts(), SKIPPED, "no spec"),
     ("job-deletion", JOB, OK, "keep"),
     ("job-deletion", replace(JOB, deletes=True), OK, "allowed here"),
-    ("job-deletion", replace(JOB, deletes=True, kept="policy.deletable allows it nowhere"), WARNING, "will not delete"),
+    (
+        "job-deletion",
+        replace(JOB, deletes=True, kept="policy.deletable allows it nowhere"),
+        WARNING,
+        "will not delete",
+    ),
     ("job-deletion", JobFacts(), SKIPPED, "no spec"),
     ("job-packages", PackageFacts(packages=("a:b:1",)), OK, "a:b:1: found"),
-    ("job-packages", PackageFacts(packages=("a:b:1",), missing=(("a:b:1", "central does not have it"),)), WARNING, "central"),
+    (
+        "job-packages",
+        PackageFacts(packages=("a:b:1",), missing=(("a:b:1", "central does not have it"),)),
+        WARNING,
+        "central",
+    ),
     ("job-packages", PackageFacts("the job has no packages"), SKIPPED, "no packages"),
 ]
 
 
-@pytest.mark.parametrize(("check", "facts", "verdict", "says"), TABLE, ids=[f"{row[0]}-{n}" for n, row in enumerate(TABLE)])
+@pytest.mark.parametrize(
+    ("check", "facts", "verdict", "says"), TABLE, ids=[f"{row[0]}-{n}" for n, row in enumerate(TABLE)]
+)
 def test_the_table(check: str, facts: Any, verdict: Verdict, says: str) -> None:
     found: Finding = CHECKS[check].judge(facts)
     assert found.verdict is verdict, found
