@@ -30,86 +30,17 @@ import time
 OFF, RECORDING, ARMED = 0, 1, 2
 PACKAGE = os.environ.get("CRASH_POINTS_PACKAGE", "")
 
-PURE = frozenset(
-    [
-        "WCOREDUMP",
-        "WEXITSTATUS",
-        "WIFCONTINUED",
-        "WIFEXITED",
-        "WIFSIGNALED",
-        "WIFSTOPPED",
-        "WSTOPSIG",
-        "WTERMSIG",
-        "_exit",
-        "_path_normpath",
-        "abort",
-        "confstr",
-        "cpu_count",
-        "ctermid",
-        "device_encoding",
-        "eventfd",
-        "eventfd_read",
-        "eventfd_write",
-        "fspath",
-        "get_blocking",
-        "get_inheritable",
-        "get_terminal_size",
-        "getcwd",
-        "getcwdb",
-        "getegid",
-        "geteuid",
-        "getgid",
-        "getgrouplist",
-        "getgroups",
-        "getloadavg",
-        "getlogin",
-        "getpgid",
-        "getpgrp",
-        "getpid",
-        "getppid",
-        "getpriority",
-        "getrandom",
-        "getresgid",
-        "getresuid",
-        "getsid",
-        "getuid",
-        "isatty",
-        "lseek",
-        "major",
-        "makedev",
-        "minor",
-        "nice",
-        "pathconf",
-        "putenv",
-        "register_at_fork",
-        "sched_get_priority_max",
-        "sched_get_priority_min",
-        "sched_getaffinity",
-        "sched_getparam",
-        "sched_getscheduler",
-        "sched_rr_get_interval",
-        "sched_setaffinity",
-        "sched_setparam",
-        "sched_setscheduler",
-        "sched_yield",
-        "set_blocking",
-        "set_inheritable",
-        "strerror",
-        "sysconf",
-        "times",
-        "umask",
-        "uname",
-        "unsetenv",
-        "urandom",
-        "waitstatus_to_exitcode",
-        "dup",
-        "dup2",
-        "pipe",
-        "pipe2",
-        "fsdecode",
-        "fsencode",
-    ]
-)
+_PURE = """
+    WCOREDUMP WEXITSTATUS WIFCONTINUED WIFEXITED WIFSIGNALED WIFSTOPPED WSTOPSIG WTERMSIG
+    _exit _path_normpath abort confstr cpu_count ctermid device_encoding eventfd eventfd_read eventfd_write fspath
+    get_blocking get_inheritable get_terminal_size getcwd getcwdb getegid geteuid getgid getgrouplist getgroups getloadavg
+    getlogin getpgid getpgrp getpid getppid getpriority getrandom getresgid getresuid getsid getuid isatty lseek major
+    makedev minor nice pathconf putenv register_at_fork sched_get_priority_max sched_get_priority_min sched_getaffinity
+    sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setparam sched_setscheduler
+    sched_yield set_blocking set_inheritable strerror sysconf times umask uname unsetenv urandom waitstatus_to_exitcode
+    dup dup2 pipe pipe2 fsdecode fsencode
+"""
+PURE = frozenset(_PURE.split())
 SOCKET_CALLS = (
     "accept",
     "bind",
