@@ -35,7 +35,7 @@ from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.store.area import open_area
 from supervisor.clients.store.tree import open_tree
 from supervisor.clock import wall_iso
-from supervisor.model.remembered import SeenQuery
+from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.s3a import S3Access
 from tests.fakes.faulty_s3 import FaultyS3, Handler, relay
 from tests.fence_race import MANAGERS, Driver, batches, times

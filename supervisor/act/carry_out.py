@@ -34,7 +34,7 @@ PASS_WAIT_S = 2.0
 """How long a pass waits for its actions; what is later is collected by the next one."""
 
 
-class Came(StrEnum):
+class ActionOutcome(StrEnum):
     """What came of an action; the label ``outcome`` of the metrics."""
 
     DONE = "done"
@@ -46,16 +46,16 @@ class Came(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class ActionResult:
     """``ring``: the doorbell's version that this write made, so that the leader knows its own ring."""
 
     action: Action
-    came: Came
+    came: ActionOutcome
     why: str = ""
     ring: int | None = None
 
 
-class Crew:
+class ActionExecutor:
     """The hands of one term of leadership."""
 
     def __init__(self, term: Term[ZooClient], layout: Layout) -> None:
@@ -63,7 +63,7 @@ class Crew:
         self._layout = layout
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="act")
         self._lock = threading.Lock()
-        self._busy: dict[str, tuple[Action, Future[Carried]]] = {}
+        self._busy: dict[str, tuple[Action, Future[ActionResult]]] = {}
 
     @property
     def busy(self) -> frozenset[str]:
@@ -72,21 +72,21 @@ class Crew:
             return frozenset(self._busy)
 
     @property
-    def flying(self) -> tuple[Assign, ...]:
+    def in_flight(self) -> tuple[Assign, ...]:
         """Assignments in flight: each may come to be, and takes its place until that is known."""
         with self._lock:
             return tuple(action for action, _ in self._busy.values() if isinstance(action, Assign))
 
-    def carry_out(self, actions: Iterable[Action]) -> list[Carried]:
+    def carry_out(self, actions: Iterable[Action]) -> list[ActionResult]:
         """Carry out what is not in flight already. Returns within ``PASS_WAIT_S``: one outcome per action, and those of
         earlier passes that have come in meanwhile."""
         with self._lock:
             for action in actions:
                 if action.name not in self._busy:
                     self._busy[action.name] = action, self._pool.submit(self._carry, action)
-            flying = {name: future for name, (_, future) in self._busy.items()}
-        wait(flying.values(), timeout=PASS_WAIT_S)
-        finished = {name: future.result() for name, future in flying.items() if future.done()}
+            in_flight = {name: future for name, (_, future) in self._busy.items()}
+        wait(in_flight.values(), timeout=PASS_WAIT_S)
+        finished = {name: future.result() for name, future in in_flight.items() if future.done()}
         with self._lock:
             for name in finished:
                 self._busy.pop(name, None)
@@ -113,22 +113,22 @@ class Crew:
                 raise self._term.fence_failed() from failed
             raise
 
-    def _carry(self, action: Action) -> Carried:
+    def _carry(self, action: Action) -> ActionResult:
         try:
-            return Carried(action, Came.DONE, ring=self._commit_action(action))
+            return ActionResult(action, ActionOutcome.DONE, ring=self._commit_action(action))
         except GuardFailed as error:
-            return Carried(action, Came.CHANGED, str(error))
+            return ActionResult(action, ActionOutcome.CHANGED, str(error))
         except NotLeader as error:
-            return Carried(action, Came.NOT_LEADER, str(error))
+            return ActionResult(action, ActionOutcome.NOT_LEADER, str(error))
         except OutcomeUnknown as error:
-            return Carried(action, Came.UNKNOWN, str(error))
+            return ActionResult(action, ActionOutcome.UNKNOWN, str(error))
         except Unreachable as error:
-            return Carried(action, Came.NOT_SENT, str(error))
+            return ActionResult(action, ActionOutcome.NOT_SENT, str(error))
         except Exception as error:
             log.exception(
                 "action_failed", action=type(action).__name__, job=action.name, epoch=self._term.epoch
             )
-            return Carried(action, Came.FAILED, f"{type(error).__name__}: {error}")
+            return ActionResult(action, ActionOutcome.FAILED, f"{type(error).__name__}: {error}")
 
     def _commit_action(self, action: Action) -> int | None:
         try:

@@ -39,7 +39,7 @@ BUILDERS: dict[type[Any], Callable[[Desk, Any], Transaction]] = {
         a.leftover.claim,
         dead=a.dead,
         waited=a.waited,
-        doomed=a.dooms_checkpoint,
+        doomed=a.deletes_checkpoint,
     ),
 }
 

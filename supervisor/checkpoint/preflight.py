@@ -2,8 +2,8 @@
 
 Called by the agent of the host that starts the job. Spark answers a checkpoint that is gone by starting from nothing, and
 one of another query by going on from there; neither is noticed for hours. What must be there is what the registry remembers
-(``model.remembered``): the ids of the queries and the newest batch that each was seen to commit. A missing newest commit is
-no finding: Spark replays that batch.
+(``model.checkpoint_expectation``): the ids of the queries and the newest batch that each was seen to commit. A
+missing newest commit is no finding: Spark replays that batch.
 
 The newest offset is looked for near the remembered batch. Names are numbers without padding, so ``offsets/10`` sorts before
 ``offsets/9``: one page behind the remembered name has all newer ones of as many digits, and a second one is for those with
@@ -30,7 +30,7 @@ from supervisor.checkpoint.layout import (
 from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.store.tree import Tree
 from supervisor.errors import Corrupt, NotFound
-from supervisor.model.remembered import SeenQuery
+from supervisor.model.checkpoint_expectation import SeenQuery
 
 NEAR: Final = 1000
 """No query plans more batches between a renewal of its lease and its death."""

@@ -13,7 +13,7 @@ from supervisor.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from supervisor.registry.commands import Done
-    from supervisor.wiring import Office
+    from supervisor.wiring import CommandContext
 
 GoneWait = Annotated[
     bool, typer.Option("--wait", help="Return when no driver of the job can be alive any more.")
@@ -132,7 +132,7 @@ def resume(
     if accept_fresh_start:
         raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
 
-    def act(office: Office) -> Done:
+    def act(office: CommandContext) -> Done:
         from supervisor.cli.with_savepoint import resume_from
 
         return resume_from(chosen, office, name, from_savepoint, to)
@@ -154,11 +154,11 @@ def restart(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout 
     )
 
 
-Afterwards: TypeAlias = "Callable[[Office, Done], None]"
+Afterwards: TypeAlias = "Callable[[CommandContext, Done], None]"
 
 
 def _until_gone(wait: bool, timeout_s: float) -> Afterwards:
-    def afterwards(office: Office, done: Done) -> None:
+    def afterwards(office: CommandContext, done: Done) -> None:
         if wait:
             from supervisor.cli.waiting import wait_gone
 
@@ -168,7 +168,7 @@ def _until_gone(wait: bool, timeout_s: float) -> Afterwards:
 
 
 def _until_running(wait: bool, timeout_s: float) -> Afterwards:
-    def afterwards(office: Office, done: Done) -> None:
+    def afterwards(office: CommandContext, done: Done) -> None:
         if wait:
             from supervisor.cli.waiting import wait_running
 
@@ -187,7 +187,7 @@ def _state_after(done: Done) -> str:
 def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: float) -> int:
     known: list[Done] = []
 
-    def act(office: Office) -> Done:
+    def act(office: CommandContext) -> Done:
         from supervisor.wiring.stopping import check_before
 
         check_before(office, name, which)
@@ -196,7 +196,7 @@ def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: f
             _tell(chosen, known[0])
         return known[0]
 
-    def afterwards(office: Office, done: Done) -> None:
+    def afterwards(office: CommandContext, done: Done) -> None:
         from supervisor.cli.with_savepoint import save_stopped
 
         _until_gone(True, timeout_s)(office, done)
@@ -220,7 +220,7 @@ def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: f
 def _change(
     chosen: Chosen,
     name: str,
-    act: Callable[[Office], Done],
+    act: Callable[[CommandContext], Done],
     afterwards: Afterwards,
     *,
     told: bool = False,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from supervisor.cli.stack import Stack
     from supervisor.model.records import LeaderHint
     from supervisor.observe.listing import JobRow
-    from supervisor.wiring import Office
+    from supervisor.wiring import CommandContext
 
 Keep = Annotated[
     bool, typer.Option("--keep", help="Leave the directory with logs, record and configuration behind.")
@@ -96,7 +96,7 @@ class Live:
     def __init__(self, stack: Stack, closing: contextlib.ExitStack) -> None:
         self._stack = stack
         self._closing = closing
-        self._office: Office | None = None
+        self._office: CommandContext | None = None
 
     def now_s(self) -> float:
         from supervisor.clock import boottime_s
@@ -215,7 +215,7 @@ class Live:
     def commands(self) -> tuple[str, str]:
         return shlex.quote(str(self._stack.config)), shlex.quote(str(self._stack.spec))
 
-    def _desk(self) -> Office:
+    def _desk(self) -> CommandContext:
         assert self._office is not None, "the ensemble is not started"
         return self._office
 

@@ -19,7 +19,7 @@ from supervisor.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from supervisor.model.records import Entry
     from supervisor.observe.listing import OneJob
-    from supervisor.wiring import Office
+    from supervisor.wiring import CommandContext
 
 Uid = Annotated[str | None, typer.Option("--uid", metavar="UID", help="Of this submission; see list --all.")]
 All = Annotated[
@@ -79,7 +79,7 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
     return 0
 
 
-def _jobs(office: Office, name: str) -> list[OneJob]:
+def _jobs(office: CommandContext, name: str) -> list[OneJob]:
     """Oldest first; the live or newest uid is the last."""
     from supervisor.observe.listing import read_ended, read_job
 

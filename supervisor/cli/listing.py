@@ -30,7 +30,7 @@ from supervisor.errors import InvalidInput
 if TYPE_CHECKING:
     from supervisor.model.records import Pause
     from supervisor.observe.listing import JobRow
-    from supervisor.wiring import Office
+    from supervisor.wiring import CommandContext
 
 NARROW = Columns(
     ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"),
@@ -197,7 +197,7 @@ def _watch(columns: Columns, take: Callable[[], Look], row_cells: Callable[[JobR
         return
 
 
-def take_look(office: Office, every_uid: bool) -> Look:
+def take_look(office: CommandContext, every_uid: bool) -> Look:
     from supervisor.clock import boottime_s, wall_s
     from supervisor.model.records import LeaderHint
     from supervisor.observe.listing import take_rows, with_reasons

@@ -26,7 +26,7 @@ from supervisor.errors import InvalidInput, SupervisorError, Unreachable
 
 if TYPE_CHECKING:
     from supervisor.observe.listing import OneJob
-    from supervisor.wiring import Office
+    from supervisor.wiring import CommandContext
 
 CHUNK_BYTES = 64 * 1024
 PERIOD_S = 0.3
@@ -94,7 +94,7 @@ def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = 
     return 0
 
 
-def _job(office: Office, name: str) -> OneJob:
+def _job(office: CommandContext, name: str) -> OneJob:
     from supervisor.observe.listing import read_job
     from supervisor.registry.names import no_job
 
@@ -114,12 +114,12 @@ def _latest_attempt(job: OneJob) -> int:
     raise SupervisorError(f"{job.row.name} has had no attempt yet: see spark-supervisor show {job.row.name}")
 
 
-def output_of(office: Office, job: OneJob, number: int) -> Output:
+def output_of(office: CommandContext, job: OneJob, number: int) -> Output:
     """Where the output of an attempt is, if it ran on this host."""
     return Output(_log_dir(office, job, number) / job.row.name / f"{job.uid}.{number}.log")
 
 
-def _log_dir(office: Office, job: OneJob, number: int) -> Path:
+def _log_dir(office: CommandContext, job: OneJob, number: int) -> Path:
     """Of the supervisor that ran the attempt: several may share this host. While that one is down: as configured here."""
     from supervisor.model.records import Member
     from supervisor.model.seen import Found
@@ -137,7 +137,7 @@ def _log_dir(office: Office, job: OneJob, number: int) -> Path:
     )
 
 
-def _elsewhere(office: Office, job: OneJob, number: int, path: Path) -> NoReturn:
+def _elsewhere(office: CommandContext, job: OneJob, number: int, path: Path) -> NoReturn:
     """Say where the output must be, as far as the records tell."""
     here, where = is_here(office, job, number)
     which = f"attempt {number} of {job.row.name}"
@@ -167,7 +167,7 @@ def _kept(path: Path, uid: str) -> str:
     return f"kept here is that of attempt {kept}" if kept else "nothing of this job is kept here"
 
 
-def is_here(office: Office, job: OneJob, number: int) -> tuple[bool, str]:
+def is_here(office: CommandContext, job: OneJob, number: int) -> tuple[bool, str]:
     """Whether the attempt ran on this host, and the name of its host, or at least of its supervisor."""
     host, supervisor = _where(job, number)
     return supervisor == office.settings.supervisor.id or host == socket.gethostname(), host or supervisor
@@ -224,7 +224,7 @@ def _escaped(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
-def _follow(office: Office, name: str, output: Output, uid: str, number: int, *, stay: bool) -> None:
+def _follow(office: CommandContext, name: str, output: Output, uid: str, number: int, *, stay: bool) -> None:
     """Until the attempt has ended and no other follows here; the job's next attempts too unless ``stay``."""
     while True:
         _write(piece for file in output.files() if file != output.path for piece in _pieces(file))
@@ -243,7 +243,7 @@ def _follow(office: Office, name: str, output: Output, uid: str, number: int, *,
 class _Standing:
     """Whether the attempt goes on, asked now and then; while ZooKeeper is away it does."""
 
-    def __init__(self, office: Office, name: str, uid: str, number: int) -> None:
+    def __init__(self, office: CommandContext, name: str, uid: str, number: int) -> None:
         self.next_attempt: OneJob | None = None
         self._office = office
         self._name = name

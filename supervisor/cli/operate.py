@@ -18,7 +18,7 @@ from supervisor.errors import NotFound, SupervisorError
 if TYPE_CHECKING:
     from supervisor.model.records import Pause
     from supervisor.registry.operating import Asked, Operator, Paused
-    from supervisor.wiring import Office
+    from supervisor.wiring import CommandContext
 
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown by status, list and show.")]
 To = Annotated[
@@ -113,7 +113,7 @@ def _handed_over(leader: str, was: str, epoch: int, did: str, took_s: float) -> 
 
 
 @contextmanager
-def _open(chosen: Chosen) -> Iterator[tuple[Office, Operator]]:
+def _open(chosen: Chosen) -> Iterator[tuple[CommandContext, Operator]]:
     """The registry, with a cluster on it."""
     settings = chosen.settings()
     from supervisor.registry.operating import Operator

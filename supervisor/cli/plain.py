@@ -217,7 +217,7 @@ def does(step: Action | Candidate) -> str:
         case SuspendExhausted():
             return "suspends it"
         case CleanUp():
-            doomed = ", and deletes its checkpoint" if step.dooms_checkpoint else ""
+            doomed = ", and deletes its checkpoint" if step.deletes_checkpoint else ""
             return f"removes what submission {step.leftover.result.record.uid} left behind{doomed}"
 
 

@@ -21,7 +21,7 @@ from supervisor.plan.explain import Explainer, Explanation, explain_ended, urgen
 from supervisor.plan.make import Policy
 from supervisor.registry.names import no_job
 from supervisor.registry.reading import seen
-from supervisor.wiring import Office
+from supervisor.wiring import CommandContext
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Scene:
     store_error: str | None
 
 
-def take_scene(office: Office, *, ask_store: bool = True) -> Scene:
+def take_scene(office: CommandContext, *, ask_store: bool = True) -> Scene:
     """``ask_store``: look there for younger epochs, which costs a few seconds when it is down. Raises Unreachable."""
     zoo, layout = office.zoo(), office.layout
     view = Observer(zoo, layout, boottime_s, epoch=0).take_view(None)
@@ -57,7 +57,7 @@ def take_scene(office: Office, *, ask_store: bool = True) -> Scene:
     return Scene(view, explainer, leads, number, store_error)
 
 
-def explain_name(office: Office, scene: Scene, name: str) -> Explanation:
+def explain_name(office: CommandContext, scene: Scene, name: str) -> Explanation:
     """Raises NotFound for a name of which nothing is kept."""
     row = scene.view.rows.get(name)
     if row is not None and row.is_listed:
@@ -70,7 +70,7 @@ def explain_name(office: Office, scene: Scene, name: str) -> Explanation:
     return explain_ended(name, job.uid, job.result, row)
 
 
-def explain_all(office: Office, scene: Scene) -> list[Explanation]:
+def explain_all(office: CommandContext, scene: Scene) -> list[Explanation]:
     """Every registered job, and what failed for good; most urgent first."""
     failed = [
         explain_ended(name, uid, result, scene.view.rows.get(name))
@@ -79,7 +79,7 @@ def explain_all(office: Office, scene: Scene) -> list[Explanation]:
     return sorted([*scene.explainer.everything(), *failed], key=urgency)
 
 
-def why_not_yet(office: Office, scene: Scene, name: str) -> str:
+def why_not_yet(office: CommandContext, scene: Scene, name: str) -> str:
     """Half a sentence for a wait that has run out of time: what the job still waits for. Raises SupervisorError."""
     explained = explain_name(office, scene, name)
     held = f"; {explained.held_by}" if explained.held_by and explained.held_by != explained.why else ""
@@ -88,7 +88,7 @@ def why_not_yet(office: Office, scene: Scene, name: str) -> str:
     return f"{explained.state.value}: {why}{waits}{held}"
 
 
-def _trusted(office: Office, view: View, epoch: int) -> tuple[View, str | None]:
+def _trusted(office: CommandContext, view: View, epoch: int) -> tuple[View, str | None]:
     """What the store says of this registry, as ``coord.trust`` judges it; whose epochs they are only a leader can say."""
     try:
         newest = office.blobs().newest_epoch_above(epoch - 1)

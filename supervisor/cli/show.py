@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from supervisor.cli.show_screen import LastWords
     from supervisor.model.records import BlobRef, Lease
     from supervisor.observe.listing import JobRow, OneJob
-    from supervisor.wiring import Office
+    from supervisor.wiring import CommandContext
 
 All = Annotated[bool, typer.Option("--all", help="Also what is unknown, or as it is by default.")]
 
@@ -55,7 +55,7 @@ def show(chosen: Chosen, name: Name, everything: All = False) -> int:
     return 0
 
 
-def _document(office: Office, job: OneJob) -> dict[str, Any]:
+def _document(office: CommandContext, job: OneJob) -> dict[str, Any]:
     from supervisor.clock import wall_s
     from supervisor.model import driver_memory
     from supervisor.model.secret import redacted
@@ -95,7 +95,7 @@ def _document(office: Office, job: OneJob) -> dict[str, Any]:
     }
 
 
-def _row(office: Office, job: OneJob) -> JobRow:
+def _row(office: CommandContext, job: OneJob) -> JobRow:
     """A pending job needs a look at the whole cluster to say why."""
     from supervisor.clock import boottime_s, wall_s
     from supervisor.observe.listing import job_row
@@ -116,7 +116,7 @@ def _row(office: Office, job: OneJob) -> JobRow:
     return job_row(job, wall_s(), reasons.get(job.row.name))
 
 
-def _spec(office: Office, ref: BlobRef | None) -> tuple[dict[str, Any] | None, str | None]:
+def _spec(office: CommandContext, ref: BlobRef | None) -> tuple[dict[str, Any] | None, str | None]:
     """The stored spec, or None and why it can't be shown: that must not hide the rest."""
     if ref is None:
         return None, "its records do not say where the spec is"
@@ -152,7 +152,7 @@ def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
     return f"off: {why}" if why else None if why is None else "auto"
 
 
-def _savepoints(office: Office, job: OneJob) -> dict[str, Any] | None:
+def _savepoints(office: CommandContext, job: OneJob) -> dict[str, Any] | None:
     """What the leader makes by itself (spec key ``savepoints``), the newest of them, and when the next is due."""
     from supervisor.settings.units import format_duration
     from supervisor.wiring.savepoints import schedule_of
@@ -176,7 +176,7 @@ def _savepoints(office: Office, job: OneJob) -> dict[str, Any] | None:
     return {**said, "newest": newest, "next_due_at": due_at}
 
 
-def _last_words(office: Office, job: OneJob, document: dict[str, Any]) -> LastWords | None:
+def _last_words(office: CommandContext, job: OneJob, document: dict[str, Any]) -> LastWords | None:
     """How the driver that failed last took its leave, if it wrote that on this host; else where it is."""
     from supervisor.cli.last_words import last_words, read_tail
     from supervisor.cli.logs import is_here, output_of

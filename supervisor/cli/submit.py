@@ -20,15 +20,15 @@ from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 
 if TYPE_CHECKING:
+    from supervisor.model.checkpoint_expectation import SeenQuery
     from supervisor.model.records import Desired
-    from supervisor.model.remembered import SeenQuery
     from supervisor.model.site_policy import SitePolicy
     from supervisor.model.spec import JobSpec
     from supervisor.registry.blobs import Blobs
     from supervisor.registry.commands import Submission
     from supervisor.registry.submitting import Prepared
     from supervisor.settings.file import Settings
-    from supervisor.wiring import Office
+    from supervisor.wiring import CommandContext
 
 WORKERS = 8
 MASTERS_S = 2.0
@@ -234,7 +234,7 @@ def _open(lines: Iterable[Line]) -> list[Line]:
     return [line for line in lines if line.error is None and line.did is None]
 
 
-def _check_all(office: Office, lines: list[Line], *, founded: bool = True) -> None:
+def _check_all(office: CommandContext, lines: list[Line], *, founded: bool = True) -> None:
     """Refuse before anything is stored. What is registered already needs nothing more."""
     from supervisor.registry.submitting import Batch
 
@@ -254,13 +254,13 @@ def _check_all(office: Office, lines: list[Line], *, founded: bool = True) -> No
             line.uid, line.did = done.uid, done.did.value
 
 
-def _restore(office: Office, lines: list[Line], wish: Wish) -> None:
+def _restore(office: CommandContext, lines: list[Line], wish: Wish) -> None:
     """Copy the savepoint to where the job shall begin. A dry run only looks whether it is one."""
     if wish.savepoint is None:
         return
     from supervisor.checkpoint.savepoint_restore import read_savepoint
     from supervisor.cli.savepoint import progress
-    from supervisor.model.remembered import SeenQuery
+    from supervisor.model.checkpoint_expectation import SeenQuery
     from supervisor.wiring.savepoints import find_savepoint, restore_to
 
     for line in _open(lines):
@@ -284,7 +284,7 @@ def _restore(office: Office, lines: list[Line], wish: Wish) -> None:
 
 
 def _store_and_register(
-    office: Office, blobs: Blobs, lines: list[Line], desired: Desired, fresh_start: bool
+    office: CommandContext, blobs: Blobs, lines: list[Line], desired: Desired, fresh_start: bool
 ) -> None:
     """Store in parallel, register in the order in which the blobs are there: a slow upload delays no other job.
 
@@ -323,7 +323,7 @@ def _give_up(pool: ThreadPoolExecutor, lines: list[Line], error: SupervisorError
         line.failed(Unreachable(f"{line.name} was not submitted: {error}"))
 
 
-def _wait(office: Office, lines: list[Line], wait_s: float) -> None:
+def _wait(office: CommandContext, lines: list[Line], wait_s: float) -> None:
     from supervisor.cli.waiting import wait_running
 
     uids = {line.name: line.uid for line in lines if line.error is None and line.name and line.uid}

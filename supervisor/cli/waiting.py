@@ -28,10 +28,10 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import JobState, Shown, state_of, state_of_ended
+from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.listing import seconds_of
-from supervisor.observe.sights import Sights
 from supervisor.registry.reading import seen
-from supervisor.wiring import Office
+from supervisor.wiring import CommandContext
 
 if TYPE_CHECKING:
     from supervisor.registry.operating import Asked
@@ -59,17 +59,17 @@ PHASES: Mapping[Phase, str] = {
 }
 
 
-def wait_gone(office: Office, name: str, uid: str, timeout_s: float, did: str) -> None:
+def wait_gone(office: CommandContext, name: str, uid: str, timeout_s: float, did: str) -> None:
     """Until no attempt of ``uid`` can be alive: its ownership says so, or its lease was silent for the full wait.
 
     Needs no supervisor: the second way is the one that a leader would go (protocol §7.2). ``did``: what was acknowledged,
     like ``cancelled``. Raises TimedOut.
     """
-    sights = Sights()
+    first_seen = FirstSeen()
     with Narrator(1, "gone") as narrator:
 
         def is_gone() -> bool:
-            phase = _alive(office, name, uid, sights)
+            phase = _alive(office, name, uid, first_seen)
             narrator.tell(name, phase or "gone: no driver of it is alive", done=phase is None)
             return phase is None
 
@@ -79,7 +79,7 @@ def wait_gone(office: Office, name: str, uid: str, timeout_s: float, did: str) -
     raise TimedOut(f"{name} is {did}, but its driver has not stopped yet after {timeout_s:g} s ({why})")
 
 
-def _alive(office: Office, name: str, uid: str, sights: Sights) -> str | None:
+def _alive(office: CommandContext, name: str, uid: str, first_seen: FirstSeen) -> str | None:
     """What is still there, in words; None: nothing."""
     path = office.layout.own(name)
     zoo = office.zoo()
@@ -89,7 +89,7 @@ def _alive(office: Office, name: str, uid: str, sights: Sights) -> str | None:
     lease_path = office.layout.lease(name)
     reads = zoo.read_many([lease_path])
     lease: Seen[Lease] = seen(Lease, reads.nodes[0], lease_path)
-    sight = sights.lease(name, lease, reads.sent_at_s, reads.received_at_s)
+    sight = first_seen.lease(name, lease, reads.sent_at_s, reads.received_at_s)
     of_owner = isinstance(own, Found) and isinstance(lease, Found) and lease.record.claim == own.record.claim
     lease_s = lease.record.lease_s if isinstance(lease, Found) and of_owner else LEASE_MAX_S
     if sight.silent_s >= full_wait_s(lease_s):
@@ -100,7 +100,7 @@ def _alive(office: Office, name: str, uid: str, sights: Sights) -> str | None:
 
 
 def wait_running(
-    office: Office, uids: Mapping[str, str], timeout_s: float, did: str
+    office: CommandContext, uids: Mapping[str, str], timeout_s: float, did: str
 ) -> dict[str, SupervisorError | None]:
     """Until each of ``uids`` (name → uid) has its first batch, has finished, or has failed; ``did`` as in ``wait_gone``.
 
@@ -158,7 +158,7 @@ def repeated(own: Ownership, since_attempt: int) -> str:
     return (own.reason if is_newest else "") or newest[-1].detail or newest[-1].event
 
 
-def _shown(office: Office, name: str, uid: str) -> tuple[Shown, str, Ownership | None]:
+def _shown(office: CommandContext, name: str, uid: str) -> tuple[Shown, str, Ownership | None]:
     """State, how far it is on the way to its first batch, and its ownership, if that is about ``uid``."""
     layout = office.layout
     paths = [layout.job(name), layout.own(name), layout.lease(name), layout.result(uid)]
@@ -212,7 +212,7 @@ def _phase(own: Ownership, lease: Seen[Lease]) -> str:
     )
 
 
-def _whys(office: Office, names: Iterable[str]) -> dict[str, str]:
+def _whys(office: CommandContext, names: Iterable[str]) -> dict[str, str]:
     """Why each is not there yet, by one look at the whole cluster; ZooKeeper may be what is missing."""
     from supervisor.cli.scene import take_scene, why_not_yet
 
@@ -226,7 +226,7 @@ def _whys(office: Office, names: Iterable[str]) -> dict[str, str]:
         return dict.fromkeys(names, str(error))
 
 
-def wait_switched_over(office: Office, asked: Asked, timeout_s: float) -> LeaderHint:
+def wait_switched_over(office: CommandContext, asked: Asked, timeout_s: float) -> LeaderHint:
     """Until a term after that of ``asked`` has acted, which removes the wish. Who leads then. Raises TimedOut."""
     layout = office.layout
     found: list[LeaderHint] = []

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from supervisor.checkpoint.savepoint import Begun
     from supervisor.cli.options import Chosen
     from supervisor.registry.commands import Done
-    from supervisor.wiring import Office
+    from supervisor.wiring import CommandContext
     from supervisor.wiring.resuming import Planned
 
 
-def resume_from(chosen: Chosen, office: Office, name: str, which: str | None, to: str | None) -> Done:
+def resume_from(chosen: Chosen, office: CommandContext, name: str, which: str | None, to: str | None) -> Done:
     """Says what it did. Interrupted, or refused after the copy was begun, it names the copy."""
     from supervisor.wiring import resuming
 
@@ -49,7 +49,7 @@ def resume_from(chosen: Chosen, office: Office, name: str, which: str | None, to
     return done
 
 
-def save_stopped(chosen: Chosen, office: Office, done: Done, which: str | None) -> None:
+def save_stopped(chosen: Chosen, office: CommandContext, done: Done, which: str | None) -> None:
     """Once the driver of ``done`` has stopped. Says what it did."""
     from supervisor.wiring import stopping
 

@@ -338,7 +338,7 @@ class _Batch:
 
 
 def close_session(hosts: str, session_id: int, password: bytes, timeout_s: float) -> None:
-    """Close somebody's session (the sentinel's work; settling what a lost session wrote). Fine if it is gone already.
+    """Close somebody's session (the session closer's work; settling what a lost session wrote). Fine if it is gone already.
 
     After this returns nothing of that session can be applied any more. A wrong password is reported by ZooKeeper like a
     session that is gone. Raises Unreachable if it could not be done within ``timeout_s``.

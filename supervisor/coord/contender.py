@@ -4,7 +4,7 @@ Made by ``wiring``, driven by the daemon through ``start``, ``nudge`` and ``stop
 ``coord.leadership``. It never acts on jobs, and never lets a new candidacy begin before ``on_step_down`` has returned.
 Link changes and the one watch, on /leader, only put an event into its inbox (listeners must not block: zookeeper.md M8).
 
-A defect in here ends the thread: it stops beating, the watchdog ends the process, and the sentinel hands over.
+A defect in here ends the thread: it stops beating, the watchdog ends the process, and the session closer hands over.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Sessions(Generic[Client]):
     """How to get a session, and to be rid of one. ``connect`` returns a client that is not started yet.
 
     ``close``: ends any session by its id and password; may block for seconds; raises SupervisorError. ``tell``: is told
-    which sessions to close should this process die (the sentinel).
+    which sessions to close should this process die (the session closer).
     """
 
     connect: Callable[[Callable[[Link], None]], Client]

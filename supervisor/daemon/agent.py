@@ -28,6 +28,7 @@ from supervisor.errors import (
     SupervisorError,
     Unreachable,
 )
+from supervisor.model.checkpoint_expectation import to_be_expected
 from supervisor.model.history import opened
 from supervisor.model.records import (
     PERMANENT_CAUSES,
@@ -41,7 +42,6 @@ from supervisor.model.records import (
     OwnState,
     clip,
 )
-from supervisor.model.remembered import to_be_expected
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
 from supervisor.registry.attempt_writes import Exit, refuse
@@ -64,7 +64,7 @@ STARTERS = 4
 
 
 class Agent:
-    """``connect``: makes a client that is not started yet. ``tell``: is told of each new session (the sentinel).
+    """``connect``: makes a client that is not started yet. ``tell``: is told of each new session (the session closer).
 
     ``doubt``: why an entry must not be started (I10), or None; asked before each start, with its czxid. ``distrust``: what
     this supervisor itself has against the registry, or None; everybody may see it in /supervisors.

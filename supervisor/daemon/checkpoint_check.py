@@ -19,9 +19,9 @@ from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.checkpoint.preflight import preflight, preflight_of_first
 from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, queries_of
 from supervisor.model.location import normalise
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.remembered import Remembered, queries_of
 from supervisor.model.s3a import S3Access, bucket_of
 from supervisor.spark.refusal import Refused
 
@@ -33,7 +33,7 @@ class Known(NamedTuple):
     launch, for the next one. ``left_by``: the job that committed batches there before; matters at a first start only."""
 
     location: str | None = None
-    remembered: Remembered | None = None
+    remembered: CheckpointExpectation | None = None
     left_by: str = ""
 
 

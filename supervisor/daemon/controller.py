@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import structlog
 
-from supervisor.act.carry_out import Came, Carried, Crew
+from supervisor.act.carry_out import ActionExecutor, ActionOutcome, ActionResult
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
@@ -23,7 +23,7 @@ from supervisor.model.actions import Action, CleanUp, Plan
 from supervisor.model.records import Acceptance, Handover
 from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
-from supervisor.observe.bell import Bell
+from supervisor.observe.change_notifier import ChangeNotifier
 from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import Policy, make_plan
@@ -61,9 +61,9 @@ class Controller:
         self._policy = policy
         self._recorder = recorder
         self._loop = loop
-        self._crew = Crew(term, layout)
+        self._crew = ActionExecutor(term, layout)
         self._observer = Observer(term.client, layout, boottime_s, term.epoch)
-        self._bell = Bell(term.client, layout.doorbell, self.wake.set)
+        self._bell = ChangeNotifier(term.client, layout.doorbell, self.wake.set)
         self._view: View | None = None
         self._plan = Plan(())
         self._reread: set[str] = set()
@@ -74,7 +74,7 @@ class Controller:
         self._defects = 0
 
     @property
-    def crew(self) -> Crew:
+    def crew(self) -> ActionExecutor:
         return self._crew
 
     @property
@@ -119,7 +119,7 @@ class Controller:
         begun_s = boottime_s()
         self._term.check()
         view = self._observe()
-        plan = self._without_busy(make_plan(view, self._policy, boottime_s(), self._crew.flying))
+        plan = self._without_busy(make_plan(view, self._policy, boottime_s(), self._crew.in_flight))
         broken = violations(view, plan)
         self._mind_whole(view)
         carried = self._act(plan.actions if not broken else ())
@@ -163,15 +163,15 @@ class Controller:
         busy = self._crew.busy
         return replace(plan, actions=tuple(a for a in plan.actions if a.name not in busy))
 
-    def _act(self, actions: tuple[Action, ...]) -> list[Carried]:
+    def _act(self, actions: tuple[Action, ...]) -> list[ActionResult]:
         carried = self._crew.carry_out(actions)
         for one in carried:
             self._bell.note_own(one.ring)
             self._reread.add(one.action.name)
-            self._unsettled |= one.came is Came.UNKNOWN
-            if isinstance(one.action, CleanUp) and one.action.dooms_checkpoint:
+            self._unsettled |= one.came is ActionOutcome.UNKNOWN
+            if isinstance(one.action, CleanUp) and one.action.deletes_checkpoint:
                 self.doomed.set()
-        if any(one.came is Came.DONE for one in carried):
+        if any(one.came is ActionOutcome.DONE for one in carried):
             self.wake.set()
         return carried
 

@@ -1,8 +1,8 @@
 """The third killer (protocol §7.4): the supervisor as guardian of the attempts of its host, and the one who buries them.
 
-It looks at ``<runtime_dir>/attempts``, holds a pidfd per shim, and does for each what ``ward.step`` decides: kill at once
-when a shim is dead, else at deadline − p; write the tombstone of what is proven dead; remove the run directory. Adoption
-is nothing special: a supervisor that starts finds the shims of its predecessor here (I6).
+It looks at ``<runtime_dir>/attempts``, holds a pidfd per shim, and does for each what ``guarded_attempt.step``
+decides: kill at once when a shim is dead, else at deadline − p; write the tombstone of what is proven dead; remove
+the run directory. Adoption is nothing special: a supervisor that starts finds the shims of its predecessor here (I6).
 
 Driven by a loop of the daemon: ``tick`` whenever one of ``fds`` is readable, and after the seconds that it returned.
 It decides nothing, never starts anything, never renews, never blocks on ZooKeeper (one asynchronous request per attempt),
@@ -31,14 +31,13 @@ from supervisor.clients.spawn import reap_finished
 from supervisor.clients.zookeeper import Committed, Reads
 from supervisor.clock import wall_iso
 from supervisor.daemon.apart import Apart
-from supervisor.daemon.housekeeping import ENDED, put_aside
-from supervisor.daemon.starting import read_launch
-from supervisor.daemon.ward import (
+from supervisor.daemon.guarded_attempt import (
     Buried,
     Commit,
     DirectoryRead,
     Effect,
     Event,
+    GuardedAttempt,
     OwnRead,
     ReadOwn,
     Remove,
@@ -47,11 +46,12 @@ from supervisor.daemon.ward import (
     Strike,
     Tick,
     Unanswered,
-    Ward,
     WardStage,
     next_wake_s,
     step,
 )
+from supervisor.daemon.housekeeping import ENDED, put_aside
+from supervisor.daemon.starting import read_launch
 from supervisor.errors import Corrupt, NotSent, SupervisorError
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
@@ -77,10 +77,12 @@ class Registry(Protocol):
 
 @dataclass
 class Post:
-    """A ward, and what is held open for it. ``tree`` None: there was no shim so far, or it could not be watched yet."""
+    """A guarded attempt, and what is held open for it. ``tree`` None: there was no shim so far, or it could not be
+    watched yet.
+    """
 
     directory: str
-    ward: Ward
+    guarded_attempt: GuardedAttempt
     pidfd: int | None = None
     tree: Containment | None = None
     said: str = ""
@@ -88,8 +90,12 @@ class Post:
     @property
     def about(self) -> dict[str, Any]:
         """Whom a line of the log is about. The job is not known before its launch file was read."""
-        job = {} if self.ward.launch is None else {"job": self.ward.launch.assignment.name}
-        return {**job, **about_key(self.ward.key)}
+        job = (
+            {}
+            if self.guarded_attempt.launch is None
+            else {"job": self.guarded_attempt.launch.assignment.name}
+        )
+        return {**job, **about_key(self.guarded_attempt.key)}
 
 
 class Guardian:
@@ -128,7 +134,7 @@ class Guardian:
             *(
                 post.pidfd
                 for post in self._posts.values()
-                if post.pidfd is not None and post.ward.stage is WardStage.WATCHED
+                if post.pidfd is not None and post.guarded_attempt.stage is WardStage.WATCHED
             ),
         ]
 
@@ -136,9 +142,9 @@ class Guardian:
         """``<uid>.<attempt>`` of all run directories as of the last tick."""
         return frozenset(self._posts)
 
-    def wards(self) -> tuple[Ward, ...]:
+    def guarded_attempts(self) -> tuple[GuardedAttempt, ...]:
         """For display."""
-        return tuple(post.ward for post in self._posts.values())
+        return tuple(post.guarded_attempt for post in self._posts.values())
 
     def tick(self, now_s: float) -> float:
         """Do what is due. Returns the seconds after which it wants to be called again (at most p)."""
@@ -152,12 +158,21 @@ class Guardian:
                 OSError
             ) as error:  # no descriptor, no memory: this one again at the next tick, the others now
                 if post.said != str(error):
-                    log.warning("guardian_failed", **post.about, stage=post.ward.stage.value, why=str(error))
+                    log.warning(
+                        "guardian_failed",
+                        **post.about,
+                        stage=post.guarded_attempt.stage.value,
+                        why=str(error),
+                    )
                 post.said = str(error)
             except Exception as error:  # noqa: BLE001 - as above: the others need their killer
-                self._apart.say(post.ward.key, error)
-        killing = any(ward.stage is WardStage.KILLING for ward in self.wards())
-        wakes = [max(0.0, at_s - now_s) for at_s in map(next_wake_s, self.wards()) if at_s is not None]
+                self._apart.say(post.guarded_attempt.key, error)
+        killing = any(
+            guarded_attempt.stage is WardStage.KILLING for guarded_attempt in self.guarded_attempts()
+        )
+        wakes = [
+            max(0.0, at_s - now_s) for at_s in map(next_wake_s, self.guarded_attempts()) if at_s is not None
+        ]
         return min([SECOND_KILLER_PERIOD_S, *([_SLICE_S / 5] if killing else []), *wakes])
 
     def close(self) -> None:
@@ -172,8 +187,8 @@ class Guardian:
     def _list_posts(self, now_s: float) -> None:
         names = {name for name in run_dir.directories(self._attempts_dir) if is_attempt(name)}
         for name in names - self._posts.keys():
-            ward = Ward(name, self._supervisor, self._boot_id, self._layout, now_s)
-            self._posts[name] = Post(f"{self._attempts_dir}/{name}", ward)
+            guarded_attempt = GuardedAttempt(name, self._supervisor, self._boot_id, self._layout, now_s)
+            self._posts[name] = Post(f"{self._attempts_dir}/{name}", guarded_attempt)
         for name in self._posts.keys() - names:
             self._forget(self._posts.pop(name))
 
@@ -185,13 +200,13 @@ class Guardian:
     def _attend(self, post: Post, now_s: float) -> None:
         """On to the next stage, as far as it goes now."""
         stage = None
-        while stage is not post.ward.stage:
-            stage = post.ward.stage
+        while stage is not post.guarded_attempt.stage:
+            stage = post.guarded_attempt.stage
             self._feed(post, self._perceive(post), now_s)
 
     def _feed(self, post: Post, event: Event, now_s: float) -> None:
-        post.ward, effects = step(post.ward, event, now_s)
-        if post.ward.stage in (WardStage.BURYING, WardStage.REMOVING):
+        post.guarded_attempt, effects = step(post.guarded_attempt, event, now_s)
+        if post.guarded_attempt.stage in (WardStage.BURYING, WardStage.REMOVING):
             self._forget(post)
         for effect in effects:
             self._carry_out(post, effect, now_s)
@@ -199,9 +214,9 @@ class Guardian:
     # -- what is there -------------------------------------------------------------------------------------------------
 
     def _perceive(self, post: Post) -> Event:
-        match post.ward.stage:
+        match post.guarded_attempt.stage:
             case WardStage.UNBORN:
-                launch = post.ward.launch or self._read_launch(post)
+                launch = post.guarded_attempt.launch or self._read_launch(post)
                 return DirectoryRead(launch, run_dir.read_process(f"{post.directory}/{run_dir.SHIM}"))
             case WardStage.WATCHED:
                 return self._look(post)
@@ -210,7 +225,7 @@ class Guardian:
 
     def _read_launch(self, post: Post) -> Launch | None:
         try:
-            return read_launch(post.directory, post.ward.key)
+            return read_launch(post.directory, post.guarded_attempt.key)
         except Corrupt as error:
             if post.said != str(error):
                 log.error("launch_file_corrupt", **post.about, why=str(error))
@@ -218,7 +233,7 @@ class Guardian:
             return None
 
     def _tree(self, post: Post, shim: ShimRecord) -> Containment:
-        launch = post.ward.launch
+        launch = post.guarded_attempt.launch
         if launch is not None and launch.cgroup is not None:
             return CgroupContainment(launch.cgroup)
 
@@ -230,9 +245,9 @@ class Guardian:
 
     def _look(self, post: Post) -> Looked | Stranger:
         if post.tree is None:
-            assert post.ward.shim is not None
+            assert post.guarded_attempt.shim is not None
             # no descriptor left is no proof that it is dead
-            pidfd = processes.open_pidfd(post.ward.shim.process)
+            pidfd = processes.open_pidfd(post.guarded_attempt.shim.process)
             try:
                 if (
                     pidfd is not None
@@ -240,7 +255,7 @@ class Guardian:
                     and not processes.wait_dead(pidfd, 0.0)
                 ):
                     return Stranger()
-                post.tree = self._tree(post, post.ward.shim)
+                post.tree = self._tree(post, post.guarded_attempt.shim)
                 post.pidfd, pidfd = pidfd, None
             finally:
                 if pidfd is not None:
@@ -266,13 +281,13 @@ class Guardian:
                 getattr(log, level)(event, **post.about, **dict(fields))
 
     def _ask(self, post: Post, request: ReadOwn | Commit) -> None:
-        client, key = self._client(), post.ward.key
+        client, key = self._client(), post.guarded_attempt.key
         if client is None:
             self._answered(key, NotSent("no client"))
         elif isinstance(request, Commit):
             client.commit_async(request.transaction, partial(self._answered, key))
         else:
-            client.read_many_async((self._own_path(post.ward),), partial(self._answered, key))
+            client.read_many_async((self._own_path(post.guarded_attempt),), partial(self._answered, key))
 
     def _answered(self, key: str, answer: Reads | Committed | SupervisorError) -> None:
         """In the connection thread of the client."""
@@ -290,7 +305,7 @@ class Guardian:
         while not self._answers.empty():
             key, answer = self._answers.get()
             post = self._posts.get(key)
-            if post is not None and post.ward.asking:
+            if post is not None and post.guarded_attempt.asking:
                 self._apart.attempt(key, partial(self._take_answer, post, answer, now_s), None, (OSError,))
 
     def _take_answer(self, post: Post, answer: Reads | Committed | SupervisorError, now_s: float) -> None:
@@ -303,11 +318,13 @@ class Guardian:
             return Unanswered()
         driver = run_dir.read_process(f"{post.directory}/{run_dir.DRIVER}")
         began_s = None if driver is None else processes.started_s(driver.process)
-        return OwnRead(seen(Ownership, answer.nodes[0], self._own_path(post.ward)), began_s, wall_iso())
+        return OwnRead(
+            seen(Ownership, answer.nodes[0], self._own_path(post.guarded_attempt)), began_s, wall_iso()
+        )
 
-    def _own_path(self, ward: Ward) -> str:
-        assert ward.launch is not None
-        return self._layout.own(ward.launch.assignment.name)
+    def _own_path(self, guarded_attempt: GuardedAttempt) -> str:
+        assert guarded_attempt.launch is not None
+        return self._layout.own(guarded_attempt.launch.assignment.name)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -316,7 +333,7 @@ class Guardian:
 
         Once it is gone it is forgotten: what has the same name at the next tick is the next shim's.
         """
-        shim = post.ward.shim
+        shim = post.guarded_attempt.shim
         if shim is None:
             removed = run_dir.remove(post.directory)
             if removed:
@@ -326,22 +343,25 @@ class Guardian:
             removed = run_dir.remove(post.directory, partial(self._last_look, post))
         if removed:
             self._forget(post)
-            self._posts.pop(post.ward.key, None)
+            self._posts.pop(post.guarded_attempt.key, None)
 
     def _last_look(self, post: Post) -> None:
         """Nobody lives there any more: its log is kept, its kills are counted. Neither keeps it from being removed."""
-        kills, killer = run_dir.read_kills(post.directory), post.ward.killer
+        kills, killer = run_dir.read_kills(post.directory), post.guarded_attempt.killer
         if killer.deadline_s is not None and not any(by == "twin" for by, _ in kills):
             # a driver was to be killed, and no twin was left to do it
             kills.append(("guardian", killer.took_s))
         for by, seconds in kills:
             self._on_kill(by, seconds)
-        shim_log, launch = Path(post.directory) / run_dir.SHIM_LOG, post.ward.launch
+        shim_log, launch = Path(post.directory) / run_dir.SHIM_LOG, post.guarded_attempt.launch
         try:
             found = shim_log.lstat()
             if launch is not None and stat.S_ISREG(found.st_mode) and found.st_size:
                 put_aside(
-                    shim_log, Path(self._attempts_dir).parent / ENDED, launch.assignment.name, post.ward.key
+                    shim_log,
+                    Path(self._attempts_dir).parent / ENDED,
+                    launch.assignment.name,
+                    post.guarded_attempt.key,
                 )
         except OSError as error:
             log.info("shim_log_lost", **post.about, why=str(error))

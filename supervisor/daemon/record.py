@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from supervisor.act.carry_out import Came, Carried
+from supervisor.act.carry_out import ActionOutcome, ActionResult
 from supervisor.daemon.apart import Apart
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Capacity, Metrics
@@ -32,7 +32,7 @@ class Pass:
     view: View
     plan: Plan
     broken: tuple[str, ...]
-    carried: tuple[Carried, ...]
+    carried: tuple[ActionResult, ...]
     begun_s: float
     ended_s: float
 
@@ -105,9 +105,9 @@ class Recorder:
     def deposed(self, epoch: int, error: SupervisorError) -> None:
         log.warning("term_over", epoch=epoch, why=str(error), next="nothing more is done under this epoch")
 
-    def _say_action(self, done: Pass, one: Carried) -> None:
+    def _say_action(self, done: Pass, one: ActionResult) -> None:
         uid, attempt = _about(one.action)
-        say = log.info if one.came is Came.DONE else log.warning
+        say = log.info if one.came is ActionOutcome.DONE else log.warning
         say(
             "action",
             action=type(one.action).__name__,
@@ -133,8 +133,8 @@ class Recorder:
         }
         self._wanted_s = {**dict.fromkeys(wanted, done.begun_s), **kept}
 
-    def _count_outcome(self, one: Carried, done: Pass) -> None:
-        if one.came is not Came.DONE:
+    def _count_outcome(self, one: ActionResult, done: Pass) -> None:
+        if one.came is not ActionOutcome.DONE:
             return
         match one.action:
             case Assign(name=name):

@@ -1,7 +1,7 @@
 """Deletes the checkpoints of ended jobs whose spec asks for it (``checkpoint_on_cancel: delete``).
 
 One per term, in a thread of its own beside the controller. It begins after the tombstone: with claims that a clean-up has
-doomed, and no others. ``registry.doomed_claims`` says why nobody can claim such a location before it is done, and how a
+doomed, and no others. ``registry.pending_deletions`` says why nobody can claim such a location before it is done, and how a
 deletion survives any change of leader, and what is asked of the other claims before anything goes. One batch of each
 location at a time; what fails is tried again later, less and less often. Nobody waits for it: a cancel was acknowledged
 long before.
@@ -16,7 +16,7 @@ from functools import partial
 
 import structlog
 
-from supervisor.act.carry_out import Crew
+from supervisor.act.carry_out import ActionExecutor
 from supervisor.clients.store.removal import KEPT_LATE_S, Removal, open_removal
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
@@ -31,14 +31,14 @@ from supervisor.errors import (
     OutcomeUnknown,
     SupervisorError,
 )
+from supervisor.model.checkpoint_expectation import place_of, query_ids_at
 from supervisor.model.deletable import why_not_deletable
-from supervisor.model.records import CheckpointClaim, CheckpointState, Doom, Ownership, Result
-from supervisor.model.remembered import place_of, query_ids_at
+from supervisor.model.records import CheckpointClaim, CheckpointState, Ownership, PendingDeletion, Result
 from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found, Seen
 from supervisor.model.site_policy import SitePolicy
-from supervisor.registry.doomed_claims import begin_deletion, give_up_claim, say_waiting
 from supervisor.registry.layout import Layout
+from supervisor.registry.pending_deletions import begin_deletion, give_up_claim, say_waiting
 from supervisor.registry.places import Others, is_place_of
 from supervisor.registry.reading import children_of, seen, seen_all
 
@@ -49,7 +49,7 @@ LOOK_EVERY_S = 600.0
 AGAIN_FIRST_S = 5.0
 AGAIN_MAX_S = 600.0
 
-AccessTo = Callable[[str, Doom], S3Access]
+AccessTo = Callable[[str, PendingDeletion], S3Access]
 Open = Callable[[str, S3Access], Removal]
 
 
@@ -74,7 +74,7 @@ class Doomed:
 
     path: str
     claim: Found[CheckpointClaim]
-    doom: Doom
+    doom: PendingDeletion
     own: Found[Ownership]
     result: Found[Result] | None
 
@@ -91,7 +91,7 @@ class Remover:
         self,
         term: Term[ZooClient],
         layout: Layout,
-        crew: Crew,
+        crew: ActionExecutor,
         store: str,
         access_to: AccessTo,
         *,
@@ -350,7 +350,7 @@ def _vouches(result: Result, now: Doomed) -> bool:
     """The result of that uid says, in the multi that doomed the claim, that it wrote there. A doomed claim alone proves
     nothing: it names whatever location its author liked."""
     wrote_there = _is_about(result, now) and result.wrote == place_of(now.claim.record.location) != ""
-    return wrote_there and result.dooms_checkpoint and result.checkpoint_state is CheckpointState.DELETING
+    return wrote_there and result.deletes_checkpoint and result.checkpoint_state is CheckpointState.DELETING
 
 
 def _is_about(result: Result, now: Doomed) -> bool:

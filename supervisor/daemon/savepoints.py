@@ -128,7 +128,7 @@ class Savepoints:
         self._tick_s = tick_s
         self._lock = threading.Lock()
         self._standings: dict[str, Standing] = {}
-        self._flying: dict[str, Future[None]] = {}
+        self._in_flight: dict[str, Future[None]] = {}
         self._apart = Apart("savepoints")
 
     def run(self) -> None:
@@ -137,13 +137,13 @@ class Savepoints:
         try:
             while not self._term.over.wait(self._tick_s):
                 for wanted in self._apart.attempt("due", self.due, list[Wanted]()):
-                    self._flying[wanted.name] = pool.submit(self.see_to, wanted)
+                    self._in_flight[wanted.name] = pool.submit(self.see_to, wanted)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def due(self) -> list[Wanted]:
         """Whom to see to now, the longest due first: no more than there are workers free."""
-        self._flying = {name: future for name, future in self._flying.items() if not future.done()}
+        self._in_flight = {name: future for name, future in self._in_flight.items() if not future.done()}
         view = self._view()
         if (
             view is None
@@ -170,10 +170,10 @@ class Savepoints:
         ready = [
             job
             for name, job in jobs.items()
-            if job.running and name not in self._flying and standings[name].look_s <= now_s
+            if job.running and name not in self._in_flight and standings[name].look_s <= now_s
         ]
         ready.sort(key=lambda job: standings[job.name].look_s)
-        return ready[: WORKERS - len(self._flying)]
+        return ready[: WORKERS - len(self._in_flight)]
 
     def _wanted_of(self, row: Row) -> Wanted | None:
         return self._apart.attempt(row.name, lambda: wanted_of(row), None)

@@ -31,7 +31,7 @@ from supervisor.daemon.guardian import Guardian
 from supervisor.daemon.hosting import Hosting
 from supervisor.daemon.housekeeping import Housekeeper
 from supervisor.daemon.notify import notify
-from supervisor.daemon.sentinel import Sentinel
+from supervisor.daemon.session_closer import SessionCloser
 from supervisor.daemon.watchdog import EXIT_CODE, Loop, Watchdog
 from supervisor.errors import Conflict, InvalidInput, SupervisorError
 
@@ -67,7 +67,7 @@ class Parts:
     runtime_dir: Path
     watchdog: Watchdog
     server: Server
-    sentinel: Sentinel
+    session_closer: SessionCloser
     agent: Agent
     guardian: Guardian
     hosting: Hosting
@@ -102,7 +102,7 @@ class Supervisor:
             self._start(parts)
             notify("READY=1")
             while not self.stopping.wait(1.0):
-                parts.sentinel.check()
+                parts.session_closer.check()
             notify("STOPPING=1")
             self._stop(parts)
         finally:
@@ -122,7 +122,7 @@ class Supervisor:
 
     def _start(self, parts: Parts) -> None:
         parts.watchdog.start()
-        parts.sentinel.start()
+        parts.session_closer.start()
         parts.server.start()
         self._spawn("guardian", lambda loop: guard(parts.guardian, self.stopping, loop), parts.watchdog)
         wait_for(
@@ -151,7 +151,7 @@ class Supervisor:
             thread.join(STOP_TIMEOUT_S)
         if parts.stop_drivers is not None:
             parts.stop_drivers(lambda: self._signals > 1)
-        parts.sentinel.stop()
+        parts.session_closer.stop()
         parts.server.stop()
         log.info(
             "supervisor_stopped",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from supervisor.act.carry_out import Crew
+from supervisor.act.carry_out import ActionExecutor
 from supervisor.checkpoint.savepoint_sweep import SavepointSweeper
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
@@ -40,7 +40,7 @@ class Sweeper:
         self,
         term: Term[ZooClient],
         layout: Layout,
-        crew: Crew,
+        crew: ActionExecutor,
         blobs: BlobSweeper,
         epochs: Blobs,
         *,

@@ -1,9 +1,9 @@
 """Ends the process when a loop is stuck: a supervisor that hangs must not keep its sessions alive (protocol §6, F60).
 
 Every loop of the daemon registers, and beats once per round. A loop without a beat within its limit, on CLOCK_BOOTTIME,
-ends the process at once with one line and all stacks; the sentinel then hands over, systemd starts the supervisor again,
-and no job notices. Should no Python thread be able to run at all (the interpreter's lock is held), faulthandler's timer,
-which needs none, does the same. While every loop beats, systemd is told so.
+ends the process at once with one line and all stacks; the session closer then hands over, systemd starts the
+supervisor again, and no job notices. Should no Python thread be able to run at all (the interpreter's lock is held),
+faulthandler's timer, which needs none, does the same. While every loop beats, systemd is told so.
 
 A process that was stopped as a whole (SIGSTOP, a suspended host) is not stuck: the watchdog slept as well, sees the gap in
 its own rounds, and gives every loop the time that nobody had. It never recovers anything by itself.

@@ -49,7 +49,7 @@ EVENTS: Final[dict[str, Event]] = {
     "http_answer_failed": Event("A defect while answering a request.", "path"),
     "zookeeper_callback_failed": Event("A defect in what is told of the ZooKeeper session."),
     "sentinel_not_told": Event(
-        "The sentinel does not run: a crash now would be noticed only after the session time."
+        "The session closer does not run: a crash now would be noticed only after the session time."
     ),
     # Leadership
     "leadership": Event("This supervisor's standing changed, or the reason of it.", "state was epoch why"),

@@ -86,7 +86,7 @@ class SuspendExhausted:
 class CleanUp:
     """``dead``: no attempt of the name can be alive and no newer uid owns it: ownership and lease are cleaned too.
 
-    ``dooms_checkpoint``: the objects of its checkpoint are to be deleted, and its location stays claimed until then.
+    ``deletes_checkpoint``: the objects of its checkpoint are to be deleted, and its location stays claimed until then.
     """
 
     name: str
@@ -96,7 +96,7 @@ class CleanUp:
     lease: Seen[Lease]
     dead: bool
     waited: Waited | None = None
-    dooms_checkpoint: bool = False
+    deletes_checkpoint: bool = False
 
 
 Action: TypeAlias = Assign | Unassign | Drain | Revoke | Bury | Conclude | SuspendExhausted | CleanUp

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from supervisor.model.bounds import Count, Seconds, SomeSeconds, SupervisorId
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import Assignment
-from supervisor.model.remembered import Remembered
 
 CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"
 """In the environment of every driver."""
@@ -53,7 +53,7 @@ class Launch:
     begun_s: float = 0.0  # BOOTTIME when the agent took the assignment up; 0: not known
     # BOOTTIME before the agent's last look whether the registry is to be trusted; 0: not known
     looked_s: float = 0.0
-    remembered: Remembered | None = None  # of the job's checkpoint; None: it has none
+    remembered: CheckpointExpectation | None = None  # of the job's checkpoint; None: it has none
     not_fenced: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 

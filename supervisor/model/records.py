@@ -23,7 +23,7 @@ from supervisor.model.bounds import (
     Uid,
     UidOrNone,
 )
-from supervisor.model.remembered import Remembered
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
 
@@ -219,7 +219,7 @@ class BlobRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class SchedulingSpec:
     """What the leader must know of a spec, copied into the reference so that a takeover reads no blob at all."""
 
     memory: Bytes  # bytes
@@ -242,9 +242,10 @@ class JobRef:
     """/jobs/<name>: exists if and only if the job must be recovered by the next leader (FLINK-2354).
 
     ``fresh_start``: id of the write by which a user accepted that the next start finds another checkpoint than the job
-    left, or none; taken once (``model.remembered``). ``begins_with``: what it has to find then (a restored savepoint), in
-    words of ``Remembered.queries``; empty: whatever is there. ``left_by``: another job that committed batches in this
-    checkpoint before, and gave it up; a first start there is refused unless it is accepted.
+    left, or none; taken once (``model.checkpoint_expectation``). ``begins_with``: what it has to find then (a
+    restored savepoint), in words of ``CheckpointExpectation.queries``; empty: whatever is there. ``left_by``:
+    another job that committed batches in this checkpoint before, and gave it up; a first start there is refused
+    unless it is accepted.
     """
 
     name: JobName
@@ -253,7 +254,7 @@ class JobRef:
     spec: BlobRef
     desired: Desired
     restart_nonce: str
-    terms: Terms
+    terms: SchedulingSpec
     submitted_at: str
     changed: Entry
     op: str
@@ -293,7 +294,7 @@ class Ownership:
     recent_s: tuple[float, ...] = ()  # ages of recent charged failures, oldest first (failure-rate)
     restart_nonce: str = ""
     job_version: int = -1  # version of /jobs/<name> that the assignment was made from
-    remembered: Remembered | None = None  # of the checkpoint, from the last lease that was removed
+    remembered: CheckpointExpectation | None = None  # of the checkpoint, from the last lease that was removed
     history: tuple[Entry, ...] = ()
     # what was before it (model.history); may still be about the uid before
     earlier: str = ""
@@ -397,7 +398,9 @@ class Lease:
     start: StartTimes | None = None
     # since the last sign of life of a query, when this was sent; None: no query yet
     silence_s: Seconds | None = None
-    remembered: Remembered | None = None  # of the checkpoint: what the next start has to find there
+    remembered: CheckpointExpectation | None = (
+        None  # of the checkpoint: what the next start has to find there
+    )
     # why its checkpoint on S3 has no storage fence; empty: it has it, or needs none
     not_fenced: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -423,8 +426,8 @@ class Assignment:
 class Result:
     """/results/<uid>: the terminal result of a uid. Carries what ``show`` tells of an ended job. ``earlier``: as in /own.
 
-    ``wrote``: the place (``model.remembered``) of its checkpoint, where an attempt of this uid ran and batches were seen
-    committed; empty: none was seen. Without it nothing there is deleted.
+    ``wrote``: the place (``model.checkpoint_expectation``) of its checkpoint, where an attempt of this uid ran and
+    batches were seen committed; empty: none was seen. Without it nothing there is deleted.
     """
 
     name: JobName
@@ -433,7 +436,7 @@ class Result:
     state: Cleanliness
     revision: Count
     spec: BlobRef | None
-    terms: Terms | None
+    terms: SchedulingSpec | None
     attempt: Count
     claims: Count
     reason: str
@@ -449,7 +452,7 @@ class Result:
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def dooms_checkpoint(self) -> bool:
+    def deletes_checkpoint(self) -> bool:
         """Its spec asks for the deletion of its checkpoint at such an end: the user's cancel, or its own finish. Not at a
         failure (a ``resume`` goes on from the checkpoint) nor at a suspend, which is no end."""
         asked = self.terms is not None and self.terms.delete_checkpoint
@@ -457,8 +460,8 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Doom:
-    """The checkpoint of an ended uid is to be deleted (``registry.doomed_claims``). ``spec`` may say where its S3 is.
+class PendingDeletion:
+    """The checkpoint of an ended uid is to be deleted (``registry.pending_deletions``). ``spec`` may say where its S3 is.
 
     ``epoch``: of the first term that began to delete; 0: none yet. Never overwritten: it tells a later term that requests
     of an earlier one may be on their way.
@@ -482,7 +485,7 @@ class CheckpointClaim:
     location: str
     name: str
     uid: Uid
-    doom: Doom | None = None
+    doom: PendingDeletion | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -14,8 +14,8 @@ The shim first, because a stopped shim is not a dead one: it may go on between i
 was killed before it could grow again. A shim that does not die at once (uninterruptible in the kernel) runs no further
 line of code with SIGKILL pending, so the tree is killed even then; but it is over only when the shim is gone.
 
-Run by ``shim.twin`` and, as a part of ``daemon.ward``, by the guardian. Named tuples, not dataclasses: the twin carries
-what is imported here for as long as the job lives.
+Run by ``shim.twin`` and, as a part of ``daemon.guarded_attempt``, by the guardian. Named tuples, not dataclasses:
+the twin carries what is imported here for as long as the job lives.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from supervisor.errors import Corrupt, InvalidInput
 from supervisor.model import driver_memory, heap, host_tools, master
 from supervisor.model.deletable import why_not_deletable
 from supervisor.model.location import normalise
-from supervisor.model.records import Terms
+from supervisor.model.records import SchedulingSpec
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.spec_fields import (
@@ -193,9 +193,9 @@ class JobSpec(Section):
             )
         return self
 
-    def terms(self) -> Terms:
+    def terms(self) -> SchedulingSpec:
         """What the leader must know, for the job's reference. ``checkpoint`` as written, not normalised."""
-        return Terms(
+        return SchedulingSpec(
             memory=self.resources.memory_bytes,
             priority=self.resources.priority,
             unbounded=self.unbounded,

@@ -141,7 +141,7 @@ def _fate(result: Result) -> str:
     """What becomes of its checkpoint, where the spec asks for its deletion."""
     if result.checkpoint_state is not None:
         return FATES.get(result.checkpoint_state, "")
-    doomed = result.dooms_checkpoint and result.state is Cleanliness.DIRTY
+    doomed = result.deletes_checkpoint and result.state is Cleanliness.DIRTY
     return "its checkpoint will be deleted once no driver of it can be alive" if doomed else ""
 
 

@@ -35,7 +35,7 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node, Reads
 from supervisor.model.view import AcceptanceSight, LeaseSight, Leftover, Row, View
-from supervisor.observe.sights import Sights
+from supervisor.observe.first_seen import FirstSeen
 from supervisor.registry.layout import Layout
 from supervisor.registry.reading import seen, seen_all
 from supervisor.registry.whole import Whole, fixed_paths, judge_whole
@@ -60,7 +60,7 @@ class Observer:
         self._layout = layout
         self._clock = clock
         self._epoch = epoch
-        self._sights = Sights()
+        self._first_seen = FirstSeen()
         self._rows: dict[str, Row] = {}
         self._swept_at_s = clock()
         self._errors: dict[str, str] = {}
@@ -180,7 +180,7 @@ class Observer:
         dirty: Sequence[Found[Result]],
         claims: Mapping[str, tuple[str, Found[CheckpointClaim]]],
     ) -> None:
-        seen_s = self._sights.own_seen_s(name, -1 if own is None else own.mzxid, received_at_s)
+        seen_s = self._first_seen.own_seen_s(name, -1 if own is None else own.mzxid, received_at_s)
         leftovers = tuple(Leftover(r, claims.get(r.record.uid)) for r in dirty)
         before = self._rows.get(name)
         lease = before.lease if before and isinstance(own, Found) and own.record.state in LEASED else None
@@ -189,7 +189,7 @@ class Observer:
         self._rows[name] = Row(name, ref, own, seen_s, lease, leftovers)
         if not _needs_lease(self._rows[name]):
             # absence looks like an earlier absence: nothing may be waited out on it
-            self._sights.forget_lease(name)
+            self._first_seen.forget_lease(name)
 
     def _claims_of(self, results: list[Found[Result]]) -> dict[str, tuple[str, Found[CheckpointClaim]]]:
         """By uid: the checkpoint claim that still carries it."""
@@ -208,7 +208,7 @@ class Observer:
 
     def _drop(self, name: str) -> None:
         self._rows.pop(name, None)
-        self._sights.forget(name)
+        self._first_seen.forget(name)
 
     # -- leases ---------------------------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class Observer:
         paths = [self._layout.lease(row.name) for row in due]
         reads = self._zoo.read_many(paths)
         for row, lease in zip(due, seen_all(Lease, paths, reads.nodes), strict=True):
-            sight = self._sights.lease(row.name, lease, reads.sent_at_s, reads.received_at_s)
+            sight = self._first_seen.lease(row.name, lease, reads.sent_at_s, reads.received_at_s)
             self._rows[row.name] = replace(row, lease=sight)
 
     # -- the rest -------------------------------------------------------------------------------------------------

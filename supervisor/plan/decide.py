@@ -405,7 +405,7 @@ def _dooms_checkpoint(case: Case, left: Leftover) -> bool:
     """Only what this uid has claimed without a break: a claim from before an accepted restore says nothing of whose data
     lies there, which may be a job's of the lost state."""
     return (
-        left.result.record.dooms_checkpoint
+        left.result.record.deletes_checkpoint
         and left.claim is not None
         and left.claim[1].mzxid >= case.accepted_zxid
     )

@@ -367,7 +367,7 @@ def said(step: Action | Candidate) -> str:
         case SuspendExhausted():
             return "suspend it"
         case CleanUp():
-            doomed = ", and delete its checkpoint" if step.dooms_checkpoint else ""
+            doomed = ", and delete its checkpoint" if step.deletes_checkpoint else ""
             return f"clean up what {step.leftover.result.record.uid} left behind{doomed}"
 
 

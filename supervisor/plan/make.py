@@ -27,7 +27,7 @@ class Policy:
     site: SitePolicy = SitePolicy()
 
 
-def make_plan(view: View, policy: Policy, now_s: float, flying: tuple[Assign, ...] = ()) -> Plan:
+def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign, ...] = ()) -> Plan:
     """What to do now. ``now_s``: CLOCK_BOOTTIME of the observer of ``view``.
 
     ``flying``: assignments of earlier passes whose outcome is not known; their jobs are not placed a second time.
@@ -50,12 +50,12 @@ def make_plan(view: View, policy: Policy, now_s: float, flying: tuple[Assign, ..
         if decision.alarm is not None:
             alarms.append(decision.alarm)
     willing = {member.id: member for member in view.members.values() if member.distrust is None}
-    placing = {action.name for action in flying}
+    placing = {action.name for action in in_flight}
     candidates = [candidate for candidate in candidates if candidate.name not in placing]
     allowed, forbidden = _allowed(candidates, policy.site)
     notes.extend(forbidden)
     placed, pending = place(
-        allowed, willing, with_flying(loads_of(view.rows.values(), now_s), flying, view.rows)
+        allowed, willing, with_flying(loads_of(view.rows.values(), now_s), in_flight, view.rows)
     )
     alarms.extend(f"{note.name}: {note.why}" for note in pending if note.quarantined)
     pending = [_with_unwilling(note, view) if note.pending else note for note in pending]

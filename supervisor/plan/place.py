@@ -88,13 +88,13 @@ def _did_not_start(candidate: Candidate) -> str | None:
 
 
 def with_flying(
-    loads: Mapping[str, Load], flying: Iterable[Assign], rows: Mapping[str, Row]
+    loads: Mapping[str, Load], in_flight: Iterable[Assign], rows: Mapping[str, Row]
 ) -> Mapping[str, Load]:
     """``loads`` with the places of assignments whose outcome is not known yet: each may have been committed.
 
     One whose ownership has moved since is either in ``loads`` by now, or has failed.
     """
-    for action in flying:
+    for action in in_flight:
         own = rows[action.name].own if action.name in rows else None
         if not isinstance(own, Found) or own.version != action.own.version:
             continue

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import Conflict, Corrupt, GuardFailed, TimedOut
+from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, place_of, words_of
 from supervisor.model.records import (
     BlobRef,
     Cleanliness,
@@ -23,9 +24,8 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Result,
-    Terms,
+    SchedulingSpec,
 )
-from supervisor.model.remembered import SeenQuery, moved_to, place_of, words_of
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import has_finished
 from supervisor.model.transaction import Transaction
@@ -82,7 +82,7 @@ class Submission:
     name: str
     uid: str
     spec: BlobRef
-    terms: Terms
+    terms: SchedulingSpec
     desired: Desired = Desired.RUNNING
     stored_from_s: float = field(default_factory=boottime_s)
     fresh_start: bool = False
@@ -442,7 +442,7 @@ class Commands:
             result: Seen[Result] = seen(Result, zoo.read(path), path)
             if (
                 isinstance(result, Found)
-                and result.record.dooms_checkpoint
+                and result.record.deletes_checkpoint
                 and result.record.state is Cleanliness.DIRTY
             ):
                 raise Conflict(being_deleted(name, claim.location))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from supervisor.model.actions import Waited
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of, places_of
 from supervisor.model.driver_memory import as_spark_size, next_memory
 from supervisor.model.records import (
     Acceptance,
@@ -31,16 +32,15 @@ from supervisor.model.records import (
     Result,
     noted,
 )
-from supervisor.model.remembered import Remembered, place_of, places_of
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import next_attempt
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.registry.attempt_writes import not_paused, ring
 from supervisor.registry.codec import encode
-from supervisor.registry.doomed_claims import doom, told
 from supervisor.registry.layout import Layout
 from supervisor.registry.older_history import older_aside
+from supervisor.registry.pending_deletions import doom, told
 
 KEPT_UNSEEN = "no attempt of this submission was seen to commit a batch there"
 KEPT_SINCE = (
@@ -287,7 +287,7 @@ def conclude(
     )
 
 
-def _remembered(own: Ownership, lease: Seen[Lease]) -> Remembered | None:
+def _remembered(own: Ownership, lease: Seen[Lease]) -> CheckpointExpectation | None:
     """The lease goes: what it knew of the checkpoint stays with the name, for a later submit."""
     newest = lease.record.remembered if isinstance(lease, Found) else None
     return newest if newest is not None else own.remembered
@@ -320,8 +320,8 @@ def clean_up(
     ``dead``: no attempt of the *name* can be alive (vacant, exited, or the full wait over) and no newer uid owns it:
     the ownership becomes vacant and the lease goes. Otherwise only the uid's own things are touched. ``claim``: (path,
     record) of the checkpoint claim if it still carries this uid; a resubmitted name has taken it over else. ``doomed``:
-    the claim is not given up but made nobody's, until the objects of the checkpoint are deleted (``doomed_claims``): only
-    where an attempt of the uid was seen to write, which the result says from then on.
+    the claim is not given up but made nobody's, until the objects of the checkpoint are deleted
+    (``pending_deletions``): only where an attempt of the uid was seen to write, which the result says from then on.
     """
     name, old = result.record.name, own.record
     ops: list[Op] = []
@@ -342,7 +342,7 @@ def clean_up(
         clean = told(clean, CheckpointState.DELETING, desk.at)
     elif claim is not None:
         ops.append(Delete(claim[0], claim[1].version))
-    if result.record.dooms_checkpoint and not (doomed and wrote):
+    if result.record.deletes_checkpoint and not (doomed and wrote):
         clean = told(clean, CheckpointState.KEPT, desk.at, KEPT_UNSEEN if doomed else KEPT_SINCE)
     ops.append(SetData(desk.layout.result(result.record.uid), encode(clean), result.version))
     return desk.transaction("clean_up", *ops, ring(desk.layout, name))

@@ -8,8 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from supervisor.errors import Conflict
-from supervisor.model.records import DEAD, BlobRef, Desired, Entry, JobRef, Ownership, Result, Terms, clip
-from supervisor.model.remembered import SeenQuery
+from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.records import (
+    DEAD,
+    BlobRef,
+    Desired,
+    Entry,
+    JobRef,
+    Ownership,
+    Result,
+    SchedulingSpec,
+    clip,
+)
 from supervisor.model.seen import Found
 from supervisor.model.state import JobState, state_of
 
@@ -41,7 +51,7 @@ class Revision:
 
     basis: Basis
     spec: BlobRef
-    terms: Terms
+    terms: SchedulingSpec
     savepoint: str
     queries: tuple[SeenQuery, ...]
 

@@ -18,9 +18,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from supervisor.errors import Conflict, InvalidInput
+from supervisor.model.checkpoint_expectation import PLACE_CHARS, places_of
 from supervisor.model.location import digest, normalise, overlaps
 from supervisor.model.records import CheckpointClaim, Ownership
-from supervisor.model.remembered import PLACE_CHARS, places_of
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node
 from supervisor.registry.layout import Layout
@@ -238,7 +238,7 @@ class Left:
                 self._at.setdefault(place.decode(), []).append((path, node))
 
     def by(self, place: str) -> frozenset[str]:
-        """Names. ``place``: of ``model.remembered``."""
+        """Names. ``place``: of ``model.checkpoint_expectation``."""
         owns = {path: seen(Ownership, node, path) for path, node in self._at.get(place, ())}
         return frozenset(
             path.rpartition("/")[2]

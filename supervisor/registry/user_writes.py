@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
     CheckpointClaim,
     Cleanliness,
@@ -24,7 +25,6 @@ from supervisor.model.records import (
     Result,
     noted,
 )
-from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.registry.attempt_writes import ring
@@ -58,7 +58,7 @@ class Move:
     """A dead job's checkpoint is another one from now on. ``remembered``: what a start has to find there. ``lease``: of the
     name, which told of the old one. ``left``: path and record of the claim that goes; None: there is none."""
 
-    remembered: Remembered
+    remembered: CheckpointExpectation
     lease: Seen[Lease]
     left: tuple[str, Found[CheckpointClaim]] | None
 

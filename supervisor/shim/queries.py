@@ -13,10 +13,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.model.checkpoint_expectation import (
+    QUERIES_MAX,
+    CheckpointExpectation,
+    SeenQuery,
+    with_batches,
+)
 from supervisor.model.launch import Launch
 from supervisor.model.location import is_inside
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
-from supervisor.model.remembered import QUERIES_MAX, Remembered, SeenQuery, with_batches
 from supervisor.model.secret import covered
 from supervisor.registry.codec import encode
 from supervisor.shim.state import InPlace, Life, QueryLife, Reported
@@ -87,7 +92,7 @@ def _with_committed(known: tuple[InPlace, ...], told: tuple[InPlace, ...]) -> tu
     return (*(each for each in known if each.id not in ids), *told)[-QUERIES_MAX:]
 
 
-def remembered(launch: Launch, life: Life) -> Remembered | None:
+def remembered(launch: Launch, life: Life) -> CheckpointExpectation | None:
     """What the next start has to find in the job's checkpoint: all that was committed there, by this attempt too."""
     location = launch.checkpoint
     if launch.remembered is None or location is None:

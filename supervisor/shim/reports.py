@@ -15,9 +15,9 @@ from typing import Any
 
 from supervisor.clients.run_dir import ORDERS, REPORT
 from supervisor.clock import wall_iso
+from supervisor.model.checkpoint_expectation import QUERIES_MAX
 from supervisor.model.location import LOCATION_MAX_BYTES
 from supervisor.model.records import Progress, clip
-from supervisor.model.remembered import QUERIES_MAX
 from supervisor.shim.state import InPlace, Reported
 
 DATAGRAM_MAX_BYTES = 8192

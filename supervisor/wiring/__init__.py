@@ -4,6 +4,6 @@
 here everybody gets what it needs as an argument, so that tests and the simulator can give something else. No policy.
 """
 
-from supervisor.wiring.commands import Office, layout_of, open_commands, place_of, status_of, store_of
+from supervisor.wiring.commands import CommandContext, layout_of, open_commands, place_of, status_of, store_of
 
-__all__ = ["Office", "layout_of", "open_commands", "place_of", "status_of", "store_of"]
+__all__ = ["CommandContext", "layout_of", "open_commands", "place_of", "status_of", "store_of"]

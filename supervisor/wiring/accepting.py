@@ -36,7 +36,7 @@ from supervisor.registry.settle import Zoo, commit_settled
 if TYPE_CHECKING:
     from supervisor.clients.zookeeper import ZooClient
     from supervisor.model.records import Cluster
-    from supervisor.wiring.commands import Office
+    from supervisor.wiring.commands import CommandContext
 
 TRIES_MAX = 5
 SPECS_READ_MAX = 20_000
@@ -72,7 +72,7 @@ class Finding:
     lease_s: float | None
 
 
-def look_into(office: Office) -> Finding:
+def look_into(office: CommandContext) -> Finding:
     """Read everything; write nothing. Raises Conflict if /cluster is missing or another's, Unreachable, Corrupt."""
     cluster = _cluster(office)
     zoo, blobs, layout = office.zoo(), office.blobs(), office.layout
@@ -91,7 +91,7 @@ def look_into(office: Office) -> Finding:
     )
 
 
-def accept_registry(office: Office, wait_s: float, *, no_driver_runs: bool) -> Acceptance:
+def accept_registry(office: CommandContext, wait_s: float, *, no_driver_runs: bool) -> Acceptance:
     """Accept the registry as it is. Durable when it returns.
 
     The mark in the store first, then the multi (``coord.trust``, 1 and 5). An election in between is no reason to give up:
@@ -144,7 +144,7 @@ def _is_accepted(layout: Layout, mine: Acceptance, zoo: Zoo) -> bool | None:
 # -- what speaks against it ---------------------------------------------------------------------------------------
 
 
-def _cluster(office: Office) -> Cluster:
+def _cluster(office: CommandContext) -> Cluster:
     """The cluster at the root, if it is ours and the store's. Raises Conflict, NotFound."""
     cluster = office.check()
     mark = office.blobs().read_cluster()
@@ -162,7 +162,7 @@ def _cluster(office: Office) -> Cluster:
     return cluster
 
 
-def _lost(office: Office) -> str:
+def _lost(office: CommandContext) -> str:
     return (
         f"{office.layout.cluster} is missing although {office.settings.store.url} belongs to a cluster: ZooKeeper has lost "
         "its data; restore it from a snapshot first, there is nothing to accept yet"
@@ -179,7 +179,7 @@ def _epoch(zoo: Zoo, layout: Layout) -> Found[EpochRecord]:
 
 
 def _distrust(
-    office: Office,
+    office: CommandContext,
     zoo: ZooClient,
     blobs: Blobs,
     cluster: Cluster,
@@ -205,7 +205,7 @@ def _distrust(
     return tuple(reversed(unique.values()))
 
 
-def _of_this_host(office: Office, zoo: ZooClient, cluster: Cluster) -> str | None:
+def _of_this_host(office: CommandContext, zoo: ZooClient, cluster: Cluster) -> str | None:
     """What the supervisor of this host remembers, if there is one and the user may read it."""
     path = office.settings.supervisor.runtime_dir / "zxid"
     if not os.access(path, os.R_OK):

@@ -10,13 +10,13 @@ from supervisor.clients.store.base import DEADLINE_S
 from supervisor.clients.store.patient_tree import PatientTree
 from supervisor.clients.store.tree import Tree
 from supervisor.errors import InvalidInput, NotFound
+from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
 from supervisor.model.location import normalise
-from supervisor.model.remembered import SeenQuery, queries_of, to_be_expected
 from supervisor.model.s3a import S3Access, access_of_store, bucket_of
 
 if TYPE_CHECKING:
     from supervisor.settings.file import Settings
-    from supervisor.wiring.commands import Office
+    from supervisor.wiring.commands import CommandContext
 
 
 PATIENT_S: Final = 60.0
@@ -40,7 +40,7 @@ def is_location(text: str) -> bool:
     return "/" in text or ":" in text
 
 
-def located(office: Office, name: str) -> Located:
+def located(office: CommandContext, name: str) -> Located:
     """The checkpoint of a job: of its live submission, else of its newest. Raises NotFound, Unreachable, AccessDenied."""
     from supervisor.model.records import JobRef, Lease
     from supervisor.model.seen import Found, Seen

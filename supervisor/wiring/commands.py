@@ -52,7 +52,7 @@ def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
 
 
 @dataclass(frozen=True)
-class Office:
+class CommandContext:
     """What a command works with. Connects at the first use; ZooKeeper and store are told apart on purpose: a cancel
     needs no store."""
 
@@ -88,12 +88,12 @@ class Office:
 
 
 @contextmanager
-def open_commands(settings: Settings) -> Iterator[Office]:
+def open_commands(settings: Settings) -> Iterator[CommandContext]:
     """The registry for one command; its session is closed in the end, within two seconds."""
     zookeeper = settings.zookeeper
     sessions = keep_session(zookeeper.hosts, zookeeper.session_timeout_s, connect_within_s(own_age_s()))
     try:
-        yield Office(settings, sessions, layout_of(settings))
+        yield CommandContext(settings, sessions, layout_of(settings))
     finally:
         with suppress(SupervisorError):  # what was answered stands, whatever becomes of the session
             sessions.close()
@@ -108,7 +108,7 @@ def place_of(settings: Settings) -> Place:
     return Place(settings.cluster, settings.zookeeper.hosts, settings.store.url)
 
 
-def status_of(office: Office) -> tuple[dict[str, Any], SupervisorError | None]:
+def status_of(office: CommandContext) -> tuple[dict[str, Any], SupervisorError | None]:
     """The document of ``status``; with the error if ZooKeeper did not answer, then with nulls."""
     from supervisor.observe.status import is_ok, take_status, unreachable_status
 

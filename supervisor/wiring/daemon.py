@@ -37,7 +37,7 @@ from supervisor.daemon.leader import Leader
 from supervisor.daemon.record import Recorder
 from supervisor.daemon.remover import Remover
 from supervisor.daemon.savepoints import Savepoints
-from supervisor.daemon.sentinel import Sentinel
+from supervisor.daemon.session_closer import SessionCloser
 from supervisor.daemon.starting import Hosted, Starter
 from supervisor.daemon.supervisor import LOOP_LIMIT_S, Parts, Supervisor, wait_for
 from supervisor.daemon.sweeper import Sweeper
@@ -46,7 +46,7 @@ from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotSent, Supe
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
-from supervisor.model.records import Cluster, Doom, Member
+from supervisor.model.records import Cluster, Member, PendingDeletion
 from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
 from supervisor.model.site_policy import site_policy
 from supervisor.model.spec import from_canonical
@@ -89,7 +89,7 @@ class Assembly:
         self._blobs = Blobs(store)
         self._metrics = Metrics(boottime_s, supervisor.__version__)
         self._watchdog = Watchdog()
-        self._sentinel = Sentinel(settings.zookeeper.hosts)
+        self._session_closer = SessionCloser(settings.zookeeper.hosts)
         self._contender_loop: Loop | None = None
         self._leadership: Callable[[], object] = lambda: None
         self._host = socket.gethostname()
@@ -141,7 +141,7 @@ class Assembly:
             runtime_dir=runtime_dir,
             watchdog=self._watchdog,
             server=server,
-            sentinel=self._sentinel,
+            session_closer=self._session_closer,
             agent=agent,
             guardian=guardian,
             hosting=hosting,
@@ -231,7 +231,7 @@ class Assembly:
         return Contender(
             Candidate(self._settings.supervisor.id, address),
             Registry(paths, codec, self._blobs, self._trust),
-            Sessions(self._connect, close, self._sentinel.tell),
+            Sessions(self._connect, close, self._session_closer.tell),
             Duties(leader.begin, step_down, lambda _term: leader.wake(), self._contender_beats),
         )
 
@@ -275,7 +275,7 @@ class Assembly:
             paused=paused,
         )
 
-    def _access_to(self, location: str, doom: Doom) -> S3Access:
+    def _access_to(self, location: str, doom: PendingDeletion) -> S3Access:
         """As the job itself got at it. Its spec is kept as long as its claim."""
         bucket, store = (
             bucket_of(location),
@@ -323,7 +323,7 @@ class Assembly:
         )
 
     def _tell_agent_session(self, session: Session | None) -> None:
-        self._sentinel.tell((session,) if session else (), of="agent")
+        self._session_closer.tell((session,) if session else (), of="agent")
 
     def _commits_of(self, launch: Launch) -> CommitLog | None:
         """The commit log of a JVM application's checkpoint, on the endpoint that the job itself uses."""

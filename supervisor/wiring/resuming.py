@@ -14,13 +14,13 @@ from supervisor.checkpoint.savepoint import Manifest
 from supervisor.checkpoint.savepoint_create import Tell, manifest_at
 from supervisor.checkpoint.savepoint_target import fresh_location, would_not_follow
 from supervisor.errors import Conflict, InvalidInput, NotFound
+from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.location import normalise, overlaps
-from supervisor.model.remembered import SeenQuery
 from supervisor.model.spec import JobSpec, canonical_json, from_canonical
 from supervisor.registry.commands import Did, Done
 from supervisor.registry.moving import Basis, Revision, told_of
 from supervisor.settings.sections import validated
-from supervisor.wiring.commands import Office
+from supervisor.wiring.commands import CommandContext
 from supervisor.wiring.savepoints import find_savepoint, restore_to
 
 
@@ -39,7 +39,7 @@ class Resumed(NamedTuple):
 
 
 def resume_from(
-    office: Office,
+    office: CommandContext,
     name: str,
     which: str | None,
     to: str | None,

@@ -33,7 +33,7 @@ from supervisor.wiring.commands import COMMAND_STORE_DEADLINE_S
 
 if TYPE_CHECKING:
     from supervisor.settings.file import Settings
-    from supervisor.wiring.commands import Office
+    from supervisor.wiring.commands import CommandContext
 
 
 LOOKS: Final = 5
@@ -180,7 +180,7 @@ def restore_to(settings: Settings, saved: Area, target: str, conf: Mapping[str, 
     return restore(saved, open_area(target, access_for(settings, target, conf)), wall_iso(), tell)
 
 
-def require_free(office: Office, name: str | None, location: str) -> None:
+def require_free(office: CommandContext, name: str | None, location: str) -> None:
     """Nobody runs there, and nobody else may. ``name``: of the job for which it is. Raises Conflict.
 
     A job that may be running keeps nobody from a place that no claim overlaps, its own neither. One that names no

@@ -17,7 +17,7 @@ from supervisor.errors import Conflict, Corrupt, NotFound
 from supervisor.model.records import Desired, JobRef
 from supervisor.model.seen import Found
 from supervisor.wiring.checkpoints import Located, located
-from supervisor.wiring.commands import Office
+from supervisor.wiring.commands import CommandContext
 from supervisor.wiring.savepoints import access_for, create_savepoint, home_of, shelf_of
 
 
@@ -28,7 +28,7 @@ class Saved(NamedTuple):
     did: bool
 
 
-def check_before(office: Office, name: str, savepoint: str | None) -> None:
+def check_before(office: CommandContext, name: str, savepoint: str | None) -> None:
     """Refuse what can't come to a savepoint before the job is stopped for it. Raises NotFound, Conflict, InvalidInput and
     what ZooKeeper and the store raise."""
     place = located(office, name)
@@ -42,7 +42,7 @@ def check_before(office: Office, name: str, savepoint: str | None) -> None:
         )
 
 
-def id_after(office: Office, name: str, savepoint: str | None) -> str:
+def id_after(office: CommandContext, name: str, savepoint: str | None) -> str:
     """That of the savepoint: ``savepoint``, else one that this suspension of ``name`` decides. Raises Conflict if it is not
     suspended (any more)."""
     job = _suspended(office, name)
@@ -50,7 +50,7 @@ def id_after(office: Office, name: str, savepoint: str | None) -> str:
 
 
 def save(
-    office: Office,
+    office: CommandContext,
     name: str,
     savepoint: str,
     begun: Callable[[Begun], None],
@@ -76,7 +76,7 @@ def save(
     return Saved(manifest, True)
 
 
-def _suspended(office: Office, name: str) -> JobRef:
+def _suspended(office: CommandContext, name: str) -> JobRef:
     ref = office.commands.standing(name).ref
     if not isinstance(ref, Found) or ref.record.desired is not Desired.SUSPENDED:
         raise Conflict(
@@ -85,14 +85,14 @@ def _suspended(office: Office, name: str) -> JobRef:
     return ref.record
 
 
-def _entry(office: Office, name: str, savepoint: str) -> Entry | None:
+def _entry(office: CommandContext, name: str, savepoint: str) -> Entry | None:
     try:
         return shelf_of(office.settings).find(name, savepoint)
     except NotFound:
         return None
 
 
-def _require_same(office: Office, place: Located, manifest: Manifest) -> None:
+def _require_same(office: CommandContext, place: Located, manifest: Manifest) -> None:
     area = open_area(place.location, access_for(office.settings, place.location, place.conf))
     now, _ = boundaries(area)
     if manifest.source != area.location or {query.path: query.batch for query in manifest.queries} != now:

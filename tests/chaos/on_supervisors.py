@@ -185,7 +185,7 @@ def kill_all(world: World, choice: random.Random) -> None:
             world.fleet.locks[i].release()
 
 
-def kill_sentinel(world: World, choice: random.Random) -> None:
+def kill_session_closer(world: World, choice: random.Random) -> None:
     member = choice.choice(world.fleet.members)
     if not member.running:
         raise Skipped
@@ -194,9 +194,9 @@ def kill_sentinel(world: World, choice: random.Random) -> None:
         if (
             found is not None
             and found.ppid == member.pid
-            and b"supervisor.daemon.sentinel" in _command(process.pid)
+            and b"supervisor.daemon.session_closer" in _command(process.pid)
         ):
-            world.diary.fault("sentinel killed", member.id)
+            world.diary.fault("session closer killed", member.id)
             processes.kill(process)
             return
     raise Skipped
@@ -249,7 +249,7 @@ def others() -> list[tuple[float, Fault]]:
         (8, kill_standby),
         (16, stop_standby),
         (22, expel_agent),
-        (12, kill_sentinel),
+        (12, kill_session_closer),
         (6, pause_cluster),
         (2, restart_all_in_turn),
         (2, kill_all),

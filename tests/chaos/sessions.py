@@ -1,4 +1,4 @@
-"""Ending somebody's ZooKeeper session at once, as the sentinel does: by its id and password.
+"""Ending somebody's ZooKeeper session at once, as the session closer does: by its id and password.
 
 The password of a session is no secret of the client: a server computes it from the id with a constant of its source
 (``ZooKeeperServer.generatePasswd``), so that any server can check it. So the nemesis needs to ask nobody.

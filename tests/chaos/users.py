@@ -23,7 +23,7 @@ from supervisor.model.records import Desired
 from supervisor.registry.ids import new_uid
 from supervisor.registry.submitting import prepare, store_prepared
 from supervisor.settings.file import load_settings
-from supervisor.wiring.commands import Office, layout_of
+from supervisor.wiring.commands import CommandContext, layout_of
 from tests.chaos.world import GRACE_S, SESSION_S, World
 from tests.faults.checker import Acknowledged
 
@@ -90,7 +90,7 @@ class User(threading.Thread):
         self._config = world.fleet.user_config()
         settings = load_settings(self._config, {})
         sessions = keep_session(world.user_links.hosts, SESSION_S)
-        self._office = Office(settings, sessions, layout_of(settings))
+        self._office = CommandContext(settings, sessions, layout_of(settings))
         self._blobs = self._office.blobs()
         self.jobs = [Job(name, self._write_spec(name)) for name in names]
         self.acknowledged: list[Acknowledged] = []

@@ -217,7 +217,7 @@ class CrashFleet(Fleet):
                     yield f"process {process.pid}: {command[:200]}"
 
     def strangers(self) -> list[str]:
-        """Processes of the fleet that are neither members, nor their sentinels, nor about a job."""
+        """Processes of the fleet that are neither members, nor their session closers, nor about a job."""
         found = []
         for process in self.processes():
             with contextlib.suppress(OSError):
@@ -227,7 +227,7 @@ class CrashFleet(Fleet):
                     .replace(bytes(1), b" ")
                     .decode(errors="replace")
                 )
-                if "supervisor.daemon.sentinel" not in command and " run " not in command:
+                if "supervisor.daemon.session_closer" not in command and " run " not in command:
                     found.append(f"process {process.pid}: {command[:200]}")
         return found
 

@@ -40,6 +40,7 @@ from supervisor.errors import (
     SupervisorError,
     Unreachable,
 )
+from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
 from supervisor.model.lease_terms import deadline_s
 from supervisor.model.location import digest
 from supervisor.model.records import (
@@ -53,9 +54,8 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Phase,
-    Terms,
+    SchedulingSpec,
 )
-from supervisor.model.remembered import SeenQuery, queries_of, to_be_expected
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
@@ -770,6 +770,6 @@ class MemoryWorld:
 
 def _terms(
     attempts: int | None = None, unbounded: bool = True, then: OnExhausted = OnExhausted.FAIL
-) -> Terms:
+) -> SchedulingSpec:
     policy = RestartPolicy(Strategy.EXPONENTIAL, 1.0, 2.0, 0.0, 60.0, attempts, then)
-    return Terms(100, 0, unbounded, LEASE_S, GRACE_S, 60.0, PLACE, policy)
+    return SchedulingSpec(100, 0, unbounded, LEASE_S, GRACE_S, 60.0, PLACE, policy)

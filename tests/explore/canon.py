@@ -25,7 +25,7 @@ from tests.explore.judge import OBEYED_TICKS
 from tests.explore.operators import BELL
 from tests.explore.replay import Stored
 from tests.explore.setting import LAYOUT, SUBMIT_MAX_S, TICK_S
-from tests.explore.world import Sent, Shim, Sights, Snapshot, Supervisor, User, World
+from tests.explore.world import FirstSeen, Sent, Shim, Snapshot, Supervisor, User, World
 
 STATIC = frozenset(
     {
@@ -205,7 +205,7 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
         standing.stopping,
         standing.gave_way,
         _due(standing.yield_until_s, now),
-        sights_key(one.sights, world, one),
+        sights_key(one.first_seen, world, one),
         tuple([sent_key(sent, world) for sent in one.queue]),
         None if one.reading is None else (_tree_now(one.reading[0], world), _age(one.reading[1], now)),
         None if one.lag is None else _tree_now(one.lag, world),
@@ -223,7 +223,7 @@ def sent_key(sent: Sent, world: World) -> tuple[Any, ...]:
     return sent.tx.what, sent.sid, sent.epoch, tx_key(sent.tx, world.tree)
 
 
-def sights_key(sights: Sights, world: World, one: Supervisor) -> tuple[Any, ...]:
+def sights_key(first_seen: FirstSeen, world: World, one: Supervisor) -> tuple[Any, ...]:
     trees = [
         world.tree,
         *([one.lag] if one.lag is not None else []),
@@ -231,11 +231,18 @@ def sights_key(sights: Sights, world: World, one: Supervisor) -> tuple[Any, ...]
     ]
     trees += [world.saved.tree] if world.saved is not None else []
     return (
-        tuple([(name, _sight(trees, LAYOUT.own(name), sight, world.now_s)) for name, sight in sights.owns]),
         tuple(
-            [(name, _sight(trees, LAYOUT.lease(name), sight, world.now_s)) for name, sight in sights.leases]
+            [(name, _sight(trees, LAYOUT.own(name), sight, world.now_s)) for name, sight in first_seen.owns]
         ),
-        None if sights.accepted is None else _sight(trees, LAYOUT.accepted, sights.accepted, world.now_s),
+        tuple(
+            [
+                (name, _sight(trees, LAYOUT.lease(name), sight, world.now_s))
+                for name, sight in first_seen.leases
+            ]
+        ),
+        None
+        if first_seen.accepted is None
+        else _sight(trees, LAYOUT.accepted, first_seen.accepted, world.now_s),
     )
 
 
@@ -340,7 +347,7 @@ def shim_key(shim: Shim, world: World) -> tuple[Any, ...]:
         None if shim.exec_before_s is None else _due(shim.exec_before_s, now),
         None if shim.file_s is None else _until(shim.file_s, now),
         None if shim.twin is None else (shim.twin.act, shim.twin.shim_dead, shim.twin.due),
-        None if shim.ward is None else ward_key(shim, now),
+        None if shim.guarded_attempt is None else ward_key(shim, now),
         None if shim.ward_asks is None else tx_key(shim.ward_asks, world.tree),
     )
 
@@ -404,14 +411,14 @@ def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
 
 
 def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
-    ward = shim.ward
-    assert ward is not None
-    killer = ward.killer
+    guarded_attempt = shim.guarded_attempt
+    assert guarded_attempt is not None
+    killer = guarded_attempt.killer
     return (
-        ward.stage,
-        ward.asking,
-        _due(ward.retry_s, now_s),
-        None if ward.doubt_s is None else _age(ward.doubt_s, now_s),
+        guarded_attempt.stage,
+        guarded_attempt.asking,
+        _due(guarded_attempt.retry_s, now_s),
+        None if guarded_attempt.doubt_s is None else _age(guarded_attempt.doubt_s, now_s),
         killer.act,
         killer.shim_dead,
         killer.due,

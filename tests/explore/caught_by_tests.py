@@ -22,13 +22,21 @@ from tests.explore.caught_tellers import TOLD
 from tests.fakes.offices import Bench
 from tests.unit.registry import test_whole
 
-MACHINE, WARD, KILLER = "unit.shim.test_machine", "unit.daemon.test_ward", "unit.model.test_second_killer"
+MACHINE, WARD, KILLER = (
+    "unit.shim.test_machine",
+    "unit.daemon.test_guarded_attempt",
+    "unit.model.test_second_killer",
+)
 PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.registry.test_commands"
 ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_whole"
 KEPT = "unit.daemon.test_references"
 TELLERS = "unit.shim.test_tellers"
 GUARDS, WRITES = "explore.test_defects", "unit.registry.test_leader_writes"
-SIGHTS, TRUST, USERS = "unit.observe.test_sights", "unit.coord.test_trust", "unit.registry.test_user_writes"
+SIGHTS, TRUST, USERS = (
+    "unit.observe.test_first_seen",
+    "unit.coord.test_trust",
+    "unit.registry.test_user_writes",
+)
 
 CAUGHT_BY: dict[str, tuple[str, str]] = {
     "restore-reads-before-its-mark": (

@@ -7,7 +7,7 @@ from itertools import chain
 RUNNER, STARTER, TWIN, LINK = (f"unit.shim.test_{each}" for each in ("runner", "starter", "twin", "link"))
 SCAN, SESSION = "unit.clients.test_scan", "unit.clients.test_zookeeper_session"
 GUARDIAN, LEADER, SENTINEL = (
-    f"unit.daemon.test_{each}" for each in ("guardian_tells", "leader_loops", "sentinel_watch")
+    f"unit.daemon.test_{each}" for each in ("guardian_tells", "leader_loops", "session_closer_watch")
 )
 OUTPUT, DEPARTING = "unit.shim.test_output_and_reports", "unit.daemon.test_departing_asks"
 LOOPS = "unit.daemon.test_term_looks"
@@ -166,8 +166,8 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
     SENTINEL: {
         "test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_before": (
             "end-of-the-pipe-is-taken-for-a-death",
-            "sentinel-hears-half-a-line",
-            "sentinel-hears-the-first-word-only",
+            "session-closer-hears-half-a-line",
+            "session-closer-hears-the-first-word-only",
         ),
     },
     RUN_DIR: {

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from supervisor.coord import election
-from supervisor.registry import attempt_writes, doomed_claims, leader_writes, operator_writes, user_writes
+from supervisor.registry import attempt_writes, leader_writes, operator_writes, pending_deletions, user_writes
 from supervisor.registry.record_sweep import Deletion
 from tests.explore.defect import Defect
 from tests.explore.guards import dropped, unwritten
@@ -38,9 +38,9 @@ GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (attempt_writes.tombstone, ("own",)),
     (attempt_writes.refuse, ("own",)),
     (Deletion.transaction, ("epoch", "pause", "own", "entry", "lease", "claim", "result")),
-    (doomed_claims.begin_deletion, ("epoch", "pause", "own", "claim", "checkpoints")),
-    (doomed_claims.say_waiting, ("epoch", "pause", "claim", "result")),
-    (doomed_claims.give_up_claim, ("epoch", "pause", "own", "claim", "result")),
+    (pending_deletions.begin_deletion, ("epoch", "pause", "own", "claim", "checkpoints")),
+    (pending_deletions.say_waiting, ("epoch", "pause", "claim", "result")),
+    (pending_deletions.give_up_claim, ("epoch", "pause", "own", "claim", "result")),
     (operator_writes.unpause, ("pause", "doorbell")),
     (operator_writes.switchover, ("epoch", "switchover")),
     (operator_writes.switched_over, ("epoch", "switchover")),

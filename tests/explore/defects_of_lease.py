@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from supervisor.daemon import ward
+from supervisor.daemon import guarded_attempt
 from supervisor.model import lease_terms, second_killer
 from supervisor.model.view import Row
+from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.observer import Observer
-from supervisor.observe.sights import Sights
 from supervisor.plan import check, decide
 from supervisor.registry import attempt_writes
 from supervisor.shim import machine
@@ -282,7 +282,7 @@ WAITS = (
         "first-sight-before-the-response",
         FIRST_SIGHT,
         (
-            Sights.lease,
+            FirstSeen.lease,
             "self._leases[name] = (mzxid, received_at_s)",
             "self._leases[name] = (mzxid, sent_at_s)",
         ),
@@ -290,13 +290,13 @@ WAITS = (
     text(
         "first-sight-outlives-a-renewal",
         FIRST_SIGHT,
-        (Sights.lease, "if known is None or known[0] != mzxid:", "if known is None:"),
+        (FirstSeen.lease, "if known is None or known[0] != mzxid:", "if known is None:"),
     ),
     text(
         "wait-counts-up-to-the-answer",
         "§5: the wait counts only up to a read sent at or after t0 + W",
         (
-            Sights.lease,
+            FirstSeen.lease,
             "LeaseSight(lease, known[1], sent_at_s)",
             "LeaseSight(lease, known[1], received_at_s)",
         ),
@@ -309,7 +309,7 @@ WAITS = (
     text(
         "absence-of-a-lease-outlives-its-attempt",
         FIRST_SIGHT,
-        (Observer._set_row, "self._sights.forget_lease(name)", "pass"),
+        (Observer._set_row, "self._first_seen.forget_lease(name)", "pass"),
     ),
     text(
         "end-of-session-taken-as-proof",
@@ -475,18 +475,18 @@ TOMBSTONES = (
     text(
         "guardian-buries-without-proof",
         "§7.4: without a cgroup, emptiness cannot be proven: no tombstone by the guardian",
-        (ward._Turn.over, "empty = killer.tree is Emptiness.EMPTY", "empty = True"),
+        (guarded_attempt._Turn.over, "empty = killer.tree is Emptiness.EMPTY", "empty = True"),
     ),
     text(
         "guardian-believes-an-older-reading",
         MINE,
-        (ward._Turn.bury, "or own.version < entry.own_version", ""),
+        (guarded_attempt._Turn.bury, "or own.version < entry.own_version", ""),
     ),
     text(
         "guardian-does-not-wait-for-a-claim-under-way",
         MINE,
         (
-            ward._Turn.bury,
+            guarded_attempt._Turn.bury,
             "own.version == entry.own_version and own.record.state is OwnState.ASSIGNED",
             "False",
         ),

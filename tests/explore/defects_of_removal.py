@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from supervisor.checkpoint import savepoint_create, savepoint_restore
 from supervisor.daemon.remover import Remover
-from supervisor.registry import commands, doomed_claims, leader_writes
+from supervisor.registry import commands, leader_writes, pending_deletions
 from supervisor.registry.places import Index, Places
 from supervisor.shim import twin
 from supervisor.shim.runner import Runner
@@ -47,7 +47,11 @@ PLACES = (
         "doomed-claim-is-taken-over",
         DOOMED,
         (Places.place_for, " or each.doom is not None", ""),
-        (doomed_claims.doom, 'name = f"{claim.name} (its checkpoint is being deleted)"', "name = claim.name"),
+        (
+            pending_deletions.doom,
+            'name = f"{claim.name} (its checkpoint is being deleted)"',
+            "name = claim.name",
+        ),
     ),
     text(
         "claim-is-given-up-by-the-clean-up",

@@ -13,7 +13,7 @@ from supervisor.clients.sessions import KeptSession
 from supervisor.clients.zookeeper_session import Reply, SessionLink
 from supervisor.coord import epoch_recorder
 from supervisor.coord.contender import Contender
-from supervisor.daemon import departing, sentinel, starting
+from supervisor.daemon import departing, session_closer, starting
 from supervisor.daemon.agent import Agent
 from supervisor.daemon.guardian import Guardian
 from supervisor.daemon.leader import Leader
@@ -358,7 +358,7 @@ GUARDIAN = (
         (
             Guardian._look,
             "dead = post.pidfd is None or processes.wait_dead(post.pidfd, 0.0)",
-            "dead = processes.identify(post.ward.shim.process.pid) is None",
+            "dead = processes.identify(post.guarded_attempt.shim.process.pid) is None",
         ),
     ),
     text(
@@ -503,21 +503,21 @@ OFFICES = (
     text(
         "end-of-the-pipe-is-taken-for-a-death",
         "§3: a pidfd tells the death of the supervisor, and nothing else",
-        (sentinel.main, "if supervisor in ready:", "if supervisor in ready or ended:"),
+        (session_closer.main, "if supervisor in ready:", "if supervisor in ready or ended:"),
     ),
     text(
-        "sentinel-hears-half-a-line",
-        "§3: the sentinel closes the sessions that are current",
+        "session-closer-hears-half-a-line",
+        "§3: the session closer closes the sessions that are current",
         (
-            sentinel.main,
+            session_closer.main,
             '*lines, unread = (unread + text).split(b"\\n")',
             '*lines, unread = text.split(b"\\n")',
         ),
     ),
     text(
-        "sentinel-hears-the-first-word-only",
-        "§3: the sentinel closes the sessions that are current",
-        (sentinel.main, "for line in lines:", "for line in lines[:1]:"),
+        "session-closer-hears-the-first-word-only",
+        "§3: the session closer closes the sessions that are current",
+        (session_closer.main, "for line in lines:", "for line in lines[:1]:"),
     ),
     text(
         "who-comes-late-is-not-asked-to-stop",

@@ -32,7 +32,7 @@ from tests.explore.shims import (
 )
 from tests.explore.supervisors import apply, clock_matters, election_of
 from tests.explore.supervisors import tell as tell_contender
-from tests.explore.world import Shim, Sights, Supervisor, World, end_session
+from tests.explore.world import FirstSeen, Shim, Supervisor, World, end_session
 
 PAUSED_MAX_TICKS = 5
 """Nobody is stopped for longer than that; by then every wait is over, and nothing new can come of it."""
@@ -60,7 +60,11 @@ def recoveries(world: World) -> Iterator[Move]:
         if not one.alive and index not in world.hosts_down:
             yield Move(f"{one.id} is started again", start(world, index), urgent=False)
             if one.sid and world.has_session(one.sid):
-                yield Move(f"{one.id}'s sentinel closes its sessions", sentinel(world, index), urgent=False)
+                yield Move(
+                    f"{one.id}'s session closer closes its sessions",
+                    session_closer(world, index),
+                    urgent=False,
+                )
         if one.lag is not None:
             yield Move(
                 f"{one.id}'s follower catches up",
@@ -273,7 +277,9 @@ def lose_disk(world: World) -> Iterator[Move]:
 def stop(world: World, index: int) -> World:
     one = world.supervisors[index]
     shims = tuple(
-        shim._replace(ward=None, ward_asks=None) if shim.host == index and shim.ward is not None else shim
+        shim._replace(guarded_attempt=None, ward_asks=None)
+        if shim.host == index and shim.guarded_attempt is not None
+        else shim
         for shim in world.shims
     )
     return world._replace(shims=shims).with_supervisor(
@@ -284,7 +290,7 @@ def stop(world: World, index: int) -> World:
             standing=lead.Standing(highest=0),
             todo=(),
             term=None,
-            sights=Sights(),
+            first_seen=FirstSeen(),
             reading=None,
             tick_due=False,
             lag=None,
@@ -306,7 +312,7 @@ def start(world: World, index: int) -> World:
     return tell_contender(world, index, lead.Start())
 
 
-def sentinel(world: World, index: int) -> World:
+def session_closer(world: World, index: int) -> World:
     one = world.supervisors[index]
     return end_session(end_session(world, one.sid), one.agent_sid)
 
@@ -387,7 +393,7 @@ def lose_host(world: World) -> Iterator[Move]:
         for number, shim in enumerate(after.shims):
             if shim.host == index and not (shim.over and shim.tree in ("unborn", EMPTY)):
                 tree = EMPTY if shim.tree in (ALIVE, DYING) else shim.tree
-                off = shim._replace(disturbed=True, twin=None, ward=None, tree=tree)
+                off = shim._replace(disturbed=True, twin=None, guarded_attempt=None, tree=tree)
                 after = crash(after.with_shim(number, off), number)
                 after = after.with_shim(number, after.shims[number]._replace(over=True))
         yield Move(f"the host of {one.id} is lost", after._replace(hosts_down=after.hosts_down | {index}))

@@ -1,6 +1,6 @@
 """What a supervisor does for the drivers of its own host: as agent it registers and starts shims, as guardian it kills.
 
-The guardian is ``daemon.ward``; of the agent its look at /own and, where registries are replaced, its doubts.
+The guardian is ``daemon.guarded_attempt``; of the agent its look at /own and, where registries are replaced, its doubts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import ShimRecord
-from supervisor.daemon import ward as guard
+from supervisor.daemon import guarded_attempt as guard
 from supervisor.daemon.agent import _is_current
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.records import Assignment, Ownership
@@ -88,26 +88,26 @@ def guardian(world: World, index: int, me: Supervisor) -> Iterator[Move]:
 
 
 def ward_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterator[Move]:
-    """The guardian's ward of this shim. While it only looks it remembers nothing, and is made anew at each look."""
+    """The guardian's view of this shim's attempt. While it only looks it remembers nothing, and is made anew at each look."""
     dead = shim.state is None
-    ward = shim.ward
+    guarded_attempt = shim.guarded_attempt
     who = f"{me.id}'s guardian"
-    if ward is None:
-        ward, _ = guard.step(new_ward(shim, me), Looked(dead, shim.file_s), world.now_s)
-        if ward.stage is guard.WardStage.WATCHED:
+    if guarded_attempt is None:
+        guarded_attempt, _ = guard.step(new_ward(shim, me), Looked(dead, shim.file_s), world.now_s)
+        if guarded_attempt.stage is guard.WardStage.WATCHED:
             return
-    if ward.stage is guard.WardStage.KILLING:
-        yield from ward_kills(world, number, shim, ward, who)
-    elif ward.stage is guard.WardStage.BURYING:
-        yield from ward_buries(world, number, shim, ward, who, me)
-    elif ward.stage is guard.WardStage.REMOVING:
-        over = shim._replace(over=True, ward=None, twin=None)
+    if guarded_attempt.stage is guard.WardStage.KILLING:
+        yield from ward_kills(world, number, shim, guarded_attempt, who)
+    elif guarded_attempt.stage is guard.WardStage.BURYING:
+        yield from ward_buries(world, number, shim, guarded_attempt, who, me)
+    elif guarded_attempt.stage is guard.WardStage.REMOVING:
+        over = shim._replace(over=True, guarded_attempt=None, twin=None)
         yield Move(f"{who} has done with {shim.title}", world.with_shim(number, over))
 
 
-def new_ward(shim: Shim, me: Supervisor) -> guard.Ward:
+def new_ward(shim: Shim, me: Supervisor) -> guard.GuardedAttempt:
     record = ShimRecord(ProcessId(1, 1, "boot"), shim.claim)
-    return guard.Ward(
+    return guard.GuardedAttempt(
         shim.key,
         me.id,
         "boot",
@@ -119,8 +119,10 @@ def new_ward(shim: Shim, me: Supervisor) -> guard.Ward:
     )
 
 
-def ward_kills(world: World, number: int, shim: Shim, ward: guard.Ward, who: str) -> Iterator[Move]:
-    act = ward.killer.act
+def ward_kills(
+    world: World, number: int, shim: Shim, guarded_attempt: guard.GuardedAttempt, who: str
+) -> Iterator[Move]:
+    act = guarded_attempt.killer.act
     if act is Act.KILL_SHIM:
         after = crash(world, number)
         label, event = "kills the shim", ShimStruck(True)
@@ -136,17 +138,17 @@ def ward_kills(world: World, number: int, shim: Shim, ward: guard.Ward, who: str
         if struck.tree == DYING:
             yield Move(f"{who} {label} of {shim.title}", after)
             return
-    ward, _ = guard.step(ward, event, world.now_s)
-    after = after.with_shim(number, after.shims[number]._replace(ward=ward))
+    guarded_attempt, _ = guard.step(guarded_attempt, event, world.now_s)
+    after = after.with_shim(number, after.shims[number]._replace(guarded_attempt=guarded_attempt))
     # dead already: nobody notices
-    if ward.stage is guard.WardStage.KILLING and after.shims[number].state is None:
-        more = next(ward_kills(after, number, after.shims[number], ward, who), None)
+    if guarded_attempt.stage is guard.WardStage.KILLING and after.shims[number].state is None:
+        more = next(ward_kills(after, number, after.shims[number], guarded_attempt, who), None)
         after = after if more is None else more.world
     yield Move(f"{who} {label} of {shim.title}", after)
 
 
 def ward_buries(
-    world: World, number: int, shim: Shim, ward: guard.Ward, who: str, me: Supervisor
+    world: World, number: int, shim: Shim, guarded_attempt: guard.GuardedAttempt, who: str, me: Supervisor
 ) -> Iterator[Move]:
     if shim.ward_asks is not None:
         after, came = apply(
@@ -154,21 +156,23 @@ def ward_buries(
         )
         after = judge.commit(world, after, shim, shim.ward_asks, came)
         done = isinstance(came, tuple)
-        ward, _ = guard.step(ward, guard.Buried() if done else guard.Unanswered(), world.now_s)
+        guarded_attempt, _ = guard.step(
+            guarded_attempt, guard.Buried() if done else guard.Unanswered(), world.now_s
+        )
         yield Move(
             f"{who} writes the tombstone of {shim.title}: {described(came)}",
-            after.with_shim(number, after.shims[number]._replace(ward=ward)),
+            after.with_shim(number, after.shims[number]._replace(guarded_attempt=guarded_attempt)),
         )
         return
-    ward, effects = guard.step(
-        ward, guard.Tick(world.has_session(me.agent_sid) and me.connected), world.now_s
+    guarded_attempt, effects = guard.step(
+        guarded_attempt, guard.Tick(world.has_session(me.agent_sid) and me.connected), world.now_s
     )
     if not any(isinstance(effect, guard.ReadOwn) for effect in effects):
         return
     own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
-    ward, effects = guard.step(ward, guard.OwnRead(own, None, ""), world.now_s)
+    guarded_attempt, effects = guard.step(guarded_attempt, guard.OwnRead(own, None, ""), world.now_s)
     asks = next((effect.transaction for effect in effects if isinstance(effect, guard.Commit)), None)
     yield Move(
         f"{who} reads {judge.shown_own(own)}",
-        world.with_shim(number, shim._replace(ward=ward, ward_asks=asks)),
+        world.with_shim(number, shim._replace(guarded_attempt=guarded_attempt, ward_asks=asks)),
     )

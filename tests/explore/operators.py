@@ -40,8 +40,8 @@ def mzxid_of(path: str, data: bytes, version: int) -> int:
     return _MZXIDS.setdefault((path, data, version), len(_MZXIDS) + 1) if path in READ_BACK else 0
 
 
-class Office:
-    """``wiring.commands.Office``, and its ``Blobs``: both ask ``replay``."""
+class CommandContext:
+    """``wiring.commands.CommandContext``, and its ``Blobs``: both ask ``replay``."""
 
     layout = LAYOUT
 
@@ -51,7 +51,7 @@ class Office:
     def zoo(self) -> Replay:
         return self._replay
 
-    def blobs(self) -> Office:
+    def blobs(self) -> CommandContext:
         return self
 
     def newest_epoch_above(self, epoch: int) -> int | None:
@@ -72,7 +72,7 @@ def run(replay: Replay, wish: Wish) -> Told:
             return operator.unpause()
         case "switchover":
             return operator.switchover(wish.uid or None)
-    office: Any = Office(replay)
+    office: Any = CommandContext(replay)
     return accept_registry(office, full_wait_s(LEASE_S), no_driver_runs=False)
 
 

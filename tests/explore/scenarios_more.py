@@ -139,7 +139,7 @@ MORE: tuple[Scenario, ...] = (
             "s2 records epoch 2",
             "s2 is killed and",
             "ZooKeeper is restored",
-            "s1's sentinel closes",
+            "s1's session closer closes",
         ),
     ),
     Scenario(

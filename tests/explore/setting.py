@@ -42,7 +42,7 @@ from supervisor.model.records import (
     Member,
     Ownership,
     Result,
-    Terms,
+    SchedulingSpec,
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.second_killer import SecondKiller
@@ -89,7 +89,7 @@ PATHS = election.Paths(
     LAYOUT.recorded,
 )
 POLICY = Policy(claim_timeout_s=CLAIM_TIMEOUT_S)
-TERMS = Terms(
+TERMS = SchedulingSpec(
     100, 0, True, LEASE_S, GRACE_S, NEVER_S, None, RestartPolicy(Strategy.FIXED, 1.0, 1.0, 0.0, 60.0, None)
 )
 NO_KILLER = SecondKiller()
@@ -100,7 +100,7 @@ def now_s(tick: int) -> float:
     return tick * TICK_S
 
 
-JOBS: dict[str, Terms] = {
+JOBS: dict[str, SchedulingSpec] = {
     "once": replace(TERMS, unbounded=False),
     "brittle": replace(TERMS, restart=replace(TERMS.restart, attempts=1)),
     "weary": replace(TERMS, restart=replace(TERMS.restart, attempts=0, on_exhausted=OnExhausted.SUSPEND)),
@@ -131,7 +131,7 @@ def location_of(uid: str) -> str:
     return PLACES.get(uid) or PLACES.get(name) or f"s3://bucket/{name}"
 
 
-def terms_of(name: str, uid: str = "") -> Terms:
+def terms_of(name: str, uid: str = "") -> SchedulingSpec:
     """Of a job, as it is submitted with ``uid``."""
     terms = next((terms for kind, terms in JOBS.items() if name.startswith(kind)), TERMS)
     return replace(terms, checkpoint=location_of(uid or f"-{name}"))
@@ -159,7 +159,7 @@ class PlainSpec(NamedTuple):
 
     name: str
 
-    def terms(self) -> Terms:
+    def terms(self) -> SchedulingSpec:
         return terms_of(self.name)
 
 

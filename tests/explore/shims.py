@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from supervisor.errors import GuardFailed
 from supervisor.model import launch as model
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.records import Assignment, Ownership
-from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.second_killer import Act, Looked, SecondKiller, ShimStruck, TreeStruck
 from supervisor.model.second_killer import step as strike
 from supervisor.model.seen import Found
@@ -81,7 +81,7 @@ def launch_of(
     entry = Assignment(name, uid, attempt, 0, job_version, own_version, spec(name, uid), 0, extra=EMPTY_DICT)
     terms = terms_of(name)
     # told with the claim
-    written = Remembered(place_of(location_of(uid)), ("q 1",)) if terms.delete_checkpoint else None
+    written = CheckpointExpectation(place_of(location_of(uid)), ("q 1",)) if terms.delete_checkpoint else None
     return Launch(
         "c",
         "",
@@ -191,7 +191,9 @@ def perform(world: World, index: int, effect: Effect) -> tuple[World, tuple[Even
             world, shim = kill_tree(world, shim)
             more = (said.TreeSeen(True),) if shim.tree in (UNBORN, EMPTY) else ()
         case said.Finish():
-            shim = shim._replace(state=None, over=True, exec_before_s=None, sent=None, twin=None, ward=None)
+            shim = shim._replace(
+                state=None, over=True, exec_before_s=None, sent=None, twin=None, guarded_attempt=None
+            )
             if shim.tree in (ALIVE, DYING):
                 world = world.breaks(f"the shim of {shim.title} ends while its driver lives")
             world = end_session(world, shim.sid)

@@ -28,8 +28,8 @@ from tests.explore.hosts import host
 from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S, PlainCodec
 from tests.explore.shims import Move
 from tests.explore.world import (
+    FirstSeen,
     Sent,
-    Sights,
     Snapshot,
     Supervisor,
     World,
@@ -224,7 +224,7 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
         case lead.BeginTerm(epoch, fence):
             term = me._replace(
                 term=(epoch, fence),
-                sights=Sights(),
+                first_seen=FirstSeen(),
                 reading=None,
                 suspended=False,
                 sightings=(),
@@ -373,8 +373,8 @@ def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         )
         return
     outcome = passed(world, me, tree)
-    sights, sents, broken, nudged = outcome
-    if not sents and not broken and sights == me.sights and not (nudged and can_be_nudged(me)):
+    first_seen, sents, broken, nudged = outcome
+    if not sents and not broken and first_seen == me.first_seen and not (nudged and can_be_nudged(me)):
         return
     if world.split:
         reading = me._replace(reading=(tree, world.now_s))
@@ -387,7 +387,7 @@ def lead_on(world: World, index: int, me: Supervisor) -> Iterator[Move]:
 
 def passed(world: World, me: Supervisor, tree: Snapshot) -> Outcome:
     """What a pass would come to now, worked out once for each state of the registry."""
-    key = (me.term, me.sights, world.tick, me.recorded, me.distrust)
+    key = (me.term, me.first_seen, world.tick, me.recorded, me.distrust)
     outcome = tree.memo.get(key)
     if outcome is None:
         outcome = tree.memo[key] = take_pass(me, Still(tree, world.now_s), world.now_s)
@@ -403,13 +403,13 @@ def notice(world: World) -> World:
     for index, me in enumerate(world.supervisors):
         looks = me.alive and not me.paused and me.connected and me.term is not None and not me.queue
         if looks and me.reading is None and me.lag is None and not world.split:
-            sights, sents, broken, _ = passed(world, me, world.tree)
-            if not sents and not broken and sights != me.sights:
-                world = world.with_supervisor(index, me._replace(sights=sights))
+            first_seen, sents, broken, _ = passed(world, me, world.tree)
+            if not sents and not broken and first_seen != me.first_seen:
+                world = world.with_supervisor(index, me._replace(first_seen=first_seen))
     return world
 
 
-Outcome = tuple[Sights, tuple[Sent, ...], tuple[str, ...], bool]
+Outcome = tuple[FirstSeen, tuple[Sent, ...], tuple[str, ...], bool]
 """``bool``: it has seen that a hand-over of its term is wanted."""
 
 
@@ -418,17 +418,17 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
     assert me.term is not None
     epoch, fence = me.term
     observer = Observer(zoo, LAYOUT, lambda: zoo.now_s, epoch)
-    observer._sights._owns.update(me.sights.owns)
-    observer._sights._leases.update(me.sights.leases)
-    if me.sights.accepted is not None:
-        observer._accepted = AcceptanceSight(Unreadable("", 0), *me.sights.accepted)
+    observer._first_seen._owns.update(me.first_seen.owns)
+    observer._first_seen._leases.update(me.first_seen.leases)
+    if me.first_seen.accepted is not None:
+        observer._accepted = AcceptanceSight(Unreadable("", 0), *me.first_seen.accepted)
     view = observer.take_view(None, recorded=me.recorded, distrust=me.distrust)
     plan = make_plan(view, POLICY, now_s)
     broken = violations(view, plan)
     accepted = view.accepted and (view.accepted.since_zxid, view.accepted.first_seen_s)
-    sights = Sights(
-        tuple(sorted(observer._sights._owns.items())),
-        tuple(sorted(observer._sights._leases.items())),
+    first_seen = FirstSeen(
+        tuple(sorted(observer._first_seen._owns.items())),
+        tuple(sorted(observer._first_seen._leases.items())),
         accepted,
     )
     desk = Desk(LAYOUT, epoch, fence, f"e{epoch}", "")
@@ -438,7 +438,7 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
     )
     hand = Hand(desk, me.distrust).look_after(view, plan, broken)
     sents += tuple(Sent(f"/{tx.what}", tx, me.sid, fence, "", number=epoch) for tx in hand.made)
-    return sights, sents if not broken else (), broken, hand.nudged
+    return first_seen, sents if not broken else (), broken, hand.nudged
 
 
 def without_entry(action: Action, desk: Desk) -> Transaction | None:
@@ -455,8 +455,10 @@ def decided(outcome: Outcome) -> str:
 
 
 def after_pass(world: World, index: int, me: Supervisor, outcome: Outcome) -> World:
-    sights, sents, broken, nudged = outcome
-    after = judge.planned(world.with_supervisor(index, me._replace(sights=sights, queue=sents)), sents, me.id)
+    first_seen, sents, broken, nudged = outcome
+    after = judge.planned(
+        world.with_supervisor(index, me._replace(first_seen=first_seen, queue=sents)), sents, me.id
+    )
     after = judge.plans(after, index, sents) if world.replaceable else after
     if nudged and can_be_nudged(me):
         after = tell(after, index, lead.Nudged())

@@ -13,6 +13,7 @@ from supervisor.act.transactions import transaction_for
 from supervisor.coord import election
 from supervisor.model import actions
 from supervisor.model.actions import Waited
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
     Acceptance,
     Assignment,
@@ -27,16 +28,15 @@ from supervisor.model.records import (
     Pause,
     Result,
 )
-from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Node, Stat, Transaction
 from supervisor.plan.decide import FRESH
 from supervisor.registry import (
     attempt_writes,
     codec,
-    doomed_claims,
     leader_writes,
     operator_writes,
+    pending_deletions,
     user_writes,
 )
 from supervisor.registry.attempt_writes import Exit, Identity
@@ -68,9 +68,9 @@ ENTRY = Assignment("j", "u1", 2, 1, 3, 7, BlobRef("k", "0", 1), 100)
 MINE, ENDED = Identity("j", "u1", 2, "c"), Exit(Cause.USER_ERROR, "why")
 LEFTOVER = replace(leftover(), claim=(LAYOUT.checkpoint("h"), Found(CLAIM, 2)))
 TAKEN = Place(LAYOUT.checkpoint("h"), "s3://b/j", Found(CLAIM, 2), 9)
-MOVE = Move(Remembered("p"), SEEN, (LAYOUT.checkpoint("g"), Found(CLAIM, 5)))
+MOVE = Move(CheckpointExpectation("p"), SEEN, (LAYOUT.checkpoint("g"), Found(CLAIM, 5)))
 FAILED: Found[Result] = Found(replace(leftover().result.record, outcome=Outcome.FAILED), 4)
-DOOMED = Found(doomed_claims.doom(CLAIM, FAILED.record, "now"), 2)
+DOOMED = Found(pending_deletions.doom(CLAIM, FAILED.record, "now"), 2)
 ACCEPTED, WISH = (
     Found(Acceptance("a", 9, "me", "now", 1.0), 6),
     Found(Handover(4, "s1", "s2", "me", "now", "op"), 6),
@@ -157,17 +157,17 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
             LAYOUT.result("u1"),
         )
     ),
-    doomed_claims.begin_deletion: (
-        lambda: doomed_claims.begin_deletion(LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), 9),
+    pending_deletions.begin_deletion: (
+        lambda: pending_deletions.begin_deletion(LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), 9),
     ),
-    doomed_claims.say_waiting: (
-        lambda: doomed_claims.say_waiting(LEADER, DOOMED, LAYOUT.checkpoint("h"), FAILED, "why"),
+    pending_deletions.say_waiting: (
+        lambda: pending_deletions.say_waiting(LEADER, DOOMED, LAYOUT.checkpoint("h"), FAILED, "why"),
     ),
-    doomed_claims.give_up_claim: (
-        lambda: doomed_claims.give_up_claim(
+    pending_deletions.give_up_claim: (
+        lambda: pending_deletions.give_up_claim(
             LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.CLAIMED), FAILED, CheckpointState.KEPT, "why"
         ),
-        lambda: doomed_claims.give_up_claim(
+        lambda: pending_deletions.give_up_claim(
             LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), FAILED, CheckpointState.DELETED, ""
         ),
     ),
@@ -190,7 +190,7 @@ def test_the_guards_that_are_dropped_are_all_that_the_multis_have() -> None:
 
 
 def test_each_multi_of_the_writers_is_among_them() -> None:
-    writers = (user_writes, leader_writes, attempt_writes, operator_writes, doomed_claims)
+    writers = (user_writes, leader_writes, attempt_writes, operator_writes, pending_deletions)
     builders = {
         function
         for module in writers

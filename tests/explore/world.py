@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from supervisor.coord.leadership import Standing
 from supervisor.coord.trust import Memory
-from supervisor.daemon.ward import Ward
+from supervisor.daemon.guarded_attempt import GuardedAttempt
 from supervisor.errors import GuardFailed
 from supervisor.model.second_killer import SecondKiller
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
@@ -63,7 +63,7 @@ class Shim(NamedTuple):
     status: int | None = None
     file_s: float | None = None
     twin: SecondKiller | None = None
-    ward: Ward | None = None
+    guarded_attempt: GuardedAttempt | None = None
     ward_asks: Any = None
     over: bool = False
     disturbed: bool = False
@@ -81,7 +81,7 @@ class Shim(NamedTuple):
         return f"{self.uid}.{self.attempt}"
 
 
-class Sights(NamedTuple):
+class FirstSeen(NamedTuple):
     """What a leader remembers from pass to pass: per name (mzxid, first seen); of the acceptance (czxid, first seen)."""
 
     owns: tuple[tuple[str, tuple[int, float]], ...] = ()
@@ -157,7 +157,7 @@ class Supervisor(NamedTuple):
     sight: Any = None
     op_id: str = ""
     term: tuple[int, int] | None = None
-    sights: Sights = Sights()
+    first_seen: FirstSeen = FirstSeen()
     reading: Any = None
     queue: tuple[Sent, ...] = ()
     lag: Snapshot | None = None

@@ -23,7 +23,7 @@ from supervisor.model.records import (
     Phase,
     Progress,
     Result,
-    Terms,
+    SchedulingSpec,
     noted,
 )
 from supervisor.model.restart import RestartPolicy
@@ -41,9 +41,9 @@ AT = "2026-11-21T00:46:50.000Z"
 SHA = "ab" * 32
 
 
-def terms(checkpoint: str | None = None, **changes: Any) -> Terms:
-    """``changes``: fields of Terms."""
-    plain = Terms(
+def terms(checkpoint: str | None = None, **changes: Any) -> SchedulingSpec:
+    """``changes``: fields of SchedulingSpec."""
+    plain = SchedulingSpec(
         memory=1 << 30,
         priority=0,
         unbounded=True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from supervisor.act.carry_out import Carried, Crew
+from supervisor.act.carry_out import ActionExecutor, ActionResult
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.coord.term import Term
@@ -27,7 +27,7 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Phase,
-    Terms,
+    SchedulingSpec,
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
@@ -93,7 +93,9 @@ class Stage:
         """Register a job; there is no blob behind it."""
         uid = new_uid(name)
         policy = RestartPolicy(initial_s=0.1, max_s=0.2, jitter=0.0, attempts=attempts)
-        terms = Terms(1 << 20, 0, unbounded, LEASE_S, 2.0, 60.0, f"file:///checkpoints/{name}", policy)
+        terms = SchedulingSpec(
+            1 << 20, 0, unbounded, LEASE_S, 2.0, 60.0, f"file:///checkpoints/{name}", policy
+        )
         blob = BlobRef(f"specs/{name}/{uid}/1-{'0' * 64}.json", "0" * 64, 2)
         return self.commands().submit(Submission(name, uid, blob, terms)).uid
 
@@ -137,7 +139,7 @@ class LeaderByHand:
         fence = done.versions[0]
         assert fence is not None
         self.term: Term[ZooClient] = Term(self.epoch, fence, self.client, 60.0, depose=lambda _why: None)
-        self.crew = Crew(self.term, stage.layout)
+        self.crew = ActionExecutor(self.term, stage.layout)
         self.observer = Observer(self.client, stage.layout, boottime_s, self.epoch)
         self.latest = Plan(())
 
@@ -148,10 +150,10 @@ class LeaderByHand:
         self.latest = make_plan(view, Policy(), boottime_s())
         return self.latest.actions
 
-    def act(self) -> list[Carried]:
+    def act(self) -> list[ActionResult]:
         return self.crew.carry_out(self.latest.actions)
 
-    def pass_once(self) -> list[Carried]:
+    def pass_once(self) -> list[ActionResult]:
         self.plan()
         return self.act()
 

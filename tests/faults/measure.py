@@ -36,7 +36,7 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Phase,
-    Terms,
+    SchedulingSpec,
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.transaction import Create, Transaction
@@ -147,7 +147,7 @@ def cancel(fleet: Fleet, name: str, figures: dict[str, list[float]], *, by_comma
 
 
 def takeover(fleet: Fleet, rounds: int) -> None:
-    """kill -9 of the leader, ten running jobs; its host is alive, so its sentinel closes the session."""
+    """kill -9 of the leader, ten running jobs; its host is alive, so its session closer closes the session."""
     names = [f"run-{i}" for i in range(10)]
     fleet.submit_many(names)
     for name in names:
@@ -248,7 +248,9 @@ def sessions(fleet: Fleet) -> list[tuple[int, int]]:
 
 def claimed(fleet: Fleet, name: str) -> list[tuple[str, bytes]]:
     layout, uid, at = fleet.layout, new_uid(name), wall_iso()
-    terms = Terms(1 << 20, 0, True, 300.0, 30.0, 300.0, f"file:///checkpoints/{name}", RestartPolicy())
+    terms = SchedulingSpec(
+        1 << 20, 0, True, 300.0, 30.0, 300.0, f"file:///checkpoints/{name}", RestartPolicy()
+    )
     blob = BlobRef(f"specs/{name}/{uid}/1-{'0' * 64}.json", "0" * 64, 2)
     ref = JobRef(name, uid, 1, blob, Desired.RUNNING, "n", terms, at, Entry(at, "submitted"), "op")
     own = Ownership(

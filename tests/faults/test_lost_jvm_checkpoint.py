@@ -10,8 +10,8 @@ import json
 import shutil
 from pathlib import Path
 
+from supervisor.model.checkpoint_expectation import queries_of
 from supervisor.model.records import Lease
-from supervisor.model.remembered import queries_of
 from supervisor.model.seen import Found
 from supervisor.registry.reading import seen
 from tests.faults.conftest import on_embedded

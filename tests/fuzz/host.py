@@ -26,11 +26,11 @@ from supervisor.clients.run_dir import DeadlineFile
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.daemon.gate import Gate
+from supervisor.daemon.guarded_attempt import UNBORN_S, WardStage
 from supervisor.daemon.guardian import Guardian
 from supervisor.daemon.hosting import Hosting, report
 from supervisor.daemon.housekeeping import ATTEMPTS_KEPT, ENDED, Housekeeper
 from supervisor.daemon.starting import Hosted
-from supervisor.daemon.ward import UNBORN_S, WardStage
 from supervisor.metrics import Metrics
 from supervisor.model.launch import GATE, Launch
 from supervisor.registry.codec import encode
@@ -463,9 +463,16 @@ class OddHost:
     # -- the judge -------------------------------------------------------------------------------------------------------
 
     def _judge_guardian(self, guardian: Guardian) -> None:
-        ward = next((each for each in guardian.wards() if each.key == self.calm), None)
-        if ward is None or ward.stage is not WardStage.WATCHED or ward.killer.deadline_s != NOW_S + FAR_S:
-            self._note("calm is not guarded", str(ward and (ward.stage.value, ward.killer)))
+        guarded_attempt = next((each for each in guardian.guarded_attempts() if each.key == self.calm), None)
+        if (
+            guarded_attempt is None
+            or guarded_attempt.stage is not WardStage.WATCHED
+            or guarded_attempt.killer.deadline_s != NOW_S + FAR_S
+        ):
+            self._note(
+                "calm is not guarded",
+                str(guarded_attempt and (guarded_attempt.stage.value, guarded_attempt.killer)),
+            )
         if (self.attempts / self.spent).exists():
             self._note("the directory of spent is not removed", "")
         if ("twin", 0.125) not in self.killers:

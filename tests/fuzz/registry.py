@@ -24,10 +24,18 @@ from supervisor.daemon.starting import Hosted
 from supervisor.daemon.sweeper import Sweeper
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.launch import Launch
 from supervisor.model.location import digest
-from supervisor.model.records import Assignment, Cause, CheckpointClaim, Cleanliness, Doom, Member, OwnState
-from supervisor.model.remembered import Remembered
+from supervisor.model.records import (
+    Assignment,
+    Cause,
+    CheckpointClaim,
+    Cleanliness,
+    Member,
+    OwnState,
+    PendingDeletion,
+)
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.site_policy import SitePolicy
@@ -93,7 +101,7 @@ class Odd:
         bench.commands().submit(replace(submission("odd"), terms=often))
         bench.submit("good", checkpoint="s3://bkt/good")
         bench.commands().submit(replace(submission("calm"), terms=replace(often, checkpoint=CALM)))
-        bench.run("calm", remembered=Remembered("p" * 16, ("q 5",)))
+        bench.run("calm", remembered=CheckpointExpectation("p" * 16, ("q 5",)))
         self.spent = bench.submit("spent", checkpoint="s3://bkt/spent").uid
         bench.run("spent")
         bench.commands().cancel("spent")
@@ -107,7 +115,7 @@ class Odd:
                 "s3://bkt/former",
                 "former (its checkpoint is being deleted)",
                 former.uid,
-                Doom("former", former.uid, "now", epoch=1),
+                PendingDeletion("former", former.uid, "now", epoch=1),
             ),
         )
         self.uid = bench.own("odd").newest_uid
@@ -119,7 +127,7 @@ class Odd:
             self.changed.append(f"{path}: {data.decode(errors='replace')[:700]}")
 
     def _odd_state(self, state: str) -> None:
-        bench, known = self.bench, Remembered("p" * 16, ("q 5",))
+        bench, known = self.bench, CheckpointExpectation("p" * 16, ("q 5",))
         if state == "claimed":
             bench.run("odd", remembered=known)
         elif state == "assigned":

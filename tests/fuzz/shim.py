@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from supervisor.errors import Corrupt
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.launch import CHECKPOINT, Launch
 from supervisor.model.records import OwnState
-from supervisor.model.remembered import Remembered
 from supervisor.registry.codec import decode, encode
 from supervisor.shim.reports import parse
 from tests.fuzz.odd import WORDS, odd_record, odd_value
@@ -48,7 +48,9 @@ def run(seed: int) -> list[Broken]:
     rng, changed = random.Random(seed), [""]
     try:
         launch = replace(
-            LAUNCH, env={CHECKPOINT: "s3a://b/c"}, remembered=Remembered("p" * 16, ("q 5",), "", ("p q 1",))
+            LAUNCH,
+            env={CHECKPOINT: "s3a://b/c"},
+            remembered=CheckpointExpectation("p" * 16, ("q 5",), "", ("p q 1",)),
         )
         data = encode(launch, 1 << 20)
         if rng.random() < 0.5:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
     Acceptance,
     Assignment,
@@ -15,7 +16,6 @@ from supervisor.model.records import (
     Cluster,
     Delay,
     Desired,
-    Doom,
     Driver,
     Entry,
     EpochRecord,
@@ -28,16 +28,16 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Pause,
+    PendingDeletion,
     Phase,
     Progress,
     QueryProgress,
     QueryState,
     Result,
+    SchedulingSpec,
     StartTimes,
     StopMode,
-    Terms,
 )
-from supervisor.model.remembered import Remembered
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
 
@@ -55,7 +55,7 @@ RESTART = RestartPolicy(
     memory_step=1.5,
     memory_max=8 << 30,
 )
-TERMS = Terms(
+TERMS = SchedulingSpec(
     memory=1 << 30,
     priority=5,
     unbounded=False,
@@ -79,7 +79,7 @@ EARLIER = (
 )
 """A submit, and a failure with exit code 7, as ``model.history`` packed them once."""
 
-REMEMBERED = Remembered(
+REMEMBERED = CheckpointExpectation(
     "0123456789abcdef",
     ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41",),
     "op0",
@@ -209,7 +209,7 @@ SAMPLES: tuple[Any, ...] = (
         location="s3://bucket/checkpoints/clicks",
         name="clicks (its checkpoint is being deleted)",
         uid=UID,
-        doom=Doom(name="clicks", uid=UID, at=AT, spec=SPEC, epoch=9),
+        doom=PendingDeletion(name="clicks", uid=UID, at=AT, spec=SPEC, epoch=9),
     ),
     EpochRecord(epoch=7, supervisor="host-a", op="op4"),
     LeaderHint(

@@ -26,19 +26,19 @@ from supervisor.daemon.remover import LOOK_EVERY_S, Remover
 from supervisor.daemon.watchdog import Watchdog
 from supervisor.errors import Conflict, NotLeader, Unreachable
 from supervisor.metrics import Metrics
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.location import digest, normalise
 from supervisor.model.records import (
     Acceptance,
     CheckpointClaim,
     CheckpointState,
-    Doom,
     EpochRecord,
     JobRef,
     Outcome,
     OwnState,
+    PendingDeletion,
     Result,
 )
-from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found
 from supervisor.model.site_policy import SitePolicy
@@ -124,7 +124,7 @@ class World:
     def run(self) -> str:
         """Submitted, and its driver runs."""
         uid = self.bench.commands().submit(self.submission()).uid
-        self.bench.run("a", remembered=Remembered(place_of(self.place), ("q 7",)))
+        self.bench.run("a", remembered=CheckpointExpectation(place_of(self.place), ("q 7",)))
         return uid
 
     def cancel(self) -> str:
@@ -218,9 +218,9 @@ def test_a_job_that_has_finished_by_itself_is_over_too() -> None:
         "",
         "",
     )  # type: ignore[arg-type]
-    assert ended.dooms_checkpoint
-    assert not replace(ended, outcome=Outcome.FAILED).dooms_checkpoint
-    assert not replace(ended, terms=terms("s3://b/c")).dooms_checkpoint
+    assert ended.deletes_checkpoint
+    assert not replace(ended, outcome=Outcome.FAILED).deletes_checkpoint
+    assert not replace(ended, terms=terms("s3://b/c")).deletes_checkpoint
 
 
 def test_nobody_can_claim_it_from_the_cancel_to_the_last_object(world: World) -> None:
@@ -435,7 +435,7 @@ def test_savepoints_and_neighbours_are_never_touched(world: World) -> None:
 def test_the_next_submission_there_does_not_miss_what_was_deleted(world: World) -> None:
     world.run()
     own = world.bench.own("a")
-    remembered = Remembered(place_of(world.place), ("q 7",))
+    remembered = CheckpointExpectation(place_of(world.place), ("q 7",))
     world.bench.put(world.bench.layout.own("a"), replace(own, remembered=remembered))
     world.bench.commands().cancel("a")
     world.bench.put(world.bench.layout.own("a"), replace(world.bench.own("a"), state=OwnState.EXITED))
@@ -563,7 +563,7 @@ def test_what_an_earlier_submission_of_the_name_wrote_proves_nothing_for_one_tha
 ) -> None:
     kept = world.submission()
     world.bench.commands().submit(replace(kept, terms=replace(kept.terms, delete_checkpoint=False)))
-    world.bench.run("a", remembered=Remembered(place_of(world.place), ("q 7",)))
+    world.bench.run("a", remembered=CheckpointExpectation(place_of(world.place), ("q 7",)))
     world.bench.commands().cancel("a")
     world.bury()
     leader = Leader(world)
@@ -586,7 +586,9 @@ def test_a_forged_doomed_claim_deletes_nothing(world: World) -> None:
     leader = Leader(world)
     leader.clean_up()
     path = world.bench.layout.checkpoint(digest(other))
-    world.bench.put(path, CheckpointClaim(other, "a (forged)", uid, Doom("a", uid, "now", genuine.spec)))
+    world.bench.put(
+        path, CheckpointClaim(other, "a (forged)", uid, PendingDeletion("a", uid, "now", genuine.spec))
+    )
     leader.remove()
     assert [item.key for item in theirs.items()] == ["offsets/1"]
     assert not world.bench.has(path)

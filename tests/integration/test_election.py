@@ -86,10 +86,10 @@ def assert_drained(contender: ContenderProcess) -> None:
             running.discard(each["epoch"])
 
 
-def test_f1_kill_9_of_the_leader_with_a_sentinel(
+def test_f1_kill_9_of_the_leader_with_a_session_closer(
     world: World, record_property: Callable[[str, object], None]
 ) -> None:
-    leader, standby = world.leader_and_standby(sentinel=True, timeout_s=30.0)
+    leader, standby = world.leader_and_standby(session_closer=True, timeout_s=30.0)
     killed_s = leader.send_signal(signal.SIGKILL)
     term = standby.wait("term", timeout_s=15)  # half the session time: nobody waited for that
     told("takeover_with_sentinel_s", term["at"] - killed_s, record_property)
@@ -97,7 +97,7 @@ def test_f1_kill_9_of_the_leader_with_a_sentinel(
     assert standby.wait("wrote")["epoch"] == 2
 
 
-def test_f1_kill_9_of_leader_and_sentinel_is_the_loss_of_a_host(
+def test_f1_kill_9_of_leader_and_session_closer_is_the_loss_of_a_host(
     world: World, record_property: Callable[[str, object], None]
 ) -> None:
     leader, standby = world.leader_and_standby()
@@ -141,7 +141,7 @@ def test_f2_sigstop_beyond_the_session_then_cont(world: World) -> None:
 
 def test_f5_a_standby_killed_or_stopped_has_no_effect(world: World) -> None:
     """FLINK-10255."""
-    leader, standby = world.leader_and_standby(sentinel=True)
+    leader, standby = world.leader_and_standby(session_closer=True)
     third = world.start("c")
     third.wait("sessions")
     standby.send_signal(signal.SIGKILL)

@@ -21,8 +21,8 @@ from supervisor.cli.doctor.subject import Subject
 from supervisor.clients.store.tree import Tree
 from supervisor.daemon.checkpoint_check import Known, check_of
 from supervisor.errors import InvalidInput, SupervisorError
-from supervisor.model.records import Assignment, BlobRef, Doom
-from supervisor.model.remembered import Remembered, place_of
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
+from supervisor.model.records import Assignment, BlobRef, PendingDeletion
 from supervisor.model.s3a import S3Access, access_of_store, why_no_access
 from supervisor.model.spec import JobSpec, canonical_json
 from supervisor.settings.file import Settings
@@ -93,7 +93,7 @@ def spec_of(conf: dict[str, str]) -> JobSpec:
 
 
 def preflight(given: Settings, conf: dict[str, str]) -> None:
-    known = Known(PLACE, Remembered(place_of(PLACE), ("q 7",)))
+    known = Known(PLACE, CheckpointExpectation(place_of(PLACE), ("q 7",)))
     assignment = Assignment("a", "uid-a", 1, 1, 0, 0, BlobRef("specs/x.json", "0" * 64, 1), 1)
     check_of(assignment, known, access_of_store(given.store, given.policy.endpoints), lambda: conf).settle()
 
@@ -106,7 +106,9 @@ def remover(given: Settings, conf: dict[str, str]) -> None:
     blobs = SimpleNamespace(read_spec=lambda _ref: canonical_json(spec_of(conf)))
     assembly = cast(Assembly, SimpleNamespace(_settings=given, _blobs=blobs))
     Assembly._access_to(
-        assembly, PLACE.replace("s3a", "s3"), Doom("a", "uid-a", "now", BlobRef("specs/x.json", "0" * 64, 1))
+        assembly,
+        PLACE.replace("s3a", "s3"),
+        PendingDeletion("a", "uid-a", "now", BlobRef("specs/x.json", "0" * 64, 1)),
     )
 
 

@@ -585,7 +585,9 @@ def test_another_supervisors_run_directories_are_left_alone(attempts: Attempts) 
         wait_dead(attempt)
         wait_until(lambda: loop.guardian.keys(), 10)
         wait_until(lambda: not attempt.alive(run_dir.TWIN), 10)
-        assert all(ward.stage.value == "unborn" for ward in loop.guardian.wards())
+        assert all(
+            guarded_attempt.stage.value == "unborn" for guarded_attempt in loop.guardian.guarded_attempts()
+        )
     assert os.path.exists(attempt.directory)
 
 

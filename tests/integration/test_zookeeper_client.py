@@ -522,7 +522,7 @@ class TestSession:
     def test_session_closed_by_another_while_its_owner_is_stopped(
         self, ensemble: EmbeddedEnsemble, connect: Connect
     ) -> None:
-        """What the sentinel does: the ephemerals go at once, not after the session time."""
+        """What the session closer does: the ephemerals go at once, not after the session time."""
         client, witness, node = connect(session_s=30.0), connect(), path()
         create(client, node, ephemeral=True)
         assert client.session is not None

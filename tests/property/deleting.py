@@ -33,13 +33,13 @@ from supervisor.daemon.remover import LOOK_EVERY_S, Remover
 from supervisor.daemon.watchdog import Watchdog
 from supervisor.errors import Conflict, NotLeader, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
+from supervisor.model.checkpoint_expectation import SeenQuery, to_be_expected, with_batches
 from supervisor.model.location import digest
 from supervisor.model.records import (
     Cause,
     CheckpointClaim,
     CheckpointState,
     Desired,
-    Doom,
     Driver,
     EpochRecord,
     JobRef,
@@ -47,12 +47,12 @@ from supervisor.model.records import (
     Outcome,
     Ownership,
     OwnState,
+    PendingDeletion,
     Phase,
     Result,
-    Terms,
+    SchedulingSpec,
     noted,
 )
-from supervisor.model.remembered import SeenQuery, to_be_expected, with_batches
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found, Seen
@@ -186,7 +186,7 @@ class World:
         self.jobs: dict[str, Job] = {}
         self.leaders: list[Leader] = []
         self.commands: list[tuple[Process, str, float]] = []  # stopped; of that name
-        self.flying: list[Late] = []
+        self.in_flight: list[Late] = []
         self.late = False
         self.made = 0
         self._keys: set[str] = set()
@@ -249,14 +249,14 @@ class World:
         return _Directory(location, f"file://{self._top}/{location.removeprefix(self.root)}")
 
     def arrive(self, late: Late) -> None:
-        self.flying.remove(late)
+        self.in_flight.remove(late)
         if self.now_s <= late.sent_s + SIGNATURE_VALID_S + CLOCKS_APART_S:
             self._keys.difference_update(late.keys)
 
     def deleting_at(self) -> list[str]:
         """Where a request may arrive that was allowed already."""
         stopped = [each.process.deletes_at for each in self.leaders if each.process is not None]
-        return [each for each in (*stopped, *(late.location for late in self.flying)) if each]
+        return [each for each in (*stopped, *(late.location for late in self.in_flight)) if each]
 
     # -- what there is ---------------------------------------------------------------------------------------------
 
@@ -498,7 +498,9 @@ class World:
             self.write(target)
             ref = self.sight.jobs.get(name)
             ended = self.sight.results.get(basis.uid)
-            old: Terms | None = ref.terms if ref is not None else ended.terms if ended is not None else None
+            old: SchedulingSpec | None = (
+                ref.terms if ref is not None else ended.terms if ended is not None else None
+            )
             assert old is not None
             spec = replace(basis.spec, sha256=f"{self.number():064x}")
             try:
@@ -594,7 +596,7 @@ class World:
 
     # -- strangers -------------------------------------------------------------------------------------------------
 
-    def plant(self, place: str, name: str, doom: Doom | None = None) -> None:
+    def plant(self, place: str, name: str, doom: PendingDeletion | None = None) -> None:
         """As a command of an older version would that has looked for nothing but this very place; or a hand, with ``doom``."""
         location = f"{self.root}{place}"
         path = self.bench.layout.checkpoint(digest(location))
@@ -735,7 +737,7 @@ class World:
             each
             for each in (
                 *stopped,
-                *(late.location for late in self.flying if self.now_s <= late.sent_s + valid_s),
+                *(late.location for late in self.in_flight if self.now_s <= late.sent_s + valid_s),
             )
             if each
         ]
@@ -771,7 +773,7 @@ class World:
         while self.leaders:
             self.leave(self.leaders[0])
             self.judge()
-        self.flying.clear()
+        self.in_flight.clear()
         self.undo_strange()
         for name in self.driven():
             self.exit(name, Cause.STOPPED)
@@ -830,7 +832,7 @@ class _Requests:
         full = tuple(f"{self._prefix}{key}" for key in keys)
         late, world.late = world.late, False
         if late:
-            world.flying.append(Late(self._location, full, world.now_s))
+            world.in_flight.append(Late(self._location, full, world.now_s))
             raise Unreachable("no answer")
         world._keys.difference_update(full)
         self.answered += 1

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from supervisor.daemon.remover import Remover
-from supervisor.model.records import Cause, Doom
+from supervisor.model.records import Cause, PendingDeletion
 from supervisor.registry.places import Index, Places
 from tests.explore import defects_of_removal
 from tests.explore.planting import Edit, edited
@@ -222,8 +222,8 @@ class Deletions(RuleBasedStateMachine):
     def time_goes_by(self, pick: int, seconds: float) -> None:
         """0: a deletion that is under way arrives."""
         self.world.now_s += seconds
-        if not seconds and self.world.flying:
-            self.world.arrive(self.world.flying[pick % len(self.world.flying)])
+        if not seconds and self.world.in_flight:
+            self.world.arrive(self.world.in_flight[pick % len(self.world.in_flight)])
 
     # -- operators, older versions, hands ----------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class Deletions(RuleBasedStateMachine):
             else ()
         ):
             if f"{world.root}{world.where(place)}" not in job.places:
-                world.plant(world.where(place), f"{name} (deleted)", Doom(name, job.uid, ""))
+                world.plant(world.where(place), f"{name} (deleted)", PendingDeletion(name, job.uid, ""))
         world.judge()
         if rests and world.leaders and world.leaders[-1].process is None:
             world.comes_to_rest(world.leaders[-1])

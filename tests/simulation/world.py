@@ -28,12 +28,12 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Phase,
-    Terms,
+    SchedulingSpec,
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found, Seen
 from supervisor.model.transaction import Check, Create, Delete, Node, Reads, SetData, Transaction
-from supervisor.observe.bell import Bell
+from supervisor.observe.change_notifier import ChangeNotifier
 from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import Policy, make_plan
@@ -54,9 +54,9 @@ HOSTS = ("s1", "s2")
 SHARED = "s3://bucket/shared"
 
 
-def terms(place: str, attempts: int | None = None, then: OnExhausted = OnExhausted.FAIL) -> Terms:
+def terms(place: str, attempts: int | None = None, then: OnExhausted = OnExhausted.FAIL) -> SchedulingSpec:
     policy = RestartPolicy(Strategy.EXPONENTIAL, 1.0, 8.0, 0.0, 60.0, attempts, then)
-    return Terms(100, 0, True, LEASE_S, GRACE_S, 60.0, place, policy)
+    return SchedulingSpec(100, 0, True, LEASE_S, GRACE_S, 60.0, place, policy)
 
 
 @dataclass
@@ -97,7 +97,7 @@ class LeaderModel:
 
     client: MemoryClient
     observer: Observer
-    bell: Bell
+    bell: ChangeNotifier
     epoch: int
     fence: int
     queue: list[Action] = field(default_factory=list)
@@ -215,7 +215,7 @@ class World:
         ).versions[0]
         assert fence is not None
         observer = Observer(Torn(client, self._meanwhile), self.layout, lambda: self.now_s, epoch)
-        bell = Bell(client, self.layout.doorbell, lambda: None)
+        bell = ChangeNotifier(client, self.layout.doorbell, lambda: None)
         self.leaders = [*self.leaders[-1:], LeaderModel(client, observer, bell, epoch, fence)]
 
     def _meanwhile(self) -> None:

@@ -27,7 +27,7 @@ from supervisor.coord.contender import Contender, Duties, Registry, Sessions
 from supervisor.coord.election import Candidate
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
-from supervisor.daemon.sentinel import Sentinel
+from supervisor.daemon.session_closer import SessionCloser
 from supervisor.errors import GuardFailed, SupervisorError
 from supervisor.model.transaction import ANY_VERSION, Check, SetData, Transaction
 from supervisor.registry import codec
@@ -51,7 +51,7 @@ class ContenderProcess:
         cluster: str,
         directory: Path,
         timeout_s: float,
-        sentinel: bool = False,
+        session_closer: bool = False,
         wrapper: Sequence[str] = (),
     ) -> None:
         self.name = name
@@ -64,7 +64,7 @@ class ContenderProcess:
             "store": str(directory / "store"),
             "zxid": str(directory / f"zxid-{name}"),
             "timeout_s": timeout_s,
-            "sentinel": sentinel,
+            "session_closer": session_closer,
         }
         self._process = subprocess.Popen(
             [*wrapper, sys.executable, "-m", __name__, json.dumps(options)],
@@ -126,7 +126,7 @@ class _Program:
     def __init__(self, options: dict[str, Any]) -> None:
         self.hosts, self.timeout_s = options["hosts"], options["timeout_s"]
         self.layout = Layout(options["root"])
-        self.sentinel = Sentinel(self.hosts) if options["sentinel"] else None
+        self.session_closer = SessionCloser(self.hosts) if options["session_closer"] else None
         self.tasks: dict[int, threading.Thread] = {}
         self.fences: list[Term[ZooClient]] = []
         self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -156,8 +156,8 @@ class _Program:
         close_session(self.hosts, session.id, session.password, 3.0)
 
     def tell(self, sessions: tuple[Session, ...]) -> None:
-        if self.sentinel is not None:
-            self.sentinel.tell(sessions)
+        if self.session_closer is not None:
+            self.session_closer.tell(sessions)
         self.say(
             "sessions",
             ids=[session.id for session in sessions],
@@ -220,9 +220,9 @@ class _Program:
 
     def run(self) -> None:
         threading.Thread(target=self.speak, daemon=True).start()
-        if self.sentinel is not None:
-            self.sentinel.start()
-            self.say("sentinel", pid=self.sentinel.pid)
+        if self.session_closer is not None:
+            self.session_closer.start()
+            self.say("session_closer", pid=self.session_closer.pid)
         self.contender.start()
         for line in sys.stdin:
             match line.split():
@@ -233,8 +233,8 @@ class _Program:
                 case ["zombie", number]:
                     self.write_as(int(number))
         self.say("stopped", in_time=self.contender.stop(20))
-        if self.sentinel is not None:
-            self.sentinel.stop()
+        if self.session_closer is not None:
+            self.session_closer.stop()
         while not self.lines.empty():
             select.select([], [], [], 0.01)
 

@@ -1,4 +1,4 @@
-"""An ensemble with a founded cluster, and the contenders of one test on it. Used by the tests of election and sentinel."""
+"""An ensemble with a founded cluster, and the contenders of one test on it. Used by the tests of election and session closer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class World:
         self,
         name: str,
         *,
-        sentinel: bool = False,
+        session_closer: bool = False,
         timeout_s: float = T,
         hosts: str = "",
         wrapper: Sequence[str] = (),
@@ -66,19 +66,19 @@ class World:
             cluster=CLUSTER,
             directory=self.directory,
             timeout_s=timeout_s,
-            sentinel=sentinel,
+            session_closer=session_closer,
             wrapper=wrapper,
         )
         self.contenders.append(contender)
         return contender
 
     def leader_and_standby(
-        self, *, sentinel: bool = False, **more: Any
+        self, *, session_closer: bool = False, **more: Any
     ) -> tuple[ContenderProcess, ContenderProcess]:
-        leader = self.start("a", sentinel=sentinel, **more)
+        leader = self.start("a", session_closer=session_closer, **more)
         leader.wait("wrote")
         leader.wait("recorded")
-        standby = self.start("b", sentinel=sentinel, **more)
+        standby = self.start("b", session_closer=session_closer, **more)
         standby.wait("sessions")
         return leader, standby
 

@@ -192,7 +192,7 @@ class Fleet(FleetCommands, FleetWitness):
             remove_group(group)
 
     def processes(self) -> Iterator[ProcessId]:
-        """Whatever lives and carries our witness in its environment: supervisors, sentinels, shims, twins, drivers."""
+        """Whatever lives and carries our witness in its environment: supervisors, session closers, shims, twins, drivers."""
         mark = f"WITNESS={self.witness_file}\0".encode()
         for found in processes.all_stats():
             try:

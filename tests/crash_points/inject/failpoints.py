@@ -1,6 +1,6 @@
 """Failpoints in a process of the product, put there from outside: before and after every call that does I/O.
 
-Loaded by ``sitecustomize`` (this directory is on PYTHONPATH, in tests only), in supervisors, sentinels, shims (whose twin
+Loaded by ``sitecustomize`` (this directory is on PYTHONPATH, in tests only), in supervisors, session closers, shims (whose twin
 and starter are forks of them) and commands. Nothing of the product knows of it. What is intercepted is not listed by hand:
 
 * every function of ``os`` that the operating system serves, but for ``PURE`` (they change nothing and tell no state that
@@ -205,8 +205,8 @@ def _kind():
     words = sys.orig_argv
     if "supervisor.shim" in words:
         return "shim"
-    if "supervisor.daemon.sentinel" in words:
-        return "sentinel"
+    if "supervisor.daemon.session_closer" in words:
+        return "session_closer"
     return "supervisor" if "run" in words else "cli"
 
 

@@ -1,6 +1,6 @@
 """One attempt on a simulated host: its run directory, and the processes that live there.
 
-Real are ``shim.machine``, ``shim.link``, ``model.second_killer`` and ``daemon.ward``. This file and ``runner``, ``killers`` and
+Real are ``shim.machine``, ``shim.link``, ``model.second_killer`` and ``daemon.guarded_attempt``. This file and ``runner``, ``killers`` and
 ``drivers`` are to them what processes, signals, pipes and files are in production.
 """
 

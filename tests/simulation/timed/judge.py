@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from supervisor.act.carry_out import Came, Carried
+from supervisor.act.carry_out import ActionOutcome, ActionResult
 from supervisor.model.lease_terms import CLOCK_RATE_ERROR, KILL_TIME_S
 from supervisor.model.records import (
     CheckpointClaim,
@@ -63,7 +63,7 @@ STARTED_S = 3.0
 Record = TypeVar("Record")
 
 
-class Bell(NamedTuple):
+class ChangeNotifier(NamedTuple):
     """The doorbell as a contender saw it last: its version and its mzxid, since when, and in which process."""
 
     rings: int
@@ -71,10 +71,10 @@ class Bell(NamedTuple):
     since_s: float
     process: Process
 
-    def is_like(self, other: Bell) -> bool:
+    def is_like(self, other: ChangeNotifier) -> bool:
         return (self.rings, self.rung) == (other.rings, other.rung)
 
-    def may_follow(self, other: Bell) -> bool:
+    def may_follow(self, other: ChangeNotifier) -> bool:
         """By its numbers it may be a later state of the same registry."""
         return self.is_like(other) or (self.rings > other.rings and self.rung > other.rung)
 
@@ -117,11 +117,11 @@ class Judge:
         self.trouble: dict[str, list[tuple[float, float]]] = {}
         self.restored_s: float | None = None  # an unaccepted restore that lost something
         # hosts that had seen, before it, what it lost, until they look again …
-        self.knew: dict[str, Bell] = {}
+        self.knew: dict[str, ChangeNotifier] = {}
         self.knows: set[str] = set()  # … and then saw that it is lost
         self.leads = ""  # host of the newest term
         self.told = False  # one that knows has led since, so the store has a mark
-        self._bell: dict[str, Bell] = {}
+        self._bell: dict[str, ChangeNotifier] = {}
         self.restores = 0
         self._alive: dict[Driver, Life] = {}
 
@@ -259,7 +259,7 @@ class Judge:
             host = self.world.net.hosts[process]
             if node is None:
                 return
-            now = Bell(node.stat.version, node.stat.mzxid, self.world.loop.now_s, process)
+            now = ChangeNotifier(node.stat.version, node.stat.mzxid, self.world.loop.now_s, process)
             before = self.knew.pop(host, None)
             kept = before is not None and (
                 before.process is process or before.since_s < (self.restored_s or 0.0) - KEPT_AFTER_S
@@ -329,9 +329,9 @@ class Judge:
         own: Ownership | None = decode(Ownership, node.data, name) if node is not None else None
         return own
 
-    def carried(self, carried: Carried) -> None:
+    def carried(self, carried: ActionResult) -> None:
         self.answers[carried.came.value] += 1
-        if carried.came is Came.FAILED:
+        if carried.came is ActionOutcome.FAILED:
             self.defect(f"{type(carried.action).__name__} {carried.action.name}: {carried.why}")
 
     # -- rest ------------------------------------------------------------------------------------------------------

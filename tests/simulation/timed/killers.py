@@ -1,6 +1,6 @@
 """The second and the third killer of an attempt: its twin, and the guardian of its host.
 
-Real are ``model.second_killer`` and ``daemon.ward``: what they decide is carried out here, with delays.
+Real are ``model.second_killer`` and ``daemon.guarded_attempt``: what they decide is carried out here, with delays.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from supervisor.clients.zookeeper import Committed, Reads
-from supervisor.daemon import ward as warding
-from supervisor.daemon.ward import Ward, WardStage
+from supervisor.daemon import guarded_attempt as warding
+from supervisor.daemon.guarded_attempt import GuardedAttempt, WardStage
 from supervisor.model import second_killer
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
@@ -93,13 +93,13 @@ class Twin:
 @dataclass
 class Post:
     attempt: Attempt
-    ward: Ward
+    guarded_attempt: GuardedAttempt
     striking: bool = False
     planned_s: float = 0.0
 
 
 class Guardian:
-    """What ``daemon.guardian`` is, in the process of a supervisor: every attempt of the host is its ward."""
+    """What ``daemon.guardian`` is, in the process of a supervisor: it guards every attempt of the host."""
 
     def __init__(self, world: World, host: Host, process: Process, client: Callable[[], Any]) -> None:
         self._world = world
@@ -116,10 +116,12 @@ class Guardian:
             del self._posts[key]
         for key, attempt in list(attempts.items()):
             if key not in self._posts:
-                ward = Ward(key, self._host.name, self._host.boot_id, self._world.layout, self._now_s())
-                self._posts[key] = Post(attempt, ward)
+                guarded_attempt = GuardedAttempt(
+                    key, self._host.name, self._host.boot_id, self._world.layout, self._now_s()
+                )
+                self._posts[key] = Post(attempt, guarded_attempt)
         for post in list(self._posts.values()):
-            if post.ward.stage is not WardStage.WATCHED or post.attempt.shim_dead:
+            if post.guarded_attempt.stage is not WardStage.WATCHED or post.attempt.shim_dead:
                 self._attend(post)
             else:
                 self.deadline_written(post.attempt)
@@ -151,23 +153,25 @@ class Guardian:
 
     def _attend(self, post: Post) -> None:
         stage = None
-        while stage is not post.ward.stage and not post.striking:
-            stage = post.ward.stage
+        while stage is not post.guarded_attempt.stage and not post.striking:
+            stage = post.guarded_attempt.stage
             self._feed(post, self._perceive(post))
 
     def _perceive(self, post: Post) -> warding.Event:
         attempt = post.attempt
-        if post.ward.stage is WardStage.UNBORN:
+        if post.guarded_attempt.stage is WardStage.UNBORN:
             return warding.DirectoryRead(attempt.launch, attempt.record)
-        if post.ward.stage is WardStage.WATCHED:
+        if post.guarded_attempt.stage is WardStage.WATCHED:
             return Looked(attempt.shim_dead, attempt.deadline_s)
         return warding.Tick(self._client() is not None)
 
     def _feed(self, post: Post, event: warding.Event) -> None:
-        before = post.ward.stage
-        post.ward, effects = warding.step(post.ward, event, self._now_s())
-        if post.ward.stage is not before:
-            self._world.loop.note(f"guardian of {self._host.name}: {post.ward.key} {post.ward.stage.value}")
+        before = post.guarded_attempt.stage
+        post.guarded_attempt, effects = warding.step(post.guarded_attempt, event, self._now_s())
+        if post.guarded_attempt.stage is not before:
+            self._world.loop.note(
+                f"guardian of {self._host.name}: {post.guarded_attempt.key} {post.guarded_attempt.stage.value}"
+            )
         for effect in effects:
             self._carry_out(post, effect)
 
@@ -207,7 +211,7 @@ class Guardian:
         loop.after(took_s + 0.001, struck, self._process)
 
     def _answered(self, post: Post, answer: Any) -> None:
-        if not post.ward.asking:
+        if not post.guarded_attempt.asking:
             return
         if isinstance(answer, Committed):
             self._feed(post, warding.Buried())

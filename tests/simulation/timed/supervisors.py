@@ -1,7 +1,7 @@
 """Supervisors: the daemon's own parts, put together as ``wiring.daemon`` does, on simulated time.
 
 Real are contender, leader, controller, crew, sweeper and agent, trust and start doubt, with their threads. Replaced are what
-touches files and processes: run directories, the starting of a shim, the sentinel's process, metrics.
+touches files and processes: run directories, the starting of a shim, the session closer's process, metrics.
 """
 
 from __future__ import annotations
@@ -338,13 +338,13 @@ class SimSupervisor:
         self.world.loop.spawn(in_order, self.process, "stop")
 
     def _died(self) -> None:
-        """Systemd starts it again; the sentinel closes its sessions."""
+        """Systemd starts it again; the session closer closes its sessions."""
         world = self.world
         self.host.supervisor_ended(self)
         charges = [session for sessions in self.charges.values() for session in sessions]
         if not charges or self._in_order or not self.host.up:
             return
-        sentinel = world.process(f"sentinel {self.host.name}", self.host)
+        session_closer = world.process(f"session closer {self.host.name}", self.host)
 
         def close(session: Session) -> None:
             try:
@@ -353,8 +353,8 @@ class SimSupervisor:
                 pass
 
         for session in charges:
-            world.loop.spawn(lambda session=session: close(session), sentinel, "sentinel")  # type: ignore[misc]
-        world.loop.after(30.0, lambda: world.loop.kill(sentinel))
+            world.loop.spawn(lambda session=session: close(session), session_closer, "session closer")  # type: ignore[misc]
+        world.loop.after(30.0, lambda: world.loop.kill(session_closer))
 
     def _failed(self, what: str, error: BaseException) -> None:
         if isinstance(error, Exception):

@@ -27,7 +27,7 @@ from tests.simulation.timed.client import SimClient
 from tests.simulation.timed.scenario import Act, Job, Step
 
 if TYPE_CHECKING:
-    from supervisor.wiring.commands import Office
+    from supervisor.wiring.commands import CommandContext
     from tests.simulation.timed.world import World
 
 LOOK_EVERY_S = 5.0
@@ -152,7 +152,7 @@ class Users:
         quiet = [0]
 
         def run(sessions: KeptSession[SimClient]) -> str:
-            office = cast("Office", self._office(sessions))
+            office = cast("CommandContext", self._office(sessions))
             finding = look_into(office)
             if not finding.distrust:
                 quiet[0] += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.act.carry_out import Crew
+from supervisor.act.carry_out import ActionExecutor
 from supervisor.coord.term import Term
 from supervisor.errors import NotSent
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
@@ -23,7 +23,7 @@ def test_nothing_goes_out_on_a_connection_on_which_nobody_has_looked() -> None:
     client = MemoryClient(zoo)
     client.start()
     term = Term(1, 0, client, 10.0, depose=lambda _why: None, connection=1)
-    crew = Crew(term, Layout("/t"))
+    crew = ActionExecutor(term, Layout("/t"))
     crew.commit(lambda _desk: BELL)
     zoo.disconnect(client)
     zoo.reconnect(client)

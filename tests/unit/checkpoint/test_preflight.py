@@ -12,8 +12,8 @@ from supervisor.checkpoint.findings import Code
 from supervisor.checkpoint.preflight import preflight
 from supervisor.clients.store.tree import open_tree
 from supervisor.errors import Unreachable
-from supervisor.model.remembered import (
-    Remembered,
+from supervisor.model.checkpoint_expectation import (
+    CheckpointExpectation,
     SeenQuery,
     place_of,
     queries_of,
@@ -175,17 +175,17 @@ def test_no_answer_is_neither_good_nor_bad(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_batches_never_go_back() -> None:
-    told = with_batches(Remembered("p"), [SeenQuery("a", 3), SeenQuery("b", 0)])
+    told = with_batches(CheckpointExpectation("p"), [SeenQuery("a", 3), SeenQuery("b", 0)])
     assert queries_of(told) == (SeenQuery("a", 3), SeenQuery("b", 0))
     assert queries_of(with_batches(told, [SeenQuery("a", 2)])) == (SeenQuery("b", 0), SeenQuery("a", 3))
     many = with_batches(told, [SeenQuery(str(n), n) for n in range(20)])
     assert len(many.queries) == 8
-    assert queries_of(Remembered("p", ("", "no number", "x 1 y", "ok 7"))) == (SeenQuery("ok", 7),)
+    assert queries_of(CheckpointExpectation("p", ("", "no number", "x 1 y", "ok 7"))) == (SeenQuery("ok", 7),)
 
 
 def test_the_lease_counts_before_the_ownership_and_another_place_for_nothing() -> None:
     here = place_of("s3a://bucket/ck")
-    lease, own = Remembered(here, ("q 9",)), Remembered(here, ("q 5",))
+    lease, own = CheckpointExpectation(here, ("q 9",)), CheckpointExpectation(here, ("q 5",))
     assert to_be_expected("s3://bucket/ck/", "", lease, own) == lease
     assert to_be_expected("s3://bucket/ck", "", None, own) == own
     other = to_be_expected("s3://bucket/other", "", lease, own)
@@ -196,9 +196,9 @@ def test_the_lease_counts_before_the_ownership_and_another_place_for_nothing() -
 
 def test_an_acceptance_is_taken_once() -> None:
     here = place_of("/data/ck")
-    before = Remembered(here, ("q 9",))
+    before = CheckpointExpectation(here, ("q 9",))
     first = to_be_expected("/data/ck", "nonce", before, None)
-    assert first == Remembered(here, (), "nonce")
+    assert first == CheckpointExpectation(here, (), "nonce")
     assert first is not None
     later = with_batches(first, [SeenQuery("new", 1)])
     assert to_be_expected("/data/ck", "nonce", later, before) == later

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import Cause, OwnState
-from supervisor.model.remembered import Remembered, place_of
 from tests.unit.checkpoint.golden import unpack, without
 from tests.unit.cli.conftest import Terminal
 
@@ -131,7 +131,7 @@ def test_verify_of_a_job_compares_with_what_the_registry_remembers(
     known = "0ad6ac04-e858-432d-8218-addf97e927d3"
     for words, code in (((f"{known} 2",), None), ((f"{known} 9",), "truncated"), (("another 1",), "foreign")):
         terminal.bench.set_own(
-            "clicks", OwnState.VACANT, remembered=Remembered(place_of(str(checkpoint)), words)
+            "clicks", OwnState.VACANT, remembered=CheckpointExpectation(place_of(str(checkpoint)), words)
         )
         ran = terminal.run("checkpoint", "verify", "clicks", "-o", "json")
         assert [each["code"] for each in ran.json["findings"]] == ([code] if code else [])

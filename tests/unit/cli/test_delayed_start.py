@@ -16,8 +16,8 @@ from supervisor.daemon.agent import Agent
 from supervisor.daemon.checkpoint_check import check_of
 from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import Unreachable
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import Assignment, Delay, Member, Ownership, OwnState
-from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.s3a import S3Access
 from supervisor.registry.codec import encode
 from tests.fakes.zookeeper import MemoryClient
@@ -61,7 +61,7 @@ def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Looking]:
 def assigned(terminal: Terminal) -> str:
     """``a`` has committed batches in its checkpoint before, and attempt 2 of it is for this host."""
     bench, uid = terminal.bench, terminal.submit("a")
-    remembered = Remembered(place_of("s3://bucket/a"), ("q1 7",))
+    remembered = CheckpointExpectation(place_of("s3://bucket/a"), ("q1 7",))
     bench.run("a", remembered=remembered)
     bench.set_own("a", OwnState.ASSIGNED, attempt=2, job_version=bench.ref("a").version)
     node, ref = bench.zoo.client().read(bench.layout.own("a")), bench.ref("a")

@@ -12,8 +12,8 @@ import pytest
 
 from supervisor.checkpoint import savepoint_create
 from supervisor.checkpoint.savepoint_create import Creation
+from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
 from supervisor.model.records import OwnState
-from supervisor.model.remembered import SeenQuery, queries_of, to_be_expected
 from supervisor.model.savepoints import id_of, slot_of
 from supervisor.spark.state_reading import OpenedStore, StateOf
 from supervisor.wiring import deep

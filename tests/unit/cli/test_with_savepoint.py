@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from supervisor.checkpoint import savepoint_create
+from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
 from supervisor.model.location import digest
 from supervisor.model.records import Cause, CheckpointClaim, Desired, OwnState
-from supervisor.model.remembered import SeenQuery, queries_of, to_be_expected
 from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found
 from supervisor.model.spec import from_canonical

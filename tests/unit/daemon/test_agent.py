@@ -14,6 +14,7 @@ from supervisor.daemon.agent import Agent
 from supervisor.daemon.checkpoint_check import Known
 from supervisor.daemon.starting import Hosted, Look, Refused, Starter
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import (
     UNCHARGED_CAUSES,
     Assignment,
@@ -24,7 +25,6 @@ from supervisor.model.records import (
     OwnState,
     Phase,
 )
-from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
 from supervisor.registry.codec import decode
@@ -278,7 +278,7 @@ def test_a_start_is_told_what_the_registry_remembers_of_the_checkpoint(tmp_path:
     bench, started = Bench(), Started()
     location = "s3://bucket/a"
     uid = bench.submit("a", checkpoint=location).uid
-    newest, older = (Remembered(place_of(location), (f"q {batch}",)) for batch in (9, 5))
+    newest, older = (CheckpointExpectation(place_of(location), (f"q {batch}",)) for batch in (9, 5))
     bench.set_own("a", OwnState.ASSIGNED, remembered=older)
     own, ref = bench.zoo.client().read(bench.layout.own("a")), bench.ref("a")
     assert own is not None

@@ -15,9 +15,16 @@ from supervisor.daemon.apart import AGAIN_S, KNOWN_MAX, Apart
 from supervisor.daemon.remover import Remover
 from supervisor.daemon.sweeper import Sweeper
 from supervisor.errors import AccessDenied, Conflict, NotLeader
+from supervisor.model.checkpoint_expectation import place_of
 from supervisor.model.location import digest
-from supervisor.model.records import CheckpointClaim, CheckpointState, Cleanliness, Doom, Outcome, Result
-from supervisor.model.remembered import place_of
+from supervisor.model.records import (
+    CheckpointClaim,
+    CheckpointState,
+    Cleanliness,
+    Outcome,
+    PendingDeletion,
+    Result,
+)
 from supervisor.model.site_policy import SitePolicy
 from supervisor.registry.codec import encode
 from supervisor.registry.layout import about_key, is_attempt, split_attempt
@@ -129,7 +136,10 @@ def _doomed(rig: Rig, name: str) -> str:
     done = rig.bench.submit(name)
     place, layout = f"s3://bkt/{name}/ck", rig.bench.layout
     claim = CheckpointClaim(
-        place, f"{name} (its checkpoint is being deleted)", done.uid, Doom(name, done.uid, "now", epoch=1)
+        place,
+        f"{name} (its checkpoint is being deleted)",
+        done.uid,
+        PendingDeletion(name, done.uid, "now", epoch=1),
     )
     rig.bench.put(layout.checkpoint(digest(place)), claim)
     wrote = Result(

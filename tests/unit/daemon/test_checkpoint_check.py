@@ -11,8 +11,8 @@ import structlog
 
 from supervisor.daemon.checkpoint_check import Known, check_of
 from supervisor.errors import Unreachable
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import PERMANENT_CAUSES, Assignment, BlobRef, Cause
-from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.s3a import S3Access
 from supervisor.spark.refusal import Refused
 from tests.testbed.moto import AWS_ENV
@@ -24,7 +24,7 @@ WORDS = ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",)
 
 def start(location: str | None, words: tuple[str, ...] = WORDS, conf: Mapping[str, str] | None = None) -> str:
     """What was prepared meanwhile."""
-    remembered = Remembered(place_of(location), words) if location else None
+    remembered = CheckpointExpectation(place_of(location), words) if location else None
     check_of(GIVEN, Known(location, remembered), S3Access(), lambda: conf or {}).settle()
     return "prepared"
 
@@ -75,7 +75,7 @@ def test_no_answer_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_first_start_where_another_job_was(tmp_path: Path) -> None:
     """Refused if anything is there: its rows would be counted on from the other job's state."""
     checkpoint = unpack("files", tmp_path)
-    known = Known(str(checkpoint), Remembered(place_of(str(checkpoint))), "old")
+    known = Known(str(checkpoint), CheckpointExpectation(place_of(str(checkpoint))), "old")
     with pytest.raises(Refused, match="what job old left there.*--accept-fresh-start"):
         check_of(GIVEN, known, S3Access(), dict).settle()
     shutil.rmtree(checkpoint)

@@ -18,9 +18,9 @@ from supervisor.daemon import checkpoint_check, gate, starting
 from supervisor.daemon.checkpoint_check import Known
 from supervisor.daemon.starting import Look
 from supervisor.errors import Corrupt, Unreachable
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.spec import JobSpec
 from supervisor.registry.codec import encode
 from supervisor.spark.refusal import Refused
@@ -50,7 +50,9 @@ class Beside(Slow):
     def begin(
         self, location: str = "s3://bucket/a", attempt: int = 1, left_by: str = "", name: str = "a"
     ) -> Future[None]:
-        known = Known(location, Remembered(place_of(location), () if left_by else ("q1 7",)), left_by)
+        known = Known(
+            location, CheckpointExpectation(place_of(location), () if left_by else ("q1 7",)), left_by
+        )
         done: Future[None] = Future()
 
         def work() -> None:

@@ -17,15 +17,15 @@ from supervisor.clients.containment import CgroupContainment
 from supervisor.clients.run_dir import DeadlineFile, ShimRecord
 from supervisor.clients.zookeeper import Committed
 from supervisor.daemon import guardian as module
+from supervisor.daemon.guarded_attempt import WardStage
 from supervisor.daemon.guardian import Guardian, Registry
-from supervisor.daemon.ward import WardStage
 from supervisor.errors import GuardFailed, OutcomeUnknown, SupervisorError
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.transaction import Node, Reads, Stat, Transaction
 from supervisor.registry.codec import encode
-from tests.unit.daemon.test_ward import CLAIM, CLAIMED, LAUNCH, LAYOUT
+from tests.unit.daemon.test_guarded_attempt import CLAIM, CLAIMED, LAUNCH, LAYOUT
 
 KEY, OTHER = "uid-1.1", "uid-2.1"
 
@@ -85,7 +85,9 @@ def shim_in(
 
 
 def stage_of(guardian: Guardian, key: str = KEY) -> WardStage:
-    return next(ward.stage for ward in guardian.wards() if ward.key == key)
+    return next(
+        guarded_attempt.stage for guarded_attempt in guardian.guarded_attempts() if guarded_attempt.key == key
+    )
 
 
 def dies(process: subprocess.Popen[bytes]) -> None:
@@ -186,15 +188,22 @@ def test_only_the_group_of_the_attempt_proves_that_it_is_empty(tmp_path: Path) -
         shim_in(tmp_path, launch=replace(LAUNCH, cgroup=group)) as (process, _),
     ):
         guardian.tick(1.0)
-        ward = guardian.wards()[0]
-        assert ward.shim == ShimRecord(ward.shim.process, CLAIM) if ward.shim else False
+        guarded_attempt = guardian.guarded_attempts()[0]
+        assert (
+            guarded_attempt.shim == ShimRecord(guarded_attempt.shim.process, CLAIM)
+            if guarded_attempt.shim
+            else False
+        )
         post = guardian._posts[KEY]
         assert isinstance(post.tree, CgroupContainment) and post.tree.path == group
-        post.ward = replace(ward, launch=LAUNCH)
-        assert guardian._tree(post, ShimRecord(ward.shim.process, CLAIM)).emptiness() is Emptiness.UNPROVABLE  # type: ignore[union-attr]
+        post.guarded_attempt = replace(guarded_attempt, launch=LAUNCH)
+        assert (
+            guardian._tree(post, ShimRecord(guarded_attempt.shim.process, CLAIM)).emptiness()
+            is Emptiness.UNPROVABLE
+        )  # type: ignore[union-attr]
 
 
 def test_a_launch_file_about_another_attempt_says_nothing(tmp_path: Path) -> None:
     with guarding(tmp_path) as guardian, shim_in(tmp_path, OTHER):
         guardian.tick(1.0)
-        assert guardian.wards()[0].launch is None
+        assert guardian.guarded_attempts()[0].launch is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
-from supervisor.act.carry_out import Came, Carried
+from supervisor.act.carry_out import ActionOutcome, ActionResult
 from supervisor.daemon.record import Pass, Recorder
 from supervisor.metrics import Metrics
 from supervisor.model.actions import Assign, Conclude, Note, Plan
@@ -27,15 +27,15 @@ class Told:
         self.metrics = Metrics(lambda: 0.0)
         self.recorder = Recorder(self.metrics, 99.0)
 
-    def a_pass(self, begun_s: float, plan: Plan, *carried: Carried) -> None:
+    def a_pass(self, begun_s: float, plan: Plan, *carried: ActionResult) -> None:
         self.recorder.record(Pass(VIEW, plan, (), carried, begun_s, begun_s + 0.5))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"spark_supervisor_{name}", labels)
 
 
-def done(assign: Assign = ASSIGN) -> Carried:
-    return Carried(assign, Came.DONE)
+def done(assign: Assign = ASSIGN) -> ActionResult:
+    return ActionResult(assign, ActionOutcome.DONE)
 
 
 def test_a_job_that_is_placed_at_once_was_queued_for_one_pass() -> None:
@@ -83,7 +83,7 @@ def test_a_job_that_failed_for_good_is_named_with_its_cause_until_it_is_register
     told = Told()
     ended = own(OwnState.EXITED, cause=Cause.OUT_OF_MEMORY)
     conclude = Conclude("j", "its restart budget is spent", job(), ended, Outcome.FAILED, ASSIGN.account)
-    told.a_pass(100.0, Plan((conclude,)), Carried(conclude, Came.DONE))
+    told.a_pass(100.0, Plan((conclude,)), ActionResult(conclude, ActionOutcome.DONE))
     assert told.value("job_failed", job="j", cause="out_of_memory") == 1
     told.recorder.record(Pass(replace(VIEW, rows=MappingProxyType({})), Plan(()), (), (), 101.0, 101.1))
     assert told.value("job_failed", job="j", cause="out_of_memory") == 1

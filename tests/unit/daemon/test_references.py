@@ -15,7 +15,7 @@ from supervisor.errors import Corrupt
 from supervisor.model.location import digest
 from supervisor.model.records import Assignment, BlobRef, CheckpointClaim, OwnState
 from supervisor.observe.observer import Observer
-from supervisor.registry.doomed_claims import doom
+from supervisor.registry.pending_deletions import doom
 from supervisor.registry.record_sweep import take_listing
 from tests.fakes.offices import AT, Bench
 from tests.fakes.zookeeper import MemoryClient

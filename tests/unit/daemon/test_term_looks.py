@@ -13,7 +13,7 @@ from supervisor.daemon import sweeper as sweeping
 from supervisor.daemon.remover import Doomed, Job, Remover
 from supervisor.daemon.sweeper import Sweeper
 from supervisor.errors import Conflict, NotLeader, NotSent, Unreachable
-from supervisor.model.records import CheckpointClaim, Doom, EpochRecord
+from supervisor.model.records import CheckpointClaim, EpochRecord, PendingDeletion
 from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found
 from supervisor.model.site_policy import SitePolicy
@@ -52,7 +52,7 @@ class Stage:
         self.now = Doomed(
             self.path,
             Found(CheckpointClaim(PLACE, "a", "u1"), claim.stat.version),
-            Doom("a", "u1", "now", epoch=1),
+            PendingDeletion("a", "u1", "now", epoch=1),
             own,
             None,
         )

@@ -21,7 +21,7 @@ from supervisor.model.records import (
     OwnState,
     Phase,
     Result,
-    Terms,
+    SchedulingSpec,
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
@@ -36,7 +36,7 @@ HOST = Member("s1", "host1", "boot", "", 1000, 10, 2, "", "")
 def job(
     name: str = "j", uid: str = "u1", desired: Desired = Desired.RUNNING, **changes: Any
 ) -> Found[JobRef]:
-    terms = Terms(100, 0, True, LEASE_S, 20.0, 60.0, None, RestartPolicy(jitter=0.0))
+    terms = SchedulingSpec(100, 0, True, LEASE_S, 20.0, 60.0, None, RestartPolicy(jitter=0.0))
     terms = replace(terms, **{key: changes.pop(key) for key in list(changes) if hasattr(terms, key)})
     record = JobRef(
         name, uid, 1, BlobRef("k", "0", 1), desired, "n1", terms, "t", Entry("t", "submitted"), "op"

@@ -182,14 +182,16 @@ def due(draw: st.DrawFn) -> View:
 @settings(max_examples=80, deadline=None)
 @given(due(), st.integers(0, 3))
 def test_what_is_in_flight_has_its_place_and_is_not_placed_again(given: View, number: int) -> None:
-    flying = tuple(each for each in make_plan(given, Policy(), NOW_S).actions if isinstance(each, Assign))[
+    in_flight = tuple(each for each in make_plan(given, Policy(), NOW_S).actions if isinstance(each, Assign))[
         :number
     ]
-    placed = [each for each in make_plan(given, Policy(), NOW_S, flying).actions if isinstance(each, Assign)]
-    assert not {each.name for each in flying} & {each.name for each in placed}
+    placed = [
+        each for each in make_plan(given, Policy(), NOW_S, in_flight).actions if isinstance(each, Assign)
+    ]
+    assert not {each.name for each in in_flight} & {each.name for each in placed}
     loads: Mapping[str, Load] = loads_of(given.rows.values())
     members: Mapping[str, Member] = given.members
-    for each in (*flying, *placed):
+    for each in (*in_flight, *placed):
         loads = freed(loads, each.own.record) if each.waited else loads
         load = loads.get(each.host.id, Load()).plus(
             next_memory(each.ref.record, each.own.record).whole, starting=True

@@ -10,9 +10,9 @@ import pytest
 
 from supervisor.clock import boottime_s
 from supervisor.errors import Conflict, NotFound, OutcomeUnknown, TimedOut, Unreachable
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, SeenQuery, place_of, to_be_expected
 from supervisor.model.location import digest
 from supervisor.model.records import BlobRef, Cause, CheckpointClaim, Cleanliness, Desired, Outcome, OwnState
-from supervisor.model.remembered import Remembered, SeenQuery, place_of, to_be_expected
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
 from supervisor.registry import user_writes
@@ -485,7 +485,7 @@ def test_a_submit_names_who_used_the_checkpoint_before(bench: Bench) -> None:
     for name, checkpoint in (("old", place), ("idle", "s3://bucket/idle")):
         bench.submit(name, checkpoint=checkpoint)
         words = ("q 7",) if name == "old" else ()
-        bench.set_own(name, OwnState.VACANT, remembered=Remembered(place_of(checkpoint), words))
+        bench.set_own(name, OwnState.VACANT, remembered=CheckpointExpectation(place_of(checkpoint), words))
         bench.commands().cancel(name)
         bench.zoo.remove(bench.layout.checkpoint(digest(checkpoint)))
     bench.submit("new", checkpoint="s3://bucket/shared/")
@@ -504,7 +504,7 @@ def test_a_submit_names_who_used_the_checkpoint_before(bench: Bench) -> None:
 def stopped(bench: Bench, name: str = "j", **changes: Any) -> Commands:
     """``name`` ran at s3://bkt/old, committed batch 40 there, was suspended and has stopped. ``changes``: of its ownership."""
     bench.submit(name, checkpoint="s3://bkt/old")
-    bench.run(name, remembered=Remembered(place_of("s3://bkt/old"), ("q 40",)))
+    bench.run(name, remembered=CheckpointExpectation(place_of("s3://bkt/old"), ("q 40",)))
     bench.commands().suspend(name)
     bench.set_own(name, changes.pop("state", OwnState.EXITED), cause=Cause.STOPPED, **changes)
     return bench.commands()
@@ -532,7 +532,7 @@ def test_what_is_remembered_fits_the_copy_and_keeps_what_it_knew_of_the_old_one(
     bench.submit("j", checkpoint="s3://bkt/old")
     ref = bench.ref("j")
     bench.put(bench.layout.job("j"), replace(ref.record, fresh_start="earlier", left_by="other"))
-    bench.run("j", remembered=Remembered(place_of("s3://bkt/old"), ("q 40",), "earlier"))
+    bench.run("j", remembered=CheckpointExpectation(place_of("s3://bkt/old"), ("q 40",), "earlier"))
     commands = bench.commands()
     commands.suspend("j")
     bench.set_own("j", OwnState.EXITED)
@@ -540,7 +540,7 @@ def test_what_is_remembered_fits_the_copy_and_keeps_what_it_knew_of_the_old_one(
     job, own = bench.ref("j").record, bench.own("j")
     assert (job.fresh_start, job.left_by) == ("", "")
     expected = to_be_expected(job.terms.checkpoint, job.fresh_start, None, own.remembered)
-    assert expected == Remembered(
+    assert expected == CheckpointExpectation(
         place_of("s3://bkt/new"), ("q 12",), "", (f"{place_of('s3://bkt/old')} q 40",)
     )
     bench.submit("next", checkpoint="s3://bkt/old")

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from supervisor.errors import Conflict
+from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.records import BlobRef, Cause, Outcome
-from supervisor.model.remembered import SeenQuery
 from supervisor.registry.commands import Commands
 from supervisor.registry.moving import Basis, Revision
 from tests.fakes.offices import SHA, Bench, submission, terms

@@ -10,8 +10,8 @@ import pytest
 from supervisor.act.transactions import BUILDERS, transaction_for
 from supervisor.model import actions
 from supervisor.model.actions import Waited
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import Assignment, Cause, CheckpointClaim, Outcome, Ownership, OwnState, Result
-from supervisor.model.remembered import Remembered
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Create, Delete, SetData, Transaction
@@ -163,7 +163,7 @@ def test_clean_up_beside_a_newer_uid_touches_neither_ownership_nor_lease() -> No
 
 def test_what_is_remembered_of_the_checkpoint_stays_with_the_name() -> None:
     """An assignment keeps it; when the lease goes, what that knew goes to the ownership."""
-    older, newer = Remembered("p", ("q 5",)), Remembered("p", ("q 9",))
+    older, newer = CheckpointExpectation("p", ("q 5",)), CheckpointExpectation("p", ("q 9",))
     kept = replace(own(S.VACANT), record=replace(own(S.VACANT).record, remembered=older))
     assert own_written(multi(actions.Assign("j", "w", job(), kept, HOST, FRESH))).remembered == older
     assert (

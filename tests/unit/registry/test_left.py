@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import Ownership, OwnState
-from supervisor.model.remembered import Remembered, place_of
 from supervisor.model.transaction import Node, Stat
 from supervisor.registry import places
 from supervisor.registry.codec import encode
@@ -14,23 +14,24 @@ from supervisor.registry.places import Left
 HERE, ELSEWHERE = place_of("s3://bucket/here"), place_of("s3://bucket/elsewhere")
 
 
-def node(remembered: Remembered | None, **more: str) -> Node:
+def node(remembered: CheckpointExpectation | None, **more: str) -> Node:
     return Node(
         encode(Ownership(OwnState.VACANT, "op", remembered=remembered, **more)), Stat(0, 0, 0, 0, 0, 0.0)
     )
 
 
 NODES = {
-    "/own/here": node(Remembered(HERE, ("q1 7",))),
+    "/own/here": node(CheckpointExpectation(HERE, ("q1 7",))),
     "/own/here-too": node(
-        Remembered(HERE, ("q2 0",), extra={"a": {"place": [1]}}), reason='"remembered":{"place":"00"}'
+        CheckpointExpectation(HERE, ("q2 0",), extra={"a": {"place": [1]}}),
+        reason='"remembered":{"place":"00"}',
     ),
-    "/own/never-committed": node(Remembered(HERE)),
-    "/own/elsewhere": node(Remembered(ELSEWHERE, ("q3 1",), accepted=HERE)),
-    "/own/moved-on": node(Remembered(ELSEWHERE, elsewhere=(f"{HERE} q5 3",))),
+    "/own/never-committed": node(CheckpointExpectation(HERE)),
+    "/own/elsewhere": node(CheckpointExpectation(ELSEWHERE, ("q3 1",), accepted=HERE)),
+    "/own/moved-on": node(CheckpointExpectation(ELSEWHERE, elsewhere=(f"{HERE} q5 3",))),
     "/own/nothing": node(None),
     "/own/gone": None,
-    "/own/torn": Node(node(Remembered(HERE, ("q4 1",))).data[:-9], Stat(0, 0, 0, 0, 0, 0.0)),
+    "/own/torn": Node(node(CheckpointExpectation(HERE, ("q4 1",))).data[:-9], Stat(0, 0, 0, 0, 0, 0.0)),
 }
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.clock import wall_iso
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.history import Series, opened
 from supervisor.model.records import (
     HISTORY_KEPT,
@@ -23,7 +24,6 @@ from supervisor.model.records import (
     Result,
     noted,
 )
-from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found
 from supervisor.model.state import history_of
 from supervisor.model.transaction import Create, SetData, Transaction
@@ -57,7 +57,9 @@ class Life:
         self.ref = job(submitted_at=wall_iso(1.8e9), changed=Entry(wall_iso(1.8e9), "submitted"))
         own = Ownership(OwnState.VACANT, "op", newest_uid="u1", uid="u1")
         if wide:
-            own = replace(own, remembered=Remembered("0" * 16, tuple(f"{n:036d} 123456" for n in range(8))))
+            own = replace(
+                own, remembered=CheckpointExpectation("0" * 16, tuple(f"{n:036d} 123456" for n in range(8)))
+            )
         self.host = replace(HOST, id="s" * 60, host="h" * 200) if wide else HOST
         self.account = replace(FRESH, recent_s=tuple(n + 0.25 for n in range(65))) if wide else FRESH
         self.own = Found(own, 1)
@@ -242,7 +244,7 @@ def test_a_tombstone_gives_it_up_before_what_happened_last() -> None:
         history=noted(
             noted(noted((), "t", "assigned", 1), "t", "claimed", 1), "t", "user_error", 1, '"' * 120
         ),
-        remembered=Remembered("0" * 16, tuple(f"{n:036d} 123456" for n in range(28))),
+        remembered=CheckpointExpectation("0" * 16, tuple(f"{n:036d} 123456" for n in range(28))),
     )
     kept = decode(Ownership, encode(own), "/x")
     assert kept.history == own.history and kept.earlier == ""

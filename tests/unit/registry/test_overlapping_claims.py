@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.errors import Conflict
 from supervisor.model.location import digest
-from supervisor.model.records import CheckpointClaim, Doom
+from supervisor.model.records import CheckpointClaim, PendingDeletion
 from supervisor.registry.codec import encode
 from supervisor.registry.places import Others, Places
 from tests.fakes.offices import Bench, submission
@@ -39,7 +39,7 @@ def test_a_place_inside_or_around_the_own_old_one_waits_for_its_clean_up(again: 
     commands().submit(submission("a", sha256="cd" * 32, checkpoint="s3://bkt/x/a"))
 
 
-OURS = CheckpointClaim("s3://bkt/x/a", "a", "u1", doom=Doom("a", "u1", ""))
+OURS = CheckpointClaim("s3://bkt/x/a", "a", "u1", doom=PendingDeletion("a", "u1", ""))
 
 
 @pytest.fixture
@@ -70,10 +70,10 @@ def test_living_claims_at_inside_and_around_are_in_the_way_and_others_are_not(
     assert look() == look(beside) == (None, False)
     assert look(inside) == look(around) == look(beside, around) == ("u2", False)
     assert look(replace(inside, name="a")) == ("u2", False), "of the same name too"
-    assert look(replace(inside, doom=Doom("b", "u2", ""))) == (None, False), (
+    assert look(replace(inside, doom=PendingDeletion("b", "u2", ""))) == (None, False), (
         "two that are deleted do each other no harm"
     )
-    assert look(replace(inside, doom=Doom("b", "u9", ""))) == ("u2", False), (
+    assert look(replace(inside, doom=PendingDeletion("b", "u9", ""))) == ("u2", False), (
         "one that somebody has altered counts as living"
     )
     assert look(raw=b"{") == (None, True), "nobody can tell which place it is about"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
     BlobRef,
     CheckpointClaim,
@@ -21,7 +22,6 @@ from supervisor.model.records import (
     Phase,
     Result,
 )
-from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, SetData
 from supervisor.registry import user_writes
@@ -216,7 +216,7 @@ def test_registering_again_undoes_the_result_and_keeps_the_attempt_number() -> N
 
 LAST = Found(Lease("j", "u1", 3, "c1", 30.0, 30.0, Phase.RUNNING, Driver("host1", 1), AT), 9)
 LEFT = ("/r/checkpoints/old", Found(CheckpointClaim("s3://bkt/old", "j", "u1"), 3))
-MOVED = Move(Remembered("p2", ("q 12",), elsewhere=("p1 q 40",)), LAST, LEFT)
+MOVED = Move(CheckpointExpectation("p2", ("q 12",), elsewhere=("p1 q 40",)), LAST, LEFT)
 
 
 def test_going_on_from_a_savepoint_moves_reference_claims_and_memory_in_one_step() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from supervisor.coord.election import Candidate, take_leadership
 from supervisor.model.actions import Waited
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
     Assignment,
     Cause,
@@ -24,7 +25,6 @@ from supervisor.model.records import (
     Outcome,
     OwnState,
 )
-from supervisor.model.remembered import Remembered
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, SetData, Transaction
 from supervisor.plan.decide import FRESH
@@ -97,7 +97,12 @@ WRITES: dict[str, Callable[[], Transaction | None]] = {
     "cancel failed": lambda: user_writes.cancel_failed(USER, RESULT, newer(exited())),
     "suspend": lambda: user_writes.suspend(USER, JOB, newer(own(S.CLAIMED))),
     "resume from": lambda: user_writes.resume_from(
-        USER, JOB, newer(own(S.EXITED)), JOB.record, PLACE, user_writes.Move(Remembered("p"), None, None)
+        USER,
+        JOB,
+        newer(own(S.EXITED)),
+        JOB.record,
+        PLACE,
+        user_writes.Move(CheckpointExpectation("p"), None, None),
     ),
     "run again": lambda: user_writes.run_again(USER, JOB, newer(own(S.CLAIMED)), "nonce", "resumed"),
     "take leadership": lambda: take_leadership(

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from supervisor.model.checkpoint_expectation import QUERIES_MAX, CheckpointExpectation, queries_of
 from supervisor.model.records import QueryProgress
-from supervisor.model.remembered import QUERIES_MAX, Remembered, queries_of
 from supervisor.registry.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import health, queries, stopping
 from supervisor.shim.fitting import fitting
@@ -116,7 +116,9 @@ def test_a_datagram_of_the_wrong_type_is_taken_like_any_other(tmp_path: Path) ->
 def test_a_lease_always_fits_and_gives_up_what_is_shown_before_what_is_remembered(
     note: int, count: int, words: int
 ) -> None:
-    known = Remembered("p" * 16, tuple(f"q{number:035d} {number}" for number in range(words)), "o" * 32)
+    known = CheckpointExpectation(
+        "p" * 16, tuple(f"q{number:035d} {number}" for number in range(words)), "o" * 32
+    )
     world = World(launch=replace(LAUNCH, not_fenced="x" * note, host="h" * 200, remembered=known))
     world.connect()
     lease = _Turn(world.state, Now(100.0, 1.8e9)).lease()

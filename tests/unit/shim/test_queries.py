@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.model.checkpoint_expectation import QUERIES_MAX, CheckpointExpectation
 from supervisor.model.records import Cause, Lease, Progress, QueryState
-from supervisor.model.remembered import QUERIES_MAX, Remembered
 from supervisor.registry.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import queries
 from supervisor.shim import state as shim
@@ -157,7 +157,9 @@ def test_one_that_is_not_tracked_is_counted_once_however_much_it_says() -> None:
 
 TEXT = st.text(max_size=200)
 WORDS = tuple(f"{n:036} {2**63 - 1}" for n in range(QUERIES_MAX))
-FULLEST = Remembered("p" * 16, WORDS[:1], "o" * 32, tuple(f"{'e' * 16} {word}" for word in WORDS[1:]))
+FULLEST = CheckpointExpectation(
+    "p" * 16, WORDS[:1], "o" * 32, tuple(f"{'e' * 16} {word}" for word in WORDS[1:])
+)
 EVENTS = st.builds(
     lambda event, query, error: parse(
         json.dumps(
@@ -218,7 +220,7 @@ def test_what_is_committed_in_the_checkpoint_of_the_job_is_remembered_in_the_lea
     launch = replace(
         LAUNCH,
         env={**LAUNCH.env, "SPARK_SUPERVISOR_CHECKPOINT": "s3a://bucket/ck"},
-        remembered=Remembered("place", ("old 7",)),
+        remembered=CheckpointExpectation("place", ("old 7",)),
     )
     world = running(launch)
     assert queries.remembered(launch, world.state.life) == launch.remembered
@@ -230,17 +232,19 @@ def test_what_is_committed_in_the_checkpoint_of_the_job_is_remembered_in_the_lea
     world.wait(LAUNCH.lease_s / 3)
     world.run()
     lease = decode(Lease, world.nodes[LEASE].data, LEASE)
-    assert lease.remembered == Remembered("place", ("old 7", "below 4", "here 9"))
+    assert lease.remembered == CheckpointExpectation("place", ("old 7", "below 4", "here 9"))
 
 
 def test_a_jvm_application_is_remembered_by_what_its_host_saw() -> None:
-    launch = replace(LAUNCH, env={"SPARK_SUPERVISOR_CHECKPOINT": "/ck"}, remembered=Remembered("place"))
+    launch = replace(
+        LAUNCH, env={"SPARK_SUPERVISOR_CHECKPOINT": "/ck"}, remembered=CheckpointExpectation("place")
+    )
     told = parse(
         json.dumps({"event": "idle", "committed": {"q1": 3, "q2": 8}, "checkpoint": "file:///ck"}).encode()
     )
     assert told is not None
     life = queries.after_report(Life(), told, 1.0)
-    assert queries.remembered(launch, life) == Remembered("place", ("q1 3", "q2 8"))
+    assert queries.remembered(launch, life) == CheckpointExpectation("place", ("q1 3", "q2 8"))
     assert queries.remembered(replace(launch, remembered=None), life) is None
 
 

@@ -28,7 +28,7 @@ class Rung:
     more: bool
 
 
-class Bell:
+class ChangeNotifier:
     """One per term. ``wake`` is called from the client's thread and must only set an event."""
 
     def __init__(self, zoo: Zoo, path: str, wake: Callable[[], None]) -> None:

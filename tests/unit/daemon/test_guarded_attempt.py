@@ -8,8 +8,8 @@ import pytest
 
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import ShimRecord
-from supervisor.daemon import ward as wards
-from supervisor.daemon.ward import (
+from supervisor.daemon import guarded_attempt as guarded_attempts
+from supervisor.daemon.guarded_attempt import (
     CLAIM_UNDER_WAY_S,
     DOUBT_S,
     UNBORN_S,
@@ -18,6 +18,7 @@ from supervisor.daemon.ward import (
     DirectoryRead,
     Effect,
     Event,
+    GuardedAttempt,
     OwnRead,
     ReadOwn,
     Remove,
@@ -26,7 +27,6 @@ from supervisor.daemon.ward import (
     Strike,
     Tick,
     Unanswered,
-    Ward,
     WardStage,
     next_wake_s,
     step,
@@ -70,28 +70,30 @@ CONNECTED, AWAY = Tick(True), Tick(False)
 DIED = Looked(True, DEADLINE_S)
 
 
-def unborn(supervisor: str = "host-a") -> Ward:
-    return Ward("uid-1.1", supervisor, BOOT, LAYOUT, BORN_S)
+def unborn(supervisor: str = "host-a") -> GuardedAttempt:
+    return GuardedAttempt("uid-1.1", supervisor, BOOT, LAYOUT, BORN_S)
 
 
-def feed(ward: Ward, *events: Event, at_s: float = BORN_S) -> tuple[Ward, tuple[Effect, ...]]:
-    """The ward after ``events``, all at one time, and what the last of them called for, words for the log left out."""
+def feed(
+    guarded_attempt: GuardedAttempt, *events: Event, at_s: float = BORN_S
+) -> tuple[GuardedAttempt, tuple[Effect, ...]]:
+    """The guarded attempt after ``events``, all at one time, and what the last of them called for, words for the log left out."""
     effects: tuple[Effect, ...] = ()
     for event in events:
-        ward, effects = step(ward, event, at_s)
-    return ward, tuple(effect for effect in effects if not isinstance(effect, Say))
+        guarded_attempt, effects = step(guarded_attempt, event, at_s)
+    return guarded_attempt, tuple(effect for effect in effects if not isinstance(effect, Say))
 
 
-def watched() -> Ward:
+def watched() -> GuardedAttempt:
     return feed(unborn(), DirectoryRead(LAUNCH, SHIM), Looked(False, DEADLINE_S))[0]
 
 
-def burying(look: Looked = DIED, at_s: float = 110.0) -> Ward:
+def burying(look: Looked = DIED, at_s: float = 110.0) -> GuardedAttempt:
     """Asked for /own, after a kill that was proven."""
     struck = (look, CONNECTED, ShimStruck(True), TreeStruck(0.1, Emptiness.EMPTY))
-    ward, effects = feed(watched(), *struck, CONNECTED, at_s=at_s)
+    guarded_attempt, effects = feed(watched(), *struck, CONNECTED, at_s=at_s)
     assert effects == (ReadOwn(),)
-    return ward
+    return guarded_attempt
 
 
 def read(own: Seen[Ownership], began_s: float | None = None) -> OwnRead:
@@ -102,16 +104,16 @@ def read(own: Seen[Ownership], began_s: float | None = None) -> OwnRead:
 
 
 def test_a_run_directory_with_a_shim_is_watched() -> None:
-    ward = watched()
-    assert ward.stage is WardStage.WATCHED
-    assert next_wake_s(ward) == DEADLINE_S - SECOND_KILLER_PERIOD_S
+    guarded_attempt = watched()
+    assert guarded_attempt.stage is WardStage.WATCHED
+    assert next_wake_s(guarded_attempt) == DEADLINE_S - SECOND_KILLER_PERIOD_S
 
 
 def test_another_supervisors_attempt_is_left_alone_for_ever() -> None:
-    ward, effects = feed(
+    guarded_attempt, effects = feed(
         unborn("host-b"), DirectoryRead(LAUNCH, SHIM), Looked(True, DEADLINE_S), CONNECTED, at_s=1e6
     )
-    assert (ward.stage, effects) == (WardStage.UNBORN, ())
+    assert (guarded_attempt.stage, effects) == (WardStage.UNBORN, ())
 
 
 def test_a_directory_without_a_shim_is_removed_after_a_while_only() -> None:
@@ -122,14 +124,16 @@ def test_a_directory_without_a_shim_is_removed_after_a_while_only() -> None:
 
 def test_run_files_of_an_earlier_boot_are_removed_and_nothing_else() -> None:
     earlier = replace_boot(SHIM, "boot-0")
-    ward, _ = feed(unborn(), DirectoryRead(LAUNCH, earlier))
-    assert ward.stage is WardStage.REMOVING, "nobody is killed, and nothing is written"
-    assert feed(ward, CONNECTED)[1] == (Remove(),)
+    guarded_attempt, _ = feed(unborn(), DirectoryRead(LAUNCH, earlier))
+    assert guarded_attempt.stage is WardStage.REMOVING, "nobody is killed, and nothing is written"
+    assert feed(guarded_attempt, CONNECTED)[1] == (Remove(),)
 
 
 def test_a_directory_that_names_a_stranger_is_removed_and_nothing_else() -> None:
-    ward, effects = feed(unborn(), DirectoryRead(LAUNCH, SHIM), Stranger())
-    assert (ward.stage, effects) == (WardStage.REMOVING, ()), "nobody is killed, and nothing is written"
+    guarded_attempt, effects = feed(unborn(), DirectoryRead(LAUNCH, SHIM), Stranger())
+    assert (guarded_attempt.stage, effects) == (WardStage.REMOVING, ()), (
+        "nobody is killed, and nothing is written"
+    )
 
 
 def replace_boot(shim: ShimRecord, boot_id: str) -> ShimRecord:
@@ -140,41 +144,41 @@ def replace_boot(shim: ShimRecord, boot_id: str) -> ShimRecord:
 
 
 def test_a_living_shim_far_from_its_deadline_is_not_touched() -> None:
-    ward, effects = feed(watched(), Looked(False, DEADLINE_S), CONNECTED, at_s=DEADLINE_S - 1)
-    assert (ward.stage, effects) == (WardStage.WATCHED, ())
+    guarded_attempt, effects = feed(watched(), Looked(False, DEADLINE_S), CONNECTED, at_s=DEADLINE_S - 1)
+    assert (guarded_attempt.stage, effects) == (WardStage.WATCHED, ())
 
 
 @pytest.mark.parametrize("look", [Looked(True, DEADLINE_S), Looked(False, BORN_S)])
 def test_the_shim_is_killed_before_its_tree(look: Looked) -> None:
-    ward, effects = feed(watched(), look, AWAY)
+    guarded_attempt, effects = feed(watched(), look, AWAY)
     assert effects == (Strike(Act.KILL_SHIM),)
-    ward, effects = feed(ward, ShimStruck(True))
+    guarded_attempt, effects = feed(guarded_attempt, ShimStruck(True))
     assert effects == (Strike(Act.KILL_TREE),)
 
 
 def test_what_is_not_dead_is_struck_again_at_the_next_tick() -> None:
-    ward, effects = feed(
+    guarded_attempt, effects = feed(
         watched(), Looked(True, None), AWAY, ShimStruck(True), TreeStruck(0.05, Emptiness.POPULATED)
     )
-    assert (ward.stage, effects) == (WardStage.KILLING, ())
-    assert feed(ward, AWAY)[1] == (Strike(Act.KILL_SHIM),)
+    assert (guarded_attempt.stage, effects) == (WardStage.KILLING, ())
+    assert feed(guarded_attempt, AWAY)[1] == (Strike(Act.KILL_SHIM),)
 
 
 def test_a_kill_that_takes_longer_than_the_kill_time_is_told() -> None:
-    ward, _ = feed(watched(), Looked(True, None), AWAY, ShimStruck(True))
-    _, effects = step(ward, TreeStruck(0.05, Emptiness.POPULATED), BORN_S + KILL_TIME_S + 0.1)
+    guarded_attempt, _ = feed(watched(), Looked(True, None), AWAY, ShimStruck(True))
+    _, effects = step(guarded_attempt, TreeStruck(0.05, Emptiness.POPULATED), BORN_S + KILL_TIME_S + 0.1)
     assert [effect.event for effect in effects if isinstance(effect, Say)] == ["kill_takes_too_long"]
 
 
 def test_without_proof_that_the_tree_is_empty_nothing_is_written() -> None:
-    ward, _ = feed(
+    guarded_attempt, _ = feed(
         watched(), Looked(True, None), AWAY, ShimStruck(True), TreeStruck(0.1, Emptiness.UNPROVABLE)
     )
-    assert ward.stage is WardStage.REMOVING
+    assert guarded_attempt.stage is WardStage.REMOVING
 
 
 def test_without_the_launch_file_nobody_knows_what_to_write() -> None:
-    ward, _ = feed(
+    guarded_attempt, _ = feed(
         unborn(),
         DirectoryRead(None, SHIM),
         Looked(True, None),
@@ -182,7 +186,7 @@ def test_without_the_launch_file_nobody_knows_what_to_write() -> None:
         ShimStruck(True),
         TreeStruck(0.1, Emptiness.EMPTY),
     )
-    assert ward.stage is WardStage.REMOVING
+    assert guarded_attempt.stage is WardStage.REMOVING
 
 
 # -- burying -----------------------------------------------------------------------------------------------------------
@@ -206,10 +210,10 @@ def buried(effects: tuple[Effect, ...]) -> Ownership:
 def test_the_tombstone_is_written_at_the_version_just_read_and_says_why(
     look: Looked, at_s: float, cause: Cause
 ) -> None:
-    ward, effects = feed(burying(look, at_s), read(Found(CLAIMED, 9), at_s - 4.0), at_s=at_s)
+    guarded_attempt, effects = feed(burying(look, at_s), read(Found(CLAIMED, 9), at_s - 4.0), at_s=at_s)
     own = buried(effects)
     assert (own.state, own.cause, own.ran_s) == (OwnState.EXITED, cause, 4.0)
-    assert feed(ward, Buried())[0].stage is WardStage.REMOVING
+    assert feed(guarded_attempt, Buried())[0].stage is WardStage.REMOVING
 
 
 def test_a_stop_that_was_requested_before_is_a_stop_whatever_killed_the_driver() -> None:
@@ -228,55 +232,55 @@ def test_a_stop_that_was_requested_before_is_a_stop_whatever_killed_the_driver()
     ],
 )
 def test_over_anything_but_this_very_claim_nothing_is_written(own: Ownership) -> None:
-    ward, effects = feed(burying(), read(Found(own, 9)))
-    assert (ward.stage, effects) == (WardStage.REMOVING, ())
+    guarded_attempt, effects = feed(burying(), read(Found(own, 9)))
+    assert (guarded_attempt.stage, effects) == (WardStage.REMOVING, ())
 
 
 @pytest.mark.parametrize("own", [None, Unreadable("not JSON", 9), Found(CLAIMED, ENTRY.own_version - 1)])
 def test_unknown_is_not_absent_and_is_asked_again_for_long(own: Seen[Ownership]) -> None:
-    ward, effects = feed(burying(), read(own), at_s=110.0)
-    assert (ward.stage, effects) == (WardStage.BURYING, ())
-    ward, _ = feed(ward, CONNECTED, read(own), at_s=110.0 + DOUBT_S - 1)
-    assert ward.stage is WardStage.BURYING
-    assert feed(ward, CONNECTED, at_s=110.0 + DOUBT_S - 0.5)[1] == (), "not again at once"
-    ward, effects = feed(ward, CONNECTED, read(own), at_s=110.0 + DOUBT_S)
-    assert (ward.stage, effects) == (WardStage.REMOVING, ())
+    guarded_attempt, effects = feed(burying(), read(own), at_s=110.0)
+    assert (guarded_attempt.stage, effects) == (WardStage.BURYING, ())
+    guarded_attempt, _ = feed(guarded_attempt, CONNECTED, read(own), at_s=110.0 + DOUBT_S - 1)
+    assert guarded_attempt.stage is WardStage.BURYING
+    assert feed(guarded_attempt, CONNECTED, at_s=110.0 + DOUBT_S - 0.5)[1] == (), "not again at once"
+    guarded_attempt, effects = feed(guarded_attempt, CONNECTED, read(own), at_s=110.0 + DOUBT_S)
+    assert (guarded_attempt.stage, effects) == (WardStage.REMOVING, ())
 
 
 def test_a_claim_that_the_dead_shim_had_sent_is_waited_for() -> None:
     assigned = Found(replace(CLAIMED, state=OwnState.ASSIGNED, claim=""), ENTRY.own_version)
-    ward, effects = feed(burying(), read(assigned), at_s=110.0)
-    assert (ward.stage, effects) == (WardStage.BURYING, ())
-    ward, effects = feed(ward, CONNECTED, read(Found(CLAIMED, 9)), at_s=111.0)
+    guarded_attempt, effects = feed(burying(), read(assigned), at_s=110.0)
+    assert (guarded_attempt.stage, effects) == (WardStage.BURYING, ())
+    guarded_attempt, effects = feed(guarded_attempt, CONNECTED, read(Found(CLAIMED, 9)), at_s=111.0)
     assert buried(effects).state is OwnState.EXITED
-    ward, _ = feed(burying(), read(assigned), at_s=110.0)
-    ward, _ = feed(ward, CONNECTED, read(assigned), at_s=110.0 + CLAIM_UNDER_WAY_S)
-    assert ward.stage is WardStage.REMOVING
+    guarded_attempt, _ = feed(burying(), read(assigned), at_s=110.0)
+    guarded_attempt, _ = feed(guarded_attempt, CONNECTED, read(assigned), at_s=110.0 + CLAIM_UNDER_WAY_S)
+    assert guarded_attempt.stage is WardStage.REMOVING
 
 
 def test_a_write_whose_outcome_is_unknown_is_settled_by_reading_again() -> None:
-    ward, _ = feed(burying(), read(Found(CLAIMED, 9)), Unanswered(), at_s=110.0)
-    assert (ward.stage, ward.asking) == (WardStage.BURYING, False)
-    assert feed(ward, CONNECTED, at_s=110.5)[1] == ()
-    ward, effects = feed(ward, CONNECTED, at_s=111.0)
+    guarded_attempt, _ = feed(burying(), read(Found(CLAIMED, 9)), Unanswered(), at_s=110.0)
+    assert (guarded_attempt.stage, guarded_attempt.asking) == (WardStage.BURYING, False)
+    assert feed(guarded_attempt, CONNECTED, at_s=110.5)[1] == ()
+    guarded_attempt, effects = feed(guarded_attempt, CONNECTED, at_s=111.0)
     assert effects == (ReadOwn(),)
     exited = Found(replace(CLAIMED, state=OwnState.EXITED), 10)
-    assert feed(ward, read(exited), at_s=111.0)[0].stage is WardStage.REMOVING
+    assert feed(guarded_attempt, read(exited), at_s=111.0)[0].stage is WardStage.REMOVING
 
 
 def test_without_a_connection_nothing_is_asked() -> None:
     struck = (Looked(True, DEADLINE_S), CONNECTED, ShimStruck(True), TreeStruck(0.1, Emptiness.EMPTY))
-    ward, effects = feed(watched(), *struck, AWAY, AWAY)
-    assert (ward.stage, effects) == (WardStage.BURYING, ())
-    assert feed(ward, CONNECTED)[1] == (ReadOwn(),)
+    guarded_attempt, effects = feed(watched(), *struck, AWAY, AWAY)
+    assert (guarded_attempt.stage, effects) == (WardStage.BURYING, ())
+    assert feed(guarded_attempt, CONNECTED)[1] == (ReadOwn(),)
 
 
 def test_an_event_out_of_turn_changes_nothing() -> None:
-    for ward in (unborn(), watched(), replace(burying(), asking=False)):
+    for guarded_attempt in (unborn(), watched(), replace(burying(), asking=False)):
         for event in (read(Found(CLAIMED, 9)), Buried(), Unanswered(), ShimStruck(True)):
-            assert step(ward, event, 120.0) == (ward, ())
+            assert step(guarded_attempt, event, 120.0) == (guarded_attempt, ())
 
 
 def test_each_stage_stands_in_the_table() -> None:
-    table = (wards.__doc__ or "").partition("What is never bent")[0]
+    table = (guarded_attempts.__doc__ or "").partition("What is never bent")[0]
     assert [stage for stage in WardStage if f"\n{stage.value} " not in table] == []

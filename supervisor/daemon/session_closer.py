@@ -1,8 +1,9 @@
 """Hands over at once when the supervisor crashes: closes its ZooKeeper sessions by id and password (protocol §3, §6).
 
-Two sides in one file. ``Sentinel`` is used by the daemon: it starts the child and tells it which sessions are current, on
-a pipe (one JSON line each; a password never appears in argv, environment or log). ``main`` is the child: it watches the
-supervisor by pidfd, because the end of a pipe proves nothing (other children may hold it), and acts when it is dead.
+Two sides in one file. ``SessionCloser`` is used by the daemon: it starts the child and tells it which sessions are
+current, on a pipe (one JSON line each; a password never appears in argv, environment or log). ``main`` is the child:
+it watches the supervisor by pidfd, because the end of a pipe proves nothing (other children may hold it), and acts
+when it is dead.
 
 It may be wrong, never harmful: closing the session of a live leader costs a change of leader, for the epoch fences. It
 never touches a job. It is deaf to SIGTERM, SIGINT and SIGHUP (blocked by ``PipedChild``: whole groups get them when a
@@ -61,8 +62,8 @@ def decode(line: bytes) -> tuple[Charge, ...] | None:
     )
 
 
-class Sentinel:
-    """The daemon's side. ``tell`` from any thread; nothing here raises or blocks: without a sentinel only a crash is
+class SessionCloser:
+    """The daemon's side. ``tell`` from any thread; nothing here raises or blocks: without a session closer only a crash is
     noticed later, after the session time."""
 
     def __init__(self, hosts: str) -> None:
@@ -114,7 +115,7 @@ class Sentinel:
             return
         try:
             if self._child is None or not self._child.alive:
-                self._child = PipedChild("supervisor.daemon.sentinel")
+                self._child = PipedChild("supervisor.daemon.session_closer")
             charges = tuple(
                 Charge(self._hosts, s.id, s.password, s.timeout_s)
                 for told in self._told.values()
@@ -122,7 +123,7 @@ class Sentinel:
             )
             self._child.send(encode(charges))
         except SupervisorError as error:
-            # the standard library's logger: the sentinel itself is small
+            # the standard library's logger: the session closer itself is small
             log.warning("sentinel_not_told", exc_info=error)
 
 
@@ -173,7 +174,7 @@ def _close(charge: Charge) -> None:
     try:
         close_session(charge.hosts, charge.id, charge.password, min(charge.timeout_s, CLOSE_MAX_S))
     except SupervisorError as error:
-        sys.stderr.write(f"sentinel: session {charge.id:#x} was not closed: {error}\n")
+        sys.stderr.write(f"session closer: session {charge.id:#x} was not closed: {error}\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from supervisor.model.transaction import Create, SetData, Transaction
-from supervisor.observe.bell import Bell, Rung
+from supervisor.observe.change_notifier import ChangeNotifier, Rung
 from tests.fakes.zookeeper import MemoryZoo
 
 NOTHING = Rung(frozenset(), more=False)
@@ -16,7 +16,7 @@ class Rig:
         self.client.start()
         self.client.commit(Transaction("t", "1", (Create("/bell", b""),)))
         self.woken = 0
-        self.bell = Bell(self.client, "/bell", self.wake)
+        self.bell = ChangeNotifier(self.client, "/bell", self.wake)
         self.bell.look()
 
     def wake(self) -> None:
@@ -32,7 +32,7 @@ class Rig:
 
 def test_the_first_look_knows_nothing() -> None:
     rig = Rig()
-    assert Bell(rig.client, "/bell", rig.wake).look() == Rung(frozenset(), more=True)
+    assert ChangeNotifier(rig.client, "/bell", rig.wake).look() == Rung(frozenset(), more=True)
 
 
 def test_one_ring_names_its_job_and_wakes_once() -> None:

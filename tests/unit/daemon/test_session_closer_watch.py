@@ -1,4 +1,4 @@
-"""The sentinel's own side: whose sessions it closes, when, and what it takes for a death."""
+"""The session closer's own side: whose sessions it closes, when, and what it takes for a death."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from supervisor.daemon import sentinel
-from supervisor.daemon.sentinel import Charge, encode
+from supervisor.daemon import session_closer
+from supervisor.daemon.session_closer import Charge, encode
 
 
 def test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_before(
@@ -21,12 +21,14 @@ def test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_befor
     read, write = os.pipe()
     with subprocess.Popen(["sleep", "600"]) as supervisor:
         pidfd = os.pidfd_open(supervisor.pid)
-        monkeypatch.setattr(sys, "argv", ["sentinel", str(pidfd)])
+        monkeypatch.setattr(sys, "argv", ["session closer", str(pidfd)])
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(fileno=lambda: read))
         monkeypatch.setattr(
-            sentinel, "close_session", lambda _hosts, session, _password, _timeout_s: closed.append(session)
+            session_closer,
+            "close_session",
+            lambda _hosts, session, _password, _timeout_s: closed.append(session),
         )
-        watching = threading.Thread(target=sentinel.main, daemon=True)
+        watching = threading.Thread(target=session_closer.main, daemon=True)
         older, newer = (encode((Charge("zk:1", number, b"p", 6.0),)) for number in (1, 2))
         os.write(write, older[:10])
         watching.start()

@@ -13,7 +13,7 @@ from supervisor.model.view import LeaseSight
 ABSENT_MZXID = -1
 
 
-class Sights:
+class FirstSeen:
     """Keyed by name; ``forget`` when a name vanishes."""
 
     def __init__(self) -> None:

@@ -1,12 +1,12 @@
-"""What the supervisor tells its sentinel."""
+"""What the supervisor tells its session closer."""
 
 from __future__ import annotations
 
 import pytest
 
 from supervisor.clients.zookeeper import Session
-from supervisor.daemon import sentinel as under_test
-from supervisor.daemon.sentinel import Charge, Sentinel, decode, encode
+from supervisor.daemon import session_closer as under_test
+from supervisor.daemon.session_closer import Charge, SessionCloser, decode, encode
 from supervisor.errors import SupervisorError
 
 SESSION = Session(0x1F, bytes(range(16)), 10.0)
@@ -49,32 +49,32 @@ def test_the_words_survive_the_pipe() -> None:
 
 
 def test_each_owner_has_its_own_sessions(made: list[Child]) -> None:
-    sentinel = Sentinel("zk:1")
+    session_closer = SessionCloser("zk:1")
     other = Session(2, b"x", 10.0)
-    sentinel.tell((SESSION,), of="agent")
-    sentinel.tell((other,))
-    sentinel.tell((), of="agent")
+    session_closer.tell((SESSION,), of="agent")
+    session_closer.tell((other,))
+    session_closer.tell((), of="agent")
     (child,) = made
     assert [[c.id for c in decode(line) or ()] for line in child.lines] == [[0x1F], [0x1F, 2], [2]]
 
 
 def test_nothing_is_raised_when_it_cannot_be_told(made: list[Child]) -> None:
-    sentinel = Sentinel("zk:1")
-    sentinel.start()
+    session_closer = SessionCloser("zk:1")
+    session_closer.start()
     made[0].deaf = True
-    sentinel.tell((SESSION,))
+    session_closer.tell((SESSION,))
     made[0].alive = False
-    sentinel.check()
+    session_closer.check()
     assert [c.id for c in decode(made[1].lines[0]) or ()] == [0x1F]
 
 
 def test_a_session_that_could_not_be_closed_keeps_it_on_its_post(made: list[Child]) -> None:
-    sentinel = Sentinel("zk:1")
-    sentinel.tell((SESSION,))
-    sentinel.stop()
+    session_closer = SessionCloser("zk:1")
+    session_closer.tell((SESSION,))
+    session_closer.stop()
     assert made[0].alive
-    sentinel.tell(())
-    sentinel.stop()
+    session_closer.tell(())
+    session_closer.stop()
     assert not made[0].alive
-    sentinel.tell((SESSION,))
+    session_closer.tell((SESSION,))
     assert len(made) == 1

@@ -1,4 +1,4 @@
-"""What the guardian decides about one attempt of this host (protocol §7.4), sans I/O: ``step(ward, event, now)``.
+"""What the guardian decides about one attempt of this host (protocol §7.4), sans I/O: ``step(guarded_attempt, event, now)``.
 
 ========  ===================================================  ========================================================
 stage     what is going on                                     what ends it
@@ -160,7 +160,7 @@ Effect: TypeAlias = Strike | ReadOwn | Commit | Remove | Say
 
 
 @dataclass(frozen=True, slots=True)
-class Ward:
+class GuardedAttempt:
     """One attempt of this host. Times in BOOTTIME seconds. ``supervisor``, ``boot_id``: of the guardian itself."""
 
     key: str
@@ -183,42 +183,48 @@ class Ward:
         return Cause.LEASE_EXPIRED if self.killer.due else Cause.SHIM_DIED
 
 
-def step(ward: Ward, event: Event, now_s: float) -> tuple[Ward, tuple[Effect, ...]]:
-    """The ward after ``event``, and what to do, in order. Pure. An event out of turn changes nothing."""
-    turn = _Turn(ward, now_s)
+def step(
+    guarded_attempt: GuardedAttempt, event: Event, now_s: float
+) -> tuple[GuardedAttempt, tuple[Effect, ...]]:
+    """The guarded attempt after ``event``, and what to do, in order. Pure. An event out of turn changes nothing."""
+    turn = _Turn(guarded_attempt, now_s)
     turn.handle(event)
-    return turn.ward, tuple(turn.effects)
+    return turn.guarded_attempt, tuple(turn.effects)
 
 
-def next_wake_s(ward: Ward) -> float | None:
+def next_wake_s(guarded_attempt: GuardedAttempt) -> float | None:
     """When it wants to be looked at, at the latest (BOOTTIME); None: every p will do."""
-    return second_killer.looks_again_s(ward.killer) if ward.stage is WardStage.WATCHED else None
+    return (
+        second_killer.looks_again_s(guarded_attempt.killer)
+        if guarded_attempt.stage is WardStage.WATCHED
+        else None
+    )
 
 
 class _Turn:
-    """One step: a ward that is replaced as the turn goes on, and the effects so far."""
+    """One step: a guarded attempt that is replaced as the turn goes on, and the effects so far."""
 
-    def __init__(self, ward: Ward, now_s: float) -> None:
-        self.ward = ward
+    def __init__(self, guarded_attempt: GuardedAttempt, now_s: float) -> None:
+        self.guarded_attempt = guarded_attempt
         self.now_s = now_s
         self.effects: list[Effect] = []
 
     def set(self, **changes: Any) -> None:
-        self.ward = replace(self.ward, **changes)
+        self.guarded_attempt = replace(self.guarded_attempt, **changes)
 
     def say(self, event: str, level: str, **fields: Any) -> None:
         self.effects.append(Say(event, level, tuple(fields.items())))
 
     def handle(self, event: Event) -> None:
-        match event, self.ward.stage:
+        match event, self.guarded_attempt.stage:
             case DirectoryRead(), WardStage.UNBORN:
                 self.meet(event)
             case Stranger(), WardStage.WATCHED:
-                assert self.ward.shim is not None
+                assert self.guarded_attempt.shim is not None
                 self.say(
                     "run_dir_of_stranger",
                     "warning",
-                    pid=self.ward.shim.process.pid,
+                    pid=self.guarded_attempt.shim.process.pid,
                     next="it is removed; the process is let be",
                 )
                 self.set(stage=WardStage.REMOVING)
@@ -227,28 +233,32 @@ class _Turn:
             case ShimStruck() | TreeStruck(), WardStage.KILLING:
                 self.struck(event)
             case Tick(), WardStage.KILLING:
-                self.effects.append(Strike(self.ward.killer.act))
+                self.effects.append(Strike(self.guarded_attempt.killer.act))
             case Tick(connected), WardStage.BURYING:
-                if connected and not self.ward.asking and self.now_s >= self.ward.retry_s:
+                if (
+                    connected
+                    and not self.guarded_attempt.asking
+                    and self.now_s >= self.guarded_attempt.retry_s
+                ):
                     self.set(asking=True)
                     self.effects.append(ReadOwn())
             case Tick(), WardStage.REMOVING:
                 self.effects.append(Remove())
-            case OwnRead() | Buried() | Unanswered(), WardStage.BURYING if self.ward.asking:
+            case OwnRead() | Buried() | Unanswered(), WardStage.BURYING if self.guarded_attempt.asking:
                 self.set(asking=False, retry_s=self.now_s + _RETRY_S)
                 self.answered(event)
 
     def meet(self, found: DirectoryRead) -> None:
-        launch = self.ward.launch or found.launch
+        launch = self.guarded_attempt.launch or found.launch
         self.set(launch=launch)
-        if launch is not None and launch.supervisor != self.ward.supervisor:
+        if launch is not None and launch.supervisor != self.guarded_attempt.supervisor:
             return  # somebody else's: leave it alone
         if found.shim is None:
-            if self.now_s - self.ward.seen_s >= UNBORN_S:
+            if self.now_s - self.guarded_attempt.seen_s >= UNBORN_S:
                 self.effects.append(Remove())
             return
         self.set(shim=found.shim)
-        if found.shim.process.boot_id != self.ward.boot_id:
+        if found.shim.process.boot_id != self.guarded_attempt.boot_id:
             self.say("run_dir_of_earlier_boot", "info")
             self.set(stage=WardStage.REMOVING)
         else:
@@ -257,7 +267,7 @@ class _Turn:
     # -- killing -------------------------------------------------------------------------------------------------------
 
     def watch(self, look: Looked) -> None:
-        killer = second_killer.step(self.ward.killer, look, self.now_s)
+        killer = second_killer.step(self.guarded_attempt.killer, look, self.now_s)
         self.set(killer=killer)
         if killer.act is not Act.LOOK:
             self.set(stage=WardStage.KILLING, acted_s=self.now_s)
@@ -265,43 +275,49 @@ class _Turn:
                 self.say("shim_let_deadline_come", "error", deadline_s=killer.deadline_s)
 
     def struck(self, blow: ShimStruck | TreeStruck) -> None:
-        killer = second_killer.step(self.ward.killer, blow, self.now_s)
+        killer = second_killer.step(self.guarded_attempt.killer, blow, self.now_s)
         self.set(killer=killer)
         if killer.act is Act.OVER:
             self.over()
         elif isinstance(blow, ShimStruck):
             self.effects.append(Strike(killer.act))
-        elif self.now_s - self.ward.acted_s > KILL_TIME_S:  # again at the next tick
-            self.say("kill_takes_too_long", "error", seconds=round(self.now_s - self.ward.acted_s, 1))
+        elif self.now_s - self.guarded_attempt.acted_s > KILL_TIME_S:  # again at the next tick
+            self.say(
+                "kill_takes_too_long", "error", seconds=round(self.now_s - self.guarded_attempt.acted_s, 1)
+            )
 
     def over(self) -> None:
-        killer = self.ward.killer
+        killer = self.guarded_attempt.killer
         empty = killer.tree is Emptiness.EMPTY
         if empty or killer.took_s > _KILLED_S:
             self.say(
                 "shim_gone",
                 "warning",
                 tree=killer.tree.value,
-                cause=self.ward.cause.value,
+                cause=self.guarded_attempt.cause.value,
                 killed_s=round(killer.took_s, 3),
                 next="a tombstone if the tree is proven empty, else the full wait",
             )
         else:  # a shim that has ended in order takes its cgroup with it
             self.say("attempt_over", "info", next="its run directory is removed")
-        self.set(stage=WardStage.BURYING if empty and self.ward.launch is not None else WardStage.REMOVING)
+        self.set(
+            stage=WardStage.BURYING
+            if empty and self.guarded_attempt.launch is not None
+            else WardStage.REMOVING
+        )
 
     # -- burying -------------------------------------------------------------------------------------------------------
 
     def answered(self, answer: OwnRead | Buried | Unanswered) -> None:
         if isinstance(answer, Buried):
-            self.say("tombstone_written", "info", cause=self.ward.cause.value)
+            self.say("tombstone_written", "info", cause=self.guarded_attempt.cause.value)
             self.set(stage=WardStage.REMOVING)
         elif isinstance(answer, OwnRead):
             self.bury(answer)
 
     def bury(self, read: OwnRead) -> None:
-        assert self.ward.launch is not None and self.ward.shim is not None
-        own, entry, claim = read.own, self.ward.launch.assignment, self.ward.shim.claim
+        assert self.guarded_attempt.launch is not None and self.guarded_attempt.shim is not None
+        own, entry, claim = read.own, self.guarded_attempt.launch.assignment, self.guarded_attempt.shim.claim
         # absent, unreadable, older than seen: unknown
         if not isinstance(own, Found) or own.version < entry.own_version:
             self.doubt(DOUBT_S)
@@ -310,7 +326,9 @@ class _Turn:
         else:
             mine = Identity(entry.name, entry.uid, entry.attempt, claim)
             ended = self.exit(own.record, read.driver_began_s)
-            transaction = tombstone(self.ward.layout, own, mine, ended, f"guardian.{claim}", read.at)
+            transaction = tombstone(
+                self.guarded_attempt.layout, own, mine, ended, f"guardian.{claim}", read.at
+            )
             if transaction is None:
                 self.set(stage=WardStage.REMOVING)
             else:
@@ -318,7 +336,7 @@ class _Turn:
                 self.effects.append(Commit(transaction))
 
     def doubt(self, patience_s: float) -> None:
-        since_s = self.now_s if self.ward.doubt_s is None else self.ward.doubt_s
+        since_s = self.now_s if self.guarded_attempt.doubt_s is None else self.guarded_attempt.doubt_s
         self.set(doubt_s=since_s)
         if self.now_s - since_s >= patience_s:
             self.say("no_tombstone", "warning", why="/own does not show the claim")
@@ -326,10 +344,14 @@ class _Turn:
 
     def exit(self, own: Ownership, driver_began_s: float | None) -> Exit:
         """A stop that was requested before is a stop, whatever killed the driver in the end."""
-        ran_s = 0.0 if driver_began_s is None else round(max(0.0, self.ward.acted_s - driver_began_s), 3)
+        ran_s = (
+            0.0
+            if driver_began_s is None
+            else round(max(0.0, self.guarded_attempt.acted_s - driver_began_s), 3)
+        )
         if own.state is OwnState.DRAINING:
             return Exit(
                 Cause.STOPPED, "stopped on request; the process beside the driver died meanwhile", None, ran_s
             )
-        why = "its lease ran out" if self.ward.killer.due else "the process beside the driver died"
-        return Exit(self.ward.cause, f"{why}, and the driver with it", None, ran_s)
+        why = "its lease ran out" if self.guarded_attempt.killer.due else "the process beside the driver died"
+        return Exit(self.guarded_attempt.cause, f"{why}, and the driver with it", None, ran_s)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from supervisor.model.records import OwnState
 from supervisor.model.seen import Found
+from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.observer import Observer
-from supervisor.observe.sights import Sights
 from tests.fakes.offices import Bench
 from tests.unit.plan.rows import lease
 
@@ -17,31 +17,31 @@ RENEWED = replace(FIRST, mzxid=FIRST.mzxid + 1)
 
 
 def test_a_lease_was_first_seen_when_the_answer_that_showed_it_had_arrived() -> None:
-    sight = Sights().lease("j", FIRST, sent_at_s=10.0, received_at_s=13.0)
+    sight = FirstSeen().lease("j", FIRST, sent_at_s=10.0, received_at_s=13.0)
     assert (sight.first_seen_s, sight.silent_s) == (13.0, -3.0)
 
 
 def test_its_silence_counts_up_to_the_sending_of_the_latest_read() -> None:
-    sights = Sights()
-    sights.lease("j", FIRST, sent_at_s=10.0, received_at_s=10.0)
-    assert sights.lease("j", FIRST, sent_at_s=20.0, received_at_s=29.0).silent_s == 10.0
+    first_seen = FirstSeen()
+    first_seen.lease("j", FIRST, sent_at_s=10.0, received_at_s=10.0)
+    assert first_seen.lease("j", FIRST, sent_at_s=20.0, received_at_s=29.0).silent_s == 10.0
 
 
 def test_a_renewal_begins_a_new_sight_and_so_does_its_disappearance() -> None:
-    sights = Sights()
-    sights.lease("j", FIRST, 10.0, 10.0)
-    assert sights.lease("j", RENEWED, 20.0, 20.0).silent_s == 0.0
-    assert sights.lease("j", None, 30.0, 30.0).silent_s == 0.0
-    assert sights.lease("j", None, 35.0, 35.0).silent_s == 5.0
+    first_seen = FirstSeen()
+    first_seen.lease("j", FIRST, 10.0, 10.0)
+    assert first_seen.lease("j", RENEWED, 20.0, 20.0).silent_s == 0.0
+    assert first_seen.lease("j", None, 30.0, 30.0).silent_s == 0.0
+    assert first_seen.lease("j", None, 35.0, 35.0).silent_s == 5.0
 
 
 def test_a_name_that_is_forgotten_is_seen_for_the_first_time() -> None:
-    sights = Sights()
-    sights.lease("j", FIRST, 10.0, 10.0)
-    sights.own_seen_s("j", 1, 10.0)
-    sights.forget("j")
-    assert sights.lease("j", FIRST, 20.0, 20.0).silent_s == 0.0
-    assert sights.own_seen_s("j", 1, 20.0) == 20.0
+    first_seen = FirstSeen()
+    first_seen.lease("j", FIRST, 10.0, 10.0)
+    first_seen.own_seen_s("j", 1, 10.0)
+    first_seen.forget("j")
+    assert first_seen.lease("j", FIRST, 20.0, 20.0).silent_s == 0.0
+    assert first_seen.own_seen_s("j", 1, 20.0) == 20.0
 
 
 def test_the_absence_of_a_lease_is_not_waited_out_on_behalf_of_a_later_attempt() -> None:

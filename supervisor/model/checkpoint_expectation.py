@@ -29,7 +29,7 @@ class SeenQuery(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CheckpointExpectation:
     """``place``: of ``place_of``. ``queries``: one word per query that committed batches there, see ``queries_of``; the
     oldest is given up beyond ``QUERIES_MAX``. ``accepted``: the acceptance of a fresh start that was taken last.
 
@@ -51,7 +51,7 @@ def place_of(location: str) -> str:
         return ""
 
 
-def queries_of(remembered: Remembered | None) -> tuple[SeenQuery, ...]:
+def queries_of(remembered: CheckpointExpectation | None) -> tuple[SeenQuery, ...]:
     """Words that are none (written by hand) are left out."""
     found = []
     for word in remembered.queries if remembered is not None else ():
@@ -61,18 +61,18 @@ def queries_of(remembered: Remembered | None) -> tuple[SeenQuery, ...]:
     return tuple(found)
 
 
-def query_ids_at(remembered: Remembered | None, place: str) -> frozenset[str]:
+def query_ids_at(remembered: CheckpointExpectation | None, place: str) -> frozenset[str]:
     """Of the queries that were seen to commit batches at ``place``, here or before, as far as they are still known."""
     words = _by_place(None, remembered).get(place, ())
-    return frozenset(query.id for query in queries_of(Remembered(place, words)))
+    return frozenset(query.id for query in queries_of(CheckpointExpectation(place, words)))
 
 
 def words_of(seen: Iterable[SeenQuery]) -> tuple[str, ...]:
-    """For a record, as in ``Remembered.queries``."""
-    return with_batches(Remembered(""), seen).queries
+    """For a record, as in ``CheckpointExpectation.queries``."""
+    return with_batches(CheckpointExpectation(""), seen).queries
 
 
-def with_batches(remembered: Remembered, seen: Iterable[SeenQuery]) -> Remembered:
+def with_batches(remembered: CheckpointExpectation, seen: Iterable[SeenQuery]) -> CheckpointExpectation:
     """``remembered`` with what was committed since; a batch id never goes back."""
     known = {query.id: query.batch_id for query in queries_of(remembered)}
     for query in seen:
@@ -85,7 +85,7 @@ def with_batches(remembered: Remembered, seen: Iterable[SeenQuery]) -> Remembere
     )
 
 
-def places_of(remembered: Remembered | None) -> frozenset[str]:
+def places_of(remembered: CheckpointExpectation | None) -> frozenset[str]:
     """Where the name has committed batches, as far as it is still known."""
     if remembered is None:
         return frozenset()
@@ -96,10 +96,10 @@ def places_of(remembered: Remembered | None) -> frozenset[str]:
 def to_be_expected(
     location: str | None,
     acceptance: str,
-    newest: Remembered | None,
-    older: Remembered | None,
+    newest: CheckpointExpectation | None,
+    older: CheckpointExpectation | None,
     begins_with: tuple[str, ...] = (),
-) -> Remembered | None:
+) -> CheckpointExpectation | None:
     """What a start has to find at ``location``. None: the job has no checkpoint.
 
     ``newest``: of the lease of the name; ``older``: of its ownership. ``acceptance``: of the reference, empty for none; it
@@ -111,26 +111,28 @@ def to_be_expected(
     before = _by_place(newest, older)
     known = next((each for each in (newest, older) if place in _told_by(each)), None)
     if known is None or known.place != place:
-        known = Remembered(place, before.get(place, ()))
+        known = CheckpointExpectation(place, before.get(place, ()))
     if acceptance and known.accepted != acceptance:
-        known = Remembered(place, begins_with, acceptance)
+        known = CheckpointExpectation(place, begins_with, acceptance)
     return _with_others(known, before)
 
 
 def moved_to(
     location: str,
     seen: Iterable[SeenQuery],
-    newest: Remembered | None,
-    older: Remembered | None,
-) -> Remembered:
+    newest: CheckpointExpectation | None,
+    older: CheckpointExpectation | None,
+) -> CheckpointExpectation:
     """What a start has to find at ``location`` once a checkpoint with the queries ``seen`` was copied there for the job.
 
     What was known of that place before is void: it is another checkpoint now. ``newest``, ``older`` as above.
     """
-    return _with_others(with_batches(Remembered(place_of(location)), seen), _by_place(newest, older))
+    return _with_others(
+        with_batches(CheckpointExpectation(place_of(location)), seen), _by_place(newest, older)
+    )
 
 
-def forgotten(remembered: Remembered | None, location: str) -> Remembered | None:
+def forgotten(remembered: CheckpointExpectation | None, location: str) -> CheckpointExpectation | None:
     """``remembered`` without the checkpoint at ``location``, which was deleted because its job asked for it."""
     place = place_of(location)
     if remembered is None or place not in places_of(remembered):
@@ -141,11 +143,13 @@ def forgotten(remembered: Remembered | None, location: str) -> Remembered | None
     )
 
 
-def _told_by(remembered: Remembered | None) -> frozenset[str]:
+def _told_by(remembered: CheckpointExpectation | None) -> frozenset[str]:
     return places_of(remembered) | {remembered.place} if remembered is not None else frozenset()
 
 
-def _by_place(newest: Remembered | None, older: Remembered | None) -> dict[str, tuple[str, ...]]:
+def _by_place(
+    newest: CheckpointExpectation | None, older: CheckpointExpectation | None
+) -> dict[str, tuple[str, ...]]:
     """Words by place; the latest place first. Of two that know a place the newest is right."""
     found: dict[str, tuple[str, ...]] = {}
     for each in (newest, older):
@@ -160,7 +164,7 @@ def _by_place(newest: Remembered | None, older: Remembered | None) -> dict[str, 
     return found
 
 
-def _with_others(known: Remembered, before: dict[str, tuple[str, ...]]) -> Remembered:
+def _with_others(known: CheckpointExpectation, before: dict[str, tuple[str, ...]]) -> CheckpointExpectation:
     words = [
         f"{place} {word}"
         for place, there in reversed(before.items())

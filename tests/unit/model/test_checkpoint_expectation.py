@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.model.remembered import (
+from supervisor.model.checkpoint_expectation import (
     QUERIES_MAX,
-    Remembered,
+    CheckpointExpectation,
     SeenQuery,
     moved_to,
     place_of,
@@ -20,7 +20,9 @@ from supervisor.model.remembered import (
 P1, P2, P3 = "s3a://bucket/one", "s3a://bucket/two", "s3a://bucket/three"
 
 
-def started(location: str, lease: Remembered | None, own: Remembered | None, *seen: SeenQuery) -> Remembered:
+def started(
+    location: str, lease: CheckpointExpectation | None, own: CheckpointExpectation | None, *seen: SeenQuery
+) -> CheckpointExpectation:
     """The lease of an attempt there, once it has committed ``seen``."""
     found = to_be_expected(location, "", lease, own)
     assert found is not None
@@ -42,21 +44,21 @@ def test_a_job_that_goes_back_to_an_earlier_checkpoint_is_looked_after_there() -
 
 
 def test_of_two_that_know_a_place_the_newest_is_right() -> None:
-    stale = Remembered(place_of(P1), ("q 5",))
-    newest = Remembered(place_of(P2), ("r 1",), elsewhere=(f"{place_of(P1)} q 9",))
+    stale = CheckpointExpectation(place_of(P1), ("q 5",))
+    newest = CheckpointExpectation(place_of(P2), ("r 1",), elsewhere=(f"{place_of(P1)} q 9",))
     assert queries_of(to_be_expected(P1, "", newest, stale)) == (SeenQuery("q", 9),)
 
 
 def test_an_accepted_fresh_start_holds_at_an_earlier_checkpoint_too() -> None:
-    newest = Remembered(place_of(P2), ("r 1",), elsewhere=(f"{place_of(P1)} q 9",))
+    newest = CheckpointExpectation(place_of(P2), ("r 1",), elsewhere=(f"{place_of(P1)} q 9",))
     found = to_be_expected(P1, "op", newest, None)
-    assert found == Remembered(place_of(P1), (), "op", (f"{place_of(P2)} r 1",))
+    assert found == CheckpointExpectation(place_of(P1), (), "op", (f"{place_of(P2)} r 1",))
 
 
 def test_what_a_restored_savepoint_holds_is_expected_from_the_first_start_on() -> None:
-    before = Remembered(place_of(P1), ("q 40",))
+    before = CheckpointExpectation(place_of(P1), ("q 40",))
     found = to_be_expected(P1, "op", before, None, ("q 12",))
-    assert found == Remembered(place_of(P1), ("q 12",), "op")
+    assert found == CheckpointExpectation(place_of(P1), ("q 12",), "op")
     later = with_batches(found, [SeenQuery("q", 13)])
     assert to_be_expected(P1, "op", later, before, ("q 12",)) == later, "taken once"
     assert queries_of(to_be_expected(P1, "later", later, before)) == (), (
@@ -65,9 +67,13 @@ def test_what_a_restored_savepoint_holds_is_expected_from_the_first_start_on() -
 
 
 def test_a_copy_of_a_savepoint_is_expected_as_it_was_copied_and_all_else_is_kept() -> None:
-    lease = Remembered(place_of(P1), ("q 40",), "op", (f"{place_of(P3)} x 2", f"{place_of(P2)} q 99"))
+    lease = CheckpointExpectation(
+        place_of(P1), ("q 40",), "op", (f"{place_of(P3)} x 2", f"{place_of(P2)} q 99")
+    )
     moved = moved_to(P2, [SeenQuery("q", 12)], lease, None)
-    assert moved == Remembered(place_of(P2), ("q 12",), "", (f"{place_of(P3)} x 2", f"{place_of(P1)} q 40"))
+    assert moved == CheckpointExpectation(
+        place_of(P2), ("q 12",), "", (f"{place_of(P3)} x 2", f"{place_of(P1)} q 40")
+    )
     assert to_be_expected(P2, "", None, moved) == moved
     assert queries_of(to_be_expected(P1, "", None, moved)) == (SeenQuery("q", 40),)
 

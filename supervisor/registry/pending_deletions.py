@@ -17,8 +17,8 @@ judgement reads only what is new: a few milliseconds, so that it needs submits b
 to put a deletion off. A batch goes on after a judgement of its own, whatever else is claimed meanwhile.
 
 Why a deletion can't hit who comes after: a leader gives the claim up only when every request that anybody can have sent is
-over. Its own: each was answered. Those of an earlier term (``Doom.epoch`` is not its own): they can't be asked about, so it
-waits for as long as one may be under way (``Removal.late_s``), counted from its own first sight.
+over. Its own: each was answered. Those of an earlier term (``PendingDeletion.epoch`` is not its own): they can't be
+asked about, so it waits for as long as one may be under way (``Removal.late_s``), counted from its own first sight.
 """
 
 from __future__ import annotations
@@ -26,8 +26,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from supervisor.model.records import DEAD, CheckpointClaim, CheckpointState, Doom, Ownership, Result, noted
-from supervisor.model.remembered import forgotten
+from supervisor.model.checkpoint_expectation import forgotten
+from supervisor.model.records import (
+    DEAD,
+    CheckpointClaim,
+    CheckpointState,
+    Ownership,
+    PendingDeletion,
+    Result,
+    noted,
+)
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Delete, Op, SetData, Transaction
 from supervisor.registry.codec import encode
@@ -45,7 +53,7 @@ EVENTS = {
 def doom(claim: CheckpointClaim, result: Result, at: str) -> CheckpointClaim:
     """``claim`` as one that nobody can take."""
     name = f"{claim.name} (its checkpoint is being deleted)"
-    return replace(claim, name=name, doom=Doom(claim.name, claim.uid, at, result.spec))
+    return replace(claim, name=name, doom=PendingDeletion(claim.name, claim.uid, at, result.spec))
 
 
 def told(result: Result, state: CheckpointState, at: str, detail: str = "") -> Result:
@@ -114,7 +122,7 @@ def give_up_claim(
     return desk.transaction("give_up_claim", *ops)
 
 
-def _doom_of(claim: Found[CheckpointClaim]) -> Doom:
+def _doom_of(claim: Found[CheckpointClaim]) -> PendingDeletion:
     if claim.record.doom is None:
         raise ValueError("only a doomed claim is written here")
     return claim.record.doom

@@ -1,4 +1,4 @@
-"""The sentinel on a real ensemble: what a crash leaves behind is gone at once."""
+"""The session closer on a real ensemble: what a crash leaves behind is gone at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from supervisor.clients import processes
 from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
-from supervisor.daemon.sentinel import Sentinel
+from supervisor.daemon.session_closer import SessionCloser
 from supervisor.model.transaction import Create, Transaction
 from tests.testbed.contender_process import ContenderProcess
 from tests.testbed.election_world import World
@@ -30,12 +30,12 @@ def world(embedded_ensemble: EmbeddedEnsemble, zk_root: str, tmp_path: Path) -> 
 
 
 def lead(world: World) -> tuple[ContenderProcess, processes.ProcessId]:
-    """A leader that holds /leader for ``LONG_S``, and its sentinel."""
-    leader = world.start("a", sentinel=True, timeout_s=LONG_S)
+    """A leader that holds /leader for ``LONG_S``, and its session closer."""
+    leader = world.start("a", session_closer=True, timeout_s=LONG_S)
     leader.wait("wrote")
-    sentinel = processes.identify(leader.wait("sentinel")["pid"])
-    assert sentinel is not None
-    return leader, sentinel
+    session_closer = processes.identify(leader.wait("session_closer")["pid"])
+    assert session_closer is not None
+    return leader, session_closer
 
 
 def wait_gone(world: World, timeout_s: float = 20) -> float:
@@ -46,52 +46,52 @@ def wait_gone(world: World, timeout_s: float = 20) -> float:
 
 
 def gone(process: processes.ProcessId) -> None:
-    wait_until(lambda: not processes.alive(process), 10, "the end of the sentinel")
+    wait_until(lambda: not processes.alive(process), 10, "the end of the session closer")
 
 
 def test_kill_9_closes_the_sessions_at_once(
     world: World, record_property: Callable[[str, object], None]
 ) -> None:
-    leader, sentinel = lead(world)
+    leader, session_closer = lead(world)
     leader.wait("wrote", 20)  # a second or two: it has loaded everything by now
     killed_s = leader.send_signal(signal.SIGKILL)
     gone_s = wait_gone(world) - killed_s
     record_property("ephemeral_gone_s", round(gone_s, 3))
     print(f"ephemeral gone {gone_s * 1000:.0f} ms after kill -9")
-    gone(sentinel)
+    gone(session_closer)
 
 
 def test_the_signals_of_a_stop_do_not_end_it_early(world: World) -> None:
-    leader, sentinel = lead(world)
+    leader, session_closer = lead(world)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        os.kill(sentinel.pid, number)
+        os.kill(session_closer.pid, number)
     leader.send_signal(signal.SIGKILL)
     wait_gone(world)
-    gone(sentinel)
+    gone(session_closer)
 
 
 def test_it_is_in_no_group_of_the_supervisor_and_knows_no_secret_in_public(world: World) -> None:
-    leader, sentinel = lead(world)
+    leader, session_closer = lead(world)
     password = leader.all("sessions")[-1]["passwords"][0]
-    assert os.getsid(sentinel.pid) == sentinel.pid != os.getsid(leader.pid)
+    assert os.getsid(session_closer.pid) == session_closer.pid != os.getsid(leader.pid)
     for name in ("cmdline", "environ"):
-        assert password.encode() not in Path(f"/proc/{sentinel.pid}/{name}").read_bytes()
+        assert password.encode() not in Path(f"/proc/{session_closer.pid}/{name}").read_bytes()
 
 
 def test_it_does_not_outlive_a_graceful_stop(world: World) -> None:
-    leader, sentinel = lead(world)
+    leader, session_closer = lead(world)
     leader.command("stop")
     assert leader.wait("stopped")["in_time"]
     assert leader.wait_ended(10) == 0
-    assert not processes.alive(sentinel)
+    assert not processes.alive(session_closer)
 
 
 def test_a_supervisor_that_is_only_stopped_is_not_dead(world: World) -> None:
-    leader, sentinel = lead(world)
+    leader, session_closer = lead(world)
     leader.send_signal(signal.SIGSTOP)
     seen_s = boottime_s()
     wait_until(lambda: boottime_s() > seen_s + 1.0, 5)
-    assert processes.alive(sentinel)
+    assert processes.alive(session_closer)
     assert world.zoo.read(world.layout.leader) is not None
     leader.send_signal(signal.SIGCONT)
     writes = len(leader.all("wrote"))
@@ -112,27 +112,27 @@ def ephemeral(world: World) -> Iterator[tuple[ZooClient, str]]:
 
 def test_the_end_of_the_pipe_proves_nothing(world: World, ephemeral: tuple[ZooClient, str]) -> None:
     client, path = ephemeral
-    sentinel = Sentinel(world.hosts)
+    session_closer = SessionCloser(world.hosts)
     assert client.session is not None
-    sentinel.tell((client.session,))
-    child = sentinel._child
+    session_closer.tell((client.session,))
+    child = session_closer._child
     assert child is not None
     assert not child.wait(1.0)  # closes the pipe
     assert world.zoo.read(path) is not None
     child.kill()
 
 
-def test_a_killed_sentinel_is_replaced_and_told_again(world: World, ephemeral: tuple[ZooClient, str]) -> None:
+def test_a_killed_session_closer_is_replaced_and_told_again(world: World, ephemeral: tuple[ZooClient, str]) -> None:
     client, _ = ephemeral
-    sentinel = Sentinel(world.hosts)
+    session_closer = SessionCloser(world.hosts)
     assert client.session is not None
-    sentinel.tell((client.session,), of="agent")
-    first = sentinel.pid
+    session_closer.tell((client.session,), of="agent")
+    first = session_closer.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: sentinel.pid is None, 10)
-    sentinel.check()
-    assert sentinel.pid not in (None, first)
-    sentinel.tell((), of="agent")
-    sentinel.stop()
-    assert sentinel.pid is None
+    wait_until(lambda: session_closer.pid is None, 10)
+    session_closer.check()
+    assert session_closer.pid not in (None, first)
+    session_closer.tell((), of="agent")
+    session_closer.stop()
+    assert session_closer.pid is None
