@@ -122,7 +122,9 @@ def test_the_end_of_the_pipe_proves_nothing(world: World, ephemeral: tuple[ZooCl
     child.kill()
 
 
-def test_a_killed_session_closer_is_replaced_and_told_again(world: World, ephemeral: tuple[ZooClient, str]) -> None:
+def test_a_killed_session_closer_is_replaced_and_told_again(
+    world: World, ephemeral: tuple[ZooClient, str]
+) -> None:
     client, _ = ephemeral
     session_closer = SessionCloser(world.hosts)
     assert client.session is not None
