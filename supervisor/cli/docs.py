@@ -33,6 +33,7 @@ def docs(chosen: Chosen, topic: Topic = None) -> int:
     Examples:
       spark-supervisor docs
       spark-supervisor docs protocol | less
+      spark-supervisor docs runbooks/checkpoint
     """
     pages = _pages()
     if topic is None:
@@ -54,10 +55,17 @@ def docs(chosen: Chosen, topic: Topic = None) -> int:
 
 
 def _pages() -> dict[str, Traversable]:
-    """Every page by its topic, which is the name of its file in lower case, sorted."""
+    """Every page by its topic, sorted: the name of its file in lower case, after that of its folder below ``docs``."""
     package = resources.files("supervisor")
-    found = [*package.iterdir(), *package.joinpath("docs").iterdir()]
-    return dict(sorted((page.name[:-3].lower(), page) for page in found if page.name.endswith(".md")))
+    folders = {"": package, " ": package / "docs", "runbooks/": package / "docs" / "runbooks"}
+    return dict(
+        sorted(
+            (f"{folder.strip()}{page.name.removesuffix('.md').lower()}", page)
+            for folder, place in folders.items()
+            for page in place.iterdir()
+            if page.name.endswith(".md")
+        )
+    )
 
 
 def _title(page: Traversable) -> str:

@@ -137,5 +137,6 @@ def _lost(identity: Identity, mark: ClusterMark) -> str:
         )
     return (
         f"zookeeper.root {identity.root} is empty although {identity.store} belongs to cluster {mark.id}: "
-        "ZooKeeper has lost its data; restore it (see README, Restoring), nothing is started or cleaned until then"
+        "ZooKeeper has lost its data; restore it (see spark-supervisor docs runbooks/zookeeper-restore), "
+        "nothing is started or cleaned until then"
     )

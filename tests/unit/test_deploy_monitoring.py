@@ -25,7 +25,9 @@ def metrics_in(text: str) -> set[str]:
 
 def test_each_alert_says_what_why_and_what_next() -> None:
     for alert in ALERTS:
-        assert set(alert["annotations"]) == {"summary", "why", "next"}, alert["alert"]
+        assert set(alert["annotations"]) == {"summary", "why", "next", "runbook"}, alert["alert"]
+        page = alert["annotations"]["runbook"].removeprefix("spark-supervisor docs ")
+        assert (REPOSITORY / "supervisor" / "docs" / f"{page}.md").exists(), alert["alert"]
         assert "spark-supervisor " in alert["annotations"]["next"], alert["alert"]
         assert alert["labels"]["severity"] in ("warning", "critical")
         assert "for" in alert

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from supervisor.cli.main import app
 from supervisor.model import lease_terms
+from supervisor.model.spec import parse_spec
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
 from supervisor.registry.layout import Layout
 from tests.explore.defects_of_guards import GUARDED, named
@@ -94,6 +99,67 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", TEXTS[page])
     local = [target for target in targets if not re.match(r"[a-z]+:", target)]
     assert [target for target in local if not ((ROOT / page).parent / target).exists()] == []
+
+
+# -- what a page tells the reader to type ------------------------------------------------------------------------------------
+
+PAGES = sorted(
+    name for name in TEXTS if name == "README.md" or name.startswith("supervisor/") and name.endswith(".md")
+)
+
+
+def _typed(page: str) -> list[str]:
+    """Lines of the blocks of a page that are for a shell, without comments."""
+    blocks = re.findall(r"^ *```(?:sh|console)\n(.*?)^ *```", TEXTS[page], re.MULTILINE | re.DOTALL)
+    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+COMMANDS = sorted(
+    {
+        f"spark-supervisor {words}"
+        for page in PAGES
+        for line in _typed(page)
+        for words in re.findall(r"(?:^|[/ ])spark-supervisor ([^&|#;]*)", line)
+        if not line.startswith(("useradd", "ln ", "install ", "systemctl "))
+    }
+)
+
+PROGRAM: Any = typer.main.get_command(app)
+
+
+@pytest.mark.parametrize("typed", COMMANDS)
+def test_a_command_of_a_page_is_one_that_the_program_takes(typed: str) -> None:
+    """The command and its options exist, and its arguments are as many as it takes. Nothing is carried out."""
+    command = PROGRAM
+    arguments = shlex.split(typed)[1:]
+    while arguments and arguments[0] in getattr(command, "commands", ()):
+        command = command.commands[arguments.pop(0)]
+    assert not hasattr(command, "commands"), f"no such command: {typed}"
+    command.make_context(typed, arguments)
+
+
+def test_enough_commands_are_tried() -> None:
+    assert len(COMMANDS) > 30
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_module_that_a_page_runs_is_there(page: str) -> None:
+    named_there = set(re.findall(r"python -m (tests[a-z0-9._]*)", TEXTS[page]))
+    places = {name: ROOT / Path(*name.rstrip(".").split(".")) for name in named_there}
+    missing = [
+        n for n, p in places.items() if not (p.with_suffix(".py").exists() or (p / "__main__.py").exists())
+    ]
+    assert missing == []
+
+
+def test_the_job_in_the_readme_is_a_valid_spec() -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", TEXTS["README.md"], re.DOTALL)
+    assert parse_spec(text, "README.md").name == "rate-counts"
+
+
+def test_the_readme_is_short() -> None:
+    assert len(TEXTS["README.md"].splitlines()) <= 150
 
 
 # -- what the code does is what the protocol says -------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def skipped(why: str) -> Finding:
 def problem_said(sentence: str, remedy: str = "") -> Finding:
     """What an error of ours says: what is wrong, and after a semicolon the remedy."""
     what, _, told = sentence.partition("; ")
-    return problem(what, remedy or told or "see README, doctor")
+    return problem(what, remedy or told or "see spark-supervisor docs install")
 
 
 @dataclass(frozen=True)
