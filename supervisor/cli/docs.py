@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +12,7 @@ from supervisor.cli.output import Columns, say_table
 from supervisor.errors import NotFound
 
 HEAD = Columns(("TOPIC", "PAGE"), whole=True)
+PACKAGE = Path(__file__).parent.parent
 
 
 def _topics() -> list[str]:
@@ -45,7 +44,11 @@ def docs(chosen: Chosen, topic: Topic = None) -> int:
         return 0
     page = pages.get(topic.lower())
     if page is None:
-        raise NotFound(f"there is no page {topic!r}{_meant(topic, pages)}: see spark-supervisor docs")
+        from supervisor.settings.nearest import nearest  # only a mistake pays for difflib
+
+        best = nearest(topic, pages)
+        hint = f"did you mean {best}?" if best else "see spark-supervisor docs"
+        raise NotFound(f"there is no page {topic}: {hint}")
     text = page.read_text(encoding="utf-8")
     if chosen.document:
         chosen.say({"topic": topic.lower(), "title": _title(page), "markdown": text})
@@ -54,24 +57,13 @@ def docs(chosen: Chosen, topic: Topic = None) -> int:
     return 0
 
 
-def _pages() -> dict[str, Traversable]:
+def _pages() -> dict[str, Path]:
     """Every page by its topic, sorted: the name of its file in lower case, after that of its folder below ``docs``."""
-    package = resources.files("supervisor")
-    folders = {"": package, " ": package / "docs", "runbooks/": package / "docs" / "runbooks"}
-    return dict(
-        sorted(
-            (f"{folder.strip()}{page.name.removesuffix('.md').lower()}", page)
-            for folder, place in folders.items()
-            for page in place.iterdir()
-            if page.name.endswith(".md")
-        )
-    )
+    docs = PACKAGE / "docs"
+    found = [(page.stem, page) for folder in (PACKAGE, docs) for page in folder.glob("*.md")]
+    found += [(f"runbooks/{page.stem}", page) for page in (docs / "runbooks").glob("*.md")]
+    return {topic.lower(): page for topic, page in sorted(found, key=lambda each: each[0].lower())}
 
 
-def _title(page: Traversable) -> str:
+def _title(page: Path) -> str:
     return page.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("# ")
-
-
-def _meant(topic: str, pages: dict[str, Traversable]) -> str:
-    near = get_close_matches(topic.lower(), pages, n=1)
-    return f"; did you mean {near[0]}" if near else ""

@@ -16,7 +16,7 @@ import supervisor
 from supervisor.clients.store.base import Store
 from supervisor.clients.zookeeper import ZooClient
 from tests.crash_points.points import Control, failpoints
-from tests.crash_points.unreached import functions_with_io
+from tests.crash_points.unreached import TOOLS, functions_with_io
 
 PACKAGE = Path(supervisor.__file__).parent
 NOT_A_PROCESS_OF_OURS = ("spark/bootstrap.py", "spark/orders.py")
@@ -64,23 +64,6 @@ BY_PARTS = {
 }
 """Python on top of what is intercepted: each of its steps is a point. (ctypes: prctl of the scan containment changes only
 the process itself.)"""
-
-TOOLS = (
-    "cli/doctor",
-    "cli/demo",
-    "cli/dev.py",
-    "cli/stack.py",
-    "clients/ensemble.py",
-    "clients/host_probe.py",
-    "clients/tools.py",
-    "clients/four_letter.py",
-    "clients/zookeeper_probe.py",
-    "clients/stack_guard.py",
-    "clients/maven.py",
-    "clients/death_guard.py",
-    "clients/store/probe.py",
-)
-"""``doctor``, ``demo``, ``dev`` and what only they use: none of it writes to a cluster."""
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

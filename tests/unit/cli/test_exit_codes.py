@@ -63,6 +63,7 @@ def test_without_a_command_the_help_is_shown(terminal: Terminal) -> None:
         "pause",
         "unpause",
         "switchover",
+        "docs",
     ],
 )
 def test_every_command_has_its_help(terminal: Terminal, command: str) -> None:
