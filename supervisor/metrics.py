@@ -197,20 +197,20 @@ class Metrics:
             self._supervisors.set(len(supervisors))
             self._show_capacity(supervisors)
 
-    def set_savepoints(self, standings: Mapping[str, SavepointStanding]) -> None:
+    def set_savepoints(self, statuses: Mapping[str, SavepointStanding]) -> None:
         """Every job that shall run and has a period for savepoints, by name."""
         with self._lock:
-            for gone in self._saved.keys() - standings.keys():
+            for gone in self._saved.keys() - statuses.keys():
                 self._savepoint_age.remove(gone)
                 self._savepoint_period.remove(gone)
                 self._savepoints.remove_by_labels({"job": gone})
-            for job in standings.keys() - self._saved.keys():
+            for job in statuses.keys() - self._saved.keys():
                 self._savepoint_age.labels(job).set_function(partial(self._savepoint_age_s, job))
                 for outcome in SAVEPOINT_OUTCOMES:
                     self._savepoints.labels(job, outcome)
-            self._saved = dict(standings)
-            for job, standing in standings.items():
-                self._savepoint_period.labels(job).set(standing.period_s)
+            self._saved = dict(statuses)
+            for job, savepoint_status in statuses.items():
+                self._savepoint_period.labels(job).set(savepoint_status.period_s)
 
     def count_savepoint(self, job: str, outcome: str) -> None:
         """The leader made one by itself, or could not (``SAVEPOINT_OUTCOMES``)."""
@@ -351,8 +351,8 @@ class Metrics:
     # -- inside
 
     def _savepoint_age_s(self, job: str) -> float:
-        standing = self._saved.get(job)
-        return _UNKNOWN if standing is None else max(0.0, self._now_s() - standing.at_s)
+        savepoint_status = self._saved.get(job)
+        return _UNKNOWN if savepoint_status is None else max(0.0, self._now_s() - savepoint_status.at_s)
 
     def _forget_unhosted(self, keep: Collection[str]) -> None:
         for job in [job for job in self._states if job not in keep and job not in self._hosted]:

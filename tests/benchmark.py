@@ -18,17 +18,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.store.open import open_store
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import SupervisorError
 from supervisor.model.records import Desired
-from supervisor.model.spec import canonical_json, parse_spec
 from supervisor.observe.listing import take_rows
 from supervisor.observe.observer import Observer
+from supervisor.operations.jobs import Submission
+from supervisor.records.ids import new_uid
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.commands import Submission
-from supervisor.registry.ids import new_uid
+from supervisor.spec.job import canonical_json, parse_spec
 from tests.faults.measure import claimed, create, kill_leader, sessions
 from tests.testbed.attempts import pss_kb
 from tests.testbed.ensembles import Ensemble

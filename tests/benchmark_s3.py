@@ -29,14 +29,14 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.checkpoint.preflight import preflight
-from supervisor.checkpoint.savepoint import Begun
-from supervisor.checkpoint.savepoint_create import Creation
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.store.area import open_area
 from supervisor.clients.store.tree import open_tree
 from supervisor.clock import wall_iso
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.s3a import S3Access
+from supervisor.savepoints.create import Creation
+from supervisor.savepoints.manifest import Begun
 from tests.fakes.faulty_s3 import FaultyS3, Handler, relay
 from tests.fence_race import MANAGERS, Driver, batches, times
 from tests.testbed.moto import AWS_ENV, REGION, MotoServer

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed import requirements
 from tests.testbed.ensembles import Ensemble, bring_back
 from tests.testbed.moto import MotoServer, use_only

@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from supervisor.clients.death_guard import DeathGuard
 from supervisor.clock import boottime_s
+from supervisor.demo.death_guard import DeathGuard
 from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import MANAGER, OWNER_KEY, owner_of
 from supervisor.spark.properties import render_properties

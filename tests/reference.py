@@ -22,10 +22,10 @@ from pydantic_core import PydanticUndefined
 from supervisor import errors
 from supervisor.logs.events import EVENTS
 from supervisor.metrics import NAMESPACE, Metrics
-from supervisor.model.spec import JobSpec
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import section_at
 from supervisor.settings.units import format_duration, format_size
+from supervisor.spec.job import JobSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "supervisor" / "REFERENCE.md"

@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supervisor.checkpoint.savepoint import Begun, Manifest
-from supervisor.checkpoint.savepoint_create import Creation
-from supervisor.checkpoint.savepoint_restore import restore
 from supervisor.clients.store.area import open_area
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.model.s3a import S3Access
+from supervisor.savepoints.create import Creation
+from supervisor.savepoints.manifest import Begun, Manifest
+from supervisor.savepoints.restore import restore
 from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import MANAGER, MANAGER_KEY, OWNER_KEY, owner_of
 from supervisor.spark.properties import render_properties

@@ -22,10 +22,10 @@ from supervisor.coord.term import Term
 from supervisor.errors import GuardFailed, NotLeader, OutcomeUnknown, Unreachable
 from supervisor.model.actions import Action, Assign, Unassign
 from supervisor.model.transaction import Transaction
+from supervisor.records.ids import new_op_id
+from supervisor.records.layout import Layout
 from supervisor.registry import leader_writes
-from supervisor.registry.ids import new_op_id
-from supervisor.registry.layout import Layout
-from supervisor.registry.leader_writes import Desk
+from supervisor.registry.leader_writes import LeaderWriteContext
 
 log = structlog.get_logger(__name__)
 
@@ -96,18 +96,20 @@ class ActionExecutor:
         """Await every action. Bounded: each ends within the client's request time-out."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def desk(self) -> Desk:
+    def context(self) -> LeaderWriteContext:
         """A desk for one write under this term."""
-        return Desk(self._layout, self._term.epoch, self._term.fence_version, new_op_id(), wall_iso())
+        return LeaderWriteContext(
+            self._layout, self._term.epoch, self._term.fence_version, new_op_id(), wall_iso()
+        )
 
-    def commit(self, build: Callable[[Desk], Transaction]) -> int | None:
+    def commit(self, build: Callable[[LeaderWriteContext], Transaction]) -> int | None:
         """Commit one guarded multi. Returns the data version that its last operation made.
 
         Raises NotLeader (the epoch moved), GuardFailed, NotSent, OutcomeUnknown.
         """
         self._term.check()
         try:
-            return self._term.client.commit(build(self.desk()), self._term.connection).versions[-1]
+            return self._term.client.commit(build(self.context()), self._term.connection).versions[-1]
         except GuardFailed as failed:
             if failed.path == self._layout.epoch:
                 raise self._term.fence_failed() from failed
@@ -132,13 +134,13 @@ class ActionExecutor:
 
     def _commit_action(self, action: Action) -> int | None:
         try:
-            return self.commit(lambda desk: transaction_for(action, desk))
+            return self.commit(lambda context: transaction_for(action, context))
         except GuardFailed as failed:
             if not isinstance(action, Unassign) or not failed.path.startswith(self._layout.assigned):
                 raise
         # Its entry is gone although nobody claimed it (removed by hand): the ownership alone is put right.
         return self.commit(
-            lambda desk: leader_writes.unassign(
-                desk, action.name, action.own, action.why, entry_exists=False
+            lambda context: leader_writes.unassign(
+                context, action.name, action.own, action.why, entry_exists=False
             ),
         )

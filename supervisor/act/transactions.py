@@ -21,18 +21,18 @@ from supervisor.model.actions import (
 )
 from supervisor.model.transaction import Transaction
 from supervisor.registry import leader_writes as write
-from supervisor.registry.leader_writes import Desk
+from supervisor.registry.leader_writes import LeaderWriteContext
 
-BUILDERS: dict[type[Any], Callable[[Desk, Any], Transaction]] = {
-    Assign: lambda desk, a: write.assign(desk, a.ref, a.own, a.host, a.account, a.waited),
-    Unassign: lambda desk, a: write.unassign(desk, a.name, a.own, a.why),
-    Drain: lambda desk, a: write.drain(desk, a.ref, a.own, a.why),
-    Revoke: lambda desk, a: write.revoke(desk, a.name, a.own, a.lease, a.why),
-    Bury: lambda desk, a: write.bury(desk, a.name, a.own, a.waited, a.why),
-    Conclude: lambda desk, a: write.conclude(desk, a.ref, a.own, a.outcome, a.account, a.why),
-    SuspendExhausted: lambda desk, a: write.suspend_exhausted(desk, a.ref, a.own, a.why),
-    CleanUp: lambda desk, a: write.clean_up(
-        desk,
+BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
+    Assign: lambda context, a: write.assign(context, a.ref, a.own, a.host, a.account, a.waited),
+    Unassign: lambda context, a: write.unassign(context, a.name, a.own, a.why),
+    Drain: lambda context, a: write.drain(context, a.ref, a.own, a.why),
+    Revoke: lambda context, a: write.revoke(context, a.name, a.own, a.lease, a.why),
+    Bury: lambda context, a: write.bury(context, a.name, a.own, a.waited, a.why),
+    Conclude: lambda context, a: write.conclude(context, a.ref, a.own, a.outcome, a.account, a.why),
+    SuspendExhausted: lambda context, a: write.suspend_exhausted(context, a.ref, a.own, a.why),
+    CleanUp: lambda context, a: write.clean_up(
+        context,
         a.leftover.result,
         a.own,
         a.lease,
@@ -44,6 +44,6 @@ BUILDERS: dict[type[Any], Callable[[Desk, Any], Transaction]] = {
 }
 
 
-def transaction_for(action: Action, desk: Desk) -> Transaction:
-    """The multi for ``action``. ``desk``: the epoch's fence and the stamp of this write."""
-    return BUILDERS[type(action)](desk, action)
+def transaction_for(action: Action, context: LeaderWriteContext) -> Transaction:
+    """The multi for ``action``. ``context``: the epoch's fence and the stamp of this write."""
+    return BUILDERS[type(action)](context, action)

@@ -29,14 +29,14 @@ BATCHES_BETWEEN_LOOKS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedBatch:
     """``log``: directory of the query below the checkpoint, ``""`` for the checkpoint itself."""
 
     log: str
     batch_id: int
 
 
-class Listing(Protocol):
+class CommitListing(Protocol):
     """One checkpoint, listed. Raises ``Unreachable`` and ``AccessDenied``; what is absent is empty."""
 
     def names(self, directory: str, after: str = "") -> Iterator[str]:
@@ -55,13 +55,13 @@ class Listing(Protocol):
 class CommitLog:
     """The commit logs of one checkpoint. Keep it for the life of an attempt: each look goes on from the last."""
 
-    def __init__(self, listing: Listing) -> None:
+    def __init__(self, listing: CommitListing) -> None:
         self._listing = listing
         self._newest: dict[str, int] = {}
         self._ids: dict[str, str] = {}
-        self._last: Committed | None = None
+        self._last: CommittedBatch | None = None
 
-    def newest(self) -> Committed | None:
+    def newest(self) -> CommittedBatch | None:
         """The batch that was committed last, of whichever query; the same again: nothing since. None: nothing yet.
 
         The first look of an attempt shows what its predecessors committed: it is where progress begins, and none itself.
@@ -71,7 +71,7 @@ class CommitLog:
             found = self._look(log)
             if found is not None and found != self._newest.get(log):
                 self._newest[log] = found
-                self._last = Committed(log, found)
+                self._last = CommittedBatch(log, found)
         return self._last
 
     def committed(self) -> dict[str, int]:

@@ -37,7 +37,7 @@ NOTICES = frozenset({Code.HOLE, Code.NEWER_FORMAT})
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckpointFinding:
     """``sentence``: what is wrong; ``object``: the key below the location, or the location; ``remedy``: what can be done.
     ``query``: the directory of the query, ``""`` for the location itself."""
 

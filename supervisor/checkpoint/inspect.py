@@ -38,7 +38,15 @@ from supervisor.checkpoint.layout import (
     runs_of,
     sidecar_fits,
 )
-from supervisor.checkpoint.picture import Amount, Checkpoint, Log, Operator, Query, Read, Store
+from supervisor.checkpoint.picture import (
+    Amount,
+    Checkpoint,
+    Log,
+    Query,
+    ReadObject,
+    StateOperator,
+    StateStore,
+)
 from supervisor.clients.store.base import StoreEntry, listing_order
 from supervisor.clients.store.tree import Tree
 from supervisor.errors import Corrupt, NotFound
@@ -88,7 +96,7 @@ class _Listed(NamedTuple):
 
 
 class _Share(NamedTuple):
-    stores: list[Store]
+    stores: list[StateStore]
     amounts: dict[str, Amount]
     formats: dict[str, set[int]]
     kinds: dict[str, set[str]]
@@ -181,27 +189,27 @@ class _Looker:
 
     def _entry(
         self, folder: str, batch: int | None, parse: Callable[[bytes], T], listed: _Listed
-    ) -> Read[T] | None:
+    ) -> ReadObject[T] | None:
         """None: there is no such batch to be looked at."""
         if batch is None:
             return None
         return self._read(f"{folder}/{batch}", parse, batch in listed.hidden)
 
-    def _read(self, key: str, parse: Callable[[bytes], T], has_checksum: bool = False) -> Read[T]:
+    def _read(self, key: str, parse: Callable[[bytes], T], has_checksum: bool = False) -> ReadObject[T]:
         try:
             data = self._tree.read(key, SMALL_MAX_BYTES)
         except NotFound:
-            return Read(key, None, "it does not exist", missing=True)
+            return ReadObject(key, None, "it does not exist", missing=True)
         except Corrupt as error:
-            return Read(key, None, str(error))
+            return ReadObject(key, None, str(error))
         fits = True
         if has_checksum and self._checksums:
             folder, slash, name = key.rpartition("/")
             fits = self._fits(f"{folder}{slash}.{name}.crc", data)
         try:
-            return Read(key, parse(data), checksum_ok=fits)
+            return ReadObject(key, parse(data), checksum_ok=fits)
         except Malformed as error:
-            return Read(key, None, str(error), checksum_ok=fits)
+            return ReadObject(key, None, str(error), checksum_ok=fits)
 
     def _fits(self, key: str, data: bytes) -> bool:
         try:
@@ -211,7 +219,9 @@ class _Looker:
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def _operators(self, folder: str, wanted: int, commit: Read[CommitEntry] | None) -> tuple[Operator, ...]:
+    def _operators(
+        self, folder: str, wanted: int, commit: ReadObject[CommitEntry] | None
+    ) -> tuple[StateOperator, ...]:
         numbers = sorted((name for name in self._tree.level(folder).folders if name.isdigit()), key=int)
         ids = commit.value.state_ids if commit is not None and commit.value is not None else {}
         parts = [
@@ -277,7 +287,9 @@ class _Looker:
         found.formats.setdefault(partition.operator, set()).update(seen)
         found.kinds.setdefault(partition.operator, set()).update(kinds)
 
-    def _sidecars(self, folder: str, operators: tuple[Operator, ...]) -> tuple[tuple[str, ...], int, int]:
+    def _sidecars(
+        self, folder: str, operators: tuple[StateOperator, ...]
+    ) -> tuple[tuple[str, ...], int, int]:
         """Keys of state files that are not what Spark's checksum file says; how many were compared, and how many not (of the
         large ones only the size is)."""
         stores = [
@@ -291,7 +303,7 @@ class _Looker:
         read = sum(not _is_large(store) for store in chosen)
         return tuple(wrong), read, len(stores) - read
 
-    def _wrong(self, folder: str, store: Store) -> str:
+    def _wrong(self, folder: str, store: StateStore) -> str:
         key = f"{folder}/{store.needed}"
         try:
             sidecar = parse_sidecar(self._tree.read(f"{key}.crc", SMALL_MAX_BYTES))
@@ -329,7 +341,7 @@ class _Looker:
         return Amount(count, size, newest_s)
 
 
-def _is_large(store: Store) -> bool:
+def _is_large(store: StateStore) -> bool:
     return store.needed_bytes > CHECKED_MAX_BYTES
 
 
@@ -345,20 +357,22 @@ def _shared(parts: Sequence[str], shares: int) -> list[Sequence[str]]:
     return [parts[at : at + size] for at in range(0, len(parts), size)]
 
 
-def _operator(number: str, entry: Read[OperatorEntry], shares: list[_Share], wanted: int) -> Operator:
+def _operator(
+    number: str, entry: ReadObject[OperatorEntry], shares: list[_Share], wanted: int
+) -> StateOperator:
     stores = [store for share in shares for store in share.stores if store.operator == number]
     expected = tuple(sorted(entry.value.stores.items())) if entry.value is not None else ()
     there = {(store.name, store.partition) for store in stores}
     if wanted:
         stores += [
-            Store(number, partition, name, None, "everything: there is no file of it")
+            StateStore(number, partition, name, None, "everything: there is no file of it")
             for name, count in expected
             for partition in range(count)
             if (name, partition) not in there
         ]
     seen = set().union(*(share.formats.get(number, set()) for share in shares))
     kinds = set().union(*(share.kinds.get(number, set()) for share in shares))
-    return Operator(
+    return StateOperator(
         number=number,
         name=entry.value.name if entry.value is not None else "",
         expected=expected,

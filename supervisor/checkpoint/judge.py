@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from supervisor.checkpoint.findings import Code, Finding
+from supervisor.checkpoint.findings import CheckpointFinding, Code
 from supervisor.checkpoint.layout import COMMITS, KNOWN_VERSIONS, OFFSETS, SOURCES, STATE, files_logged
-from supervisor.checkpoint.picture import Checkpoint, Operator, Query, Read
+from supervisor.checkpoint.picture import Checkpoint, Query, ReadObject, StateOperator
 
 FRESH: Final = (
     "go back to a savepoint with resume NAME --from-savepoint ID, or to another copy of the whole checkpoint, or start from "
@@ -26,19 +26,19 @@ LISTED_MAX: Final = 5
 """Partitions named of one operator; the rest are counted."""
 
 
-def judge(checkpoint: Checkpoint) -> tuple[Finding, ...]:
+def judge(checkpoint: Checkpoint) -> tuple[CheckpointFinding, ...]:
     """Everything that is wrong, query by query; what keeps it from starting comes first."""
     found = [finding for query in checkpoint.queries for finding in judge_query(query)]
     return tuple(sorted(found, key=lambda finding: finding.is_notice))
 
 
-def judge_query(query: Query) -> Iterator[Finding]:
+def judge_query(query: Query) -> Iterator[CheckpointFinding]:
     """Findings about one query."""
     for rule in RULES:
         yield from rule(query)
 
 
-def _metadata(query: Query) -> Iterator[Finding]:
+def _metadata(query: Query) -> Iterator[CheckpointFinding]:
     entry = query.metadata
     if entry.value is None and (query.offsets.runs or query.commits.runs):
         code = Code.METADATA_MISSING if entry.missing else Code.METADATA_UNREADABLE
@@ -47,15 +47,17 @@ def _metadata(query: Query) -> Iterator[Finding]:
             'write it anew as {"id":"<query id>"}: the driver\'s log names it where progress is logged; Spark from 4.2 on '
             "refuses to start without it, older ones give a new id, and sinks that count on the id take batches twice"
         )
-        yield Finding(code, f"metadata, which holds the query id, {what}", entry.key, remedy, query.path)
+        yield CheckpointFinding(
+            code, f"metadata, which holds the query id, {what}", entry.key, remedy, query.path
+        )
 
 
-def _offsets(query: Query) -> Iterator[Finding]:
+def _offsets(query: Query) -> Iterator[CheckpointFinding]:
     newest = query.offsets.newest
     if newest is None:
         if query.commits.runs:
             what = f"there is no offset, but batches up to {query.commits.newest} are committed"
-            yield Finding(Code.OFFSETS_MISSING, what, _below(query, OFFSETS), PUT_BACK, query.path)
+            yield CheckpointFinding(Code.OFFSETS_MISSING, what, _below(query, OFFSETS), PUT_BACK, query.path)
         return
     entry = query.newest_offset
     if entry is not None and entry.value is None:
@@ -65,7 +67,7 @@ def _offsets(query: Query) -> Iterator[Finding]:
                 f"batch {newest} was never committed: moving the file and its .crc away lets Spark plan it anew, maybe with "
                 "other rows, so a sink that is not transactional may see some twice"
             )
-        yield Finding(
+        yield CheckpointFinding(
             Code.OFFSET_UNREADABLE,
             f"the newest offset is unreadable: {entry.problem}",
             entry.key,
@@ -75,13 +77,13 @@ def _offsets(query: Query) -> Iterator[Finding]:
     yield from _previous(query, newest)
 
 
-def _previous(query: Query, newest: int) -> Iterator[Finding]:
+def _previous(query: Query, newest: int) -> Iterator[CheckpointFinding]:
     entry = query.previous_offset
     if entry is None or entry.value is not None:
         return
     code = Code.PREVIOUS_OFFSET_MISSING if entry.missing else Code.PREVIOUS_OFFSET_UNREADABLE
     what = "is missing" if entry.missing else f"is unreadable: {entry.problem}"
-    yield Finding(
+    yield CheckpointFinding(
         code,
         f"offset {newest - 1}, from where batch {newest} begins, {what}",
         entry.key,
@@ -90,7 +92,7 @@ def _previous(query: Query, newest: int) -> Iterator[Finding]:
     )
 
 
-def _commits(query: Query) -> Iterator[Finding]:
+def _commits(query: Query) -> Iterator[CheckpointFinding]:
     newest, committed = query.offsets.newest, query.commits.newest
     entry = query.newest_commit
     if entry is not None and entry.value is None:
@@ -98,7 +100,7 @@ def _commits(query: Query) -> Iterator[Finding]:
             "move the file and its .crc away: Spark then replays the batch with the same rows; with state format 2 put it "
             "back instead, since it names the state files"
         )
-        yield Finding(
+        yield CheckpointFinding(
             Code.COMMIT_UNREADABLE,
             f"the newest commit is unreadable: {entry.problem}",
             entry.key,
@@ -109,7 +111,9 @@ def _commits(query: Query) -> Iterator[Finding]:
         return
     if committed is not None and committed > newest:
         what = f"batch {committed} is committed, but the newest offset is {newest}: the offsets after it are lost"
-        yield Finding(Code.COMMIT_AHEAD, what, _below(query, f"{OFFSETS}/{newest + 1}"), PUT_BACK, query.path)
+        yield CheckpointFinding(
+            Code.COMMIT_AHEAD, what, _below(query, f"{OFFSETS}/{newest + 1}"), PUT_BACK, query.path
+        )
     elif newest - (-1 if committed is None else committed) > 1:
         known = "nothing is committed" if committed is None else f"the newest commit is {committed}"
         what = f"the newest offset is {newest}, but {known}, not {newest - 1} or {newest}"
@@ -117,10 +121,12 @@ def _commits(query: Query) -> Iterator[Finding]:
             f"batches {0 if committed is None else committed + 1} to {newest - 1} were run, or their commits are lost: put "
             "those back from a copy; Spark goes on from the newest offset and does not run them again"
         )
-        yield Finding(Code.COMMIT_BEHIND, what, _below(query, f"{COMMITS}/{newest - 1}"), remedy, query.path)
+        yield CheckpointFinding(
+            Code.COMMIT_BEHIND, what, _below(query, f"{COMMITS}/{newest - 1}"), remedy, query.path
+        )
 
 
-def _holes(query: Query) -> Iterator[Finding]:
+def _holes(query: Query) -> Iterator[CheckpointFinding]:
     """Behind the tail: nothing starts there, but a roll-back to such a batch is not to be had."""
     for name, log in ((OFFSETS, query.offsets), (COMMITS, query.commits)):
         gaps = [(one[1] + 1, other[0] - 1) for one, other in zip(log.runs, log.runs[1:], strict=False)]
@@ -130,7 +136,7 @@ def _holes(query: Query) -> Iterator[Finding]:
             first, last = gaps[-1]
             which = f"{first}" if first == last else f"{first} to {last}"
             more = f", and {len(gaps) - 1} more holes" if len(gaps) > 1 else ""
-            yield Finding(
+            yield CheckpointFinding(
                 Code.HOLE,
                 f"{name} lacks {which}{more}",
                 _below(query, f"{name}/{first}"),
@@ -139,7 +145,7 @@ def _holes(query: Query) -> Iterator[Finding]:
             )
 
 
-def _sources(query: Query) -> Iterator[Finding]:
+def _sources(query: Query) -> Iterator[CheckpointFinding]:
     """Without it Spark notes every file anew, plans a batch that leads back, and fails an assertion from then on. A source
     that is read twice has two offsets and one log: then the longest log counts for all."""
     logs, wanted = dict(query.source_logs), dict[int, int]()
@@ -154,15 +160,15 @@ def _sources(query: Query) -> Iterator[Finding]:
         if newest < logged:
             known = f"ends at entry {newest}" if newest >= 0 else "is missing"
             what = f"source {number} has read files up to entry {logged} of its log, but that log {known}"
-            yield Finding(
+            yield CheckpointFinding(
                 Code.SOURCE_LOG_MISSING, what, _below(query, f"{SOURCES}/{number}"), PUT_BACK, query.path
             )
 
 
-def _state(query: Query) -> Iterator[Finding]:
+def _state(query: Query) -> Iterator[CheckpointFinding]:
     for operator in query.operators:
         if operator.problem:
-            yield Finding(
+            yield CheckpointFinding(
                 Code.OPERATOR_UNREADABLE,
                 f"the metadata of operator {operator.number} is unreadable: {operator.problem}",
                 _below(query, f"{STATE}/{operator.number}"),
@@ -173,7 +179,7 @@ def _state(query: Query) -> Iterator[Finding]:
     ids = query.newest_commit.value.state_ids if query.newest_commit and query.newest_commit.value else {}
     there = {operator.number for operator in query.operators if operator.stores}
     for number in sorted(set(ids) - there):
-        yield Finding(
+        yield CheckpointFinding(
             Code.STATE_MISSING,
             f"commit {query.commits.newest} names state of operator {number}, but there is none",
             _below(query, f"{STATE}/{number}"),
@@ -182,7 +188,7 @@ def _state(query: Query) -> Iterator[Finding]:
         )
     for entry in (query.newest_offset, query.newest_commit):
         if entry is not None and entry.value is not None and entry.value.version not in KNOWN_VERSIONS:
-            yield Finding(
+            yield CheckpointFinding(
                 Code.NEWER_FORMAT,
                 f"{entry.key} has version {entry.value.version}, which is not known here",
                 entry.key,
@@ -191,7 +197,7 @@ def _state(query: Query) -> Iterator[Finding]:
             )
 
 
-def _of_operator(query: Query, operator: Operator) -> Iterator[Finding]:
+def _of_operator(query: Query, operator: StateOperator) -> Iterator[CheckpointFinding]:
     lacking = [store for store in operator.stores if store.lacks]
     if not lacking:
         return
@@ -202,7 +208,7 @@ def _of_operator(query: Query, operator: Operator) -> Iterator[Finding]:
     )
     more = f"; and {len(lacking) - LISTED_MAX} more" if len(lacking) > LISTED_MAX else ""
     first = lacking[0]
-    yield Finding(
+    yield CheckpointFinding(
         Code.STATE_MISSING if whole else Code.STATE_INCOMPLETE,
         f"state version {query.wanted} of operator {operator.number} ({operator.name or 'unnamed'}) can't be loaded: "
         f"{told}{more}",
@@ -212,8 +218,8 @@ def _of_operator(query: Query, operator: Operator) -> Iterator[Finding]:
     )
 
 
-def _checksums(query: Query) -> Iterator[Finding]:
-    entries: tuple[Read[str] | Read[object] | None, ...] = (
+def _checksums(query: Query) -> Iterator[CheckpointFinding]:
+    entries: tuple[ReadObject[str] | ReadObject[object] | None, ...] = (
         query.metadata,
         query.newest_offset,
         query.previous_offset,
@@ -222,7 +228,7 @@ def _checksums(query: Query) -> Iterator[Finding]:
     keys = [entry.key for entry in entries if entry is not None and not entry.checksum_ok]
     for key in keys:
         folder, slash, name = key.rpartition("/")
-        yield Finding(
+        yield CheckpointFinding(
             Code.CHECKSUM_WRONG,
             f"{key} is not what its checksum file says: Hadoop refuses to read it",
             key,
@@ -230,7 +236,7 @@ def _checksums(query: Query) -> Iterator[Finding]:
             query.path,
         )
     for key in query.wrong_checksums:
-        yield Finding(
+        yield CheckpointFinding(
             Code.CHECKSUM_WRONG, f"{key} is not what its checksum file says", key, PUT_BACK, query.path
         )
 
@@ -239,7 +245,7 @@ def _below(query: Query, key: str) -> str:
     return f"{query.path}/{key}" if query.path else key
 
 
-RULES: Final[tuple[Callable[[Query], Iterator[Finding]], ...]] = (
+RULES: Final[tuple[Callable[[Query], Iterator[CheckpointFinding]], ...]] = (
     _metadata,
     _offsets,
     _commits,

@@ -29,7 +29,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Generic[T]):
+class ReadObject(Generic[T]):
     """A small object: its value, or why there is none. ``at_s``: when it was written."""
 
     key: str
@@ -60,7 +60,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class StateStore:
     """One state store: of one operator, one partition. ``name``: ``default`` but for joins and column families.
 
     ``newest``: its highest version, None for none. ``lacks``: what it would take to load the wanted version and is not
@@ -79,14 +79,14 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class StateOperator:
     """A stateful operator. ``kinds``: of its files (``delta zip …``); ``format``: 1, or 2 with ids in the file names; None
     while there is no file. ``expected``: store → partitions, as its metadata says; empty for what Spark before 3.5 wrote."""
 
     number: str
     name: str
     expected: tuple[tuple[str, int], ...]
-    stores: tuple[Store, ...]
+    stores: tuple[StateStore, ...]
     amount: Amount
     format: int | None = None
     kinds: tuple[str, ...] = ()
@@ -103,13 +103,13 @@ class Query:
     ``source_logs``: directory below ``sources`` → newest entry."""
 
     path: str
-    metadata: Read[str]
+    metadata: ReadObject[str]
     offsets: Log
     commits: Log
-    newest_offset: Read[OffsetEntry] | None
-    previous_offset: Read[OffsetEntry] | None
-    newest_commit: Read[CommitEntry] | None
-    operators: tuple[Operator, ...]
+    newest_offset: ReadObject[OffsetEntry] | None
+    previous_offset: ReadObject[OffsetEntry] | None
+    newest_commit: ReadObject[CommitEntry] | None
+    operators: tuple[StateOperator, ...]
     wanted: int | None
     amount: Amount
     source_logs: tuple[tuple[str, int], ...] = ()

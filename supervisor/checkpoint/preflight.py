@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from supervisor.checkpoint.findings import Code, Finding
+from supervisor.checkpoint.findings import CheckpointFinding, Code
 from supervisor.checkpoint.inspect import SMALL_MAX_BYTES, places_of
 from supervisor.checkpoint.layout import (
     METADATA,
@@ -43,7 +43,7 @@ REMEDY: Final = (
 )
 
 
-def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> Finding | None:
+def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> CheckpointFinding | None:
     """What keeps the job from starting there, or None. ``expected``: of queries that committed batches; empty: no request.
 
     Raises ``Unreachable`` (nothing is known: neither start nor refuse), ``AccessDenied``.
@@ -56,7 +56,7 @@ def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> Finding | None:
     ids, unreadable = {}, None
     for place in places:
         found = _id_at(tree, place)
-        if isinstance(found, Finding):
+        if isinstance(found, CheckpointFinding):
             unreadable = unreadable or found
         else:
             ids[found] = place
@@ -69,13 +69,13 @@ def preflight(tree: Tree, expected: Sequence[SeenQuery]) -> Finding | None:
     return None
 
 
-def preflight_of_first(tree: Tree, left_by: str) -> Finding | None:
+def preflight_of_first(tree: Tree, left_by: str) -> CheckpointFinding | None:
     """Before the first start of a job whose checkpoint was used by the job ``left_by``, which has given it up. One request,
     and one per directory that is none of Spark's. Raises as ``preflight``."""
     places, _others = places_of(tree)
     if not places:
         return None
-    return Finding(
+    return CheckpointFinding(
         Code.OTHERS,
         f"the checkpoint {tree.location} holds what job {left_by} left there",
         tree.location,
@@ -84,16 +84,16 @@ def preflight_of_first(tree: Tree, left_by: str) -> Finding | None:
     )
 
 
-def _nothing(tree: Tree, others: tuple[str, ...], expected: Sequence[SeenQuery]) -> Finding:
+def _nothing(tree: Tree, others: tuple[str, ...], expected: Sequence[SeenQuery]) -> CheckpointFinding:
     was = f"query {expected[0].id} had committed batch {expected[0].batch_id}"
     if others or next(iter(tree.entries("", at_once=2)), None) is not None:
-        return Finding(
+        return CheckpointFinding(
             Code.EMPTIED,
             f"the checkpoint {tree.location} holds no query any more, but {was} there",
             tree.location,
             REMEDY,
         )
-    return Finding(
+    return CheckpointFinding(
         Code.MISSING,
         f"the checkpoint {tree.location} is missing or empty, but {was} there",
         tree.location,
@@ -101,7 +101,7 @@ def _nothing(tree: Tree, others: tuple[str, ...], expected: Sequence[SeenQuery])
     )
 
 
-def _id_at(tree: Tree, place: str) -> str | Finding:
+def _id_at(tree: Tree, place: str) -> str | CheckpointFinding:
     key = f"{place}/{METADATA}" if place else METADATA
     try:
         return parse_metadata(tree.read(key, SMALL_MAX_BYTES))
@@ -109,12 +109,12 @@ def _id_at(tree: Tree, place: str) -> str | Finding:
         what, code = "is missing, so nobody can tell whose checkpoint this is", Code.METADATA_MISSING
     except (Malformed, Corrupt) as error:
         what, code = f"is unreadable: {error}", Code.METADATA_UNREADABLE
-    return Finding(code, f"{key} of the checkpoint {tree.location} {what}", key, REMEDY, place)
+    return CheckpointFinding(code, f"{key} of the checkpoint {tree.location} {what}", key, REMEDY, place)
 
 
-def _foreign(tree: Tree, query: SeenQuery, ids: tuple[str, ...]) -> Finding:
+def _foreign(tree: Tree, query: SeenQuery, ids: tuple[str, ...]) -> CheckpointFinding:
     there = f"query {ids[0]}" if len(ids) == 1 else f"{len(ids)} other queries"
-    return Finding(
+    return CheckpointFinding(
         Code.FOREIGN,
         f"the checkpoint {tree.location} is of {there}, not of {query.id}, which had committed batch "
         f"{query.batch_id}",
@@ -123,7 +123,7 @@ def _foreign(tree: Tree, query: SeenQuery, ids: tuple[str, ...]) -> Finding:
     )
 
 
-def _tail(tree: Tree, place: str, query: SeenQuery) -> Finding | None:
+def _tail(tree: Tree, place: str, query: SeenQuery) -> CheckpointFinding | None:
     """The newest offset: not older than the batch that was seen, and readable."""
     folder = f"{place}/{OFFSETS}" if place else OFFSETS
     newest = max(_near(tree, folder, query.batch_id), default=query.batch_id)
@@ -136,21 +136,21 @@ def _tail(tree: Tree, place: str, query: SeenQuery) -> Finding | None:
         return _unreadable(tree, place, folder, runs[-1][1])
     known = f"ends at batch {runs[-1][1]}" if runs else "has no offset"
     what = f"the checkpoint {tree.location} {known}, but batch {query.batch_id} of query {query.id} was committed"
-    return Finding(Code.TRUNCATED, what, folder, REMEDY, place)
+    return CheckpointFinding(Code.TRUNCATED, what, folder, REMEDY, place)
 
 
-def _unreadable(tree: Tree, place: str, folder: str, batch: int) -> Finding | None:
+def _unreadable(tree: Tree, place: str, folder: str, batch: int) -> CheckpointFinding | None:
     """``MISSING``: there is no such offset."""
     key = f"{folder}/{batch}"
     try:
         parse_offset(tree.read(key, SMALL_MAX_BYTES))
     except NotFound:
-        return Finding(
+        return CheckpointFinding(
             Code.MISSING, f"offset {key} of the checkpoint {tree.location} is missing", key, REMEDY, place
         )
     except (Malformed, Corrupt) as error:
         what = f"the newest offset {key} of the checkpoint {tree.location} is unreadable: {error}"
-        return Finding(Code.OFFSET_UNREADABLE, what, key, REMEDY, place)
+        return CheckpointFinding(Code.OFFSET_UNREADABLE, what, key, REMEDY, place)
     return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from supervisor.checkpoint.layout import DEFAULT_STORE, StateFile, state_file
-from supervisor.checkpoint.picture import Store
+from supervisor.checkpoint.picture import StateStore
 
 NO_STORE: Final = frozenset({"SSTs", "_metadata", "archive"})
 """Directories of a partition that are no stores."""
@@ -50,7 +50,7 @@ def take(partition: Partition, rest: str, size: int) -> None:
         partition.stores.setdefault(folder or DEFAULT_STORE, []).append(Held(file, rest, size))
 
 
-def judged(partition: Partition, wanted: int | None, ids: Collection[str]) -> tuple[Store, ...]:
+def judged(partition: Partition, wanted: int | None, ids: Collection[str]) -> tuple[StateStore, ...]:
     """``wanted``: the version that a start would load; None or 0: nothing. ``ids``: of that version, empty for any."""
     return tuple(
         _store(partition, name, held, wanted or 0, ids) for name, held in sorted(partition.stores.items())
@@ -63,11 +63,13 @@ def formats(stores: Mapping[str, list[Held]]) -> tuple[set[int], set[str]]:
     return {2 if file.unique is not None else 1 for file in files}, {file.kind for file in files}
 
 
-def _store(partition: Partition, name: str, held: list[Held], wanted: int, ids: Collection[str]) -> Store:
+def _store(
+    partition: Partition, name: str, held: list[Held], wanted: int, ids: Collection[str]
+) -> StateStore:
     newest = max(each.file.version for each in held)
     lacks, needed = _lacks(held, wanted, ids) if wanted else ("", None)
     top = f"{partition.operator}/{partition.number}/{needed.name}" if needed else ""
-    return Store(
+    return StateStore(
         partition.operator,
         partition.number,
         name,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import local_time, notice, say, say_table
+from supervisor.cli.output import local_time, notice, print_table, say
 from supervisor.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
     from supervisor.model.records import Acceptance
-    from supervisor.wiring.accepting import Finding
+    from supervisor.operations.accept_registry import RegistryFinding
 
 SHOWN_MAX = 50
 
@@ -42,19 +42,19 @@ def accept_registry(
     lost state is certainly dead.
     """
     settings = chosen.settings()
-    from supervisor.wiring import open_commands
-    from supervisor.wiring.accepting import accept_registry as accept
-    from supervisor.wiring.accepting import look_into
+    from supervisor.operations.accept_registry import accept_registry as accept
+    from supervisor.operations.accept_registry import examine_registry
+    from supervisor.operations.context import open_commands
 
-    with open_commands(settings) as office:
-        finding = look_into(office)
+    with open_commands(settings) as context:
+        finding = examine_registry(context)
         if not chosen.document:
             _tell(finding, no_driver_runs)
         if not finding.distrust or dry_run:
             return _answer(chosen, finding, None)
         if not yes:
             _confirm()
-        accepted = accept(office, finding.wait_s, no_driver_runs=no_driver_runs)
+        accepted = accept(context, finding.wait_s, no_driver_runs=no_driver_runs)
     return _answer(chosen, finding, accepted)
 
 
@@ -69,7 +69,7 @@ def _confirm() -> None:
         raise Conflict("not accepted: nothing was changed")
 
 
-def _answer(chosen: Chosen, finding: Finding, accepted: Acceptance | None) -> int:
+def _answer(chosen: Chosen, finding: RegistryFinding, accepted: Acceptance | None) -> int:
     if chosen.document:
         chosen.say(_document(finding, accepted))
     elif accepted is not None:
@@ -84,7 +84,7 @@ def _answer(chosen: Chosen, finding: Finding, accepted: Acceptance | None) -> in
     return 0
 
 
-def _document(finding: Finding, accepted: Acceptance | None) -> dict[str, Any]:
+def _document(finding: RegistryFinding, accepted: Acceptance | None) -> dict[str, Any]:
     return {
         "distrust": list(finding.distrust),
         "epoch": finding.epoch,
@@ -103,7 +103,7 @@ def _document(finding: Finding, accepted: Acceptance | None) -> dict[str, Any]:
     }
 
 
-def _tell(finding: Finding, no_driver_runs: bool) -> None:
+def _tell(finding: RegistryFinding, no_driver_runs: bool) -> None:
     if not finding.distrust:
         return
     say("This registry is not trusted:")
@@ -126,14 +126,14 @@ def _tell(finding: Finding, no_driver_runs: bool) -> None:
         )
 
 
-def _tell_jobs(finding: Finding) -> None:
+def _tell_jobs(finding: RegistryFinding) -> None:
     running = [job for job in finding.jobs if job.will_run]
     others = [job for job in finding.jobs if not job.will_run]
     for title, jobs in ((f"Will run ({len(running)})", running), (f"Will not run ({len(others)})", others)):
         say(f"{title}{':' if jobs else ''}")
         if jobs:
             head = ("  NAME", "UID", "REVISION", "ATTEMPT", "STATE", "CHECKPOINT")
-            say_table(
+            print_table(
                 head,
                 [
                     (f"  {job.name}", job.uid, job.revision, job.attempt, job.state, job.checkpoint)
@@ -149,7 +149,7 @@ def _tell_jobs(finding: Finding) -> None:
         print()
 
 
-def _tell_lost(finding: Finding) -> None:
+def _tell_lost(finding: RegistryFinding) -> None:
     say(
         "What was done after this state was saved is lost: a job cancelled since will run again, one suspended too."
     )
@@ -160,7 +160,9 @@ def _tell_lost(finding: Finding) -> None:
         )
         head = ("  NAME", "UID", "REVISION", "STORED")
         shown = finding.lost[:SHOWN_MAX]
-        say_table(head, [(f"  {spec.name}", spec.uid, spec.revision, local_time(spec.at)) for spec in shown])
+        print_table(
+            head, [(f"  {spec.name}", spec.uid, spec.revision, local_time(spec.at)) for spec in shown]
+        )
         if len(finding.lost) > SHOWN_MAX:
             notice(f"and {len(finding.lost) - SHOWN_MAX} more: see -o json")
     print()

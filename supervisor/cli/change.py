@@ -12,8 +12,8 @@ from supervisor.cli.output import notice, say
 from supervisor.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from supervisor.registry.commands import Done
-    from supervisor.wiring import CommandContext
+    from supervisor.operations.context import CommandContext
+    from supervisor.operations.jobs import Done
 
 GoneWait = Annotated[
     bool, typer.Option("--wait", help="Return when no driver of the job can be alive any more.")
@@ -64,7 +64,7 @@ def cancel(chosen: Chosen, name: Name, wait: GoneWait = False, timeout: Timeout 
       spark-supervisor cancel clicks --wait --timeout 2m      until its driver is gone
     """
     timeout_s = seconds("--timeout", timeout)
-    return _change(chosen, name, lambda office: office.commands.cancel(name), _until_gone(wait, timeout_s))
+    return _change(chosen, name, lambda context: context.commands.cancel(name), _until_gone(wait, timeout_s))
 
 
 @command
@@ -91,7 +91,7 @@ def suspend(
         return _suspend_and_save(chosen, name, which, timeout_s)
     if which is not None:
         raise InvalidInput(f"{which} would be the id of a savepoint: give --savepoint, too")
-    return _change(chosen, name, lambda office: office.commands.suspend(name), _until_gone(wait, timeout_s))
+    return _change(chosen, name, lambda context: context.commands.suspend(name), _until_gone(wait, timeout_s))
 
 
 @command
@@ -126,16 +126,16 @@ def resume(
         return _change(
             chosen,
             name,
-            lambda office: office.commands.resume(name, fresh_start=accept_fresh_start),
+            lambda context: context.commands.resume(name, fresh_start=accept_fresh_start),
             afterwards,
         )
     if accept_fresh_start:
         raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
 
-    def act(office: CommandContext) -> Done:
+    def act(context: CommandContext) -> Done:
         from supervisor.cli.with_savepoint import resume_from
 
-        return resume_from(chosen, office, name, from_savepoint, to)
+        return resume_from(chosen, context, name, from_savepoint, to)
 
     return _change(chosen, name, act, afterwards, told=True)
 
@@ -150,7 +150,7 @@ def restart(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout 
     """
     timeout_s = seconds("--timeout", timeout)
     return _change(
-        chosen, name, lambda office: office.commands.restart(name), _until_running(wait, timeout_s)
+        chosen, name, lambda context: context.commands.restart(name), _until_running(wait, timeout_s)
     )
 
 
@@ -158,21 +158,21 @@ Afterwards: TypeAlias = "Callable[[CommandContext, Done], None]"
 
 
 def _until_gone(wait: bool, timeout_s: float) -> Afterwards:
-    def afterwards(office: CommandContext, done: Done) -> None:
+    def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
             from supervisor.cli.waiting import wait_gone
 
-            wait_gone(office, done.name, done.uid, timeout_s, _state_after(done))
+            wait_gone(context, done.name, done.uid, timeout_s, _state_after(done))
 
     return afterwards
 
 
 def _until_running(wait: bool, timeout_s: float) -> Afterwards:
-    def afterwards(office: CommandContext, done: Done) -> None:
+    def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
             from supervisor.cli.waiting import wait_running
 
-            error = wait_running(office, {done.name: done.uid}, timeout_s, _state_after(done))[done.name]
+            error = wait_running(context, {done.name: done.uid}, timeout_s, _state_after(done))[done.name]
             if error is not None:
                 raise error
 
@@ -187,20 +187,20 @@ def _state_after(done: Done) -> str:
 def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: float) -> int:
     known: list[Done] = []
 
-    def act(office: CommandContext) -> Done:
-        from supervisor.wiring.stopping import check_before
+    def act(context: CommandContext) -> Done:
+        from supervisor.savepoints.suspend import check_before
 
-        check_before(office, name, which)
-        known.append(office.commands.suspend(name))
+        check_before(context, name, which)
+        known.append(context.commands.suspend(name))
         if not chosen.document:
             _tell(chosen, known[0])
         return known[0]
 
-    def afterwards(office: CommandContext, done: Done) -> None:
+    def afterwards(context: CommandContext, done: Done) -> None:
         from supervisor.cli.with_savepoint import save_stopped
 
-        _until_gone(True, timeout_s)(office, done)
-        save_stopped(chosen, office, done, which)
+        _until_gone(True, timeout_s)(context, done)
+        save_stopped(chosen, context, done, which)
 
     try:
         return _change(chosen, name, act, afterwards, told=True)
@@ -228,15 +228,15 @@ def _change(
     """``told``: ``act`` has said itself what it did."""
     known_name(name)
     settings = chosen.settings()
-    from supervisor.wiring import open_commands
+    from supervisor.operations.context import open_commands
 
-    with open_commands(settings) as office:
-        if office.check() is None:
+    with open_commands(settings) as context:
+        if context.check() is None:
             raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")
-        done = act(office)
+        done = act(context)
         if not told:
             _tell(chosen, done)
-        afterwards(office, done)
+        afterwards(context, done)
     return 0
 
 

@@ -12,14 +12,14 @@ import typer
 
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, known_name
-from supervisor.cli.output import Columns, age, local_time, say, say_labelled, say_table
+from supervisor.cli.output import Columns, age, local_time, print_labelled, print_table, say
 from supervisor.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from supervisor.checkpoint.findings import Finding
-    from supervisor.checkpoint.picture import Amount, Checkpoint, Log, Operator, Query
+    from supervisor.checkpoint.findings import CheckpointFinding
+    from supervisor.checkpoint.picture import Amount, Checkpoint, Log, Query, StateOperator
+    from supervisor.operations.checkpoints import Located
     from supervisor.settings.file import Settings
-    from supervisor.wiring.checkpoints import Located
 
 Where = Annotated[
     str,
@@ -87,11 +87,11 @@ app.command("verify", short_help="Say whether Spark can go on from it.")(verify)
 # -- looking ------------------------------------------------------------------------------------------------------
 
 
-def _look(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, Finding | None]:
+def _look(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, CheckpointFinding | None]:
     """And, with ``checksums``, what is not there though the registry remembers it of a job. Raises NotFound."""
     from supervisor.checkpoint.inspect import inspect
     from supervisor.checkpoint.preflight import preflight
-    from supervisor.wiring.checkpoints import Located, is_location, tree_of
+    from supervisor.operations.checkpoints import Located, is_location, tree_of
 
     settings: Settings | None
     if is_location(where):
@@ -113,11 +113,11 @@ def _look(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, F
 
 
 def _of_job(settings: Settings, name: str) -> Located:
-    from supervisor.wiring import open_commands
-    from supervisor.wiring.checkpoints import located
+    from supervisor.operations.checkpoints import located
+    from supervisor.operations.context import open_commands
 
-    with open_commands(settings) as office:
-        return located(office, name)
+    with open_commands(settings) as context:
+        return located(context, name)
 
 
 def _settings_if_any(chosen: Chosen) -> Settings | None:
@@ -191,7 +191,7 @@ def _log(log: Log) -> dict[str, Any]:
     return {"oldest": log.oldest, "newest": log.newest, "holes": max(0, len(log.runs) - 1)}
 
 
-def _operator(operator: Operator) -> dict[str, Any]:
+def _operator(operator: StateOperator) -> dict[str, Any]:
     return {
         "operator": operator.number,
         "name": operator.name or None,
@@ -243,10 +243,10 @@ def _print_query(query: dict[str, Any]) -> None:
     )
     for label, value in lines:
         if value is not None:
-            say_labelled(f"{label + ':':<16} ", str(value))
+            print_labelled(f"{label + ':':<16} ", str(value))
     if query["operators"]:
         print()
-        say_table(
+        print_table(
             OPERATORS,
             [
                 (
@@ -292,7 +292,7 @@ def _size(count: int) -> str:
 # -- verifying ----------------------------------------------------------------------------------------------------
 
 
-def _verdict(seen: Checkpoint, findings: tuple[Finding, ...]) -> dict[str, Any]:
+def _verdict(seen: Checkpoint, findings: tuple[CheckpointFinding, ...]) -> dict[str, Any]:
     return {
         "location": seen.location,
         "ok": all(finding.is_notice for finding in findings),
@@ -314,13 +314,13 @@ def _verdict(seen: Checkpoint, findings: tuple[Finding, ...]) -> dict[str, Any]:
     }
 
 
-def _print_findings(seen: Checkpoint, findings: tuple[Finding, ...], problems: int) -> None:
+def _print_findings(seen: Checkpoint, findings: tuple[CheckpointFinding, ...], problems: int) -> None:
     for finding in findings:
-        say_labelled(
+        print_labelled(
             "notice:   " if finding.is_notice else "problem:  ", f"{finding.sentence} [{finding.code.value}]"
         )
-        say_labelled("  object: ", finding.object)
-        say_labelled("  remedy: ", finding.remedy)
+        print_labelled("  object: ", finding.object)
+        print_labelled("  remedy: ", finding.remedy)
     left = sum(query.checksums_left for query in seen.queries)
     more = f"; {left} checksums of state files were not compared" if left else ""
     what = f"{len(seen.queries)} {'query' if len(seen.queries) == 1 else 'queries'}, {seen.amount.objects} objects"

@@ -18,7 +18,7 @@ LIMIT_S = 0.8
 
 def job_names(ctx: Any, incomplete: str) -> list[str]:
     """Of registered jobs; where none begins so, of every name that was ever submitted."""
-    from supervisor import settings, wiring  # noqa: F401 - loading is not the time of ZooKeeper
+    from supervisor.operations import context  # noqa: F401 - loading is not the time of ZooKeeper
 
     found: list[str] = []
 
@@ -51,11 +51,11 @@ def _config_of(ctx: Any) -> Path | None:
 
 
 def _ask(config: Path | None, incomplete: str, found: list[str]) -> None:
+    from supervisor.operations.context import open_commands
     from supervisor.settings.file import load_settings
-    from supervisor.wiring import open_commands
 
-    with open_commands(load_settings(config, os.environ)) as office:
-        for parent in (office.layout.jobs, office.layout.owns):
-            found.extend(name for name in office.zoo().children(parent) or () if name.startswith(incomplete))
+    with open_commands(load_settings(config, os.environ)) as context:
+        for parent in (context.layout.jobs, context.layout.owns):
+            found.extend(name for name in context.zoo().children(parent) or () if name.startswith(incomplete))
             if found:
                 return

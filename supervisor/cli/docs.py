@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import Columns, say_table
+from supervisor.cli.output import Columns, print_table
 from supervisor.errors import NotFound
 
 HEAD = Columns(("TOPIC", "PAGE"), whole=True)
@@ -40,7 +40,7 @@ def docs(chosen: Chosen, topic: Topic = None) -> int:
         if chosen.document:
             chosen.say([{"topic": name, "title": title} for name, title in titles.items()])
         else:
-            say_table(HEAD, titles.items())
+            print_table(HEAD, titles.items())
         return 0
     page = pages.get(topic.lower())
     if page is None:

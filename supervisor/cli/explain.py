@@ -18,9 +18,9 @@ from supervisor.cli.output import (
     Columns,
     local_time,
     notice,
+    print_labelled,
+    print_table,
     say,
-    say_labelled,
-    say_table,
     span,
     with_local_times,
 )
@@ -28,7 +28,7 @@ from supervisor.errors import NotFound
 from supervisor.model.words import counted
 
 if TYPE_CHECKING:
-    from supervisor.cli.scene import Scene
+    from supervisor.operations.scene import Scene
     from supervisor.plan.explain import Explanation
 
 MaybeName = Annotated[
@@ -65,22 +65,22 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
     if name is not None:
         known_name(name)
     settings = chosen.settings()
-    from supervisor.wiring import open_commands
+    from supervisor.operations.context import open_commands
 
-    with open_commands(settings) as office:
-        if office.check() is None:
+    with open_commands(settings) as context:
+        if context.check() is None:
             if name is not None:
                 raise NotFound(
                     f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}"
                 )
             notice(f"nothing was ever submitted at {settings.zookeeper.root}")
-        from supervisor.cli.scene import explain_all, explain_name, take_scene
+        from supervisor.operations.scene import explain_all, explain_name, take_scene
 
-        scene = take_scene(office)
+        scene = take_scene(context)
         if name is not None:
-            _tell_one(chosen, scene, explain_name(office, scene, name), verbose=verbose)
+            _tell_one(chosen, scene, explain_name(context, scene, name), verbose=verbose)
         else:
-            _tell_all(chosen, scene, explain_all(office, scene), verbose=verbose)
+            _tell_all(chosen, scene, explain_all(context, scene), verbose=verbose)
     return 0
 
 
@@ -104,7 +104,7 @@ def _tell_one(chosen: Chosen, scene: Scene, explained: Explanation, *, verbose: 
             ("leader", f"{scene.leader or 'nobody'} (epoch {scene.epoch})"),
         ]
     for label, text in lines:
-        say_labelled(f"  {label:<{LABEL}}" if label else "", with_local_times(text))
+        print_labelled(f"  {label:<{LABEL}}" if label else "", with_local_times(text))
     if scene.store_error is not None:
         notice(f"the store could not be asked whether it knows of a newer registry: {scene.store_error}")
 
@@ -180,14 +180,14 @@ def _tell_all(chosen: Chosen, scene: Scene, everything: list[Explanation], *, ve
         chosen.say({**_cluster(scene), "running": len(everything) - len(notable), "jobs": jobs})
         return
     for label, text in _heads(scene, verbose=verbose):
-        say_labelled(f"{label:<9}", with_local_times(text))
+        print_labelled(f"{label:<9}", with_local_times(text))
     fine, others = len(everything) - len(notable), len(notable)
     count = f"{fine} as wanted" + (f", {others} to look at" if others else "") if everything else "none"
     say(f"{'jobs:':<9}{count}")
     if notable:
         print()
         sys.stdout.flush()
-        say_table(HEAD, [_brief(explained) for explained in notable])
+        print_table(HEAD, [_brief(explained) for explained in notable])
 
 
 def _heads(scene: Scene, *, verbose: bool) -> Iterator[tuple[str, str]]:

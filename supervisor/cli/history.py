@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import Columns, local_time, say_labelled, say_table, with_local_times
+from supervisor.cli.output import Columns, local_time, print_labelled, print_table, with_local_times
 from supervisor.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from supervisor.model.records import Entry
     from supervisor.observe.listing import OneJob
-    from supervisor.wiring import CommandContext
+    from supervisor.operations.context import CommandContext
 
 Uid = Annotated[str | None, typer.Option("--uid", metavar="UID", help="Of this submission; see list --all.")]
 All = Annotated[
@@ -49,13 +49,13 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
     if uid is not None and every_uid:
         raise InvalidInput("--uid names one submission and --all means every one: give one of the two")
     settings = chosen.settings()
-    from supervisor.registry.names import no_job
-    from supervisor.wiring import open_commands
+    from supervisor.operations.context import open_commands
+    from supervisor.operations.names import no_job
 
-    with open_commands(settings) as office:
-        jobs = _jobs(office, name) if office.check() is not None else []
+    with open_commands(settings) as context:
+        jobs = _jobs(context, name) if context.check() is not None else []
         if not jobs:
-            raise no_job(office.zoo(), office.layout, name)
+            raise no_job(context.zoo(), context.layout, name)
     if uid is not None:
         jobs = [job for job in jobs if job.uid == uid]
         if not jobs:
@@ -71,23 +71,23 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
         if number:
             print()
         story, reason = _story(job)
-        say_labelled(
+        print_labelled(
             "", f"{name}: {story['state']} ({story['uid'] or 'uid unknown'}): {with_local_times(reason)}"
         )
         sys.stdout.flush()
-        say_table(HEAD, [line_of(entry) for entry in story["history"]])
+        print_table(HEAD, [line_of(entry) for entry in story["history"]])
     return 0
 
 
-def _jobs(office: CommandContext, name: str) -> list[OneJob]:
+def _jobs(context: CommandContext, name: str) -> list[OneJob]:
     """Oldest first; the live or newest uid is the last."""
     from supervisor.observe.listing import read_ended, read_job
 
-    newest = read_job(office.zoo(), office.layout, name)
+    newest = read_job(context.zoo(), context.layout, name)
     if newest is None:
         return []
     return [
-        *(job for job in read_ended(office.zoo(), office.layout, newest.row) if job.uid != newest.uid),
+        *(job for job in read_ended(context.zoo(), context.layout, newest.row) if job.uid != newest.uid),
         newest,
     ]
 

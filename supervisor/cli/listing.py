@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from supervisor.cli.options import Chosen, Output, command
+from supervisor.cli.options import Chosen, OutputFormat, command
 from supervisor.cli.output import (
     Columns,
     age,
     local_time,
     notice,
-    say_labelled,
-    say_table,
+    print_labelled,
+    print_table,
     span,
     terminal_width,
     with_local_times,
@@ -30,7 +30,7 @@ from supervisor.errors import InvalidInput
 if TYPE_CHECKING:
     from supervisor.model.records import Pause
     from supervisor.observe.listing import JobRow
-    from supervisor.wiring import CommandContext
+    from supervisor.operations.context import CommandContext
 
 NARROW = Columns(
     ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"),
@@ -106,30 +106,30 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
             "--watch has no end, so it can't be one document: leave out -o, or call list in a loop"
         )
     settings = chosen.settings()
-    from supervisor.wiring import open_commands
+    from supervisor.operations.context import open_commands
 
-    columns, row_cells = (WIDE, _wide) if chosen.output is Output.WIDE else (NARROW, _narrow)
+    columns, row_cells = (WIDE, _wide) if chosen.output is OutputFormat.WIDE else (NARROW, _narrow)
     if watch:
         columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
-        with open_commands(settings) as office:
-            _watch(columns, lambda: told_apart(take_look(office, every_uid)), row_cells)
+        with open_commands(settings) as context:
+            _watch(columns, lambda: told_apart(take_look(context, every_uid)), row_cells)
         return 0
     with collector_at_rest():
-        with open_commands(settings) as office:
-            look = take_look(office, every_uid)
-            if not look.rows and office.check() is None:
+        with open_commands(settings) as context:
+            look = take_look(context, every_uid)
+            if not look.rows and context.check() is None:
                 notice(f"nothing was ever submitted at {settings.zookeeper.root}")
         if chosen.document:
             chosen.say([row.document() for row in look.rows])
         else:
             _say_pause(look)
-            say_table(columns, [row_cells(row) for row in told_apart(look).rows])
+            print_table(columns, [row_cells(row) for row in told_apart(look).rows])
             _say_what_helps(look)
     return 0
 
 
 @dataclass(frozen=True)
-class Look:
+class ListView:
     """What a list shows. ``paused``: the cluster is; ``pause``: by whom, if that can be read. ``shared``: the names of hosts
     that have several supervisors, as in ``dev``."""
 
@@ -148,7 +148,7 @@ class Look:
         return f"the cluster is paused{told}: nothing is started or cleaned; spark-supervisor unpause ends it"
 
 
-def told_apart(look: Look) -> Look:
+def told_apart(look: ListView) -> ListView:
     """For people: a HOST with several supervisors is shown with the one that has the job."""
     rows = [
         replace(row, host=f"{row.host} ({row.supervisor})") if row.host in look.shared else row
@@ -157,21 +157,21 @@ def told_apart(look: Look) -> Look:
     return replace(look, rows=rows)
 
 
-def _say_what_helps(look: Look) -> None:
+def _say_what_helps(look: ListView) -> None:
     """To a person, of jobs that wait for one."""
     if terminal_width() is not None and any(row.state in ("failed", "quarantined") for row in look.rows):
         print()
-        say_labelled(
+        print_labelled(
             "", "spark-supervisor explain NAME says what to do about a job that is failed or quarantined"
         )
 
 
-def _say_pause(look: Look) -> None:
+def _say_pause(look: ListView) -> None:
     """First of all; a script that reads the table in a pipe does not meet it."""
     if look.head and terminal_width() is None:
         notice(look.head)
     elif look.head:
-        say_labelled("", look.head)
+        print_labelled("", look.head)
         print(flush=True)
 
 
@@ -185,7 +185,7 @@ def collector_at_rest() -> Iterator[None]:
         gc.enable()
 
 
-def _watch(columns: Columns, take: Callable[[], Look], row_cells: Callable[[JobRow], list[Any]]) -> None:
+def _watch(columns: Columns, take: Callable[[], ListView], row_cells: Callable[[JobRow], list[Any]]) -> None:
     from supervisor.cli.watch import watch_lines, watch_screen
 
     try:
@@ -197,18 +197,18 @@ def _watch(columns: Columns, take: Callable[[], Look], row_cells: Callable[[JobR
         return
 
 
-def take_look(office: CommandContext, every_uid: bool) -> Look:
+def take_look(context: CommandContext, every_uid: bool) -> ListView:
     from supervisor.clock import boottime_s, wall_s
     from supervisor.model.records import LeaderHint
     from supervisor.observe.listing import take_rows, with_reasons
     from supervisor.observe.observer import Observer
-    from supervisor.registry.reading import seen
+    from supervisor.records.reading import seen
 
-    if office.check() is None:
-        return Look([])
-    zoo = office.zoo()
-    view = Observer(zoo, office.layout, boottime_s, epoch=0).take_view(None)
-    rows = take_rows(zoo, office.layout, view, wall_s(), every_uid=every_uid)
+    if context.check() is None:
+        return ListView([])
+    zoo = context.zoo()
+    view = Observer(zoo, context.layout, boottime_s, epoch=0).take_view(None)
+    rows = take_rows(zoo, context.layout, view, wall_s(), every_uid=every_uid)
 
     told: dict[str, str] = {}
 
@@ -216,8 +216,8 @@ def take_look(office: CommandContext, every_uid: bool) -> Look:
         from supervisor.cli.reasons import reasons_of
         from supervisor.model.site_policy import site_policy
 
-        path = office.layout.leader
-        leader, site = seen(LeaderHint, zoo.read(path), path), site_policy(office.settings.policy)
+        path = context.layout.leader
+        leader, site = seen(LeaderHint, zoo.read(path), path), site_policy(context.settings.policy)
         if view.paused:
             told.update(reasons_of(view, leader, site, pause_is_told=True))
         return reasons_of(view, leader, site)
@@ -228,7 +228,9 @@ def take_look(office: CommandContext, every_uid: bool) -> Look:
         for row in rows
     ]
     hosts = Counter(member.host for member in view.members.values())
-    return Look(rows, view.paused, view.pause, frozenset(host for host, count in hosts.items() if count > 1))
+    return ListView(
+        rows, view.paused, view.pause, frozenset(host for host, count in hosts.items() if count > 1)
+    )
 
 
 def trouble_of(row: JobRow, now_s: float | None = None) -> str:

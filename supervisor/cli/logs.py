@@ -26,7 +26,7 @@ from supervisor.errors import InvalidInput, SupervisorError, Unreachable
 
 if TYPE_CHECKING:
     from supervisor.observe.listing import OneJob
-    from supervisor.wiring import CommandContext
+    from supervisor.operations.context import CommandContext
 
 CHUNK_BYTES = 64 * 1024
 PERIOD_S = 0.3
@@ -41,7 +41,7 @@ Attempt = Annotated[
 
 
 @dataclass(frozen=True)
-class Output:
+class AttemptOutput:
     """The output of one attempt: ``path`` and what was rotated away from it."""
 
     path: Path
@@ -74,33 +74,33 @@ def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = 
     if follow and chosen.document:
         raise InvalidInput("-f has no end, so it can't be one JSON document: leave out -o json")
     settings = chosen.settings()
-    from supervisor.wiring import open_commands
+    from supervisor.operations.context import open_commands
 
-    with open_commands(settings) as office:
-        job = _job(office, name)
+    with open_commands(settings) as context:
+        job = _job(context, name)
         number = attempt or _latest_attempt(job)
-        output = output_of(office, job, number)
-        if not output.files() and not (follow and is_here(office, job, number)[0]):
-            _elsewhere(office, job, number, output.path)
+        output = output_of(context, job, number)
+        if not output.files() and not (follow and is_here(context, job, number)[0]):
+            _elsewhere(context, job, number, output.path)
         if chosen.document:
             text = b"".join(file.read_bytes() for file in output.files()).decode("utf-8", "replace")
             chosen.say(
                 {"name": name, "uid": job.uid, "attempt": number, "path": str(output.path), "output": text}
             )
         elif follow:
-            _follow(office, name, output, job.uid, number, stay=attempt is not None)
+            _follow(context, name, output, job.uid, number, stay=attempt is not None)
         else:
             _write(piece for file in output.files() for piece in _pieces(file))
     return 0
 
 
-def _job(office: CommandContext, name: str) -> OneJob:
+def _job(context: CommandContext, name: str) -> OneJob:
     from supervisor.observe.listing import read_job
-    from supervisor.registry.names import no_job
+    from supervisor.operations.names import no_job
 
-    job = read_job(office.zoo(), office.layout, name) if office.check() is not None else None
+    job = read_job(context.zoo(), context.layout, name) if context.check() is not None else None
     if job is None:
-        raise no_job(office.zoo(), office.layout, name)
+        raise no_job(context.zoo(), context.layout, name)
     return job
 
 
@@ -114,22 +114,22 @@ def _latest_attempt(job: OneJob) -> int:
     raise SupervisorError(f"{job.row.name} has had no attempt yet: see spark-supervisor show {job.row.name}")
 
 
-def output_of(office: CommandContext, job: OneJob, number: int) -> Output:
+def output_of(context: CommandContext, job: OneJob, number: int) -> AttemptOutput:
     """Where the output of an attempt is, if it ran on this host."""
-    return Output(_log_dir(office, job, number) / job.row.name / f"{job.uid}.{number}.log")
+    return AttemptOutput(_log_dir(context, job, number) / job.row.name / f"{job.uid}.{number}.log")
 
 
-def _log_dir(office: CommandContext, job: OneJob, number: int) -> Path:
+def _log_dir(context: CommandContext, job: OneJob, number: int) -> Path:
     """Of the supervisor that ran the attempt: several may share this host. While that one is down: as configured here."""
     from supervisor.model.records import Member
     from supervisor.model.seen import Found
-    from supervisor.registry.reading import seen
+    from supervisor.records.reading import seen
 
-    settings, supervisor = office.settings.supervisor, _where(job, number)[1]
+    settings, supervisor = context.settings.supervisor, _where(job, number)[1]
     if not supervisor or supervisor == settings.id:
         return settings.log_dir
-    path = office.layout.supervisor(supervisor)
-    member = seen(Member, office.zoo().read(path), path)
+    path = context.layout.supervisor(supervisor)
+    member = seen(Member, context.zoo().read(path), path)
     return (
         Path(member.record.log_dir)
         if isinstance(member, Found) and member.record.log_dir
@@ -137,9 +137,9 @@ def _log_dir(office: CommandContext, job: OneJob, number: int) -> Path:
     )
 
 
-def _elsewhere(office: CommandContext, job: OneJob, number: int, path: Path) -> NoReturn:
+def _elsewhere(context: CommandContext, job: OneJob, number: int, path: Path) -> NoReturn:
     """Say where the output must be, as far as the records tell."""
-    here, where = is_here(office, job, number)
+    here, where = is_here(context, job, number)
     which = f"attempt {number} of {job.row.name}"
     if here:
         lack = (
@@ -167,10 +167,10 @@ def _kept(path: Path, uid: str) -> str:
     return f"kept here is that of attempt {kept}" if kept else "nothing of this job is kept here"
 
 
-def is_here(office: CommandContext, job: OneJob, number: int) -> tuple[bool, str]:
+def is_here(context: CommandContext, job: OneJob, number: int) -> tuple[bool, str]:
     """Whether the attempt ran on this host, and the name of its host, or at least of its supervisor."""
     host, supervisor = _where(job, number)
-    return supervisor == office.settings.supervisor.id or host == socket.gethostname(), host or supervisor
+    return supervisor == context.settings.supervisor.id or host == socket.gethostname(), host or supervisor
 
 
 def _where(job: OneJob, number: int) -> tuple[str, str]:
@@ -224,28 +224,30 @@ def _escaped(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
-def _follow(office: CommandContext, name: str, output: Output, uid: str, number: int, *, stay: bool) -> None:
+def _follow(
+    context: CommandContext, name: str, output: AttemptOutput, uid: str, number: int, *, stay: bool
+) -> None:
     """Until the attempt has ended and no other follows here; the job's next attempts too unless ``stay``."""
     while True:
         _write(piece for file in output.files() if file != output.path for piece in _pieces(file))
-        watch = _Standing(office, name, uid, number)
+        watch = _Standing(context, name, uid, number)
         _write(_tail(output.path, watch.is_over))
         job = watch.next_attempt
         if stay or job is None:
             return
         number = _latest_attempt(job)
-        output = output_of(office, job, number)
-        if not output.files() and not is_here(office, job, number)[0]:
-            _elsewhere(office, job, number, output.path)
+        output = output_of(context, job, number)
+        if not output.files() and not is_here(context, job, number)[0]:
+            _elsewhere(context, job, number, output.path)
         notice(f"==> attempt {number} <==")
 
 
 class _Standing:
     """Whether the attempt goes on, asked now and then; while ZooKeeper is away it does."""
 
-    def __init__(self, office: CommandContext, name: str, uid: str, number: int) -> None:
+    def __init__(self, context: CommandContext, name: str, uid: str, number: int) -> None:
         self.next_attempt: OneJob | None = None
-        self._office = office
+        self._office = context
         self._name = name
         self._uid = uid
         self._number = number

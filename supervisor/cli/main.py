@@ -20,8 +20,6 @@ from supervisor.cli import (
     accept_registry,
     change,
     checkpoint,
-    demo,
-    dev,
     docs,
     explain,
     history,
@@ -38,6 +36,8 @@ from supervisor.cli import (
 from supervisor.cli.doctor import command as doctor
 from supervisor.cli.options import Chosen, Config, Debug, Form, Version, reader_left
 from supervisor.cli.output import notice
+from supervisor.demo import command as demo
+from supervisor.demo import dev
 from supervisor.errors import SupervisorError
 
 PROGRAM = "spark-supervisor"

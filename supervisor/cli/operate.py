@@ -17,8 +17,8 @@ from supervisor.errors import NotFound, SupervisorError
 
 if TYPE_CHECKING:
     from supervisor.model.records import Pause
-    from supervisor.registry.operating import Asked, Operator, Paused
-    from supervisor.wiring import CommandContext
+    from supervisor.operations.cluster import Asked, ClusterOperations, Paused
+    from supervisor.operations.context import CommandContext
 
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown by status, list and show.")]
 To = Annotated[
@@ -72,14 +72,14 @@ def switchover(chosen: Chosen, to: To = None, timeout: Timeout = "60s") -> int:
     from supervisor.clock import boottime_s
 
     timeout_s = seconds("--timeout", timeout)
-    with _open(chosen) as (office, operator):
+    with _open(chosen) as (context, operator):
         begun_s = boottime_s()
         asked = operator.switchover(to)
         if asked.wish is None:
             return _led_already(chosen, asked)
         from supervisor.cli.waiting import wait_switched_over
 
-        hint = wait_switched_over(office, asked, timeout_s)
+        hint = wait_switched_over(context, asked, timeout_s)
         took_s = boottime_s() - begun_s
     leader, epoch = hint.supervisor, hint.epoch
     if leader == asked.leader:
@@ -113,19 +113,19 @@ def _handed_over(leader: str, was: str, epoch: int, did: str, took_s: float) -> 
 
 
 @contextmanager
-def _open(chosen: Chosen) -> Iterator[tuple[CommandContext, Operator]]:
+def _open(chosen: Chosen) -> Iterator[tuple[CommandContext, ClusterOperations]]:
     """The registry, with a cluster on it."""
     settings = chosen.settings()
-    from supervisor.registry.operating import Operator
-    from supervisor.wiring import open_commands
+    from supervisor.operations.cluster import ClusterOperations
+    from supervisor.operations.context import open_commands
 
-    with open_commands(settings) as office:
-        if office.check() is None:
+    with open_commands(settings) as context:
+        if context.check() is None:
             root = settings.zookeeper.root
             raise NotFound(
                 f"there is no cluster at {root}: no supervisor ever ran there, and nothing was submitted"
             )
-        yield office, Operator(office.sessions, office.layout, _who())
+        yield context, ClusterOperations(context.sessions, context.layout, _who())
 
 
 def _who() -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
-class Output(StrEnum):
+class OutputFormat(StrEnum):
     TABLE = "table"
     WIDE = "wide"
     JSON = "json"
@@ -42,23 +42,23 @@ class Chosen:
     """What was asked for by the global options; given after the command they win."""
 
     config: Path | None = None
-    output: Output = Output.TABLE
+    output: OutputFormat = OutputFormat.TABLE
     debug: bool = False
 
     @property
     def document(self) -> bool:
         """One document on stdout, and nothing else there."""
-        return self.output in (Output.JSON, Output.YAML)
+        return self.output in (OutputFormat.JSON, OutputFormat.YAML)
 
     json = document
 
     def say(self, document: Any) -> None:
         """Print ``document`` in the form that was asked for."""
-        from supervisor.cli.output import say_json, say_yaml
+        from supervisor.cli.output import print_json, print_yaml
 
-        (say_yaml if self.output is Output.YAML else say_json)(document)
+        (print_yaml if self.output is OutputFormat.YAML else print_json)(document)
 
-    def take(self, config: Path | None, output: Output | None, debug: bool) -> None:
+    def take(self, config: Path | None, output: OutputFormat | None, debug: bool) -> None:
         self.config = config or self.config
         self.output = output or self.output
         self.debug = debug or self.debug
@@ -79,7 +79,7 @@ Config = Annotated[
     ),
 ]
 Form = Annotated[
-    Output | None,
+    OutputFormat | None,
     typer.Option(
         "--output", "-o", help="json, yaml: one document on stdout, nothing else. wide: more columns."
     ),

@@ -80,7 +80,7 @@ def say(line: str) -> None:
     print(clean(line))
 
 
-def say_labelled(label: str, text: str) -> None:
+def print_labelled(label: str, text: str) -> None:
     """``label`` and ``text``; on a terminal a long text is broken below itself, in a pipe it is one line."""
     width = terminal_width()
     if width is None:
@@ -98,18 +98,18 @@ def notice(line: str) -> None:
     print(clean(line), file=sys.stderr)
 
 
-def say_json(document: Any) -> None:
+def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2))
 
 
-def say_yaml(document: Any) -> None:
+def print_yaml(document: Any) -> None:
     import yaml
 
     plain = json.loads(json.dumps(document))  # a StrEnum is text to JSON, but nothing that YAML knows
     print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=WIDE_ENOUGH), end="")
 
 
-def say_table(
+def print_table(
     columns: Columns | Sequence[str], rows: Iterable[Sequence[Any]], *, colour_column: int | None = None
 ) -> None:
     """Columns two spaces apart. On a terminal the last one takes what is left of the width, and is cut or broken to it."""

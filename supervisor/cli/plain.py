@@ -25,7 +25,7 @@ from supervisor.model.headline import headline
 from supervisor.model.records import OwnState
 from supervisor.model.state import JobState, next_attempt
 from supervisor.model.words import counted
-from supervisor.plan.decide import Candidate
+from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.explain import NOT_RECORDED, PLACE
 from supervisor.plan.table import Wanted
 
@@ -176,7 +176,7 @@ def _after_exit(explained: Explanation, by: str) -> str:
     return f"when {attempt} has ended{latest}, the leader {does(explained.later)}"
 
 
-def _now(explained: Explanation, step: Action | Candidate) -> str:
+def _now(explained: Explanation, step: Action | WaitingAssignment) -> str:
     told = _said(explained, step)
     if explained.held_by:
         return f"after that the leader {told}"
@@ -188,7 +188,7 @@ def _now(explained: Explanation, step: Action | Candidate) -> str:
     return f"the leader now {told}{why}"
 
 
-def _said(explained: Explanation, step: Action | Candidate | None) -> str:
+def _said(explained: Explanation, step: Action | WaitingAssignment | None) -> str:
     if step is None:
         return "does nothing"
     wanted = explained.cell[1] if explained.cell else None
@@ -197,12 +197,12 @@ def _said(explained: Explanation, step: Action | Candidate | None) -> str:
     )
 
 
-def does(step: Action | Candidate) -> str:
+def does(step: Action | WaitingAssignment) -> str:
     """What the leader does, as it is said of it."""
     match step:
         case Assign():
             return f"starts attempt {next_attempt(step.ref.record, step.own.record)} on {step.host.id}"
-        case Candidate():
+        case WaitingAssignment():
             return f"starts attempt {next_attempt(step.ref.record, step.own.record)}"
         case Unassign():
             return f"takes attempt {step.own.record.attempt} back from {step.own.record.supervisor}"

@@ -18,9 +18,9 @@ def run(chosen: Chosen) -> int:
     """
     settings = chosen.settings()
     from supervisor.clients import umask
-    from supervisor.daemon.supervisor import check_log_dir
+    from supervisor.daemon.process.assemble import build_supervisor
+    from supervisor.daemon.process.supervisor import check_log_dir
     from supervisor.logs import configure_logs
-    from supervisor.wiring.daemon import build_supervisor
 
     with umask.private():
         check_log_dir(settings.supervisor.log_dir)

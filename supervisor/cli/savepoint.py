@@ -12,15 +12,15 @@ import typer
 
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import Columns, age, local_time, notice, say, say_labelled, say_table
+from supervisor.cli.output import Columns, age, local_time, notice, print_labelled, print_table, say
 from supervisor.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from supervisor.checkpoint.savepoint import Begun, Manifest
-    from supervisor.checkpoint.savepoint_shelf import Entry, Shelf
+    from supervisor.operations.checkpoints import Located
+    from supervisor.savepoints.manifest import Begun, Manifest
+    from supervisor.savepoints.shelf import Shelf, ShelfEntry
     from supervisor.settings.file import Settings
     from supervisor.spark.state_reading import OpenedStore
-    from supervisor.wiring.checkpoints import Located
 
 Which = Annotated[
     str | None, typer.Argument(metavar="ID", help="Of the savepoint; else the newest complete one.")
@@ -92,7 +92,7 @@ def create(
       spark-supervisor savepoint create clicks
       spark-supervisor savepoint create clicks before-upgrade
     """
-    from supervisor.wiring.savepoints import create_savepoint
+    from supervisor.savepoints.operations import create_savepoint
 
     _only_deep(deep, job_code)
     settings = chosen.settings()
@@ -132,7 +132,7 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
       spark-supervisor savepoint list
       spark-supervisor savepoint list clicks -o json | jq '.[] | select(.state == "complete").id'
     """
-    from supervisor.wiring.savepoints import shelf_of
+    from supervisor.savepoints.operations import shelf_of
 
     shelf = shelf_of(chosen.settings())
     names = shelf.names() if name is None else (known_name(name),)
@@ -143,7 +143,7 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
     if not found:
         notice("no savepoints")
         return 0
-    say_table(
+    print_table(
         TABLE,
         [
             (
@@ -170,8 +170,8 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
 
 def _of_one(shelf: Shelf, name: str) -> list[dict[str, Any]]:
     """The newest of the schedule says when the next one is due."""
-    from supervisor.checkpoint.savepoint_shelf import next_due_s
     from supervisor.clock import wall_iso
+    from supervisor.savepoints.shelf import next_due_s
 
     found = sorted(
         shelf.entries(name), key=lambda entry: (entry.begun.at if entry.begun is not None else "", entry.id)
@@ -187,7 +187,7 @@ def _of_one(shelf: Shelf, name: str) -> list[dict[str, Any]]:
 @command
 def show(chosen: Chosen, name: Name, which: Which = None) -> int:
     """Show a savepoint: of what, when, how much, where."""
-    from supervisor.wiring.savepoints import newest, shelf_of
+    from supervisor.savepoints.operations import newest, shelf_of
 
     settings = chosen.settings()
     document = _entry(newest(shelf_of(settings), known_name(name), which))
@@ -210,7 +210,7 @@ def show(chosen: Chosen, name: Name, which: Which = None) -> int:
         ("problem", document["problem"] or None),
     ):
         if value is not None:
-            say_labelled(f"{label + ':':<16} ", str(value))
+            print_labelled(f"{label + ':':<16} ", str(value))
     for query in document["queries"]:
         where = f", in {query['path']}" if query["path"] else ""
         say(f"{'query:':<16} {query['id']}, after batch {query['batch']}{where}")
@@ -236,7 +236,7 @@ def verify(
       spark-supervisor savepoint verify clicks before-upgrade
       spark-supervisor savepoint verify s3a://bucket/store/savepoints/clicks/before-upgrade
     """
-    from supervisor.checkpoint.savepoint_restore import verify as look
+    from supervisor.savepoints.restore import verify as look
 
     _only_deep(deep, job_code)
     settings = chosen.settings()
@@ -273,17 +273,17 @@ def delete(chosen: Chosen, name: Name, savepoint: MustId, force: Force = False) 
 
     Interrupted, it leaves an incomplete savepoint, which can be deleted again.
     """
-    from supervisor.checkpoint.savepoint import checked_id
-    from supervisor.wiring import open_commands
-    from supervisor.wiring.savepoints import require_free, shelf_of
+    from supervisor.operations.context import open_commands
+    from supervisor.savepoints.manifest import checked_id
+    from supervisor.savepoints.operations import require_free, shelf_of
 
     settings = chosen.settings()
     shelf = shelf_of(settings)
     if not force:
         entry = shelf.find(known_name(name), checked_id(savepoint))
         if entry.begun is not None:
-            with open_commands(settings) as office:
-                require_free(office, None, entry.begun.location)
+            with open_commands(settings) as context:
+                require_free(context, None, entry.begun.location)
     with progress("deleting") as tell:
         shelf.delete(known_name(name), checked_id(savepoint), force=force, tell=tell)
     if chosen.document:
@@ -306,15 +306,15 @@ def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
       spark-supervisor savepoint restore clicks before-upgrade --to file:///data/checkpoints/clicks-2
     """
     from supervisor.model.location import normalise
-    from supervisor.wiring import open_commands
-    from supervisor.wiring.checkpoints import is_location
-    from supervisor.wiring.savepoints import require_free, restore_to
+    from supervisor.operations.checkpoints import is_location
+    from supervisor.operations.context import open_commands
+    from supervisor.savepoints.operations import require_free, restore_to
 
     settings = chosen.settings()
     job = None if is_location(where) else known_name(where)
     saved = _area(settings, where, which)
-    with open_commands(settings) as office:
-        require_free(office, job, to)
+    with open_commands(settings) as context:
+        require_free(context, job, to)
     with progress("restoring") as tell:
         done = restore_to(settings, saved, to, _conf(settings, job, to), tell)
     if job is not None and done.manifest.source == normalise(to):
@@ -344,12 +344,12 @@ app.command("restore", short_help="Copy a savepoint to a new location.")(restore
 def _job(settings: Settings, name: str) -> tuple[Located, str, int]:
     """The checkpoint of a job, its uid and attempt."""
     from supervisor.model.seen import Found
-    from supervisor.wiring import open_commands
-    from supervisor.wiring.checkpoints import located
+    from supervisor.operations.checkpoints import located
+    from supervisor.operations.context import open_commands
 
-    with open_commands(settings) as office:
-        place, standing = located(office, name), office.commands.standing(name)
-    own = standing.own.record if isinstance(standing.own, Found) else None
+    with open_commands(settings) as context:
+        place, job_records = located(context, name), context.commands.job_records(name)
+    own = job_records.own.record if isinstance(job_records.own, Found) else None
     return place, (own.newest_uid or own.uid) if own else "", own.attempt if own else 0
 
 
@@ -368,8 +368,8 @@ def _conf(settings: Settings, name: str | None, location: str) -> dict[str, str]
 
 
 def _area(settings: Settings, where: str, which: str | None) -> Any:
-    from supervisor.wiring.checkpoints import is_location
-    from supervisor.wiring.savepoints import find_savepoint
+    from supervisor.operations.checkpoints import is_location
+    from supervisor.savepoints.operations import find_savepoint
 
     if not is_location(where):
         return find_savepoint(settings, known_name(where), which, {})
@@ -386,7 +386,7 @@ def _only_deep(deep: bool, job_code: bool) -> None:
 def _opened(
     settings: Settings, area: Any, manifest: Manifest, name: str, job_code: bool
 ) -> tuple[OpenedStore, ...]:
-    from supervisor.wiring.deep import open_saved_state
+    from supervisor.savepoints.deep_verify import open_saved_state
 
     if sys.stderr.isatty():
         notice("opening the state with Spark ...")
@@ -396,7 +396,7 @@ def _opened(
 def _bad(stores: tuple[OpenedStore, ...] | None) -> list[str]:
     if stores is None:
         return []
-    from supervisor.wiring.deep import why_bad
+    from supervisor.savepoints.deep_verify import why_bad
 
     return [why for store in stores if (why := why_bad(store)) is not None]
 
@@ -407,7 +407,7 @@ def _stores(stores: tuple[OpenedStore, ...] | None) -> list[dict[str, Any]] | No
 
 def _say_stores(stores: tuple[OpenedStore, ...] | None) -> None:
     if stores:
-        say_table(
+        print_table(
             STORES, [(each.operator, each.name, each.store, each.partitions, each.rows) for each in stores]
         )
     elif stores is not None:
@@ -415,12 +415,12 @@ def _say_stores(stores: tuple[OpenedStore, ...] | None) -> None:
 
 
 def _document(settings: Settings, name: str, savepoint: str) -> dict[str, Any]:
-    from supervisor.wiring.savepoints import shelf_of
+    from supervisor.savepoints.operations import shelf_of
 
     return _entry(shelf_of(settings).find(name, savepoint))
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: ShelfEntry) -> dict[str, Any]:
     """The document of one savepoint. Nulls: not known, or not yet."""
     from supervisor.settings.units import format_duration
 

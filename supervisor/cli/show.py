@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from supervisor.cli.show_screen import LastWords
     from supervisor.model.records import BlobRef, Lease
     from supervisor.observe.listing import JobRow, OneJob
-    from supervisor.wiring import CommandContext
+    from supervisor.operations.context import CommandContext
 
 All = Annotated[bool, typer.Option("--all", help="Also what is unknown, or as it is by default.")]
 
@@ -37,15 +37,15 @@ def show(chosen: Chosen, name: Name, everything: All = False) -> int:
     known_name(name)
     settings = chosen.settings()
     from supervisor.observe.listing import read_job
-    from supervisor.registry.names import no_job
-    from supervisor.wiring import open_commands
+    from supervisor.operations.context import open_commands
+    from supervisor.operations.names import no_job
 
-    with open_commands(settings) as office:
-        job = read_job(office.zoo(), office.layout, name) if office.check() is not None else None
+    with open_commands(settings) as context:
+        job = read_job(context.zoo(), context.layout, name) if context.check() is not None else None
         if job is None:
-            raise no_job(office.zoo(), office.layout, name)
-        document = _document(office, job)
-        words = None if chosen.document else _last_words(office, job, document)
+            raise no_job(context.zoo(), context.layout, name)
+        document = _document(context, job)
+        words = None if chosen.document else _last_words(context, job, document)
     if chosen.document:
         chosen.say(document)
         return 0
@@ -55,7 +55,7 @@ def show(chosen: Chosen, name: Name, everything: All = False) -> int:
     return 0
 
 
-def _document(office: CommandContext, job: OneJob) -> dict[str, Any]:
+def _document(context: CommandContext, job: OneJob) -> dict[str, Any]:
     from supervisor.clock import wall_s
     from supervisor.model import driver_memory
     from supervisor.model.secret import redacted
@@ -68,11 +68,11 @@ def _document(office: CommandContext, job: OneJob) -> dict[str, Any]:
     queries, more = queries_of(job, wall_s())
     history = entries_of(job)
     ref = job.ref.spec if job.ref is not None else result.spec if result is not None else None
-    spec, why_not = _spec(office, ref)
+    spec, why_not = _spec(context, ref)
     ended = last_exit_of(history)
     raised = driver_memory.told(job.ref, job.own) if job.ref is not None and job.own is not None else None
     return {
-        **_row(office, job).document(),
+        **_row(context, job).document(),
         "driver_memory": raised,
         "queries": queries,
         "more_queries": more,
@@ -88,14 +88,14 @@ def _document(office: CommandContext, job: OneJob) -> dict[str, Any]:
         "start": start_of(job.row),
         "env_ignored": _env_ignored(spec),
         "checkpoint_fence": _fence(spec, job.row.lease_of_owner),
-        "savepoints": _savepoints(office, job) if spec is not None else None,
+        "savepoints": _savepoints(context, job) if spec is not None else None,
         "history": documents_of(history),
         "spec": None if spec is None else redacted(spec),
         "spec_error": why_not,
     }
 
 
-def _row(office: CommandContext, job: OneJob) -> JobRow:
+def _row(context: CommandContext, job: OneJob) -> JobRow:
     """A pending job needs a look at the whole cluster to say why."""
     from supervisor.clock import boottime_s, wall_s
     from supervisor.observe.listing import job_row
@@ -107,21 +107,21 @@ def _row(office: CommandContext, job: OneJob) -> JobRow:
     from supervisor.model.records import LeaderHint
     from supervisor.model.site_policy import site_policy
     from supervisor.observe.observer import Observer
-    from supervisor.registry.reading import seen
+    from supervisor.records.reading import seen
 
-    zoo = office.zoo()
-    view = Observer(zoo, office.layout, boottime_s, epoch=0).take_view(None)
-    leader = seen(LeaderHint, zoo.read(office.layout.leader), office.layout.leader)
-    reasons = reasons_of(view, leader, site_policy(office.settings.policy))
+    zoo = context.zoo()
+    view = Observer(zoo, context.layout, boottime_s, epoch=0).take_view(None)
+    leader = seen(LeaderHint, zoo.read(context.layout.leader), context.layout.leader)
+    reasons = reasons_of(view, leader, site_policy(context.settings.policy))
     return job_row(job, wall_s(), reasons.get(job.row.name))
 
 
-def _spec(office: CommandContext, ref: BlobRef | None) -> tuple[dict[str, Any] | None, str | None]:
+def _spec(context: CommandContext, ref: BlobRef | None) -> tuple[dict[str, Any] | None, str | None]:
     """The stored spec, or None and why it can't be shown: that must not hide the rest."""
     if ref is None:
         return None, "its records do not say where the spec is"
     try:
-        spec = json.loads(office.blobs().read_spec(ref))
+        spec = json.loads(context.blobs().read_spec(ref))
         if not isinstance(spec, dict):
             raise Corrupt(f"{ref.key} is no spec")
         return spec, None
@@ -152,10 +152,10 @@ def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
     return f"off: {why}" if why else None if why is None else "auto"
 
 
-def _savepoints(office: CommandContext, job: OneJob) -> dict[str, Any] | None:
+def _savepoints(context: CommandContext, job: OneJob) -> dict[str, Any] | None:
     """What the leader makes by itself (spec key ``savepoints``), the newest of them, and when the next is due."""
+    from supervisor.savepoints.operations import schedule_of
     from supervisor.settings.units import format_duration
-    from supervisor.wiring.savepoints import schedule_of
 
     terms = job.ref.terms if job.ref is not None else None
     if job.ref is None or terms is None or terms.savepoints is None or terms.checkpoint is None:
@@ -170,13 +170,13 @@ def _savepoints(office: CommandContext, job: OneJob) -> dict[str, Any] | None:
         "problem": None,
     }
     try:
-        newest, due_at = schedule_of(office.settings, job.row.name, terms.checkpoint, policy)
+        newest, due_at = schedule_of(context.settings, job.row.name, terms.checkpoint, policy)
     except SupervisorError as error:
         return {**said, "problem": str(error)}
     return {**said, "newest": newest, "next_due_at": due_at}
 
 
-def _last_words(office: CommandContext, job: OneJob, document: dict[str, Any]) -> LastWords | None:
+def _last_words(context: CommandContext, job: OneJob, document: dict[str, Any]) -> LastWords | None:
     """How the driver that failed last took its leave, if it wrote that on this host; else where it is."""
     from supervisor.cli.last_words import last_words, read_tail
     from supervisor.cli.logs import is_here, output_of
@@ -188,12 +188,12 @@ def _last_words(office: CommandContext, job: OneJob, document: dict[str, Any]) -
         return None
     number, call = ended["attempt"], f"spark-supervisor logs {job.row.name} --attempt {ended['attempt']}"
     try:
-        lines = last_words(read_tail(output_of(office, job, number).files()))
+        lines = last_words(read_tail(output_of(context, job, number).files()))
     except OSError as error:
         return LastWords(number, (), f"can't be read here ({error.strerror}): {call}")
     if lines:
         return LastWords(number, tuple(lines), call)
-    here, where = is_here(office, job, number)
+    here, where = is_here(context, job, number)
     return (
         None if here or not where else LastWords(number, (), f"attempt {number} ran on {where}: there {call}")
     )

@@ -18,9 +18,9 @@ from supervisor.cli.output import (
     clean,
     local_time,
     notice,
+    print_labelled,
+    print_table,
     say,
-    say_labelled,
-    say_table,
     with_local_times,
 )
 from supervisor.clock import wall_s
@@ -60,7 +60,7 @@ def print_job(document: dict[str, Any], words: LastWords | None, *, every: bool)
 
 
 def _line(label: str, text: str) -> None:
-    say_labelled(f"{label + ':':<{LABEL}}", with_local_times(text))
+    print_labelled(f"{label + ':':<{LABEL}}", with_local_times(text))
 
 
 def _heading(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -224,7 +224,7 @@ def _print_queries(queries: list[dict[str, Any]], more: int, *, every: bool) -> 
         return
     print()
     sys.stdout.flush()
-    say_table(
+    print_table(
         QUERIES,
         [
             (
@@ -259,7 +259,7 @@ def _print_words(words: LastWords | None) -> None:
         return
     print()
     if not words.lines:
-        say_labelled(f"{'output:':<{LABEL}}", words.command)
+        print_labelled(f"{'output:':<{LABEL}}", words.command)
         return
     say(f"output of attempt {words.attempt}, the end ({words.command}):")
     for line in words.lines:
@@ -273,7 +273,7 @@ def _print_history(document: dict[str, Any], *, every: bool) -> None:
         return
     print()
     sys.stdout.flush()
-    say_table(HEAD, [_row(entry, document) for entry in told])
+    print_table(HEAD, [_row(entry, document) for entry in told])
     if len(told) < len(history):
         say(
             f"{len(history) - len(told)} older entries are left out: spark-supervisor history {document['name']}"
@@ -295,7 +295,7 @@ def _print_spec(document: dict[str, Any], *, every: bool) -> None:
         notice(f"the spec can't be shown: {document['spec_error']}")
         return
     if not every:
-        from supervisor.model.spec import without_defaults
+        from supervisor.spec.job import without_defaults
 
         spec = without_defaults(spec)
     print("spec:" if every else "spec, without defaults (--all has them):")

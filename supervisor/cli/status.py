@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import Columns, age, local_time, notice, say_labelled, say_table, with_local_times
+from supervisor.cli.output import (
+    Columns,
+    age,
+    local_time,
+    notice,
+    print_labelled,
+    print_table,
+    with_local_times,
+)
 
 SUPERVISORS = Columns(
     ("SUPERVISOR", "HOST", "LEADER", "DRIVERS", "UP", "SOFTWARE", "ADDRESS"),
@@ -24,10 +32,10 @@ def status(chosen: Chosen) -> int:
       spark-supervisor status -o json | jq -r .leader
     """
     settings = chosen.settings()
-    from supervisor.wiring import open_commands, status_of
+    from supervisor.operations.context import open_commands, status_of
 
-    with open_commands(settings) as office:
-        document, error = status_of(office)
+    with open_commands(settings) as context:
+        document, error = status_of(context)
     if chosen.document:
         chosen.say(document)
     else:
@@ -61,10 +69,10 @@ def _print(document: dict[str, Any]) -> None:
     if document["accepted"] and document["accepted"]["waiting"]:
         lines.append(("waiting", with_local_times(document["accepted"]["waiting"])))
     for label, text in lines:
-        say_labelled(f"{label + ':':<12}", text)
+        print_labelled(f"{label + ':':<12}", text)
     if document["supervisors"]:
         print(flush=True)
-        say_table(SUPERVISORS, [_row(member) for member in document["supervisors"]])
+        print_table(SUPERVISORS, [_row(member) for member in document["supervisors"]])
     _tell_versions(document["supervisors"])
 
 

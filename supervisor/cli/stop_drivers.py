@@ -27,12 +27,12 @@ def stop_drivers(chosen: Chosen, timeout: Patience = None) -> int:
     """
     timeout_s = None if timeout is None else seconds("--timeout", timeout)
     settings = chosen.settings()
-    from supervisor.daemon.departing import stop_drivers
-    from supervisor.daemon.starting import Hosted
+    from supervisor.daemon.host.drain_host import stop_drivers
+    from supervisor.daemon.host.launcher import HostedAttempts
     from supervisor.logs import configure_logs
 
     configure_logs("DEBUG" if chosen.debug else "WARNING")
-    directory = Hosted(settings.supervisor.runtime_dir, settings.supervisor.log_dir).attempts_dir
+    directory = HostedAttempts(settings.supervisor.runtime_dir, settings.supervisor.log_dir).attempts_dir
     departed = stop_drivers(directory, timeout_s)
     if chosen.document:
         chosen.say({"stopped": list(departed.stopped), "left": list(departed.left)})

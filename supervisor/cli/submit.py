@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from supervisor.model.checkpoint_expectation import SeenQuery
     from supervisor.model.records import Desired
     from supervisor.model.site_policy import SitePolicy
-    from supervisor.model.spec import JobSpec
+    from supervisor.operations.context import CommandContext
+    from supervisor.operations.jobs import Submission
+    from supervisor.operations.submit import Prepared
     from supervisor.registry.blobs import Blobs
-    from supervisor.registry.commands import Submission
-    from supervisor.registry.submitting import Prepared
     from supervisor.settings.file import Settings
-    from supervisor.wiring import CommandContext
+    from supervisor.spec.job import JobSpec
 
 WORKERS = 8
 MASTERS_S = 2.0
@@ -71,7 +71,7 @@ class Wish:
 
 
 @dataclass
-class Line:
+class SubmitLine:
     """What came of one file. ``did``: a word of ``Did``, or ``valid`` for a dry run. ``queries``: of the savepoint."""
 
     source: Path
@@ -142,16 +142,16 @@ def submit(
     return max(line.error.exit_code if line.error else 0 for line in lines)
 
 
-def _prepared(specs: Iterable[Path], settings: Settings) -> list[Line]:
+def _prepared(specs: Iterable[Path], settings: Settings) -> list[SubmitLine]:
     """Read and check every file before anything is asked of anybody."""
     from supervisor.model.s3a import access_of_store, why_no_access
     from supervisor.model.site_policy import site_policy
-    from supervisor.registry.submitting import prepare
+    from supervisor.operations.submit import prepare
     from supervisor.settings.file import lease_warnings
 
     lines = []
     for source in specs:
-        line = Line(source)
+        line = SubmitLine(source)
         lines.append(line)
         try:
             line.prepared = prepared = prepare(source, settings.defaults)
@@ -190,7 +190,7 @@ def _not_deleted(spec: JobSpec, site: SitePolicy) -> tuple[str, ...]:
     )
 
 
-def _ask_masters(lines: list[Line]) -> None:
+def _ask_masters(lines: list[SubmitLine]) -> None:
     """Tell of a Spark master that does not answer, each once. It may be up by the time the driver starts, or be reached
     from the supervisors' hosts only: no reason to refuse the job."""
     from supervisor.clients.listening import why_silent
@@ -207,43 +207,43 @@ def _ask_masters(lines: list[Line]) -> None:
             )
 
 
-def _carry_out(lines: list[Line], settings: Settings, wish: Wish) -> None:
+def _carry_out(lines: list[SubmitLine], settings: Settings, wish: Wish) -> None:
     from supervisor.model.records import Desired
-    from supervisor.wiring import open_commands
+    from supervisor.operations.context import open_commands
 
-    with open_commands(settings) as office:
+    with open_commands(settings) as context:
         if wish.dry_run:
-            _check_all(office, lines, founded=office.check() is not None)
-            _restore(office, lines, wish)
+            _check_all(context, lines, founded=context.check() is not None)
+            _restore(context, lines, wish)
             for line in _open(lines):
                 line.did = "valid"
             return
-        blobs = office.blobs()
-        office.found(blobs)
-        _check_all(office, lines)
-        _restore(office, lines, wish)
+        blobs = context.blobs()
+        context.found(blobs)
+        _check_all(context, lines)
+        _restore(context, lines, wish)
         _store_and_register(
-            office, blobs, lines, Desired.SUSPENDED if wish.suspended else Desired.RUNNING, wish.fresh_start
+            context, blobs, lines, Desired.SUSPENDED if wish.suspended else Desired.RUNNING, wish.fresh_start
         )
         if wish.wait_s is not None:
-            _wait(office, lines, wish.wait_s)
+            _wait(context, lines, wish.wait_s)
 
 
-def _open(lines: Iterable[Line]) -> list[Line]:
+def _open(lines: Iterable[SubmitLine]) -> list[SubmitLine]:
     """Those of which nothing has come yet."""
     return [line for line in lines if line.error is None and line.did is None]
 
 
-def _check_all(office: CommandContext, lines: list[Line], *, founded: bool = True) -> None:
+def _check_all(context: CommandContext, lines: list[SubmitLine], *, founded: bool = True) -> None:
     """Refuse before anything is stored. What is registered already needs nothing more."""
-    from supervisor.registry.submitting import Batch
+    from supervisor.operations.submit import Batch
 
-    batch = Batch(office.layout)
+    batch = Batch(context.layout)
     for line in _open(lines):
         assert line.prepared is not None
         name, sha256, checkpoint = line.prepared.name, line.prepared.sha256, line.prepared.spec.checkpoint
         try:
-            done = office.commands.check_submit(name, sha256, checkpoint) if founded else None
+            done = context.commands.check_submit(name, sha256, checkpoint) if founded else None
             batch.add(line.prepared)
         except Unreachable:
             raise
@@ -254,14 +254,14 @@ def _check_all(office: CommandContext, lines: list[Line], *, founded: bool = Tru
             line.uid, line.did = done.uid, done.did.value
 
 
-def _restore(office: CommandContext, lines: list[Line], wish: Wish) -> None:
+def _restore(context: CommandContext, lines: list[SubmitLine], wish: Wish) -> None:
     """Copy the savepoint to where the job shall begin. A dry run only looks whether it is one."""
     if wish.savepoint is None:
         return
-    from supervisor.checkpoint.savepoint_restore import read_savepoint
     from supervisor.cli.savepoint import progress
     from supervisor.model.checkpoint_expectation import SeenQuery
-    from supervisor.wiring.savepoints import find_savepoint, restore_to
+    from supervisor.savepoints.operations import find_savepoint, restore_to
+    from supervisor.savepoints.restore import read_savepoint
 
     for line in _open(lines):
         assert line.prepared is not None
@@ -271,12 +271,12 @@ def _restore(office: CommandContext, lines: list[Line], wish: Wish) -> None:
                 raise InvalidInput(
                     f"checkpoint of {spec.name}: name the location to which the savepoint shall be copied"
                 )
-            saved = find_savepoint(office.settings, spec.name, wish.savepoint, spec.conf)
+            saved = find_savepoint(context.settings, spec.name, wish.savepoint, spec.conf)
             if wish.dry_run:
                 line.savepoint = read_savepoint(saved)[0].id
                 continue
             with progress("restoring") as tell:
-                done = restore_to(office.settings, saved, spec.checkpoint, spec.conf, tell)
+                done = restore_to(context.settings, saved, spec.checkpoint, spec.conf, tell)
             line.savepoint = done.manifest.id
             line.queries = tuple(SeenQuery(query.id, query.batch) for query in done.manifest.queries)
         except SupervisorError as error:
@@ -284,18 +284,18 @@ def _restore(office: CommandContext, lines: list[Line], wish: Wish) -> None:
 
 
 def _store_and_register(
-    office: CommandContext, blobs: Blobs, lines: list[Line], desired: Desired, fresh_start: bool
+    context: CommandContext, blobs: Blobs, lines: list[SubmitLine], desired: Desired, fresh_start: bool
 ) -> None:
     """Store in parallel, register in the order in which the blobs are there: a slow upload delays no other job.
 
     Once ZooKeeper or the store does not answer, the rest is given up: nothing of it was acknowledged.
     """
-    from supervisor.registry.ids import new_uid
-    from supervisor.registry.submitting import store_prepared
+    from supervisor.operations.submit import store_prepared
+    from supervisor.records.ids import new_uid
 
     pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="store")
     try:
-        futures: dict[Future[Submission], Line] = {}
+        futures: dict[Future[Submission], SubmitLine] = {}
         for line in _open(lines):
             assert line.prepared is not None
             uid = new_uid(line.prepared.name)
@@ -304,7 +304,7 @@ def _store_and_register(
             line = futures[future]
             try:
                 wanted = replace(future.result(), fresh_start=fresh_start, queries=line.queries)
-                done = office.commands.submit(wanted)
+                done = context.commands.submit(wanted)
                 line.uid, line.did = done.uid, done.did.value
             except CancelledError:
                 continue
@@ -317,24 +317,24 @@ def _store_and_register(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _give_up(pool: ThreadPoolExecutor, lines: list[Line], error: SupervisorError) -> None:
+def _give_up(pool: ThreadPoolExecutor, lines: list[SubmitLine], error: SupervisorError) -> None:
     pool.shutdown(wait=False, cancel_futures=True)
     for line in _open(lines):
         line.failed(Unreachable(f"{line.name} was not submitted: {error}"))
 
 
-def _wait(office: CommandContext, lines: list[Line], wait_s: float) -> None:
+def _wait(context: CommandContext, lines: list[SubmitLine], wait_s: float) -> None:
     from supervisor.cli.waiting import wait_running
 
     uids = {line.name: line.uid for line in lines if line.error is None and line.name and line.uid}
-    outcomes = wait_running(office, uids, wait_s, "submitted")
+    outcomes = wait_running(context, uids, wait_s, "submitted")
     for line in lines:
         error = outcomes.get(line.name or "")
         if line.error is None and error is not None:
             line.failed(error)
 
 
-def _tell(line: Line, *, alone: bool, quiet: bool) -> None:
+def _tell(line: SubmitLine, *, alone: bool, quiet: bool) -> None:
     """Its line: on stdout what was done, on stderr what was not."""
     if line.did is not None and not quiet:
         origin = f", from savepoint {line.savepoint}" if line.savepoint else ""
@@ -347,7 +347,7 @@ def _tell(line: Line, *, alone: bool, quiet: bool) -> None:
         )
 
 
-def _tell_not_taken(line: Line, accept_fresh_start: bool, from_savepoint: str | None) -> None:
+def _tell_not_taken(line: SubmitLine, accept_fresh_start: bool, from_savepoint: str | None) -> None:
     """Both are for a first start; for a job that is registered already, resume has them."""
     asked = (
         f"--from-savepoint {from_savepoint}"

@@ -30,11 +30,11 @@ from supervisor.model.seen import Found, Seen
 from supervisor.model.state import JobState, Shown, state_of, state_of_ended
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.listing import seconds_of
-from supervisor.registry.reading import seen
-from supervisor.wiring import CommandContext
+from supervisor.operations.context import CommandContext
+from supervisor.records.reading import seen
 
 if TYPE_CHECKING:
-    from supervisor.registry.operating import Asked
+    from supervisor.operations.cluster import Asked
 
 PERIOD_S = 0.5
 QUICK_PERIOD_S = 0.05
@@ -59,7 +59,7 @@ PHASES: Mapping[Phase, str] = {
 }
 
 
-def wait_gone(office: CommandContext, name: str, uid: str, timeout_s: float, did: str) -> None:
+def wait_gone(context: CommandContext, name: str, uid: str, timeout_s: float, did: str) -> None:
     """Until no attempt of ``uid`` can be alive: its ownership says so, or its lease was silent for the full wait.
 
     Needs no supervisor: the second way is the one that a leader would go (protocol §7.2). ``did``: what was acknowledged,
@@ -69,24 +69,24 @@ def wait_gone(office: CommandContext, name: str, uid: str, timeout_s: float, did
     with Narrator(1, "gone") as narrator:
 
         def is_gone() -> bool:
-            phase = _alive(office, name, uid, first_seen)
+            phase = _alive(context, name, uid, first_seen)
             narrator.tell(name, phase or "gone: no driver of it is alive", done=phase is None)
             return phase is None
 
         if _poll(is_gone, timeout_s, narrator):
             return
-    why = _whys(office, [name])[name]
+    why = _whys(context, [name])[name]
     raise TimedOut(f"{name} is {did}, but its driver has not stopped yet after {timeout_s:g} s ({why})")
 
 
-def _alive(office: CommandContext, name: str, uid: str, first_seen: FirstSeen) -> str | None:
+def _alive(context: CommandContext, name: str, uid: str, first_seen: FirstSeen) -> str | None:
     """What is still there, in words; None: nothing."""
-    path = office.layout.own(name)
-    zoo = office.zoo()
+    path = context.layout.own(name)
+    zoo = context.zoo()
     own: Seen[Ownership] = seen(Ownership, zoo.read(path), path)
     if own is None or isinstance(own, Found) and (own.record.uid != uid or own.record.state in DEAD):
         return None
-    lease_path = office.layout.lease(name)
+    lease_path = context.layout.lease(name)
     reads = zoo.read_many([lease_path])
     lease: Seen[Lease] = seen(Lease, reads.nodes[0], lease_path)
     sight = first_seen.lease(name, lease, reads.sent_at_s, reads.received_at_s)
@@ -100,7 +100,7 @@ def _alive(office: CommandContext, name: str, uid: str, first_seen: FirstSeen) -
 
 
 def wait_running(
-    office: CommandContext, uids: Mapping[str, str], timeout_s: float, did: str
+    context: CommandContext, uids: Mapping[str, str], timeout_s: float, did: str
 ) -> dict[str, SupervisorError | None]:
     """Until each of ``uids`` (name → uid) has its first batch, has finished, or has failed; ``did`` as in ``wait_gone``.
 
@@ -115,7 +115,7 @@ def wait_running(
             for name, uid in uids.items():
                 if name in outcomes:
                     continue
-                shown, phase, own = _shown(office, name, uid)
+                shown, phase, own = _shown(context, name, uid)
                 narrator.tell(name, phase, done=shown.state in GOOD | BAD)
                 first = began_with.setdefault(name, 1 if own is None else _first_of_wait(own))
                 again = "" if own is None else repeated(own, first)
@@ -134,7 +134,7 @@ def wait_running(
 
         _poll(all_settled, timeout_s, narrator)
     late = [name for name in uids if name not in outcomes]
-    for name, why in _whys(office, late).items():
+    for name, why in _whys(context, late).items():
         outcomes[name] = TimedOut(f"{name} is {did} but does not run after {timeout_s:g} s ({why})")
     return outcomes
 
@@ -158,11 +158,11 @@ def repeated(own: Ownership, since_attempt: int) -> str:
     return (own.reason if is_newest else "") or newest[-1].detail or newest[-1].event
 
 
-def _shown(office: CommandContext, name: str, uid: str) -> tuple[Shown, str, Ownership | None]:
+def _shown(context: CommandContext, name: str, uid: str) -> tuple[Shown, str, Ownership | None]:
     """State, how far it is on the way to its first batch, and its ownership, if that is about ``uid``."""
-    layout = office.layout
+    layout = context.layout
     paths = [layout.job(name), layout.own(name), layout.lease(name), layout.result(uid)]
-    nodes = office.zoo().read_many(paths).nodes
+    nodes = context.zoo().read_many(paths).nodes
     ref: Seen[JobRef] = seen(JobRef, nodes[0], paths[0])
     own: Seen[Ownership] = seen(Ownership, nodes[1], paths[1])
     lease: Seen[Lease] = seen(Lease, nodes[2], paths[2])
@@ -212,28 +212,28 @@ def _phase(own: Ownership, lease: Seen[Lease]) -> str:
     )
 
 
-def _whys(office: CommandContext, names: Iterable[str]) -> dict[str, str]:
+def _whys(context: CommandContext, names: Iterable[str]) -> dict[str, str]:
     """Why each is not there yet, by one look at the whole cluster; ZooKeeper may be what is missing."""
-    from supervisor.cli.scene import take_scene, why_not_yet
+    from supervisor.operations.scene import take_scene, why_not_yet
 
     names = list(names)
     if not names:
         return {}
     try:
-        scene = take_scene(office, ask_store=False)
-        return {name: why_not_yet(office, scene, name) for name in names}
+        scene = take_scene(context, ask_store=False)
+        return {name: why_not_yet(context, scene, name) for name in names}
     except SupervisorError as error:
         return dict.fromkeys(names, str(error))
 
 
-def wait_switched_over(office: CommandContext, asked: Asked, timeout_s: float) -> LeaderHint:
+def wait_switched_over(context: CommandContext, asked: Asked, timeout_s: float) -> LeaderHint:
     """Until a term after that of ``asked`` has acted, which removes the wish. Who leads then. Raises TimedOut."""
-    layout = office.layout
+    layout = context.layout
     found: list[LeaderHint] = []
     why = [f"{asked.leader} has not handed over yet"]
 
     def has_acted() -> bool:
-        nodes = office.zoo().read_many([layout.leader, layout.switchover]).nodes
+        nodes = context.zoo().read_many([layout.leader, layout.switchover]).nodes
         hint: Seen[LeaderHint] = seen(LeaderHint, nodes[0], layout.leader)
         wish: Seen[Handover] = seen(Handover, nodes[1], layout.switchover)
         if not isinstance(hint, Found) or hint.record.epoch <= asked.epoch:

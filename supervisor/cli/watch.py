@@ -16,7 +16,7 @@ from supervisor.errors import Unreachable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from supervisor.cli.listing import Look
+    from supervisor.cli.listing import ListView
     from supervisor.observe.listing import JobRow
 
 PERIOD_S = 2.0
@@ -26,7 +26,7 @@ AROUND = 4
 """Lines of the screen that are not rows: the head, the foot, the prompt."""
 
 Key = tuple[str | None, str | None]
-Take = Callable[[], "Look"]
+Take = Callable[[], "ListView"]
 
 
 def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], list[Any]]) -> None:
@@ -35,7 +35,7 @@ def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], lis
     from rich.live import Live
 
     console = Console(highlight=False, markup=False)
-    look, trouble, changes = take(), "", Changes()
+    look, trouble, changes = take(), "", RowChanges()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             marked = changes.seen(look.rows)
@@ -68,7 +68,7 @@ def _page(head: str, table: RenderableType, more: int, trouble: str) -> Renderab
     return Group(*first, table, last)
 
 
-class Changes:
+class RowChanges:
     """Which rows differ from what was seen before; the first look marks none."""
 
     def __init__(self) -> None:

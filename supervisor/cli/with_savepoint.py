@@ -8,22 +8,24 @@ from supervisor.cli.output import notice, say
 from supervisor.cli.savepoint import progress
 
 if TYPE_CHECKING:
-    from supervisor.checkpoint.savepoint import Begun
     from supervisor.cli.options import Chosen
-    from supervisor.registry.commands import Done
-    from supervisor.wiring import CommandContext
-    from supervisor.wiring.resuming import Planned
+    from supervisor.operations.context import CommandContext
+    from supervisor.operations.jobs import Done
+    from supervisor.savepoints.manifest import Begun
+    from supervisor.savepoints.resume import Planned
 
 
-def resume_from(chosen: Chosen, office: CommandContext, name: str, which: str | None, to: str | None) -> Done:
+def resume_from(
+    chosen: Chosen, context: CommandContext, name: str, which: str | None, to: str | None
+) -> Done:
     """Says what it did. Interrupted, or refused after the copy was begun, it names the copy."""
-    from supervisor.wiring import resuming
+    from supervisor.savepoints import resume
 
     begun: list[Planned] = []
     try:
         with progress("restoring") as tell:
-            resumed = resuming.resume_from(
-                office, name, which, to, lambda planned: _begins(begun, planned), tell
+            resumed = resume.resume_from(
+                context, name, which, to, lambda planned: _begins(begun, planned), tell
             )
     except BaseException:
         if begun:
@@ -49,13 +51,13 @@ def resume_from(chosen: Chosen, office: CommandContext, name: str, which: str | 
     return done
 
 
-def save_stopped(chosen: Chosen, office: CommandContext, done: Done, which: str | None) -> None:
+def save_stopped(chosen: Chosen, context: CommandContext, done: Done, which: str | None) -> None:
     """Once the driver of ``done`` has stopped. Says what it did."""
-    from supervisor.wiring import stopping
+    from supervisor.savepoints import suspend
 
-    savepoint = stopping.id_after(office, done.name, which)
+    savepoint = suspend.id_after(context, done.name, which)
     with progress("copying") as tell:
-        saved = stopping.save(office, done.name, savepoint, _nobody, tell)
+        saved = suspend.save(context, done.name, savepoint, _nobody, tell)
     manifest = saved.manifest
     if chosen.document:
         chosen.say(told_of(done, manifest.id))

@@ -15,7 +15,7 @@ _TIMEOUT_S = 0.5
 
 
 @dataclass(frozen=True)
-class Look:
+class ServerStatus:
     """``mode``: ``leader``, ``follower``, ``standalone``; None: no answer, or no quorum (also in read-only mode). ``epoch``:
     ZooKeeper's own."""
 
@@ -34,17 +34,17 @@ def ask(address: str, word: str, timeout_s: float = _TIMEOUT_S) -> str:
     return answer.decode(errors="replace")
 
 
-def look(address: str) -> Look:
+def look(address: str) -> ServerStatus:
     """One look at one server; never raises for a server that is down, stopped or without quorum."""
     try:
         answer = ask(address, "srvr")
     except OSError:
-        return Look(None, 0)
+        return ServerStatus(None, 0)
     mode = re.search(r"^Mode: (\S+)", answer, re.MULTILINE)
     zxid = re.search(r"^Zxid: 0x([0-9a-f]+)", answer, re.MULTILINE)
     if mode is None or zxid is None or mode.group(1) == "read-only":
-        return Look(None, 0)
-    return Look(mode.group(1), int(zxid.group(1), 16) >> 32)
+        return ServerStatus(None, 0)
+    return ServerStatus(mode.group(1), int(zxid.group(1), 16) >> 32)
 
 
 def newest_leader(addresses: Sequence[str]) -> int | None:

@@ -109,7 +109,7 @@ class Handler:
         if self._owner.ping_is_out():
             end_s = max(end_s, self._owner.heard_s + self._owner.timeout_s() * _SILENCE_SHARE)
         while True:
-            self._owner.settle_overdue()
+            self._owner.resolve_overdue()
             now_s = boottime_s()
             wake_s = min(end_s, self._owner.next_deadline_s() or end_s)
             ready = {fd for fd, _ in poller.poll(max(0.0, wake_s - now_s) * 1000)}

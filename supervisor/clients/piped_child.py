@@ -1,5 +1,5 @@
 """A helper process of ours that is told things through a pipe and watches us by a pidfd. Called by
-``daemon.session_closer``.
+``daemon.process.session_closer``.
 
 What it is told never appears in argv or in the environment. It is in a session of its own and blocks SIGTERM, SIGINT and
 SIGHUP, so what is sent to a group or a control group to stop us does not end it. It inherits a pidfd of this process, not

@@ -53,7 +53,7 @@ class ShimRecord(NamedTuple):
     claim: str
 
 
-class Gate(NamedTuple):
+class BarrierFile(NamedTuple):
     """Content of gate. ``cause``: a ``model.records.Cause``, why the application must not begin; empty: it may."""
 
     cause: str = ""
@@ -255,7 +255,7 @@ def read_process(path: str) -> ShimRecord | None:
         return None
 
 
-def write_gate(run_dir: str, gate: Gate) -> bool:
+def write_gate(run_dir: str, gate: BarrierFile) -> bool:
     """Once: False when there was a word, or the attempt is over. Raises OSError."""
     if read_gate(run_dir) is not None:
         return False
@@ -283,11 +283,11 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def read_gate(run_dir: str) -> Gate | None:
+def read_gate(run_dir: str) -> BarrierFile | None:
     """None: nothing is decided yet, or it is not believable."""
     try:
         body: dict[str, Any] = json.loads(read_file(f"{run_dir}/{GATE}", _GATE_MAX_BYTES) or b"")
-        return Gate(str(body["cause"]), str(body["why"]))
+        return BarrierFile(str(body["cause"]), str(body["why"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -26,7 +26,7 @@ LOOK_EVERY_S: Final = 0.2
 _PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
 
 
-class Ended(SupervisorError):
+class TaskEnded(SupervisorError):
     """The child was ended because its work is not wanted any more."""
 
 
@@ -76,7 +76,7 @@ def _answer(
         except subprocess.TimeoutExpired:
             given, waited_s = None, waited_s + LOOK_EVERY_S
         if not go_on():
-            raise Ended(f"{module} was ended")
+            raise TaskEnded(f"{module} was ended")
         if waited_s >= timeout_s:
             raise TimedOut(f"it was not done after {timeout_s:.0f} s, and was ended")
     try:

@@ -316,7 +316,7 @@ class SessionLink:
                 return reply.deadline_s
         return None
 
-    def settle_overdue(self) -> None:
+    def resolve_overdue(self) -> None:
         """Settle what has waited too long. Raises ConnectionDropped when nothing was heard since it was sent."""
         now_s, reason = boottime_s(), f"no answer within {self.request_timeout_s:g} s"
         first_s = self.next_deadline_s()

@@ -26,20 +26,20 @@ from supervisor.coord.election import (
     Author,
     Candidate,
     Codec,
+    ElectionView,
     Paths,
-    Sight,
+    election_view,
     gives_way,
     is_ours,
+    publish_distrust,
+    publish_recording,
     recent_terms,
-    say_distrust,
-    say_recording,
-    sight,
     take_leadership,
 )
 from supervisor.coord.epoch_recorder import start_marking, start_recording
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
-from supervisor.coord.trust import EpochMarks, Evidence, Trust
+from supervisor.coord.trust import EpochMarks, RegistryEvidence, Trust
 from supervisor.errors import GuardFailed, NotLeader, NotSent, SupervisorError
 from supervisor.model.records import LeaderHint
 
@@ -54,7 +54,7 @@ _TICK_SHARE, _TICK_MIN_S, _TICK_MAX_S = 1 / 6, 0.05, 1.0
 
 
 @dataclass(frozen=True)
-class Registry:
+class ElectionRegistry:
     """Where the election takes place, and how its records are read and written."""
 
     paths: Paths
@@ -64,7 +64,7 @@ class Registry:
 
 
 @dataclass(frozen=True)
-class Sessions(Generic[Client]):
+class SessionFactory(Generic[Client]):
     """How to get a session, and to be rid of one. ``connect`` returns a client that is not started yet.
 
     ``close``: ends any session by its id and password; may block for seconds; raises SupervisorError. ``tell``: is told
@@ -109,20 +109,24 @@ class Contender(Generic[Client]):
     """One per supervisor. ``start`` once; ``stop`` is final."""
 
     def __init__(
-        self, me: Candidate, registry: Registry, sessions: Sessions[Client], duties: Duties[Client]
+        self,
+        me: Candidate,
+        registry: ElectionRegistry,
+        sessions: SessionFactory[Client],
+        duties: Duties[Client],
     ) -> None:
         self._me = me
         self._paths, self._codec = registry.paths, registry.codec
         self._store, self._trust = registry.store, registry.trust
         self._sessions = sessions
         self._duties = duties
-        self._standing = machine.Standing()
+        self._machine_state = machine.LeadershipState()
         self._inbox: queue.SimpleQueue[tuple[int, Link | machine.Event]] = queue.SimpleQueue()
         self._candidacy = 0
         self._client: Client | None = None
         self._watching = False
         self._term: Term[Client] | None = None
-        self._sight: Sight | None = None
+        self._sight: ElectionView | None = None
         self._op_id = ""
         self._abandoned: list[Session] = []
         self._next_tick_s = 0.0
@@ -139,9 +143,9 @@ class Contender(Generic[Client]):
         self._effects: dict[type, Callable[..., machine.Event | None]] = {
             machine.Connect: self._connect,
             machine.Disconnect: self._disconnect,
-            machine.Look: self._look,
+            machine.ReadElection: self._look,
             machine.Stand: self._stand,
-            machine.Settle: self._settle,
+            machine.ResolveOutcome: self._settle,
             machine.Probe: self._probe,
             machine.BeginTerm: self._begin_term,
             machine.PauseTerm: self._pause_term,
@@ -186,12 +190,12 @@ class Contender(Generic[Client]):
     def _run(self) -> None:
         try:
             self._advance(machine.Start())
-            while self._standing.state is not State.STOPPED:
+            while self._machine_state.state is not State.STOPPED:
                 self._duties.beat()
                 self._tick_if_due()
                 self._receive()
         except Exception:  # the edge of the thread; see the module's docstring
-            log.exception("contender_failed", state=self._standing.state.value)
+            log.exception("contender_failed", state=self._machine_state.state.value)
             if self._term is not None:
                 self._term.end("the contender failed")
         finally:
@@ -215,29 +219,31 @@ class Contender(Generic[Client]):
     def _link_event(self, link: Link) -> machine.Event | None:
         session = self._client.session if self._client is not None else None
         if link is Link.CONNECTED and session is not None:
-            self._tell_sessions()
-            return machine.Connected(session.id, session.timeout_s)
+            self._publish_sessions()
+            return machine.SessionConnected(session.id, session.timeout_s)
         if link in (Link.LOST, Link.CLOSED):
             return machine.Lost()
-        return machine.Disconnected() if link is Link.SUSPENDED else None
+        return machine.SessionDisconnected() if link is Link.SUSPENDED else None
 
     def _tick_if_due(self) -> None:
         now_s = boottime_s()
         if now_s < self._next_tick_s:
             return
-        period_s = min(_TICK_MAX_S, max(_TICK_MIN_S, self._standing.timeout_s * _TICK_SHARE))
+        period_s = min(_TICK_MAX_S, max(_TICK_MIN_S, self._machine_state.timeout_s * _TICK_SHARE))
         self._next_tick_s = now_s + period_s
         self._keep_zxid(now_s)
-        self._say_distrust()
+        self._publish_distrust()
         self._mark_restored()
-        self._advance(machine.Tick(now_s, self._client.last_success_s if self._client is not None else now_s))
+        self._advance(
+            machine.ElectionTick(now_s, self._client.last_success_s if self._client is not None else now_s)
+        )
 
     def _advance(self, event: machine.Event) -> None:
         """Feed one event, and whatever comes of its effects, until nothing is left to do."""
         pending: list[machine.Event] = [event]
         while pending:
-            before = self._standing
-            self._standing, effects = machine.step(before, pending.pop(0))
+            before = self._machine_state
+            self._machine_state, effects = machine.step(before, pending.pop(0))
             self._say(before)
             self._report = self._make_report()  # before the effects: they may take their time
             for effect in effects:
@@ -246,8 +252,8 @@ class Contender(Generic[Client]):
                     pending.append(outcome)
             self._report = self._make_report()
 
-    def _say(self, before: machine.Standing) -> None:
-        now = self._standing
+    def _say(self, before: machine.LeadershipState) -> None:
+        now = self._machine_state
         if now.state is not before.state:
             self._since_s = boottime_s()
             log.info(
@@ -257,17 +263,17 @@ class Contender(Generic[Client]):
             log.info("leadership", state=now.state.value, epoch=now.epoch, why=now.why)
 
     def _make_report(self) -> Report:
-        standing, seen = self._standing, self._sight
+        machine_state, seen = self._machine_state, self._sight
         distrust = self._term.distrust if self._term is not None else None
         leader = seen.hint if seen is not None else None
         if self._term is not None and not self._term.over.is_set():
             leader = LeaderHint(self._me.supervisor, self._term.epoch, self._me.address)
         return Report(
-            state=standing.state,
-            epoch=self._term.epoch if self._term else standing.highest,
+            state=machine_state.state,
+            epoch=self._term.epoch if self._term else machine_state.highest,
             leader=leader,
-            session=standing.session,
-            why=standing.why,
+            session=machine_state.session,
+            why=machine_state.why,
             alarm=distrust or self._trust.reason or (seen.flaw if seen is not None else None),
             since_s=self._since_s,
         )
@@ -293,9 +299,9 @@ class Contender(Generic[Client]):
         session = client.session
         if not client.close(CLOSE_TIMEOUT_S) and session is not None:
             self._abandoned = [*self._abandoned, session][-ABANDONED_MAX:]
-        self._tell_sessions()
+        self._publish_sessions()
 
-    def _tell_sessions(self) -> None:
+    def _publish_sessions(self) -> None:
         session = self._client.session if self._client is not None else None
         self._sessions.tell((*self._abandoned, *((session,) if session is not None else ())))
 
@@ -307,9 +313,9 @@ class Contender(Generic[Client]):
         for session in tuple(self._abandoned):
             self._sessions.close(session)
             self._abandoned.remove(session)
-            self._tell_sessions()
+            self._publish_sessions()
 
-    def _observe(self) -> Sight:
+    def _observe(self) -> ElectionView:
         """``sync``, then read. The watch is set before the read, and only if none is set."""
         client = self._the_client()
         try:
@@ -341,17 +347,20 @@ class Contender(Generic[Client]):
             )
         ).nodes
         leader, epoch, cluster, switchover, accepted, doorbell, recorded = nodes
-        self._note_vacancy(leader is None)
+        self._set_vacancy(leader is None)
         self._judge(
-            self._trust.judge, self._codec, paths, Evidence(cluster, accepted, doorbell, client.last_zxid)
+            self._trust.judge,
+            self._codec,
+            paths,
+            RegistryEvidence(cluster, accepted, doorbell, client.last_zxid),
         )
         self._looked_on = connection
         if self._term is not None:
-            self._term.note_look(connection)
-        self._sight = sight(self._paths, self._codec, leader, epoch, switchover, recorded)
+            self._term.set_trust_check(connection)
+        self._sight = election_view(self._paths, self._codec, leader, epoch, switchover, recorded)
         return self._sight
 
-    def _note_vacancy(self, vacant: bool) -> None:
+    def _set_vacancy(self, vacant: bool) -> None:
         """Since when nobody leads, as seen from here: the watch comes before the look that it causes."""
         if not vacant:
             self._vacant_s = None
@@ -359,15 +368,15 @@ class Contender(Generic[Client]):
             self._vacant_s = boottime_s() if self._hinted_s is None else self._hinted_s
         self._hinted_s = None
 
-    def _look(self, _: machine.Look) -> machine.Event:
+    def _look(self, _: machine.ReadElection) -> machine.Event:
         try:
             seen = self._observe()
         except SupervisorError as error:
-            return machine.LookFailed(boottime_s(), str(error))
+            return machine.ElectionReadFailed(boottime_s(), str(error))
         return self._looked(seen)
 
-    def _looked(self, seen: Sight) -> machine.Looked:
-        return machine.Looked(
+    def _looked(self, seen: ElectionView) -> machine.ElectionRead:
+        return machine.ElectionRead(
             boottime_s(),
             seen.owner,
             seen.epoch.epoch,
@@ -401,12 +410,14 @@ class Contender(Generic[Client]):
             return machine.StoodUnknown(str(error))
         return machine.Elected(committed.versions[1] or effect.version + 1)
 
-    def _settle(self, _: machine.Settle) -> machine.Event:
+    def _settle(self, _: machine.ResolveOutcome) -> machine.Event:
         try:
             seen = self._observe()
         except SupervisorError:
-            return machine.SettleFailed(boottime_s())
-        if self._standing.session is not None and is_ours(seen, self._op_id, self._standing.session):
+            return machine.ResolveFailed(boottime_s())
+        if self._machine_state.session is not None and is_ours(
+            seen, self._op_id, self._machine_state.session
+        ):
             return machine.Elected(seen.version)
         return self._looked(seen)
 
@@ -426,7 +437,7 @@ class Contender(Generic[Client]):
             effect.epoch,
             effect.fence,
             self._the_client(),
-            self._standing.timeout_s,
+            self._machine_state.timeout_s,
             distrust=self._trust.reason,
             depose=lambda why: self._inbox.put((number, machine.Deposed(why))),
             nudge=self.nudge,
@@ -443,7 +454,7 @@ class Contender(Generic[Client]):
                 term,
                 self._store,
                 recent,
-                lambda newest: self._say_recording(term, recent, newest),
+                lambda newest: self._publish_recording(term, recent, newest),
                 lambda: self._duties.on_recorded(term),
             )
         else:
@@ -475,14 +486,14 @@ class Contender(Generic[Client]):
             log.error("zxid_not_kept", why=str(error))
             reason = self._trust.reason
         if reason is not None and self._term is not None:
-            self._term.note_distrust(reason)
+            self._term.set_distrust(reason)
 
-    def _say_distrust(self) -> None:
+    def _publish_distrust(self) -> None:
         """Once per term, when it turns out: agents that see nothing wrong themselves start nothing then."""
         term, client = self._term, self._client
         if term is None or client is None or not term.active or term.distrust in (None, self._said_distrust):
             return
-        tx = say_distrust(
+        tx = publish_distrust(
             self._paths,
             self._codec,
             self._me,
@@ -520,11 +531,13 @@ class Contender(Generic[Client]):
         if self._marking is not None:
             self._marking[1].set()
 
-    def _say_recording(self, term: Term[Client], recent: Mapping[int, Author], newest: int | None) -> None:
+    def _publish_recording(
+        self, term: Term[Client], recent: Mapping[int, Author], newest: int | None
+    ) -> None:
         """In the recorder's thread, before the store is told. Raises SupervisorError: tried again while the term lasts."""
         term.check()
         term.client.commit(
-            say_recording(
+            publish_recording(
                 self._paths,
                 self._codec,
                 epoch=term.epoch,

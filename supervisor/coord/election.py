@@ -36,7 +36,7 @@ DISTRUST_MAX_BYTES = 600
 
 
 class Codec(Protocol):
-    """``registry.codec``, as an argument: registry and coord don't know each other."""
+    """``records.codec``, as an argument: registry and coord don't know each other."""
 
     def encode(self, record: Any) -> bytes: ...
     def decode(self, cls: type[Record], data: bytes, path: str) -> Record: ...
@@ -72,7 +72,7 @@ class Author:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ElectionView:
     """What one look showed: /leader (None: nobody leads) and /epoch. ``flaw``: why nobody may stand here, or None.
 
     ``wish``: the latest planned hand-over that was asked for, in force or not.
@@ -86,14 +86,14 @@ class Sight:
     wish: Handover | None = None
 
 
-def sight(
+def election_view(
     paths: Paths,
     codec: Codec,
     leader: Node | None,
     epoch: Node | None,
     switchover: Node | None = None,
     recorded: Node | None = None,
-) -> Sight:
+) -> ElectionView:
     """Read the nodes. Never raises: an unreadable /epoch is a flaw, an unreadable /leader only lacks its hint, and an
     unreadable wish is none. ``epoch`` of what it returns remembers what /recorded says."""
     owner = leader.stat.ephemeral_owner if leader is not None else None
@@ -101,15 +101,17 @@ def sight(
     wish = _readable(codec, Handover, switchover, paths.switchover)
     nothing = EpochRecord(0, "", "")
     if epoch is None:
-        return Sight(
+        return ElectionView(
             owner, hint, nothing, 0, f"{paths.epoch} is missing: not founded yet, or ZooKeeper lost its data"
         )
     try:
         record = codec.decode(EpochRecord, epoch.data, paths.epoch)
     except Corrupt as error:
-        return Sight(owner, hint, nothing, 0, f"{error}; nobody can lead until an operator restores it")
+        return ElectionView(
+            owner, hint, nothing, 0, f"{error}; nobody can lead until an operator restores it"
+        )
     known = _readable(codec, EpochRecord, recorded, paths.recorded)
-    return Sight(owner, hint, _remember_recorded(record, known), epoch.stat.version, wish=wish)
+    return ElectionView(owner, hint, _remember_recorded(record, known), epoch.stat.version, wish=wish)
 
 
 def take_leadership(
@@ -140,7 +142,7 @@ def take_leadership(
     )
 
 
-def say_distrust(
+def publish_distrust(
     paths: Paths,
     codec: Codec,
     me: Candidate,
@@ -157,7 +159,7 @@ def say_distrust(
     )
 
 
-def say_recording(
+def publish_recording(
     paths: Paths,
     codec: Codec,
     *,
@@ -196,7 +198,7 @@ def hint_of(me: Candidate, epoch: int, distrust: str | None) -> LeaderHint:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredRegistry:
     """The registry that an operator looked at: the nodes /cluster, /epoch and /accepted as they were read.
 
     ``missing``: fixed znodes that are not there, and are made anew.
@@ -209,7 +211,7 @@ class Restored:
     missing: tuple[str, ...] = ()
 
 
-def accept(paths: Paths, codec: Codec, seen: Restored, acceptance: Acceptance) -> Transaction:
+def accept(paths: Paths, codec: Codec, seen: RestoredRegistry, acceptance: Acceptance) -> Transaction:
     """Accept the restored registry: its epoch is above all, so the present leader is fenced out.
 
     Written by an operator's command, not by a contender: it leads nothing. The acceptance has its place among the
@@ -264,12 +266,12 @@ def _announced(recorded: EpochRecord) -> list[Any]:
     return [[recorded.epoch, recorded.supervisor, recorded.op], *(before if isinstance(before, list) else ())]
 
 
-def is_ours(seen: Sight, op_id: str, session: int) -> bool:
+def is_ours(seen: ElectionView, op_id: str, session: int) -> bool:
     """Whether the election with this id was applied and still stands: read on its own session, after a ``sync``."""
     return seen.flaw is None and seen.epoch.op == op_id and seen.owner == session
 
 
-def gives_way(seen: Sight, me: str) -> bool:
+def gives_way(seen: ElectionView, me: str) -> bool:
     """Whether a planned hand-over in force wants another supervisor than ``me`` to lead.
 
     In force only for the epoch that it names: the next election makes it void. Without a name it is anybody but the

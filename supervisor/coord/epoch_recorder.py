@@ -96,9 +96,9 @@ def _record(
         if term.over.is_set():
             return  # a later term may have been recorded meanwhile, which is no reason for an alarm
         if distrust is None:
-            term.note_recorded()
+            term.set_recorded()
         else:
             log.error("registry_not_trusted", epoch=term.epoch, why=distrust)
-            term.note_distrust(distrust)
+            term.set_distrust(distrust)
         on_settled()
         return

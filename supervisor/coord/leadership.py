@@ -67,7 +67,7 @@ class Nudged:
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class SessionConnected:
     """The client has a session: its id and its negotiated time-out T."""
 
     session: int
@@ -75,7 +75,7 @@ class Connected:
 
 
 @dataclass(frozen=True, slots=True)
-class Disconnected:
+class SessionDisconnected:
     """kazoo's SUSPENDED: the connection is down, the session may live."""
 
 
@@ -85,7 +85,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class ElectionTick:
     """Time passes. ``answered_s``: when the latest request that was answered on this session was *sent*."""
 
     now_s: float
@@ -98,7 +98,7 @@ class LeaderChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ElectionRead:
     """After a ``sync``. ``owner``: session that owns /leader, None if there is none. ``epoch``, ``version``: of /epoch.
 
     ``flaw``: why this registry offers nothing to stand for (no /epoch, or an unreadable one), or None.
@@ -114,7 +114,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class LookFailed:
+class ElectionReadFailed:
     now_s: float
     why: str
 
@@ -150,7 +150,7 @@ class StoodUnknown:
 
 
 @dataclass(frozen=True, slots=True)
-class SettleFailed:
+class ResolveFailed:
     now_s: float
 
 
@@ -182,18 +182,18 @@ Event: TypeAlias = (
     Start
     | Stop
     | Nudged
-    | Connected
-    | Disconnected
+    | SessionConnected
+    | SessionDisconnected
     | Lost
-    | Tick
+    | ElectionTick
     | LeaderChanged
-    | Looked
-    | LookFailed
+    | ElectionRead
+    | ElectionReadFailed
     | Elected
     | Rejected
     | NotStood
     | StoodUnknown
-    | SettleFailed
+    | ResolveFailed
     | Probed
     | Deposed
     | TermDrained
@@ -214,7 +214,7 @@ class Disconnect:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadElection:
     """``sync``, then read /leader with the watch, and /epoch. Answered by Looked or LookFailed."""
 
 
@@ -227,7 +227,7 @@ class Stand:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class ResolveOutcome:
     """``sync`` and read whether the multi was applied. Answered by Elected, Looked or SettleFailed."""
 
 
@@ -260,7 +260,16 @@ class Probe:
 
 
 Effect: TypeAlias = (
-    Connect | Disconnect | Look | Stand | Settle | BeginTerm | PauseTerm | ResumeTerm | EndTerm | Probe
+    Connect
+    | Disconnect
+    | ReadElection
+    | Stand
+    | ResolveOutcome
+    | BeginTerm
+    | PauseTerm
+    | ResumeTerm
+    | EndTerm
+    | Probe
 )
 
 
@@ -275,7 +284,7 @@ POLL_FRACTION = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LeadershipState:
     """All that the machine remembers. ``epoch``/``fence`` are of the term led, or stood for, in this candidacy."""
 
     state: State = State.IDLE
@@ -293,230 +302,249 @@ class Standing:
     why: str = "not started"  # one sentence about the latest change, for the log and ``status``
 
 
-Stepped: TypeAlias = tuple[Standing, tuple[Effect, ...]]
+Stepped: TypeAlias = tuple[LeadershipState, tuple[Effect, ...]]
 
 
-def step(standing: Standing, event: Event) -> Stepped:
+def step(machine_state: LeadershipState, event: Event) -> Stepped:
     """The next standing, and what to do, in order. Total: every event has a cell in every state."""
-    handler = TABLE[type(event)][_COLUMN[standing.state]]
-    return handler(standing, event)
+    handler = TABLE[type(event)][_COLUMN[machine_state.state]]
+    return handler(machine_state, event)
 
 
 # --- cells ---
 
 
-def stay(standing: Standing, _: Event) -> Stepped:
-    return standing, ()
+def stay(machine_state: LeadershipState, _: Event) -> Stepped:
+    return machine_state, ()
 
 
-def connect(standing: Standing, _: Event) -> Stepped:
-    return replace(standing, state=State.CONNECTING, why="connecting to ZooKeeper"), (Connect(),)
+def connect(machine_state: LeadershipState, _: Event) -> Stepped:
+    return replace(machine_state, state=State.CONNECTING, why="connecting to ZooKeeper"), (Connect(),)
 
 
-def follow(standing: Standing, event: Connected) -> Stepped:
+def follow(machine_state: LeadershipState, event: SessionConnected) -> Stepped:
     """A session: the candidacy begins with a look."""
     following = replace(
-        standing,
+        machine_state,
         state=State.FOLLOWING,
         session=event.session,
         timeout_s=event.timeout_s,
         rejections=0,
         why="connected",
     )
-    return following, (Look(),)
+    return following, (ReadElection(),)
 
 
-def abandon(standing: Standing, _: Event) -> Stepped:
+def abandon(machine_state: LeadershipState, _: Event) -> Stepped:
     """Give this candidacy up, and with it its session; nothing was led under it."""
-    return _candidacy_over(standing, "the session was lost"), (Disconnect(), Connect())
+    return _candidacy_over(machine_state, "the session was lost"), (Disconnect(), Connect())
 
 
-def back(standing: Standing, event: Connected) -> Stepped:
+def back(machine_state: LeadershipState, event: SessionConnected) -> Stepped:
     """Reconnected while following. The watch may have gone with the connection, so look."""
-    return (standing, (Look(),)) if event.session == standing.session else abandon(standing, event)
-
-
-def same_only(standing: Standing, event: Connected) -> Stepped:
-    return (standing, ()) if event.session == standing.session else abandon(standing, event)
-
-
-def resettle(standing: Standing, event: Connected) -> Stepped:
-    return (standing, (Settle(),)) if event.session == standing.session else abandon(standing, event)
-
-
-def same_term(standing: Standing, event: Connected) -> Stepped:
     return (
-        (standing, ())
-        if event.session == standing.session
-        else _step_down(standing, "the session is a new one")
+        (machine_state, (ReadElection(),))
+        if event.session == machine_state.session
+        else abandon(machine_state, event)
     )
 
 
-def resume(standing: Standing, event: Connected) -> Stepped:
-    if event.session != standing.session:
-        return _step_down(standing, "the session is a new one")
-    return replace(standing, state=State.LEADING, why="reconnected with the same session"), (
+def same_only(machine_state: LeadershipState, event: SessionConnected) -> Stepped:
+    return (machine_state, ()) if event.session == machine_state.session else abandon(machine_state, event)
+
+
+def resettle(machine_state: LeadershipState, event: SessionConnected) -> Stepped:
+    return (
+        (machine_state, (ResolveOutcome(),))
+        if event.session == machine_state.session
+        else abandon(machine_state, event)
+    )
+
+
+def same_term(machine_state: LeadershipState, event: SessionConnected) -> Stepped:
+    return (
+        (machine_state, ())
+        if event.session == machine_state.session
+        else _step_down(machine_state, "the session is a new one")
+    )
+
+
+def resume(machine_state: LeadershipState, event: SessionConnected) -> Stepped:
+    if event.session != machine_state.session:
+        return _step_down(machine_state, "the session is a new one")
+    return replace(machine_state, state=State.LEADING, why="reconnected with the same session"), (
         ResumeTerm(),
         Probe(),
     )
 
 
-def suspend(standing: Standing, _: Event) -> Stepped:
-    return replace(standing, state=State.SUSPENDED, why="the connection is down, the session may live"), (
-        PauseTerm(),
-    )
+def suspend(machine_state: LeadershipState, _: Event) -> Stepped:
+    return replace(
+        machine_state, state=State.SUSPENDED, why="the connection is down, the session may live"
+    ), (PauseTerm(),)
 
 
-def lose(standing: Standing, _: Event) -> Stepped:
-    return _step_down(standing, "the session was lost")
+def lose(machine_state: LeadershipState, _: Event) -> Stepped:
+    return _step_down(machine_state, "the session was lost")
 
 
-def deposed(standing: Standing, event: Deposed) -> Stepped:
-    return _step_down(standing, event.why)
+def deposed(machine_state: LeadershipState, event: Deposed) -> Stepped:
+    return _step_down(machine_state, event.why)
 
 
-def look(standing: Standing, _: Event) -> Stepped:
-    return standing, (Look(),)
+def look(machine_state: LeadershipState, _: Event) -> Stepped:
+    return machine_state, (ReadElection(),)
 
 
-def probe(standing: Standing, _: Event) -> Stepped:
-    return standing, (Probe(),)
+def probe(machine_state: LeadershipState, _: Event) -> Stepped:
+    return machine_state, (Probe(),)
 
 
-def decide(standing: Standing, event: Looked) -> Stepped:
+def decide(machine_state: LeadershipState, event: ElectionRead) -> Stepped:
     """Somebody leads: follow. Nobody: stand, above every epoch seen, unless others shall have the chance first."""
     if event.flaw is not None:
-        return _pause(standing, event.now_s, event.flaw), ()
-    if event.owner is not None and event.owner == standing.session:
+        return _pause(machine_state, event.now_s, event.flaw), ()
+    if event.owner is not None and event.owner == machine_state.session:
         # Left by a multi of ours that was not recognised. Nobody else can lead while it is there.
-        return _candidacy_over(standing, "a stray /leader of our own session"), (Disconnect(), Connect())
-    seen = replace(standing, highest=max(standing.highest, event.epoch))
+        return _candidacy_over(machine_state, "a stray /leader of our own session"), (Disconnect(), Connect())
+    seen = replace(machine_state, highest=max(machine_state.highest, event.epoch))
     if event.owner is not None:
         return replace(
             seen,
             owner=event.owner,
             rejections=0,
-            look_at_s=event.now_s + standing.timeout_s * POLL_FRACTION,
+            look_at_s=event.now_s + machine_state.timeout_s * POLL_FRACTION,
             why="another supervisor leads",
         ), ()
     if event.give_way and seen.gave_way != event.epoch:
-        seen = replace(seen, gave_way=event.epoch, yield_until_s=event.now_s + standing.timeout_s)
+        seen = replace(seen, gave_way=event.epoch, yield_until_s=event.now_s + machine_state.timeout_s)
     if event.give_way and event.now_s < seen.yield_until_s:
         wait_s = min(seen.yield_until_s - event.now_s, RETRY_S)
         return replace(seen, look_at_s=event.now_s + wait_s, why="giving others the chance to lead"), ()
     epoch = seen.highest + 1
-    standing = replace(
+    machine_state = replace(
         seen, state=State.CONTENDING, epoch=epoch, fence=event.version + 1, highest=epoch, why="nobody leads"
     )
-    return standing, (Stand(epoch, event.version),)
+    return machine_state, (Stand(epoch, event.version),)
 
 
-def look_later(standing: Standing, event: LookFailed) -> Stepped:
-    return _pause(standing, event.now_s, event.why), ()
+def look_later(machine_state: LeadershipState, event: ElectionReadFailed) -> Stepped:
+    return _pause(machine_state, event.now_s, event.why), ()
 
 
-def look_due(standing: Standing, event: Tick) -> Stepped:
-    if event.now_s < standing.look_at_s:
-        return standing, ()
-    return replace(standing, look_at_s=event.now_s + RETRY_S), (Look(),)
+def look_due(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
+    if event.now_s < machine_state.look_at_s:
+        return machine_state, ()
+    return replace(machine_state, look_at_s=event.now_s + RETRY_S), (ReadElection(),)
 
 
-def lead(standing: Standing, event: Elected) -> Stepped:
+def lead(machine_state: LeadershipState, event: Elected) -> Stepped:
     leading = replace(
-        standing, state=State.LEADING, fence=event.fence, owner=standing.session, rejections=0, why="elected"
+        machine_state,
+        state=State.LEADING,
+        fence=event.fence,
+        owner=machine_state.session,
+        rejections=0,
+        why="elected",
     )
-    return leading, (BeginTerm(standing.epoch, event.fence), Probe())
+    return leading, (BeginTerm(machine_state.epoch, event.fence), Probe())
 
 
-def rejected(standing: Standing, event: Rejected) -> Stepped:
+def rejected(machine_state: LeadershipState, event: Rejected) -> Stepped:
     following = replace(
-        standing, state=State.FOLLOWING, rejections=standing.rejections + 1, why="lost the race"
+        machine_state, state=State.FOLLOWING, rejections=machine_state.rejections + 1, why="lost the race"
     )
     if following.rejections <= REJECTIONS_AT_ONCE:
-        return following, (Look(),)
+        return following, (ReadElection(),)
     return _pause(following, event.now_s, following.why), ()
 
 
-def stand_later(standing: Standing, event: NotStood) -> Stepped:
-    return _pause(replace(standing, state=State.FOLLOWING), event.now_s, event.why), ()
+def stand_later(machine_state: LeadershipState, event: NotStood) -> Stepped:
+    return _pause(replace(machine_state, state=State.FOLLOWING), event.now_s, event.why), ()
 
 
-def settle(standing: Standing, event: StoodUnknown) -> Stepped:
-    return replace(standing, state=State.SETTLING, look_at_s=0.0, why=event.why), (Settle(),)
+def resolve_outcome(machine_state: LeadershipState, event: StoodUnknown) -> Stepped:
+    return replace(machine_state, state=State.SETTLING, look_at_s=0.0, why=event.why), (ResolveOutcome(),)
 
 
-def settle_later(standing: Standing, event: SettleFailed) -> Stepped:
-    return replace(standing, look_at_s=event.now_s + RETRY_S), ()
+def resolve_later(machine_state: LeadershipState, event: ResolveFailed) -> Stepped:
+    return replace(machine_state, look_at_s=event.now_s + RETRY_S), ()
 
 
-def settle_due(standing: Standing, event: Tick) -> Stepped:
-    if event.now_s >= event.answered_s + standing.timeout_s:
-        return _candidacy_over(standing, "no answer within the session time"), (Disconnect(), Connect())
-    return (standing, (Settle(),)) if event.now_s >= standing.look_at_s else (standing, ())
-
-
-def not_ours(standing: Standing, event: Looked) -> Stepped:
-    """Settled: the multi was not applied. What was read meanwhile decides."""
-    return decide(replace(standing, state=State.FOLLOWING), event)
-
-
-def prove(standing: Standing, event: Tick) -> Stepped:
-    """The leader's own deadline, else one proof of life."""
-    ended = deadline(standing, event)
-    return ended if ended[1] else (standing, (Probe(),))
-
-
-def deadline(standing: Standing, event: Tick) -> Stepped:
-    if event.now_s < event.answered_s + standing.timeout_s:
-        return standing, ()
-    return _step_down(
-        standing, f"no answer from ZooKeeper to anything sent in the last {standing.timeout_s:g} s"
+def resolve_due(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
+    if event.now_s >= event.answered_s + machine_state.timeout_s:
+        return _candidacy_over(machine_state, "no answer within the session time"), (Disconnect(), Connect())
+    return (
+        (machine_state, (ResolveOutcome(),))
+        if event.now_s >= machine_state.look_at_s
+        else (machine_state, ())
     )
 
 
-def still_ours(standing: Standing, event: Probed) -> Stepped:
-    if event.version != standing.fence:
-        return _step_down(standing, "the epoch moved on: another supervisor was elected")
-    if event.owner != standing.session:
-        return _step_down(standing, "/leader is gone or belongs to another session")
+def not_ours(machine_state: LeadershipState, event: ElectionRead) -> Stepped:
+    """Settled: the multi was not applied. What was read meanwhile decides."""
+    return decide(replace(machine_state, state=State.FOLLOWING), event)
+
+
+def prove(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
+    """The leader's own deadline, else one proof of life."""
+    ended = deadline(machine_state, event)
+    return ended if ended[1] else (machine_state, (Probe(),))
+
+
+def deadline(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
+    if event.now_s < event.answered_s + machine_state.timeout_s:
+        return machine_state, ()
+    return _step_down(
+        machine_state, f"no answer from ZooKeeper to anything sent in the last {machine_state.timeout_s:g} s"
+    )
+
+
+def still_ours(machine_state: LeadershipState, event: Probed) -> Stepped:
+    if event.version != machine_state.fence:
+        return _step_down(machine_state, "the epoch moved on: another supervisor was elected")
+    if event.owner != machine_state.session:
+        return _step_down(machine_state, "/leader is gone or belongs to another session")
     if event.give_way:
-        return _step_down(standing, "handing over as planned")
-    return standing, ()
+        return _step_down(machine_state, "handing over as planned")
+    return machine_state, ()
 
 
-def halt(standing: Standing, _: Event) -> Stepped:
-    return replace(standing, state=State.STOPPED, session=None, stopping=True, why="stopped"), ()
+def halt(machine_state: LeadershipState, _: Event) -> Stepped:
+    return replace(machine_state, state=State.STOPPED, session=None, stopping=True, why="stopped"), ()
 
 
-def leave(standing: Standing, _: Event) -> Stepped:
-    return replace(standing, state=State.STOPPED, session=None, stopping=True, why="stopped"), (Disconnect(),)
+def leave(machine_state: LeadershipState, _: Event) -> Stepped:
+    return replace(machine_state, state=State.STOPPED, session=None, stopping=True, why="stopped"), (
+        Disconnect(),
+    )
 
 
-def hand_over(standing: Standing, _: Event) -> Stepped:
-    return _step_down(replace(standing, stopping=True), "stopping")
+def hand_over(machine_state: LeadershipState, _: Event) -> Stepped:
+    return _step_down(replace(machine_state, stopping=True), "stopping")
 
 
-def stop_after(standing: Standing, _: Event) -> Stepped:
-    return replace(standing, stopping=True), ()
+def stop_after(machine_state: LeadershipState, _: Event) -> Stepped:
+    return replace(machine_state, stopping=True), ()
 
 
-def drained(standing: Standing, event: Event) -> Stepped:
+def drained(machine_state: LeadershipState, event: Event) -> Stepped:
     """Only now may the session be closed (which deletes /leader at once) and the next candidacy begin."""
-    if standing.stopping:
-        return leave(standing, event)
-    return _candidacy_over(standing, standing.why), (Disconnect(), Connect())
+    if machine_state.stopping:
+        return leave(machine_state, event)
+    return _candidacy_over(machine_state, machine_state.why), (Disconnect(), Connect())
 
 
-def _step_down(standing: Standing, why: str) -> Stepped:
-    return replace(standing, state=State.STEPPING_DOWN, why=why), (EndTerm(why),)
+def _step_down(machine_state: LeadershipState, why: str) -> Stepped:
+    return replace(machine_state, state=State.STEPPING_DOWN, why=why), (EndTerm(why),)
 
 
-def _candidacy_over(standing: Standing, why: str) -> Standing:
-    return replace(standing, state=State.CONNECTING, session=None, look_at_s=0.0, rejections=0, why=why)
+def _candidacy_over(machine_state: LeadershipState, why: str) -> LeadershipState:
+    return replace(machine_state, state=State.CONNECTING, session=None, look_at_s=0.0, rejections=0, why=why)
 
 
-def _pause(standing: Standing, now_s: float, why: str) -> Standing:
-    return replace(standing, look_at_s=now_s + RETRY_S, why=why)
+def _pause(machine_state: LeadershipState, now_s: float, why: str) -> LeadershipState:
+    return replace(machine_state, look_at_s=now_s + RETRY_S, why=why)
 
 
 # --- the table ---
@@ -541,18 +569,18 @@ TABLE: Mapping[type, tuple[Callable[..., Stepped], ...]] = {
     Start:         (connect,  _,        _,          _,           _,            _,         _,         _,          _),
     Stop:          (halt,     leave,    leave,      leave,       leave,        hand_over, hand_over, stop_after, _),
     Nudged:        (_,        _,        look,       _,           _,            probe,     _,         _,          _),
-    Connected:     (_,        follow,   back,       same_only,   resettle,     same_term, resume,    _,          _),
-    Disconnected:  (_,        _,        _,          _,           _,            suspend,   _,         _,          _),
+    SessionConnected:     (_,        follow,   back,       same_only,   resettle,     same_term, resume,    _,          _),
+    SessionDisconnected:  (_,        _,        _,          _,           _,            suspend,   _,         _,          _),
     Lost:          (_,        abandon,  abandon,    abandon,     abandon,      lose,      lose,      _,          _),
-    Tick:          (_,        _,        look_due,   _,           settle_due,   prove,     deadline,  _,          _),
+    ElectionTick:          (_,        _,        look_due,   _,           resolve_due,   prove,     deadline,  _,          _),
     LeaderChanged: (_,        _,        look,       _,           _,            probe,     _,         _,          _),
-    Looked:        (_,        _,        decide,     _,           not_ours,     _,         _,         _,          _),
-    LookFailed:    (_,        _,        look_later, _,           _,            _,         _,         _,          _),
+    ElectionRead:        (_,        _,        decide,     _,           not_ours,     _,         _,         _,          _),
+    ElectionReadFailed:    (_,        _,        look_later, _,           _,            _,         _,         _,          _),
     Elected:       (_,        _,        _,          lead,        lead,         _,         _,         _,          _),
     Rejected:      (_,        _,        _,          rejected,    _,            _,         _,         _,          _),
     NotStood:      (_,        _,        _,          stand_later, _,            _,         _,         _,          _),
-    StoodUnknown:  (_,        _,        _,          settle,      _,            _,         _,         _,          _),
-    SettleFailed:  (_,        _,        _,          _,           settle_later, _,         _,         _,          _),
+    StoodUnknown:  (_,        _,        _,          resolve_outcome,      _,            _,         _,         _,          _),
+    ResolveFailed:  (_,        _,        _,          _,           resolve_later, _,         _,         _,          _),
     Probed:        (_,        _,        _,          _,           _,            still_ours, still_ours, _,        _),
     Deposed:       (_,        _,        _,          _,           _,            deposed,   deposed,   _,          _),
     TermDrained:   (_,        _,        _,          _,           _,            _,         _,         drained,    _),

@@ -1,8 +1,9 @@
 """Why an agent must not start what is assigned to it, though no leader holds it back (I10).
 
-Made by ``wiring`` for ``daemon.agent``, asked before each start. An entry of a restored registry looks like any other, and
-the agent may see it before a leader has found out anything; so it judges for itself, by what this host remembers and by
-the epochs in the store. What the leader says of its own distrust is a hint that comes on top. Never writes anything.
+Made by ``wiring`` for ``daemon.host.agent``, asked before each start. An entry of a restored registry looks like any
+other, and the agent may see it before a leader has found out anything; so it judges for itself, by what this host
+remembers and by the epochs in the store. What the leader says of its own distrust is a hint that comes on top. Never
+writes anything.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from supervisor.clients.zookeeper import Reads
-from supervisor.coord.election import Codec, Paths, recent_terms, sight
-from supervisor.coord.trust import EpochReader, Evidence, Trust, doubt_of_epochs
+from supervisor.coord.election import Codec, Paths, election_view, recent_terms
+from supervisor.coord.trust import EpochReader, RegistryEvidence, Trust, doubt_of_epochs
 from supervisor.model.transaction import Node
 
 
@@ -52,13 +53,13 @@ class StartDoubt:
         ).nodes
         leader, epoch, cluster, accepted, doorbell = nodes
         doubt = self._trust.doubt(
-            self._codec, paths, Evidence(cluster, accepted, doorbell, zoo.last_zxid), before
+            self._codec, paths, RegistryEvidence(cluster, accepted, doorbell, zoo.last_zxid), before
         )
         if doubt is not None:
             return doubt
         if accepted is not None and assigned_zxid < accepted.stat.czxid:
             return "it was assigned before the restored registry was accepted; the leader takes it back"
-        seen = sight(paths, self._codec, leader, epoch)
+        seen = election_view(paths, self._codec, leader, epoch)
         if seen.hint is not None and seen.hint.distrust is not None:
             return f"the leader {seen.hint.supervisor} does not trust the registry: {seen.hint.distrust}"
         if seen.flaw is not None or epoch is None:

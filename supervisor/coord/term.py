@@ -88,7 +88,7 @@ class Term(Generic[Client]):
         """A planned hand-over of this term was asked for: the contender looks now, and not at its next tick."""
         self._nudge()
 
-    def note_distrust(self, why: str) -> None:
+    def set_distrust(self, why: str) -> None:
         """For the rest of the term; the first reason stays. By the contender, or by whoever finds the registry damaged."""
         self._distrust = self._distrust or why
 
@@ -105,10 +105,10 @@ class Term(Generic[Client]):
         self._why = self._why or why
         self.over.set()
 
-    def note_look(self, connection: int) -> None:
+    def set_trust_check(self, connection: int) -> None:
         self._connection = connection
 
-    def note_recorded(self) -> None:
+    def set_recorded(self) -> None:
         self._recorded = True
 
     def _hindrance(self) -> NotLeader | NotSent | None:

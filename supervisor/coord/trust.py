@@ -168,7 +168,7 @@ def _other(epoch: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class RegistryEvidence:
     """One look, after a ``sync``: the nodes, and the last zxid that the client has seen by then."""
 
     cluster: Node | None
@@ -223,7 +223,7 @@ class Trust:
         """Whether the registry is not trusted because it has another past than this supervisor remembers."""
         return self._memory.restored and self._memory.reason is not None
 
-    def judge(self, codec: Codec, paths: Paths, evidence: Evidence) -> str | None:
+    def judge(self, codec: Codec, paths: Paths, evidence: RegistryEvidence) -> str | None:
         """Judge one look, and remember it. Returns ``reason``.
 
         Raises OSError when what must be remembered can't be kept: a distrust stands all the same, an acceptance that
@@ -250,7 +250,7 @@ class Trust:
         return self._memory
 
     def doubt(
-        self, codec: Codec, paths: Paths, evidence: Evidence, before: Memory | None = None
+        self, codec: Codec, paths: Paths, evidence: RegistryEvidence, before: Memory | None = None
     ) -> str | None:
         """Why nothing may rest on this look, or None. Remembers nothing.
 
@@ -271,7 +271,9 @@ class Trust:
     def _is_news(self, judged: Memory) -> bool:
         return (judged.noted, judged.noted_id) != (self._memory.noted, self._memory.noted_id)
 
-    def _judged(self, codec: Codec, paths: Paths, seen: Evidence, before: Memory | None = None) -> Memory:
+    def _judged(
+        self, codec: Codec, paths: Paths, seen: RegistryEvidence, before: Memory | None = None
+    ) -> Memory:
         known = self._memory if before is None else before
         strange = _strange_cluster(codec, paths.cluster, seen.cluster, self._cluster_id)
         if strange is not None:
@@ -321,7 +323,7 @@ def _strange_cluster(codec: Codec, path: str, cluster: Node | None, expected_id:
     return None
 
 
-def _weighed(known: Memory, seen: Evidence, accepted: Acceptance | None, paths: Paths) -> Memory:
+def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None, paths: Paths) -> Memory:
     """(2), (3) and (4) of the module's text, in this order."""
     newest, its_id = (accepted.epoch, accepted.id) if accepted is not None else (0, "")
     if known.noted is None:
@@ -346,19 +348,21 @@ def _weighed(known: Memory, seen: Evidence, accepted: Acceptance | None, paths: 
     return replace(known, reason=f"{why}; {REMEDY}", restored=True)
 
 
-def _has_other_past(known: Memory, bell: Node | None) -> bool:
+def _has_other_past(known: Memory, notifier: Node | None) -> bool:
     """Version and mzxid only grow, and grow together."""
     if known.rings < 0:
         return False
-    if bell is None:
+    if notifier is None:
         return True
-    version, mzxid = bell.stat.version, bell.stat.mzxid
+    version, mzxid = notifier.stat.version, notifier.stat.mzxid
     same = version == known.rings and mzxid == known.rung
     return not same and not (version > known.rings and mzxid > known.rung)
 
 
-def _with_bell(memory: Memory, bell: Node | None) -> Memory:
-    return memory if bell is None else replace(memory, rings=bell.stat.version, rung=bell.stat.mzxid)
+def _with_bell(memory: Memory, notifier: Node | None) -> Memory:
+    return (
+        memory if notifier is None else replace(memory, rings=notifier.stat.version, rung=notifier.stat.mzxid)
+    )
 
 
 def _load(path: Path, cluster_id: str) -> Memory:

@@ -1,4 +1,4 @@
-"""What a value of a persisted record may be, beside its type: said in the type of the field, kept by ``registry.codec``.
+"""What a value of a persisted record may be, beside its type: said in the type of the field, kept by ``records.codec``.
 
 A record is written by a shim, a command or a version of the software that is not this one, or by hand. A number without an
 end makes arithmetic raise wherever it is met, and a name with a slash in it leads a path out of its directory. So what is
@@ -43,7 +43,7 @@ _UID: Final = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _SUPERVISOR: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,126}"
 
 JobName: TypeAlias = Annotated[str, Like(re.compile(_NAME))]
-"""As ``model.spec_fields.Name``: it is a directory of logs, a part of keys in the store, and a path in ZooKeeper."""
+"""As ``spec.fields.Name``: it is a directory of logs, a part of keys in the store, and a path in ZooKeeper."""
 Uid: TypeAlias = Annotated[str, Like(re.compile(_UID))]
 """With the number of the attempt it is the name of a run directory."""
 SupervisorId: TypeAlias = Annotated[str, Like(re.compile(_SUPERVISOR))]

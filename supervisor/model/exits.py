@@ -25,7 +25,7 @@ SHELL_SIGNAL_BASE: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ExitEvidence:
     """``status``: of the tree's root, exit code or −signal; None if nobody could wait for it.
 
     ``stop_requested``: in any way, before the exit. ``killed_for``: what we killed it for, with the sentence.
@@ -57,7 +57,7 @@ class Evidence:
         return next((word for word in words if word in self.error or word in self.tail), None)
 
 
-class Verdict(NamedTuple):
+class ExitVerdict(NamedTuple):
     """``permanent``: trying again cannot help (quarantine)."""
 
     cause: Cause
@@ -111,7 +111,7 @@ HINTS: Final = {
 """Words of the log → what they usually mean, for the beginning of the sentence."""
 
 
-def classify(evidence: Evidence) -> Verdict:
+def classify(evidence: ExitEvidence) -> ExitVerdict:
     """The cause of an exit."""
     for applies, verdict in _TABLE:
         if applies(evidence):
@@ -120,37 +120,37 @@ def classify(evidence: Evidence) -> Verdict:
     raise AssertionError("the last row fits everything")
 
 
-def _is_not_executable(e: Evidence) -> bool:
+def _is_not_executable(e: ExitEvidence) -> bool:
     return (
         e.status in NOT_EXECUTABLE and not e.begun and any(words in e.tail for words in NOT_EXECUTABLE_WORDS)
     )
 
 
-def _finished(e: Evidence) -> Verdict:
-    return Verdict(Cause.FINISHED, f"{how(e.status)} of a bounded job")
+def _finished(e: ExitEvidence) -> ExitVerdict:
+    return ExitVerdict(Cause.FINISHED, f"{how(e.status)} of a bounded job")
 
 
-def _stopped(e: Evidence) -> Verdict:
+def _stopped(e: ExitEvidence) -> ExitVerdict:
     if e.killed_for is not None and e.killed_for[0] is Cause.STOPPED:
-        return Verdict(Cause.STOPPED, e.killed_for[1])
-    return Verdict(Cause.STOPPED, f"stopped on request ({how(e.status)})")
+        return ExitVerdict(Cause.STOPPED, e.killed_for[1])
+    return ExitVerdict(Cause.STOPPED, f"stopped on request ({how(e.status)})")
 
 
-def _refused(e: Evidence) -> Verdict:
+def _refused(e: ExitEvidence) -> ExitVerdict:
     assert e.refused is not None
     cause, reason = e.refused
-    return Verdict(cause, reason, permanent=cause in PERMANENT_CAUSES)
+    return ExitVerdict(cause, reason, permanent=cause in PERMANENT_CAUSES)
 
 
-def _ours(e: Evidence) -> Verdict:
+def _ours(e: ExitEvidence) -> ExitVerdict:
     """An application that stands still for want of memory is still one that stood still, but the advice is the same."""
     assert e.killed_for is not None
     cause, reason = e.killed_for
     advice = out_of_memory.said(e.error, e.tail) if cause in (Cause.STALLED, Cause.START_TIMED_OUT) else None
-    return Verdict(cause, f"{reason}; {advice}" if advice else reason)
+    return ExitVerdict(cause, f"{reason}; {advice}" if advice else reason)
 
 
-def _other_writer(e: Evidence) -> str:
+def _other_writer(e: ExitEvidence) -> str:
     """Who it was, as far as the storage fence knows; else empty."""
     found = OTHER_WRITER.search(e.error) or OTHER_WRITER.search(e.tail)
     if found is None:
@@ -160,35 +160,37 @@ def _other_writer(e: Evidence) -> str:
     return f"{who} wrote {entry}{f' at {at}' if at else ''}"
 
 
-def _taken(e: Evidence) -> str:
+def _taken(e: ExitEvidence) -> str:
     """The log entry that somebody else wrote first; else empty."""
     found = ENTRY_TAKEN.search(e.error) or ENTRY_TAKEN.search(e.tail)
     return found[1] if found is not None else ""
 
 
-def _conflict(e: Evidence) -> Verdict:
+def _conflict(e: ExitEvidence) -> ExitVerdict:
     word = (e.mentions(CONFLICT_WORDS) or "").partition(":")[0]
     if not word:
         known = f"{_taken(e)} was there already (FileAlreadyExistsException)"
-        return Verdict(Cause.CHECKPOINT_CONFLICT, f"{known}: a second writer on the checkpoint, look for it")
+        return ExitVerdict(
+            Cause.CHECKPOINT_CONFLICT, f"{known}: a second writer on the checkpoint, look for it"
+        )
     who = _other_writer(e)
     if who:  # first: a history keeps little more than that
-        return Verdict(
+        return ExitVerdict(
             Cause.CHECKPOINT_CONFLICT, f"{who}: a second writer on the checkpoint, look for it ({word})"
         )
     reason = f"Spark saw a second writer on the checkpoint ({word}): look for another driver on it"
-    return Verdict(Cause.CHECKPOINT_CONFLICT, reason)
+    return ExitVerdict(Cause.CHECKPOINT_CONFLICT, reason)
 
 
 REFUSED_MEMORY: Final = re.compile(r"(System|Executor) memory (\d{1,16}) must be at least (\d{1,16})")
 """Spark's memory manager at the start (INVALID_DRIVER_MEMORY, INVALID_EXECUTOR_MEMORY; older ones have the words alone)."""
 
 
-def _refused_memory(e: Evidence) -> re.Match[str] | None:
+def _refused_memory(e: ExitEvidence) -> re.Match[str] | None:
     return REFUSED_MEMORY.search(e.error) or REFUSED_MEMORY.search(e.tail)
 
 
-def _impossible_memory(e: Evidence) -> Verdict:
+def _impossible_memory(e: ExitEvidence) -> ExitVerdict:
     """The same settings are refused at each start: no restart helps, only a person does."""
     found = _refused_memory(e)
     assert found is not None
@@ -197,10 +199,10 @@ def _impossible_memory(e: Evidence) -> Verdict:
     reason = (
         f"{whose} memory {had} MiB, Spark needs {needed} MiB; raise spark.{whose}.memory and submit it again"
     )
-    return Verdict(Cause.NOT_STARTED, f"{reason} ({how(e.status)})", permanent=True)
+    return ExitVerdict(Cause.NOT_STARTED, f"{reason} ({how(e.status)})", permanent=True)
 
 
-def _short_of_memory(e: Evidence) -> str | None:
+def _short_of_memory(e: ExitEvidence) -> str | None:
     """What ran out and which setting to raise, if anything says that it was memory. A word counts more than a counter:
     it tells whose memory it was. Without any counter a SIGKILL that nobody of ours sent is most likely the kernel's."""
     said = out_of_memory.said(e.error, e.tail)
@@ -219,48 +221,48 @@ def _short_of_memory(e: Evidence) -> str | None:
     return out_of_memory.killed(e.oom, "the driver" if e.status == -signal.SIGKILL else "its Python process")
 
 
-def _out_of_memory(e: Evidence) -> Verdict:
+def _out_of_memory(e: ExitEvidence) -> ExitVerdict:
     said = told(e)
-    return Verdict(
+    return ExitVerdict(
         Cause.OUT_OF_MEMORY, f"{_short_of_memory(e)}; {how(e.status)}" + (f": {said}" if said else "")
     )
 
 
-def _swallowed(e: Evidence) -> Verdict:
+def _swallowed(e: ExitEvidence) -> ExitVerdict:
     said = f" ({told(e)})" if told(e) else ""
     reason = f"exit code 0 of an unbounded job: its query ended, or an exception was swallowed{said}"
-    return Verdict(Cause.EXITED_ZERO, reason)
+    return ExitVerdict(Cause.EXITED_ZERO, reason)
 
 
-def _killed(e: Evidence) -> Verdict:
-    return Verdict(Cause.KILLED, f"{how(e.status)}, not by the supervisor")
+def _killed(e: ExitEvidence) -> ExitVerdict:
+    return ExitVerdict(Cause.KILLED, f"{how(e.status)}, not by the supervisor")
 
 
-def _crashed(e: Evidence) -> Verdict:
+def _crashed(e: ExitEvidence) -> ExitVerdict:
     """The JVM's own last words: which signal, in which library."""
     crash = CRASHED.search(e.tail)
     assert crash is not None
     frame = CRASH_FRAME.search(e.tail)
     where = f" in {frame[1]}" if frame else ""
-    return Verdict(
+    return ExitVerdict(
         Cause.KILLED, f"the JVM crashed: {crash[1]}{where} ({how(e.status)}); the driver's log has its report"
     )
 
 
-def _not_executable(e: Evidence) -> Verdict:
-    return Verdict(
+def _not_executable(e: ExitEvidence) -> ExitVerdict:
+    return ExitVerdict(
         Cause.NOT_STARTED, f"exit code {e.status}: {told(e) or 'a command was not found'}", permanent=True
     )
 
 
-def _own_failure(e: Evidence) -> Verdict:
+def _own_failure(e: ExitEvidence) -> ExitVerdict:
     hint = next((hint for word, hint in HINTS.items() if word in e.error or word in e.tail), "")
     said = told(e)
     advice = f"{hint}; " if hint else ""  # first: a history keeps little more than that
-    return Verdict(Cause.USER_ERROR, f"{advice}{how(e.status)}" + (f": {said}" if said else ""))
+    return ExitVerdict(Cause.USER_ERROR, f"{advice}{how(e.status)}" + (f": {said}" if said else ""))
 
 
-_TABLE: Final[tuple[tuple[Callable[[Evidence], bool], Callable[[Evidence], Verdict]], ...]] = (
+_TABLE: Final[tuple[tuple[Callable[[ExitEvidence], bool], Callable[[ExitEvidence], ExitVerdict]], ...]] = (
     # A stop request comes first: whatever a driver does while it is being stopped is not its fault.
     (lambda e: e.stop_requested, _stopped),
     (lambda e: e.refused is not None, _refused),
@@ -297,7 +299,7 @@ _ERROR_LINE: Final = re.compile(
 _SPARK_TALK: Final = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:INFO|DEBUG|TRACE) ")
 
 
-def told(evidence: Evidence) -> str:
+def told(evidence: ExitEvidence) -> str:
     """What the application said of its end: its report, else the last line of the log that names an error.
 
     Without either its last words, unless it left by ``sys.exit``; Spark's own talk of an orderly end says nothing.

@@ -1,7 +1,7 @@
 """The records of protocol §4 as frozen dataclasses: what is in each znode, and nothing about how it gets there.
 
 Light on purpose (stdlib only): a shim imports this, and its memory counts once per job. Encoded and decoded by
-``registry.codec``; ``extra`` keeps fields written by a newer version, so that rewriting a record loses nothing (F59).
+``records.codec``; ``extra`` keeps fields written by a newer version, so that rewriting a record loses nothing (F59).
 A reference that becomes a result, and comes back from it, takes its ``extra`` along: a field that is to be new must mean
 the same, and have the same type, in every record that has one of its name.
 Times named ``*_at`` are ISO 8601 UTC strings for display; no decision uses them.
@@ -201,7 +201,7 @@ def clip(text: str, max_bytes: int) -> str:
     return line.encode()[: max_bytes - 3].decode(errors="ignore") + "…"
 
 
-def noted(
+def with_entry(
     history: tuple[Entry, ...], at: str, event: str, attempt: int = 0, detail: str = ""
 ) -> tuple[Entry, ...]:
     """``history`` with one more entry, at most ``HISTORY_MAX`` (a record stays under 4 KiB)."""

@@ -44,7 +44,7 @@ class S3Access(NamedTuple):
 RECORDED: Final = tuple(name for name in S3Access._fields if name != "others")
 
 
-class Store(Protocol):
+class StoreConnection(Protocol):
     """``settings.store``."""
 
     @property
@@ -59,7 +59,7 @@ class Store(Protocol):
     def request_payer(self) -> str | None: ...
 
 
-def access_of_store(store: Store, others: tuple[str, ...] = ()) -> S3Access:
+def access_of_store(store: StoreConnection, others: tuple[str, ...] = ()) -> S3Access:
     """The service that the store is on: also a checkpoint's, unless its job says another. ``others``: the endpoints that a
     job may say (``policy.endpoints``)."""
     return S3Access(

@@ -1,4 +1,4 @@
-"""Which savepoints of a job are made by themselves. Apart from ``model.savepoints``: every shim has it in its records."""
+"""Which savepoints of a job are made by themselves. Apart from ``savepoints.schedule``: every shim has it in its records."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ The shim first, because a stopped shim is not a dead one: it may go on between i
 was killed before it could grow again. A shim that does not die at once (uninterruptible in the kernel) runs no further
 line of code with SIGKILL pending, so the tree is killed even then; but it is over only when the shim is gone.
 
-Run by ``shim.twin`` and, as a part of ``daemon.guarded_attempt``, by the guardian. Named tuples, not dataclasses:
+Run by ``shim.twin`` and, as a part of ``daemon.host.guarded_attempt``, by the guardian. Named tuples, not dataclasses:
 the twin carries what is imported here for as long as the job lives.
 """
 
@@ -36,7 +36,7 @@ class Act(StrEnum):
     OVER = "over"
 
 
-class Looked(NamedTuple):
+class KillerProbe(NamedTuple):
     """``deadline_s``: as the file says, None: no driver is to be killed. Not ``readable``: torn, or no descriptor."""
 
     shim_dead: bool
@@ -55,7 +55,7 @@ class TreeStruck(NamedTuple):
     tree: Emptiness
 
 
-Event: TypeAlias = Looked | ShimStruck | TreeStruck
+Event: TypeAlias = KillerProbe | ShimStruck | TreeStruck
 
 
 class SecondKiller(NamedTuple):
@@ -75,7 +75,7 @@ class SecondKiller(NamedTuple):
 def step(killer: SecondKiller, event: Event, now_s: float) -> SecondKiller:
     """The state after ``event``; its ``act`` says what to do. ``now_s``: BOOTTIME. An event out of turn changes nothing."""
     match event:
-        case Looked() if killer.act is Act.LOOK:
+        case KillerProbe() if killer.act is Act.LOOK:
             return _looked(killer, event, now_s)
         case ShimStruck(dead) if killer.act is Act.KILL_SHIM:
             return killer._replace(shim_dead=dead, act=Act.KILL_TREE)
@@ -87,7 +87,7 @@ def step(killer: SecondKiller, event: Event, now_s: float) -> SecondKiller:
     return killer
 
 
-def _looked(killer: SecondKiller, look: Looked, now_s: float) -> SecondKiller:
+def _looked(killer: SecondKiller, look: KillerProbe, now_s: float) -> SecondKiller:
     deadline_s = look.deadline_s if look.readable else killer.deadline_s  # what is known stays
     due = deadline_s is not None and now_s >= second_killer_acts_s(deadline_s)
     act = Act.KILL_SHIM if due or look.shim_dead else Act.LOOK

@@ -23,7 +23,7 @@ from supervisor.model.seen import Found, Seen, Unreadable
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseSight:
+class SeenLease:
     """A lease and since when it has looked like this.
 
     ``first_seen_s``: after the response arrived that first showed this mzxid. ``read_sent_s``: when the latest read
@@ -56,7 +56,7 @@ class Row:
     ref: Seen[JobRef] = None
     own: Seen[Ownership] = None
     own_seen_s: float = 0.0
-    lease: LeaseSight | None = None
+    lease: SeenLease | None = None
     leftovers: tuple[Leftover, ...] = ()
     flaws: tuple[str, ...] = ()
 
@@ -81,7 +81,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptanceSight:
+class SeenAcceptance:
     """The latest acceptance of a restored registry. ``since_zxid``: of its commit; what has a lower one was written in
     the lost state, or before. ``first_seen_s``: after the response arrived that first showed it to this observer."""
 
@@ -107,7 +107,7 @@ class View:
     paused: bool = False
     pause: Pause | None = None
     wish: Seen[Handover] = None
-    accepted: AcceptanceSight | None = None
+    accepted: SeenAcceptance | None = None
     distrust: str | None = None
     missing: tuple[str, ...] = ()
     errors: tuple[str, ...] = field(default=())

@@ -21,7 +21,7 @@ class Zoo(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Changes:
     """``names``: who rang since the last look; ``more``: others rang too, whose names nobody knows any more."""
 
     names: frozenset[str]
@@ -44,7 +44,7 @@ class ChangeNotifier:
         if version is not None:
             self._own.add(version)
 
-    def look(self) -> Rung:
+    def look(self) -> Changes:
         """Who rang since the last look. Sets the watch before it reads, so no ring is missed. Raises Unreachable."""
         watch = None if self._watching else self._fired
         self._watching = True
@@ -54,17 +54,17 @@ class ChangeNotifier:
             self._watching = False
             raise
         if node is None:
-            return Rung(frozenset(), more=True)
+            return Changes(frozenset(), more=True)
         before, self._version = self._version, node.stat.version
         if before is None or node.stat.version < before:
-            return Rung(frozenset(), more=True)
+            return Changes(frozenset(), more=True)
         foreign = [v for v in range(before + 1, node.stat.version + 1) if v not in self._own]
         self._own = {v for v in self._own if v > node.stat.version}
         if not foreign:
-            return Rung(frozenset(), more=False)
+            return Changes(frozenset(), more=False)
         known = foreign[-1] == node.stat.version
         names = frozenset({node.data.decode(errors="replace")}) if known else frozenset()
-        return Rung(names, more=len(foreign) > (1 if known else 0))
+        return Changes(names, more=len(foreign) > (1 if known else 0))
 
     def _fired(self) -> None:
         self._watching = False

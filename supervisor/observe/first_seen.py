@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from supervisor.model.records import Lease
 from supervisor.model.seen import Seen
-from supervisor.model.view import LeaseSight
+from supervisor.model.view import SeenLease
 
 ABSENT_MZXID = -1
 
@@ -27,13 +27,13 @@ class FirstSeen:
             known = self._owns[name] = (mzxid, received_at_s)
         return known[1]
 
-    def lease(self, name: str, lease: Seen[Lease], sent_at_s: float, received_at_s: float) -> LeaseSight:
+    def lease(self, name: str, lease: Seen[Lease], sent_at_s: float, received_at_s: float) -> SeenLease:
         """The sight of a lease that a read sent at ``sent_at_s`` showed. Absence is a sight like any other."""
         mzxid = ABSENT_MZXID if lease is None else lease.mzxid
         known = self._leases.get(name)
         if known is None or known[0] != mzxid:
             known = self._leases[name] = (mzxid, received_at_s)
-        return LeaseSight(lease, known[1], sent_at_s)
+        return SeenLease(lease, known[1], sent_at_s)
 
     def forget(self, name: str) -> None:
         self._owns.pop(name, None)

@@ -32,10 +32,10 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import JobState, Shown, account_of, state_of, state_of_ended, with_delay
 from supervisor.model.transaction import Node, Reads
-from supervisor.model.view import AcceptanceSight, LeaseSight, Row, View
-from supervisor.registry.ids import name_suffix
-from supervisor.registry.layout import Layout
-from supervisor.registry.reading import seen, seen_all
+from supervisor.model.view import Row, SeenAcceptance, SeenLease, View
+from supervisor.records.ids import name_suffix
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen, seen_all
 
 ENDINGS = frozenset(cause.value for cause in Cause)
 
@@ -200,7 +200,7 @@ def read_job(zoo: Zoo, layout: Layout, name: str) -> OneJob | None:
     ref: Seen[JobRef] = seen(JobRef, reads.nodes[0], paths[0])
     own: Seen[Ownership] = seen(Ownership, reads.nodes[1], paths[1])
     lease: Seen[Lease] = seen(Lease, reads.nodes[2], paths[2])
-    row = Row(name, ref, own, lease=LeaseSight(lease, reads.received_at_s, reads.sent_at_s))
+    row = Row(name, ref, own, lease=SeenLease(lease, reads.received_at_s, reads.sent_at_s))
     if isinstance(ref, Found):
         return OneJob(row, None, ref.record.uid, _read_host(zoo, layout, own))
     uid = (own.record.newest_uid or own.record.uid) if isinstance(own, Found) else ""
@@ -374,9 +374,7 @@ def aged(
     )
 
 
-def _aged_acceptance(
-    sight: AcceptanceSight | None, now_s: float, wall_now_s: float
-) -> AcceptanceSight | None:
+def _aged_acceptance(sight: SeenAcceptance | None, now_s: float, wall_now_s: float) -> SeenAcceptance | None:
     """As if the leader had seen it at once."""
     if sight is None or not isinstance(sight.seen, Found):
         return sight

@@ -34,10 +34,10 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node, Reads
-from supervisor.model.view import AcceptanceSight, LeaseSight, Leftover, Row, View
+from supervisor.model.view import Leftover, Row, SeenAcceptance, SeenLease, View
 from supervisor.observe.first_seen import FirstSeen
-from supervisor.registry.layout import Layout
-from supervisor.registry.reading import seen, seen_all
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen, seen_all
 from supervisor.registry.whole import Whole, fixed_paths, judge_whole
 
 LEASE_READS_PER_S = 500
@@ -64,7 +64,7 @@ class Observer:
         self._rows: dict[str, Row] = {}
         self._swept_at_s = clock()
         self._errors: dict[str, str] = {}
-        self._accepted: AcceptanceSight | None = None
+        self._accepted: SeenAcceptance | None = None
 
     def take_view(
         self, changed: Iterable[str] | None, *, recorded: bool = True, distrust: str | None = None
@@ -245,7 +245,7 @@ class Observer:
             return
         same = before is not None and before.since_zxid == node.stat.czxid
         first_seen_s = before.first_seen_s if before is not None and same else reads.received_at_s
-        self._accepted = AcceptanceSight(found, node.stat.czxid, first_seen_s)
+        self._accepted = SeenAcceptance(found, node.stat.czxid, first_seen_s)
 
     def _read_wishes(self) -> tuple[Seen[Pause], Seen[Handover]]:
         """What an operator has asked of the whole cluster."""
@@ -319,7 +319,7 @@ def _is_close(row: Row, lives: set[str]) -> bool:
     return row.lease is None or own.state is not OwnState.CLAIMED or f"{own.uid}.{own.attempt}" not in lives
 
 
-def _is_waited(sight: AcceptanceSight) -> bool:
+def _is_waited(sight: SeenAcceptance) -> bool:
     return isinstance(sight.seen, Found) and sight.seen.record.waited
 
 
@@ -336,7 +336,7 @@ def _is_moving(row: Row) -> bool:
 
 
 def _read_sent_s(row: Row) -> float:
-    return row.lease.read_sent_s if isinstance(row.lease, LeaseSight) else 0.0
+    return row.lease.read_sent_s if isinstance(row.lease, SeenLease) else 0.0
 
 
 def _lease_s(row: Row) -> float:

@@ -1,7 +1,7 @@
 """What an operator must know before a restored registry is accepted: what will run, and what this registry can't know.
 
-Called by ``wiring.accepting``. Pure: from a View, the uids of kept results, and a listing of the specs in the store. The
-store was not restored, so it remembers submissions that the registry has lost; it knows nothing of cancels.
+Called by ``operations.accept_registry``. Pure: from a View, the uids of kept results, and a listing of the specs in the
+store. The store was not restored, so it remembers submissions that the registry has lost; it knows nothing of cancels.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from supervisor.model.acceptance import why_held
 from supervisor.model.load import Load, loads_of
 from supervisor.model.records import EpochRecord, LeaderHint, Member, Pause
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.view import AcceptanceSight
+from supervisor.model.view import SeenAcceptance
 from supervisor.observe import listing
 from supervisor.observe.observer import Observer
-from supervisor.registry.layout import Layout
-from supervisor.registry.reading import seen
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
 from supervisor.settings.units import format_duration
 
 
@@ -31,7 +31,7 @@ class Zoo(listing.Zoo, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClusterConfiguration:
     """What a process knows of its cluster without asking anybody."""
 
     cluster: str
@@ -39,7 +39,9 @@ class Place:
     store_url: str
 
 
-def take_status(zoo: Zoo, layout: Layout, place: Place, session_s: float, store_ok: bool) -> dict[str, Any]:
+def take_status(
+    zoo: Zoo, layout: Layout, place: ClusterConfiguration, session_s: float, store_ok: bool
+) -> dict[str, Any]:
     """The document, from a full and fresh read. ``session_s``: as granted. Raises Unreachable."""
     zoo.sync()
     view = Observer(zoo, layout, boottime_s, epoch=0).take_view(None)
@@ -66,7 +68,7 @@ def take_status(zoo: Zoo, layout: Layout, place: Place, session_s: float, store_
     }
 
 
-def unreachable_status(place: Place, store_ok: bool) -> dict[str, Any]:
+def unreachable_status(place: ClusterConfiguration, store_ok: bool) -> dict[str, Any]:
     """The document while ZooKeeper does not answer: what is not known is null."""
     return {
         "cluster": place.cluster,
@@ -106,7 +108,7 @@ def _distrust(leader: Seen[LeaderHint], members: list[Member]) -> str | None:
     )
 
 
-def _accepted(sight: AcceptanceSight | None) -> dict[str, Any] | None:
+def _accepted(sight: SeenAcceptance | None) -> dict[str, Any] | None:
     """The latest acceptance of a restored registry; ``waiting``: why nothing is started yet, or null."""
     if sight is None:
         return None

@@ -43,7 +43,7 @@ FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class WaitingAssignment:
     """An assignment that is due and waits for a place. ``waited``: rests on a full wait, to be guarded by the lease.
 
     ``meanwhile``: what an older uid left behind, to be cleaned should there be no place now.
@@ -63,7 +63,7 @@ class Decision:
     """Exactly one of ``action``, ``candidate``, ``note`` is there; ``alarm`` may come with any of them."""
 
     action: Action | None = None
-    candidate: Candidate | None = None
+    candidate: WaitingAssignment | None = None
     note: Note | None = None
     alarm: str | None = None
 
@@ -229,7 +229,7 @@ def _quarantine(case: Case) -> Decision:
 
 
 def _candidate(case: Case, why: str, acc: Account, waited: Waited | None = None) -> Decision:
-    return Decision(candidate=Candidate(case.name, why, case.ref, case.own, acc, waited))
+    return Decision(candidate=WaitingAssignment(case.name, why, case.ref, case.own, acc, waited))
 
 
 def _assign(case: Case) -> Decision:
@@ -398,10 +398,10 @@ def _leftover_to_clean(case: Case) -> Leftover:
 def _clean_up(case: Case, left: Leftover, *, dead: bool, waited: Waited | None = None) -> CleanUp:
     lease = case.row.lease.seen if dead and case.row.lease else None
     why = f"{left.result.record.outcome.value}, leftovers to remove"
-    return CleanUp(case.name, why, left, case.own, lease, dead, waited, _dooms_checkpoint(case, left))
+    return CleanUp(case.name, why, left, case.own, lease, dead, waited, _deletes_checkpoint(case, left))
 
 
-def _dooms_checkpoint(case: Case, left: Leftover) -> bool:
+def _deletes_checkpoint(case: Case, left: Leftover) -> bool:
     """Only what this uid has claimed without a break: a claim from before an accepted restore says nothing of whose data
     lies there, which may be a job's of the lost state."""
     return (

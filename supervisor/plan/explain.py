@@ -49,7 +49,7 @@ from supervisor.model.state import (
 )
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
-from supervisor.plan.decide import Candidate, cell_of, decide, wait_of_s
+from supervisor.plan.decide import WaitingAssignment, cell_of, decide, wait_of_s
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.place import lacking, not_judged
 from supervisor.plan.remedies import Remedy, remedies_of_ended, remedies_of_quarantined, remedies_of_state
@@ -117,8 +117,8 @@ class Explanation:
     remedies: tuple[Remedy, ...] = ()
     alarm: str | None = None
     last_exit: Entry | None = None
-    step: Action | Candidate | None = None
-    later: Action | Candidate | None = None
+    step: Action | WaitingAssignment | None = None
+    later: Action | WaitingAssignment | None = None
     error: str = ""
 
     @property
@@ -190,7 +190,7 @@ class Explainer:
             failures=_failures(row, own) if own is not None and mine else 0,
             lease=lease,
             record=row.lease_of_owner,
-            hosts=self._hosts(row) if self._looks_for_a_place(action, note) else (),
+            hosts=self._hosts(row) if self._waits_for_a_slot(action, note) else (),
             remedies=self._remedies(name, shown, own, note, row.lease_of_owner),
             alarm=self._alarm(name),
             last_exit=ended,
@@ -227,7 +227,7 @@ class Explainer:
             return NOT_RECORDED
         return None
 
-    def _later(self, row: Row, wait_s: float | None) -> Action | Candidate | None:
+    def _later(self, row: Row, wait_s: float | None) -> Action | WaitingAssignment | None:
         """What the plan says of the same records when the wait is over."""
         if wait_s is None:
             return None
@@ -241,7 +241,7 @@ class Explainer:
 
     # -- where it could run ----------------------------------------------------------------------------------------
 
-    def _looks_for_a_place(self, action: Action | None, note: Note | None) -> bool:
+    def _waits_for_a_slot(self, action: Action | None, note: Note | None) -> bool:
         return isinstance(action, Assign) or (note is not None and note.pending)
 
     def _hosts(self, row: Row) -> tuple[Host, ...]:
@@ -347,12 +347,12 @@ def urgency(explained: Explanation) -> tuple[int, str]:
     return rank, explained.name
 
 
-def said(step: Action | Candidate) -> str:
+def said(step: Action | WaitingAssignment) -> str:
     """A step of the leader as one phrase."""
     match step:
         case Assign():
             return f"assign attempt {next_attempt(step.ref.record, step.own.record)} to {step.host.id}"
-        case Candidate():
+        case WaitingAssignment():
             return f"assign attempt {next_attempt(step.ref.record, step.own.record)}"
         case Unassign():
             return f"take attempt {step.own.record.attempt} back from {step.own.record.supervisor}"

@@ -14,7 +14,7 @@ from supervisor.model.load import loads_of
 from supervisor.model.site_policy import SitePolicy
 from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
-from supervisor.plan.decide import Candidate, Decision, decide
+from supervisor.plan.decide import Decision, WaitingAssignment, decide
 from supervisor.plan.place import not_judged, place, with_flying
 
 
@@ -36,7 +36,7 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
         why = f"nothing is done, the registry is not trusted: {view.distrust}"
         return Plan((), tuple(Note(name, why, pending=True) for name in sorted(view.rows)), (view.distrust,))
     actions: list[Action] = []
-    candidates: list[Candidate] = []
+    candidates: list[WaitingAssignment] = []
     notes: list[Note] = []
     alarms: list[str] = []
     for name in sorted(view.rows):
@@ -71,7 +71,9 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     )
 
 
-def _allowed(candidates: list[Candidate], site: SitePolicy) -> tuple[list[Candidate], list[Note]]:
+def _allowed(
+    candidates: list[WaitingAssignment], site: SitePolicy
+) -> tuple[list[WaitingAssignment], list[Note]]:
     """Those that may be started, and why the others may not."""
     whys = {each.name: site.why_no_checkpoint(each.ref.record.terms.checkpoint) for each in candidates}
     notes = [Note(name, why, quarantined=True) for name, why in whys.items() if why is not None]

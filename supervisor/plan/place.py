@@ -12,13 +12,13 @@ from supervisor.model.records import HOST_CAUSES, Member, Ownership, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
 from supervisor.model.words import all_its, counted
-from supervisor.plan.decide import Candidate
+from supervisor.plan.decide import WaitingAssignment
 
 MEMORY_RAISED = "its driver memory was raised to {} after out_of_memory"
 
 
 def place(
-    candidates: Iterable[Candidate],
+    candidates: Iterable[WaitingAssignment],
     members: Mapping[str, Member],
     loads: Mapping[str, Load],
 ) -> tuple[list[Assign], list[Note]]:
@@ -29,7 +29,7 @@ def place(
     """
     actions: list[Assign] = []
     notes: list[Note] = []
-    ready: list[tuple[tuple[int, int, str], DriverMemory, Candidate]] = []
+    ready: list[tuple[tuple[int, int, str], DriverMemory, WaitingAssignment]] = []
     for candidate in candidates:
         try:
             ready.append(
@@ -70,13 +70,13 @@ def not_judged(name: str, error: Exception) -> Note:
     return Note(name, why, quarantined=True)
 
 
-def _turn(candidate: Candidate) -> tuple[int, int, str]:
+def _turn(candidate: WaitingAssignment) -> tuple[int, int, str]:
     """Whose turn it is: lowest first."""
     setbacks = candidate.account.failures + (1 if _did_not_start(candidate) is not None else 0)
     return -candidate.ref.record.terms.priority, setbacks, candidate.name
 
 
-def _did_not_start(candidate: Candidate) -> str | None:
+def _did_not_start(candidate: WaitingAssignment) -> str | None:
     """The host that was given this job last and never claimed it, for whatever reason: it comes last.
 
     Else the emptiest host keeps a job for ever that it cannot start (its access to the store is refused, say), with room

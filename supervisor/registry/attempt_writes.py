@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from supervisor.model.records import Assignment, Cause, Lease, Ownership, OwnState, StopMode, clip, noted
+from supervisor.model.records import Assignment, Cause, Lease, Ownership, OwnState, StopMode, clip, with_entry
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
-from supervisor.registry.codec import encode
-from supervisor.registry.layout import Layout
+from supervisor.records.codec import encode
+from supervisor.records.layout import Layout
 
 REASON_MAX_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class AttemptIdentity:
     """Which attempt is speaking. ``claim`` is the random id of its claim."""
 
     name: str
@@ -44,7 +44,7 @@ class Exit:
     stop_mode: StopMode | None = None
 
 
-def ring(layout: Layout, name: str, version: int = ANY_VERSION) -> SetData:
+def ring_doorbell(layout: Layout, name: str, version: int = ANY_VERSION) -> SetData:
     """The doorbell: wakes the leader, which then rereads; the data is the last changed name."""
     return SetData(layout.doorbell, name.encode(), version)
 
@@ -75,7 +75,7 @@ def claim(
         claim=claim_id,
         claims=own.record.claims + 1,
         op=op_id,
-        history=noted(own.record.history, at, "claimed", assignment.attempt, own.record.supervisor),
+        history=with_entry(own.record.history, at, "claimed", assignment.attempt, own.record.supervisor),
     )
     lease_path, lease_data = layout.lease(assignment.name), encode(lease)
     return Transaction(
@@ -90,7 +90,7 @@ def claim(
             else SetData(lease_path, lease_data, lease_version),
             Create(layout.live(assignment.uid, assignment.attempt), b"", ephemeral=True),
             *not_paused(layout),
-            ring(layout, assignment.name),
+            ring_doorbell(layout, assignment.name),
         ),
     )
 
@@ -111,7 +111,7 @@ def renew(
         Check(layout.own(name), fence_version),
         Create(path, data) if create else SetData(path, data, ANY_VERSION),
     )
-    return Transaction("renew", op_id, (*ops, ring(layout, name)) if with_ring else ops)
+    return Transaction("renew", op_id, (*ops, ring_doorbell(layout, name)) if with_ring else ops)
 
 
 def announce(
@@ -135,7 +135,7 @@ def announce(
 def tombstone(
     layout: Layout,
     own: Found[Ownership],
-    mine: Identity,
+    mine: AttemptIdentity,
     ended: Exit,
     op_id: str,
     at: str,
@@ -155,7 +155,7 @@ def tombstone(
         op_id,
         (
             SetData(layout.own(mine.name), encode(dead), own.version),
-            ring(layout, mine.name),
+            ring_doorbell(layout, mine.name),
         ),
     )
 
@@ -179,7 +179,7 @@ def refuse(
         (
             SetData(layout.own(assignment.name), encode(_exited(record, ended, op_id, at)), own.version),
             Delete(layout.assignment(record.supervisor, assignment.uid, assignment.attempt), ANY_VERSION),
-            ring(layout, assignment.name),
+            ring_doorbell(layout, assignment.name),
         ),
     )
 
@@ -196,5 +196,5 @@ def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
         stop_mode=ended.stop_mode,
         ran_s=ended.ran_s,
         permanent=ended.permanent,
-        history=noted(record.history, at, ended.cause.value, record.attempt, detail),
+        history=with_entry(record.history, at, ended.cause.value, record.attempt, detail),
     )

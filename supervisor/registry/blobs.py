@@ -3,7 +3,7 @@
 Called by the command line (submit), the leader (epochs, cluster marker) and agents (spec and application files of an
 attempt). Keys carry the uid and the content's sha256, so no delayed put or delete of one uid touches another, and
 every read is verified against a digest that came from elsewhere. Blob before reference is the caller's order of calls.
-Nothing here deletes a spec or an artifact: that is ``registry.sweep``'s.
+Nothing here deletes a spec or an artifact: that is ``registry.blob_sweep``'s.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from supervisor.clients.store.base import StoreEntry, checked_key
 from supervisor.clients.store.local import digest_of, source_chunks
 from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.records import BlobRef, EpochRecord
-from supervisor.registry.codec import decode, encode
+from supervisor.records.codec import decode, encode
 
 SPECS = "specs/"
 ARTIFACTS = "artifacts/"

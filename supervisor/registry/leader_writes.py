@@ -30,17 +30,17 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Result,
-    noted,
+    with_entry,
 )
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import next_attempt
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
-from supervisor.registry.attempt_writes import not_paused, ring
-from supervisor.registry.codec import encode
-from supervisor.registry.layout import Layout
+from supervisor.records.codec import encode
+from supervisor.records.layout import Layout
+from supervisor.registry.attempt_writes import not_paused, ring_doorbell
 from supervisor.registry.older_history import older_aside
-from supervisor.registry.pending_deletions import doom, told
+from supervisor.registry.pending_deletions import pending_deletion, reported
 
 KEPT_UNSEEN = "no attempt of this submission was seen to commit a batch there"
 KEPT_SINCE = (
@@ -49,7 +49,7 @@ KEPT_SINCE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class LeaderWriteContext:
     """From where a leader writes: the layout, the fence of its term, and the stamp of this one write."""
 
     layout: Layout
@@ -70,15 +70,15 @@ class Desk:
         )
 
 
-def end_wait(desk: Desk, accepted: Found[Acceptance]) -> Transaction:
+def end_wait(context: LeaderWriteContext, accepted: Found[Acceptance]) -> Transaction:
     """A leader has waited until no driver of a lost state can be alive: jobs are started again, by later leaders too."""
     data = encode(replace(accepted.record, waited=True))
-    return desk.transaction("end_wait", SetData(desk.layout.accepted, data, accepted.version))
+    return context.transaction("end_wait", SetData(context.layout.accepted, data, accepted.version))
 
 
-def make_parents(desk: Desk, missing: tuple[str, ...]) -> Transaction:
+def make_parents(context: LeaderWriteContext, missing: tuple[str, ...]) -> Transaction:
     """Parents that somebody removed by hand, empty: hosts and shims tell again what was below them (``registry.whole``)."""
-    return desk.transaction("make_parents", *(Create(path, b"") for path in missing))
+    return context.transaction("make_parents", *(Create(path, b"") for path in missing))
 
 
 def _guard(waited: Waited | None, layout: Layout, name: str) -> tuple[Op, ...]:
@@ -92,7 +92,7 @@ def _guard(waited: Waited | None, layout: Layout, name: str) -> tuple[Op, ...]:
 
 
 def assign(
-    desk: Desk,
+    context: LeaderWriteContext,
     ref: Found[JobRef],
     own: Found[Ownership],
     host: Member,
@@ -107,14 +107,14 @@ def assign(
         # the user's last word stands only in the reference, until the next one
         history = (*history, job.changed)
     if same and waited is not None:
-        history = noted(history, desk.at, Cause.LOST.value, old.attempt, "silent for the full wait")
+        history = with_entry(history, context.at, Cause.LOST.value, old.attempt, "silent for the full wait")
     if same and memory.raised > old.raised:
         had = as_spark_size(old.driver_memory or job.terms.driver_memory)
         detail = f"driver memory {had} → {as_spark_size(memory.driver)} after {Cause.OUT_OF_MEMORY.value}"
-        history = noted(history, desk.at, "memory raised", attempt, detail)
+        history = with_entry(history, context.at, "memory raised", attempt, detail)
     changed = Ownership(
         state=OwnState.ASSIGNED,
-        op=desk.op_id,
+        op=context.op_id,
         newest_uid=old.newest_uid,
         uid=job.uid,
         attempt=attempt,
@@ -129,7 +129,9 @@ def assign(
         charged=account.charged,
         recent_s=account.recent_s,
         restart_nonce=job.restart_nonce,
-        history=noted(history, desk.at, "assigned", attempt, f"to {host.id} by epoch {desk.epoch}"),
+        history=with_entry(
+            history, context.at, "assigned", attempt, f"to {host.id} by epoch {context.epoch}"
+        ),
         earlier=old.earlier if same else "",
         job_version=ref.version,
         remembered=old.remembered,
@@ -146,86 +148,92 @@ def assign(
         memory=memory.whole,
         driver_memory=memory.driver,
     )
-    return desk.transaction(
+    return context.transaction(
         "assign",
-        Check(desk.layout.job(name), ref.version),
-        desk.set_own(name, own, changed),
-        *_guard(waited, desk.layout, name),
-        Create(desk.layout.assignment(host.id, job.uid, attempt), encode(entry)),
-        ring(desk.layout, name),
+        Check(context.layout.job(name), ref.version),
+        context.set_own(name, own, changed),
+        *_guard(waited, context.layout, name),
+        Create(context.layout.assignment(host.id, job.uid, attempt), encode(entry)),
+        ring_doorbell(context.layout, name),
     )
 
 
 def unassign(
-    desk: Desk, name: str, own: Found[Ownership], why: str, *, entry_exists: bool = True
+    context: LeaderWriteContext, name: str, own: Found[Ownership], why: str, *, entry_exists: bool = True
 ) -> Transaction:
     """Take back an assignment that nobody claimed. No wait: a late claim fails on /own."""
     old = own.record
     changed = replace(
         old,
         state=OwnState.VACANT,
-        history=noted(old.history, desk.at, "unassigned", old.attempt, why),
+        history=with_entry(old.history, context.at, "unassigned", old.attempt, why),
     )
-    entry = Delete(desk.layout.assignment(old.supervisor, old.uid, old.attempt), ANY_VERSION)
-    return desk.transaction(
+    entry = Delete(context.layout.assignment(old.supervisor, old.uid, old.attempt), ANY_VERSION)
+    return context.transaction(
         "unassign",
-        desk.set_own(name, own, changed),
+        context.set_own(name, own, changed),
         *((entry,) if entry_exists else ()),
-        ring(desk.layout, name),
+        ring_doorbell(context.layout, name),
     )
 
 
-def drain(desk: Desk, ref: Found[JobRef], own: Found[Ownership], why: str) -> Transaction:
+def drain(context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str) -> Transaction:
     """Ask for an orderly stop: the attempt goes on renewing while its driver stops."""
     old, name = own.record, ref.record.name
     changed = replace(
         old,
         state=OwnState.DRAINING,
-        history=noted(old.history, desk.at, "draining", old.attempt, why),
+        history=with_entry(old.history, context.at, "draining", old.attempt, why),
     )
-    return desk.transaction(
+    return context.transaction(
         "drain",
-        Check(desk.layout.job(name), ref.version),
-        desk.set_own(name, own, changed),
-        ring(desk.layout, name),
+        Check(context.layout.job(name), ref.version),
+        context.set_own(name, own, changed),
+        ring_doorbell(context.layout, name),
     )
 
 
-def suspend_exhausted(desk: Desk, ref: Found[JobRef], own: Found[Ownership], why: str) -> Transaction:
+def suspend_exhausted(
+    context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str
+) -> Transaction:
     """The restart budget is spent and the job says ``on_exhausted: suspend``."""
     job, old = ref.record, own.record
     suspended = replace(
         job,
         desired=Desired.SUSPENDED,
-        op=desk.op_id,
-        changed=Entry(desk.at, "suspended", old.attempt, why),
+        op=context.op_id,
+        changed=Entry(context.at, "suspended", old.attempt, why),
     )
-    changed = replace(old, history=noted(old.history, desk.at, "suspended", old.attempt, why))
-    return desk.transaction(
+    changed = replace(old, history=with_entry(old.history, context.at, "suspended", old.attempt, why))
+    return context.transaction(
         "suspend_exhausted",
-        SetData(desk.layout.job(job.name), encode(suspended), ref.version),
-        desk.set_own(job.name, own, changed),
-        ring(desk.layout, job.name),
+        SetData(context.layout.job(job.name), encode(suspended), ref.version),
+        context.set_own(job.name, own, changed),
+        ring_doorbell(context.layout, job.name),
     )
 
 
-def revoke(desk: Desk, name: str, own: Found[Ownership], lease: Seen[Lease], why: str) -> Transaction:
+def revoke(
+    context: LeaderWriteContext, name: str, own: Found[Ownership], lease: Seen[Lease], why: str
+) -> Transaction:
     """From here on no renewal of the attempt can commit. Guarded by the lease: a renewal in flight wins."""
     old = own.record
     changed = replace(
         old,
         state=OwnState.REVOKED,
-        history=noted(old.history, desk.at, "revoked", old.attempt, why),
+        history=with_entry(old.history, context.at, "revoked", old.attempt, why),
     )
-    return desk.transaction(
+    return context.transaction(
         "revoke",
-        *_guard(Waited(lease), desk.layout, name),
-        desk.set_own(name, own, changed),
-        ring(desk.layout, name),
+        *_guard(Waited(lease), context.layout, name),
+        context.set_own(name, own, changed),
+        ring_doorbell(context.layout, name),
     )
 
 
-def bury(desk: Desk, name: str, own: Found[Ownership], waited: Waited, why: str) -> Transaction:
+def bury(
+    context: LeaderWriteContext, name: str, own: Found[Ownership], waited: Waited, why: str
+) -> Transaction:
     """After the full wait: the attempt is dead without a tombstone, and its job shall not run now."""
     old = own.record
     changed = replace(
@@ -235,13 +243,13 @@ def bury(desk: Desk, name: str, own: Found[Ownership], waited: Waited, why: str)
         reason=why,
         exit_code=None,
         ran_s=_ran_s(old, waited.lease),
-        history=noted(old.history, desk.at, "lost", old.attempt, why),
+        history=with_entry(old.history, context.at, "lost", old.attempt, why),
     )
-    return desk.transaction(
+    return context.transaction(
         "bury",
-        *_guard(waited, desk.layout, name),
-        desk.set_own(name, own, changed),
-        ring(desk.layout, name),
+        *_guard(waited, context.layout, name),
+        context.set_own(name, own, changed),
+        ring_doorbell(context.layout, name),
     )
 
 
@@ -253,11 +261,16 @@ def _ran_s(own: Ownership, lease: Seen[Lease]) -> float:
 
 
 def conclude(
-    desk: Desk, ref: Found[JobRef], own: Found[Ownership], outcome: Outcome, account: Account, why: str
+    context: LeaderWriteContext,
+    ref: Found[JobRef],
+    own: Found[Ownership],
+    outcome: Outcome,
+    account: Account,
+    why: str,
 ) -> Transaction:
     """Failed for good, or finished: the reference goes, the result comes, in one step (FLINK-2354)."""
     job, old, name = ref.record, own.record, ref.record.name
-    history = noted(old.history, desk.at, outcome.value, old.attempt, why)
+    history = with_entry(old.history, context.at, outcome.value, old.attempt, why)
     result = Result(
         name=name,
         uid=job.uid,
@@ -269,21 +282,21 @@ def conclude(
         attempt=old.attempt,
         claims=old.claims,
         reason=why,
-        at=desk.at,
+        at=context.at,
         submitted_at=job.submitted_at,
-        op=desk.op_id,
+        op=context.op_id,
         restart_nonce=job.restart_nonce,
         failures=account.failures,
         history=history,
         earlier=old.earlier,
         extra=job.extra,
     )
-    return desk.transaction(
+    return context.transaction(
         "conclude",
-        Delete(desk.layout.job(name), ref.version),
-        desk.set_own(name, own, replace(old, history=history)),
-        Create(desk.layout.result(job.uid), encode(older_aside(result))),
-        ring(desk.layout, name),
+        Delete(context.layout.job(name), ref.version),
+        context.set_own(name, own, replace(old, history=history)),
+        Create(context.layout.result(job.uid), encode(older_aside(result))),
+        ring_doorbell(context.layout, name),
     )
 
 
@@ -305,7 +318,7 @@ def _wrote(result: Result, own: Ownership, lease: Seen[Lease]) -> str:
 
 
 def clean_up(
-    desk: Desk,
+    context: LeaderWriteContext,
     result: Found[Result],
     own: Found[Ownership],
     lease: Seen[Lease],
@@ -327,22 +340,30 @@ def clean_up(
     ops: list[Op] = []
     if dead:
         ops.append(
-            desk.set_own(name, own, replace(old, state=OwnState.VACANT, remembered=_remembered(old, lease)))
+            context.set_own(
+                name, own, replace(old, state=OwnState.VACANT, remembered=_remembered(old, lease))
+            )
         )
-        ops.extend(_guard(waited, desk.layout, name))
+        ops.extend(_guard(waited, context.layout, name))
         if lease is not None:
-            ops.append(Delete(desk.layout.lease(name), lease.version))
+            ops.append(Delete(context.layout.lease(name), lease.version))
     else:
-        ops.append(Check(desk.layout.own(name), own.version))
+        ops.append(Check(context.layout.own(name), own.version))
     clean = replace(result.record, state=Cleanliness.CLEAN)
     wrote = _wrote(result.record, own.record, lease)
     if claim is not None and doomed and wrote:
         clean = replace(clean, wrote=wrote)
-        ops.append(SetData(claim[0], encode(doom(claim[1].record, result.record, desk.at)), claim[1].version))
-        clean = told(clean, CheckpointState.DELETING, desk.at)
+        ops.append(
+            SetData(
+                claim[0],
+                encode(pending_deletion(claim[1].record, result.record, context.at)),
+                claim[1].version,
+            )
+        )
+        clean = reported(clean, CheckpointState.DELETING, context.at)
     elif claim is not None:
         ops.append(Delete(claim[0], claim[1].version))
     if result.record.deletes_checkpoint and not (doomed and wrote):
-        clean = told(clean, CheckpointState.KEPT, desk.at, KEPT_UNSEEN if doomed else KEPT_SINCE)
-    ops.append(SetData(desk.layout.result(result.record.uid), encode(clean), result.version))
-    return desk.transaction("clean_up", *ops, ring(desk.layout, name))
+        clean = reported(clean, CheckpointState.KEPT, context.at, KEPT_UNSEEN if doomed else KEPT_SINCE)
+    ops.append(SetData(context.layout.result(result.record.uid), encode(clean), result.version))
+    return context.transaction("clean_up", *ops, ring_doorbell(context.layout, name))

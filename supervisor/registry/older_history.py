@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from supervisor.model.history import put_aside
 from supervisor.model.records import HISTORY_KEPT, Ownership, Result
-from supervisor.registry.codec import MAX_RECORD_BYTES, encode
+from supervisor.records.codec import MAX_RECORD_BYTES, encode
 
 EARLIER_MAX_BYTES: Final = 1536
 TO_COME_BYTES: Final = 750

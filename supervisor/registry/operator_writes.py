@@ -1,6 +1,6 @@
 """The multis of an operator's commands about the whole cluster: pause, unpause, switchover. Pure builders.
 
-``registry.operating`` reads, builds with these, commits and settles. They need no leader. What they ring the doorbell
+``operations.cluster`` reads, builds with these, commits and settles. They need no leader. What they ring the doorbell
 with is no job's name (a name has no colon): whoever rereads it finds nothing, also a leader of an older version.
 """
 
@@ -9,16 +9,18 @@ from __future__ import annotations
 from supervisor.model.records import Handover, Pause
 from supervisor.model.seen import Found, Seen
 from supervisor.model.transaction import Check, Create, Delete, Op, SetData, Transaction
-from supervisor.registry.attempt_writes import ring
-from supervisor.registry.codec import encode
-from supervisor.registry.layout import Layout
+from supervisor.records.codec import encode
+from supervisor.records.layout import Layout
+from supervisor.registry.attempt_writes import ring_doorbell
 
 PAUSED_BELL, SWITCHOVER_BELL = ":pause", ":switchover"
 
 
 def pause(layout: Layout, record: Pause) -> Transaction:
     """Fails on /pause if it is there already. From its commit on no write of a leader and no claim can commit."""
-    return Transaction("pause", record.op, (Create(layout.pause, encode(record)), ring(layout, PAUSED_BELL)))
+    return Transaction(
+        "pause", record.op, (Create(layout.pause, encode(record)), ring_doorbell(layout, PAUSED_BELL))
+    )
 
 
 def unpause(layout: Layout, found: Seen[Pause], rings: int, op_id: str) -> Transaction:
@@ -30,7 +32,7 @@ def unpause(layout: Layout, found: Seen[Pause], rings: int, op_id: str) -> Trans
     """
     assert found is not None
     return Transaction(
-        "unpause", op_id, (Delete(layout.pause, found.version), ring(layout, PAUSED_BELL, rings))
+        "unpause", op_id, (Delete(layout.pause, found.version), ring_doorbell(layout, PAUSED_BELL, rings))
     )
 
 
@@ -45,7 +47,7 @@ def switchover(layout: Layout, record: Handover, epoch_version: int, before: See
     return Transaction(
         "switchover",
         record.op,
-        (Check(layout.epoch, epoch_version), put, ring(layout, SWITCHOVER_BELL)),
+        (Check(layout.epoch, epoch_version), put, ring_doorbell(layout, SWITCHOVER_BELL)),
     )
 
 

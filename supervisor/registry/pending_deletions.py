@@ -2,19 +2,20 @@
 
 Pure builders. ``leader_writes.clean_up`` dooms the claim in the multi that declares the uid clean: no attempt of it lives.
 The claim stays, and with it the location is nobody's: equal, enclosing and inner locations are refused at submit, to the
-same name as well. ``daemon.remover`` deletes the objects then, and gives the claim up last. So there is no moment at which
-somebody can claim what is being deleted, whatever becomes of the leader in between.
+same name as well. ``daemon.leader.remover`` deletes the objects then, and gives the claim up last. So there is no
+moment at which somebody can claim what is being deleted, whatever becomes of the leader in between.
 
-Why a doomed claim can't be taken over: ``registry.places`` refuses it. A command of an older version, which does not know
-``doom``, refuses it as another job's, because the name in it is one that no job can have; and the broom of an older leader
-looks for that name, finds no such job, and leaves it alone.
+Why a doomed claim can't be taken over: ``registry.checkpoint_claims`` refuses it. A command of an older version, which
+does not know ``pending_deletion``, refuses it as another job's, because the name in it is one that no job can have; and
+the broom of an older leader looks for that name, finds no such job, and leaves it alone.
 
-What the commands refuse is not believed: ``daemon.remover`` deletes nothing that overlaps another living claim, or one
-that it can't read. It judges that from all claims (``registry.places.Others``) after the doom, in the multi that begins
-guarded by the version of /checkpoints that was read before them, and again right before each batch. A claim that comes in
-between, which only a command of an older version makes, or a hand, moves that version. The multi fails then, and the next
-judgement reads only what is new: a few milliseconds, so that it needs submits by the hundred a second, without a break,
-to put a deletion off. A batch goes on after a judgement of its own, whatever else is claimed meanwhile.
+What the commands refuse is not believed: ``daemon.leader.remover`` deletes nothing that overlaps another living claim,
+or one that it can't read. It judges that from all claims (``registry.checkpoint_claims.Others``) after the doom, in the
+multi that begins guarded by the version of /checkpoints that was read before them, and again right before each batch. A
+claim that comes in between, which only a command of an older version makes, or a hand, moves that version. The multi fails
+then, and the next judgement reads only what is new: a few milliseconds, so that it needs submits by the hundred a
+second, without a break, to put a deletion off. A batch goes on after a judgement of its own, whatever else is claimed
+meanwhile.
 
 Why a deletion can't hit who comes after: a leader gives the claim up only when every request that anybody can have sent is
 over. Its own: each was answered. Those of an earlier term (``PendingDeletion.epoch`` is not its own): they can't be
@@ -34,14 +35,14 @@ from supervisor.model.records import (
     Ownership,
     PendingDeletion,
     Result,
-    noted,
+    with_entry,
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Delete, Op, SetData, Transaction
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 
 if TYPE_CHECKING:
-    from supervisor.registry.leader_writes import Desk
+    from supervisor.registry.leader_writes import LeaderWriteContext
 
 EVENTS = {
     CheckpointState.DELETING: "deleting checkpoint",
@@ -50,23 +51,23 @@ EVENTS = {
 }
 
 
-def doom(claim: CheckpointClaim, result: Result, at: str) -> CheckpointClaim:
+def pending_deletion(claim: CheckpointClaim, result: Result, at: str) -> CheckpointClaim:
     """``claim`` as one that nobody can take."""
     name = f"{claim.name} (its checkpoint is being deleted)"
     return replace(claim, name=name, doom=PendingDeletion(claim.name, claim.uid, at, result.spec))
 
 
-def told(result: Result, state: CheckpointState, at: str, detail: str = "") -> Result:
+def reported(result: Result, state: CheckpointState, at: str, detail: str = "") -> Result:
     """``result`` with what became of the checkpoint, also as a line of its history."""
     return replace(
         result,
         checkpoint_state=state,
-        history=noted(result.history, at, EVENTS[state], result.attempt, detail),
+        history=with_entry(result.history, at, EVENTS[state], result.attempt, detail),
     )
 
 
 def begin_deletion(
-    desk: Desk,
+    context: LeaderWriteContext,
     path: str,
     claim: Found[CheckpointClaim],
     own: Found[Ownership],
@@ -74,29 +75,29 @@ def begin_deletion(
 ) -> Transaction:
     """This term begins to delete: before its first request. ``path``: of the claim. ``generation``: version of /checkpoints,
     read before the claims of which none is in the way."""
-    begun = replace(claim.record, doom=replace(_doom_of(claim), epoch=desk.epoch))
-    return desk.transaction(
+    begun = replace(claim.record, doom=replace(_pending_deletion_of(claim), epoch=context.epoch))
+    return context.transaction(
         "begin_deletion",
-        Check(desk.layout.own(_doom_of(claim).name), own.version),
+        Check(context.layout.own(_pending_deletion_of(claim).name), own.version),
         SetData(path, encode(begun), claim.version),
-        Check(desk.layout.checkpoints, generation),
+        Check(context.layout.checkpoints, generation),
     )
 
 
-def say_waiting(
-    desk: Desk, claim: Found[CheckpointClaim], path: str, result: Found[Result], why: str
+def publish_waiting(
+    context: LeaderWriteContext, claim: Found[CheckpointClaim], path: str, result: Found[Result], why: str
 ) -> Transaction:
     """``result`` says why nothing is deleted yet; the claim stays as it is."""
-    written = told(result.record, CheckpointState.DELETING, desk.at, why)
-    return desk.transaction(
+    written = reported(result.record, CheckpointState.DELETING, context.at, why)
+    return context.transaction(
         "say_waiting",
         Check(path, claim.version),
-        SetData(desk.layout.result(result.record.uid), encode(written), result.version),
+        SetData(context.layout.result(result.record.uid), encode(written), result.version),
     )
 
 
 def give_up_claim(
-    desk: Desk,
+    context: LeaderWriteContext,
     path: str,
     claim: Found[CheckpointClaim],
     own: Found[Ownership],
@@ -109,20 +110,20 @@ def give_up_claim(
     What was deleted is not missed by the next start there: the ownership forgets it, unless an attempt of a newer uid may
     live, whose fence is left alone (a start there asks for ``--accept-fresh-start`` then).
     """
-    name = _doom_of(claim).name
-    fence: Op = Check(desk.layout.own(name), own.version)
+    name = _pending_deletion_of(claim).name
+    fence: Op = Check(context.layout.own(name), own.version)
     if state is CheckpointState.DELETED and own.record.state in DEAD:
-        fence = desk.set_own(
+        fence = context.set_own(
             name, own, replace(own.record, remembered=forgotten(own.record.remembered, claim.record.location))
         )
     ops: list[Op] = [fence, Delete(path, claim.version)]
     if result is not None:
-        written = told(result.record, state, desk.at, detail)
-        ops.append(SetData(desk.layout.result(result.record.uid), encode(written), result.version))
-    return desk.transaction("give_up_claim", *ops)
+        written = reported(result.record, state, context.at, detail)
+        ops.append(SetData(context.layout.result(result.record.uid), encode(written), result.version))
+    return context.transaction("give_up_claim", *ops)
 
 
-def _doom_of(claim: Found[CheckpointClaim]) -> PendingDeletion:
+def _pending_deletion_of(claim: Found[CheckpointClaim]) -> PendingDeletion:
     if claim.record.doom is None:
         raise ValueError("only a doomed claim is written here")
     return claim.record.doom

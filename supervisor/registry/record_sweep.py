@@ -16,17 +16,17 @@ from supervisor.model.records import Assignment, CheckpointClaim, Cleanliness, L
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Delete, Transaction
 from supervisor.model.view import Row
-from supervisor.registry.layout import Layout
-from supervisor.registry.leader_writes import Desk
-from supervisor.registry.reading import children_of, seen_all
-from supervisor.registry.settle import Zoo
+from supervisor.records.layout import Layout
+from supervisor.records.reading import children_of, seen_all
+from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.resolve_outcome import Zoo
 
 RESULTS_PER_NAME = 5
 RESULTS_MAX = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class RecordListing:
     """What there is, by path, as read *before* the view it is judged by."""
 
     assignments: Mapping[str, Seen[Assignment]]
@@ -45,12 +45,12 @@ class Deletion:
     version: int
     own_version: int
 
-    def transaction(self, desk: Desk) -> Transaction:
-        own = Check(desk.layout.own(self.name), self.own_version)
-        return desk.transaction(f"sweep_{self.what}", own, Delete(self.path, self.version))
+    def transaction(self, context: LeaderWriteContext) -> Transaction:
+        own = Check(context.layout.own(self.name), self.own_version)
+        return context.transaction(f"sweep_{self.what}", own, Delete(self.path, self.version))
 
 
-def take_listing(zoo: Zoo, layout: Layout) -> Listing:
+def take_listing(zoo: Zoo, layout: Layout) -> RecordListing:
     """Read everything that could be left over, pipelined. Raises Unreachable."""
     entries = [
         f"{layout.assigned_to(host)}/{entry}"
@@ -62,7 +62,7 @@ def take_listing(zoo: Zoo, layout: Layout) -> Listing:
         return [f"{parent}/{child}" for child in children_of(zoo, parent)]
 
     leases, claims, results = below(layout.leases), below(layout.checkpoints), below(layout.results)
-    return Listing(
+    return RecordListing(
         dict(zip(entries, seen_all(Assignment, entries, zoo.read_many(entries).nodes), strict=True)),
         dict(zip(leases, seen_all(Lease, leases, zoo.read_many(leases).nodes), strict=True)),
         dict(zip(claims, seen_all(CheckpointClaim, claims, zoo.read_many(claims).nodes), strict=True)),
@@ -70,7 +70,7 @@ def take_listing(zoo: Zoo, layout: Layout) -> Listing:
     )
 
 
-def to_sweep(listing: Listing, rows: Mapping[str, Row]) -> tuple[Deletion, ...]:
+def to_sweep(listing: RecordListing, rows: Mapping[str, Row]) -> tuple[Deletion, ...]:
     """What may go. ``rows``: a full view that was taken after the listing."""
     return (
         *_assignments(listing.assignments, rows),
@@ -106,7 +106,7 @@ def _leases(leases: Mapping[str, Seen[Lease]], rows: Mapping[str, Row]) -> Itera
             yield from _deletion("lease", path, lease, row)
 
 
-def _claims(listing: Listing, rows: Mapping[str, Row]) -> Iterable[Deletion]:
+def _claims(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletion]:
     """Checkpoint claims of uids that neither are registered, nor wait to be cleaned, nor may have a driver.
 
     Of a uid whose result cannot be read nobody knows whether it was cleaned: its claim stays.

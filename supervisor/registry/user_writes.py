@@ -2,7 +2,7 @@
 
 Pure builders (protocol §5).
 
-``registry.commands`` reads, builds with these, commits and settles. They need no leader: shims watch their /own record
+``operations.jobs`` reads, builds with these, commits and settles. They need no leader: shims watch their /own record
 and obey. Submit, cancel and suspend always move /own/<name>, whatever uid it carries, so that no write that was planned
 before can commit after them; resume and restart only check it, because the leader will do what follows.
 """
@@ -23,18 +23,18 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Result,
-    noted,
+    with_entry,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
-from supervisor.registry.attempt_writes import ring
-from supervisor.registry.codec import encode
-from supervisor.registry.layout import Layout
+from supervisor.records.codec import encode
+from supervisor.records.layout import Layout
+from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.older_history import older_aside
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class UserWriteContext:
     """From where a command writes: the layout and the stamp of this one write."""
 
     layout: Layout
@@ -43,7 +43,7 @@ class Desk:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClaimedLocation:
     """A checkpoint location to be claimed; an empty ``path``: none. ``generation``: version of /checkpoints when overlaps
     were looked for, and before the jobs were counted."""
 
@@ -64,10 +64,10 @@ class Move:
 
 
 def submit(
-    desk: Desk,
+    context: UserWriteContext,
     job: JobRef,
     own: Seen[Ownership],
-    place: Place | None,
+    place: ClaimedLocation | None,
     last: Seen[Lease] = None,
 ) -> Transaction:
     """Register a new uid. Its blob and artifacts must be in the store already.
@@ -76,70 +76,70 @@ def submit(
     somebody's cancel of this very uid. ``last``: the lease of the name, read after an ownership that is not there: that
     attempt may be alive, and is waited out.
     """
-    layout, name = desk.layout, job.name
-    job = replace(job, op=desk.op_id)
+    layout, name = context.layout, job.name
+    job = replace(job, op=context.op_id)
     if own is None:
-        first = Ownership(OwnState.VACANT, desk.op_id, newest_uid=job.uid)
+        first = Ownership(OwnState.VACANT, context.op_id, newest_uid=job.uid)
         if last is not None:  # removed by hand
             uid = last.record.uid if isinstance(last, Found) else ""
-            first = replace(_recovered(desk, uid, "its ownership was gone", last), newest_uid=job.uid)
+            first = replace(_recovered(context, uid, "its ownership was gone", last), newest_uid=job.uid)
         fence: Op = Create(layout.own(name), encode(first))
     else:
-        kept = replace(_readable(own).record, op=desk.op_id, newest_uid=job.uid)
+        kept = replace(_readable(own).record, op=context.op_id, newest_uid=job.uid)
         fence = SetData(layout.own(name), encode(kept), own.version)
     return Transaction(
         "submit",
-        desk.op_id,
+        context.op_id,
         (
             Create(layout.job(name), encode(job)),
             fence,
             Create(layout.result(job.uid), b""),
             Delete(layout.result(job.uid), 0),
-            *_claim_place(desk, job, place),
-            ring(layout, name),
+            *_claim_place(context, job, place),
+            ring_doorbell(layout, name),
         ),
     )
 
 
 def register_again(
-    desk: Desk,
+    context: UserWriteContext,
     job: JobRef,
     own: Found[Ownership],
     result: Found[Result],
-    place: Place | None,
+    place: ClaimedLocation | None,
     move: Move | None = None,
 ) -> Transaction:
     """Resume or restart of a failed uid: the same uid, the next attempt number, no failures, a fresh budget.
 
     ``move``: its checkpoint is at ``place`` from now on; as ``resume_from``.
     """
-    layout, name = desk.layout, job.name
+    layout, name = context.layout, job.name
     kept = replace(
         own.record,
-        op=desk.op_id,
+        op=context.op_id,
         failures=0,
         charged=0,
         recent_s=(),
         permanent=False,
         remembered=move.remembered if move is not None else own.record.remembered,
-        history=noted(own.record.history, desk.at, "registered again", own.record.attempt),
+        history=with_entry(own.record.history, context.at, "registered again", own.record.attempt),
     )
     return Transaction(
         "register_again",
-        desk.op_id,
+        context.op_id,
         (
-            Create(layout.job(name), encode(replace(job, op=desk.op_id))),
+            Create(layout.job(name), encode(replace(job, op=context.op_id))),
             Delete(layout.result(job.uid), result.version),
             SetData(layout.own(name), encode(kept), own.version),
-            *_claim_place(desk, job, place),
-            *_leave(desk, name, move),
-            ring(layout, name),
+            *_claim_place(context, job, place),
+            *_leave(context, name, move),
+            ring_doorbell(layout, name),
         ),
     )
 
 
 def cancel(
-    desk: Desk,
+    context: UserWriteContext,
     ref: Seen[JobRef],
     name: str,
     uid: str,
@@ -156,7 +156,7 @@ def cancel(
     an assigned attempt is not there (removed by hand), read after the ownership. ``ended``: the uid has a result already,
     which is unreadable; it is written anew, and can be cleaned then.
     """
-    layout = desk.layout
+    layout = context.layout
     job = ref.record if isinstance(ref, Found) else None
     old = own.record if isinstance(own, Found) and own.record.uid == uid else None
     written = Result(
@@ -170,11 +170,11 @@ def cancel(
         attempt=old.attempt if old else 0,
         claims=old.claims if old else 0,
         reason="cancelled by the user",
-        at=desk.at,
+        at=context.at,
         submitted_at=job.submitted_at if job else "",
-        op=desk.op_id,
+        op=context.op_id,
         failures=old.failures if old else 0,
-        history=noted(old.history if old else (), desk.at, "cancelled", old.attempt if old else 0),
+        history=with_entry(old.history if old else (), context.at, "cancelled", old.attempt if old else 0),
         earlier=old.earlier if old else "",
         extra=job.extra if job else {},
     )
@@ -182,17 +182,17 @@ def cancel(
     path, data = layout.result(uid), encode(older_aside(written))
     return Transaction(
         "cancel",
-        desk.op_id,
+        context.op_id,
         (
             *gone,
             Create(path, data) if ended is None else SetData(path, data, ended.version),
-            *_stop(desk, name, uid, own, "cancelled", last, entry_exists=entry_exists),
-            ring(layout, name),
+            *_stop(context, name, uid, own, "cancelled", last, entry_exists=entry_exists),
+            ring_doorbell(layout, name),
         ),
     )
 
 
-def cancel_failed(desk: Desk, result: Found[Result], own: Seen[Ownership]) -> Transaction:
+def cancel_failed(context: UserWriteContext, result: Found[Result], own: Seen[Ownership]) -> Transaction:
     """A failed uid becomes a cancelled one: a restart of it that is under way loses, and it can never come back."""
     record = result.record
     changed = replace(
@@ -200,23 +200,23 @@ def cancel_failed(desk: Desk, result: Found[Result], own: Seen[Ownership]) -> Tr
         outcome=Outcome.CANCELLED,
         state=Cleanliness.DIRTY,
         reason="cancelled by the user",
-        at=desk.at,
-        op=desk.op_id,
-        history=noted(record.history, desk.at, "cancelled", record.attempt),
+        at=context.at,
+        op=context.op_id,
+        history=with_entry(record.history, context.at, "cancelled", record.attempt),
     )
     return Transaction(
         "cancel_failed",
-        desk.op_id,
+        context.op_id,
         (
-            SetData(desk.layout.result(record.uid), encode(changed), result.version),
-            *_stop(desk, record.name, record.uid, own, "cancelled"),
-            ring(desk.layout, record.name),
+            SetData(context.layout.result(record.uid), encode(changed), result.version),
+            *_stop(context, record.name, record.uid, own, "cancelled"),
+            ring_doorbell(context.layout, record.name),
         ),
     )
 
 
 def suspend(
-    desk: Desk,
+    context: UserWriteContext,
     ref: Found[JobRef],
     own: Seen[Ownership],
     last: Seen[Lease] = None,
@@ -225,20 +225,22 @@ def suspend(
 ) -> Transaction:
     """Stop but keep. The fence moves as for a cancel, so that the shim obeys without any supervisor. The rest as there."""
     job = ref.record
-    changed = replace(job, desired=Desired.SUSPENDED, op=desk.op_id, changed=Entry(desk.at, "suspended"))
+    changed = replace(
+        job, desired=Desired.SUSPENDED, op=context.op_id, changed=Entry(context.at, "suspended")
+    )
     return Transaction(
         "suspend",
-        desk.op_id,
+        context.op_id,
         (
-            SetData(desk.layout.job(job.name), encode(changed), ref.version),
-            *_stop(desk, job.name, job.uid, own, "suspended", last, entry_exists=entry_exists),
-            ring(desk.layout, job.name),
+            SetData(context.layout.job(job.name), encode(changed), ref.version),
+            *_stop(context, job.name, job.uid, own, "suspended", last, entry_exists=entry_exists),
+            ring_doorbell(context.layout, job.name),
         ),
     )
 
 
 def run_again(
-    desk: Desk,
+    context: UserWriteContext,
     ref: Found[JobRef],
     own: Found[Ownership],
     nonce: str,
@@ -256,28 +258,28 @@ def run_again(
         job,
         desired=Desired.RUNNING,
         restart_nonce=nonce,
-        op=desk.op_id,
-        changed=Entry(desk.at, event, detail="a fresh start is accepted" if fresh_start else ""),
-        fresh_start=desk.op_id if fresh_start else job.fresh_start,
+        op=context.op_id,
+        changed=Entry(context.at, event, detail="a fresh start is accepted" if fresh_start else ""),
+        fresh_start=context.op_id if fresh_start else job.fresh_start,
         begins_with=() if fresh_start else job.begins_with,
     )
     return Transaction(
         event,
-        desk.op_id,
+        context.op_id,
         (
-            SetData(desk.layout.job(job.name), encode(changed), ref.version),
-            Check(desk.layout.own(job.name), own.version),
-            ring(desk.layout, job.name),
+            SetData(context.layout.job(job.name), encode(changed), ref.version),
+            Check(context.layout.own(job.name), own.version),
+            ring_doorbell(context.layout, job.name),
         ),
     )
 
 
 def resume_from(
-    desk: Desk,
+    context: UserWriteContext,
     ref: Found[JobRef],
     own: Found[Ownership],
     job: JobRef,
-    place: Place,
+    place: ClaimedLocation,
     move: Move,
 ) -> Transaction:
     """A new revision, ``job``, whose checkpoint is a copy of a savepoint; it runs again from there. Both are stored already.
@@ -286,35 +288,35 @@ def resume_from(
     ``clean_up``; what it remembered stays in /own. So /own is set at its version, not only checked: an assignment, a claim
     or a renewal that was planned before fails.
     """
-    layout, name = desk.layout, job.name
+    layout, name = context.layout, job.name
     return Transaction(
         "resume_from",
-        desk.op_id,
+        context.op_id,
         (
-            SetData(layout.job(name), encode(replace(job, op=desk.op_id)), ref.version),
+            SetData(layout.job(name), encode(replace(job, op=context.op_id)), ref.version),
             SetData(
                 layout.own(name),
-                encode(replace(own.record, op=desk.op_id, remembered=move.remembered)),
+                encode(replace(own.record, op=context.op_id, remembered=move.remembered)),
                 own.version,
             ),
-            *_claim_place(desk, job, place),
-            *_leave(desk, name, move),
-            ring(layout, name),
+            *_claim_place(context, job, place),
+            *_leave(context, name, move),
+            ring_doorbell(layout, name),
         ),
     )
 
 
-def _leave(desk: Desk, name: str, move: Move | None) -> tuple[Op, ...]:
+def _leave(context: UserWriteContext, name: str, move: Move | None) -> tuple[Op, ...]:
     """The claim of the old checkpoint, and the lease that told of it, at the versions seen."""
     if move is None:
         return ()
     claim = (Delete(move.left[0], move.left[1].version),) if move.left is not None else ()
-    lease = (Delete(desk.layout.lease(name), move.lease.version),) if move.lease is not None else ()
+    lease = (Delete(context.layout.lease(name), move.lease.version),) if move.lease is not None else ()
     return (*claim, *lease)
 
 
 def _stop(
-    desk: Desk,
+    context: UserWriteContext,
     name: str,
     uid: str,
     own: Seen[Ownership],
@@ -324,11 +326,11 @@ def _stop(
     entry_exists: bool = True,
 ) -> tuple[Op, ...]:
     """Move the fence: assigned → vacant, claimed → draining, all else stays as it is, but is always bumped."""
-    layout = desk.layout
+    layout = context.layout
     if own is None and last is None:  # never a claim, or all is cleaned
-        return (Create(layout.own(name), encode(Ownership(OwnState.VACANT, desk.op_id, newest_uid=uid))),)
+        return (Create(layout.own(name), encode(Ownership(OwnState.VACANT, context.op_id, newest_uid=uid))),)
     if not isinstance(own, Found):
-        data = encode(_recovered(desk, uid, event, last))
+        data = encode(_recovered(context, uid, event, last))
         return (
             Create(layout.own(name), data) if own is None else SetData(layout.own(name), data, own.version),
         )
@@ -337,7 +339,7 @@ def _stop(
         old.state, old.state
     )
     changed = replace(
-        old, state=state, op=desk.op_id, history=noted(old.history, desk.at, event, old.attempt)
+        old, state=state, op=context.op_id, history=with_entry(old.history, context.at, event, old.attempt)
     )
     ops: tuple[Op, ...] = (SetData(layout.own(name), encode(changed), own.version),)
     if old.state is OwnState.ASSIGNED and entry_exists:
@@ -345,12 +347,14 @@ def _stop(
     return ops
 
 
-def _recovered(desk: Desk, uid: str, event: str, last: Seen[Lease]) -> Ownership:
+def _recovered(context: UserWriteContext, uid: str, event: str, last: Seen[Lease]) -> Ownership:
     """In place of an ownership that nobody can read: revoked, to be waited out. Its lease was set by the newest claim.
 
     Attempts are numbered on from that one (never reused), and with its claim id its shim can say when the tree is gone.
     """
-    lost = Ownership(OwnState.REVOKED, desk.op_id, newest_uid=uid, uid=uid, history=noted((), desk.at, event))
+    lost = Ownership(
+        OwnState.REVOKED, context.op_id, newest_uid=uid, uid=uid, history=with_entry((), context.at, event)
+    )
     if not isinstance(last, Found) or last.record.uid != uid:
         return lost
     attempt = last.record.attempt
@@ -359,10 +363,10 @@ def _recovered(desk: Desk, uid: str, event: str, last: Seen[Lease]) -> Ownership
     )
 
 
-def _claim_place(desk: Desk, job: JobRef, place: Place | None) -> tuple[Op, ...]:
+def _claim_place(context: UserWriteContext, job: JobRef, place: ClaimedLocation | None) -> tuple[Op, ...]:
     if place is None:
         return ()
-    moved = SetData(desk.layout.checkpoints, desk.op_id.encode(), place.generation)
+    moved = SetData(context.layout.checkpoints, context.op_id.encode(), place.generation)
     if not place.path:
         return (moved,)
     kept = place.claim.record.extra if isinstance(place.claim, Found) else {}

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from supervisor.model.transaction import Node
-from supervisor.registry.layout import Layout
+from supervisor.records.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The base of every pydantic section, and the one place that turns pydantic's errors into one sentence.
 
-Called by ``settings.file`` and ``model.spec``. A sentence names the key with its path, the file, and the remedy; it
+Called by ``settings.file`` and ``spec.job``. A sentence names the key with its path, the file, and the remedy; it
 never shows a whole value, because an environment variable or a spec may hold what should not be in a terminal.
 """
 

@@ -61,9 +61,9 @@ def own_attempt(directory: str, cgroup: str | None) -> None:
     children.watched = starter.pid
     _record(directory, run_dir.DRIVER, starter.pid)
 
-    from supervisor.shim.runner import Parts, Runner
+    from supervisor.shim.runner import Runner, RunnerParts
 
-    Runner(Parts(directory, launch, claim_id, tree, children, deadline, starter, twin_pidfd)).run()
+    Runner(RunnerParts(directory, launch, claim_id, tree, children, deadline, starter, twin_pidfd)).run()
 
 
 def _containments(

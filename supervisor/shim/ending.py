@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from supervisor.model.exits import SHELL_SIGNAL_BASE, Evidence, classify
+from supervisor.model.exits import SHELL_SIGNAL_BASE, ExitEvidence, classify
 from supervisor.registry.attempt_writes import Exit
 from supervisor.shim import stopping
 from supervisor.shim.state import ShimState
@@ -17,7 +17,7 @@ def describe(state: ShimState) -> Exit:
     """``exit_code`` as a shell gives it: 128 + signal. ``ran_s``: from letting the starter go to the empty tree."""
     begun = state.life.begun_s is not None
     verdict = classify(
-        Evidence(
+        ExitEvidence(
             state.status,
             state.launch.unbounded,
             stop_requested=state.stop_asked,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from supervisor.model.records import Lease, clip
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 
 _WORDS_MAX_BYTES = 60
 

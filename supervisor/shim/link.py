@@ -18,8 +18,8 @@ from supervisor.model.launch import Launch
 from supervisor.model.records import Ownership
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node, SetData, Transaction
-from supervisor.registry.codec import decode
-from supervisor.registry.layout import Layout
+from supervisor.records.codec import decode
+from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.state import Event
 
@@ -135,18 +135,18 @@ class RegistryLink:
         try:
             done = self._client.commit(transaction, connection)
         except GuardFailed as error:
-            return shim.Rejected(transaction.id, error.path, error.kind)
+            return shim.WriteRejected(transaction.id, error.path, error.kind)
         except Conflict:
-            return shim.Rejected(transaction.id, "", "unknown")
+            return shim.WriteRejected(transaction.id, "", "unknown")
         except OutcomeUnknown:
-            return shim.OutcomeUnknown(transaction.id)
+            return shim.WriteOutcomeUnknown(transaction.id)
         except SupervisorError:  # not sent, not permitted, not accepted: without effect
-            return shim.NotSent(transaction.id)
+            return shim.WriteNotSent(transaction.id)
         versions = zip(transaction.ops, done.versions, strict=True)
         own = next(
             (version for op, version in versions if isinstance(op, SetData) and op.path == own_path), None
         )
-        return shim.Committed(transaction.id, done.sent_at_s, own)
+        return shim.WriteCommitted(transaction.id, done.sent_at_s, own)
 
     def _close_session(self, session: int) -> Event:
         password = self._passwords.get(session)
@@ -173,7 +173,7 @@ def _failure(request: Request) -> Event:
         case shim.Read(token):
             return shim.ReadFailed(token)
         case shim.Commit(transaction):
-            return shim.OutcomeUnknown(transaction.id)
+            return shim.WriteOutcomeUnknown(transaction.id)
         case shim.CloseSession():
             return shim.CloseFailed()
         case shim.NewClient():

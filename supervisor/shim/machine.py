@@ -52,7 +52,7 @@ from supervisor.model.records import Cause, Driver, Lease, Ownership, OwnState, 
 from supervisor.model.seen import Found, Seen
 from supervisor.model.transaction import Transaction
 from supervisor.registry import attempt_writes
-from supervisor.registry.attempt_writes import Identity
+from supervisor.registry.attempt_writes import AttemptIdentity
 from supervisor.shim import health, queries, stopping
 from supervisor.shim.ending import describe, waits_only
 from supervisor.shim.fitting import fitting
@@ -60,7 +60,6 @@ from supervisor.shim.state import (
     CloseFailed,
     CloseSession,
     Commit,
-    Committed,
     Connected,
     DeadlineUnwritable,
     Disconnected,
@@ -74,17 +73,13 @@ from supervisor.shim.state import (
     Finish,
     Kill,
     NewClient,
-    NotSent,
     Now,
     Order,
-    OutcomeUnknown,
     OwnChanged,
     OwnRead,
     Read,
     ReadFailed,
-    Rejected,
     Reported,
-    Say,
     SessionClosed,
     SessionLost,
     ShimState,
@@ -94,7 +89,12 @@ from supervisor.shim.state import (
     Tick,
     TreeSeen,
     Unheard,
+    WriteCommitted,
     WriteDeadline,
+    WriteLog,
+    WriteNotSent,
+    WriteOutcomeUnknown,
+    WriteRejected,
 )
 
 CLAIM_PATIENCE_S = 120.0
@@ -143,11 +143,11 @@ def next_wake_s(state: ShimState) -> float:
     if state.stage is Stage.CONNECTING:
         times.append(state.born_s + CLAIM_PATIENCE_S)
     if state.stage is Stage.SETTLING:
-        times.append(settle_by_s(state))
+        times.append(resolve_by_s(state))
     return min((at for at in times if at is not None), default=float("inf"))
 
 
-def settle_by_s(state: ShimState) -> float:
+def resolve_by_s(state: ShimState) -> float:
     """When a shim that can't learn what became of its claim ends (BOOTTIME): whoever waits for the lease of a claim that was
     applied has waited for long enough by then. One whose end was asked for goes on until the claim could not lead to an exec
     any more: a tombstone would spare the others the rest."""
@@ -190,7 +190,7 @@ class _Turn:
                 self.link(event)
             case OwnRead() | ReadFailed():
                 self.answered(event)
-            case Committed() | Rejected() | NotSent() | OutcomeUnknown():
+            case WriteCommitted() | WriteRejected() | WriteNotSent() | WriteOutcomeUnknown():
                 self.settled(event)
             case _:
                 self.driver(event)
@@ -242,7 +242,7 @@ class _Turn:
         elif self.state.stage is Stage.BURYING:
             self.bury(event.own)
 
-    def settled(self, event: Committed | Rejected | NotSent | OutcomeUnknown) -> None:
+    def settled(self, event: WriteCommitted | WriteRejected | WriteNotSent | WriteOutcomeUnknown) -> None:
         if not event.op or event.op != self.state.op:
             return
         what = self.state.what
@@ -342,14 +342,16 @@ class _Turn:
             ),
         )
 
-    def claim_settled(self, event: Committed | Rejected | NotSent | OutcomeUnknown) -> None:
+    def claim_settled(
+        self, event: WriteCommitted | WriteRejected | WriteNotSent | WriteOutcomeUnknown
+    ) -> None:
         match event:
-            case Committed(_, sent_s, own_version) if own_version is not None and not self.state.blind:
+            case WriteCommitted(_, sent_s, own_version) if own_version is not None and not self.state.blind:
                 self.set(claim_sent_s=sent_s, live=self.state.claim_session)
                 self.claimed(own_version, OwnState.CLAIMED)
-            case Committed() | OutcomeUnknown():
+            case WriteCommitted() | WriteOutcomeUnknown():
                 self.set(stage=Stage.SETTLING, read_at_s=self.now_s)
-            case Rejected(_, path, _) if path == self.state.layout.pause:  # no fault of the claim's
+            case WriteRejected(_, path, _) if path == self.state.layout.pause:  # no fault of the claim's
                 self.set(
                     stage=Stage.CONNECTING,
                     claim_tries=self.state.claim_tries - 1,
@@ -358,7 +360,7 @@ class _Turn:
             case _:
                 self.set(
                     stage=Stage.CONNECTING,
-                    read_at_s=self.now_s + (RETRY_S if isinstance(event, NotSent) else 0),
+                    read_at_s=self.now_s + (RETRY_S if isinstance(event, WriteNotSent) else 0),
                 )
 
     def read_back(self, own: Seen[Ownership]) -> None:
@@ -410,7 +412,7 @@ class _Turn:
         if not isinstance(own, Found) or (state.fence is not None and own.version < state.fence):
             self.set(held=True, read_at_s=self.now_s + max(1.0, self.period_s))
             self.do(
-                Say(
+                WriteLog(
                     "shim_fence_unknown",
                     "renewals stop until /own can be believed: it is absent, unreadable or older",
                 )
@@ -462,10 +464,12 @@ class _Turn:
             ),
         )
 
-    def renewal_settled(self, event: Committed | Rejected | NotSent | OutcomeUnknown) -> None:
+    def renewal_settled(
+        self, event: WriteCommitted | WriteRejected | WriteNotSent | WriteOutcomeUnknown
+    ) -> None:
         state = self.state
         match event:
-            case Committed(_, sent_s):
+            case WriteCommitted(_, sent_s):
                 deadline_s = max(
                     state.deadline_s or 0.0, lease_terms.deadline_s(sent_s, state.launch.lease_s)
                 )
@@ -476,17 +480,17 @@ class _Turn:
                 )
                 if state.stage in _LEASED:
                     self.do(WriteDeadline(deadline_s))
-            case Rejected(_, path, kind) if path == state.layout.lease(state.launch.assignment.name):
+            case WriteRejected(_, path, kind) if path == state.layout.lease(state.launch.assignment.name):
                 # if that is no news, the parent of all leases is missing: in a while
                 exists = kind != "no_node"
                 pause_s = min(RETRY_S, self.period_s) if exists is state.lease_exists else 0.0
                 self.set(lease_exists=exists, renew_at_s=self.now_s + pause_s)
-            case Rejected():
+            case WriteRejected():
                 self.set(blind=True, read_at_s=self.now_s)
             case _:
                 self.set(renew_at_s=self.now_s + min(RETRY_S, self.period_s))
         # A phase that changed while this renewal was under way still has to be told, also if this one rang itself.
-        self.set(rings=False, ring=state.ring or (state.rings and not isinstance(event, Committed)))
+        self.set(rings=False, ring=state.ring or (state.rings and not isinstance(event, WriteCommitted)))
 
     def announce(self) -> None:
         state, entry, fence = self.state, self.state.launch.assignment, self.state.fence
@@ -499,8 +503,8 @@ class _Turn:
             ),
         )
 
-    def announced(self, event: Committed | Rejected | NotSent | OutcomeUnknown) -> None:
-        if isinstance(event, Committed):
+    def announced(self, event: WriteCommitted | WriteRejected | WriteNotSent | WriteOutcomeUnknown) -> None:
+        if isinstance(event, WriteCommitted):
             self.set(live=self.state.session)
         else:  # somebody moved the fence, or /live is not what it was
             self.set(read_at_s=self.now_s + RETRY_S, blind=True)
@@ -616,7 +620,7 @@ class _Turn:
                 stage=Stage.KILLING, cause=cause, reason=reason, kill_at_s=self.now_s, kill_began_s=self.now_s
             )
             if reason:
-                self.do(Say("shim_kills", reason))
+                self.do(WriteLog("shim_kills", reason))
 
     def tree_seen(self, empty: bool, tail: str) -> None:
         if self.state.stage is not Stage.KILLING:
@@ -626,7 +630,7 @@ class _Turn:
         if empty:
             self.set(stage=Stage.BURYING, empty_s=self.now_s, read_at_s=self.now_s)
             over = f", more than {lease_terms.KILL_TIME_S:g} s" if took_s > lease_terms.KILL_TIME_S else ""
-            self.do(WriteDeadline(None), Say("shim_tree_empty", f"after {took_s:.3f} s{over}"))
+            self.do(WriteDeadline(None), WriteLog("shim_tree_empty", f"after {took_s:.3f} s{over}"))
         else:
             self.set(kill_at_s=self.now_s + KILL_PAUSE_S)
 
@@ -643,7 +647,7 @@ class _Turn:
                 self.retry_bury()
             return
         self.set(doubt_s=None, blind=False)
-        mine = Identity(entry.name, entry.uid, entry.attempt, state.claim_id)
+        mine = AttemptIdentity(entry.name, entry.uid, entry.attempt, state.claim_id)
         ended = describe(state)
         op = self.next_op()
         transaction = attempt_writes.tombstone(state.layout, own, mine, ended, op, self.at)
@@ -652,8 +656,10 @@ class _Turn:
         else:
             self.send("exit", transaction)
 
-    def tombstone_settled(self, event: Committed | Rejected | NotSent | OutcomeUnknown) -> None:
-        if isinstance(event, Committed):
+    def tombstone_settled(
+        self, event: WriteCommitted | WriteRejected | WriteNotSent | WriteOutcomeUnknown
+    ) -> None:
+        if isinstance(event, WriteCommitted):
             self.finish("the exit is recorded")
         else:
             self.retry_bury()
@@ -679,7 +685,7 @@ class _Turn:
         if before_s is not None and abs(offset_s - before_s) > CLOCK_JUMP_S:
             self.set(blind=True, read_at_s=self.now_s)
             self.do(
-                Say(
+                WriteLog(
                     "shim_clocks_jumped",
                     f"by {offset_s - before_s:+.1f} s: /own is read before anything else",
                 )
@@ -692,7 +698,7 @@ class _Turn:
             self.notice_deadlines()
         if self.state.stage is Stage.CONNECTING:
             self.notice_no_claim()
-        if self.state.stage is Stage.SETTLING and self.now_s >= settle_by_s(self.state):
+        if self.state.stage is Stage.SETTLING and self.now_s >= resolve_by_s(self.state):
             self.finish("nobody could tell in time what became of the claim: nothing was executed")
         if (
             self.state.stage in (Stage.STARTING, Stage.RUNNING)
@@ -727,7 +733,7 @@ class _Turn:
             self.begin_kill(Cause.STOPPED, f"it did not stop within {self.state.launch.stop_grace_s:g} s")
         elif stopping.is_to_be_terminated(ladder, self.now_s):
             self.set(ladder=stopping.terminated(ladder))
-            self.do(Say("shim_terminates", "SIGTERM to the driver"), Terminate())
+            self.do(WriteLog("shim_terminates", "SIGTERM to the driver"), Terminate())
 
     def look(self) -> None:
         """Have the driver's bootstrap look at a query that has been silent for long; its answer is a report."""

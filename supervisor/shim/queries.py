@@ -23,7 +23,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.location import is_inside
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
 from supervisor.model.secret import covered
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 from supervisor.shim.state import InPlace, Life, QueryLife, Reported
 
 TRACKED = 32

@@ -21,7 +21,7 @@ from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Cause
-from supervisor.registry.layout import Layout
+from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.children import Children
 from supervisor.shim.link import RegistryLink
@@ -38,7 +38,7 @@ _SHORTEST_WAIT_S = 0.01
 _FAREWELL_S = 1.0
 
 
-class Parts(NamedTuple):
+class RunnerParts(NamedTuple):
     """What ``__main__`` has made before any thread existed. ``twin``: its pidfd."""
 
     directory: str
@@ -54,7 +54,7 @@ class Parts(NamedTuple):
 class Runner:
     """Runs one attempt to its end."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: RunnerParts) -> None:
         self._parts = parts
         launch = parts.launch
         layout = Layout(launch.root)
@@ -208,7 +208,7 @@ class Runner:
                     events.extend(self._kill())
                 case shim.Finish(why):
                     self._finish(why)
-                case shim.Say(said, why):
+                case shim.WriteLog(said, why):
                     self._log.say(said, why=why)
         return events
 

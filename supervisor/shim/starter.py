@@ -24,7 +24,7 @@ from supervisor.clients.containment import CLAIM_MARKER, Containment
 from supervisor.clients.run_dir import LAUNCH
 from supervisor.clock import boottime_s
 from supervisor.model.launch import Launch
-from supervisor.registry.codec import decode
+from supervisor.records.codec import decode
 
 READY_TIMEOUT_S = 10.0
 

@@ -14,7 +14,7 @@ from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import Cause, Ownership, Phase, Progress
 from supervisor.model.seen import Seen
 from supervisor.model.transaction import Transaction
-from supervisor.registry.layout import Layout
+from supervisor.records.layout import Layout
 from supervisor.shim.stopping import Ladder
 
 
@@ -93,7 +93,7 @@ class ReadFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class WriteCommitted:
     """``sent_s``: read just before sending. ``own_version``: new version of /own where the transaction set it."""
 
     op: str
@@ -102,7 +102,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class WriteRejected:
     """A guard failed: nothing of it was applied. ``kind`` as in ``errors.GuardFailed``."""
 
     op: str
@@ -111,14 +111,14 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class NotSent:
+class WriteNotSent:
     """Certainly without effect."""
 
     op: str
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeUnknown:
+class WriteOutcomeUnknown:
     """It may have been applied, or may still be."""
 
     op: str
@@ -218,10 +218,10 @@ Event: TypeAlias = (
     | OwnChanged
     | OwnRead
     | ReadFailed
-    | Committed
-    | Rejected
-    | NotSent
-    | OutcomeUnknown
+    | WriteCommitted
+    | WriteRejected
+    | WriteNotSent
+    | WriteOutcomeUnknown
     | Executed
     | ExecFailed
     | ExecLate
@@ -304,7 +304,7 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class WriteLog:
     """One line for the shim's log. ``event``: of ``supervisor.logs.events``."""
 
     event: str
@@ -312,7 +312,17 @@ class Say:
 
 
 Effect: TypeAlias = (
-    Read | Commit | NewClient | CloseSession | WriteDeadline | Exec | Order | Terminate | Kill | Finish | Say
+    Read
+    | Commit
+    | NewClient
+    | CloseSession
+    | WriteDeadline
+    | Exec
+    | Order
+    | Terminate
+    | Kill
+    | Finish
+    | WriteLog
 )
 
 

@@ -18,7 +18,7 @@ from supervisor.clients.run_dir import DeadlineFile
 from supervisor.clients.second_killer import strike
 from supervisor.clock import boottime_s
 from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
-from supervisor.model.second_killer import Act, Looked, SecondKiller, looks_again_s, step
+from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, looks_again_s, step
 from supervisor.shim.log import ShimLog
 
 
@@ -88,11 +88,11 @@ def watch(shim: int, tree: Containment, deadline: DeadlineFile, log: ShimLog, di
         run_dir.note_kill(directory, "twin", killer.took_s)
 
 
-def _look(dead: bool, deadline: DeadlineFile) -> Looked:
+def _look(dead: bool, deadline: DeadlineFile) -> KillerProbe:
     try:
-        return Looked(dead, deadline.read())
+        return KillerProbe(dead, deadline.read())
     except (OSError, ValueError):
-        return Looked(dead, None, readable=False)
+        return KillerProbe(dead, None, readable=False)
 
 
 def _pause_s(killer: SecondKiller) -> float:

@@ -19,9 +19,9 @@ from supervisor.model.launch import CHECKPOINT
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.s3a import for_spark
 from supervisor.model.secret import SecretRef, SecretSource, secret_reference
-from supervisor.model.spec import JobSpec
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain
+from supervisor.spec.job import JobSpec
 
 OWN_PREFIX: Final = "SPARK_SUPERVISOR_"
 KEPT_BACK: Final = frozenset(

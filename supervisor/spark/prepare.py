@@ -19,7 +19,6 @@ from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause, clip
 from supervisor.model.s3a import S3Access, access_of, access_of_store, asked, bucket_of, for_store
-from supervisor.model.spec import JobSpec, store_key
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import Files, build_argv, build_properties, said_of, session_arguments
 from supervisor.spark.environment import build_environment, passes
@@ -28,6 +27,7 @@ from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this
 from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain, find_toolchain, java_of
+from supervisor.spec.job import JobSpec, store_key
 
 LOCAL: Final = "local:"
 PROPERTIES: Final = "spark.properties"
@@ -36,7 +36,7 @@ NOT_FENCED_MAX_BYTES: Final = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AttemptPlace:
     """Where this attempt lives on this host. ``run_dir`` need not exist yet: only the report socket's path is taken of it.
 
     ``work_dir``: made here (mode 0700), holds the properties and is the driver's working directory; whoever removes the
@@ -55,7 +55,7 @@ def prepare(
     spec: JobSpec,
     assignment: Assignment,
     settings: Settings,
-    place: Place,
+    place: AttemptPlace,
     fetch_stored: Callable[[str], Path],
     *,
     root: str | None = None,
@@ -107,7 +107,7 @@ def prepare(
 
 
 def _fence(
-    spec: JobSpec, assignment: Assignment, settings: Settings, place: Place, toolchain: Toolchain
+    spec: JobSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, toolchain: Toolchain
 ) -> Fence:
     why = why_not(spec, said_of(spec, toolchain), toolchain.version)
     if why is None or why:

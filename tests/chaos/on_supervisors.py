@@ -12,7 +12,7 @@ from pathlib import Path
 from supervisor.clients import processes
 from supervisor.clients.sessions import keep_session
 from supervisor.errors import Conflict, NotFound, SupervisorError
-from supervisor.registry.operating import Operator
+from supervisor.operations.cluster import ClusterOperations
 from tests.chaos.nemesis import Fault, Skipped
 from tests.chaos.sessions import expel
 from tests.chaos.terms import Term
@@ -84,7 +84,7 @@ def hand_over(world: World, choice: random.Random) -> None:
     to = choice.choice([None, *others])
     sessions = keep_session(world.ensemble.hosts, SESSION_S)
     try:
-        Operator(sessions, world.fleet.layout, "nemesis").switchover(to)
+        ClusterOperations(sessions, world.fleet.layout, "nemesis").switchover(to)
         world.diary.fault("switchover", term.supervisor, to=to)
     except (Conflict, NotFound) as error:
         raise Skipped from error  # who should take over is away just now
@@ -194,7 +194,7 @@ def kill_session_closer(world: World, choice: random.Random) -> None:
         if (
             found is not None
             and found.ppid == member.pid
-            and b"supervisor.daemon.session_closer" in _command(process.pid)
+            and b"supervisor.daemon.process.session_closer" in _command(process.pid)
         ):
             world.diary.fault("session closer killed", member.id)
             processes.kill(process)
@@ -213,7 +213,7 @@ def pause_cluster(world: World, choice: random.Random) -> None:
     """And unpause it, however long that takes: what nobody unpauses is paused for the rest of the run."""
     sessions = keep_session(world.ensemble.hosts, SESSION_S)
     try:
-        operator = Operator(sessions, world.fleet.layout, "nemesis")
+        operator = ClusterOperations(sessions, world.fleet.layout, "nemesis")
         with world.diary.lasting("cluster paused"):
             try:
                 operator.pause("chaos")
@@ -226,7 +226,7 @@ def pause_cluster(world: World, choice: random.Random) -> None:
         sessions.close()
 
 
-def _unpaused(operator: Operator) -> bool:
+def _unpaused(operator: ClusterOperations) -> bool:
     with contextlib.suppress(SupervisorError):
         operator.unpause()
         return True

@@ -12,8 +12,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.chaos import on_attempts, on_supervisors
 from tests.chaos.nemesis import Skipped
 from tests.chaos.on_servers import revive

@@ -15,7 +15,7 @@ from tests.chaos.report import changes_of_leader, tell
 from tests.chaos.restore import restore_old_data
 from tests.chaos.tail import Tail
 from tests.chaos.users import User, make_users
-from tests.chaos.verdict import Verdict, judge, mend
+from tests.chaos.verdict import Verdict, judge, repair
 from tests.chaos.world import GRACE_S, Options, World, open_world
 from tests.faults import checker
 from tests.waiting import wait_until
@@ -56,7 +56,7 @@ def run(options: Options, directory: Path, say: Callable[[str], None] = print) -
         for thread in threads:
             thread.join(180)
         lasted_s = boottime_s() - began_s
-        mend(world)
+        repair(world)
         verdict = judge(world, users)
         for user in users:
             user.close()

@@ -12,8 +12,8 @@ from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError
 from supervisor.model.records import LeaderHint
 from supervisor.model.seen import Found
-from supervisor.registry.layout import Layout
-from supervisor.registry.reading import seen
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
 from tests.waiting import wait_until
 
 PERIOD_S = 0.05

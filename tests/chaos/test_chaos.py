@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import Link, ZooClient
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.chaos.diary import Diary
 from tests.chaos.gate import Gate
 from tests.chaos.report import distribution

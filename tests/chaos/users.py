@@ -20,10 +20,10 @@ from supervisor.clients.sessions import keep_session
 from supervisor.clock import boottime_s
 from supervisor.errors import Conflict, SupervisorError
 from supervisor.model.records import Desired
-from supervisor.registry.ids import new_uid
-from supervisor.registry.submitting import prepare, store_prepared
+from supervisor.operations.context import CommandContext, layout_of
+from supervisor.operations.submit import prepare, store_prepared
+from supervisor.records.ids import new_uid
 from supervisor.settings.file import load_settings
-from supervisor.wiring.commands import CommandContext, layout_of
 from tests.chaos.world import GRACE_S, SESSION_S, World
 from tests.faults.checker import Acknowledged
 
@@ -179,12 +179,12 @@ class User(threading.Thread):
             raise Refused(str(error)) from error
 
     def _submit(self, job: Job) -> str:
-        office = self._office
-        prepared = prepare(job.spec, office.settings.defaults)
-        office.found(self._blobs)
-        done = office.commands.check_submit(job.name, prepared.sha256, prepared.spec.checkpoint)
+        context = self._office
+        prepared = prepare(job.spec, context.settings.defaults)
+        context.found(self._blobs)
+        done = context.commands.check_submit(job.name, prepared.sha256, prepared.spec.checkpoint)
         if done is None:
-            done = office.commands.submit(
+            done = context.commands.submit(
                 store_prepared(self._blobs, prepared, new_uid(job.name), Desired.RUNNING)
             )
         return done.uid

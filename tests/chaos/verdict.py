@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from supervisor.clients.sessions import keep_session
 from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError
-from supervisor.registry.operating import Operator
+from supervisor.operations.cluster import ClusterOperations
 from tests.chaos.on_attempts import send
 from tests.chaos.on_servers import mend_store, revive
 from tests.chaos.users import GONE, RUNNING, User
@@ -43,7 +43,7 @@ class Verdict:
     until_s: float
 
 
-def mend(world: World) -> None:
+def repair(world: World) -> None:
     """Whatever a fault may have left: all up, all links open, nobody stopped, no pause."""
     for links in (world.user_links, *(way for ways in world.fleet.links for way in ways)):
         links.each(Proxy.heal)
@@ -67,7 +67,7 @@ def mend(world: World) -> None:
 
 def _unpaused(world: World) -> bool:
     with contextlib.closing(keep_session(world.ensemble.hosts, SESSION_S)) as sessions:
-        Operator(sessions, world.fleet.layout, "nemesis").unpause()
+        ClusterOperations(sessions, world.fleet.layout, "nemesis").unpause()
     return True
 
 

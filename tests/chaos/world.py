@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.processes import ProcessId
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.lease_terms import outage_survived_s
 from tests.chaos.diary import Diary
 from tests.chaos.fleet import Attempt, ChaosFleet

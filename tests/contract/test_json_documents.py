@@ -18,12 +18,12 @@ from supervisor.model.records import EpochRecord, LeaderHint, Progress
 from supervisor.observe import status as status_module
 from supervisor.observe.listing import seconds_of, take_rows, with_reasons
 from supervisor.observe.observer import Observer
-from supervisor.observe.status import Place, take_status, unreachable_status
+from supervisor.observe.status import ClusterConfiguration, take_status, unreachable_status
 from tests.fakes.offices import AT, Bench
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "documents"
 NOW_S = (seconds_of(AT) or 0.0) + 1
-PLACE = Place("prod", "zk1:2181,zk2:2181", "s3://bucket/prefix")
+PLACE = ClusterConfiguration("prod", "zk1:2181,zk2:2181", "s3://bucket/prefix")
 
 ROW_KEYS = [
     "name",
@@ -67,8 +67,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     uids = iter(f"00000000000{n}-00000000" for n in range(1, 10))
     monkeypatch.setattr("tests.fakes.offices.new_uid", lambda _name: next(uids))
     # these are of no name
-    monkeypatch.setattr("supervisor.registry.reading.may_be_of", lambda _uid, _name: True)
-    monkeypatch.setattr("supervisor.registry.commands.wall_iso", lambda: AT)
+    monkeypatch.setattr("supervisor.records.reading.may_be_of", lambda _uid, _name: True)
+    monkeypatch.setattr("supervisor.operations.jobs.wall_iso", lambda: AT)
     bench.submit("running", checkpoint="s3a://bkt/running")
     bench.run("running", progress=Progress("counts", 41, 10.5, 20.25, 300.0, AT, 7.0))
     bench.submit("waiting", checkpoint="s3a://bkt/waiting")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import ZooClient
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import GuardFailed, SupervisorError
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo

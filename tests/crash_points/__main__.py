@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.crash_points import memory_runs
 from tests.crash_points.crash_fleet import CrashFleet
 from tests.crash_points.points import MODES, Point, moments

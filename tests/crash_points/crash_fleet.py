@@ -19,8 +19,8 @@ from supervisor.clients.processes import ProcessId
 from supervisor.errors import SupervisorError
 from supervisor.model.records import CheckpointClaim, Cleanliness, Ownership, OwnState, Result
 from supervisor.model.seen import Found
-from supervisor.registry.ids import name_suffix
-from supervisor.registry.reading import seen
+from supervisor.records.ids import name_suffix
+from supervisor.records.reading import seen
 from tests.crash_points.points import Arm, Control, Hit
 from tests.testbed.fleet import Fleet
 from tests.testbed.fleet_commands import PATIENCE_S, Said
@@ -227,7 +227,7 @@ class CrashFleet(Fleet):
                     .replace(bytes(1), b" ")
                     .decode(errors="replace")
                 )
-                if "supervisor.daemon.session_closer" not in command and " run " not in command:
+                if "supervisor.daemon.process.session_closer" not in command and " run " not in command:
                     found.append(f"process {process.pid}: {command[:200]}")
         return found
 

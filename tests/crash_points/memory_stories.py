@@ -11,40 +11,40 @@ from tests.crash_points.memory_world import HOSTS, MemoryWorld
 
 def launch(world: MemoryWorld) -> None:
     world.user("submit")
-    world.settle()
+    world.resolve_outcome()
     _gone(world)
 
 
 def again(world: MemoryWorld) -> None:
     world.user("submit")
-    world.settle()
+    world.resolve_outcome()
     _exit(world, Cause.USER_ERROR, 1)
     for what in ("restart", "suspend", "resume"):
-        world.settle()
+        world.resolve_outcome()
         world.user(what)
-    world.settle()
+    world.resolve_outcome()
     _gone(world)
 
 
 def finished(world: MemoryWorld) -> None:
     world.user("submit", unbounded=False)
-    world.settle()
+    world.resolve_outcome()
     world.wanted = "gone"
     _exit(world, Cause.FINISHED, 0)
-    world.settle()
+    world.resolve_outcome()
 
 
 def failed(world: MemoryWorld) -> None:
     world.user("submit", attempts=0)
-    world.settle()
+    world.resolve_outcome()
     world.wanted = "failed"
     _exit(world, Cause.USER_ERROR, 1)
-    world.settle()
+    world.resolve_outcome()
     world.user("resume")
-    world.settle()
+    world.resolve_outcome()
     world.wanted = "failed"
     _exit(world, Cause.USER_ERROR, 1)
-    world.settle()
+    world.resolve_outcome()
     _gone(world)
 
 
@@ -52,49 +52,49 @@ def back(world: MemoryWorld) -> None:
     """To a savepoint, suspended; to it again; and once more after it has failed."""
     world.user("submit", attempts=0)
     for _ in range(2):
-        world.settle()
+        world.resolve_outcome()
         world.user("suspend")
-        world.settle()
+        world.resolve_outcome()
         world.user("resume_from", attempts=0)
-    world.settle()
+    world.resolve_outcome()
     world.wanted = "failed"
     _exit(world, Cause.USER_ERROR, 1)
-    world.settle()
+    world.resolve_outcome()
     world.user("resume_from", attempts=0)
-    world.settle()
+    world.resolve_outcome()
     _gone(world)
 
 
 def exhausted(world: MemoryWorld) -> None:
     world.user("submit", attempts=0, then=OnExhausted.SUSPEND)
-    world.settle()
+    world.resolve_outcome()
     if world.wanted == "running":  # nobody has cancelled it meanwhile
         world.wanted = "suspended"
     _exit(world, Cause.USER_ERROR, 1)
-    world.settle()
+    world.resolve_outcome()
     _gone(world)
 
 
 def lost(world: MemoryWorld) -> None:
     """The shim's host vanishes: the full wait, the revocation, and the next attempt."""
     world.user("submit")
-    world.settle()
+    world.resolve_outcome()
     world.vanish()
     for _ in range(10):
         world.round()
-    world.settle()
+    world.resolve_outcome()
     _gone(world)
 
 
 def lost_and_suspended(world: MemoryWorld) -> None:
     """Nobody writes a tombstone for a job that shall not run: it is buried after the full wait."""
     world.user("submit")
-    world.settle()
+    world.resolve_outcome()
     world.vanish()
     world.user("suspend")
     for _ in range(20):
         world.round()
-    world.settle()
+    world.resolve_outcome()
     _gone(world)
 
 
@@ -111,7 +111,7 @@ def unassigned(world: MemoryWorld) -> None:
     for host in HOSTS:
         world.bring_host(host)
     world.starting = True
-    world.settle()
+    world.resolve_outcome()
     _gone(world)
 
 
@@ -119,22 +119,22 @@ def swept(world: MemoryWorld) -> None:
     """Blobs of nobody, and results of older uids."""
     for _ in range(2):
         world.user("submit")
-        world.settle()
+        world.resolve_outcome()
         _gone(world)
     world.store.objects["specs/a/000000000000-a/1-" + "0" * 64 + ".json"] = b"nobody's"
     world.sweep()
     world.user("submit")
-    world.settle()
+    world.resolve_outcome()
     _gone(world)
 
 
 def operated(world: MemoryWorld) -> None:
     world.user("submit")
-    world.settle()
+    world.resolve_outcome()
     world.user("pause")
     world.round()
     world.user("unpause")
-    world.settle()
+    world.resolve_outcome()
     _gone(world)
 
 
@@ -163,4 +163,4 @@ def _exit(world: MemoryWorld, cause: Cause, code: int) -> None:
 def _gone(world: MemoryWorld) -> None:
     world.user("cancel")
     world.wanted = "gone"
-    world.settle()
+    world.resolve_outcome()

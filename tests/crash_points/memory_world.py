@@ -26,10 +26,10 @@ from supervisor.clients.sessions import KeptSession
 from supervisor.clients.store.base import StoreEntry
 from supervisor.coord import term as term_module
 from supervisor.coord.term import Term
-from supervisor.daemon import controller as controller_module
-from supervisor.daemon import sweeper as sweeper_module
-from supervisor.daemon.controller import Controller
-from supervisor.daemon.sweeper import Sweeper
+from supervisor.daemon.leader import controller as controller_module
+from supervisor.daemon.leader import sweeper as sweeper_module
+from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.errors import (
     Conflict,
     GuardFailed,
@@ -59,19 +59,19 @@ from supervisor.model.records import (
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
+from supervisor.operations import jobs as commands_module
+from supervisor.operations.cluster import ClusterOperations
+from supervisor.operations.jobs import Did, Done, JobOperations, Submission
+from supervisor.operations.savepoint_resume import Revision, told_of
 from supervisor.plan.make import Policy
+from supervisor.records.codec import encode
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
 from supervisor.registry import attempt_writes
-from supervisor.registry import commands as commands_module
+from supervisor.registry.blob_sweep import GRACE_S as SWEEP_GRACE_S
+from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.codec import encode
-from supervisor.registry.commands import Commands, Did, Done, Submission
-from supervisor.registry.founding import Identity, found_or_check
-from supervisor.registry.layout import Layout
-from supervisor.registry.moving import Revision, told_of
-from supervisor.registry.operating import Operator
-from supervisor.registry.reading import seen
-from supervisor.registry.sweep import GRACE_S as SWEEP_GRACE_S
-from supervisor.registry.sweep import BlobSweeper
+from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check
 from tests.crash_points.points import Point, failpoints
 from tests.fakes import zookeeper as fake
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
@@ -378,11 +378,11 @@ class MemoryWorld:
         client = PointClient(self.zoo, process)
         MemoryClient.start(client)
         term: Term[Any] = Term(epoch, fence or 0, client, 1e9, depose=lambda _why: None)
-        term.note_recorded()
+        term.set_recorded()
         controller = Controller(term, self.layout, Policy(claim_timeout_s=15.0), _Recorder(), _Loop())  # type: ignore[arg-type]
         store: Any = PointStore(self.store, process)
         sweeping = BlobSweeper(store, clock=lambda: self.now_s)
-        sweeper = Sweeper(term, self.layout, controller.crew, sweeping, Blobs(store))
+        sweeper = Sweeper(term, self.layout, controller.executor, sweeping, Blobs(store))
         self._leader = Leader(process, client, controller, sweeper)
         return self._leader
 
@@ -534,7 +534,7 @@ class MemoryWorld:
         shim.driver.dead_s, shim.over = self.now_s, True
         own, a = self._own(shim), shim.assignment
         if own is not None:
-            mine = attempt_writes.Identity(a.name, a.uid, a.attempt, shim.claim)
+            mine = attempt_writes.AttemptIdentity(a.name, a.uid, a.attempt, shim.claim)
             tx = attempt_writes.tombstone(
                 self.layout,
                 own,
@@ -626,7 +626,7 @@ class MemoryWorld:
             wrong.append(f"it expects {expected} at {place}")
         return wrong
 
-    def settle(self) -> None:
+    def resolve_outcome(self) -> None:
         """Rounds until everything is as the user was told; it must come to that."""
         quiet = 0
         for _ in range(ROUNDS_MAX):
@@ -696,14 +696,14 @@ class MemoryWorld:
         )
         try:
             if what in ("pause", "unpause", "switchover"):
-                operator = Operator(kept, self.layout, "test")
+                operator = ClusterOperations(kept, self.layout, "test")
                 {
                     "pause": lambda: operator.pause("why"),
                     "unpause": operator.unpause,
                     "switchover": lambda: operator.switchover(None),
                 }[what]()
                 return None
-            commands = Commands(kept, self.layout)
+            commands = JobOperations(kept, self.layout)
             if what == "resume_from":
                 return self._go_back(process, commands, terms)
             if what != "submit":
@@ -715,12 +715,12 @@ class MemoryWorld:
                 kept.close()
 
     def _submit(
-        self, process: Process, kept: KeptSession[Any], commands: Commands, changes: dict[str, Any]
+        self, process: Process, kept: KeptSession[Any], commands: JobOperations, changes: dict[str, Any]
     ) -> Done:
         store: Any = PointStore(self.store, process)
         blobs = Blobs(store)
         spec = b'{"spec": 1}'
-        found_or_check(kept.zoo(), self.layout, blobs, Identity("memory", ROOT, store.url))
+        bootstrap_or_check(kept.zoo(), self.layout, blobs, ClusterIdentity("memory", ROOT, store.url))
         self._populate()
         uid = f"{self.new_id()}-{NAME}"
         ref = blobs.put_spec(NAME, uid, 1, spec)
@@ -729,8 +729,8 @@ class MemoryWorld:
             return done
         return commands.submit(Submission(NAME, uid, ref, _terms(**changes), stored_from_s=self.now_s))
 
-    def _go_back(self, process: Process, commands: Commands, changes: dict[str, Any]) -> Done:
-        """As ``wiring.resuming`` does it, with a copy that is there."""
+    def _go_back(self, process: Process, commands: JobOperations, changes: dict[str, Any]) -> Done:
+        """As ``savepoints.resume`` does it, with a copy that is there."""
         basis = commands.basis(NAME)
         if basis.running and basis.told == told_of("one", basis.checkpoint):
             return Done(NAME, basis.uid, Did.ALREADY_RUNNING)

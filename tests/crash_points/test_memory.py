@@ -12,8 +12,9 @@ import pytest
 
 from supervisor.errors import OutcomeUnknown
 from supervisor.model.transaction import Delete
+from supervisor.operations import jobs
 from supervisor.plan import check, decide
-from supervisor.registry import commands, leader_writes
+from supervisor.registry import leader_writes
 from tests.crash_points import memory_runs
 from tests.crash_points.memory_world import Fault
 
@@ -90,7 +91,7 @@ def the_wait_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_command_acknowledges_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = commands.commit_settled
+    real = jobs.commit_resolved
 
     def blind(sessions, zoo, tx, *rest):  # type: ignore[no-untyped-def]
         class Blind:
@@ -100,21 +101,21 @@ def a_command_acknowledges_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch
 
         return real(sessions, Blind(), tx, *rest)
 
-    monkeypatch.setattr(commands, "commit_settled", blind)
+    monkeypatch.setattr(jobs, "commit_resolved", blind)
 
 
 def a_refused_request_counts_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = commands.commit_settled
+    real = jobs.commit_resolved
 
     def hopeful(sessions, zoo, tx, *rest):  # type: ignore[no-untyped-def]
         try:
             return real(sessions, zoo, tx, *rest)
-        except commands.Conflict:
+        except jobs.Conflict:
             raise
         except Exception:
             return True
 
-    monkeypatch.setattr(commands, "commit_settled", hopeful)
+    monkeypatch.setattr(jobs, "commit_resolved", hopeful)
 
 
 def clean_up_forgets_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:

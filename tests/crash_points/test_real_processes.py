@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.crash_points.crash_fleet import CrashFleet
 from tests.crash_points.points import Point
 from tests.crash_points.record import record

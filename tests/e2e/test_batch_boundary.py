@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import Cause, Ownership, OwnState, QueryState, StopMode
 from supervisor.spark import bootstrap
 from tests.testbed.attempts import Attempt, Attempts, eventually_closed

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients.marked import find_marked
-from supervisor.clients.stack_guard import MARKER
+from supervisor.demo.stack_guard import MARKER
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

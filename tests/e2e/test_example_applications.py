@@ -13,8 +13,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from supervisor.model.spec import JobSpec
-from supervisor.registry.spec_files import read_spec_file
+from supervisor.spec.files import read_spec_file
+from supervisor.spec.job import JobSpec
 from tests.testbed.spark_fleet import LIGHT_JVM
 from tests.waiting import wait_until
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import Assignment, BlobRef
-from supervisor.model.spec import parse_spec
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
-from supervisor.spark.prepare import Place, prepare
+from supervisor.spark.prepare import AttemptPlace, prepare
+from supervisor.spec.job import parse_spec
 from tests.e2e.test_s3a_driver import APPLICATION
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
@@ -155,7 +155,7 @@ def start_foreign(
         spec,
         Assignment("foreign", "f1", 1, 1, 0, 0, BlobRef("k", "", 0), 0),
         validated(Settings, body, "supervisor.yaml"),
-        Place("abroad", directory / "run", directory / "work", log),
+        AttemptPlace("abroad", directory / "run", directory / "work", log),
         lambda key: fleet.directory / "app.py",
     )
     with log.open("w") as out:

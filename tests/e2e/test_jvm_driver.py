@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from supervisor.checkpoint.commit_log import open_commit_log
-from supervisor.model.exits import Evidence, classify
+from supervisor.model.exits import ExitEvidence, classify
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef, Cause
 from supervisor.model.s3a import S3Access
-from supervisor.model.spec import parse_spec
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
-from supervisor.spark.prepare import Place, prepare
+from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.toolchain import installed_spark_home
+from supervisor.spec.job import parse_spec
 from tests.testbed import requirements
 from tests.testbed.spark_fleet import LIGHT_JVM
 from tests.waiting import wait_until
@@ -76,7 +76,7 @@ conf: {{spark.ui.enabled: false, spark.log.level: ERROR, spark.driver.extraJavaO
     body = {"cluster": "t", "zookeeper": {"hosts": "zk1:2181"}, "store": {"url": f"file://{directory}/store"}}
     settings = validated(Settings, {**body, "supervisor": {"id": "s1"}}, "supervisor.yaml")
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
-    place = Place("here", directory / "run", directory / "work", directory / "log", environ=bare)
+    place = AttemptPlace("here", directory / "run", directory / "work", directory / "log", environ=bare)
     return prepare(
         spec, Assignment("counts", "u1", 1, 1, 0, 0, BlobRef("k", "", 0), 0), settings, place, Path
     )
@@ -104,5 +104,7 @@ def test_a_jvm_application(tmp_path: Path) -> None:
             driver.kill()
     assert (tmp_path / "seen").read_text().split("\0")[2:] == list(ARGS)
     tail = Path(launch.log_path).read_text()[-4000:]
-    assert classify(Evidence(status, unbounded=True, stop_requested=True, tail=tail)).cause is Cause.STOPPED
-    assert classify(Evidence(status, unbounded=True, tail=tail)).cause is Cause.KILLED
+    assert (
+        classify(ExitEvidence(status, unbounded=True, stop_requested=True, tail=tail)).cause is Cause.STOPPED
+    )
+    assert classify(ExitEvidence(status, unbounded=True, tail=tail)).cause is Cause.KILLED

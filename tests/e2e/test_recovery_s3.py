@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from supervisor.clients import processes
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.processes import ProcessId
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.spark.toolchain import installed_spark_home
 from tests.fakes.faulty_s3 import FaultyS3, refuse
 from tests.testbed import requirements
@@ -258,7 +258,7 @@ class Object:
         else:
             self.s3.put_object(Bucket=self.bucket, Key=self.key, Body=self.whole[:-1] + b"#")
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         self.s3.put_object(Bucket=self.bucket, Key=self.key, Body=self.whole)
 
 
@@ -282,7 +282,7 @@ def test_what_the_store_has_lost_quarantines_that_job_alone(
     assert {row["name"] for row in fleet.rows() if row["state"] == "quarantined"} == damaged.keys()
 
     for job, thing in damaged.items():
-        thing.mend()
+        thing.repair()
         fleet.ok("resume", job)
         fleet.wait_state(job, "starting", "running")
         fleet.cancel(job)

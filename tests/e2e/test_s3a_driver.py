@@ -13,10 +13,10 @@ from supervisor.checkpoint.commit_log import open_commit_log
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef
 from supervisor.model.s3a import S3Access, access_of
-from supervisor.model.spec import parse_spec
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
-from supervisor.spark.prepare import Place, prepare
+from supervisor.spark.prepare import AttemptPlace, prepare
+from supervisor.spec.job import parse_spec
 from tests.fakes.report_socket import ReportSocket
 from tests.testbed.hostile_tools import make_hostile_tools
 from tests.testbed.moto import MotoServer
@@ -62,7 +62,7 @@ def launch_for(attempt: int, tmp_path: Path, settings: Settings, bucket: str) ->
     spec = spec.model_copy(update={"application": "store:app.py", "env": env})
     run_dir = tmp_path / f"run.{attempt}"
     run_dir.mkdir()
-    place = Place("here", run_dir, tmp_path / f"work.{attempt}", tmp_path / f"log.{attempt}")
+    place = AttemptPlace("here", run_dir, tmp_path / f"work.{attempt}", tmp_path / f"log.{attempt}")
     assignment = Assignment("counts", "u1", attempt, 1, 0, 0, BlobRef("k", "", 0), 0)
     return prepare(spec, assignment, settings, place, lambda key: tmp_path / "app.py")
 

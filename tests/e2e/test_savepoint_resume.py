@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.moto import MotoServer
 from tests.testbed.spark_fleet import Batch, SparkFleet
 from tests.waiting import wait_until

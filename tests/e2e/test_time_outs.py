@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.spark.toolchain import installed_spark_home
 from tests.testbed import requirements
 from tests.testbed.fleet import Fleet

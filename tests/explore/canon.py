@@ -88,7 +88,7 @@ def replacement_key(world: World) -> tuple[Any, ...]:
         world.judge.knows,
         world.judge.accepted,
         tuple([of_before(tree) for tree in (world.tree, *(() if saved is None else (saved.tree,)))]),
-        tuple([_ring(bell, rings) for bell in bells for rings in world.judge.rings]),
+        tuple([_ring(notifier, rings) for notifier in bells for rings in world.judge.rings]),
         tuple([memory_key(one, world, bells) for one in world.supervisors]),
         tuple([(shim.of_the_past, shim.recut) for shim in world.shims if not shim.over]),
     )
@@ -98,11 +98,11 @@ def memory_key(one: Supervisor, world: World, bells: list[Any]) -> tuple[Any, ..
     memory = one.memory
     epoch = world.tree.nodes.get(LAYOUT.epoch)
     return (
-        tuple([_ring(bell, memory.rings) for bell in bells]),
+        tuple([_ring(notifier, memory.rings) for notifier in bells]),
         tuple(
             [
-                None if bell is None else (bell.mzxid > memory.rung) - (bell.mzxid < memory.rung)
-                for bell in bells
+                None if notifier is None else (notifier.mzxid > memory.rung) - (notifier.mzxid < memory.rung)
+                for notifier in bells
             ]
         ),
         memory.noted,
@@ -132,9 +132,9 @@ def of_before(tree: Snapshot) -> frozenset[str]:
     )
 
 
-def _ring(bell: Any, rings: int) -> int | None:
+def _ring(notifier: Any, rings: int) -> int | None:
     """How far ahead of what is there."""
-    return None if bell is None else max(-1, min(rings - bell.version, RINGS_MAX))
+    return None if notifier is None else max(-1, min(rings - notifier.version, RINGS_MAX))
 
 
 def lives(world: World, uid: str) -> bool:
@@ -177,8 +177,8 @@ def _op_key(op: Any, tree: Snapshot) -> tuple[Any, ...]:
 
 
 def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
-    now, standing = world.now_s, one.standing
-    state = standing.state
+    now, machine_state = world.now_s, one.machine_state
+    state = machine_state.state
     leads = state in (State.LEADING, State.SUSPENDED)
     stood = leads or state in (State.CONTENDING, State.SETTLING)
     return (
@@ -196,15 +196,15 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
         sight_key(one),
         one.term,
         state,
-        standing.session,
-        (standing.epoch, standing.fence) if stood else None,
-        standing.highest,
-        standing.owner,
-        _due(standing.look_at_s, now) if state in (State.FOLLOWING, State.SETTLING) else None,
-        standing.rejections,
-        standing.stopping,
-        standing.gave_way,
-        _due(standing.yield_until_s, now),
+        machine_state.session,
+        (machine_state.epoch, machine_state.fence) if stood else None,
+        machine_state.highest,
+        machine_state.owner,
+        _due(machine_state.look_at_s, now) if state in (State.FOLLOWING, State.SETTLING) else None,
+        machine_state.rejections,
+        machine_state.stopping,
+        machine_state.gave_way,
+        _due(machine_state.yield_until_s, now),
         sights_key(one.first_seen, world, one),
         tuple([sent_key(sent, world) for sent in one.queue]),
         None if one.reading is None else (_tree_now(one.reading[0], world), _age(one.reading[1], now)),
@@ -216,7 +216,7 @@ def sight_key(one: Supervisor) -> Any:
     """What it read before it stands; while it lets others stand, that nobody leads."""
     if bool(one.todo) and isinstance(one.todo[0], Stand):
         return one.sight.owner, one.sight.epoch.epoch, one.sight.version
-    return one.standing.state is State.FOLLOWING and one.sight is not None and one.sight.owner is None
+    return one.machine_state.state is State.FOLLOWING and one.sight is not None and one.sight.owner is None
 
 
 def sent_key(sent: Sent, world: World) -> tuple[Any, ...]:
@@ -399,9 +399,9 @@ def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
                 else min(node.version - lease_version, BEHIND_MAX)
             )
             return "own", record, lease_version is None, behind, live
-        case said.Committed(_, sent_s, own_version):
+        case said.WriteCommitted(_, sent_s, own_version):
             return "committed", _age(sent_s, world.now_s), own_version
-        case said.Rejected(_, path, kind):
+        case said.WriteRejected(_, path, kind):
             return "rejected", path, kind
         case said.Connected(session):
             return "connected", session
@@ -446,8 +446,8 @@ def user_key(user: User, world: World) -> tuple[Any, ...]:
 
 def _is_now(rings: int, tree: Snapshot) -> bool:
     """The doorbell has not rung since it was read."""
-    bell = tree.nodes.get(LAYOUT.doorbell)
-    return bell is not None and bell.version == rings
+    notifier = tree.nodes.get(LAYOUT.doorbell)
+    return notifier is not None and notifier.version == rings
 
 
 # -- times -------------------------------------------------------------------------------------------------------------

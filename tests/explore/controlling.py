@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from supervisor.daemon.controller import Controller
+from supervisor.daemon.leader.controller import Controller
 from supervisor.model.actions import Plan
 from supervisor.model.transaction import Transaction
 from supervisor.model.view import View
-from supervisor.registry.leader_writes import Desk
+from supervisor.registry.leader_writes import LeaderWriteContext
 
 
 class Hand:
     """Stands in for a ``Controller``, its term and its crew. ``made``: what it would commit. ``nudged``: it has told its
     contender that a hand-over is wanted."""
 
-    def __init__(self, desk: Desk, distrust: str | None) -> None:
+    def __init__(self, context: LeaderWriteContext, distrust: str | None) -> None:
         self.made: list[Transaction] = []
         self.nudged = False
-        self.epoch, self.distrust = desk.epoch, distrust
-        self._desk = desk
-        self._term = self._crew = self.wake = self
+        self.epoch, self.distrust = context.epoch, distrust
+        self._context = context
+        self._term = self._executor = self.wake = self
 
-    def commit(self, build: Callable[[Desk], Transaction]) -> None:
-        self.made.append(build(self._desk))
+    def commit(self, build: Callable[[LeaderWriteContext], Transaction]) -> None:
+        self.made.append(build(self._context))
 
     def nudge(self) -> None:
         self.nudged = True
@@ -38,6 +38,6 @@ class Hand:
     def look_after(self, view: View, plan: Plan, broken: tuple[str, ...]) -> Hand:
         """As at the end of ``Controller.reconcile_once``, and in ``run``."""
         if plan.waited_out is not None and not broken:
-            Controller._note_waited(self, plan.waited_out)  # type: ignore[arg-type]
-        Controller._heed(self, view.wish)  # type: ignore[arg-type]
+            Controller._set_waited(self, plan.waited_out)  # type: ignore[arg-type]
+        Controller._handle(self, view.wish)  # type: ignore[arg-type]
         return self

@@ -14,7 +14,7 @@ from tests.explore.planting import planted
 
 GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (election.take_leadership, ("epoch",)),
-    (election.say_distrust, ("epoch",)),
+    (election.publish_distrust, ("epoch",)),
     (election.accept, ("cluster", "epoch", "accepted")),
     (user_writes.submit, ("own", "result", "claim", "checkpoints")),
     (user_writes.register_again, ("result", "own", "claim", "checkpoints", "lease")),
@@ -39,7 +39,7 @@ GUARDED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (attempt_writes.refuse, ("own",)),
     (Deletion.transaction, ("epoch", "pause", "own", "entry", "lease", "claim", "result")),
     (pending_deletions.begin_deletion, ("epoch", "pause", "own", "claim", "checkpoints")),
-    (pending_deletions.say_waiting, ("epoch", "pause", "claim", "result")),
+    (pending_deletions.publish_waiting, ("epoch", "pause", "claim", "result")),
     (pending_deletions.give_up_claim, ("epoch", "pause", "own", "claim", "result")),
     (operator_writes.unpause, ("pause", "doorbell")),
     (operator_writes.switchover, ("epoch", "switchover")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from supervisor.daemon import guarded_attempt
+from supervisor.daemon.host import guarded_attempt
 from supervisor.model import lease_terms, second_killer
 from supervisor.model.view import Row
 from supervisor.observe.first_seen import FirstSeen
@@ -123,7 +123,7 @@ CLAIMS = (
             "if self.state.stage is Stage.SETTLING and self.now_s >= settle_by_s(self.state):",
             "if False:",
         ),
-        (machine.next_wake_s, "times.append(settle_by_s(state))", "pass"),
+        (machine.next_wake_s, "times.append(resolve_by_s(state))", "pass"),
     ),
     text(
         "claim-of-another-shim-taken-as-ours",
@@ -297,8 +297,8 @@ WAITS = (
         "§5: the wait counts only up to a read sent at or after t0 + W",
         (
             FirstSeen.lease,
-            "LeaseSight(lease, known[1], sent_at_s)",
-            "LeaseSight(lease, known[1], received_at_s)",
+            "SeenLease(lease, known[1], sent_at_s)",
+            "SeenLease(lease, known[1], received_at_s)",
         ),
     ),
     text(
@@ -359,7 +359,7 @@ def tree_first(real: Any, killer: Any, event: Any, now_s: float) -> Any:
     act = second_killer.Act
     after = real(killer, event, now_s)
     match event:
-        case second_killer.Looked() if after.act is act.KILL_SHIM:
+        case second_killer.KillerProbe() if after.act is act.KILL_SHIM:
             return after._replace(act=act.KILL_TREE)
         case second_killer.TreeStruck() if killer.act is act.KILL_TREE:
             return after._replace(act=act.KILL_SHIM)
@@ -371,7 +371,7 @@ def tree_first(real: Any, killer: Any, event: Any, now_s: float) -> Any:
 def tree_only(real: Any, killer: Any, event: Any, now_s: float) -> Any:
     """The shim is left alone."""
     after = real(killer, event, now_s)
-    if isinstance(event, second_killer.Looked) and after.act is second_killer.Act.KILL_SHIM:
+    if isinstance(event, second_killer.KillerProbe) and after.act is second_killer.Act.KILL_SHIM:
         return after._replace(act=second_killer.Act.KILL_TREE, shim_dead=True)
     return after
 

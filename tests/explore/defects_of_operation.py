@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from supervisor.coord import election, leadership, trust
 from supervisor.coord.start_doubt import StartDoubt
-from supervisor.daemon.controller import Controller
+from supervisor.daemon.leader.controller import Controller
+from supervisor.operations import accept_registry as accepting
 from supervisor.plan import after_restore, decide, make
-from supervisor.wiring import accepting
 from tests.explore.planting import text
 
 PAUSED = "§6 pause: the leader acts on nothing"
@@ -27,11 +27,13 @@ HAND_OVERS = (
         "§6: planned switchover",
         (leadership.still_ours, "if event.give_way:", "if False:"),
     ),
-    text("hand-over-is-never-concluded", DONE, (Controller._heed, "self._conclude_switchover(wish)", "pass")),
+    text(
+        "hand-over-is-never-concluded", DONE, (Controller._handle, "self._conclude_switchover(wish)", "pass")
+    ),
     text(
         "hand-over-is-concluded-by-the-leader-it-names",
         DONE,
-        (Controller._heed, "term.nudge()", "self._conclude_switchover(wish)"),
+        (Controller._handle, "term.nudge()", "self._conclude_switchover(wish)"),
     ),
     text(
         "hand-over-waits-for-ever",
@@ -60,7 +62,11 @@ ACCEPTANCES = (
     text(
         "wait-after-a-restore-has-no-end",
         WAITED,
-        (Controller._note_waited, "self._crew.commit(lambda desk: end_wait(desk, accepted))", "pass"),
+        (
+            Controller._set_waited,
+            "self._executor.commit(lambda context: end_wait(context, accepted))",
+            "pass",
+        ),
     ),
     text(
         "assignment-of-the-lost-state-is-started",
@@ -115,7 +121,7 @@ DISTRUSTS = (
         OLDER,
         (
             StartDoubt.of,
-            "doubt = self._trust.doubt(\n        self._codec, paths, Evidence(cluster, accepted, doorbell, zoo.last_zxid), before\n    )",
+            "doubt = self._trust.doubt(\n        self._codec, paths, RegistryEvidence(cluster, accepted, doorbell, zoo.last_zxid), before\n    )",
             "doubt = None",
         ),
     ),

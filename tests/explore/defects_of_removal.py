@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from supervisor.checkpoint import savepoint_create, savepoint_restore
-from supervisor.daemon.remover import Remover
-from supervisor.registry import commands, leader_writes, pending_deletions
-from supervisor.registry.places import Index, Places
+from supervisor.daemon.leader.remover import Remover
+from supervisor.operations import jobs
+from supervisor.registry import leader_writes, pending_deletions
+from supervisor.registry.checkpoint_claims import CheckpointClaims, Index
+from supervisor.savepoints import create
+from supervisor.savepoints import restore as savepoint_restore
 from supervisor.shim import twin
 from supervisor.shim.runner import Runner
 from tests.explore.planting import text
@@ -21,17 +23,21 @@ PLACES = (
         "claims-listed-before-their-version",
         APART,
         (
-            Places.load,
+            CheckpointClaims.load,
             "    parent = zoo.read(layout.checkpoints)\n",
             "    children = children_of(zoo, layout.checkpoints)\n"
             "    parent = zoo.read(layout.checkpoints)\n",
         ),
-        (Places.load, "for child in children_of(zoo, layout.checkpoints)]", "for child in children]"),
+        (
+            CheckpointClaims.load,
+            "for child in children_of(zoo, layout.checkpoints)]",
+            "for child in children]",
+        ),
     ),
     text(
         "own-claims-are-overlooked",
         APART,
-        (Places.place_for, "(each.name, each.location) != (name, location)", "each.name != name"),
+        (CheckpointClaims.reserve, "(each.name, each.location) != (name, location)", "each.name != name"),
     ),
     text(
         "claims-inside-are-overlooked",
@@ -46,9 +52,9 @@ PLACES = (
     text(
         "doomed-claim-is-taken-over",
         DOOMED,
-        (Places.place_for, " or each.doom is not None", ""),
+        (CheckpointClaims.reserve, " or each.doom is not None", ""),
         (
-            pending_deletions.doom,
+            pending_deletions.pending_deletion,
             'name = f"{claim.name} (its checkpoint is being deleted)"',
             "name = claim.name",
         ),
@@ -58,7 +64,7 @@ PLACES = (
         DOOMED,
         (
             leader_writes.clean_up,
-            "SetData(claim[0], encode(doom(claim[1].record, result.record, desk.at)), claim[1].version)",
+            "SetData(claim[0], encode(pending_deletion(claim[1].record, result.record, context.at)), claim[1].version)",
             "Delete(claim[0], claim[1].version)",
         ),
     ),
@@ -107,7 +113,7 @@ COMMANDS = (
         "finished-job-is-changed",
         ACKNOWLEDGED,
         (
-            commands._live,
+            jobs._live,
             "isinstance(found.own, Found) and has_finished(found.ref.record, found.own.record)",
             "False",
         ),
@@ -136,9 +142,9 @@ TOLD = (
     text(
         "savepoint-is-complete-before-it-is-wanted",
         "§4: no manifest of a savepoint that was deleted meanwhile",
-        (savepoint_create.Creation._finish, "self._still_wanted()", "pass"),
+        (create.Creation._finish, "self._still_wanted()", "pass"),
         (
-            savepoint_create.Creation._finish,
+            create.Creation._finish,
             "self._target.create(MANIFEST, encode_manifest(manifest))",
             "self._target.create(MANIFEST, encode_manifest(manifest)); self._still_wanted()",
         ),

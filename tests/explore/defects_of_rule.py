@@ -9,9 +9,10 @@ from typing import Any
 from supervisor.coord import election, leadership
 from supervisor.model import load
 from supervisor.model.transaction import Check
+from supervisor.operations import jobs
 from supervisor.plan import decide, make
-from supervisor.registry import commands, record_sweep, settle, user_writes, whole
-from supervisor.registry.leader_writes import Desk
+from supervisor.registry import record_sweep, resolve_outcome, user_writes, whole
+from supervisor.registry.leader_writes import LeaderWriteContext
 from tests.explore.defect import Defect
 from tests.explore.planting import around, text
 
@@ -28,9 +29,9 @@ LEADERSHIP = (
         "§6: SUSPENDED: the leader keeps its role (FLINK-10011)",
         (
             leadership.suspend,
-            'return replace(standing, state=State.SUSPENDED, why="the connection is down, the session may live"), (\n'
+            'return replace(machine_state, state=State.SUSPENDED, why="the connection is down, the session may live"), (\n'
             "        PauseTerm(),\n    )",
-            "return _step_down(standing, 'suspended')",
+            "return _step_down(machine_state, 'suspended')",
         ),
     ),
     text(
@@ -38,25 +39,29 @@ LEADERSHIP = (
         DRAIN,
         (
             leadership._step_down,
-            "return replace(standing, state=State.STEPPING_DOWN, why=why), (EndTerm(why),)",
-            "return _candidacy_over(standing, why), (Disconnect(), Connect())",
+            "return replace(machine_state, state=State.STEPPING_DOWN, why=why), (EndTerm(why),)",
+            "return _candidacy_over(machine_state, why), (Disconnect(), Connect())",
         ),
     ),
     text(
         "new-session-keeps-the-epoch",
         NEW_SESSION,
-        (leadership.resume, "if event.session != standing.session:", "if False:"),
-        (leadership.same_term, "if event.session == standing.session", "if True"),
+        (leadership.resume, "if event.session != machine_state.session:", "if False:"),
+        (leadership.same_term, "if event.session == machine_state.session", "if True"),
     ),
     text(
         "lost-session-keeps-the-term",
         STEP_DOWN,
-        (leadership.lose, 'return _step_down(standing, "the session was lost")', "return standing, ()"),
+        (
+            leadership.lose,
+            'return _step_down(machine_state, "the session was lost")',
+            "return machine_state, ()",
+        ),
     ),
     text(
         "leader-without-a-deadline",
         STEP_DOWN,
-        (leadership.deadline, "if event.now_s < event.answered_s + standing.timeout_s:", "if True:"),
+        (leadership.deadline, "if event.now_s < event.answered_s + machine_state.timeout_s:", "if True:"),
     ),
     text(
         "leads-before-the-election-has-committed",
@@ -71,9 +76,9 @@ LEADERSHIP = (
         "unanswered-election-taken-as-won",
         "§5: a write whose outcome is unknown is settled by reading back",
         (
-            leadership.settle,
-            "return replace(standing, state=State.SETTLING, look_at_s=0.0, why=event.why), (Settle(),)",
-            "return lead(standing, Elected(standing.fence))",
+            leadership.resolve_outcome,
+            "return replace(machine_state, state=State.SETTLING, look_at_s=0.0, why=event.why), (ResolveOutcome(),)",
+            "return lead(machine_state, Elected(machine_state.fence))",
         ),
     ),
     text(
@@ -91,14 +96,14 @@ LEADERSHIP = (
         FENCE,
         (
             leadership.still_ours,
-            'return _step_down(standing, "the epoch moved on: another supervisor was elected")',
-            "return replace(standing, fence=event.version), (BeginTerm(standing.epoch, event.version),)",
+            'return _step_down(machine_state, "the epoch moved on: another supervisor was elected")',
+            "return replace(machine_state, fence=event.version), (BeginTerm(machine_state.epoch, event.version),)",
         ),
     ),
     text(
         "leader-does-not-notice-a-moved-epoch",
         FENCE,
-        (leadership.still_ours, "if event.version != standing.fence:", "if False:"),
+        (leadership.still_ours, "if event.version != machine_state.fence:", "if False:"),
     ),
     text(
         "stands-while-somebody-leads",
@@ -113,16 +118,16 @@ LEADERSHIP = (
 )
 
 
-def check_of_the_leader_node(real: Any, desk: Desk, what: str, *ops: Any) -> Any:
+def check_of_the_leader_node(real: Any, context: LeaderWriteContext, what: str, *ops: Any) -> Any:
     """The version of the ephemeral /leader in place of the persistent epoch's (zookeeper.md M11)."""
-    tx = real(desk, what, *ops)
-    return replace(tx, ops=(Check(desk.layout.leader, 0), *tx.ops[1:]))
+    tx = real(context, what, *ops)
+    return replace(tx, ops=(Check(context.layout.leader, 0), *tx.ops[1:]))
 
 
 EPHEMERAL = Defect(
     "ephemeral-in-place-of-the-epoch",
     "I4: checking the ephemeral one is no fence: its version restarts at 0",
-    partial(around, Desk.transaction, check_of_the_leader_node),
+    partial(around, LeaderWriteContext.transaction, check_of_the_leader_node),
     ("submit",),
 )
 
@@ -137,33 +142,37 @@ COMMANDS = (
     text(
         "acknowledged-before-the-commit",
         ACK,
-        (settle.commit_settled, "        zoo.commit(tx)\n", "        pass\n"),
+        (resolve_outcome.commit_resolved, "        zoo.commit(tx)\n", "        pass\n"),
     ),
-    text("unknown-outcome-acknowledged", ACK, (settle.commit_settled, "lost = unknown", "return True")),
+    text(
+        "unknown-outcome-acknowledged",
+        ACK,
+        (resolve_outcome.commit_resolved, "lost = unknown", "return True"),
+    ),
     text(
         "unknown-outcome-tried-again-blindly",
         SETTLED,
-        (settle.commit_settled, "lost = unknown", "return False"),
+        (resolve_outcome.commit_resolved, "lost = unknown", "return False"),
     ),
     text(
         "settled-by-a-reading-that-settles-nothing",
         SETTLED,
-        (settle.commit_settled, "sessions.settle()", "sessions.zoo()"),
+        (resolve_outcome.commit_resolved, "sessions.resolve_outcome()", "sessions.zoo()"),
     ),
     text(
         "cancelled-uid-registered-again",
         "I2: a failed uid may be registered again, a cancelled one never",
-        (commands._failed, " or found.result.record.outcome is not Outcome.FAILED", ""),
+        (jobs._failed, " or found.result.record.outcome is not Outcome.FAILED", ""),
     ),
     text(
         "cancel-hits-whatever-has-the-name",
         "§5: a command resolves name → uid once, and retries name the uid",
-        (commands.Commands.cancel, "if other or (", "if False and ("),
+        (jobs.JobOperations.cancel, "if other or (", "if False and ("),
     ),
     text(
         "older-uid-registered-again",
         "§5 re-register: only the name's newest uid",
-        (commands._must_be_newest, 'if _newest(found) not in ("", uid):', "if False:"),
+        (jobs._must_be_newest, 'if _newest(found) not in ("", uid):', "if False:"),
     ),
     text(
         "cancel-leaves-the-attempt-claimed",

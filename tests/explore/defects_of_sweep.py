@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from supervisor.daemon import sweeper
-from supervisor.registry import blobs, commands, record_sweep, sweep
+from supervisor.daemon.leader import sweeper
+from supervisor.operations import jobs
+from supervisor.registry import blob_sweep, blobs, record_sweep
 from tests.explore.planting import text
 
 GRACE = "§5: the sweeper needs two scans a grace time apart"
@@ -23,23 +24,27 @@ BLOBS = (
         "§5 submit: blob and artifacts stored first",
         (blobs.Blobs.put_spec, "self._store.create(key, data)", "pass"),
     ),
-    text("swept-at-first-sight", GRACE, (sweep.judge, OLD_ENOUGH, "True")),
+    text("swept-at-first-sight", GRACE, (blob_sweep.judge, OLD_ENOUGH, "True")),
     text(
         "grace-shorter-than-a-submit",
         GRACE,
-        (sweep.judge, OLD_ENOUGH, "began_s - sighting.first_s >= grace_s / 3"),
+        (blob_sweep.judge, OLD_ENOUGH, "began_s - sighting.first_s >= grace_s / 3"),
     ),
     text(
         "submit-without-a-bound",
         WITHIN,
-        (commands.Commands.submit, "if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:", "if False:"),
+        (
+            jobs.JobOperations.submit,
+            "if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:",
+            "if False:",
+        ),
     ),
-    text("orphans-are-never-swept", ORPHANS, (sweep.judge, "doomed.append(entry.key)", "pass")),
+    text("orphans-are-never-swept", ORPHANS, (blob_sweep.judge, "doomed.append(entry.key)", "pass")),
     text(
         "each-scan-sees-anew",
         ORPHANS,
         (
-            sweep.judge,
+            blob_sweep.judge,
             "before if before is not None and before.entry == entry else Sighting(entry, ended_s)",
             "Sighting(entry, ended_s)",
         ),
@@ -48,11 +53,11 @@ BLOBS = (
         "references-before-the-listing",
         "§5: references are read after the listing",
         (
-            sweep.BlobSweeper.scan,
+            blob_sweep.BlobSweeper.scan,
             "    began_s = self._clock()\n",
             "    began_s = self._clock()\n    references = referenced()\n",
         ),
-        (sweep.BlobSweeper.scan, "    references = referenced()\n    verdict", "    verdict"),
+        (blob_sweep.BlobSweeper.scan, "    references = referenced()\n    verdict", "    verdict"),
     ),
     text(
         "references-without-a-sync",
@@ -62,7 +67,7 @@ BLOBS = (
     text(
         "empty-registry-is-swept",
         "I10: an empty registry: nothing is cleaned",
-        (sweep.judge, "if not references.uids:", "if False:"),
+        (blob_sweep.judge, "if not references.uids:", "if False:"),
     ),
 )
 
@@ -84,7 +89,7 @@ KEPT = (
         "unnamed-revisions-are-not-kept",
         "§5: a uid keeps all that is under it",
         (
-            sweep.References.keep,
+            blob_sweep.References.keep,
             "parsed.uid in self.uids",
             "(parsed.uid in self.uids and parsed.revision == 1)",
         ),

@@ -13,13 +13,14 @@ from supervisor.clients.sessions import KeptSession
 from supervisor.clients.zookeeper_session import Reply, SessionLink
 from supervisor.coord import epoch_recorder
 from supervisor.coord.contender import Contender
-from supervisor.daemon import departing, session_closer, starting
-from supervisor.daemon.agent import Agent
-from supervisor.daemon.guardian import Guardian
-from supervisor.daemon.leader import Leader
-from supervisor.daemon.remover import Remover
-from supervisor.daemon.starting import Hosted
-from supervisor.daemon.sweeper import Sweeper
+from supervisor.daemon.host import drain_host, launcher
+from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.guardian import Guardian
+from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.daemon.leader.leader import Leader
+from supervisor.daemon.leader.remover import Remover
+from supervisor.daemon.leader.sweeper import Sweeper
+from supervisor.daemon.process import session_closer
 from supervisor.shim import link, starter, twin
 from supervisor.shim.children import Children
 from supervisor.shim.link import RegistryLink
@@ -210,14 +211,18 @@ LINK = (
         UNKNOWN,
         (
             RegistryLink._commit,
-            "return shim.OutcomeUnknown(transaction.id)",
-            "return shim.NotSent(transaction.id)",
+            "return shim.WriteOutcomeUnknown(transaction.id)",
+            "return shim.WriteNotSent(transaction.id)",
         ),
     ),
     text(
         "defect-in-a-write-told-as-not-sent",
         UNKNOWN,
-        (link._failure, "return shim.OutcomeUnknown(transaction.id)", "return shim.NotSent(transaction.id)"),
+        (
+            link._failure,
+            "return shim.WriteOutcomeUnknown(transaction.id)",
+            "return shim.WriteNotSent(transaction.id)",
+        ),
     ),
     text(
         "request-is-left-without-an-answer",
@@ -340,15 +345,15 @@ GUARDIAN = (
     text(
         "guardian-reads-a-torn-deadline-as-none",
         KILLERS,
-        (Guardian._look, "Looked(dead, None, readable=False)", "Looked(dead, None)"),
+        (Guardian._look, "KillerProbe(dead, None, readable=False)", "KillerProbe(dead, None)"),
     ),
     text(
         "guardian-reads-the-deadline-once",
         KILLERS,
         (
             Guardian._look,
-            "return Looked(dead, run_dir.read_deadline(post.directory))",
-            "post.known = getattr(post, 'known', None) or (run_dir.read_deadline(post.directory),)\n"
+            "return KillerProbe(dead, run_dir.read_deadline(watched.directory))",
+            "watched.known = getattr(watched, 'known', None) or (run_dir.read_deadline(watched.directory),)\n"
             "        return Looked(dead, post.known[0])",
         ),
     ),
@@ -357,8 +362,8 @@ GUARDIAN = (
         KILLERS,
         (
             Guardian._look,
-            "dead = post.pidfd is None or processes.wait_dead(post.pidfd, 0.0)",
-            "dead = processes.identify(post.guarded_attempt.shim.process.pid) is None",
+            "dead = watched.pidfd is None or processes.wait_dead(watched.pidfd, 0.0)",
+            "dead = processes.identify(watched.guarded_attempt.shim.process.pid) is None",
         ),
     ),
     text(
@@ -376,8 +381,8 @@ GUARDIAN = (
         "§5 exit: only over this very claim",
         (
             Guardian._take_answers,
-            "post = self._posts.get(key)",
-            "post = next(iter(self._posts.values()), None)",
+            "watched = self._watched.get(key)",
+            "watched = next(iter(self._watched.values()), None)",
         ),
     ),
     text(
@@ -397,7 +402,7 @@ GUARDIAN = (
     text(
         "guardian-believes-any-launch-file",
         "§5 exit: only over this very claim",
-        (starting.read_launch, 'if f"{given.uid}.{given.attempt}" != key:', "if False:"),
+        (launcher.read_launch, 'if f"{given.uid}.{given.attempt}" != key:', "if False:"),
     ),
 )
 
@@ -410,7 +415,7 @@ SESSION = (
     text(
         "overdue-request-told-as-not-sent",
         UNKNOWN,
-        (SessionLink.settle_overdue, "Unanswered(reason, sent=True)", "Unanswered(reason, sent=False)"),
+        (SessionLink.resolve_overdue, "Unanswered(reason, sent=True)", "Unanswered(reason, sent=False)"),
     ),
     text("senseless-reply-told-as-not-sent", UNKNOWN, (Reply.set_exception, "sent=True", "sent=False")),
     text(
@@ -523,7 +528,7 @@ OFFICES = (
         "who-comes-late-is-not-asked-to-stop",
         "§7.3: a host that goes down stops its drivers in order",
         (
-            departing._ask_new,
+            drain_host._ask_new,
             "for key in run_dir.directories(str(attempts_dir)) - known.keys():",
             "for key in () if known else run_dir.directories(str(attempts_dir)):",
         ),
@@ -532,7 +537,7 @@ OFFICES = (
         "stop-grace-is-not-waited-for",
         "§7.3: for at most stop_grace",
         (
-            departing._grace_s,
+            drain_host._grace_s,
             'decode(Launch, run_dir.read_file(path, LAUNCH_MAX_BYTES) or b"", path).stop_grace_s',
             "0.0",
         ),
@@ -618,7 +623,7 @@ OFFICES = (
         UNKNOWN,
         (
             Contender._settle,
-            "return machine.SettleFailed(boottime_s())",
+            "return machine.ResolveFailed(boottime_s())",
             "return machine.NotStood(boottime_s(), 'unread')",
         ),
     ),
@@ -659,7 +664,7 @@ OFFICES = (
     text(
         "look-is-not-noted-for-the-term",
         "I10: a look is good for the connection that it was made on",
-        (Contender._observe, "self._term.note_look(connection)", "pass"),
+        (Contender._observe, "self._term.set_trust_check(connection)", "pass"),
     ),
     text("term-is-not-paused", TERM, (Contender._pause_term, "self._term.pause()", "pass")),
     text(
@@ -667,7 +672,7 @@ OFFICES = (
         UNKNOWN,
         (
             Contender._settle,
-            "self._standing.session is not None and is_ours(seen, self._op_id, self._standing.session)",
+            "self._machine_state.session is not None and is_ours(seen, self._op_id, self._machine_state.session)",
             "seen.owner is not None",
         ),
     ),
@@ -682,7 +687,7 @@ OFFICES = (
         (
             epoch_recorder._record,
             'log.exception("epoch_recorder_failed", epoch=term.epoch)\n            return',
-            "term.note_recorded()\n            return",
+            "term.set_recorded()\n            return",
         ),
     ),
     text(
@@ -704,7 +709,9 @@ OFFICES = (
         "I10: every later leader finds that the registry was restored",
         (epoch_recorder._mark, "over.wait(PAUSE_MAX_S)", "return"),
     ),
-    text("term-that-is-over-says-that-it-records", TERM, (Contender._say_recording, "term.check()", "pass")),
+    text(
+        "term-that-is-over-says-that-it-records", TERM, (Contender._publish_recording, "term.check()", "pass")
+    ),
     text(
         "failed-thread-leaves-its-term",
         TERM,
@@ -737,7 +744,7 @@ HOST = (
         ),
         (processes.open_pidfd, "found = stat(process.pid)\n    except OSError:", "pass\n    except OSError:"),
     ),
-    text("command-settles-without-a-sync", UNKNOWN, (KeptSession.settle, "client.sync()", "pass")),
+    text("command-settles-without-a-sync", UNKNOWN, (KeptSession.resolve_outcome, "client.sync()", "pass")),
     text(
         "agent-is-registered-as-another",
         "§8: a supervisor id has one session",
@@ -818,13 +825,13 @@ LOOPS = (
     text(
         "place-of-the-unknown-is-given-away",
         "§8: the agent refuses locally what the host has no room for",
-        (Hosted.is_alive, "return True", "return False"),
+        (HostedAttempts.is_alive, "return True", "return False"),
     ),
     text(
         "agent-without-a-node-goes-on",
         "§8: every supervisor says that it is there",
-        (Agent._tell_state, "if node is None:", "if False:"),
-        (Agent._tell_state, "elif node.data != data:", "if node is not None and node.data != data:"),
+        (Agent._publish_state, "if node is None:", "if False:"),
+        (Agent._publish_state, "elif node.data != data:", "if node is not None and node.data != data:"),
     ),
     text(
         "second-supervisor-of-an-id-begins",

@@ -12,7 +12,7 @@ from supervisor.coord.trust import Memory
 from supervisor.model.records import Assignment
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, SetData, Transaction
-from supervisor.registry.reading import seen
+from supervisor.records.reading import seen
 from supervisor.shim import state as said
 from tests.explore import replacing, users
 from tests.explore.setting import LAYOUT, SESSION_S
@@ -287,7 +287,7 @@ def stop(world: World, index: int) -> World:
         one._replace(
             alive=False,
             paused=False,
-            standing=lead.Standing(highest=0),
+            machine_state=lead.LeadershipState(highest=0),
             todo=(),
             term=None,
             first_seen=FirstSeen(),
@@ -321,7 +321,7 @@ def cut_supervisor(world: World) -> Iterator[Move]:
     for index, one in running(world):
         if one.connected and not one.paused and one.sid:
             cut_off = world.with_supervisor(index, one._replace(connected=False))
-            yield Move(f"{one.id} is cut off", tell_contender(cut_off, index, lead.Disconnected()))
+            yield Move(f"{one.id} is cut off", tell_contender(cut_off, index, lead.SessionDisconnected()))
 
 
 def heal_supervisor(world: World, index: int) -> World:
@@ -330,8 +330,8 @@ def heal_supervisor(world: World, index: int) -> World:
     queue = tuple(sent for sent in one.queue if sent.sid != one.sid)
     world = world.with_supervisor(index, one._replace(connected=True, queue=queue))
     if not world.has_session(one.sid):
-        return tell_contender(world, index, lead.Lost()) if one.standing.session == one.sid else world
-    return tell_contender(world, index, lead.Connected(one.sid, SESSION_S))
+        return tell_contender(world, index, lead.Lost()) if one.machine_state.session == one.sid else world
+    return tell_contender(world, index, lead.SessionConnected(one.sid, SESSION_S))
 
 
 def lose_action(world: World) -> Iterator[Move]:

@@ -1,6 +1,6 @@
 """What a supervisor does for the drivers of its own host: as agent it registers and starts shims, as guardian it kills.
 
-The guardian is ``daemon.guarded_attempt``; of the agent its look at /own and, where registries are replaced, its doubts.
+The guardian is ``daemon.host.guarded_attempt``; of the agent its look at /own and, where registries are replaced, its doubts.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import ShimRecord
-from supervisor.daemon import guarded_attempt as guard
-from supervisor.daemon.agent import _is_current
+from supervisor.daemon.host import guarded_attempt as guard
+from supervisor.daemon.host.agent import _is_current
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.records import Assignment, Ownership
-from supervisor.model.second_killer import Act, Looked, ShimStruck, TreeStruck
+from supervisor.model.second_killer import Act, KillerProbe, ShimStruck, TreeStruck
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
-from supervisor.registry.reading import seen
+from supervisor.records.reading import seen
 from tests.explore import judge, trust
 from tests.explore.setting import LAYOUT, encode, member
 from tests.explore.shims import DYING, Move, crash, kill_tree, launch_of, spawn
@@ -93,14 +93,14 @@ def ward_moves(world: World, number: int, shim: Shim, me: Supervisor) -> Iterato
     guarded_attempt = shim.guarded_attempt
     who = f"{me.id}'s guardian"
     if guarded_attempt is None:
-        guarded_attempt, _ = guard.step(new_ward(shim, me), Looked(dead, shim.file_s), world.now_s)
-        if guarded_attempt.stage is guard.WardStage.WATCHED:
+        guarded_attempt, _ = guard.step(new_ward(shim, me), KillerProbe(dead, shim.file_s), world.now_s)
+        if guarded_attempt.stage is guard.GuardStage.WATCHED:
             return
-    if guarded_attempt.stage is guard.WardStage.KILLING:
+    if guarded_attempt.stage is guard.GuardStage.KILLING:
         yield from ward_kills(world, number, shim, guarded_attempt, who)
-    elif guarded_attempt.stage is guard.WardStage.BURYING:
+    elif guarded_attempt.stage is guard.GuardStage.BURYING:
         yield from ward_buries(world, number, shim, guarded_attempt, who, me)
-    elif guarded_attempt.stage is guard.WardStage.REMOVING:
+    elif guarded_attempt.stage is guard.GuardStage.REMOVING:
         over = shim._replace(over=True, guarded_attempt=None, twin=None)
         yield Move(f"{who} has done with {shim.title}", world.with_shim(number, over))
 
@@ -113,7 +113,7 @@ def new_ward(shim: Shim, me: Supervisor) -> guard.GuardedAttempt:
         "boot",
         LAYOUT,
         0.0,
-        guard.WardStage.WATCHED,
+        guard.GuardStage.WATCHED,
         launch_of(shim.name, shim.uid, shim.attempt, 0, shim.own_version, me.id),
         record,
     )
@@ -141,7 +141,7 @@ def ward_kills(
     guarded_attempt, _ = guard.step(guarded_attempt, event, world.now_s)
     after = after.with_shim(number, after.shims[number]._replace(guarded_attempt=guarded_attempt))
     # dead already: nobody notices
-    if guarded_attempt.stage is guard.WardStage.KILLING and after.shims[number].state is None:
+    if guarded_attempt.stage is guard.GuardStage.KILLING and after.shims[number].state is None:
         more = next(ward_kills(after, number, after.shims[number], guarded_attempt, who), None)
         after = after if more is None else more.world
     yield Move(f"{who} {label} of {shim.title}", after)
@@ -157,7 +157,7 @@ def ward_buries(
         after = judge.commit(world, after, shim, shim.ward_asks, came)
         done = isinstance(came, tuple)
         guarded_attempt, _ = guard.step(
-            guarded_attempt, guard.Buried() if done else guard.Unanswered(), world.now_s
+            guarded_attempt, guard.Buried() if done else guard.CommitUnanswered(), world.now_s
         )
         yield Move(
             f"{who} writes the tombstone of {shim.title}: {described(came)}",
@@ -165,13 +165,13 @@ def ward_buries(
         )
         return
     guarded_attempt, effects = guard.step(
-        guarded_attempt, guard.Tick(world.has_session(me.agent_sid) and me.connected), world.now_s
+        guarded_attempt, guard.GuardTick(world.has_session(me.agent_sid) and me.connected), world.now_s
     )
     if not any(isinstance(effect, guard.ReadOwn) for effect in effects):
         return
     own = seen(Ownership, world.tree.read(LAYOUT.own(shim.name)), LAYOUT.own(shim.name))
-    guarded_attempt, effects = guard.step(guarded_attempt, guard.OwnRead(own, None, ""), world.now_s)
-    asks = next((effect.transaction for effect in effects if isinstance(effect, guard.Commit)), None)
+    guarded_attempt, effects = guard.step(guarded_attempt, guard.OwnershipRead(own, None, ""), world.now_s)
+    asks = next((effect.transaction for effect in effects if isinstance(effect, guard.CommitBurial)), None)
     yield Move(
         f"{who} reads {judge.shown_own(own)}",
         world.with_shim(number, shim._replace(guarded_attempt=guarded_attempt, ward_asks=asks)),

@@ -24,8 +24,8 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Transaction
-from supervisor.registry.commands import Did, Done
-from supervisor.registry.reading import seen
+from supervisor.operations.jobs import Did, Done
+from supervisor.records.reading import seen
 from tests.explore import operators
 from tests.explore.setting import JOBS as JOB_KINDS
 from tests.explore.setting import LAYOUT, LEASE_S, RESULTS_KEPT, TICK_S, location_of, terms_of

@@ -1,7 +1,7 @@
 """What an operator does to the whole cluster: ``pause``, ``unpause``, ``switchover``, ``accept``, as ``users`` replays commands.
 
-Production code to the letter: ``registry.operating: Operator``, and of ``accept-registry`` the function that writes
-(``wiring.accepting: accept_registry``); the store is part of the world.
+Production code to the letter: ``operations.cluster: Operator``, and of ``accept-registry`` the function that writes
+(``operations.accept_registry: accept_registry``); the store is part of the world.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from supervisor.model.lease_terms import full_wait_s
 from supervisor.model.records import Acceptance, EpochRecord
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Node
-from supervisor.registry.operating import Asked, Operator, Paused
-from supervisor.registry.reading import seen
-from supervisor.wiring.accepting import accept_registry
+from supervisor.operations.accept_registry import accept_registry
+from supervisor.operations.cluster import Asked, ClusterOperations, Paused
+from supervisor.records.reading import seen
 from tests.explore.setting import LAYOUT, LEASE_S
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def mzxid_of(path: str, data: bytes, version: int) -> int:
 
 
 class CommandContext:
-    """``wiring.commands.CommandContext``, and its ``Blobs``: both ask ``replay``."""
+    """``operations.context.CommandContext``, and its ``Blobs``: both ask ``replay``."""
 
     layout = LAYOUT
 
@@ -64,7 +64,7 @@ class CommandContext:
 
 def run(replay: Replay, wish: Wish) -> Told:
     """``wish.uid`` of a switchover: to whom, "" for anybody."""
-    operator = Operator(replay, LAYOUT, "operator")
+    operator = ClusterOperations(replay, LAYOUT, "operator")
     match wish.what:
         case "pause":
             return operator.pause("why")
@@ -72,8 +72,8 @@ def run(replay: Replay, wish: Wish) -> Told:
             return operator.unpause()
         case "switchover":
             return operator.switchover(wish.uid or None)
-    office: Any = CommandContext(replay)
-    return accept_registry(office, full_wait_s(LEASE_S), no_driver_runs=False)
+    context: Any = CommandContext(replay)
+    return accept_registry(context, full_wait_s(LEASE_S), no_driver_runs=False)
 
 
 def ask_store(world: World, kind: str, what: Any) -> tuple[World, Any]:

@@ -1,7 +1,7 @@
 """The checkpoints of jobs that end with ``checkpoint_on_cancel: delete``, and the leader's remover: where a scenario ``removes``.
 
 Each uid has a place of its own (``setting.location_of``), some inside or around that of others, and leaves objects there when its
-driver is executed. The remover is ``daemon.remover.Remover``, one step of one location at a time: it reads at one moment, asks once more
+driver is executed. The remover is ``daemon.leader.remover.Remover``, one step of one location at a time: it reads at one moment, asks once more
 and sends its request at another; its multis, and each deletion that it sends, arrive at a third. A deletion that was sent arrives
 also when its sender is stopped, deposed or dead, up to ``LATE_TICKS`` later; then it is void, as a request whose signature is too old.
 """
@@ -15,15 +15,15 @@ from typing import Any
 
 from supervisor.clients.store.removal import Removed
 from supervisor.coord import leadership as lead
-from supervisor.daemon.remover import Doomed, Job, Remover
+from supervisor.daemon.leader.remover import ClaimUnderDeletion, LocationDeletion, Remover
 from supervisor.errors import NotLeader
 from supervisor.model.location import overlaps
 from supervisor.model.records import CheckpointClaim, CheckpointState, Result
 from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found
 from supervisor.model.site_policy import SitePolicy
-from supervisor.registry.leader_writes import Desk
-from supervisor.registry.reading import seen
+from supervisor.records.reading import seen
+from supervisor.registry.leader_writes import LeaderWriteContext
 from tests.explore import judge
 from tests.explore.replay import Pending
 from tests.explore.setting import LAYOUT, TICK_S, location_of
@@ -90,11 +90,11 @@ class Duster(Remover):
         term: Any = RemoverTerm(me, Reader(me.lag or world.tree, world.tree))
         wanted, itself = threading.Event(), self
         wanted.set()
-        crew: Any = itself
+        executor: Any = itself
         super().__init__(
             term,
             LAYOUT,
-            crew,
+            executor,
             "s3://store/c",
             lambda *_: S3Access(),
             site=SITE,
@@ -103,14 +103,16 @@ class Duster(Remover):
             clock=lambda: world.now_s,
             open_at=lambda location, _: Removal(location, came),
         )
-        self._jobs = {dust.path: Job(dust.path, dust.unsure_s, next_s=dust.next_s) for dust in me.dusts}
-        self._desk = Desk(LAYOUT, *(me.term or (0, 0)), "remove", "")
+        self._jobs = {
+            dust.path: LocationDeletion(dust.path, dust.unsure_s, next_s=dust.next_s) for dust in me.dusts
+        }
+        self._context = LeaderWriteContext(LAYOUT, *(me.term or (0, 0)), "remove", "")
         self.due: list[str] = []
 
-    def commit(self, build: Callable[[Desk], Any]) -> None:
-        raise Pending("commit", build(self._desk))
+    def commit(self, build: Callable[[LeaderWriteContext], Any]) -> None:
+        raise Pending("commit", build(self._context))
 
-    def _advance(self, job: Job) -> bool:
+    def _advance(self, job: LocationDeletion) -> bool:
         self.due.append(job.path)
         return False
 
@@ -135,11 +137,13 @@ class Duster(Remover):
 class Later(Duster):
     """It goes on with what it has read before."""
 
-    def __init__(self, world: World, me: Supervisor, now: Doomed, came: Removed | None = None) -> None:
+    def __init__(
+        self, world: World, me: Supervisor, now: ClaimUnderDeletion, came: Removed | None = None
+    ) -> None:
         super().__init__(world, me, came)
         self._now = now
 
-    def _read(self, _path: str) -> Doomed:
+    def _read(self, _path: str) -> ClaimUnderDeletion:
         return self._now
 
 
@@ -149,7 +153,7 @@ class Answered(Later):
     def __init__(self, world: World, me: Supervisor, wipe: Wipe) -> None:
         super().__init__(world, me, wipe.now, Removed(wipe.arrived or 0, left=False))
 
-    def _why_kept(self, _now: Doomed) -> None:
+    def _why_kept(self, _now: ClaimUnderDeletion) -> None:
         return None
 
 
@@ -316,6 +320,6 @@ def _remover_key(one: Supervisor, world: World) -> tuple[Any, ...]:
     )
 
 
-def versions_of(now: Doomed) -> tuple[Any, ...]:
+def versions_of(now: ClaimUnderDeletion) -> tuple[Any, ...]:
     result = None if now.result is None else now.result.version
     return now.claim.version, replace(now.claim.record, extra={}).doom, now.own.version, result

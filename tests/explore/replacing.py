@@ -12,7 +12,7 @@ from supervisor.coord import leadership as lead
 from supervisor.model.records import Ownership, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
-from supervisor.registry.reading import seen
+from supervisor.records.reading import seen
 from supervisor.shim import state as said
 from tests.explore import judge, users
 from tests.explore.setting import LAYOUT
@@ -138,7 +138,7 @@ def break_supervisor(world: World, index: int) -> World:
         index, one._replace(queue=(), reading=None, lag=None, connected=not one.alive)
     )
     return (
-        tell_contender(cut, index, lead.Disconnected())
+        tell_contender(cut, index, lead.SessionDisconnected())
         if one.alive and one.connected and not one.paused
         else cut
     )

@@ -71,7 +71,7 @@ class Replay:
     def zoo(self) -> Replay:
         return self
 
-    def settle(self) -> Replay:
+    def resolve_outcome(self) -> Replay:
         self._answer("settle")
         return self
 

@@ -19,8 +19,8 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found
+from supervisor.records.reading import seen
 from supervisor.registry.operator_writes import unpause
-from supervisor.registry.reading import seen
 from tests.explore import operators, removing, sweeping, trust
 from tests.explore.canon import key_of
 from tests.explore.setting import LAYOUT

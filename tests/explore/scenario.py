@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from supervisor.coord import leadership as lead
 from supervisor.model.records import Cluster, EpochRecord
 from supervisor.model.transaction import Create, Transaction
-from supervisor.registry.layout import LAYOUT_VERSION
+from supervisor.records.layout import LAYOUT_VERSION
 from tests.explore import sweeping
 from tests.explore.rest import CALM_TICKS, next_move, not_at_rest
 from tests.explore.setting import LAYOUT, encode, spec

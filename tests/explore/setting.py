@@ -30,7 +30,7 @@ from unittest import mock
 import structlog
 
 from supervisor.coord import election
-from supervisor.daemon import controller, remover, sweeper
+from supervisor.daemon.leader import controller, remover, sweeper
 from supervisor.model.records import (
     BlobRef,
     Desired,
@@ -46,26 +46,23 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.second_killer import SecondKiller
+from supervisor.operations import accept_registry, jobs, submit
+from supervisor.operations import cluster as operating
+from supervisor.operations.submit import Prepared
 from supervisor.plan import decide
 from supervisor.plan.make import Policy
+from supervisor.records import codec, reading
+from supervisor.records.layout import Layout
 from supervisor.registry import (
     attempt_writes,
-    codec,
-    commands,
+    blob_sweep,
     leader_writes,
-    operating,
     operator_writes,
-    reading,
     record_sweep,
-    submitting,
-    sweep,
     user_writes,
 )
 from supervisor.registry.blobs import spec_key
-from supervisor.registry.layout import Layout
-from supervisor.registry.submitting import Prepared
 from supervisor.shim import machine
-from supervisor.wiring import accepting
 
 TICK_S = 2.0625
 LEASE_S = 6.0
@@ -281,15 +278,15 @@ def abstracted() -> Iterator[None]:
         for module in (attempt_writes, leader_writes, user_writes):
             put(module, noted=lambda history, *_: ())
         put(reading, decode=decode)
-        for module in (accepting, commands, operating):
+        for module in (accept_registry, jobs, operating):
             put(module, new_op_id=Ids.new, wall_iso=lambda: "")
-        for module in (commands, submitting):
+        for module in (jobs, submit):
             put(module, boottime_s=lambda: Hour.read())
-        put(submitting, canonical_json=lambda plain: spec_bytes(plain.name, 1))
+        put(submit, canonical_json=lambda plain: spec_bytes(plain.name, 1))
         put(record_sweep, RESULTS_PER_NAME=RESULTS_KEPT)
-        for module in (commands, sweep):
+        for module in (jobs, blob_sweep):
             put(module, SUBMIT_MAX_S=SUBMIT_MAX_S)
-        put(accepting, codec=PlainCodec, _caller=lambda: "operator")
+        put(accept_registry, codec=PlainCodec, _caller=lambda: "operator")
         for module in (controller, remover, sweeper):
             put(module, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
         # the longest lease there can be: no job of this world has a longer one

@@ -19,11 +19,11 @@ from supervisor.model import launch as model
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.records import Assignment, Ownership
-from supervisor.model.second_killer import Act, Looked, SecondKiller, ShimStruck, TreeStruck
+from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, ShimStruck, TreeStruck
 from supervisor.model.second_killer import step as strike
 from supervisor.model.seen import Found
 from supervisor.model.transaction import SetData, Transaction
-from supervisor.registry.reading import seen
+from supervisor.records.reading import seen
 from supervisor.shim import machine
 from supervisor.shim import state as said
 from supervisor.shim.state import Effect, Event, Now, ShimState
@@ -280,7 +280,7 @@ def unanswered(effect: Effect) -> Event:
         case said.Read(token):
             return said.ReadFailed(token)
         case said.Commit(tx):
-            return said.OutcomeUnknown(tx.id)
+            return said.WriteOutcomeUnknown(tx.id)
     return said.CloseFailed()
 
 
@@ -313,20 +313,20 @@ def carry_out(world: World, index: int, shim: Shim) -> tuple[str, World]:
     tx = effect.transaction
     if effect.first and shim.recut:
         return f"its {tx.what} is not sent, for its connection is gone", tell(
-            after, index, said.NotSent(tx.id)
+            after, index, said.WriteNotSent(tx.id)
         )
     after, came = apply(after, tx, shim.sid)
     after = judge.commit(world, after, shim, tx, came)
     if came is None:
-        events: tuple[Event, ...] = (said.OutcomeUnknown(tx.id),)
+        events: tuple[Event, ...] = (said.WriteOutcomeUnknown(tx.id),)
     elif isinstance(came, GuardFailed):
-        events = (said.Rejected(tx.id, came.path, came.kind),)
+        events = (said.WriteRejected(tx.id, came.path, came.kind),)
     else:
         own_path = LAYOUT.own(shim.name)
         set_own = [
             v for op, v in zip(tx.ops, came, strict=True) if isinstance(op, SetData) and op.path == own_path
         ]
-        events = (said.Committed(tx.id, now_s(sent_tick), set_own[0] if set_own else None),)
+        events = (said.WriteCommitted(tx.id, now_s(sent_tick), set_own[0] if set_own else None),)
     return f"{tx.what}: {described(came)}", tell(after, index, *events)
 
 
@@ -392,7 +392,7 @@ def twin_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
     assert twin is not None
     dead = shim.state is None
     if twin.act is Act.LOOK:
-        twin = strike(twin, Looked(dead, shim.file_s), world.now_s)
+        twin = strike(twin, KillerProbe(dead, shim.file_s), world.now_s)
         if twin.act is Act.LOOK:
             return
     if twin.act is Act.KILL_TREE and shim.tree == DYING:

@@ -11,17 +11,24 @@ from collections.abc import Iterator, Sequence
 
 from supervisor.act.transactions import transaction_for
 from supervisor.coord import leadership as lead
-from supervisor.coord.election import Candidate, Sight, gives_way, is_ours, sight, take_leadership
+from supervisor.coord.election import (
+    Candidate,
+    ElectionView,
+    election_view,
+    gives_way,
+    is_ours,
+    take_leadership,
+)
 from supervisor.coord.leadership import State
 from supervisor.errors import GuardFailed
 from supervisor.model.actions import Action, Unassign
 from supervisor.model.seen import Unreadable
 from supervisor.model.transaction import Node, Reads, Transaction
-from supervisor.model.view import AcceptanceSight
+from supervisor.model.view import SeenAcceptance
 from supervisor.observe.observer import Observer
 from supervisor.plan.check import violations
 from supervisor.plan.make import make_plan
-from supervisor.registry.leader_writes import Desk, unassign
+from supervisor.registry.leader_writes import LeaderWriteContext, unassign
 from tests.explore import judge, operators, removing, sweeping, trust
 from tests.explore.controlling import Hand
 from tests.explore.hosts import host
@@ -111,8 +118,8 @@ def is_local(world: World, index: int) -> bool:
 def tell(world: World, index: int, event: lead.Event) -> World:
     """The machine hears an event. What it wants done is done next, in its thread."""
     me = world.supervisors[index]
-    standing, effects = lead.step(me.standing, event)
-    return world.with_supervisor(index, me._replace(standing=standing, todo=(*me.todo, *effects)))
+    machine_state, effects = lead.step(me.machine_state, event)
+    return world.with_supervisor(index, me._replace(machine_state=machine_state, todo=(*me.todo, *effects)))
 
 
 def contend(world: World, index: int, me: Supervisor) -> Iterator[Move]:
@@ -121,29 +128,29 @@ def contend(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         if done is not None:
             yield Move(f"{me.id} {done[0]}", and_so_on(done[1], index))
         return
-    if me.sid and not world.has_session(me.sid) and me.connected and me.standing.session == me.sid:
+    if me.sid and not world.has_session(me.sid) and me.connected and me.machine_state.session == me.sid:
         before = world.with_supervisor(index, me._replace(tick_due=False))
         yield Move(
             f"{me.id} hears that its session is gone", and_so_on(tell(before, index, lead.Lost()), index)
         )
         if me.tick_due:
-            after = tell(before, index, lead.Tick(world.now_s, me.answered_s))
+            after = tell(before, index, lead.ElectionTick(world.now_s, me.answered_s))
             yield Move(f"{me.id}'s contender looks at the clock", and_so_on(after, index))
         return
     if me.tick_due:
         after = world.with_supervisor(index, me._replace(tick_due=False))
         yield Move(
             f"{me.id}'s contender looks at the clock",
-            tell(after, index, lead.Tick(world.now_s, me.answered_s)),
+            tell(after, index, lead.ElectionTick(world.now_s, me.answered_s)),
         )
-    if me.standing.state is State.FOLLOWING and me.connected and leader_owner(world) != known_owner(me):
+    if me.machine_state.state is State.FOLLOWING and me.connected and leader_owner(world) != known_owner(me):
         yield Move(f"{me.id} hears that /leader has changed", tell(world, index, lead.LeaderChanged()))
 
 
 def known_owner(me: Supervisor) -> int:
     """Who leads as it saw it last, also where a flaw or a hand-over keeps it from heeding that."""
     unheeded = me.sight is not None and (me.sight.flaw is not None or me.sight.owner is None)
-    return (me.sight.owner if unheeded else me.standing.owner) or 0
+    return (me.sight.owner if unheeded else me.machine_state.owner) or 0
 
 
 def and_so_on(world: World, index: int) -> World:
@@ -164,20 +171,20 @@ def clock_matters(world: World, me: Supervisor) -> bool:
     """Would a tick lead to more than a proof of life that says nothing new?"""
     if not me.alive or me.paused or me.todo:
         return False
-    standing, effects = lead.step(me.standing, lead.Tick(world.now_s, me.answered_s))
-    return standing != me.standing or bool(effects)
+    machine_state, effects = lead.step(me.machine_state, lead.ElectionTick(world.now_s, me.answered_s))
+    return machine_state != me.machine_state or bool(effects)
 
 
 def is_quiet(world: World, me: Supervisor) -> bool:
     """A leader whose probe would find all as it was: then the probe only moves its own deadline."""
     node = world.tree.nodes.get(LAYOUT.epoch)
     return (
-        me.standing.state is State.LEADING
+        me.machine_state.state is State.LEADING
         and me.connected
         and world.has_session(me.sid)
         and not me.todo
         and node is not None
-        and node.version == me.standing.fence
+        and node.version == me.machine_state.fence
         and leader_owner(world) == me.sid
         and (not world.replaceable or trust.would_learn_nothing(world, me))
         and (LAYOUT.switchover not in world.tree.nodes or not gives_way(look(world), me.id))
@@ -189,16 +196,16 @@ Done = tuple[str, World]
 
 def follows_quietly(world: World, me: Supervisor) -> bool:
     """A follower whose look would find the leader that it knows: a change of that it hears by its watch."""
-    same = me.standing.owner is not None and me.standing.owner == leader_owner(world) != me.sid
+    same = me.machine_state.owner is not None and me.machine_state.owner == leader_owner(world) != me.sid
     runs = me.alive and not me.paused and not me.todo
     if world.replaceable and not trust.would_learn_nothing(world, me):
         return False
-    return me.standing.state is State.FOLLOWING and same and can_ask(world, me) and runs
+    return me.machine_state.state is State.FOLLOWING and same and can_ask(world, me) and runs
 
 
 def poll(world: World, index: int) -> World:
     """The look of a quiet follower, if it is time for one."""
-    world = tell(world, index, lead.Tick(world.now_s, world.supervisors[index].answered_s))
+    world = tell(world, index, lead.ElectionTick(world.now_s, world.supervisors[index].answered_s))
     while world.supervisors[index].todo:
         done = perform(world, index, world.supervisors[index])
         assert done is not None
@@ -217,7 +224,7 @@ def perform(world: World, index: int, me: Supervisor) -> Done | None:
         case lead.Disconnect():
             after = end_session(after, me.sid) if me.connected else after
             return "closes its session", after.with_supervisor(index, me._replace(sid=0))
-        case lead.Look() | lead.Settle() | lead.Probe():
+        case lead.ReadElection() | lead.ResolveOutcome() | lead.Probe():
             return ask(world, after, index, me, effect)
         case lead.Stand(epoch, version):
             return stand(after, index, me, epoch, version)
@@ -243,8 +250,8 @@ def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Eff
     """``sync``, and read who leads."""
     if not can_ask(world, me):
         failed = {
-            lead.Look: lead.LookFailed(world.now_s, ""),
-            lead.Settle: lead.SettleFailed(world.now_s),
+            lead.ReadElection: lead.ElectionReadFailed(world.now_s, ""),
+            lead.ResolveOutcome: lead.ResolveFailed(world.now_s),
         }.get(type(effect))
         return "hears nothing", after if failed is None else tell(after, index, failed)
     found = look(world)
@@ -254,7 +261,9 @@ def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Eff
     if isinstance(effect, lead.Probe):
         version = None if found.flaw else found.version
         return "probes", tell(after, index, lead.Probed(version, found.owner, gives_way(found, me.id)))
-    if isinstance(effect, lead.Settle) and is_ours(found, f"{me.op_id}.{me.standing.epoch}", me.sid):
+    if isinstance(effect, lead.ResolveOutcome) and is_ours(
+        found, f"{me.op_id}.{me.machine_state.epoch}", me.sid
+    ):
         return "finds that it was elected", tell(after, index, lead.Elected(found.version))
     return "looks who leads", tell(after, index, looked(world, me, found))
 
@@ -284,18 +293,18 @@ def connect(world: World, index: int) -> World:
     sid = sid_of(f"{me.id} #{number}")
     world = open_session(world, sid)
     me = me._replace(sid=sid, sessions=number, answered_s=world.now_s, op_id=f"{me.id}.{number}")
-    return tell(world.with_supervisor(index, me), index, lead.Connected(sid, SESSION_S))
+    return tell(world.with_supervisor(index, me), index, lead.SessionConnected(sid, SESSION_S))
 
 
-def look(world: World) -> Sight:
+def look(world: World) -> ElectionView:
     tree = world.tree
-    return sight(
+    return election_view(
         PATHS, PlainCodec, tree.read(LAYOUT.leader), tree.read(LAYOUT.epoch), tree.read(LAYOUT.switchover)
     )
 
 
-def looked(world: World, me: Supervisor, found: Sight) -> lead.Looked:
-    return lead.Looked(
+def looked(world: World, me: Supervisor, found: ElectionView) -> lead.ElectionRead:
+    return lead.ElectionRead(
         world.now_s, found.owner, found.epoch.epoch, found.version, found.flaw, gives_way(found, me.id)
     )
 
@@ -421,7 +430,7 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
     observer._first_seen._owns.update(me.first_seen.owns)
     observer._first_seen._leases.update(me.first_seen.leases)
     if me.first_seen.accepted is not None:
-        observer._accepted = AcceptanceSight(Unreadable("", 0), *me.first_seen.accepted)
+        observer._accepted = SeenAcceptance(Unreadable("", 0), *me.first_seen.accepted)
     view = observer.take_view(None, recorded=me.recorded, distrust=me.distrust)
     plan = make_plan(view, POLICY, now_s)
     broken = violations(view, plan)
@@ -431,20 +440,20 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
         tuple(sorted(observer._first_seen._leases.items())),
         accepted,
     )
-    desk = Desk(LAYOUT, epoch, fence, f"e{epoch}", "")
+    context = LeaderWriteContext(LAYOUT, epoch, fence, f"e{epoch}", "")
     sents = tuple(
-        Sent(a.name, transaction_for(a, desk), me.sid, fence, a.why, without_entry(a, desk))
+        Sent(a.name, transaction_for(a, context), me.sid, fence, a.why, without_entry(a, context))
         for a in plan.actions
     )
-    hand = Hand(desk, me.distrust).look_after(view, plan, broken)
+    hand = Hand(context, me.distrust).look_after(view, plan, broken)
     sents += tuple(Sent(f"/{tx.what}", tx, me.sid, fence, "", number=epoch) for tx in hand.made)
     return first_seen, sents if not broken else (), broken, hand.nudged
 
 
-def without_entry(action: Action, desk: Desk) -> Transaction | None:
+def without_entry(action: Action, context: LeaderWriteContext) -> Transaction | None:
     """An un-assignment whose entry is gone: the ownership alone is put right."""
     return (
-        unassign(desk, action.name, action.own, action.why, entry_exists=False)
+        unassign(context, action.name, action.own, action.why, entry_exists=False)
         if isinstance(action, Unassign)
         else None
     )
@@ -467,7 +476,7 @@ def after_pass(world: World, index: int, me: Supervisor, outcome: Outcome) -> Wo
 
 def can_be_nudged(me: Supervisor) -> bool:
     """Its contender has nothing else to do: else it will look anyway."""
-    return me.standing.state is State.LEADING and not me.todo
+    return me.machine_state.state is State.LEADING and not me.todo
 
 
 def carry_out(world: World, index: int, number: int) -> tuple[str, World]:

@@ -1,4 +1,4 @@
-"""The specs in the store, and the leader's sweeper (``daemon.sweeper``, ``registry.sweep``): where a scenario ``sweeps``.
+"""The specs in the store, and the leader's sweeper (``daemon.leader.sweeper``, ``registry.blob_sweep``): where a scenario ``sweeps``.
 
 A user's submit puts its blob in a move of its own (``users``); its multi comes later, or never. A sweep begins at any
 moment at which it would come to something. What it finds among the records are actions under way, like a pass's. Its scan of the
@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 from supervisor.clients.store.base import StoreEntry
 from supervisor.coord import leadership as lead
-from supervisor.daemon.sweeper import Sweeper
+from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.errors import Corrupt
 from supervisor.model.records import Cleanliness, JobRef, Ownership, Result
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Node, Reads, Transaction
+from supervisor.records.reading import seen
+from supervisor.registry.blob_sweep import BlobSweeper, References
 from supervisor.registry.blobs import parse_key
-from supervisor.registry.leader_writes import Desk
-from supervisor.registry.reading import seen
-from supervisor.registry.sweep import BlobSweeper, References
+from supervisor.registry.leader_writes import LeaderWriteContext
 from tests.explore import judge
 from tests.explore.replay import Pending
 from tests.explore.setting import LAYOUT, RESULTS_KEPT, SWEEP_GRACE_S, now_s
@@ -91,13 +91,13 @@ class Broom(Sweeper):
         super().__init__(
             term, LAYOUT, itself, itself, itself, paused=lambda: paused, first_after_s=0.0, every_s=0.0
         )
-        self._desk = Desk(LAYOUT, *(me.term or (0, 0)), "sweep", "")
+        self._context = LeaderWriteContext(LAYOUT, *(me.term or (0, 0)), "sweep", "")
         self.made: list[tuple[str, Transaction]] = []
         self.scans = False
 
     def commit(self, build: Any) -> None:
         """``build``: of a ``Deletion``, whose name is wanted for the story."""
-        self.made.append((build.__self__.name, build(self._desk)))
+        self.made.append((build.__self__.name, build(self._context)))
 
     def scan(self, *_: Any) -> tuple[str, ...]:
         self.scans = True
@@ -128,9 +128,9 @@ def beginning(world: World, me: Supervisor) -> Begun:
     key = ("sweep", me.term)
     found = world.tree.memo.get(key) if me.lag is None else None
     if found is None:
-        broom = Broom(world, me)
-        broom.sweep_once()
-        found = Begun(tuple(broom.made), broom.scans, references(world, me))
+        blob_sweeper = Broom(world, me)
+        blob_sweeper.sweep_once()
+        found = Begun(tuple(blob_sweeper.made), blob_sweeper.scans, references(world, me))
         if me.lag is None:
             world.tree.memo[key] = found
     return found  # type: ignore[no-any-return]

@@ -17,7 +17,7 @@ from supervisor.model.records import Cause
 from supervisor.model.transaction import Transaction
 from supervisor.registry import leader_writes, user_writes
 from supervisor.shim import machine
-from supervisor.shim.state import Committed, Stage
+from supervisor.shim.state import Stage, WriteCommitted
 from tests.explore.scenarios import BY_NAME
 from tests.explore.search import explore
 from tests.explore.setting import LAYOUT, abstracted
@@ -26,17 +26,17 @@ Patch = Callable[[], AbstractContextManager[object]]
 
 
 def no_epoch_check() -> AbstractContextManager[object]:
-    def transaction(desk: leader_writes.Desk, what: str, *ops: Any) -> Transaction:
-        return Transaction(what, desk.op_id, ops)
+    def transaction(context: leader_writes.LeaderWriteContext, what: str, *ops: Any) -> Transaction:
+        return Transaction(what, context.op_id, ops)
 
-    return mock.patch.object(leader_writes.Desk, "transaction", transaction)
+    return mock.patch.object(leader_writes.LeaderWriteContext, "transaction", transaction)
 
 
 def deadline_from_the_acknowledgement() -> AbstractContextManager[object]:
     real = machine._Turn.renewal_settled
 
     def renewal_settled(turn: Any, event: Any) -> None:
-        real(turn, replace(event, sent_s=turn.now_s) if isinstance(event, Committed) else event)
+        real(turn, replace(event, sent_s=turn.now_s) if isinstance(event, WriteCommitted) else event)
 
     return mock.patch.object(machine._Turn, "renewal_settled", renewal_settled)
 
@@ -44,8 +44,8 @@ def deadline_from_the_acknowledgement() -> AbstractContextManager[object]:
 def cancel_that_does_not_move_the_fence() -> AbstractContextManager[object]:
     real = user_writes.cancel
 
-    def cancel(desk: Any, ref: Any, name: str, *rest: Any, **more: Any) -> Transaction:
-        tx = real(desk, ref, name, *rest, **more)
+    def cancel(context: Any, ref: Any, name: str, *rest: Any, **more: Any) -> Transaction:
+        tx = real(context, ref, name, *rest, **more)
         return replace(tx, ops=tuple(op for op in tx.ops if op.path != LAYOUT.own(name)))
 
     return mock.patch.object(user_writes, "cancel", cancel)

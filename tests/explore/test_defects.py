@@ -31,18 +31,12 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Node, Stat, Transaction
 from supervisor.plan.decide import FRESH
-from supervisor.registry import (
-    attempt_writes,
-    codec,
-    leader_writes,
-    operator_writes,
-    pending_deletions,
-    user_writes,
-)
-from supervisor.registry.attempt_writes import Exit, Identity
-from supervisor.registry.layout import Layout
+from supervisor.records import codec
+from supervisor.records.layout import Layout
+from supervisor.registry import attempt_writes, leader_writes, operator_writes, pending_deletions, user_writes
+from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from supervisor.registry.record_sweep import Deletion
-from supervisor.registry.user_writes import Move, Place
+from supervisor.registry.user_writes import ClaimedLocation, Move
 from tests.explore import defects_of_guards
 from tests.explore.defect import Defect
 from tests.explore.defects import DEFECTS
@@ -62,15 +56,18 @@ PATHS = election.Paths(
     LAYOUT.recorded,
 )
 ME, EPOCH = election.Candidate("s1", ""), EpochRecord(3, "s1", "op")
-USER, LEADER = user_writes.Desk(LAYOUT, "op-1", "now"), leader_writes.Desk(LAYOUT, 4, 11, "op-1", "now")
+USER, LEADER = (
+    user_writes.UserWriteContext(LAYOUT, "op-1", "now"),
+    leader_writes.LeaderWriteContext(LAYOUT, 4, 11, "op-1", "now"),
+)
 SEEN, CLAIM = lease().seen, CheckpointClaim("s3://b/j", "j", "u1")
 ENTRY = Assignment("j", "u1", 2, 1, 3, 7, BlobRef("k", "0", 1), 100)
-MINE, ENDED = Identity("j", "u1", 2, "c"), Exit(Cause.USER_ERROR, "why")
+MINE, ENDED = AttemptIdentity("j", "u1", 2, "c"), Exit(Cause.USER_ERROR, "why")
 LEFTOVER = replace(leftover(), claim=(LAYOUT.checkpoint("h"), Found(CLAIM, 2)))
-TAKEN = Place(LAYOUT.checkpoint("h"), "s3://b/j", Found(CLAIM, 2), 9)
+TAKEN = ClaimedLocation(LAYOUT.checkpoint("h"), "s3://b/j", Found(CLAIM, 2), 9)
 MOVE = Move(CheckpointExpectation("p"), SEEN, (LAYOUT.checkpoint("g"), Found(CLAIM, 5)))
 FAILED: Found[Result] = Found(replace(leftover().result.record, outcome=Outcome.FAILED), 4)
-DOOMED = Found(pending_deletions.doom(CLAIM, FAILED.record, "now"), 2)
+DOOMED = Found(pending_deletions.pending_deletion(CLAIM, FAILED.record, "now"), 2)
 ACCEPTED, WISH = (
     Found(Acceptance("a", 9, "me", "now", 1.0), 6),
     Found(Handover(4, "s1", "s2", "me", "now", "op"), 6),
@@ -86,11 +83,13 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     election.take_leadership: (
         lambda: election.take_leadership(PATHS, codec, ME, epoch=4, op_id="op", seen=EPOCH, version=3),
     ),
-    election.say_distrust: (
-        lambda: election.say_distrust(PATHS, codec, ME, epoch=4, fence=4, op_id="op", distrust="why"),
+    election.publish_distrust: (
+        lambda: election.publish_distrust(PATHS, codec, ME, epoch=4, fence=4, op_id="op", distrust="why"),
     ),
     election.accept: (
-        lambda: election.accept(PATHS, codec, election.Restored(NODE, EPOCH, 3, NODE), ACCEPTED.record),
+        lambda: election.accept(
+            PATHS, codec, election.RestoredRegistry(NODE, EPOCH, 3, NODE), ACCEPTED.record
+        ),
     ),
     user_writes.submit: (
         lambda: user_writes.submit(USER, job().record, None, TAKEN),
@@ -160,8 +159,8 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     pending_deletions.begin_deletion: (
         lambda: pending_deletions.begin_deletion(LEADER, LAYOUT.checkpoint("h"), DOOMED, own(S.VACANT), 9),
     ),
-    pending_deletions.say_waiting: (
-        lambda: pending_deletions.say_waiting(LEADER, DOOMED, LAYOUT.checkpoint("h"), FAILED, "why"),
+    pending_deletions.publish_waiting: (
+        lambda: pending_deletions.publish_waiting(LEADER, DOOMED, LAYOUT.checkpoint("h"), FAILED, "why"),
     ),
     pending_deletions.give_up_claim: (
         lambda: pending_deletions.give_up_claim(

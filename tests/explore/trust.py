@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from supervisor.coord.election import Author, Candidate, recent_terms, say_distrust, sight
+from supervisor.coord.election import Author, Candidate, election_view, publish_distrust, recent_terms
 from supervisor.coord.start_doubt import StartDoubt
-from supervisor.coord.trust import Evidence, Memory, Trust, mark_restored, record_epoch
+from supervisor.coord.trust import Memory, RegistryEvidence, Trust, mark_restored, record_epoch
 from supervisor.errors import Conflict, GuardFailed
 from supervisor.model.records import EpochRecord
 from supervisor.model.transaction import Reads
@@ -65,7 +65,7 @@ def trust_with(memory: Memory) -> Trust:
 
 def judged(memory: Memory, tree: Snapshot) -> Memory:
     read = tree.read
-    evidence = Evidence(read(PATHS.cluster), read(PATHS.accepted), read(PATHS.doorbell), tree.zxid)
+    evidence = RegistryEvidence(read(PATHS.cluster), read(PATHS.accepted), read(PATHS.doorbell), tree.zxid)
     return trust_with(memory)._judged(PlainCodec, PATHS, evidence)
 
 
@@ -94,14 +94,14 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     if not me.recorded and me.distrust is None:
         yield record(world, index, me, me.term[0])
     if me.distrust is not None:
-        seen = sight(PATHS, PlainCodec, world.tree.read(PATHS.leader), world.tree.read(PATHS.epoch))
+        seen = election_view(PATHS, PlainCodec, world.tree.read(PATHS.leader), world.tree.read(PATHS.epoch))
         if (
             seen.hint is not None
             and seen.hint.distrust is None
             and seen.version == me.term[1]
             and world.has_session(me.sid)
         ):
-            tx = say_distrust(
+            tx = publish_distrust(
                 PATHS,
                 PlainCodec,
                 Candidate(me.id, ""),

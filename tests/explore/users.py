@@ -1,4 +1,4 @@
-"""What a user's command does next: the real ``registry.commands.Commands``, made explorable by *replay*.
+"""What a user's command does next: the real ``operations.jobs.JobOperations``, made explorable by *replay*.
 
 Commands block; the explorer must not. So a command is the list of the answers that it got so far: it runs from its
 beginning on a client (``Replay``) that answers from that list, and is interrupted (``Pending``) where the list ends. The explorer
@@ -15,11 +15,11 @@ from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeU
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Node, SetData, Stat, Transaction
-from supervisor.registry.attempt_writes import ring
+from supervisor.operations.jobs import Did, Done, JobOperations, Submission
+from supervisor.operations.submit import store_prepared
+from supervisor.records.reading import seen
+from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.commands import Commands, Did, Done, Submission
-from supervisor.registry.reading import seen
-from supervisor.registry.submitting import store_prepared
 from tests.explore import judge, operators, sweeping
 from tests.explore.operators import TOLD, Told
 from tests.explore.replay import Pending, Replay, Stored
@@ -32,7 +32,7 @@ def run(user: User, wish: Wish, replay: Replay) -> Done | Told | Exception | tup
     """What came of the command, or the request that it waits for."""
     Ids.begin(f"user{user.number}.{user.done}")
     Hour.read = replay.time
-    commands = Commands(replay, LAYOUT)
+    commands = JobOperations(replay, LAYOUT)
     try:
         if wish.what in operators.OPERATED:
             return operators.run(replay, wish)
@@ -88,7 +88,7 @@ def revise(zoo: Replay, name: str) -> Done:
                 (
                     SetData(LAYOUT.job(name), encode(changed), ref.version),
                     Check(LAYOUT.own(name), own.version),
-                    ring(LAYOUT, name),
+                    ring_doorbell(LAYOUT, name),
                 ),
             )
         )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from supervisor.coord.leadership import Standing
+from supervisor.coord.leadership import LeadershipState
 from supervisor.coord.trust import Memory
-from supervisor.daemon.guarded_attempt import GuardedAttempt
+from supervisor.daemon.host.guarded_attempt import GuardedAttempt
 from supervisor.errors import GuardFailed
 from supervisor.model.second_killer import SecondKiller
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
-from supervisor.registry.sweep import Sighting
+from supervisor.registry.blob_sweep import Sighting
 from supervisor.shim.state import Effect, Event, ShimState
 from tests.explore.setting import now_s
 from tests.fakes.zookeeper_tree import Tree
@@ -103,7 +103,7 @@ class Sent(NamedTuple):
 
 
 class Dust(NamedTuple):
-    """What a remover remembers of a doomed claim (``daemon.remover.Job``). Times: BOOTTIME. ``now``: what it has just read of it."""
+    """What a remover remembers of a doomed claim (``daemon.leader.remover.LocationDeletion``). Times: BOOTTIME. ``now``: what it has just read of it."""
 
     path: str
     unsure_s: float
@@ -146,7 +146,7 @@ class Supervisor(NamedTuple):
     paused: bool = False
     paused_ticks: int = 0
     connected: bool = True
-    standing: Standing = Standing()
+    machine_state: LeadershipState = LeadershipState()
     todo: tuple[Any, ...] = ()
     sid: int = 0
     agent_sid: int = 0

@@ -24,16 +24,16 @@ from supervisor.model.records import (
     Progress,
     Result,
     SchedulingSpec,
-    noted,
+    with_entry,
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found, Seen
 from supervisor.model.transaction import Create, Delete, Transaction
-from supervisor.registry.codec import encode
-from supervisor.registry.commands import Commands, Done, Submission
-from supervisor.registry.ids import new_uid
-from supervisor.registry.layout import LAYOUT_VERSION, Layout
-from supervisor.registry.reading import seen
+from supervisor.operations.jobs import Done, JobOperations, Submission
+from supervisor.records.codec import encode
+from supervisor.records.ids import new_uid
+from supervisor.records.layout import LAYOUT_VERSION, Layout
+from supervisor.records.reading import seen
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 
 ROOT = "/bench"
@@ -95,8 +95,8 @@ class Bench:
             settle_s=0.2,
         )
 
-    def commands(self) -> Commands:
-        return Commands(self.sessions(), self.layout)
+    def commands(self) -> JobOperations:
+        return JobOperations(self.sessions(), self.layout)
 
     def submit(self, name: str, sha256: str = SHA, checkpoint: str | None = None) -> Done:
         return self.commands().submit(submission(name, sha256, checkpoint))
@@ -162,7 +162,7 @@ class Bench:
             OwnState.EXITED,
             cause=cause,
             reason="exit code 7",
-            history=noted((), at, cause.value, 1, "exit code 7"),
+            history=with_entry((), at, cause.value, 1, "exit code 7"),
             restart_nonce=self.ref(name).record.restart_nonce,
             **changes,
         )

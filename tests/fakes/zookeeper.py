@@ -211,13 +211,13 @@ class _Callbacks:
 
 @dataclass(eq=False)
 class _Held:
-    """A request under way: ``carry_out`` at the server, then ``settle`` with its result or error."""
+    """A request under way: ``carry_out`` at the server, then ``resolve_outcome`` with its result or error."""
 
     carry_out: Callable[[], Any]
-    settle: Callable[[Any], None]
+    resolve_outcome: Callable[[Any], None]
     lost: type[SupervisorError]
     what: str
-    settled: bool = field(default=False)
+    resolved: bool = field(default=False)
 
 
 class MemoryClient:
@@ -401,9 +401,9 @@ class MemoryClient:
             result = error
         if not isinstance(result, OutcomeUnknown):
             self.last_success_s, self.last_zxid = sent_s, self._zoo.zxid
-        if not request.settled:
-            request.settled = True
-            self._zoo._callbacks.run([partial(request.settle, result)])
+        if not request.resolved:
+            request.resolved = True
+            self._zoo._callbacks.run([partial(request.resolve_outcome, result)])
 
     def _ask_and_wait(
         self,
@@ -414,14 +414,14 @@ class MemoryClient:
     ) -> T:
         self._zoo._callbacks.refuse()
         results: list[T | SupervisorError] = []
-        settled = threading.Event()
+        resolved = threading.Event()
 
         def done(result: T | SupervisorError) -> None:
             results.append(result)
-            settled.set()
+            resolved.set()
 
         self._ask(carry_out, what, lost, done, refused)
-        if not settled.wait(self._request_timeout_s):
+        if not resolved.wait(self._request_timeout_s):
             raise lost(f"no answer to {what} within {self._request_timeout_s:g} s")
         result = results[0]
         if isinstance(result, SupervisorError):
@@ -451,13 +451,13 @@ class MemoryClient:
     def _leave(self, link: Link) -> list[Callable[[], object]]:
         announced = self._move_to(link)
         held, self._held = self._held, []
-        settled: list[Callable[[], object]] = []
+        resolved: list[Callable[[], object]] = []
         for each in held:
-            each.settled = True
-            settled.append(
-                partial(each.settle, each.lost(f"no answer to {each.what}: the connection was lost"))
+            each.resolved = True
+            resolved.append(
+                partial(each.resolve_outcome, each.lost(f"no answer to {each.what}: the connection was lost"))
             )
-        return [*settled, *self._zoo._forget_watches(self), *announced]
+        return [*resolved, *self._zoo._forget_watches(self), *announced]
 
     def _move_to(self, link: Link) -> list[Callable[[], object]]:
         if self.link is link:

@@ -33,14 +33,14 @@ from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, Node, SetData, Transaction
 from supervisor.observe.observer import Observer
+from supervisor.operations.jobs import JobOperations, Submission
 from supervisor.plan.make import Policy, make_plan
+from supervisor.records.codec import encode
+from supervisor.records.ids import new_op_id, new_uid
+from supervisor.records.layout import LAYOUT_VERSION, Layout, split_attempt
+from supervisor.records.reading import seen
 from supervisor.registry import attempt_writes
-from supervisor.registry.attempt_writes import Exit, Identity
-from supervisor.registry.codec import encode
-from supervisor.registry.commands import Commands, Submission
-from supervisor.registry.ids import new_op_id, new_uid
-from supervisor.registry.layout import LAYOUT_VERSION, Layout, split_attempt
-from supervisor.registry.reading import seen
+from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from tests.faults.checker import Note
 
 LEASE_S = 5.0
@@ -77,17 +77,17 @@ class Stage:
             Transaction("found", new_op_id(), tuple(Create(path, data) for path, data in nodes))
         )
 
-    def commands(self) -> Commands:
+    def commands(self) -> JobOperations:
         client = self.connect()
 
         class Kept:
             def zoo(self) -> ZooClient:
                 return client
 
-            def settle(self) -> ZooClient:
+            def resolve_outcome(self) -> ZooClient:
                 return client
 
-        return Commands(Kept(), self.layout)
+        return JobOperations(Kept(), self.layout)
 
     def submit(self, name: str, *, unbounded: bool = True, attempts: int | None = None) -> str:
         """Register a job; there is no blob behind it."""
@@ -139,7 +139,7 @@ class LeaderByHand:
         fence = done.versions[0]
         assert fence is not None
         self.term: Term[ZooClient] = Term(self.epoch, fence, self.client, 60.0, depose=lambda _why: None)
-        self.crew = ActionExecutor(self.term, stage.layout)
+        self.executor = ActionExecutor(self.term, stage.layout)
         self.observer = Observer(self.client, stage.layout, boottime_s, self.epoch)
         self.latest = Plan(())
 
@@ -151,7 +151,7 @@ class LeaderByHand:
         return self.latest.actions
 
     def act(self) -> list[ActionResult]:
-        return self.crew.carry_out(self.latest.actions)
+        return self.executor.carry_out(self.latest.actions)
 
     def pass_once(self) -> list[ActionResult]:
         self.plan()
@@ -255,7 +255,7 @@ class HostByHand:
             return
         self.client.sync()
         own = self.stage.own(entry.name)
-        mine = Identity(entry.name, entry.uid, entry.attempt, driver.claim)
+        mine = AttemptIdentity(entry.name, entry.uid, entry.attempt, driver.claim)
         tx = attempt_writes.tombstone(
             layout, own, mine, Exit(cause, cause.value, code, 1.0), new_op_id(), wall_iso()
         )

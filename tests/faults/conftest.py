@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.four_letter import ask
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.conftest import KINDS
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import Fleet
@@ -100,7 +100,7 @@ def make_fleet(tmp_path: Path, zk_root: str) -> Iterator[MakeFleet]:
 
 @dataclass
 class Fragile:
-    """An ensemble that tests harm one after the other, and a fleet on it; ``mend`` brings every server back."""
+    """An ensemble that tests harm one after the other, and a fleet on it; ``repair`` brings every server back."""
 
     ensemble: Ensemble
     fleet: Fleet
@@ -117,7 +117,7 @@ class Fragile:
             self.paused.add(node)
             self.ensemble.pause(node)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         for node in self.paused:
             self.ensemble.resume(node)
         for node in self.killed:
@@ -158,9 +158,9 @@ def shared_fragile(
 @pytest.fixture
 def fragile(shared_fragile: Fragile, request: pytest.FixtureRequest) -> Iterator[Fragile]:
     """Servers may be killed and paused; leases of 15 s survive an outage of 9 s, sessions one of 8 s."""
-    shared_fragile.mend()
+    shared_fragile.repair()
     shared_fragile.fleet.restore()
     yield shared_fragile
     if request.node.stash.get(FAILED, False):
         shared_fragile.fleet.tell_logs()
-    shared_fragile.mend()
+    shared_fragile.repair()

@@ -23,9 +23,9 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.four_letter import ask
 from supervisor.clock import boottime_s, wall_iso
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import (
     BlobRef,
     Desired,
@@ -40,8 +40,8 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.transaction import Create, Transaction
-from supervisor.registry.codec import encode
-from supervisor.registry.ids import new_op_id, new_uid
+from supervisor.records.codec import encode
+from supervisor.records.ids import new_op_id, new_uid
 from tests.testbed.attempts import pss_kb
 from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, Member
 from tests.waiting import wait_until
@@ -129,7 +129,7 @@ def kill_shim(fleet: Fleet, name: str, figures: dict[str, list[float]]) -> None:
 def cancel(fleet: Fleet, name: str, figures: dict[str, list[float]], *, by_command: bool) -> None:
     tree = fleet.process(name, DRIVER), fleet.child(name)
     commands = fleet.commands()
-    commands.standing(name)  # connected
+    commands.machine_state(name)  # connected
     asked_s = boottime_s()
     if by_command:
         argv = [sys.executable, "-c", "from supervisor.cli.main import main; main()", "cancel", name]

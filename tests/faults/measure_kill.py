@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 
 from supervisor.clients.containment import CgroupContainment, find_cgroup_parent, find_own_cgroup
-from supervisor.clients.ensemble import find_java
+from supervisor.demo.ensemble import find_java
 from supervisor.model.emptiness import Emptiness
 from tests.waiting import wait_until
 

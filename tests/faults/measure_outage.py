@@ -16,10 +16,10 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.four_letter import newest_leader
 from supervisor.clients.zookeeper import Link, ZooClient
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import SupervisorError
 from supervisor.model.lease_terms import outage_survived_s, renew_period_s
 from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from supervisor.clients import run_dir, spawn
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.attempts import Attempt, Attempts, pss_kb
 from tests.waiting import wait_until
 

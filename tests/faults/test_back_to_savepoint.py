@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults import checker
 from tests.faults.test_lost_jvm_checkpoint import JOB, checkpoint_of, remembered, submitted
 from tests.testbed.fleet import PATIENCE_S, Fleet

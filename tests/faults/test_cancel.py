@@ -13,10 +13,10 @@ from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import Conflict, GuardFailed
 from supervisor.model.records import Cleanliness, JobRef, Ownership, OwnState, Result
 from supervisor.model.seen import Found
+from supervisor.operations.jobs import Did
+from supervisor.records.ids import new_op_id
+from supervisor.records.reading import seen
 from supervisor.registry import user_writes
-from supervisor.registry.commands import Did
-from supervisor.registry.ids import new_op_id
-from supervisor.registry.reading import seen
 from tests.conftest import KINDS
 from tests.faults.conftest import set_traps, wait_sprung
 from tests.testbed.ensembles import Ensemble
@@ -196,8 +196,8 @@ def test_flink_39704_a_late_write_of_a_cancelled_uid(fleet: Fleet, job: str, eve
     ref = seen(JobRef, fleet.look(layout.job(job)), layout.job(job))
     own = seen(Ownership, fleet.look(layout.own(job)), layout.own(job))
     assert isinstance(ref, Found) and isinstance(own, Found)
-    desk = user_writes.Desk(layout, new_op_id(), wall_iso())
-    late = user_writes.run_again(desk, ref, own, new_op_id(), event)
+    context = user_writes.UserWriteContext(layout, new_op_id(), wall_iso())
+    late = user_writes.run_again(context, ref, own, new_op_id(), event)
 
     fleet.cancel(job)
     second = fleet.submit(job)

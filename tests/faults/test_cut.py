@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import MakeFleet, set_traps, wait_sprung, with_cuts
 from tests.testbed.cuts import Cut, cut_from
 from tests.testbed.ensembles import Ensemble

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import DRIVER
 from tests.testbed.moto import MotoServer

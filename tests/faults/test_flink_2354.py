@@ -18,7 +18,7 @@ from supervisor.model.lease_terms import deadline_s
 from supervisor.model.records import Cause, Outcome, OwnState, Result
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, Transaction
-from supervisor.registry.reading import seen
+from supervisor.records.reading import seen
 from tests.faults import checker
 from tests.faults.by_hand import LEASE_S, HostByHand, LeaderByHand, Stage
 from tests.faults.checker import Acknowledged

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.processes import ProcessId
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.checker import Note
 from tests.faults.conftest import MakeFleet
 from tests.testbed import requirements

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.fakes.faulty_s3 import FaultyS3, Handler, relay
 from tests.faults.conftest import MakeFleet
 from tests.faults.test_lost_jvm_checkpoint import QUERY, remembered

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
-from supervisor.registry.ids import new_op_id
+from supervisor.records.ids import new_op_id
 from tests.faults import checker
 from tests.faults.conftest import MakeFleet, on_embedded
 from tests.testbed.fleet import DRIVER, Fleet, eventually

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from supervisor.clients import processes
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.lease_terms import full_wait_s
 from tests.faults import checker
 from tests.faults.conftest import on_embedded

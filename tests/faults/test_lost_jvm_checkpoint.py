@@ -13,7 +13,7 @@ from pathlib import Path
 from supervisor.model.checkpoint_expectation import queries_of
 from supervisor.model.records import Lease
 from supervisor.model.seen import Found
-from supervisor.registry.reading import seen
+from supervisor.records.reading import seen
 from tests.faults.conftest import on_embedded
 from tests.testbed.fleet import PATIENCE_S, Fleet
 from tests.waiting import wait_until

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import MakeFleet
 from tests.waiting import wait_until
 

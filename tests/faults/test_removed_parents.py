@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from supervisor.clients import processes
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import ZooClient
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
-from supervisor.registry.ids import new_op_id
+from supervisor.records.ids import new_op_id
 from tests.faults.conftest import MakeFleet, on_embedded
 from tests.testbed.fleet import DRIVER, Fleet
 from tests.waiting import wait_until

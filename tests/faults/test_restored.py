@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients import processes
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import FAILED, MakeFleet
 from tests.testbed.fleet import DRIVER, Fleet
 from tests.waiting import wait_until

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import DRIVER
 from tests.testbed.moto import MotoServer

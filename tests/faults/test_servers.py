@@ -76,7 +76,7 @@ def test_f10_quorum_lost_for_less_than_the_lease(fragile: Fragile, job: str) -> 
     lost_s = boottime_s()
     fragile.pause(0, 1)
     wait_until(lambda: boottime_s() > lost_s + 2.5, 10, "a while")  # D - K - r is 10.5 s
-    fragile.mend()
+    fragile.repair()
     wait_renewed(fleet, names[0])
     fleet.assert_undisturbed(*names)
     fleet.leader()
@@ -98,7 +98,7 @@ def test_f9_quorum_lost_for_longer_than_the_lease(fragile: Fragile, job: str) ->
     assert said.code in (5, 6) and said.err
     wait_until(lambda: not any(fleet.alive_pids(name) for name in names), 60, "all drivers to be stopped")
     healed_s = boottime_s()
-    fragile.mend()
+    fragile.repair()
     for name in names:
         if name == names[0] or said.code == 5:  # an unknown outcome may have been committed after all
             fleet.wait_attempt(name, 2)

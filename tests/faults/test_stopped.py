@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 
 from supervisor.clients import processes
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import MakeFleet, set_traps, wait_sprung
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet import DRIVER, SHIM, TWIN, Fleet, eventually

@@ -10,8 +10,8 @@ import re
 import urllib.request
 from collections.abc import Sequence
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.four_letter import ask
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import Fleet, eventually
 from tests.waiting import wait_until

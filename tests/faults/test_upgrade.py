@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import DRIVER, Fleet
 from tests.testbed.fleet_member import Member

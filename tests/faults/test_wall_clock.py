@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed import requirements
 from tests.testbed.fleet import DRIVER, Fleet, Member
 

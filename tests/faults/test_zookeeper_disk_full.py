@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients import processes
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.run_dir import read_deadline
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.lease_terms import shim_acts_s
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import DRIVER, Fleet

@@ -25,15 +25,15 @@ from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import DeadlineFile
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
-from supervisor.daemon.gate import Gate
-from supervisor.daemon.guarded_attempt import UNBORN_S, WardStage
-from supervisor.daemon.guardian import Guardian
-from supervisor.daemon.hosting import Hosting, report
-from supervisor.daemon.housekeeping import ATTEMPTS_KEPT, ENDED, Housekeeper
-from supervisor.daemon.starting import Hosted
+from supervisor.daemon.host.attempt_reporter import AttemptReporter, report
+from supervisor.daemon.host.guarded_attempt import UNBORN_S, GuardStage
+from supervisor.daemon.host.guardian import Guardian
+from supervisor.daemon.host.housekeeping import ATTEMPTS_KEPT, ENDED, Housekeeper
+from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.daemon.host.start_barrier import StartBarrier
 from supervisor.metrics import Metrics
 from supervisor.model.launch import GATE, Launch
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 from tests.fakes.offices import Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.fuzz.odd import odd_record
@@ -397,7 +397,7 @@ class OddHost:
 
     def run(self) -> list[Broken]:
         metrics = Metrics(boottime_s)
-        hosted = Hosted(self.runtime, self.log_dir)
+        hosted = HostedAttempts(self.runtime, self.log_dir)
         self._try("agent", lambda: self._agent(hosted, metrics))
         self._try("hosting", lambda: self._hosting(hosted, metrics))
         guardian = Guardian(self.attempts, "host-a", self.bench.layout, lambda: self.client, self._killed)
@@ -433,20 +433,20 @@ class OddHost:
         if not 0 <= seconds < 1e6:
             self._note("a kill is counted that is none", str(seconds))
 
-    def _agent(self, hosted: Hosted, metrics: Metrics) -> None:
+    def _agent(self, hosted: HostedAttempts, metrics: Metrics) -> None:
         launches = hosted.launches()
         if not hosted.is_alive(self.calm) or self.calm not in launches:
             self._note("calm is not taken for alive", str(sorted(launches)))
         for key in launches:  # as for each start: what is occupied
             hosted.is_alive(key)
-        gate = Gate("host-a", self.attempts, metrics)
+        gate = StartBarrier("host-a", self.attempts, metrics)
         for key in gate.waiting(hosted.launches):
             with suppress(OSError):
-                run_dir.write_gate(str(self.attempts / key), run_dir.Gate())
+                run_dir.write_gate(str(self.attempts / key), run_dir.BarrierFile())
         hosted.tidy(frozenset())
 
-    def _hosting(self, hosted: Hosted, metrics: Metrics) -> None:
-        hosting = Hosting(
+    def _hosting(self, hosted: HostedAttempts, metrics: Metrics) -> None:
+        hosting = AttemptReporter(
             "host-a",
             hosted,
             self.bench.layout,
@@ -466,7 +466,7 @@ class OddHost:
         guarded_attempt = next((each for each in guardian.guarded_attempts() if each.key == self.calm), None)
         if (
             guarded_attempt is None
-            or guarded_attempt.stage is not WardStage.WATCHED
+            or guarded_attempt.stage is not GuardStage.WATCHED
             or guarded_attempt.killer.deadline_s != NOW_S + FAR_S
         ):
             self._note(

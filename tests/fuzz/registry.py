@@ -14,14 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from supervisor.checkpoint.savepoint_shelf import Shelf
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
-from supervisor.daemon.hosting import Hosting
-from supervisor.daemon.remover import Remover
-from supervisor.daemon.savepoints import Savepoints
-from supervisor.daemon.starting import Hosted
-from supervisor.daemon.sweeper import Sweeper
+from supervisor.daemon.host.attempt_reporter import AttemptReporter
+from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.daemon.leader.remover import Remover
+from supervisor.daemon.leader.scheduled_savepoints import ScheduledSavepoints
+from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
@@ -41,10 +40,11 @@ from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.site_policy import SitePolicy
 from supervisor.observe.listing import take_rows
 from supervisor.observe.observer import Observer
-from supervisor.observe.status import Place, take_status
+from supervisor.observe.status import ClusterConfiguration, take_status
 from supervisor.plan.explain import Explainer
-from supervisor.registry.places import Places
-from supervisor.registry.sweep import References
+from supervisor.registry.blob_sweep import References
+from supervisor.registry.checkpoint_claims import CheckpointClaims
+from supervisor.savepoints.shelf import Shelf
 from tests.fakes.offices import submission, terms
 from tests.fuzz.odd import odd_record
 from tests.unit.daemon.test_agent import Started, agent_of
@@ -179,11 +179,11 @@ class Odd:
         self._try("savepoints", self._savepoints)
         self._try("status", self._status)
         self._try("explain", self._explain)
-        self._try("places", lambda: Places.load(self.rig.client, self.layout))
+        self._try("places", lambda: CheckpointClaims.load(self.rig.client, self.layout))
         self._judge()
         self._try("agent", self._agent)
         self._try("hosting", self._host)
-        self.rig.controller.crew.close()
+        self.rig.controller.executor.close()
         return self.broken
 
     def _try(self, loop: str, work: Callable[[], Any]) -> None:
@@ -230,7 +230,7 @@ class Odd:
         remover = Remover(
             controller._term,
             self.layout,
-            controller.crew,
+            controller.executor,
             "s3://store",
             lambda _where, _doom: cast(Any, None),
             site=SitePolicy(deletable=("*",)),
@@ -260,7 +260,7 @@ class Odd:
 
         controller = self.rig.controller
         Sweeper(
-            controller._term, self.layout, controller.crew, cast(Any, Blobs()), cast(Any, Blobs())
+            controller._term, self.layout, controller.executor, cast(Any, Blobs()), cast(Any, Blobs())
         ).sweep_once()
 
     def _savepoints(self) -> None:
@@ -268,7 +268,7 @@ class Odd:
             shelf = cast(Shelf, None)
 
         controller = self.rig.controller
-        due = Savepoints(
+        due = ScheduledSavepoints(
             controller._term, lambda: controller.view, cast(Any, Means()), Metrics(boottime_s)
         ).due()
         if "calm" not in {each.name for each in due}:
@@ -280,7 +280,7 @@ class Odd:
             row.document()
         if {row.state for row in rows if row.name == "calm"} != {"running"}:
             self._note("calm is shown as something else", str([row for row in rows if row.name == "calm"]))
-        take_status(self.rig.client, self.layout, Place("c", "h", "s"), 10.0, True)
+        take_status(self.rig.client, self.layout, ClusterConfiguration("c", "h", "s"), 10.0, True)
         self.rig.controller._recorder._metrics.exposition()
 
     def _explain(self) -> None:
@@ -315,14 +315,14 @@ class Odd:
     def _host(self) -> None:
         outer, calm = self, replace(LAUNCH.assignment, name="calm", uid=self.bench.own("calm").uid, attempt=1)
 
-        class Home(Hosted):
+        class Home(HostedAttempts):
             def launches(self) -> dict[str, Launch]:
                 odd = replace(calm, name="odd", uid=outer.uid)
                 return {f"{each.uid}.1": replace(LAUNCH, assignment=each) for each in (odd, calm)}
 
         metrics = Metrics(boottime_s)
         home = Home(self.directory, self.directory)
-        hosting = Hosting(
+        hosting = AttemptReporter(
             "host-a",
             home,
             self.layout,

@@ -17,14 +17,14 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from pathlib import Path
 from typing import Any
 
-from supervisor.checkpoint.savepoint_create import Creation
-from supervisor.checkpoint.savepoint_restore import restore
-from supervisor.checkpoint.savepoint_shelf import Shelf
-from supervisor.checkpoint.savepoint_sweep import EVERY_S, GRACE_S, SavepointSweeper
 from supervisor.cli.main import run_command
 from supervisor.errors import SupervisorError
+from supervisor.savepoints import operations as wiring
+from supervisor.savepoints.create import Creation
+from supervisor.savepoints.restore import restore
+from supervisor.savepoints.shelf import Shelf
+from supervisor.savepoints.sweep import EVERY_S, GRACE_S, SavepointSweeper
 from supervisor.settings.file import Settings
-from supervisor.wiring import savepoints as wiring
 from tests.fuzz.odd import odd_record
 from tests.fuzz.registry import Broken
 from tests.unit.checkpoint.savepoints import AT, area, begun, contents, place, shelf

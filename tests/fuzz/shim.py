@@ -12,7 +12,7 @@ from supervisor.errors import Corrupt
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.launch import CHECKPOINT, Launch
 from supervisor.model.records import OwnState
-from supervisor.registry.codec import decode, encode
+from supervisor.records.codec import decode, encode
 from supervisor.shim.reports import parse
 from tests.fuzz.odd import WORDS, odd_record, odd_value
 from tests.fuzz.registry import Broken

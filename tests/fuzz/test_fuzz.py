@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from supervisor.checkpoint import savepoint_shelf
 from supervisor.clients import run_dir
-from supervisor.daemon import savepoints
-from supervisor.daemon.apart import Apart
+from supervisor.daemon.leader import scheduled_savepoints
+from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.model.seen import Found
 from supervisor.plan import make
-from supervisor.registry import reading
+from supervisor.records import reading
+from supervisor.savepoints import shelf
 from supervisor.shim import reports
 from tests.fuzz import host, shim
 from tests.fuzz import savepoints as shelves
@@ -49,7 +49,7 @@ def _until_noticed(directory: Path) -> bool:
 def test_it_notices_a_loop_whose_items_are_not_caught(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Apart, "attempt", lambda self, item, work, otherwise, through=(): work())
+    monkeypatch.setattr(ErrorBoundary, "attempt", lambda self, item, work, otherwise, through=(): work())
     assert _until_noticed(tmp_path)
 
 
@@ -69,7 +69,7 @@ def _nobody(*_any: Any, **_more: Any) -> Any:
 @pytest.mark.parametrize(
     "defect",
     [
-        lambda patch: patch.setattr(savepoints, "wanted_of", _nobody),
+        lambda patch: patch.setattr(scheduled_savepoints, "wanted_of", _nobody),
         lambda patch: patch.setattr(make, "place", lambda candidates, *_more: ([], [])),
     ],
     ids=["skips-all", "places-none"],
@@ -109,5 +109,5 @@ def test_it_notices_a_run_directory_that_is_believed(
 def test_it_notices_copies_that_are_said_to_lie_where_anothers_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(savepoint_shelf, "_is_place_of", lambda *_any: True)
+    monkeypatch.setattr(shelf, "_is_place_of", lambda *_any: True)
     assert any(shelves.run_many(range(seed, seed + 1), tmp_path) for seed in (6, 0, 25, 36))

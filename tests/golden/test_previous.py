@@ -17,7 +17,7 @@ from supervisor.clients.processes import ProcessId
 from supervisor.model import records
 from supervisor.model.launch import Launch
 from supervisor.model.records import Cause, Phase
-from supervisor.registry.codec import decode, encode
+from supervisor.records.codec import decode, encode
 from tests.golden.sample_records import SAMPLES
 
 HERE = Path(__file__).parent

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from supervisor.errors import Corrupt
 from supervisor.model import records
-from supervisor.model.records import DETAIL_MAX_BYTES, HISTORY_MAX, Entry, Ownership, clip, noted
+from supervisor.model.records import DETAIL_MAX_BYTES, HISTORY_MAX, Entry, Ownership, clip, with_entry
 from supervisor.model.restart import RECENT_KEPT
-from supervisor.registry.codec import MAX_RECORD_BYTES, VERSION, decode, encode
+from supervisor.records.codec import MAX_RECORD_BYTES, VERSION, decode, encode
 from tests.golden.sample_records import AT, SAMPLES, UID
 
 HERE = Path(__file__).parent / "records"
@@ -148,7 +148,7 @@ def test_the_fullest_tombstone_can_be_written() -> None:
     """It gives up the oldest history before it gives up itself."""
     history: tuple[Entry, ...] = ()
     for attempt in range(HISTORY_MAX):
-        history = noted(history, AT, "exited", 10_000 + attempt, '"\\' * DETAIL_MAX_BYTES)
+        history = with_entry(history, AT, "exited", 10_000 + attempt, '"\\' * DETAIL_MAX_BYTES)
     fullest = Ownership(
         state=records.OwnState.EXITED,
         op="o" * 32,

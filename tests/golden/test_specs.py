@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from supervisor.model.spec import canonical_json, from_canonical, parse_spec, spec_sha256
+from supervisor.spec.job import canonical_json, from_canonical, parse_spec, spec_sha256
 
 GOLDEN = Path(__file__).parent / "specs" / "full.v1.json"
 

@@ -9,7 +9,7 @@ import pytest
 
 import supervisor
 from supervisor.coord import leadership
-from supervisor.coord.leadership import Standing, State
+from supervisor.coord.leadership import LeadershipState, State
 from supervisor.errors import Conflict
 from tests.fakes.offices import Bench
 from tests.fakes.zookeeper import MemoryZoo
@@ -23,12 +23,14 @@ def test_curator_460_leadership_is_over_a_session_time_after_the_last_answered_r
 ) -> None:
     """However late the loss of the connection was noticed."""
     sent_s = 100.0
-    leads = Standing(State.LEADING, session=1, timeout_s=10.0, epoch=7, fence=7, highest=7, owner=1)
-    standing, _ = leadership.step(leads, leadership.Tick(noticed_s, sent_s))
-    standing, _ = leadership.step(standing, leadership.Disconnected())
-    assert standing.state is State.SUSPENDED
-    assert leadership.step(standing, leadership.Tick(109.9, sent_s))[0].state is State.SUSPENDED
-    assert leadership.step(standing, leadership.Tick(110.0, sent_s))[0].state is State.STEPPING_DOWN
+    leads = LeadershipState(State.LEADING, session=1, timeout_s=10.0, epoch=7, fence=7, highest=7, owner=1)
+    machine_state, _ = leadership.step(leads, leadership.ElectionTick(noticed_s, sent_s))
+    machine_state, _ = leadership.step(machine_state, leadership.SessionDisconnected())
+    assert machine_state.state is State.SUSPENDED
+    assert leadership.step(machine_state, leadership.ElectionTick(109.9, sent_s))[0].state is State.SUSPENDED
+    assert (
+        leadership.step(machine_state, leadership.ElectionTick(110.0, sent_s))[0].state is State.STEPPING_DOWN
+    )
 
 
 def test_curator_644_645_contenders_that_all_come_back_at_once_settle_on_one_leader(tmp_path: Path) -> None:

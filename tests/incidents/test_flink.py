@@ -16,9 +16,9 @@ from supervisor.coord.leadership import State
 from supervisor.model.actions import Assign, CleanUp, Conclude
 from supervisor.model.records import Cause, Cleanliness, Outcome, OwnState, Result
 from supervisor.model.seen import Found
+from supervisor.operations.jobs import Did
 from supervisor.plan.make import Policy, make_plan
-from supervisor.registry.commands import Did
-from supervisor.registry.reading import seen
+from supervisor.records.reading import seen
 from tests.fakes import zookeeper as fake
 from tests.fakes.zookeeper import MemoryZoo
 from tests.simulation.test_flink_2354_required import NAME, Term, World
@@ -32,7 +32,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World(bounded=True)
     monkeypatch.setattr(fake, "boottime_s", lambda: made.stage.clock_s)
     yield made
-    made.settle()
+    made.resolve_outcome()
     made.judge()
 
 
@@ -170,7 +170,7 @@ def test_flink_27382_a_leader_that_goes_in_the_middle_of_a_clean_up_leaves_it_to
 
 def test_flink_33500_no_pass_of_the_leader_can_wait_for_the_store() -> None:
     """The command line stores a job. What the leader's loop is made of has no way to the store: it does not even load it."""
-    code = "import sys, supervisor.daemon.controller; print(*sys.modules, sep='\\n')"
+    code = "import sys, supervisor.daemon.leader.controller; print(*sys.modules, sep='\\n')"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 import yaml
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.sessions import KeptSession
 from supervisor.clients.zookeeper import Session, ZooClient, close_session
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import Unreachable
-from supervisor.wiring import commands
+from supervisor.operations import context as commands
 from tests.faults.checker import Acknowledged
 from tests.testbed import requirements
 from tests.testbed.fleet_commands import FleetCommands, Said
@@ -95,7 +95,7 @@ def refused(said: Said, code: int, *says: str) -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> Desk:
+def context(tmp_path: Path, embedded_ensemble: EmbeddedEnsemble, zk_root: str) -> Desk:
     return Desk(tmp_path, embedded_ensemble.hosts, zk_root)
 
 
@@ -106,10 +106,10 @@ def proxies(embedded_ensemble: EmbeddedEnsemble) -> Iterator[Proxies]:
 
 
 @pytest.fixture
-def s3(desk: Desk, moto_server: MotoServer, s3_bucket: str) -> Iterator[Proxy]:
+def s3(context: Desk, moto_server: MotoServer, s3_bucket: str) -> Iterator[Proxy]:
     """The desk's store is behind this."""
     with Proxy(f"127.0.0.1:{moto_server.port}") as proxy:
-        desk.settings["store"] = {"url": f"s3://{s3_bucket}/p", "endpoint_url": f"http://{proxy.address}"}
+        context.settings["store"] = {"url": f"s3://{s3_bucket}/p", "endpoint_url": f"http://{proxy.address}"}
         yield proxy
 
 
@@ -145,31 +145,31 @@ def meanwhile(do: Callable[[], None]) -> Iterator[None]:
 # -- two at once --------------------------------------------------------------------------------------------------
 
 
-def test_two_different_specs_of_one_name_at_once(desk: Desk) -> None:
+def test_two_different_specs_of_one_name_at_once(context: Desk) -> None:
     """One is registered, the other is told so; what is registered is whole."""
-    one = desk.spec_file("a", args=["one"]).rename(desk.directory / "one.yaml")
-    (desk.directory / "a.py").write_bytes((desk.directory / "specs" / "a.py").read_bytes())
-    two = desk.directory / "two.yaml"
+    one = context.spec_file("a", args=["one"]).rename(context.directory / "one.yaml")
+    (context.directory / "a.py").write_bytes((context.directory / "specs" / "a.py").read_bytes())
+    two = context.directory / "two.yaml"
     two.write_text(yaml.safe_dump({**yaml.safe_load(one.read_text()), "args": ["two"]}))
-    desk.user_config()
+    context.user_config()
     with ThreadPoolExecutor(2) as pool:
-        ran = list(pool.map(lambda spec: desk.call("submit", str(spec)), (one, two)))
+        ran = list(pool.map(lambda spec: context.call("submit", str(spec)), (one, two)))
     assert sorted(said.code for said in ran) == [0, 4], ran
     winner = next(word for word, said in zip(("one", "two"), ran, strict=True) if said.code == 0)
-    assert desk.jobs() == ["a"] and desk.show("a")["spec"]["args"] == [winner]
+    assert context.jobs() == ["a"] and context.show("a")["spec"]["args"] == [winner]
 
 
 # -- during the write: ZooKeeper ----------------------------------------------------------------------------------
 
 
 def test_an_unknown_outcome_is_6_and_says_how_to_find_out(
-    desk: Desk, proxies: Proxies, impatient: None
+    context: Desk, proxies: Proxies, impatient: None
 ) -> None:
     """The multi is on its way when all connections break for good: it may have been applied, and nobody can ask."""
-    assert desk.put("other").code == 0
+    assert context.put("other").code == 0
     traps = proxies.each(
         lambda p: p.on_request(
-            zookeeper_request(f"{desk.settings['zookeeper']['root']}/doorbell"), Action.HOLD
+            zookeeper_request(f"{context.settings['zookeeper']['root']}/doorbell"), Action.HOLD
         )
     )
 
@@ -177,11 +177,11 @@ def test_an_unknown_outcome_is_6_and_says_how_to_find_out(
         wait_until(lambda: any(trap.sprung for trap in traps), 60, "the multi on its way")
         proxies.each(Proxy.refuse)
 
-    with desk.through(proxies.hosts), meanwhile(break_off):
-        said = desk.put("a")
+    with context.through(proxies.hosts), meanwhile(break_off):
+        said = context.put("a")
     refused(said, 6, "unknown", "show a")
-    assert desk.put("a").code == 0
-    assert sorted(desk.jobs()) == ["a", "other"]
+    assert context.put("a").code == 0
+    assert sorted(context.jobs()) == ["a", "other"]
 
 
 # -- during the write: the store ----------------------------------------------------------------------------------
@@ -189,20 +189,20 @@ def test_an_unknown_outcome_is_6_and_says_how_to_find_out(
 
 @pytest.mark.parametrize("action", [Action.CUT_BEFORE, Action.CUT_AFTER])
 def test_a_put_whose_connection_breaks_is_one_blob_and_one_job(
-    desk: Desk, s3: Proxy, moto_server: MotoServer, action: Action
+    context: Desk, s3: Proxy, moto_server: MotoServer, action: Action
 ) -> None:
     """botocore's own retry would take its own object for somebody else's."""
-    assert desk.put("other").code == 0
+    assert context.put("other").code == 0
     trap = s3.on_request(http_request("PUT", "/specs/a/"), action)
-    assert desk.put("a").code == 0
-    assert trap.sprung and sorted(desk.jobs()) == ["a", "other"]
-    bucket = desk.settings["store"]["url"].split("/")[2]
+    assert context.put("a").code == 0
+    assert trap.sprung and sorted(context.jobs()) == ["a", "other"]
+    bucket = context.settings["store"]["url"].split("/")[2]
     blobs = moto_server.client().list_objects_v2(Bucket=bucket, Prefix="p/specs/a/")["Contents"]
     assert len(blobs) == 1
 
 
-def test_a_store_that_goes_away_at_the_put_leaves_no_job(desk: Desk, s3: Proxy, impatient: None) -> None:
-    assert desk.put("other").code == 0
+def test_a_store_that_goes_away_at_the_put_leaves_no_job(context: Desk, s3: Proxy, impatient: None) -> None:
+    assert context.put("other").code == 0
     trap = s3.on_request(http_request("PUT", "/specs/a/"), Action.CUT_BEFORE)
 
     def go_away() -> None:
@@ -210,26 +210,26 @@ def test_a_store_that_goes_away_at_the_put_leaves_no_job(desk: Desk, s3: Proxy, 
         s3.refuse()
 
     with meanwhile(go_away):
-        said = desk.put("a")
+        said = context.put("a")
     if said.code == 5:  # else the second attempt was quicker than we are, and it is a job like any other
         refused(said, 5, "store")
-        assert desk.jobs() == ["other"]
+        assert context.jobs() == ["other"]
     s3.heal()
-    assert desk.put("a").code == 0
-    assert sorted(desk.jobs()) == ["a", "other"]
+    assert context.put("a").code == 0
+    assert sorted(context.jobs()) == ["a", "other"]
 
 
 # -- between store and ZooKeeper ----------------------------------------------------------------------------------
 
 
 def test_zookeeper_goes_away_after_the_blobs_were_stored(
-    desk: Desk,
+    context: Desk,
     s3: Proxy,
     proxies: Proxies,
     impatient: None,
 ) -> None:
     """Blob before reference: what is left is an orphan that the sweeper takes, never a job without a spec."""
-    assert desk.put("other").code == 0
+    assert context.put("other").code == 0
     trap = s3.on_request(http_request("PUT", "/specs/a/"), Action.HOLD)
 
     def go_away() -> None:
@@ -237,12 +237,12 @@ def test_zookeeper_goes_away_after_the_blobs_were_stored(
         proxies.each(Proxy.refuse)
         s3.heal()
 
-    with desk.through(proxies.hosts), meanwhile(go_away):
-        said = desk.put("a")
+    with context.through(proxies.hosts), meanwhile(go_away):
+        said = context.put("a")
     refused(said, 5)
-    assert desk.jobs() == ["other"]
-    assert desk.put("a").code == 0
-    assert sorted(desk.jobs()) == ["a", "other"]
+    assert context.jobs() == ["other"]
+    assert context.put("a").code == 0
+    assert sorted(context.jobs()) == ["a", "other"]
 
 
 # -- directories and files that cannot be used --------------------------------------------------------------------
@@ -261,30 +261,30 @@ def read_only(place: Path) -> Iterator[None]:
 
 
 @pytest.mark.netns
-def test_a_read_only_store_and_read_only_directories_of_a_daemon(desk: Desk) -> None:
-    place = desk.directory / "mounted"
+def test_a_read_only_store_and_read_only_directories_of_a_daemon(context: Desk) -> None:
+    place = context.directory / "mounted"
     with read_only(place):
-        desk.settings["store"]["url"] = f"file://{place}/store"
-        refused(desk.put("a"), 5, str(place), "Read-only")
-        desk.settings["store"]["url"] = f"file://{desk.directory}/store"
+        context.settings["store"]["url"] = f"file://{place}/store"
+        refused(context.put("a"), 5, str(place), "Read-only")
+        context.settings["store"]["url"] = f"file://{context.directory}/store"
         for key in ("runtime_dir", "log_dir"):
-            before = desk.settings["supervisor"][key]
-            desk.settings["supervisor"][key] = f"{place}/below"
-            refused(desk.cli("run"), 2, f"supervisor.{key} {place}/below cannot be used (Read-only")
-            desk.settings["supervisor"][key] = before
-    assert desk.put("a").code == 0
+            before = context.settings["supervisor"][key]
+            context.settings["supervisor"][key] = f"{place}/below"
+            refused(context.cli("run"), 2, f"supervisor.{key} {place}/below cannot be used (Read-only")
+            context.settings["supervisor"][key] = before
+    assert context.put("a").code == 0
 
 
 @pytest.mark.parametrize("key", ["runtime_dir", "log_dir"])
 @pytest.mark.parametrize("below", ["", "/below"])
-def test_a_file_where_a_directory_of_the_daemon_should_be(desk: Desk, key: str, below: str) -> None:
-    (desk.directory / "file").write_text("x")
-    desk.settings["supervisor"][key] = f"{desk.directory}/file{below}"
-    refused(desk.cli("run"), 2, f"supervisor.{key} {desk.directory}/file{below} cannot be used")
+def test_a_file_where_a_directory_of_the_daemon_should_be(context: Desk, key: str, below: str) -> None:
+    (context.directory / "file").write_text("x")
+    context.settings["supervisor"][key] = f"{context.directory}/file{below}"
+    refused(context.cli("run"), 2, f"supervisor.{key} {context.directory}/file{below} cannot be used")
 
 
 def test_a_session_that_can_not_be_closed_spoils_no_answer(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    context: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is registered is registered: exit code 5 would say that nothing was."""
     closed = KeptSession.close
@@ -294,30 +294,30 @@ def test_a_session_that_can_not_be_closed_spoils_no_answer(
         raise Unreachable("no answer to the closing of a session")
 
     monkeypatch.setattr(KeptSession, "close", broken)
-    assert desk.put("a").code == 0
-    assert desk.jobs() == ["a"]
+    assert context.put("a").code == 0
+    assert context.jobs() == ["a"]
 
 
-def test_f61_a_daemon_says_that_zookeeper_grants_another_session_time(desk: Desk) -> None:
+def test_f61_a_daemon_says_that_zookeeper_grants_another_session_time(context: Desk) -> None:
     """The servers grant up to a minute. It goes on with what it got: the port that is taken ends this one."""
-    desk.settings["zookeeper"]["session_timeout"] = "90s"
+    context.settings["zookeeper"]["session_timeout"] = "90s"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        desk.settings["supervisor"]["http"] = f"127.0.0.1:{server.getsockname()[1]}"
-        said = desk.call("run")
+        context.settings["supervisor"]["http"] = f"127.0.0.1:{server.getsockname()[1]}"
+        said = context.call("run")
     told = [json.loads(line) for line in said.err.splitlines() if line.startswith("{")]
     (warned,) = [line for line in told if line["event"] == "session_time_differs"]
     assert (warned["asked_s"], warned["granted_s"], warned["level"]) == (90.0, 60.0, "warning")
 
 
-def test_a_daemon_on_another_clusters_root_or_store_or_port(desk: Desk) -> None:
+def test_a_daemon_on_another_clusters_root_or_store_or_port(context: Desk) -> None:
     """It ends; it never waits for what will not come about by itself."""
-    assert desk.put("a").code == 0
-    desk.settings["cluster"] = "another"
-    said = desk.call("run")
+    assert context.put("a").code == 0
+    context.settings["cluster"] = "another"
+    said = context.call("run")
     assert said.code == 4 and "belongs to cluster test" in said.err.splitlines()[-1]
-    desk.settings["cluster"] = "test"
+    context.settings["cluster"] = "test"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        desk.settings["supervisor"]["http"] = f"127.0.0.1:{server.getsockname()[1]}"
-        said = desk.call("run")
+        context.settings["supervisor"]["http"] = f"127.0.0.1:{server.getsockname()[1]}"
+        said = context.call("run")
     assert said.code == 1 and "supervisor.http" in said.err.splitlines()[-1]
-    assert json.loads(desk.ok("status", "-o", "json").out)["supervisors"] == []
+    assert json.loads(context.ok("status", "-o", "json").out)["supervisors"] == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests import benchmark
 from tests.testbed.fleet import Fleet
 

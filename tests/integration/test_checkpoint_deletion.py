@@ -20,10 +20,10 @@ from supervisor.clients.store.area import open_area
 from supervisor.clients.store.removal import KEPT_LATE_S, Removal, Removed, open_removal
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
-from supervisor.daemon.controller import Controller
-from supervisor.daemon.record import Recorder
-from supervisor.daemon.remover import LOOK_EVERY_S, Remover
-from supervisor.daemon.watchdog import Watchdog
+from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.record import Recorder
+from supervisor.daemon.leader.remover import LOOK_EVERY_S, Remover
+from supervisor.daemon.loops.watchdog import Watchdog
 from supervisor.errors import Conflict, NotLeader, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
@@ -43,8 +43,8 @@ from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found
 from supervisor.model.site_policy import SitePolicy
 from supervisor.model.state import state_of_ended
+from supervisor.operations.jobs import Submission
 from supervisor.plan.make import Policy
-from supervisor.registry.commands import Submission
 from tests.fakes.offices import Bench, submission, terms
 from tests.testbed.moto import MotoServer
 
@@ -66,7 +66,7 @@ class Leader:
         world.bench.put(world.bench.layout.epoch, EpochRecord(version + 1, "l", "op"))
         zoo.start()
         self.term: Term[Any] = Term(version + 1, version, zoo, 1e9, depose=lambda _why: None)
-        self.term.note_recorded()
+        self.term.set_recorded()
         loop = Watchdog(end=lambda _code: None).register("test", 60.0)
         self.controller = Controller(
             self.term, world.bench.layout, Policy(), Recorder(Metrics(boottime_s), boottime_s()), loop
@@ -74,7 +74,7 @@ class Leader:
         self.remover = Remover(
             self.term,
             world.bench.layout,
-            self.controller.crew,
+            self.controller.executor,
             world.store,
             lambda _location, _doom: world.access,
             site=world.site,
@@ -387,7 +387,7 @@ def test_no_batch_goes_out_once_the_registry_is_not_trusted(world: World) -> Non
 
     class Noticed(Wrapped):
         def remove_batch(self, still: Callable[[], None]) -> Removed:
-            leader.term.note_distrust("restored")
+            leader.term.set_distrust("restored")
             return self._inner.remove_batch(still)
 
     world.cancel()

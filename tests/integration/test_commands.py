@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import ZooClient
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import EpochRecord, Outcome, Result
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
-from supervisor.registry.codec import decode
-from supervisor.registry.layout import Layout
+from supervisor.operations.context import open_commands, status_of
+from supervisor.records.codec import decode
+from supervisor.records.layout import Layout
 from supervisor.settings.file import load_settings
-from supervisor.wiring import open_commands, status_of
 from tests.testbed.moto import MotoServer
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.waiting import wait_until
@@ -358,8 +358,8 @@ def test_an_outcome_that_cannot_be_settled_is_6_and_says_so(site: Site, proxies:
 
 def test_two_that_ask_for_the_status_get_the_same(site: Site, zoo: ZooClient) -> None:
     assert site.run("submit", site.spec("a")).returncode == 0
-    with open_commands(load_settings(site.config, {})) as office:
-        document, error = status_of(office)
+    with open_commands(load_settings(site.config, {})) as context:
+        document, error = status_of(context)
     assert error is None
     assert site.json("status") == json.loads(json.dumps(document))
     node = zoo.read(Layout(site.root).epoch)

@@ -14,9 +14,9 @@ import pytest
 
 from supervisor.clients import processes, run_dir
 from supervisor.clients.processes import ProcessId
-from supervisor.daemon import departing
-from supervisor.daemon.departing import stop_drivers
-from supervisor.registry.codec import encode
+from supervisor.daemon.host import drain_host
+from supervisor.daemon.host.drain_host import stop_drivers
+from supervisor.records.codec import encode
 from tests.unit.shim.world import LAUNCH
 from tests.waiting import wait_until
 
@@ -78,14 +78,14 @@ def test_a_host_without_attempts_has_nothing_to_stop(tmp_path: Path) -> None:
 
 def test_every_shim_is_asked_and_waited_for(host: Host) -> None:
     first, second = host.shim("a.1", OBEDIENT), host.shim("b.7", OBEDIENT)
-    assert stop_drivers(host.attempts) == departing.Departed(("a.1", "b.7"))
+    assert stop_drivers(host.attempts) == drain_host.DrainedHost(("a.1", "b.7"))
     assert (first.wait(10), second.wait(10)) == (0, 0)
 
 
 def test_what_does_not_stop_is_named_and_left_alone(host: Host) -> None:
     host.shim("a.1", OBEDIENT)
     deaf = host.shim("b.1", DEAF)
-    assert stop_drivers(host.attempts, timeout_s=1.0) == departing.Departed(("a.1",), ("b.1",))
+    assert stop_drivers(host.attempts, timeout_s=1.0) == drain_host.DrainedHost(("a.1",), ("b.1",))
     assert deaf.poll() is None
 
 
@@ -133,6 +133,6 @@ def test_an_attempt_that_is_only_being_started_is_waited_for(
 def test_a_directory_that_no_shim_ever_took_holds_nobody_up(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(departing, "UNBORN_S", 0.3)
+    monkeypatch.setattr(drain_host, "UNBORN_S", 0.3)
     host.directory("a.1", 5.0)
-    assert stop_drivers(host.attempts) == departing.Departed()
+    assert stop_drivers(host.attempts) == drain_host.DrainedHost()

@@ -22,7 +22,7 @@ from kazoo.security import make_digest_acl
 from supervisor.cli.doctor.catalogue import AREAS
 from supervisor.cli.doctor.directories import DIRECTORIES
 from supervisor.cli.doctor.examine import examine
-from supervisor.cli.doctor.findings import AnyArea, Finding
+from supervisor.cli.doctor.findings import AnyArea, DoctorFinding
 from supervisor.cli.doctor.host import HOST, UNIT_NAME
 from supervisor.cli.doctor.java import JAVA, MODULES_NEEDED
 from supervisor.cli.doctor.job import JOB, PACKAGES
@@ -31,16 +31,16 @@ from supervisor.cli.doctor.stores import CHECKPOINT, STORE
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.zookeeper import ZOOKEEPER
 from supervisor.cli.main import run_command
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.processes import boot_id
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.daemon.supervisor import take_lock
+from supervisor.daemon.process.supervisor import take_lock
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import Member
 from supervisor.model.transaction import Create, Transaction
-from supervisor.registry.codec import encode
-from supervisor.registry.layout import Layout
-from supervisor.registry.spec_files import read_spec_file
+from supervisor.records.codec import encode
+from supervisor.records.layout import Layout
 from supervisor.settings.file import load_settings
+from supervisor.spec.files import read_spec_file
 from tests.fakes.faulty_s3 import FaultyS3, Handler, refuse
 from tests.testbed import requirements
 from tests.testbed.moto import MotoServer
@@ -89,7 +89,7 @@ class Clinic:
         path.write_text(json.dumps(self.job))
         return path
 
-    def see(self, area: AnyArea, *, job: bool = False) -> dict[str, Finding]:
+    def see(self, area: AnyArea, *, job: bool = False) -> dict[str, DoctorFinding]:
         settings = load_settings(self.config, {})
         spec = read_spec_file(self.spec, settings.defaults) if job else None
         subject = Subject(settings, self.environ, spec, self.spec if job else None, self.unit, self.patience)

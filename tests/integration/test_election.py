@@ -9,23 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper import Link, ZooClient, close_session
 from supervisor.clock import boottime_s
-from supervisor.coord.contender import Contender, Duties, Registry, Sessions
+from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
 from supervisor.coord.election import Candidate
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import GuardFailed, NotLeader
 from supervisor.model.transaction import ANY_VERSION, Check, Delete, Transaction
-from supervisor.registry import codec
+from supervisor.operations.accept_registry import paths_of
+from supervisor.records import codec
 from supervisor.registry.blobs import Blobs
-from supervisor.wiring.accepting import paths_of
 from tests.testbed.contender_process import ContenderProcess
 from tests.testbed.election_world import CLUSTER, T, World
-from tests.testbed.ensembles import mend
+from tests.testbed.ensembles import repair
 from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request
 from tests.waiting import wait_until
@@ -48,7 +48,7 @@ def harmed_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedd
 @pytest.fixture
 def mended_ensemble(harmed_ensemble: EmbeddedEnsemble) -> EmbeddedEnsemble:
     """All nodes serve, whatever the test before did to them; to be harmed."""
-    mend(harmed_ensemble)
+    repair(harmed_ensemble)
     return harmed_ensemble
 
 
@@ -392,8 +392,10 @@ def in_process(world: World, directory: Path, terms: list[Term[ZooClient]]) -> C
     paths = paths_of(world.layout)
     return Contender(
         Candidate("here", "nowhere"),
-        Registry(paths, codec, Blobs(FileStore(directory / "store")), Trust(directory / "zxid", CLUSTER)),
-        Sessions(
+        ElectionRegistry(
+            paths, codec, Blobs(FileStore(directory / "store")), Trust(directory / "zxid", CLUSTER)
+        ),
+        SessionFactory(
             lambda on_link: ZooClient(world.hosts, T, on_link=on_link, request_timeout_s=T / 2),
             lambda session: close_session(world.hosts, session.id, session.password, 3.0),
         ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import Link, ZooClient
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
 from tests.waiting import wait_until
 

@@ -15,21 +15,18 @@ from typing import Any, cast
 
 import pytest
 
-from supervisor.checkpoint.savepoint import Begun
 from supervisor.cli.doctor import stores
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients.store.tree import Tree
-from supervisor.daemon.checkpoint_check import Known, check_of
+from supervisor.daemon.host.preflight import KnownCheckpoint, check_of
+from supervisor.daemon.process.assemble import Assembly
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import Assignment, BlobRef, PendingDeletion
 from supervisor.model.s3a import S3Access, access_of_store, why_no_access
-from supervisor.model.spec import JobSpec, canonical_json
-from supervisor.settings.file import Settings
-from supervisor.settings.sections import validated
-from supervisor.wiring.checkpoints import Located, tree_of
-from supervisor.wiring.daemon import Assembly
-from supervisor.wiring.savepoints import (
+from supervisor.operations.checkpoints import Located, tree_of
+from supervisor.savepoints.manifest import Begun
+from supervisor.savepoints.operations import (
     access_for,
     create_savepoint,
     find_savepoint,
@@ -37,6 +34,9 @@ from supervisor.wiring.savepoints import (
     restore_to,
     shelf_of,
 )
+from supervisor.settings.file import Settings
+from supervisor.settings.sections import validated
+from supervisor.spec.job import JobSpec, canonical_json
 
 PLACE = "s3a://streams/a"
 S3A = "spark.hadoop.fs.s3a."
@@ -93,9 +93,11 @@ def spec_of(conf: dict[str, str]) -> JobSpec:
 
 
 def preflight(given: Settings, conf: dict[str, str]) -> None:
-    known = Known(PLACE, CheckpointExpectation(place_of(PLACE), ("q 7",)))
+    known = KnownCheckpoint(PLACE, CheckpointExpectation(place_of(PLACE), ("q 7",)))
     assignment = Assignment("a", "uid-a", 1, 1, 0, 0, BlobRef("specs/x.json", "0" * 64, 1), 1)
-    check_of(assignment, known, access_of_store(given.store, given.policy.endpoints), lambda: conf).settle()
+    check_of(
+        assignment, known, access_of_store(given.store, given.policy.endpoints), lambda: conf
+    ).resolve_outcome()
 
 
 def looked_at(tree: Tree) -> None:

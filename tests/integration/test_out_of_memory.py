@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients import processes
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import Cause, Ownership, OwnState
 from supervisor.spark.arguments import BOOTSTRAP
 from tests.testbed import requirements

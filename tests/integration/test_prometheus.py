@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.fleet import DRIVER, SHIM, Fleet
 from tests.testbed.prometheus import REPOSITORY, RULES, Prometheus, running_prometheus
 from tests.unit.test_metrics import ANNOUNCED, BESIDE

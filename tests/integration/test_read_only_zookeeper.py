@@ -10,14 +10,14 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KeeperState
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import Link, ZooClient
 from supervisor.clients.zookeeper_probe import look_at
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import NotSent, Unreachable
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
 from tests.integration.test_commands import UNREACHABLE_MAX_S, Site
 from tests.testbed.election_world import World
-from tests.testbed.ensembles import mend
+from tests.testbed.ensembles import repair
 from tests.waiting import wait_until
 
 LEFT = 2
@@ -34,7 +34,7 @@ def module_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedd
 
 @pytest.fixture
 def ensemble(module_ensemble: EmbeddedEnsemble) -> EmbeddedEnsemble:
-    mend(module_ensemble)
+    repair(module_ensemble)
     return module_ensemble
 
 
@@ -47,7 +47,7 @@ def leave_one(ensemble: EmbeddedEnsemble) -> None:
 
 
 def restore_quorum(ensemble: EmbeddedEnsemble) -> None:
-    """``LEFT`` goes on as the process that it is: ``mend`` would restart it, too, if the others took long."""
+    """``LEFT`` goes on as the process that it is: ``repair`` would restart it, too, if the others took long."""
     for i in range(3):
         if i != LEFT:
             ensemble.restart(i)

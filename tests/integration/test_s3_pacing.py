@@ -12,7 +12,7 @@ from botocore.retries.bucket import Clock
 from supervisor.clients.store import s3_pacing
 from supervisor.clients.store.deadline import Bounded, Budget
 from supervisor.clients.store.s3 import S3Store
-from supervisor.clients.store.s3_pacing import CALM_S, FLOOR_PER_S, Pace
+from supervisor.clients.store.s3_pacing import CALM_S, FLOOR_PER_S, RequestPace
 from supervisor.errors import Unreachable
 from tests.fakes.faulty_s3 import FaultyS3, refuse
 from tests.testbed.moto import MotoServer
@@ -72,7 +72,7 @@ class StoppedClock(Clock):  # type: ignore[misc]
 def test_only_a_complaint_slows_down_and_it_is_forgotten(server: FaultyS3, moto_server: MotoServer) -> None:
     """A process that was told SlowDown once must not read a thousand specs slowly when it becomes leader weeks later."""
     store, clock = S3Store(moto_server.new_bucket(), "p", server.endpoint_url, deadline_s=1.0), StoppedClock()
-    store._pace = Pace(clock)
+    store._pace = RequestPace(clock)
     wait_until(lambda: answers(store), 30, "the client to be made in time")
     server.faults = [refuse(500, "InternalError")]
     for _ in range(20):
@@ -104,9 +104,9 @@ def test_a_wait_for_the_pace_ends_with_its_operation_and_takes_no_token() -> Non
         pace._wait()
 
 
-def slow_pace() -> Pace:
+def slow_pace() -> RequestPace:
     """The server has just complained."""
-    pace = Pace(StoppedClock())
+    pace = RequestPace(StoppedClock())
     said = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
     pace._heard(
         response=(None, said), caught_exception=None, operation=None, attempts=1, request_dict={"context": {}}

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 import yaml
 
-from supervisor.checkpoint.savepoint import Stage
 from supervisor.clients.store.area import Area, open_area
-from supervisor.daemon.savepoints import NotYet, Wanted
+from supervisor.daemon.leader.savepoint_task import SavepointTasks
+from supervisor.daemon.leader.scheduled_savepoints import NotYet, WantedSavepoint
 from supervisor.errors import Conflict
 from supervisor.model.location import normalise
 from supervisor.model.s3a import S3Access
 from supervisor.model.savepoint_policy import SavepointPolicy
-from supervisor.model.savepoints import id_of, slot_of
-from supervisor.model.spec import canonical_json, parse_spec
+from supervisor.operations.context import store_of
+from supervisor.records.ids import new_uid
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.ids import new_uid
+from supervisor.savepoints.manifest import SavepointStage
+from supervisor.savepoints.operations import schedule_of
+from supervisor.savepoints.schedule import id_of, slot_of
 from supervisor.settings.file import Settings, load_settings
-from supervisor.wiring.commands import store_of
-from supervisor.wiring.savepoints import schedule_of
-from supervisor.wiring.scheduled import ScheduledSavepoints
+from supervisor.spec.job import canonical_json, parse_spec
 from tests.fakes.offices import Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.testbed.moto import MotoServer
@@ -53,11 +53,11 @@ class Place:
         self.checkpoint: Area = open_area(checkpoint, S3Access(endpoint))
         spec = parse_spec(f"name: clicks\napplication: s3://jobs/a.py\ncheckpoint: {checkpoint}\n", "x")
         ref = Blobs(store_of(self.settings)).put_spec("clicks", UID, 1, canonical_json(spec))
-        self.wanted = Wanted("clicks", UID, 1, checkpoint, normalise(checkpoint), ref, POLICY, True)
+        self.wanted = WantedSavepoint("clicks", UID, 1, checkpoint, normalise(checkpoint), ref, POLICY, True)
         bench: Any = Bench()
         client: Any = MemoryClient(bench.zoo)
         client.start()
-        self.means = ScheduledSavepoints(self.settings, client, bench.layout)
+        self.means = SavepointTasks(self.settings, client, bench.layout)
 
     def fill(self, directory: Path) -> None:
         source = unpack("files", directory)
@@ -83,7 +83,7 @@ def test_made_shown_and_removed_by_a_process_of_its_own(place: Place, tmp_path: 
     place.fill(tmp_path)
     made = place.means.create(place.wanted, savepoint, 60, YES)
     entry = shelf.find("clicks", savepoint)
-    assert (entry.stage, made.batches, made.objects) == (Stage.COMPLETE, (2,), 17)
+    assert (entry.stage, made.batches, made.objects) == (SavepointStage.COMPLETE, (2,), 17)
     assert entry.scheduled is not None and entry.scheduled.source == place.wanted.source
     newest, due_at = schedule_of(place.settings, "clicks", place.wanted.checkpoint, POLICY)
     assert newest == savepoint and due_at is not None

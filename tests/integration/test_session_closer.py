@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients import processes
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
-from supervisor.daemon.session_closer import SessionCloser
+from supervisor.daemon.process.session_closer import SessionCloser
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.transaction import Create, Transaction
 from tests.testbed.contender_process import ContenderProcess
 from tests.testbed.election_world import World

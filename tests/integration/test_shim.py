@@ -21,14 +21,14 @@ import pytest
 
 from supervisor.clients import run_dir
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.processes import ProcessId
 from supervisor.clock import boottime_s
-from supervisor.daemon.guardian import Guardian
+from supervisor.daemon.host.guardian import Guardian
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.lease_terms import KILL_TIME_S
 from supervisor.model.records import Cause, OwnState, Phase
 from supervisor.model.transaction import SetData
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 from tests.testbed import requirements
 from tests.testbed.attempts import SUPERVISOR, Attempt, Attempts, eventually_closed, pss_kb
 from tests.waiting import wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import Cause, OwnState, Phase, QueryState, StopMode
 from tests.testbed.attempts import Attempts, eventually_closed
 from tests.waiting import wait_until

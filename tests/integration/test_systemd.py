@@ -13,8 +13,8 @@ import pytest
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.model.records import Cause, Ownership, OwnState
 from supervisor.model.seen import Found
-from supervisor.registry.layout import Layout
-from supervisor.registry.reading import seen
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
 from tests.faults import checker
 from tests.testbed.product_image import BUILD_MAX_S
 from tests.testbed.systemd_host import DRIVERS, UNIT, SystemdHost

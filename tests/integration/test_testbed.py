@@ -19,11 +19,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, SessionExpiredError
 from kazoo.retry import KazooRetry
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.four_letter import ask
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.conftest import KINDS
 from tests.testbed.docker_ensemble import DockerEnsemble
-from tests.testbed.ensembles import Ensemble, bring_back, mend
+from tests.testbed.ensembles import Ensemble, bring_back, repair
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
 from tests.testbed.proxy import Action, Proxies, Proxy, Way, http_request, zookeeper_request
@@ -46,7 +46,7 @@ def harmed_ensemble(
 @pytest.fixture
 def mended_ensemble(harmed_ensemble: Ensemble) -> Ensemble:
     """All nodes serve, whatever the test before did to them; to be harmed."""
-    mend(harmed_ensemble)
+    repair(harmed_ensemble)
     return harmed_ensemble
 
 
@@ -153,7 +153,7 @@ def test_without_quorum_nobody_serves_until_one_comes_back(mended_ensemble: Ense
 
 def test_an_embedded_ensemble_dies_with_its_process(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from supervisor.clients.ensemble import EmbeddedEnsemble\n"
+        "import sys, time; from supervisor.demo.ensemble import EmbeddedEnsemble\n"
         "e = EmbeddedEnsemble(sys.argv[1]); e.start()\n"
         "print(*(e.node(i).pid for i in range(3)), flush=True); time.sleep(600)"
     )

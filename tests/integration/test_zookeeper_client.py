@@ -22,9 +22,9 @@ import pytest
 from kazoo.exceptions import UnimplementedError
 
 from supervisor.clients import zookeeper_reads
-from supervisor.clients.ensemble import EmbeddedEnsemble
 from supervisor.clients.zookeeper import Link, ZooClient, close_session
 from supervisor.clock import boottime_s
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
 from tests.testbed.proxy import Action, Proxies, Proxy, zookeeper_request

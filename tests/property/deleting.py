@@ -26,11 +26,11 @@ from supervisor.clients.store.removal import KEPT_LATE_S, DirectoryRemoval, Remo
 from supervisor.clients.store.s3_removal import CLOCKS_APART_S, SIGNATURE_VALID_S, S3Removal
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
-from supervisor.daemon import controller, record, remover
-from supervisor.daemon.controller import Controller
-from supervisor.daemon.record import Recorder
-from supervisor.daemon.remover import LOOK_EVERY_S, Remover
-from supervisor.daemon.watchdog import Watchdog
+from supervisor.daemon.leader import controller, record, remover
+from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.record import Recorder
+from supervisor.daemon.leader.remover import LOOK_EVERY_S, Remover
+from supervisor.daemon.loops.watchdog import Watchdog
 from supervisor.errors import Conflict, NotLeader, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.checkpoint_expectation import SeenQuery, to_be_expected, with_batches
@@ -51,7 +51,7 @@ from supervisor.model.records import (
     Phase,
     Result,
     SchedulingSpec,
-    noted,
+    with_entry,
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.s3a import S3Access
@@ -59,11 +59,11 @@ from supervisor.model.seen import Found, Seen
 from supervisor.model.site_policy import SitePolicy
 from supervisor.model.state import has_finished, next_attempt
 from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
+from supervisor.operations.jobs import Did, JobOperations
+from supervisor.operations.savepoint_resume import Revision
 from supervisor.plan.make import Policy
-from supervisor.registry.codec import encode
-from supervisor.registry.commands import Commands, Did
-from supervisor.registry.moving import Revision
-from supervisor.registry.reading import seen
+from supervisor.records.codec import encode
+from supervisor.records.reading import seen
 from tests.fakes.offices import AT, Bench, submission, terms
 from tests.property.processes import Process, SeamClient, Stop, quiet, seam
 
@@ -146,7 +146,7 @@ class Leader:
         self.client = SeamClient(world.bench.zoo)
         self.client.start()
         term: Term[Any] = Term(version + 1, version, self.client, 1e9, depose=lambda _why: None)
-        term.note_recorded()
+        term.set_recorded()
         self.term = term
         loop = Watchdog(end=lambda _code: None).register("test", 60.0)
         self.controller = Controller(
@@ -155,7 +155,7 @@ class Leader:
         self.remover = Remover(
             term,
             layout,
-            self.controller.crew,
+            self.controller.executor,
             "s3://store/prefix",
             lambda _location, _doom: S3Access(),
             site=SitePolicy(deletable=("*",)),
@@ -212,7 +212,7 @@ class World:
             if not process.over:
                 process.kill()
         for leader in self.leaders:
-            leader.controller.crew.close()
+            leader.controller.executor.close()
         self._undo.close()
 
     def clock(self) -> float:
@@ -388,7 +388,7 @@ class World:
                 own,
                 state=OwnState.EXITED,
                 cause=cause,
-                history=noted(own.history, AT, cause.value, own.attempt, "it exited"),
+                history=with_entry(own.history, AT, cause.value, own.attempt, "it exited"),
             ),
         )
 
@@ -417,7 +417,7 @@ class World:
 
     # -- commands --------------------------------------------------------------------------------------------------
 
-    def office(self, fault: str = "") -> Commands:
+    def context(self, fault: str = "") -> JobOperations:
         """A process of its own. ``fault``: of its next commit."""
 
         def make() -> SeamClient:
@@ -429,7 +429,7 @@ class World:
             return client
 
         zoo = self.bench.zoo
-        return Commands(
+        return JobOperations(
             KeptSession(make, lambda old: zoo.close_session(old.id, old.password), 0.1, 0.2),
             self.bench.layout,
         )
@@ -461,11 +461,11 @@ class World:
         spec = terms(wanted, delete_checkpoint=delete, unbounded=not bounded, restart=policy)
         self.jobs[uid] = Job(uid, name, {wanted}, delete, bounded)
         given = replace(submission(name, f"{self.made:064x}", uid=uid), terms=spec)
-        self.command(name, lambda: self.office(fault).submit(given), stop)
+        self.command(name, lambda: self.context(fault).submit(given), stop)
 
     def cancel(self, name: str, fault: str = "", stop: Stop | None = None) -> None:
         self.may_end(name)
-        self.command(f"cancel {name}", lambda: self.office(fault).cancel(name), stop)
+        self.command(f"cancel {name}", lambda: self.context(fault).cancel(name), stop)
 
     def ends(self, name: str) -> None:
         """It is cancelled, its driver stops, and whoever leads cleans up; judged one by one."""
@@ -488,11 +488,11 @@ class World:
         target = f"{self.root}{place}"
 
         def work() -> None:
-            office = self.office(fault)
-            basis = office.basis(name)
+            context = self.context(fault)
+            basis = context.basis(name)
             if basis.running or any(near(file, target) for file in self.files()):
                 return
-            office.check_place(name, target)
+            context.check_place(name, target)
             job, before = self.jobs[basis.uid], set(self.jobs[basis.uid].places)
             job.places = {*before, target}
             self.write(target)
@@ -504,7 +504,7 @@ class World:
             assert old is not None
             spec = replace(basis.spec, sha256=f"{self.number():064x}")
             try:
-                done = office.resume_from(
+                done = context.resume_from(
                     Revision(basis, spec, replace(old, checkpoint=target), "s", (SeenQuery("q", 1),))
                 )
             except Conflict:
@@ -516,11 +516,11 @@ class World:
         self.command(name, work)
 
     def suspend(self, name: str, fault: str = "") -> None:
-        self.command(name, lambda: self.office(fault).suspend(name))
+        self.command(name, lambda: self.context(fault).suspend(name))
 
     def resume(self, name: str, fault: str = "") -> None:
         def work() -> None:
-            done = self.office(fault).resume(name)
+            done = self.context(fault).resume(name)
             if done.did in (Did.RESUMED, Did.REGISTERED_AGAIN):
                 self.jobs[done.uid].goes_on = True
 
@@ -537,7 +537,7 @@ class World:
         self.leaders.remove(leader)
         if leader.process is not None:
             leader.process.kill()
-        leader.controller.crew.close()
+        leader.controller.executor.close()
         leader.term.end("gone")
         self.bench.zoo.expire(leader.client)
 

@@ -14,9 +14,9 @@ from supervisor.errors import Corrupt
 from supervisor.model.records import Entry, Lease, Ownership
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Node, Stat
-from supervisor.registry.bulk import bulk_decoder
-from supervisor.registry.codec import decode, encode
-from supervisor.registry.reading import LONG, seen, seen_all
+from supervisor.records.bulk import bulk_decoder
+from supervisor.records.codec import decode, encode
+from supervisor.records.reading import LONG, seen, seen_all
 from tests.golden.sample_records import SAMPLES
 
 ODD_JSON = st.one_of(

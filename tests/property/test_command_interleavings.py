@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from supervisor.errors import SupervisorError
 from supervisor.model.records import Desired, JobRef, Outcome, OwnState
 from supervisor.model.seen import Found
-from supervisor.registry.commands import Commands, Did, Done
-from supervisor.registry.ids import new_uid
+from supervisor.operations.jobs import Did, Done, JobOperations
+from supervisor.records.ids import new_uid
 from tests.fakes.offices import Bench, submission
 
 NAME = "a"
@@ -58,7 +58,7 @@ class History:
     def _command(self, step: Step) -> None:
         commands = self.bench.commands()
         try:
-            commands.standing(NAME)  # connects
+            commands.job_records(NAME)  # connects
         except SupervisorError:
             pass
         client = self.bench.clients[-1]
@@ -86,7 +86,7 @@ class History:
             self.submitted.add(uid)
 
     @staticmethod
-    def _act(commands: Commands, what: str, uid: str) -> Done:
+    def _act(commands: JobOperations, what: str, uid: str) -> Done:
         if what.startswith("submit"):
             return commands.submit(
                 submission(NAME, "cd" * 32 if what == "submit other" else "ab" * 32, "s3://bkt/a", uid)

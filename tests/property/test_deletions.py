@@ -22,9 +22,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from supervisor.daemon.remover import Remover
+from supervisor.daemon.leader.remover import Remover
 from supervisor.model.records import Cause, PendingDeletion
-from supervisor.registry.places import Index, Places
+from supervisor.registry.checkpoint_claims import CheckpointClaims, Index
 from tests.explore import defects_of_removal
 from tests.explore.planting import Edit, edited
 from tests.property.deleting import NAMES, PLACES, SCHEMES, Hangs, Lost, Shared, World, near
@@ -284,7 +284,9 @@ def test_nothing_that_lives_is_deleted() -> None:
 
 BY_NAME = {defect.name: defect for defect in defects_of_removal.DEFECTS}
 
-OWN_OVERLOOKED = Edit(Places.place_for, "(each.name, each.location) != (name, location)", "each.name != name")
+OWN_OVERLOOKED = Edit(
+    CheckpointClaims.reserve, "(each.name, each.location) != (name, location)", "each.name != name"
+)
 ONE_NAME_PER_ANCESTOR = Edit(
     Index.add, "self._inside.setdefault(ancestor, set()).add(path)", "self._inside[ancestor] = {path}"
 )

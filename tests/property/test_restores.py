@@ -18,17 +18,17 @@ from supervisor.coord.election import (
     ACCEPTER,
     Author,
     Candidate,
-    Restored,
+    RestoredRegistry,
     accept,
+    election_view,
     recent_terms,
-    sight,
     take_leadership,
 )
-from supervisor.coord.trust import Evidence, Trust, doubt_of_epochs, record_epoch
+from supervisor.coord.trust import RegistryEvidence, Trust, doubt_of_epochs, record_epoch
 from supervisor.errors import Conflict
 from supervisor.model.records import Acceptance
 from supervisor.model.transaction import ANY_VERSION, Delete, SetData, Transaction
-from supervisor.registry import codec
+from supervisor.records import codec
 from tests.fakes.zookeeper import Saved
 from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs, founded
 
@@ -116,7 +116,7 @@ class World:
         client = self.zoo.client()
         leader, epoch = client.read_many((PATHS.leader, PATHS.epoch)).nodes
         assert epoch is not None
-        seen = sight(PATHS, codec, leader, epoch)
+        seen = election_view(PATHS, codec, leader, epoch)
         # a process that was there remembers more
         number = max(self.highest if n % 3 else 0, seen.epoch.epoch) + 1
         me = Candidate(f"s{i}", "a")
@@ -154,7 +154,7 @@ class World:
             (PATHS.cluster, PATHS.epoch, PATHS.accepted, PATHS.leader)
         ).nodes
         assert cluster is not None and epoch is not None
-        seen = sight(PATHS, codec, leader, epoch)
+        seen = election_view(PATHS, codec, leader, epoch)
         number = max(seen.epoch.epoch, self.store.newest_epoch_above(0) or 0) + 1
         acceptance = Acceptance(f"a{self.events}.{number}", number, "me", "t", 32.0)
         try:
@@ -164,7 +164,9 @@ class World:
         if n % 4 == 1:
             return
         client.commit(
-            accept(PATHS, codec, Restored(cluster, seen.epoch, epoch.stat.version, accepted), acceptance)
+            accept(
+                PATHS, codec, RestoredRegistry(cluster, seen.epoch, epoch.stat.version, accepted), acceptance
+            )
         )
         self.happens("acceptance", number)
         for i in range(SUPERVISORS):  # whatever was before, all trust it now, and a term can be recorded
@@ -175,13 +177,13 @@ class World:
             assert self.look(i) is None
         node = self.zoo.client().read(PATHS.epoch)
         assert node is not None
-        now = sight(PATHS, codec, None, node)
+        now = election_view(PATHS, codec, None, node)
         assert doubt_of_epochs(self.store, now.epoch.epoch, recent_terms(now.epoch)) is None
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> RegistryEvidence:
         client = self.zoo.client()
         cluster, accepted, doorbell = client.read_many((PATHS.cluster, PATHS.accepted, PATHS.doorbell)).nodes
-        return Evidence(cluster, accepted, doorbell, self.zoo.zxid)
+        return RegistryEvidence(cluster, accepted, doorbell, self.zoo.zxid)
 
 
 STEPS: tuple[Callable[[World, int], object], ...] = (

@@ -1,4 +1,4 @@
-"""Of ``registry.sweep.judge``: whatever the order of submits, cancels and scans, nothing that is named is ever deleted."""
+"""Of ``registry.blob_sweep.judge``: whatever the order of submits, cancels and scans, nothing that is named is ever deleted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.clients.store.base import StoreEntry
-from supervisor.registry.sweep import GRACE_S, SUBMIT_MAX_S, References, Sighting, judge
+from supervisor.registry.blob_sweep import GRACE_S, SUBMIT_MAX_S, References, Sighting, judge
 
 UIDS = [f"0000000000a{n}-00000000" for n in range(5)]
 ALWAYS = "zzzzzzzzzzzz-00000000"

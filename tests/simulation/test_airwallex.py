@@ -23,12 +23,12 @@ from prometheus_client import generate_latest
 
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.coord.term import Term
-from supervisor.daemon import controller as controllers
-from supervisor.daemon.agent import Agent
-from supervisor.daemon.controller import Controller
-from supervisor.daemon.record import Pass, Recorder
-from supervisor.daemon.starting import Hosted, Look, Refused, Starter
-from supervisor.daemon.watchdog import Watchdog
+from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.launcher import HostedAttempts, Launcher, Refused, TrustCheck
+from supervisor.daemon.leader import controller as controllers
+from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.record import Pass, Recorder
+from supervisor.daemon.loops.watchdog import Watchdog
 from supervisor.errors import Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.records import Assignment, Cause, Driver, EpochRecord, Lease, Member, Ownership, Phase
@@ -36,10 +36,10 @@ from supervisor.model.seen import Found
 from supervisor.observe.listing import take_rows
 from supervisor.observe.observer import Observer
 from supervisor.plan.make import Policy
+from supervisor.records.ids import new_op_id
+from supervisor.records.reading import seen
 from supervisor.registry import attempt_writes
-from supervisor.registry.attempt_writes import Exit, Identity
-from supervisor.registry.ids import new_op_id
-from supervisor.registry.reading import seen
+from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from tests.fakes import zookeeper as fake
 from tests.fakes.offices import AT, Bench
 from tests.fakes.zookeeper import MemoryClient
@@ -103,16 +103,16 @@ class Host:
 
     def __post_init__(self) -> None:
         member = Member(self.name, f"{self.name}.example", "b", "", 1 << 50, DRIVERS, STARTING, "", "")
-        hosted = Hosted(self.directory, self.directory)
+        hosted = HostedAttempts(self.directory, self.directory)
         self.client = self.bench.zoo.client()
-        self.agent = Agent(member, self.bench.layout, self._connect, cast(Starter, self), hosted)
+        self.agent = Agent(member, self.bench.layout, self._connect, cast(Launcher, self), hosted)
 
     def _connect(self, on_link: Any) -> ZooClient:
         return cast(ZooClient, MemoryClient(self.bench.zoo, on_link=on_link))
 
     # -- as the starter ---------------------------------------------------------------------------------------------
 
-    def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, look: TrustCheck, ended_before: str | None = None) -> None:
         key, kind = f"{given.uid}.{given.attempt}", Kind.of(given.name)
         if key in self.keys:
             return
@@ -129,7 +129,7 @@ class Host:
     def refused(self, why: Refused) -> None:
         pass
 
-    def look_again(self) -> dict[str, str]:
+    def check_again(self) -> dict[str, str]:
         return {}
 
     # -- as its shims -----------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class Host:
         given, layout = attempt.given, self.bench.layout
         own = seen(Ownership, self.client.read(layout.own(given.name)), "own")
         assert isinstance(own, Found)
-        mine = Identity(given.name, given.uid, given.attempt, attempt.claim)
+        mine = AttemptIdentity(given.name, given.uid, given.attempt, attempt.claim)
         tx = attempt_writes.tombstone(layout, own, mine, Exit(cause, cause.value, 1, 1.0), new_op_id(), AT)
         assert tx is not None
         self.client.commit(tx)
@@ -220,13 +220,13 @@ class Fleet:
         """A leader that knows nothing. The one before it is gone: its session, and with it its watches."""
         self.epoch += 1
         if self.epoch > 1:
-            self.controller.crew.close()
+            self.controller.executor.close()
             self.client.close()
         layout = self.bench.layout
         self.bench.put(layout.epoch, EpochRecord(self.epoch, "l", "op"))
         self.client = self.bench.zoo.client()
         term: Term[Any] = Term(self.epoch, self.epoch - 1, self.client, 1e9, depose=lambda why: None)
-        term.note_recorded()
+        term.set_recorded()
         loop = Watchdog(end=lambda code: None).register("test", 60.0)
         self.metrics = Metrics(lambda: self.now_s)
         self.controller = Controller(term, layout, Policy(), Recorder(self.metrics, self.now_s), loop)
@@ -281,7 +281,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
         monkeypatch.setattr(module, "boottime_s", lambda: fleet.now_s)
     yield fleet
     fleet.release.set()
-    fleet.controller.crew.close()
+    fleet.controller.executor.close()
     for host in fleet.hosts:
         host.agent._pool.shutdown(wait=True)
 

@@ -44,18 +44,18 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found
-from supervisor.model.spec import canonical_json, from_canonical, parse_spec
 from supervisor.model.transaction import ANY_VERSION, Check, Delete, SetData, Transaction
 from supervisor.observe.observer import Observer
+from supervisor.operations.jobs import Did
 from supervisor.plan.check import violations
 from supervisor.plan.make import Policy, make_plan
+from supervisor.records.codec import decode, encode
+from supervisor.records.ids import new_op_id
+from supervisor.records.reading import seen
 from supervisor.registry import attempt_writes
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.codec import decode, encode
-from supervisor.registry.commands import Did
-from supervisor.registry.ids import new_op_id
-from supervisor.registry.leader_writes import Desk
-from supervisor.registry.reading import seen
+from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.spec.job import canonical_json, from_canonical, parse_spec
 from tests.fakes import zookeeper as fake
 from tests.fakes.offices import Bench, submission
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
@@ -197,7 +197,8 @@ class Term:
             try:
                 self.client.commit(
                     transaction_for(
-                        action, Desk(self.world.stage.layout, self.epoch, self.fence, new_op_id(), "t")
+                        action,
+                        LeaderWriteContext(self.world.stage.layout, self.epoch, self.fence, new_op_id(), "t"),
                     )
                 )
             except SupervisorError:  # a guard; or the session is gone, as when leadership was revoked
@@ -290,7 +291,7 @@ class World:
 
     # -- the judge ----------------------------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def resolve_outcome(self) -> None:
         """A last leader, hosts that obey, and no more trouble: everything comes to rest."""
         self.terms["last"] = leader = Term(self, "last")
         quiet = 0
@@ -394,7 +395,7 @@ def run_all(begin: Step, scripts: Sequence[Sequence[tuple[str, Step]]], *, bound
             for _, step in steps:
                 world.stage.clock_s += STEP_S
                 step(world)
-            world.settle()
+            world.resolve_outcome()
             world.judge()
         except AssertionError as error:
             told = " → ".join(what for what, _ in steps)
@@ -465,9 +466,9 @@ def no_fence_of_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
 
     real = transaction_for
 
-    def unfenced(action: Action, desk: Desk) -> Transaction:
-        tx = real(action, desk)
-        return dataclasses.replace(tx, ops=tuple(op for op in tx.ops if op.path != desk.layout.epoch))
+    def unfenced(action: Action, context: LeaderWriteContext) -> Transaction:
+        tx = real(action, context)
+        return dataclasses.replace(tx, ops=tuple(op for op in tx.ops if op.path != context.layout.epoch))
 
     monkeypatch.setattr(f"{__name__}.transaction_for", unfenced)
 

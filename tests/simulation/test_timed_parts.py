@@ -74,7 +74,7 @@ def cut(rig: Rig, process: Process, *ways: str) -> None:
             rig.net.cable(process.name).cuts[server.number, way] += 1
 
 
-def mend(rig: Rig, process: Process) -> None:
+def repair(rig: Rig, process: Process) -> None:
     rig.net.cable(process.name).cuts.clear()
     rig.net.mended()
 
@@ -263,7 +263,7 @@ def test_a_request_that_was_held_back_may_be_applied_after_its_client_gave_up() 
         cut(rig, process, UP)
         results = rig.do(process, lambda client=client: client.commit(set_a(b"late")))
         rig.run(3.0)
-        mend(rig, process)
+        repair(rig, process)
         rig.run(2.0)
         if results and isinstance(results[0], OutcomeUnknown):
             late.add(rig.ensemble.tree.nodes["/a"].data)

@@ -35,15 +35,15 @@ from supervisor.model.seen import Found, Seen
 from supervisor.model.transaction import Check, Create, Delete, Node, Reads, SetData, Transaction
 from supervisor.observe.change_notifier import ChangeNotifier
 from supervisor.observe.observer import Observer
+from supervisor.operations.jobs import Did, JobOperations, Submission
 from supervisor.plan.check import violations
 from supervisor.plan.make import Policy, make_plan
+from supervisor.records.codec import encode
+from supervisor.records.layout import LAYOUT_VERSION, Layout
+from supervisor.records.reading import seen
 from supervisor.registry import attempt_writes
-from supervisor.registry.codec import encode
-from supervisor.registry.commands import Commands, Did, Submission
-from supervisor.registry.layout import LAYOUT_VERSION, Layout
-from supervisor.registry.leader_writes import Desk
-from supervisor.registry.reading import seen
-from supervisor.registry.record_sweep import Deletion, Listing, take_listing, to_sweep
+from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.registry.record_sweep import Deletion, RecordListing, take_listing, to_sweep
 from tests.fakes import zookeeper as fake
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 
@@ -97,14 +97,14 @@ class LeaderModel:
 
     client: MemoryClient
     observer: Observer
-    bell: ChangeNotifier
+    notifier: ChangeNotifier
     epoch: int
     fence: int
     queue: list[Action] = field(default_factory=list)
     reread: set[str] = field(default_factory=set)
     begun: bool = False
     reading: bool = False
-    listing: Listing | None = None
+    listing: RecordListing | None = None
     brooms: list[Deletion] = field(default_factory=list)
 
 
@@ -133,7 +133,7 @@ class Torn:
 
 
 class SingleSession:
-    """``registry.settle.Sessions`` over one client."""
+    """``registry.resolve_outcome.ReplaceableSession`` over one client."""
 
     def __init__(self, client: MemoryClient) -> None:
         self._client = client
@@ -141,7 +141,7 @@ class SingleSession:
     def zoo(self) -> MemoryClient:
         return self._client
 
-    def settle(self) -> MemoryClient:
+    def resolve_outcome(self) -> MemoryClient:
         return self._client
 
 
@@ -215,8 +215,8 @@ class World:
         ).versions[0]
         assert fence is not None
         observer = Observer(Torn(client, self._meanwhile), self.layout, lambda: self.now_s, epoch)
-        bell = ChangeNotifier(client, self.layout.doorbell, lambda: None)
-        self.leaders = [*self.leaders[-1:], LeaderModel(client, observer, bell, epoch, fence)]
+        notifier = ChangeNotifier(client, self.layout.doorbell, lambda: None)
+        self.leaders = [*self.leaders[-1:], LeaderModel(client, observer, notifier, epoch, fence)]
 
     def _meanwhile(self) -> None:
         """The leader stops for a moment, or for long, in the middle of its reading."""
@@ -230,7 +230,7 @@ class World:
         if leader.queue or leader.reading:
             return
         leader.reading = True
-        rung = leader.bell.look()
+        rung = leader.notifier.look()
         leader.reread |= rung.names
         full = not leader.begun or rung.more or self.random.random() < 0.05
         view = leader.observer.take_view(None if full else leader.reread | leader.observer.in_motion())
@@ -246,8 +246,8 @@ class World:
         if not leader.queue:
             return
         action = leader.queue.pop(0)
-        desk = Desk(self.layout, leader.epoch, leader.fence, self.new_id(), "t")
-        tx = transaction_for(action, desk)
+        context = LeaderWriteContext(self.layout, leader.epoch, leader.fence, self.new_id(), "t")
+        tx = transaction_for(action, context)
         if tx.ops[0] != Check(self.layout.epoch, leader.fence):
             self.broken.append(f"{tx.what} does not check the epoch")
         leader.reread.add(action.name)
@@ -275,7 +275,9 @@ class World:
             one = leader.brooms.pop(0)
             try:
                 leader.client.commit(
-                    one.transaction(Desk(self.layout, leader.epoch, leader.fence, self.new_id(), "t"))
+                    one.transaction(
+                        LeaderWriteContext(self.layout, leader.epoch, leader.fence, self.new_id(), "t")
+                    )
                 )
                 self.log.append(f"{self.now_s:.1f} e{leader.epoch} swept {one.what} {one.path}")
             except GuardFailed:
@@ -422,7 +424,7 @@ class World:
         if not isinstance(own, Found):
             return
         a = shim.assignment
-        mine = attempt_writes.Identity(a.name, a.uid, a.attempt, shim.claim)
+        mine = attempt_writes.AttemptIdentity(a.name, a.uid, a.attempt, shim.claim)
         ended = attempt_writes.Exit(shim.cause, "exited", 1, 1.0)
         tx = attempt_writes.tombstone(self.layout, own, mine, ended, self.new_id(), "t")
         if tx is not None:
@@ -465,7 +467,7 @@ class World:
         what = self.random.choice(["submit", "submit", "cancel", "suspend", "resume", "resume", "restart"])
         client = self._client()
         self._spoil_reply(client)
-        commands = Commands(SingleSession(client), self.layout)
+        commands = JobOperations(SingleSession(client), self.layout)
         try:
             if what == "submit":
                 uid = f"{self.new_id()[-12:]}-{name}"
@@ -570,7 +572,7 @@ class World:
         elif shim.tree is not None and shim.tree.dead_s is None:
             self.kill(shim)
 
-    def settle(self) -> None:
+    def resolve_outcome(self) -> None:
         """No more faults, no more user: everything must come to rest where the user wants it."""
         self.calm, self.depth = True, 1
         for shim in self.shims:
@@ -593,7 +595,7 @@ class World:
             self.step()
             if self.broken:
                 return
-        self.settle()
+        self.resolve_outcome()
         self._judge_rest()
 
     def _judge_rest(self) -> None:

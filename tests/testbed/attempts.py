@@ -25,8 +25,8 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef, Lease, Ownership, OwnState
 from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
-from supervisor.registry.codec import decode, encode
-from supervisor.registry.layout import Layout
+from supervisor.records.codec import decode, encode
+from supervisor.records.layout import Layout
 from tests.waiting import wait_until
 
 FAKE_SUBMIT = Path(__file__).resolve().parents[1] / "fakes" / "spark" / "bin" / "spark-submit"

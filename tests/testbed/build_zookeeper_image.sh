@@ -17,7 +17,7 @@ command -v "$jlink" >/dev/null || { echo "no $jlink: apt-get install openjdk-17-
 [ -x /bin/dash ] || { echo "no /bin/dash: apt-get install dash" >&2; exit 1; }
 
 # The same choice of jars as the embedded ensemble makes.
-class_path=$(cd "$root" && "$python" -c 'from supervisor.clients.ensemble import find_class_path; print(find_class_path())')
+class_path=$(cd "$root" && "$python" -c 'from supervisor.demo.ensemble import find_class_path; print(find_class_path())')
 IFS=: read -r -a jars <<<"$class_path"
 
 recipe=$(cat "$0" "$here/zookeeper_entrypoint.sh" <("$jlink" --version) <(printf '%s\n' "${jars[@]##*/}") | sha256sum | cut -c1-16)

@@ -23,17 +23,17 @@ import structlog
 from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper import Session, ZooClient, close_session
 from supervisor.clock import boottime_s
-from supervisor.coord.contender import Contender, Duties, Registry, Sessions
+from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
 from supervisor.coord.election import Candidate
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
-from supervisor.daemon.session_closer import SessionCloser
+from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.errors import GuardFailed, SupervisorError
 from supervisor.model.transaction import ANY_VERSION, Check, SetData, Transaction
-from supervisor.registry import codec
+from supervisor.operations.accept_registry import paths_of
+from supervisor.records import codec
+from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.layout import Layout
-from supervisor.wiring.accepting import paths_of
 from tests.waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -135,8 +135,8 @@ class _Program:
         trust = Trust(Path(options["zxid"]), options["cluster"])
         self.contender: Contender[ZooClient] = Contender(
             Candidate(options["name"], "nowhere"),
-            Registry(paths, codec, Blobs(FileStore(Path(options["store"]))), trust),
-            Sessions(self.connect, self.close, self.tell),
+            ElectionRegistry(paths, codec, Blobs(FileStore(Path(options["store"]))), trust),
+            SessionFactory(self.connect, self.close, self.tell),
             Duties(self.on_term, self.on_step_down, lambda term: self.say("recorded", epoch=term.epoch)),
         )
 

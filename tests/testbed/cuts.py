@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
-from supervisor.clients.ensemble import EmbeddedEnsemble
+from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.fleet_member import Member
 from tests.testbed.namespaces import Namespace

@@ -9,8 +9,8 @@ from typing import Any
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.model.records import Cluster, EpochRecord, Handover
 from supervisor.model.transaction import Create, Transaction
-from supervisor.registry import codec
-from supervisor.registry.layout import LAYOUT_VERSION, Layout
+from supervisor.records import codec
+from supervisor.records.layout import LAYOUT_VERSION, Layout
 from tests.testbed.contender_process import ContenderProcess
 
 T = 4.0

@@ -1,6 +1,6 @@
 """What a fault test may ask of an ensemble, whichever kind it runs on: the common face of both.
 
-``supervisor.clients.ensemble.EmbeddedEnsemble`` (processes) and ``tests.testbed.docker_ensemble.DockerEnsemble``
+``supervisor.demo.ensemble.EmbeddedEnsemble`` (processes) and ``tests.testbed.docker_ensemble.DockerEnsemble``
 (containers) have these methods; what only containers can do (network cuts) is on DockerEnsemble alone.
 """
 
@@ -36,10 +36,10 @@ def bring_back(ensemble: Ensemble) -> None:
     ephemerals, then "Severe unrecoverable error". No client can do anything about that.
     """
     if not all(ensemble.runs(node) for node in range(len(ensemble.hosts.split(",")))):
-        mend(ensemble)
+        repair(ensemble)
 
 
-def mend(ensemble: Ensemble) -> None:
+def repair(ensemble: Ensemble) -> None:
     """All nodes serve again, whatever a test did to them. To start an ensemble for each test takes longer.
 
     A node that is coming up is left to it: killed between the snapshot that it got and the note of its epoch it never

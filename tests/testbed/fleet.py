@@ -33,9 +33,9 @@ from supervisor.errors import SupervisorError
 from supervisor.model.records import LeaderHint
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Node
-from supervisor.registry.commands import Commands
-from supervisor.registry.layout import Layout
-from supervisor.registry.reading import seen
+from supervisor.operations.jobs import JobOperations
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
 from tests.faults import checker
 from tests.faults.checker import Acknowledged
 from tests.testbed.ensembles import Ensemble
@@ -342,11 +342,11 @@ class Fleet(FleetCommands, FleetWitness):
 
     # -- the rest -------------------------------------------------------------------------------------------------------
 
-    def commands(self) -> Commands:
+    def commands(self) -> JobOperations:
         """The registry as a command sees it, on a session of its own: for many commands in quick succession."""
         sessions = keep_session(self.ensemble.hosts, self.session_s)
         self._sessions.append(sessions)
-        return Commands(sessions, self.layout)
+        return JobOperations(sessions, self.layout)
 
     @property
     def client(self) -> ZooClient:

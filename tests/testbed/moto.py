@@ -17,7 +17,7 @@ from typing import Any
 import boto3
 import pytest
 
-from supervisor.clients.death_guard import DeathGuard
+from supervisor.demo.death_guard import DeathGuard
 from tests.waiting import wait_until
 
 REGION = "us-east-1"

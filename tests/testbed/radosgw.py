@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from supervisor.clients.death_guard import DeathGuard
+from supervisor.demo.death_guard import DeathGuard
 from tests.testbed.moto import AWS_ENV, S3Server
 from tests.waiting import wait_until
 

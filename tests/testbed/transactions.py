@@ -10,7 +10,7 @@ import re
 import subprocess
 from dataclasses import dataclass
 
-from supervisor.clients.ensemble import EmbeddedEnsemble, find_class_path, find_java
+from supervisor.demo.ensemble import EmbeddedEnsemble, find_class_path, find_java
 
 _HEAD = re.compile(r"^.* session 0x([0-9a-f]+) cxid 0x[0-9a-f]+ zxid 0x([0-9a-f]+) (\S+)", re.MULTILINE)
 _TOOL = "org.apache.zookeeper.server.persistence.TxnLogToolkit"

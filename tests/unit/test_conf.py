@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from supervisor.model.spec import JobSpec, secret_warnings
-from supervisor.registry.spec_files import local_files, read_spec_file
 from supervisor.settings.defaults import Defaults
 from supervisor.settings.file import Settings, lease_warnings, load_settings
 from supervisor.settings.sections import known_keys
 from supervisor.settings.yaml_text import read_mapping
+from supervisor.spec.files import local_files, read_spec_file
+from supervisor.spec.job import JobSpec, secret_warnings
 
 CONF = Path(__file__).parents[2] / "conf"
 SPECS = sorted((CONF / "jobs").glob("*.yaml"))

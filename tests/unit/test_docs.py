@@ -13,9 +13,9 @@ import typer
 
 from supervisor.cli.main import app
 from supervisor.model import lease_terms
-from supervisor.model.spec import parse_spec
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
-from supervisor.registry.layout import Layout
+from supervisor.records.layout import Layout
+from supervisor.spec.job import parse_spec
 from tests.explore.defects_of_guards import GUARDED, named
 
 ROOT = Path(__file__).resolve().parents[2]

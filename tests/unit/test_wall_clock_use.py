@@ -18,7 +18,7 @@ READERS = {
     "clock.py": "is the clock",
     "cli": "ages, on a screen",
     "observe/status.py": "ages of jobs, in a document",
-    "registry/ids.py": "makes a uid sortable; its random half makes it unique",
+    "records/ids.py": "makes a uid sortable; its random half makes it unique",
     "shim/runner.py": "a jump means: read the ownership again before anything else (protocol §7.7)",
     "clients/store/probe.py": "doctor compares clocks",
     "clients/zookeeper_probe.py": "doctor compares clocks",

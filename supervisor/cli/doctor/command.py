@@ -16,11 +16,11 @@ import typer
 
 from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.cli.options import Chosen, command, seconds
-from supervisor.cli.output import clean, say, say_labelled, terminal_width, with_local_times
+from supervisor.cli.output import clean, print_labelled, say, terminal_width, with_local_times
 from supervisor.model.words import counted
 
 if TYPE_CHECKING:
-    from supervisor.cli.doctor.examine import Line
+    from supervisor.cli.doctor.examine import ReportLine
 
 _STYLES = {"ok": "32", "warning": "33", "problem": "31;1", "skipped": "2"}
 
@@ -69,7 +69,7 @@ def doctor(
     from supervisor.cli.doctor.catalogue import listed as list_checks
     from supervisor.cli.doctor.examine import examine
     from supervisor.cli.doctor.subject import Subject
-    from supervisor.registry.spec_files import read_spec_file
+    from supervisor.spec.files import read_spec_file
 
     if listed:
         return _list(chosen, list_checks())
@@ -96,7 +96,7 @@ def _list(chosen: Chosen, checks: tuple[tuple[str, str, str], ...]) -> int:
     return 0
 
 
-def _document(line: Line) -> dict[str, Any]:
+def _document(line: ReportLine) -> dict[str, Any]:
     finding = line.finding
     return {
         "area": line.area,
@@ -108,7 +108,7 @@ def _document(line: Line) -> dict[str, Any]:
     }
 
 
-def _print(lines: list[Line], counts: Counter[str], *, verbose: bool) -> None:
+def _print(lines: list[ReportLine], counts: Counter[str], *, verbose: bool) -> None:
     without = [line for line in lines if line.finding.verdict == "skipped" and line.finding.found == NO_SPEC]
     shown = (
         [line for line in lines if line not in without]
@@ -130,7 +130,7 @@ def _print(lines: list[Line], counts: Counter[str], *, verbose: bool) -> None:
     if counts["skipped"]:
         needed = f" ({len(without)} of them need a spec: doctor SPEC.yaml)" if without else ""
         told.append(f"{counts['skipped']} skipped{needed}")
-    say_labelled("", ", ".join(told) + ("" if verbose else "; -v shows all"))
+    print_labelled("", ", ".join(told) + ("" if verbose else "; -v shows all"))
 
 
 def _say(verdict: str, label: str, text: str) -> None:

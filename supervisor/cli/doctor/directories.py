@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from supervisor.cli.doctor.findings import Area, Check, Finding, Verdict, ok, problem, warning
+from supervisor.cli.doctor.findings import (
+    CheckGroup,
+    CheckVerdict,
+    DoctorCheck,
+    DoctorFinding,
+    ok,
+    problem,
+    warning,
+)
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients.host_probe import Directory, look_at_directory
 
@@ -60,7 +68,7 @@ def collect(subject: Subject) -> DirectoryFacts:
 # -- judges -------------------------------------------------------------------------------------------------------
 
 
-def judge_usable(key: str, directory: Directory) -> Finding:
+def judge_usable(key: str, directory: Directory) -> DoctorFinding:
     """What all of them need."""
     if directory.error:
         return problem(
@@ -83,9 +91,9 @@ def judge_usable(key: str, directory: Directory) -> Finding:
     return ok(f"{key} {directory.path} {state} ({directory.file_system or 'unknown file system'}{left})")
 
 
-def judge_runtime(facts: DirectoryFacts) -> Finding:
+def judge_runtime(facts: DirectoryFacts) -> DoctorFinding:
     found = judge_usable("supervisor.runtime_dir", facts.runtime)
-    if found.verdict is not Verdict.OK:
+    if found.verdict is not CheckVerdict.OK:
         return found
     if facts.runtime.file_system in NETWORK:
         return problem(
@@ -105,9 +113,9 @@ def judge_runtime(facts: DirectoryFacts) -> Finding:
     return found
 
 
-def judge_logs(facts: DirectoryFacts) -> Finding:
+def judge_logs(facts: DirectoryFacts) -> DoctorFinding:
     found = judge_usable("supervisor.log_dir", facts.logs)
-    if found.verdict is Verdict.OK and facts.logs.file_system in NETWORK:
+    if found.verdict is CheckVerdict.OK and facts.logs.file_system in NETWORK:
         return warning(
             f"{found.found}: a hanging file server would hold up the drivers that write there",
             "choose a local disk",
@@ -115,7 +123,7 @@ def judge_logs(facts: DirectoryFacts) -> Finding:
     return found
 
 
-def judge_scratch(facts: DirectoryFacts) -> Finding:
+def judge_scratch(facts: DirectoryFacts) -> DoctorFinding:
     scratch = facts.scratch
     if scratch.noexec:
         return problem(
@@ -123,16 +131,16 @@ def judge_scratch(facts: DirectoryFacts) -> Finding:
             "remount it with exec, or point conf spark.driver.extraJavaOptions -Djava.io.tmpdir=… to another place",
         )
     found = judge_usable("scratch", replace(scratch, open_to_all=False))
-    return replace(found, verdict=Verdict.WARNING) if found.verdict is Verdict.PROBLEM else found
+    return replace(found, verdict=CheckVerdict.WARNING) if found.verdict is CheckVerdict.PROBLEM else found
 
 
-DIRECTORIES = Area(
+DIRECTORIES = CheckGroup(
     "directories",
     collect,
     (
-        Check("runtime-dir", "runtime_dir is writable, local, has room", judge_runtime),
-        Check("log-dir", "log_dir is writable and has room", judge_logs),
-        Check("scratch", "the drivers' temporary directory has room and is not noexec", judge_scratch),
+        DoctorCheck("runtime-dir", "runtime_dir is writable, local, has room", judge_runtime),
+        DoctorCheck("log-dir", "log_dir is writable and has room", judge_logs),
+        DoctorCheck("scratch", "the drivers' temporary directory has room and is not noexec", judge_scratch),
     ),
     deadline_s=6.0,
 )

@@ -11,27 +11,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from supervisor.cli.doctor.findings import AnyArea, Check, Finding, problem, skipped
+from supervisor.cli.doctor.findings import AnyArea, DoctorCheck, DoctorFinding, problem, skipped
 from supervisor.cli.doctor.subject import Subject
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReportLine:
     """One line of the report. ``ms``: how long the facts of its area took."""
 
     area: str
     check: str
-    finding: Finding
+    finding: DoctorFinding
     ms: int
 
 
-def examine(subject: Subject, areas: Sequence[AnyArea]) -> list[Line]:
+def examine(subject: Subject, areas: Sequence[AnyArea]) -> list[ReportLine]:
     """Every check of every area, in order; as long as the longest deadline, at most."""
     began_s = time.monotonic()
     looks = [_Look(area, subject) for area in areas]
     for look in looks:
         look.start()
-    lines: list[Line] = []
+    lines: list[ReportLine] = []
     for look in looks:
         look.wait(began_s + look.limit_s)
         lines += look.lines()
@@ -56,10 +56,12 @@ class _Look:
     def wait(self, until_s: float) -> None:
         self._thread.join(max(0.0, until_s - time.monotonic()))
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[ReportLine]:
         if not self._facts:
             return self._unknown()
-        return [Line(self.area.id, check.id, self._judged(check), self._ms) for check in self.area.checks]
+        return [
+            ReportLine(self.area.id, check.id, self._judged(check), self._ms) for check in self.area.checks
+        ]
 
     def _run(self) -> None:
         began_s = time.monotonic()
@@ -71,13 +73,13 @@ class _Look:
             self._ms = int((time.monotonic() - began_s) * 1000)
             self._facts.append(facts)
 
-    def _judged(self, check: Check[Any]) -> Finding:
+    def _judged(self, check: DoctorCheck[Any]) -> DoctorFinding:
         try:
             return check.judge(self._facts[0])
         except Exception as error:  # noqa: BLE001 - as above
             return _broken(f"{type(error).__name__}: {error}")
 
-    def _unknown(self) -> list[Line]:
+    def _unknown(self) -> list[ReportLine]:
         """The first check says why, the others were not looked at."""
         first, *others = self.area.checks
         limit = f"{self.area.id}: no answer within {self.limit_s:g} s"
@@ -89,10 +91,10 @@ class _Look:
             )
         )
         ms = int(self.limit_s * 1000)
-        return [Line(self.area.id, first.id, found, ms)] + [
-            Line(self.area.id, check.id, skipped(f"see {first.id}"), ms) for check in others
+        return [ReportLine(self.area.id, first.id, found, ms)] + [
+            ReportLine(self.area.id, check.id, skipped(f"see {first.id}"), ms) for check in others
         ]
 
 
-def _broken(error: str) -> Finding:
+def _broken(error: str) -> DoctorFinding:
     return problem(f"the check itself failed: {error}", "report this, with the output of doctor -o json")

@@ -12,7 +12,7 @@ from supervisor.cli.doctor.subject import Subject
 F = TypeVar("F")
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """``warning``: works, but will hurt one day, or could not be judged to the end. ``skipped``: was not looked at."""
 
     OK = "ok"
@@ -22,53 +22,53 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """``found``: what is so, in one sentence. ``remedy``: what to do about it; empty for ok and skipped."""
 
-    verdict: Verdict
+    verdict: CheckVerdict
     found: str
     remedy: str = ""
 
 
-def ok(found: str) -> Finding:
-    return Finding(Verdict.OK, found)
+def ok(found: str) -> DoctorFinding:
+    return DoctorFinding(CheckVerdict.OK, found)
 
 
-def warning(found: str, remedy: str) -> Finding:
-    return Finding(Verdict.WARNING, found, remedy)
+def warning(found: str, remedy: str) -> DoctorFinding:
+    return DoctorFinding(CheckVerdict.WARNING, found, remedy)
 
 
-def problem(found: str, remedy: str) -> Finding:
-    return Finding(Verdict.PROBLEM, found, remedy)
+def problem(found: str, remedy: str) -> DoctorFinding:
+    return DoctorFinding(CheckVerdict.PROBLEM, found, remedy)
 
 
-def skipped(why: str) -> Finding:
-    return Finding(Verdict.SKIPPED, why)
+def skipped(why: str) -> DoctorFinding:
+    return DoctorFinding(CheckVerdict.SKIPPED, why)
 
 
-def problem_said(sentence: str, remedy: str = "") -> Finding:
+def problem_said(sentence: str, remedy: str = "") -> DoctorFinding:
     """What an error of ours says: what is wrong, and after a semicolon the remedy."""
     what, _, told = sentence.partition("; ")
     return problem(what, remedy or told or "see spark-supervisor docs install")
 
 
 @dataclass(frozen=True)
-class Check(Generic[F]):
+class DoctorCheck(Generic[F]):
     """One line of the report. ``about``: what it looks at, for the list of checks. ``judge``: pure."""
 
     id: str
     about: str
-    judge: Callable[[F], Finding]
+    judge: Callable[[F], DoctorFinding]
 
 
 @dataclass(frozen=True)
-class Area(Generic[F]):
+class CheckGroup(Generic[F]):
     """Facts that are collected together. ``collect`` is bounded by itself; ``deadline_s`` is for when it hangs after all."""
 
     id: str
     collect: Callable[[Subject], F]
-    checks: tuple[Check[F], ...]
+    checks: tuple[DoctorCheck[F], ...]
     deadline_s: float = 13.0
 
 
-AnyArea = Area[Any]
+AnyArea = CheckGroup[Any]

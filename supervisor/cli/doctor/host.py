@@ -10,12 +10,20 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, skipped, warning
+from supervisor.cli.doctor.findings import (
+    CheckGroup,
+    DoctorCheck,
+    DoctorFinding,
+    ok,
+    problem,
+    skipped,
+    warning,
+)
 from supervisor.cli.doctor.subject import Subject
 from supervisor.clients import host_probe
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
 from supervisor.clients.host_probe import UNLIMITED, Limits, Unit, may_write
-from supervisor.daemon.supervisor import LOCK
+from supervisor.daemon.process.supervisor import LOCK
 from supervisor.model.lease_terms import full_wait_s
 from supervisor.model.location import normalise
 from supervisor.settings.units import format_duration, format_size
@@ -144,7 +152,7 @@ def _port_trouble(listen: str) -> str:
 # -- judges -------------------------------------------------------------------------------------------------------
 
 
-def judge_clock(facts: HostFacts) -> Finding:
+def judge_clock(facts: HostFacts) -> DoctorFinding:
     if facts.boottime:
         return problem(
             f"{facts.boottime}: deadlines of drivers could not be kept",
@@ -153,7 +161,7 @@ def judge_clock(facts: HostFacts) -> Finding:
     return ok("CLOCK_BOOTTIME is there; no decision uses the wall clock")
 
 
-def judge_groups(facts: HostFacts) -> Finding:
+def judge_groups(facts: HostFacts) -> DoctorFinding:
     wait = format_duration(round(full_wait_s(facts.lease_s)))
     cost = f"driver trees are found by a scan for their marker, and a dead shim's attempt is restarted only after {wait}"
     groups = facts.groups
@@ -175,7 +183,7 @@ def judge_groups(facts: HostFacts) -> Finding:
     return ok(f"a cgroup can be made, entered and killed in {groups.own}")
 
 
-def judge_open_files(facts: HostFacts) -> Finding:
+def judge_open_files(facts: HostFacts) -> DoctorFinding:
     soft = facts.limits.open_files
     told = f"soft limit of open files of {facts.limits_of}: {_shown(soft)}, inherited by every driver"
     remedy = "set LimitNOFILE=1048576 in the unit (deploy/systemd has it), or ulimit -n before the start"
@@ -186,7 +194,7 @@ def judge_open_files(facts: HostFacts) -> Finding:
     return ok(f"{told}; no inotify watches are used")
 
 
-def judge_processes(facts: HostFacts) -> Finding:
+def judge_processes(facts: HostFacts) -> DoctorFinding:
     limits = {
         "RLIMIT_NPROC": facts.limits.processes,
         "pids.max": facts.limits.pids_max,
@@ -206,7 +214,7 @@ def judge_processes(facts: HostFacts) -> Finding:
     return ok(f"{told}{facts.drivers * THREADS_PER_DRIVER}")
 
 
-def judge_memory(facts: HostFacts) -> Finding:
+def judge_memory(facts: HostFacts) -> DoctorFinding:
     if facts.memory_bytes is None:
         return skipped("the host's memory is not known")
     capacity, there = format_size(facts.capacity_bytes), f"{facts.memory_bytes / (1 << 30):.1f} GiB"
@@ -220,7 +228,7 @@ def judge_memory(facts: HostFacts) -> Finding:
     return ok(f"capacity.memory is {capacity} of {there}")
 
 
-def judge_unit(facts: HostFacts) -> Finding:
+def judge_unit(facts: HostFacts) -> DoctorFinding:
     unit = facts.unit
     if unit is None:
         if facts.unit_name is not None:
@@ -266,7 +274,7 @@ def judge_unit(facts: HostFacts) -> Finding:
     )
 
 
-def judge_http(facts: HostFacts) -> Finding:
+def judge_http(facts: HostFacts) -> DoctorFinding:
     if facts.running is not None:
         return ok(f"a supervisor runs here (pid {facts.running}) and listens itself")
     if facts.http_error:
@@ -281,20 +289,22 @@ def _shown(limit: int) -> str:
     return "none" if limit == UNLIMITED else str(limit)
 
 
-HOST = Area(
+HOST = CheckGroup(
     "host",
     collect,
     (
-        Check("clock", "CLOCK_BOOTTIME, on which every deadline rests", judge_clock),
-        Check("cgroup", "a cgroup v2 for each driver tree can be made, entered and killed", judge_groups),
-        Check("open-files", "the limit of open files, which drivers inherit", judge_open_files),
-        Check("threads", "limits of processes and threads against capacity.drivers", judge_processes),
-        Check("memory", "supervisor.capacity.memory against the host's memory", judge_memory),
-        Check(
+        DoctorCheck("clock", "CLOCK_BOOTTIME, on which every deadline rests", judge_clock),
+        DoctorCheck(
+            "cgroup", "a cgroup v2 for each driver tree can be made, entered and killed", judge_groups
+        ),
+        DoctorCheck("open-files", "the limit of open files, which drivers inherit", judge_open_files),
+        DoctorCheck("threads", "limits of processes and threads against capacity.drivers", judge_processes),
+        DoctorCheck("memory", "supervisor.capacity.memory against the host's memory", judge_memory),
+        DoctorCheck(
             "service-unit",
             "KillMode, Delegate and OOMPolicy of the systemd unit: a restart must leave drivers alone; what it may write to",
             judge_unit,
         ),
-        Check("http", "supervisor.http can be listened on", judge_http),
+        DoctorCheck("http", "supervisor.http can be listened on", judge_http),
     ),
 )

@@ -6,7 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, problem_said, skipped, warning
+from supervisor.cli.doctor.findings import (
+    CheckGroup,
+    DoctorCheck,
+    DoctorFinding,
+    ok,
+    problem,
+    problem_said,
+    skipped,
+    warning,
+)
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import MORE_TIME
 from supervisor.clients.tools import Ran, run_tool
@@ -87,7 +96,7 @@ def collect(subject: Subject) -> JavaFacts:
     return JavaFacts(str(java), "", ran, options, of_job)
 
 
-def judge_java(facts: JavaFacts) -> Finding:
+def judge_java(facts: JavaFacts) -> DoctorFinding:
     if facts.refused:
         return problem_said(facts.refused)
     ran = facts.ran
@@ -125,7 +134,7 @@ def judge_java(facts: JavaFacts) -> Finding:
     return ok(f"{facts.path} is Java {facts.version}{told}")
 
 
-def judge_modules(facts: JavaFacts) -> Finding:
+def judge_modules(facts: JavaFacts) -> DoctorFinding:
     if not facts.modules:
         return skipped("Java does not run")
     missing = [name for name in MODULES_NEEDED if name not in facts.modules]
@@ -143,12 +152,14 @@ def judge_modules(facts: JavaFacts) -> Finding:
     return ok(f"{len(facts.modules)} modules, all that Spark needs; spark-submit adds the --add-opens itself")
 
 
-JAVA = Area(
+JAVA = CheckGroup(
     "java",
     collect,
     (
-        Check("java", "Java: found where, version 17 or newer, starts with this environment", judge_java),
-        Check(
+        DoctorCheck(
+            "java", "Java: found where, version 17 or newer, starts with this environment", judge_java
+        ),
+        DoctorCheck(
             "java-modules",
             "the modules that Spark needs, which runtimes made by jlink often lack",
             judge_modules,

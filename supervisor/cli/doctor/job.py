@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, problem_said, skipped, warning
+from supervisor.cli.doctor.findings import (
+    CheckGroup,
+    DoctorCheck,
+    DoctorFinding,
+    ok,
+    problem,
+    problem_said,
+    skipped,
+    warning,
+)
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.listening import why_silent
@@ -18,11 +27,11 @@ from supervisor.model.driver_memory import spark_size_bytes
 from supervisor.model.master import addresses
 from supervisor.model.s3a import asked, bucket_of, for_store
 from supervisor.model.site_policy import site_policy
-from supervisor.model.spec import JobSpec, memory_warnings
-from supervisor.registry.spec_files import local_files
 from supervisor.settings.units import format_size
 from supervisor.spark.environment import resolved
 from supervisor.spark.refusal import Refused
+from supervisor.spec.files import local_files
+from supervisor.spec.job import JobSpec, memory_warnings
 
 STEP_S: Final = 4.0
 MASTER_S: Final = 3.0
@@ -170,7 +179,7 @@ def _listed(text: str) -> tuple[str, ...]:
 # -- judges -------------------------------------------------------------------------------------------------------
 
 
-def judge_files(facts: JobFacts) -> Finding:
+def judge_files(facts: JobFacts) -> DoctorFinding:
     if not facts.given:
         return skipped(NO_SPEC)
     if facts.unreadable:
@@ -180,7 +189,7 @@ def judge_files(facts: JobFacts) -> Finding:
     return ok(f"application and files ({facts.files}) can be read")
 
 
-def judge_secrets(facts: JobFacts) -> Finding:
+def judge_secrets(facts: JobFacts) -> DoctorFinding:
     if not facts.given:
         return skipped(NO_SPEC)
     if facts.unresolved:
@@ -192,7 +201,7 @@ def judge_secrets(facts: JobFacts) -> Finding:
     return ok("every secret reference of env resolves here")
 
 
-def judge_memory(facts: JobFacts) -> Finding:
+def judge_memory(facts: JobFacts) -> DoctorFinding:
     if not facts.given:
         return skipped(NO_SPEC)
     if not facts.driver_memory:
@@ -207,7 +216,7 @@ def judge_memory(facts: JobFacts) -> Finding:
     )
 
 
-def judge_master(facts: JobFacts) -> Finding:
+def judge_master(facts: JobFacts) -> DoctorFinding:
     if not facts.given:
         return skipped(NO_SPEC)
     if facts.master_silent:
@@ -218,7 +227,7 @@ def judge_master(facts: JobFacts) -> Finding:
     return ok(f"master {facts.master}" + (" answers" if addresses(facts.master) else " needs no other host"))
 
 
-def judge_deletion(facts: JobFacts) -> Finding:
+def judge_deletion(facts: JobFacts) -> DoctorFinding:
     if not facts.given:
         return skipped(NO_SPEC)
     if not facts.deletes:
@@ -231,7 +240,7 @@ def judge_deletion(facts: JobFacts) -> Finding:
     return ok("checkpoint_on_cancel: delete is allowed here, where batches were seen committed")
 
 
-def judge_packages(facts: PackageFacts) -> Finding:
+def judge_packages(facts: PackageFacts) -> DoctorFinding:
     if facts.why:
         return skipped(facts.why)
     if facts.missing:
@@ -244,27 +253,27 @@ def judge_packages(facts: PackageFacts) -> Finding:
     return ok(f"{', '.join(facts.packages)}: found; fetched at each start, jars start faster")
 
 
-JOB = Area(
+JOB = CheckGroup(
     "job",
     collect,
     (
-        Check("job-files", "application, py_files and jars can be read", judge_files),
-        Check("job-secrets", "${env:…} and ${file:…} of env resolve on this host", judge_secrets),
-        Check("job-memory", "the heap of the driver against resources.memory", judge_memory),
-        Check(
+        DoctorCheck("job-files", "application, py_files and jars can be read", judge_files),
+        DoctorCheck("job-secrets", "${env:…} and ${file:…} of env resolve on this host", judge_secrets),
+        DoctorCheck("job-memory", "the heap of the driver against resources.memory", judge_memory),
+        DoctorCheck(
             "job-deletion",
             "what checkpoint_on_cancel: delete comes to by policy.deletable of this host",
             judge_deletion,
         ),
-        Check("job-master", "the Spark master of the job answers", judge_master),
+        DoctorCheck("job-master", "the Spark master of the job answers", judge_master),
     ),
 )
 
-PACKAGES = Area(
+PACKAGES = CheckGroup(
     "packages",
     collect_packages,
     (
-        Check(
+        DoctorCheck(
             "job-packages",
             "packages are in Maven Central, a named repository, or the local cache (warned of only)",
             judge_packages,

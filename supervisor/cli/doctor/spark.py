@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, problem_said, skipped, warning
+from supervisor.cli.doctor.findings import (
+    CheckGroup,
+    DoctorCheck,
+    DoctorFinding,
+    ok,
+    problem,
+    problem_said,
+    skipped,
+    warning,
+)
 from supervisor.cli.doctor.java import host_environment
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import MORE_TIME
@@ -242,7 +251,7 @@ def _brought(subject: Subject, defaults: dict[str, str]) -> tuple[str, ...]:
 # -- judges -------------------------------------------------------------------------------------------------------
 
 
-def judge_spark(facts: SparkFacts) -> Finding:
+def judge_spark(facts: SparkFacts) -> DoctorFinding:
     if facts.refused:
         return problem_said(facts.refused)
     if facts.version is None:
@@ -258,7 +267,7 @@ def judge_spark(facts: SparkFacts) -> Finding:
     return ok(f"{facts.home} is Spark {facts.version} with Hadoop {facts.hadoop or 'of unknown version'}")
 
 
-def judge_submit(facts: SparkFacts) -> Finding:
+def judge_submit(facts: SparkFacts) -> DoctorFinding:
     if facts.refused or facts.submit is None:
         return skipped("there is no Spark")
     ran = facts.submit
@@ -280,7 +289,7 @@ def judge_submit(facts: SparkFacts) -> Finding:
     return ok(f"spark-submit --version runs and says {told[1]}")
 
 
-def judge_python(facts: SparkFacts) -> Finding:
+def judge_python(facts: SparkFacts) -> DoctorFinding:
     if facts.python_refused:
         return problem_said(facts.python_refused)
     if facts.python_late:
@@ -303,7 +312,7 @@ def judge_python(facts: SparkFacts) -> Finding:
     return ok(f"drivers use {facts.python}, Python {shown}")
 
 
-def judge_pyspark(facts: SparkFacts) -> Finding:
+def judge_pyspark(facts: SparkFacts) -> DoctorFinding:
     """spark-submit puts Spark's own pyspark first, if the Spark has one; ``launch: session`` takes the interpreter's."""
     if facts.refused or not (facts.python_version or facts.python_of_job) or facts.version is None:
         return skipped("Spark or Python is missing")
@@ -326,7 +335,7 @@ def judge_pyspark(facts: SparkFacts) -> Finding:
     return ok(f"pyspark {facts.pyspark} of {facts.python} is that of Spark")
 
 
-def judge_s3a(facts: SparkFacts) -> Finding:
+def judge_s3a(facts: SparkFacts) -> DoctorFinding:
     if not facts.s3a:
         return skipped("nothing that was looked at uses s3a://")
     if facts.refused:
@@ -356,7 +365,7 @@ def judge_s3a(facts: SparkFacts) -> Finding:
     return _judge_sdk(facts, jars, found[0])
 
 
-def _judge_brought(facts: SparkFacts) -> Finding:
+def _judge_brought(facts: SparkFacts) -> DoctorFinding:
     for word in facts.brought:
         match = re.search(r"hadoop-aws[:-](\d[\w.]*?)(?:\.jar)?$", word)
         if match and facts.hadoop is not None and match[1] != facts.hadoop:
@@ -367,7 +376,7 @@ def _judge_brought(facts: SparkFacts) -> Finding:
     return ok(f"the job brings {', '.join(facts.brought)} itself")
 
 
-def _judge_sdk(facts: SparkFacts, jars: frozenset[str], hadoop_aws: str) -> Finding:
+def _judge_sdk(facts: SparkFacts, jars: frozenset[str], hadoop_aws: str) -> DoctorFinding:
     bundle = versions_of("bundle", jars)
     if bundle:
         return ok(
@@ -387,7 +396,7 @@ def _judge_sdk(facts: SparkFacts, jars: frozenset[str], hadoop_aws: str) -> Find
     return ok(f"hadoop-aws {hadoop_aws} with the AWS SDK {next(iter(sdk))}, the thin set")
 
 
-def judge_fence(facts: SparkFacts) -> Finding:
+def judge_fence(facts: SparkFacts) -> DoctorFinding:
     if facts.refused:
         return skipped("there is no Spark")
     if facts.fence is None:
@@ -420,22 +429,22 @@ def s3a_remedy(facts: SparkFacts) -> str:
     )
 
 
-SPARK = Area(
+SPARK = CheckGroup(
     "spark",
     collect,
     (
-        Check("spark", "Spark: its home and version", judge_spark),
-        Check(
+        DoctorCheck("spark", "Spark: its home and version", judge_spark),
+        DoctorCheck(
             "spark-submit", "spark-submit --version runs, and is the Spark whose jars are used", judge_submit
         ),
-        Check("python", "the Python of drivers, and whether this Spark takes it", judge_python),
-        Check("pyspark", "pyspark of that Python against the Spark home", judge_pyspark),
-        Check(
+        DoctorCheck("python", "the Python of drivers, and whether this Spark takes it", judge_python),
+        DoctorCheck("pyspark", "pyspark of that Python against the Spark home", judge_pyspark),
+        DoctorCheck(
             "s3a-jars",
             "hadoop-aws and AWS SDK jars for s3a://, and whether their versions fit this Spark",
             judge_s3a,
         ),
-        Check(
+        DoctorCheck(
             "checkpoint-fence",
             "whether checkpoints on S3 can be fenced off from a second driver",
             judge_fence,

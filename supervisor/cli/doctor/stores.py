@@ -8,10 +8,10 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from supervisor.cli.doctor.findings import (
-    Area,
-    Check,
-    Finding,
-    Verdict,
+    CheckGroup,
+    CheckVerdict,
+    DoctorCheck,
+    DoctorFinding,
     ok,
     problem,
     problem_said,
@@ -23,7 +23,7 @@ from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.store.base import Store
 from supervisor.clients.store.files import FileStore
 from supervisor.clients.store.open import open_store
-from supervisor.clients.store.probe import Probe, probe_directory, probe_store
+from supervisor.clients.store.probe import StoreProbe, probe_directory, probe_store
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.model.location import normalise
 from supervisor.model.s3a import PREFIX, asked, bucket_of, for_store
@@ -44,7 +44,7 @@ class StoreFacts:
     ``versions``: does the bucket keep older ones, and for ever; None: no bucket, or it doesn't tell us."""
 
     url: str
-    probe: Probe
+    probe: StoreProbe
     owner: tuple[str, str] | None = None
     owner_error: str = ""
     expected: tuple[str, str] = ("", "")
@@ -58,7 +58,7 @@ class CheckpointFacts:
 
     location: str = ""
     why: str = ""
-    probe: Probe | None = None
+    probe: StoreProbe | None = None
     keys: bool = False
     local: bool = False
     refused: str = ""
@@ -128,7 +128,7 @@ def collect_checkpoint(subject: Subject) -> CheckpointFacts:
 # -- judges -------------------------------------------------------------------------------------------------------
 
 
-def judge_probe(what: str, key: str, probe: Probe) -> Finding:
+def judge_probe(what: str, key: str, probe: StoreProbe) -> DoctorFinding:
     if probe.left:
         return problem(
             f"{what}: what was written cannot be deleted: {probe.error}",
@@ -150,11 +150,11 @@ def judge_probe(what: str, key: str, probe: Probe) -> Finding:
     return ok(f"{probe.where}: {steps} ms, deleted again")
 
 
-def judge_store(facts: StoreFacts) -> Finding:
+def judge_store(facts: StoreFacts) -> DoctorFinding:
     return judge_probe("store", "store.url, store.endpoint_url", facts.probe)
 
 
-def judge_exclusive(what: str, probe: Probe) -> Finding:
+def judge_exclusive(what: str, probe: StoreProbe) -> DoctorFinding:
     if probe.exclusive is None:
         return skipped(f"{what} could not be written to")
     if not probe.exclusive:
@@ -165,11 +165,11 @@ def judge_exclusive(what: str, probe: Probe) -> Finding:
     return ok(f"{what} refuses a second create of one key")
 
 
-def judge_store_exclusive(facts: StoreFacts) -> Finding:
+def judge_store_exclusive(facts: StoreFacts) -> DoctorFinding:
     return judge_exclusive("store", facts.probe)
 
 
-def judge_owner(facts: StoreFacts) -> Finding:
+def judge_owner(facts: StoreFacts) -> DoctorFinding:
     if facts.owner_error:
         return problem_said(facts.owner_error)
     if facts.probe.failed:
@@ -186,7 +186,7 @@ def judge_owner(facts: StoreFacts) -> Finding:
     return ok(f"the store belongs to cluster {name} at {root}, as configured")
 
 
-def judge_skew(what: str, skew_s: float | None, *, refused: bool) -> Finding:
+def judge_skew(what: str, skew_s: float | None, *, refused: bool) -> DoctorFinding:
     """``refused``: requests with a wrong clock are answered 403 there."""
     if skew_s is None:
         return skipped(f"the clock of {what} is not known")
@@ -200,11 +200,11 @@ def judge_skew(what: str, skew_s: float | None, *, refused: bool) -> Finding:
     return ok(f"the clock of {what} agrees with that of this host ({skew_s:+.1f} s)")
 
 
-def judge_clock(facts: StoreFacts) -> Finding:
+def judge_clock(facts: StoreFacts) -> DoctorFinding:
     return judge_skew("the store", facts.probe.skew_s, refused=facts.url.startswith("s3://"))
 
 
-def judge_versioning(facts: StoreFacts) -> Finding:
+def judge_versioning(facts: StoreFacts) -> DoctorFinding:
     if not facts.url.startswith("s3://"):
         return ok("a directory keeps no older versions")
     if facts.probe.failed:
@@ -222,49 +222,49 @@ def judge_versioning(facts: StoreFacts) -> Finding:
     )
 
 
-def judge_checkpoint(facts: CheckpointFacts) -> Finding:
+def judge_checkpoint(facts: CheckpointFacts) -> DoctorFinding:
     if facts.refused:
         return problem_said(facts.refused, "list the endpoint in policy.endpoints")
     if facts.probe is None:
         return skipped(facts.why)
     found = judge_probe("checkpoint", "conf spark.hadoop.fs.s3a.endpoint, or store.endpoint_url", facts.probe)
-    if found.verdict is Verdict.OK and facts.local:
+    if found.verdict is CheckVerdict.OK and facts.local:
         return warning(
             f"{facts.location} is a directory of this host ({found.found})",
             "use a place that every host reaches, unless it is mounted on all of them",
         )
     if facts.keys:
         note = "tried with the supervisor's credentials, not with those that the job brings"
-        return Finding(found.verdict, f"{found.found} ({note})", found.remedy)
+        return DoctorFinding(found.verdict, f"{found.found} ({note})", found.remedy)
     return found
 
 
-def judge_checkpoint_exclusive(facts: CheckpointFacts) -> Finding:
+def judge_checkpoint_exclusive(facts: CheckpointFacts) -> DoctorFinding:
     if facts.probe is None:
         return skipped(facts.why)
     found = judge_exclusive("checkpoint", facts.probe)
-    if found.verdict is Verdict.PROBLEM and not facts.local:
+    if found.verdict is CheckVerdict.PROBLEM and not facts.local:
         return problem(f"{found.found}: the storage fence holds nobody off there", found.remedy)
     return found
 
 
-STORE = Area(
+STORE = CheckGroup(
     "store",
     collect_store,
     (
-        Check("store", "the store takes a write, a listing, a read and a delete", judge_store),
-        Check(
+        DoctorCheck("store", "the store takes a write, a listing, a read and a delete", judge_store),
+        DoctorCheck(
             "store-conditional",
             "the store refuses a second create of one key (If-None-Match)",
             judge_store_exclusive,
         ),
-        Check("store-owner", "the store belongs to this cluster, or to nobody", judge_owner),
-        Check(
+        DoctorCheck("store-owner", "the store belongs to this cluster, or to nobody", judge_owner),
+        DoctorCheck(
             "store-versioning",
             "the store's bucket ends what is deleted, also if it is versioned",
             judge_versioning,
         ),
-        Check(
+        DoctorCheck(
             "store-clock",
             "the store's clock against this host's: S3 refuses more than 15 minutes",
             judge_clock,
@@ -272,16 +272,16 @@ STORE = Area(
     ),
 )
 
-CHECKPOINT = Area(
+CHECKPOINT = CheckGroup(
     "checkpoint",
     collect_checkpoint,
     (
-        Check(
+        DoctorCheck(
             "checkpoint",
             "the job's checkpoint bucket or directory takes a write, a listing, a read and a delete",
             judge_checkpoint,
         ),
-        Check(
+        DoctorCheck(
             "checkpoint-conditional",
             "the checkpoint's bucket refuses a second create of one key",
             judge_checkpoint_exclusive,

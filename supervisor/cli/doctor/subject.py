@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
-from supervisor.model.spec import JobSpec
 from supervisor.settings.file import Settings
+from supervisor.spec.job import JobSpec
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from supervisor.cli.doctor.findings import Area, Check, Finding, ok, problem, problem_said, skipped, warning
+from supervisor.cli.doctor.findings import (
+    CheckGroup,
+    DoctorCheck,
+    DoctorFinding,
+    ok,
+    problem,
+    problem_said,
+    skipped,
+    warning,
+)
 from supervisor.cli.doctor.stores import judge_skew
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import NO_SPEC
@@ -22,17 +31,17 @@ from supervisor.clients.zookeeper_probe import (
     same_machine,
     try_write,
 )
-from supervisor.daemon.supervisor import LOCK
+from supervisor.daemon.process.supervisor import LOCK
 from supervisor.errors import AccessDenied, Conflict, Corrupt, SupervisorError
 from supervisor.model.records import Member
 from supervisor.model.seen import Found, Seen
-from supervisor.registry.founding import check_known
-from supervisor.registry.layout import Layout
-from supervisor.registry.places import Places
-from supervisor.registry.reading import seen_all
+from supervisor.operations.context import identity_of
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen_all
+from supervisor.registry.bootstrap_cluster import check_known
+from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.settings.file import lease_warnings
 from supervisor.settings.units import format_duration, format_size
-from supervisor.wiring.commands import identity_of
 
 CONNECT_S: Final = 6.0
 REQUEST_S: Final = 3.0
@@ -147,7 +156,7 @@ def _overlap(subject: Subject, client: ZooClient, layout: Layout) -> str:
     if spec is None or spec.checkpoint is None:
         return ""
     try:
-        Places.load(client, layout).place_for(spec.name, spec.checkpoint)
+        CheckpointClaims.load(client, layout).reserve(spec.name, spec.checkpoint)
     except Conflict as error:
         return str(error)
     return ""
@@ -156,7 +165,7 @@ def _overlap(subject: Subject, client: ZooClient, layout: Layout) -> str:
 # -- judges -------------------------------------------------------------------------------------------------------
 
 
-def judge_servers(facts: ZooFacts) -> Finding:
+def judge_servers(facts: ZooFacts) -> DoctorFinding:
     silent = [
         f"{server.address}: {server.error or 'not serving'}" for server in facts.servers if not server.serving
     ]
@@ -182,7 +191,7 @@ def judge_servers(facts: ZooFacts) -> Finding:
     return problem(f"{left} of {count} servers serve ({told}); {then}", "bring them back")
 
 
-def judge_ensemble(facts: ZooFacts) -> Finding:
+def judge_ensemble(facts: ZooFacts) -> DoctorFinding:
     count = len(facts.servers)
     if all(server.error for server in facts.servers):
         return skipped("no server serves")
@@ -218,7 +227,7 @@ def judge_ensemble(facts: ZooFacts) -> Finding:
     return ok(f"{count} servers, {told}")
 
 
-def judge_session(facts: ZooFacts) -> Finding:
+def judge_session(facts: ZooFacts) -> DoctorFinding:
     if facts.error:
         return problem_said(facts.error, "see the line zookeeper-servers")
     if facts.granted_s is None:
@@ -232,7 +241,7 @@ def judge_session(facts: ZooFacts) -> Finding:
     return ok(f"a session of {granted}, as asked for")
 
 
-def judge_latency(facts: ZooFacts) -> Finding:
+def judge_latency(facts: ZooFacts) -> DoctorFinding:
     latency = facts.latency
     if latency is None:
         return skipped("there is no session")
@@ -248,7 +257,7 @@ def judge_latency(facts: ZooFacts) -> Finding:
     return ok(told)
 
 
-def judge_permissions(facts: ZooFacts) -> Finding:
+def judge_permissions(facts: ZooFacts) -> DoctorFinding:
     if facts.trial is None:
         return skipped("there is no session")
     if facts.trial.error:
@@ -259,7 +268,7 @@ def judge_permissions(facts: ZooFacts) -> Finding:
     return ok(f"znodes can be created, read and deleted in {facts.trial.parent}")
 
 
-def judge_root(facts: ZooFacts) -> Finding:
+def judge_root(facts: ZooFacts) -> DoctorFinding:
     if facts.error:
         return skipped("there is no session")
     if facts.cluster_error:
@@ -269,13 +278,13 @@ def judge_root(facts: ZooFacts) -> Finding:
     return ok(f"zookeeper.root holds cluster {facts.cluster}, as configured")
 
 
-def judge_clock(facts: ZooFacts) -> Finding:
+def judge_clock(facts: ZooFacts) -> DoctorFinding:
     if facts.trial is None:
         return skipped("there is no session")
     return judge_skew("ZooKeeper", facts.trial.skew_s, refused=False)
 
 
-def judge_load(facts: ZooFacts) -> Finding:
+def judge_load(facts: ZooFacts) -> DoctorFinding:
     if not facts.children:
         return skipped("there is no cluster to look at")
     path, count = max(facts.children, key=lambda entry: entry[1])
@@ -287,7 +296,7 @@ def judge_load(facts: ZooFacts) -> Finding:
     return ok(told)
 
 
-def judge_leases(facts: ZooFacts) -> Finding:
+def judge_leases(facts: ZooFacts) -> DoctorFinding:
     session_s = facts.granted_s or facts.asked_s
     warned = [
         f"{name}: {text}" for name, lease_s in facts.leases for text in lease_warnings(lease_s, session_s)
@@ -299,7 +308,7 @@ def judge_leases(facts: ZooFacts) -> Finding:
     return ok(f"{told}: long enough for any outage that a session survives")
 
 
-def judge_id(facts: ZooFacts) -> Finding:
+def judge_id(facts: ZooFacts) -> DoctorFinding:
     if facts.error:
         return skipped("there is no session")
     member = next((member for member in facts.members if member.id == facts.id), None)
@@ -323,7 +332,7 @@ def judge_id(facts: ZooFacts) -> Finding:
     return ok(f"supervisor {facts.id} runs here (pid {facts.holder}), up since {member.since}")
 
 
-def judge_overlap(facts: ZooFacts) -> Finding:
+def judge_overlap(facts: ZooFacts) -> DoctorFinding:
     if not facts.job:
         return skipped(NO_SPEC)
     if facts.checkpoint is None:
@@ -335,7 +344,7 @@ def judge_overlap(facts: ZooFacts) -> Finding:
     return ok("no other job has this checkpoint, or one inside or around it")
 
 
-def judge_placement(facts: ZooFacts) -> Finding:
+def judge_placement(facts: ZooFacts) -> DoctorFinding:
     if not facts.job:
         return skipped(NO_SPEC)
     if not facts.members:
@@ -351,34 +360,36 @@ def judge_placement(facts: ZooFacts) -> Finding:
     return ok(f"resources.memory {needed} fits {len(fits)} of {len(facts.members)} supervisors")
 
 
-ZOOKEEPER = Area(
+ZOOKEEPER = CheckGroup(
     "zookeeper",
     collect,
     (
-        Check(
+        DoctorCheck(
             "zookeeper-servers",
             "each server of zookeeper.hosts serves, and how many more may be lost",
             judge_servers,
         ),
-        Check(
+        DoctorCheck(
             "zookeeper-ensemble",
             "version 3.5 or newer, an odd number of servers, none read-only",
             judge_ensemble,
         ),
-        Check("zookeeper-session", "a session can be had, and lasts as long as configured", judge_session),
-        Check("zookeeper-latency", "how long sync and read take", judge_latency),
-        Check("zookeeper-permissions", "znodes can be created at zookeeper.root", judge_permissions),
-        Check("zookeeper-root", "zookeeper.root belongs to this cluster, or to nobody", judge_root),
-        Check("zookeeper-clock", "ZooKeeper's clock against this host's", judge_clock),
-        Check("zookeeper-load", "size of the largest listing against jute.maxbuffer", judge_load),
-        Check(
+        DoctorCheck(
+            "zookeeper-session", "a session can be had, and lasts as long as configured", judge_session
+        ),
+        DoctorCheck("zookeeper-latency", "how long sync and read take", judge_latency),
+        DoctorCheck("zookeeper-permissions", "znodes can be created at zookeeper.root", judge_permissions),
+        DoctorCheck("zookeeper-root", "zookeeper.root belongs to this cluster, or to nobody", judge_root),
+        DoctorCheck("zookeeper-clock", "ZooKeeper's clock against this host's", judge_clock),
+        DoctorCheck("zookeeper-load", "size of the largest listing against jute.maxbuffer", judge_load),
+        DoctorCheck(
             "lease",
             "leases outlast what a session survives (lease − 3 s − lease/6 ≥ session time + 2 ticks)",
             judge_leases,
         ),
-        Check("supervisor-id", "nobody else uses supervisor.id", judge_id),
-        Check("job-checkpoint", "no other job has the checkpoint", judge_overlap),
-        Check("job-placement", "the job's memory fits some supervisor", judge_placement),
+        DoctorCheck("supervisor-id", "nobody else uses supervisor.id", judge_id),
+        DoctorCheck("job-checkpoint", "no other job has the checkpoint", judge_overlap),
+        DoctorCheck("job-placement", "the job's memory fits some supervisor", judge_placement),
     ),
     deadline_s=14.5,
 )

@@ -1,6 +1,6 @@
 """What a store is: the protocol that ``FileStore`` and ``S3Store`` keep, and the rules for keys that both share.
 
-``registry.blobs`` and ``registry.sweep`` call it and nobody else needs to. A store knows nothing of specs or uids,
+``registry.blobs`` and ``registry.blob_sweep`` call it and nobody else needs to. A store knows nothing of specs or uids,
 never overwrites an object, and never takes silence for absence: ``NotFound`` means that the store itself said so.
 
 Every call ends within the deadline that the implementation was constructed with (10 s unless said; REFERENCE.md: exit code

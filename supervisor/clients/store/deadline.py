@@ -71,7 +71,7 @@ class Budget:
         )
 
 
-class Places:
+class WorkerSlots:
     """For the threads of one store or file system. ``left``: how many of them nobody waits for any more."""
 
     def __init__(self) -> None:
@@ -84,16 +84,16 @@ class Places:
             self.left += more
 
 
-_SHARED: dict[str, Places] = {}
+_SHARED: dict[str, WorkerSlots] = {}
 _SHARING = threading.Lock()
 
 
-def places_on(path: str) -> Places:
+def places_on(path: str) -> WorkerSlots:
     """Of the file system that ``path`` is on, as the table of mounts says: asking the file system might hang. A symbolic
     link to another one counts where it stands."""
     mount = mount_of(path)
     with _SHARING:
-        return _SHARED.setdefault(mount, Places())
+        return _SHARED.setdefault(mount, WorkerSlots())
 
 
 def mount_of(path: str) -> str:
@@ -117,9 +117,9 @@ class Bounded:
     """Runs operations within their budgets: at most ``PARALLEL_MAX`` at a time, stuck ones included. ``places``: shared with
     others who look at the same file system; None: of its own."""
 
-    def __init__(self, deadline_s: float, places: Places | None = None) -> None:
+    def __init__(self, deadline_s: float, places: WorkerSlots | None = None) -> None:
         self._deadline_s = deadline_s
-        self._places = places if places is not None else Places()
+        self._places = places if places is not None else WorkerSlots()
 
     def run(self, what: str, work: Callable[[Budget], T], max_s: float | None = None) -> T:
         """The result or the error of ``work``; ``Unreachable`` naming ``what`` when its budget is used up."""

@@ -24,7 +24,7 @@ FIRST, SECOND = b"first, by spark-supervisor doctor", b"second, by spark-supervi
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class StoreProbe:
     """``failed``: the step that failed (``write list read create delete``) and the error, or both empty.
 
     ``exclusive``: a second create of the key was refused; None if it did not come to that. ``skew_s``: how far the
@@ -64,11 +64,11 @@ class _Steps:
         else:
             self.ms.append((name, (time.monotonic() - began_s) * 1000))
 
-    def result(self, where: str, left: str) -> Probe:
-        return Probe(where, self.failed, self.error, self.exclusive, self.skew_s, tuple(self.ms), left)
+    def result(self, where: str, left: str) -> StoreProbe:
+        return StoreProbe(where, self.failed, self.error, self.exclusive, self.skew_s, tuple(self.ms), left)
 
 
-def probe_store(store: Store) -> Probe:
+def probe_store(store: Store) -> StoreProbe:
     """Each step ends within the store's own deadline."""
     key = f"{PREFIX}{secrets.token_hex(16)}"
     steps = _Steps()
@@ -114,7 +114,7 @@ def probe_store(store: Store) -> Probe:
     return steps.result(store.url, left)
 
 
-def probe_directory(directory: Path) -> Probe:
+def probe_directory(directory: Path) -> StoreProbe:
     """As ``probe_store``, in the nearest directory above (or at) ``directory`` that exists. Only its own file is made."""
     place = directory
     while not place.exists() and place != place.parent:

@@ -1,4 +1,5 @@
-"""Deleting what lies below a location that nobody claims any more, a batch at a time. ``daemon.remover`` is the only caller.
+"""Deleting what lies below a location that nobody claims any more, a batch at a time. ``daemon.leader.remover`` is the
+only caller.
 
 A batch is listed, then ``still`` is asked (it raises when this process may not go on), then it is deleted: what was listed
 before the answer is old by then. A process that was stopped between the answer and its request must not hit what came after.

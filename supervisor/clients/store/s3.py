@@ -24,8 +24,15 @@ from supervisor.clients.store.base import CHUNK_BYTES, DEADLINE_S, TRANSFER_MAX_
 from supervisor.clients.store.deadline import Bounded, Budget
 from supervisor.clients.store.local import Digest, digest_of, require_unchanged, source_chunks, write_whole
 from supervisor.clients.store.s3_client import keys_of, make_client
-from supervisor.clients.store.s3_errors import THEIRS, Place, code_of, meaning, status_of, wants_new_client
-from supervisor.clients.store.s3_pacing import Pace, attempts
+from supervisor.clients.store.s3_errors import (
+    THEIRS,
+    StoreLocation,
+    code_of,
+    meaning,
+    status_of,
+    wants_new_client,
+)
+from supervisor.clients.store.s3_pacing import RequestPace, attempts
 from supervisor.clients.store.s3_upload import Upload, arm
 from supervisor.errors import (
     AccessDenied,
@@ -70,13 +77,13 @@ class S3Store:
         self._deadline_s = deadline_s
         self._transfer_max_s = transfer_max_s
         self._bounded = Bounded(deadline_s)
-        self._pace = Pace()
+        self._pace = RequestPace()
         self._making = threading.Lock()
         self._session: boto3.session.Session | None = None
         self._has_keys = False
         self._clients: dict[bool, Client] = {}
         self.url = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
-        self._place = Place(self.url, endpoint_url or "AWS S3")
+        self._place = StoreLocation(self.url, endpoint_url or "AWS S3")
 
     def create(self, key: str, data: bytes) -> None:
         digest = digest_of([data])

@@ -66,14 +66,14 @@ _MISCONFIGURED = (NoRegionError, ParamValidationError, ProfileNotFound, ConfigPa
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoreLocation:
     """What the messages name. ``server``: the endpoint, or ``AWS``."""
 
     url: str
     server: str
 
 
-def meaning(error: Exception, place: Place, key: str) -> SupervisorError:
+def meaning(error: Exception, place: StoreLocation, key: str) -> SupervisorError:
     """The error to raise instead of one of ``THEIRS``."""
     if isinstance(error, ClientError):
         return _of_answer(error, place, key)
@@ -107,7 +107,7 @@ def wants_new_client(error: BaseException) -> bool:
     return isinstance(error, NoCredentialsError | PartialCredentialsError)
 
 
-def _of_answer(error: ClientError, place: Place, key: str) -> SupervisorError:
+def _of_answer(error: ClientError, place: StoreLocation, key: str) -> SupervisorError:
     code, status = code_of(error), status_of(error)
     if code == "NoSuchKey":
         return NotFound(f"{place.url}/{key} does not exist")

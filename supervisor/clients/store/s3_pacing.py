@@ -57,7 +57,7 @@ def attempts(budget: Budget) -> Retrying:
     )
 
 
-class Pace:
+class RequestPace:
     """Shared by all clients of a store; each operation runs in a thread of its own (``deadline``)."""
 
     def __init__(self, clock: Clock | None = None) -> None:

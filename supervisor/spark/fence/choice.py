@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from supervisor.model.s3a import bucket_of, setting
 
 if TYPE_CHECKING:  # for show, which is quicker without pydantic
-    from supervisor.model.spec import JobSpec
+    from supervisor.spec.job import JobSpec
 
 MANAGER: Final = "supervisor.spark.fence.FencedCheckpointFileManager"
 MANAGER_KEY: Final = "spark.sql.streaming.checkpointFileManagerClass"

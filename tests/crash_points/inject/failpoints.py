@@ -61,8 +61,8 @@ SOCKET_CALLS = (
 NOT_OURS = {
     "supervisor.clients.kazoo_connection": "the wire below ZooClient's requests, which are points themselves",
     "supervisor.clients.zookeeper_session": "as kazoo_connection",
-    "supervisor.clients.death_guard": "guards the embedded ensemble of demo, dev and tests",
-    "supervisor.daemon.http": "answers of the HTTP server: nothing rests on them",
+    "supervisor.demo.death_guard": "guards the embedded ensemble of demo, dev and tests",
+    "supervisor.daemon.process.http": "answers of the HTTP server: nothing rests on them",
     "supervisor.logs": "lines of the log",
     "supervisor.shim.log": "lines of the log",
     "supervisor.cli.output": "what is printed",
@@ -205,7 +205,7 @@ def _kind():
     words = sys.orig_argv
     if "supervisor.shim" in words:
         return "shim"
-    if "supervisor.daemon.session_closer" in words:
+    if "supervisor.daemon.process.session_closer" in words:
         return "session_closer"
     return "supervisor" if "run" in words else "cli"
 

@@ -1,6 +1,6 @@
 """One attempt on a simulated host: its run directory, and the processes that live there.
 
-Real are ``shim.machine``, ``shim.link``, ``model.second_killer`` and ``daemon.guarded_attempt``. This file and ``runner``, ``killers`` and
+Real are ``shim.machine``, ``shim.link``, ``model.second_killer`` and ``daemon.host.guarded_attempt``. This file and ``runner``, ``killers`` and
 ``drivers`` are to them what processes, signals, pipes and files are in production.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from supervisor.clients.processes import ProcessId
-from supervisor.clients.run_dir import Gate, ShimRecord
+from supervisor.clients.run_dir import BarrierFile, ShimRecord
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.shim import state as shim
@@ -45,7 +45,7 @@ class Attempt:
     starter_alive: bool = False
     driver: Driver | None = None
     deadline_s: float | None = None
-    gate: Gate | None = None
+    gate: BarrierFile | None = None
 
     def start_shim(self) -> None:
         """Fork and exec of the shim; then its twin, its starter, and only then the rest of it."""

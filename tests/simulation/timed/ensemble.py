@@ -313,7 +313,7 @@ class Ensemble:
         self.loop.after(patience_s, notice)
         self._reelect(server)
 
-    def mend(self, server: Server) -> None:
+    def repair(self, server: Server) -> None:
         server.cut = False
         noticed, server.refuses = server.refuses, False
         held, server.held = server.held, []

@@ -29,7 +29,7 @@ from tests.simulation.timed.network import Conn
 from tests.simulation.timed.patches import decode
 
 if TYPE_CHECKING:
-    from supervisor.daemon.record import Pass
+    from supervisor.daemon.leader.record import Pass
     from tests.simulation.timed.drivers import Driver
     from tests.simulation.timed.world import World
 
@@ -121,7 +121,7 @@ class Judge:
         self.knows: set[str] = set()  # … and then saw that it is lost
         self.leads = ""  # host of the newest term
         self.told = False  # one that knows has led since, so the store has a mark
-        self._bell: dict[str, ChangeNotifier] = {}
+        self._notifier: dict[str, ChangeNotifier] = {}
         self.restores = 0
         self._alive: dict[Driver, Life] = {}
 
@@ -267,9 +267,9 @@ class Judge:
             if before is not None and kept and not now.may_follow(before):
                 self.knows.add(host)
                 self.told = self.told or host == self.leads
-            last = self._bell.get(host)
+            last = self._notifier.get(host)
             if last is None or last.process is not process or not last.is_like(now):
-                self._bell[host] = now
+                self._notifier[host] = now
 
     def restored(self, to_s: float, rings: int, lost: bool) -> None:
         """ZooKeeper comes up with the state of ``to_s``. What was acknowledged since is forgotten, as it must be.
@@ -279,10 +279,10 @@ class Judge:
         """
         self.restores += 1
         self.cancelled = {uid: at_s for uid, at_s in self.cancelled.items() if at_s <= to_s}
-        self.knew = {host: seen for host, seen in self._bell.items() if seen.rings > rings}
+        self.knew = {host: seen for host, seen in self._notifier.items() if seen.rings > rings}
         self.knows.clear()
         self.told = False
-        self._bell.clear()
+        self._notifier.clear()
         if lost:
             self.restored_s = self.world.loop.now_s
 

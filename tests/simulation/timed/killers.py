@@ -1,6 +1,6 @@
 """The second and the third killer of an attempt: its twin, and the guardian of its host.
 
-Real are ``model.second_killer`` and ``daemon.guarded_attempt``: what they decide is carried out here, with delays.
+Real are ``model.second_killer`` and ``daemon.host.guarded_attempt``: what they decide is carried out here, with delays.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from supervisor.clients.zookeeper import Committed, Reads
-from supervisor.daemon import guarded_attempt as warding
-from supervisor.daemon.guarded_attempt import GuardedAttempt, WardStage
+from supervisor.daemon.host import guarded_attempt as warding
+from supervisor.daemon.host.guarded_attempt import GuardedAttempt, GuardStage
 from supervisor.model import second_killer
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Ownership
-from supervisor.model.second_killer import Act, Looked, SecondKiller, ShimStruck, TreeStruck
-from supervisor.registry.reading import seen
+from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, ShimStruck, TreeStruck
+from supervisor.records.reading import seen
 from tests.simulation.timed.loop import Process
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ class Twin:
         attempt, now_s = self._attempt, self.process.clock.boottime_s(self._world.loop.now_s)
         if self._killer.act is not Act.LOOK:
             return
-        self._killer = second_killer.step(self._killer, Looked(attempt.shim_dead, attempt.deadline_s), now_s)
+        self._killer = second_killer.step(
+            self._killer, KillerProbe(attempt.shim_dead, attempt.deadline_s), now_s
+        )
         if self._killer.act is Act.LOOK:
             self._planned_s = 0.0
             self.look_later()
@@ -99,7 +101,7 @@ class Post:
 
 
 class Guardian:
-    """What ``daemon.guardian`` is, in the process of a supervisor: it guards every attempt of the host."""
+    """What ``daemon.host.guardian`` is, in the process of a supervisor: it guards every attempt of the host."""
 
     def __init__(self, world: World, host: Host, process: Process, client: Callable[[], Any]) -> None:
         self._world = world
@@ -121,7 +123,7 @@ class Guardian:
                 )
                 self._posts[key] = Post(attempt, guarded_attempt)
         for post in list(self._posts.values()):
-            if post.guarded_attempt.stage is not WardStage.WATCHED or post.attempt.shim_dead:
+            if post.guarded_attempt.stage is not GuardStage.WATCHED or post.attempt.shim_dead:
                 self._attend(post)
             else:
                 self.deadline_written(post.attempt)
@@ -159,11 +161,11 @@ class Guardian:
 
     def _perceive(self, post: Post) -> warding.Event:
         attempt = post.attempt
-        if post.guarded_attempt.stage is WardStage.UNBORN:
+        if post.guarded_attempt.stage is GuardStage.UNBORN:
             return warding.DirectoryRead(attempt.launch, attempt.record)
-        if post.guarded_attempt.stage is WardStage.WATCHED:
-            return Looked(attempt.shim_dead, attempt.deadline_s)
-        return warding.Tick(self._client() is not None)
+        if post.guarded_attempt.stage is GuardStage.WATCHED:
+            return KillerProbe(attempt.shim_dead, attempt.deadline_s)
+        return warding.GuardTick(self._client() is not None)
 
     def _feed(self, post: Post, event: warding.Event) -> None:
         before = post.guarded_attempt.stage
@@ -182,7 +184,7 @@ class Guardian:
             case warding.ReadOwn():
                 path = self._world.layout.own(post.attempt.launch.assignment.name)
                 self._client().read_many_async((path,), partial(self._answered, post))
-            case warding.Commit(transaction):
+            case warding.CommitBurial(transaction):
                 self._client().commit_async(transaction, partial(self._answered, post))
             case warding.Remove():
                 if post.attempt.nobody_lives:
@@ -217,6 +219,6 @@ class Guardian:
             self._feed(post, warding.Buried())
         elif isinstance(answer, Reads):
             path = self._world.layout.own(post.attempt.launch.assignment.name)
-            self._feed(post, warding.OwnRead(seen(Ownership, answer.nodes[0], path), None, "t"))
+            self._feed(post, warding.OwnershipRead(seen(Ownership, answer.nodes[0], path), None, "t"))
         else:
-            self._feed(post, warding.Unanswered())
+            self._feed(post, warding.CommitUnanswered())

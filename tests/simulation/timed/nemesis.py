@@ -227,13 +227,13 @@ class Nemesis:
             for way in ways:
                 cuts[server, way] += 1
 
-        def mend() -> None:
+        def repair() -> None:
             for server in cut:
                 for way in ways:
                     cuts[server, way] -= 1
             world.net.mended()
 
-        return mend
+        return repair
 
     def _cut_supervisor(self, trouble: Trouble) -> Callable[[], None] | None:
         host = self._supervised(trouble)
@@ -305,7 +305,7 @@ class Nemesis:
             return None
         ensemble.cut_off(server)
         self._harmed("follower cut", trouble.for_s)
-        return lambda: ensemble.mend(server)
+        return lambda: ensemble.repair(server)
 
     def _quorum(self, trouble: Trouble) -> Callable[[], None] | None:
         ensemble = self._world.ensemble

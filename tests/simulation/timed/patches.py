@@ -14,7 +14,7 @@ from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from supervisor.registry import codec
+from supervisor.records import codec
 from tests.simulation.timed.client import SimClient
 from tests.simulation.timed.primitives import Namespaces
 
@@ -30,23 +30,23 @@ MODULES = (
     "coord.start_doubt",
     "coord.term",
     "coord.trust",
-    "daemon.agent",
-    "daemon.controller",
-    "daemon.leader",
-    "daemon.starting",
-    "daemon.supervisor",
-    "daemon.sweeper",
+    "daemon.host.agent",
+    "daemon.leader.controller",
+    "daemon.leader.leader",
+    "daemon.host.launcher",
+    "daemon.process.supervisor",
+    "daemon.leader.sweeper",
     "registry.blobs",
-    "registry.codec",
-    "registry.commands",
-    "registry.ids",
-    "registry.operating",
-    "registry.reading",
-    "registry.submitting",
-    "registry.sweep",
+    "records.codec",
+    "operations.jobs",
+    "records.ids",
+    "operations.cluster",
+    "records.reading",
+    "operations.submit",
+    "registry.blob_sweep",
     "shim.link",
     "shim.machine",
-    "wiring.accepting",
+    "operations.accept_registry",
 )
 """Of ``supervisor``: all that runs in the simulation and asks for time, threads, lots, a log or ZooKeeper."""
 

@@ -1,4 +1,4 @@
-"""Supervisors: the daemon's own parts, put together as ``wiring.daemon`` does, on simulated time.
+"""Supervisors: the daemon's own parts, put together as ``daemon.process.assemble`` does, on simulated time.
 
 Real are contender, leader, controller, crew, sweeper and agent, trust and start doubt, with their threads. Replaced are what
 touches files and processes: run directories, the starting of a shim, the session closer's process, metrics.
@@ -12,29 +12,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from supervisor.clients import zookeeper
-from supervisor.clients.run_dir import Gate
+from supervisor.clients.run_dir import BarrierFile
 from supervisor.clients.zookeeper import Link, Session
-from supervisor.coord.contender import Contender, Duties, Registry, Sessions
+from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
 from supervisor.coord.election import Candidate
 from supervisor.coord.start_doubt import StartDoubt
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
-from supervisor.daemon.agent import Agent
-from supervisor.daemon.controller import Controller
-from supervisor.daemon.leader import Leader
-from supervisor.daemon.record import Pass
-from supervisor.daemon.starting import Look, Refused
-from supervisor.daemon.supervisor import LOOP_LIMIT_S, wait_for
-from supervisor.daemon.sweeper import Sweeper
+from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.launcher import Refused, TrustCheck
+from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.leader import Leader
+from supervisor.daemon.leader.record import Pass
+from supervisor.daemon.leader.sweeper import Sweeper
+from supervisor.daemon.process.supervisor import LOOP_LIMIT_S, wait_for
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.model.launch import GATE, Launch
 from supervisor.model.records import Assignment, Cause, Cluster, Member
+from supervisor.operations.accept_registry import paths_of
 from supervisor.plan.make import Policy
-from supervisor.registry import codec
+from supervisor.records import codec
+from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.founding import check_known, found_or_check
-from supervisor.registry.sweep import BlobSweeper
-from supervisor.wiring.accepting import paths_of
+from supervisor.registry.bootstrap_cluster import bootstrap_or_check, check_known
 from tests.simulation.timed.attempts import Attempt
 from tests.simulation.timed.client import SimClient
 from tests.simulation.timed.killers import Guardian
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tests.simulation.timed.world import World
 
 STOPPED_MAX_S = 60.0
-"""``daemon.watchdog``: a SIGSTOP that lasts longer ends the supervisor when it is continued."""
+"""``daemon.loops.watchdog``: a SIGSTOP that lasts longer ends the supervisor when it is continued."""
 
 
 class MemoryPath:
@@ -92,7 +92,7 @@ HELD, LOOKS_S = 0.4, (0.05, 0.5, 3.0, 12.0)
 
 
 class SimHosted:
-    """``daemon.starting.Hosted`` on a simulated host."""
+    """``daemon.host.launcher.HostedAttempts`` on a simulated host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -107,7 +107,7 @@ class SimHosted:
 
 
 class SimStarter:
-    """``daemon.starting.Starter``: spec from the store, room, run directory, shim."""
+    """``daemon.host.launcher.Launcher``: spec from the store, room, run directory, shim."""
 
     def __init__(self, world: World, host: Host, blobs: Blobs, process: Process) -> None:
         self._world = world
@@ -116,7 +116,7 @@ class SimStarter:
         self._process = process
         self._looking: set[str] = set()
 
-    def start(self, given: Assignment, look: Look, _ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, look: TrustCheck, _ended_before: str | None = None) -> None:
         world, host = self._world, self._host
         key = f"{given.uid}.{given.attempt}"
         if key in host.attempts:
@@ -164,7 +164,7 @@ class SimStarter:
         if held:
             self._look(key, attempt)
 
-    def look_again(self) -> dict[str, str]:
+    def check_again(self) -> dict[str, str]:
         """For drivers that wait, and that no thread of this supervisor is looking for."""
         for key, attempt in self._host.attempts.items():
             if attempt.launch.is_held and attempt.gate is None and key not in self._looking:
@@ -181,7 +181,9 @@ class SimStarter:
             self._looking.discard(key)
             answered = world.calm or lots.random() < 0.8
             if attempt.gate is None:
-                attempt.gate = Gate() if answered else Gate(Cause.NO_ACCESS.value, "no answer in time")
+                attempt.gate = (
+                    BarrierFile() if answered else BarrierFile(Cause.NO_ACCESS.value, "no answer in time")
+                )
 
         world.loop.after(lots.choice(LOOKS_S), tell, self._process)
 
@@ -211,7 +213,7 @@ class SimRecorder:
 
 
 class SimLoop:
-    """``daemon.watchdog.Loop``."""
+    """``daemon.loops.watchdog.Loop``."""
 
     def __init__(self, owner: SimSupervisor, name: str) -> None:
         self._owner = owner
@@ -276,7 +278,7 @@ class SimSupervisor:
             cast(Any, self._connect),
             cast(Any, SimStarter(world, host, self._blobs, self.process)),
             cast(Any, hosted),
-            self._tell_agent_session,
+            self._publish_agent_session,
             cast(Any, doubt.of),
             lambda: doubt.own,
         )
@@ -383,7 +385,9 @@ class SimSupervisor:
             try:
                 client.wait_connected(10.0)
                 try:
-                    found.append(found_or_check(client, self.world.layout, self._blobs, self.world.identity))
+                    found.append(
+                        bootstrap_or_check(client, self.world.layout, self._blobs, self.world.identity)
+                    )
                 except (Unreachable, AccessDenied):
                     known = check_known(client, self.world.layout, self.world.identity)
                     if known is None:
@@ -414,12 +418,12 @@ class SimSupervisor:
 
         return Contender(
             Candidate(self.host.name, ""),
-            Registry(paths_of(world.layout), codec, self._blobs, self._trust),
-            Sessions(cast(Any, self._connect), close, tell),
+            ElectionRegistry(paths_of(world.layout), codec, self._blobs, self._trust),
+            SessionFactory(cast(Any, self._connect), close, tell),
             Duties(cast(Any, leader.begin), cast(Any, leader.step_down), lambda _term: leader.wake(), beat),
         )
 
-    def _tell_agent_session(self, session: Session | None) -> None:
+    def _publish_agent_session(self, session: Session | None) -> None:
         self.charges["agent"] = (session,) if session is not None else ()
 
     def _controller(self, term: Term[Any]) -> Controller:
@@ -436,7 +440,7 @@ class SimSupervisor:
         return Sweeper(
             term,
             self.world.layout,
-            controller.crew,
+            controller.executor,
             BlobSweeper(store, clock=self.world.boottime_s),
             Blobs(store),
             paused=paused,

@@ -16,18 +16,18 @@ from supervisor.clients import zookeeper
 from supervisor.clients.sessions import REQUEST_S, KeptSession
 from supervisor.errors import SupervisorError
 from supervisor.model.records import Cluster, Desired
-from supervisor.model.spec import JobSpec, canonical_json
+from supervisor.operations.accept_registry import accept_registry, examine_registry
+from supervisor.operations.cluster import ClusterOperations
+from supervisor.operations.jobs import Did, JobOperations, Submission
+from supervisor.records.ids import new_uid
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.commands import Commands, Did, Submission
-from supervisor.registry.founding import check_known
-from supervisor.registry.ids import new_uid
-from supervisor.registry.operating import Operator
-from supervisor.wiring.accepting import accept_registry, look_into
+from supervisor.registry.bootstrap_cluster import check_known
+from supervisor.spec.job import JobSpec, canonical_json
 from tests.simulation.timed.client import SimClient
 from tests.simulation.timed.scenario import Act, Job, Step
 
 if TYPE_CHECKING:
-    from supervisor.wiring.commands import CommandContext
+    from supervisor.operations.context import CommandContext
     from tests.simulation.timed.world import World
 
 LOOK_EVERY_S = 5.0
@@ -98,7 +98,7 @@ class Users:
 
     def _carry_out(self, step: Step, sessions: KeptSession[SimClient]) -> str:
         world, name = self._world, step.name
-        operator = Operator(cast(Any, sessions), world.layout, "user")
+        operator = ClusterOperations(cast(Any, sessions), world.layout, "user")
         if step.act is Act.PAUSE:
             operator.pause("simulated")
         elif step.act is Act.UNPAUSE:
@@ -106,10 +106,10 @@ class Users:
         elif step.act is Act.SWITCHOVER:
             operator.switchover(None)
         else:
-            return self._about_job(step, Commands(cast(Any, sessions), world.layout), name)
+            return self._about_job(step, JobOperations(cast(Any, sessions), world.layout), name)
         return "done"
 
-    def _about_job(self, step: Step, commands: Commands, name: str) -> str:
+    def _about_job(self, step: Step, commands: JobOperations, name: str) -> str:
         world = self._world
         world.judge.touched[name] = world.loop.now_s
         restores = world.judge.restores
@@ -130,7 +130,7 @@ class Users:
                 world.judge.submitted[done.uid] = name
         return str(done.did)
 
-    def _submit(self, commands: Commands, name: str) -> Any:
+    def _submit(self, commands: JobOperations, name: str) -> Any:
         world = self._world
         spec, data = spec_of(world.job_of(name))
         began_s = world.boottime_s()
@@ -152,13 +152,13 @@ class Users:
         quiet = [0]
 
         def run(sessions: KeptSession[SimClient]) -> str:
-            office = cast("CommandContext", self._office(sessions))
-            finding = look_into(office)
+            context = cast("CommandContext", self._office(sessions))
+            finding = examine_registry(context)
             if not finding.distrust:
                 quiet[0] += 1
                 return "nothing to accept"
             quiet[0] = 0
-            accept_registry(office, finding.wait_s, no_driver_runs=False)
+            accept_registry(context, finding.wait_s, no_driver_runs=False)
             world.judge.restored_s = None
             return "accepted"
 

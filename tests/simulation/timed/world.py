@@ -8,10 +8,10 @@ from contextlib import ExitStack
 
 from supervisor.model.records import Cluster, EpochRecord
 from supervisor.model.transaction import Create, Transaction
+from supervisor.records.codec import encode
+from supervisor.records.layout import LAYOUT_VERSION, Layout
 from supervisor.registry.blobs import CLUSTER_KEY, ClusterMark
-from supervisor.registry.codec import encode
-from supervisor.registry.founding import Identity
-from supervisor.registry.layout import LAYOUT_VERSION, Layout
+from supervisor.registry.bootstrap_cluster import ClusterIdentity
 from tests.simulation.timed.ensemble import Ensemble
 from tests.simulation.timed.hosts import Host
 from tests.simulation.timed.judge import Judge
@@ -38,7 +38,7 @@ class World:
         self.random = self.lots("world")
         self.calm = self.over = False
         self.layout = Layout(ROOT)
-        self.identity = Identity("sim", ROOT, SimStore.url)
+        self.identity = ClusterIdentity("sim", ROOT, SimStore.url)
         self.namespaces = Namespaces(self.loop)
         self.judge = Judge(self)
         self.ensemble = Ensemble(self.loop, plan.servers, self.judge.committed)

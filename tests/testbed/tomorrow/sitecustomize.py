@@ -11,7 +11,7 @@ import json
 import sys
 
 FIELD, VERSION = "from_tomorrow", "99.0.0"
-_CODEC, _PACKAGE = "supervisor.registry.codec", "supervisor"
+_CODEC, _PACKAGE = "supervisor.records.codec", "supervisor"
 
 
 def _marked(value):

@@ -8,7 +8,7 @@ from supervisor.act.carry_out import ActionExecutor
 from supervisor.coord.term import Term
 from supervisor.errors import NotSent
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
-from supervisor.registry.layout import Layout
+from supervisor.records.layout import Layout
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
 from tests.waiting import wait_until
@@ -23,15 +23,15 @@ def test_nothing_goes_out_on_a_connection_on_which_nobody_has_looked() -> None:
     client = MemoryClient(zoo)
     client.start()
     term = Term(1, 0, client, 10.0, depose=lambda _why: None, connection=1)
-    crew = ActionExecutor(term, Layout("/t"))
-    crew.commit(lambda _desk: BELL)
+    executor = ActionExecutor(term, Layout("/t"))
+    executor.commit(lambda _context: BELL)
     zoo.disconnect(client)
     zoo.reconnect(client)
     with pytest.raises(NotSent):
-        crew.commit(lambda _desk: BELL)
-    term.note_look(2)
-    crew.commit(lambda _desk: BELL)
-    crew.close()
+        executor.commit(lambda _context: BELL)
+    term.set_trust_check(2)
+    executor.commit(lambda _context: BELL)
+    executor.close()
 
 
 def test_a_leader_that_has_looked_again_goes_on(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from supervisor.checkpoint.savepoint import Begun, Manifest
-from supervisor.checkpoint.savepoint_create import Creation
-from supervisor.checkpoint.savepoint_shelf import Shelf
 from supervisor.clients.store.area import Area, Item, open_area
 from supervisor.model.s3a import S3Access
+from supervisor.savepoints.create import Creation
+from supervisor.savepoints.manifest import Begun, Manifest
+from supervisor.savepoints.shelf import Shelf
 
 AT = "2026-11-22T03:15:00.000Z"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from supervisor.checkpoint.commit_log import (
     CommitLog,
-    Committed,
+    CommittedBatch,
     DirectoryListing,
     StoreListing,
     open_commit_log,
@@ -90,23 +90,23 @@ def test_a_log_that_grows(checkpoint: Checkpoint | S3Checkpoint) -> None:
         newest = log.newest()
         assert newest is not None
         assert newest.batch_id >= batch
-    assert log.newest() == Committed("", 1000)
+    assert log.newest() == CommittedBatch("", 1000)
     fresh = checkpoint.open()
     assert fresh is not None
-    assert fresh.newest() == Committed("", 1000)
+    assert fresh.newest() == CommittedBatch("", 1000)
 
 
 def test_several_queries_below_one_location(checkpoint: Checkpoint | S3Checkpoint) -> None:
     log = checkpoint.open()
     assert log is not None
     checkpoint.put("a/commits/3")
-    assert log.newest() == Committed("a", 3)
+    assert log.newest() == CommittedBatch("a", 3)
     checkpoint.put("a0/commits/5")
     checkpoint.put("note.txt")
-    assert log.newest() == Committed("a0", 5)
-    assert log.newest() == Committed("a0", 5)
+    assert log.newest() == CommittedBatch("a0", 5)
+    assert log.newest() == CommittedBatch("a0", 5)
     checkpoint.put("a/commits/4")
-    assert log.newest() == Committed("a", 4)
+    assert log.newest() == CommittedBatch("a", 4)
 
 
 def test_directory_markers_are_no_batches(moto_server: MotoServer, s3_bucket: str) -> None:
@@ -116,7 +116,7 @@ def test_directory_markers_are_no_batches(moto_server: MotoServer, s3_bucket: st
     checkpoint.put("commits/4")
     log = checkpoint.open()
     assert log is not None
-    assert log.newest() == Committed("", 4)
+    assert log.newest() == CommittedBatch("", 4)
 
 
 def test_other_file_systems_are_not_judged() -> None:
@@ -175,7 +175,7 @@ def test_growth_is_always_seen_at_the_next_look_but_one(steps: list[int], start:
         assert first is not None
         assert first.batch_id > seen
         second = log.newest()
-        assert second == Committed("", batch)
+        assert second == CommittedBatch("", batch)
         seen = batch
 
 
@@ -187,7 +187,7 @@ def test_a_long_log_is_not_listed_again_and_again() -> None:
     listing.listed = 0
     for batch in range(203_000, 203_020):
         listing.numbers.add(batch)
-        assert log.newest() == Committed("", batch)
+        assert log.newest() == CommittedBatch("", batch)
     assert listing.listed == 20
 
 

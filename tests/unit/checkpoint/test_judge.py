@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.checkpoint import layout
-from supervisor.checkpoint.findings import Code, Finding
+from supervisor.checkpoint.findings import CheckpointFinding, Code
 from supervisor.checkpoint.judge import judge
 from tests.unit.checkpoint.golden import look, unpack, without, write
 
@@ -153,7 +153,7 @@ def test_notices_come_last(tmp_path: Path) -> None:
     without(checkpoint, "commits/10", "state/0/1/13.delta")
     found = judge(look(checkpoint))
     assert [finding.is_notice for finding in found] == [False, True]
-    assert isinstance(found[0], Finding)
+    assert isinstance(found[0], CheckpointFinding)
 
 
 def test_crc32c() -> None:

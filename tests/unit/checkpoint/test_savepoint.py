@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from supervisor.checkpoint.judge import judge
-from supervisor.checkpoint.savepoint import Stage, checked_id, decode_begun, decode_manifest, new_id
-from supervisor.checkpoint.savepoint_choice import belongs, is_needed
-from supervisor.checkpoint.savepoint_create import ROUNDS_MAX, Creation, manifest_at
-from supervisor.checkpoint.savepoint_restore import MARK, read_savepoint, restore, verify
 from supervisor.clients.store.area import Area, open_area
 from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound
 from supervisor.model.s3a import S3Access
+from supervisor.savepoints.choice import belongs, is_needed
+from supervisor.savepoints.create import ROUNDS_MAX, Creation, manifest_at
+from supervisor.savepoints.manifest import SavepointStage, checked_id, decode_begun, decode_manifest, new_id
+from supervisor.savepoints.restore import MARK, read_savepoint, restore, verify
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import NAMES, look, only, unpack, without, write
 from tests.unit.checkpoint.savepoints import (
@@ -133,7 +133,7 @@ def test_a_damaged_checkpoint_is_no_savepoint(tmp_path: Path) -> None:
     with pytest.raises(Corrupt, match="lacks version"):
         create(source, tmp_path / "store")
     (entry,) = shelf(tmp_path / "store").entries("clicks")
-    assert entry.stage is Stage.INCOMPLETE
+    assert entry.stage is SavepointStage.INCOMPLETE
     (source / "metadata").unlink()
     with pytest.raises(Corrupt, match="query id"):
         create(source, tmp_path / "store", "two")
@@ -316,7 +316,7 @@ def test_delete_refuses_while_it_is_restored(tmp_path: Path) -> None:
     saved.write("restores/ab.json", json.dumps({"v": 1, "target": "file:///ck", "at": AT}).encode())
     with pytest.raises(Conflict, match="restored to file:///ck"):
         on.delete("clicks", "one")
-    assert on.find("clicks", "one").stage is Stage.COMPLETE
+    assert on.find("clicks", "one").stage is SavepointStage.COMPLETE
     on.delete("clicks", "one", force=True)
     assert not [*files(tmp_path / "store")]
     with pytest.raises(NotFound):
@@ -419,7 +419,7 @@ def test_a_savepoint_beside_its_checkpoint_has_its_entry_in_the_store(tmp_path: 
     on.begin(what)
     Creation(area(source), on.place(what), what, lambda: AT).run()
     (entry,) = on.entries("clicks")
-    assert (entry.stage, entry.begun) == (Stage.COMPLETE, what)
+    assert (entry.stage, entry.begun) == (SavepointStage.COMPLETE, what)
     assert on.names() == ("clicks",)
     on.delete("clicks", "one")
     assert not [*files(tmp_path / "store"), *files(tmp_path / "files.savepoints")]
@@ -490,7 +490,10 @@ def test_the_copies_of_an_entry_lie_nowhere_but_in_a_place_of_its_own(tmp_path: 
     for where in (source, place(store, "two"), store, store / "savepoints", store / "savepoints" / "clicks"):
         entry.write_text(json.dumps({**json.loads(entry.read_bytes()), "location": f"file://{where}"}))
         on = shelf(store)
-        assert [each.stage for each in on.entries("clicks")] == [Stage.UNKNOWN, Stage.COMPLETE]
+        assert [each.stage for each in on.entries("clicks")] == [
+            SavepointStage.UNKNOWN,
+            SavepointStage.COMPLETE,
+        ]
         with pytest.raises(Corrupt, match="no place of savepoint one of clicks"):
             on.delete("clicks", "one")
     on.delete("clicks", "one", force=True)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from supervisor.checkpoint.savepoint import Stage
-from supervisor.checkpoint.savepoint_restore import restore, verify
 from supervisor.errors import Conflict, NotFound
+from supervisor.savepoints.manifest import SavepointStage
+from supervisor.savepoints.restore import restore, verify
 from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import (
     AT,
@@ -50,7 +50,7 @@ def test_a_creation_that_is_killed_says_that_it_is_incomplete_and_goes_on(
     def check() -> None:
         on, saved = shelf(store), area(place(store))
         entries = [*on.entries("clicks")]
-        if any(entry.stage is Stage.COMPLETE for entry in entries):
+        if any(entry.stage is SavepointStage.COMPLETE for entry in entries):
             assert verify(saved).problems == ()
         else:
             with pytest.raises(NotFound):
@@ -81,7 +81,7 @@ def test_a_delete_that_is_killed_leaves_one_that_is_incomplete_and_can_be_delete
     def check() -> None:
         on = shelf(store)
         for entry in on.entries("clicks"):
-            if entry.stage is Stage.COMPLETE:
+            if entry.stage is SavepointStage.COMPLETE:
                 assert verify(area(place(store))).problems == ()
             on.delete("clicks", "one")
         assert not [*files(store)]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.checkpoint.savepoint import Stage
-from supervisor.checkpoint.savepoint_sweep import EVERY_S, GRACE_S, SavepointSweeper
 from supervisor.errors import Conflict
+from supervisor.savepoints.manifest import SavepointStage
+from supervisor.savepoints.sweep import EVERY_S, GRACE_S, SavepointSweeper
 from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import area, begun, create, files, place, shelf
 
@@ -64,7 +64,7 @@ def test_what_somebody_works_on_stays(store: Path) -> None:
     sweeper.scan()
     clock.now_s += GRACE_S + 1
     assert sweeper.scan() == ()
-    assert shelf(store).find("clicks", "left").stage is Stage.INCOMPLETE
+    assert shelf(store).find("clicks", "left").stage is SavepointStage.INCOMPLETE
 
 
 def test_a_new_leader_begins_anew_and_one_that_steps_down_stops(store: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_new_leader_begins_anew_and_one_that_steps_down_stops(store: Path) -> 
 
 def test_copies_without_an_entry_go_too(store: Path) -> None:
     (place(store, "left") / "begun.json").unlink()
-    assert shelf(store).find("clicks", "left").stage is Stage.INCOMPLETE
+    assert shelf(store).find("clicks", "left").stage is SavepointStage.INCOMPLETE
     clock = Clock()
     sweeper = SavepointSweeper(shelf(store), clock)
     sweeper.scan()
@@ -105,7 +105,7 @@ def test_one_beside_a_checkpoint_that_another_host_sees_is_neither_incomplete_no
     on = shelf(tmp_path / "store")
     on.begin(begun(tmp_path / "elsewhere", tmp_path / "elsewhere.savepoints" / "clicks" / "one"))
     (entry,) = on.entries("clicks")
-    assert entry.stage is Stage.UNKNOWN
+    assert entry.stage is SavepointStage.UNKNOWN
     assert "this host sees nothing" in entry.unknown
     clock = Clock()
     sweeper = SavepointSweeper(on, clock)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from supervisor.checkpoint.layout import crc32c, hadoop_checksum_fits, parse_sidecar, sidecar_fits
-from supervisor.checkpoint.savepoint_restore import restore, verify
 from supervisor.checkpoint.schema_paths import hadoop_checksum, moved
 from supervisor.errors import Conflict, Corrupt
+from supervisor.savepoints.restore import restore, verify
 from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import AT, area, contents, create, place
 

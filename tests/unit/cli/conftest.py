@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from supervisor.cli.main import run_command
-from supervisor.wiring import commands as wiring
+from supervisor.operations import context as wiring
 from tests.fakes.offices import ROOT, Bench
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.registry.spec_files import UPLOAD_MAX_BYTES
+from supervisor.spec.files import UPLOAD_MAX_BYTES
 from tests.unit.cli.conftest import Ran, Terminal
 
 BOM = b"\xef\xbb\xbf"

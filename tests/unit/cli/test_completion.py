@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from supervisor.cli import completion
-from supervisor.wiring import commands as wiring
+from supervisor.operations import context as wiring
 from tests.unit.cli.conftest import Terminal
 
 CALL = [sys.executable, "-c", "from supervisor.cli.main import main; main()"]

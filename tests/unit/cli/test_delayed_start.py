@@ -9,17 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from supervisor.checkpoint.findings import Finding
+from supervisor.checkpoint.findings import CheckpointFinding
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.daemon import agent, checkpoint_check
-from supervisor.daemon.agent import Agent
-from supervisor.daemon.checkpoint_check import check_of
-from supervisor.daemon.starting import Hosted, Look, Refused, Starter
+from supervisor.daemon.host import agent
+from supervisor.daemon.host import preflight as checkpoint_check
+from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.launcher import HostedAttempts, Launcher, Refused, TrustCheck
+from supervisor.daemon.host.preflight import check_of
 from supervisor.errors import Unreachable
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import Assignment, Delay, Member, Ownership, OwnState
 from supervisor.model.s3a import S3Access
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.cli.conftest import Terminal
 
@@ -35,17 +36,17 @@ class Looking:
     up: bool = False
     started: list[str] = field(default_factory=list)
 
-    def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
-        check_of(given, look.known, S3Access(), dict).settle()
+    def start(self, given: Assignment, look: TrustCheck, ended_before: str | None = None) -> None:
+        check_of(given, look.known, S3Access(), dict).wait_for_answer()
         self.started.append(f"{given.uid}.{given.attempt}")
 
-    def look_again(self) -> dict[str, str]:
+    def check_again(self) -> dict[str, str]:
         return {}
 
     def refused(self, why: Refused) -> None:
         raise AssertionError(why)
 
-    def preflight(self, *_: Any) -> Finding | None:
+    def preflight(self, *_: Any) -> CheckpointFinding | None:
         if not self.up:
             raise Unreachable(NO_ANSWER)
         return None
@@ -75,7 +76,9 @@ def agent_of(terminal: Terminal, starter: Looking, directory: Path) -> Agent:
     def connect(on_link: Any) -> ZooClient:
         return cast(ZooClient, MemoryClient(terminal.bench.zoo, on_link=on_link))
 
-    return Agent(ME, terminal.bench.layout, connect, cast(Starter, starter), Hosted(directory, directory))
+    return Agent(
+        ME, terminal.bench.layout, connect, cast(Launcher, starter), HostedAttempts(directory, directory)
+    )
 
 
 def rounds(made: Agent) -> None:
@@ -84,7 +87,7 @@ def rounds(made: Agent) -> None:
     made._pool.submit(lambda: None).result()
     while made._under_way:
         pass
-    made._tell_state(made._open())
+    made._publish_state(made._open())
 
 
 def test_why_a_start_waits_is_in_show_explain_and_list_until_the_store_is_back(

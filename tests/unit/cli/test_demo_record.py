@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.cli.demo_record import Line, flaw_of, is_replay, parse_record
+from supervisor.demo.record import BatchLine, flaw_of, is_replay, parse_record
 
 ROWS = 10
 
 
-def line(batch_id: int, attempt: int = 1, total: int | None = None) -> Line:
-    return Line(
+def line(batch_id: int, attempt: int = 1, total: int | None = None) -> BatchLine:
+    return BatchLine(
         batch_id, ROWS * (batch_id + 1) if total is None else total, attempt, 100 + attempt, float(batch_id)
     )
 
@@ -54,13 +54,13 @@ def test_the_batch_that_was_not_committed_may_come_again() -> None:
         ),
     ],
 )
-def test_a_flaw_is_told(lines: list[Line], says: str) -> None:
+def test_a_flaw_is_told(lines: list[BatchLine], says: str) -> None:
     assert flaw_of(lines, ROWS) == says
 
 
 def test_a_line_that_is_being_written_is_left_out() -> None:
     text = '{"batch_id": 0, "total": 10, "attempt": 1, "pid": 7, "boottime": 1.5}\n'
-    assert parse_record(text + '{"batch_id": 1, "to') == (Line(0, 10, 1, 7, 1.5),)
+    assert parse_record(text + '{"batch_id": 1, "to') == (BatchLine(0, 10, 1, 7, 1.5),)
     assert parse_record('{"bat') == parse_record("") == ()
 
 

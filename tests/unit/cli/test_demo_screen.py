@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from supervisor.cli.demo_screen import Screen
+from supervisor.demo.screen import Screen
 
 LONG = "one of them leads and decides what runs where, and the other one is ready to take over at any moment of the day"
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.cli import demo_application, stack
-from supervisor.cli.demo_record import Line
-from supervisor.cli.demo_screen import Screen
-from supervisor.cli.demo_story import Claim, Story
-from supervisor.cli.demo_world import FAST, Pace
+from supervisor.demo import application as demo_application
+from supervisor.demo import stack
+from supervisor.demo.record import BatchLine
+from supervisor.demo.screen import Screen
+from supervisor.demo.story import Claim, Story
+from supervisor.demo.world import FAST, DemoPace
 from supervisor.errors import SupervisorError
 from supervisor.model.records import LeaderHint
 from supervisor.observe.listing import JobRow
@@ -34,7 +35,7 @@ class FakeWorld:
     cancelled: bool = False
     dead_until_s: float = 0.0
     next_batch_s: float = 0.0
-    lines: list[Line] = field(default_factory=list)
+    lines: list[BatchLine] = field(default_factory=list)
     kills: int = 0
     called: list[str] = field(default_factory=list)
 
@@ -52,7 +53,7 @@ class FakeWorld:
         if self.attempt > 1 and self.lines[-1].attempt < self.attempt:
             batch += {"replay": -1, "hole": 1, "rewound": -2}.get(next(iter(self.faults), ""), 0)
         total = ROWS * (batch + 1) - (1 if "lost rows" in self.faults and self.attempt > 1 else 0)
-        self.lines.append(Line(batch, total, self.attempt, 1000 + self.attempt, self.time_s))
+        self.lines.append(BatchLine(batch, total, self.attempt, 1000 + self.attempt, self.time_s))
 
     def _alive(self) -> bool:
         revived = "revived" in self.faults and self.cancelled and self.epoch == 3
@@ -122,7 +123,7 @@ class FakeWorld:
             "clicks", uid=UID, state=state, attempt=self.attempt, driver_pid=driver_pid, supervisor="alpha"
         )
 
-    def record(self) -> tuple[Line, ...]:
+    def record(self) -> tuple[BatchLine, ...]:
         if "unreadable" in self.faults and self.lines:
             raise ValueError("not JSON")
         return tuple(self.lines)
@@ -150,7 +151,7 @@ class FakeWorld:
         return "/d/alpha/supervisor.yaml", "/d/jobs/clicks.yaml"
 
 
-def tell(*faults: str, pace: Pace = FAST) -> tuple[Story, FakeWorld, str]:
+def tell(*faults: str, pace: DemoPace = FAST) -> tuple[Story, FakeWorld, str]:
     world, stream = FakeWorld(frozenset(faults)), io.StringIO()
     story = Story(world, Screen(stream, world.now_s), pace, stack.FLEET)
     assert story.run() is (story.failure is None)
@@ -217,9 +218,9 @@ def test_the_record_is_judged_to_the_end() -> None:
     """A total that becomes wrong after it was found right takes the verdict back."""
 
     class Late(FakeWorld):
-        def record(self) -> tuple[Line, ...]:
+        def record(self) -> tuple[BatchLine, ...]:
             lines = super().record()
-            return (*lines[:-1], Line(lines[-1].batch_id, 1, 2, 1, 1.0)) if self.cancelled else lines
+            return (*lines[:-1], BatchLine(lines[-1].batch_id, 1, 2, 1, 1.0)) if self.cancelled else lines
 
     world, stream = Late(), io.StringIO()
     story = Story(world, Screen(stream, world.now_s), FAST, stack.FLEET)
@@ -229,7 +230,7 @@ def test_the_record_is_judged_to_the_end() -> None:
 
 
 def test_a_wait_says_something_now_and_then() -> None:
-    _, _, text = tell(pace=Pace(batches=30, watch_s=30))
+    _, _, text = tell(pace=DemoPace(batches=30, watch_s=30))
     assert text.count("... batch") > 10 and "watching for" in text
 
 

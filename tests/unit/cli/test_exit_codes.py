@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.registry.layout import Layout
+from supervisor.records.layout import Layout
 from tests.unit.cli.conftest import Terminal
 
 LAYOUT = Layout("/bench")

@@ -31,11 +31,11 @@ from supervisor.model.records import (
     QueryProgress,
     QueryState,
     Result,
-    noted,
+    with_entry,
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found, Unreadable
-from supervisor.model.view import AcceptanceSight, View
+from supervisor.model.view import SeenAcceptance, View
 from supervisor.observe.listing import seconds_of
 from supervisor.plan.decide import cell_of
 from supervisor.plan.explain import Explainer, Explanation, explain_ended
@@ -95,7 +95,7 @@ def ended(outcome: Outcome, checkpoint: str | None = "s3a://bkt/j") -> Found[Res
     )
 
 
-ACCEPTED = AcceptanceSight(Found(Acceptance("a1", 9, "root@host1", AT, 32.06), 0), 100, NOW_S - 2)
+ACCEPTED = SeenAcceptance(Found(Acceptance("a1", 9, "root@host1", AT, 32.06), 0), 100, NOW_S - 2)
 WAITING = row(ref=job(restart=BACKOFF), own=exited(), own_seen_s=NOW_S - 10)
 HALF = (
     QueryProgress("good", "i1", QueryState.ACTIVE),
@@ -105,7 +105,9 @@ FAILED_BEFORE = row(
     ref=job(),
     lease=lease(2.0),
     own=own(
-        OwnState.CLAIMED, failures=2, history=noted((), AT, "user_error", 1, "exit code 1: ValueError: x")
+        OwnState.CLAIMED,
+        failures=2,
+        history=with_entry((), AT, "user_error", 1, "exit code 1: ValueError: x"),
     ),
 )
 PERMANENT = {"permanent": True, "host": "host1"}
@@ -281,7 +283,7 @@ def test_an_error_is_told_in_its_shortest_form() -> None:
         OwnState.EXITED,
         cause=Cause.USER_ERROR,
         reason=wrapped,
-        history=noted((), AT, "user_error", 2, wrapped),
+        history=with_entry((), AT, "user_error", 2, wrapped),
     )
     one = view(replace(WAITING, own=owner))
     lines = dict(plain_lines(of(one), WALL_S))
@@ -368,7 +370,7 @@ def test_a_store_that_knows_younger_epochs_is_said(terminal: Terminal, bench: Be
 
 
 def test_history_is_newest_last_from_the_submit_to_the_end(terminal: Terminal, bench: Bench) -> None:
-    history = noted(noted((), AT, "assigned", 1, "to host-a"), AT, "claimed", 1, "host-a")
+    history = with_entry(with_entry((), AT, "assigned", 1, "to host-a"), AT, "claimed", 1, "host-a")
     bench.set_own("a", OwnState.CLAIMED, history=history)
     terminal.run("cancel", "a")
     story = terminal.run("history", "a", "-o", "json").json["uids"]

@@ -13,11 +13,11 @@ import pytest
 
 from supervisor.cli.doctor import examine as examining
 from supervisor.cli.doctor.catalogue import AREAS
-from supervisor.cli.doctor.examine import Line
+from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.zookeeper_probe import Latency
-from supervisor.model.records import Cause, Lease, QueryProgress, QueryState, noted
+from supervisor.model.records import Cause, Lease, QueryProgress, QueryState, with_entry
 from supervisor.registry.blobs import epoch_key
 from tests.fakes.offices import AT
 from tests.unit.cli.conftest import Terminal
@@ -61,8 +61,8 @@ def one_fails(terminal: Terminal) -> None:
     failing(terminal)
     bench, name = terminal.bench, "backs-off"
     own = bench.own(name)
-    history = noted(noted((), STARTED, "assigned", 4, "to host-a"), STARTED, "claimed", 4, "host-a")
-    history = noted(history, EARLIER, "user_error", 4, f"exit code 1: {STREAM_FAILED}")
+    history = with_entry(with_entry((), STARTED, "assigned", 4, "to host-a"), STARTED, "claimed", 4, "host-a")
+    history = with_entry(history, EARLIER, "user_error", 4, f"exit code 1: {STREAM_FAILED}")
     bench.put(bench.layout.own(name), replace(own, attempt=4, claims=4, failures=3, history=history))
     path = terminal.home / "log" / name / f"{own.newest_uid}.4.log"
     path.parent.mkdir(parents=True)
@@ -86,7 +86,7 @@ def small(terminal: Terminal) -> None:
     """Refused for good."""
     failing(terminal)
     bench = terminal.bench
-    history = noted((), EARLIER, Cause.NOT_STARTED.value, 1, bench.own("small").reason)
+    history = with_entry((), EARLIER, Cause.NOT_STARTED.value, 1, bench.own("small").reason)
     bench.put(bench.layout.own("small"), replace(bench.own("small"), history=history))
 
 
@@ -175,7 +175,9 @@ def test_the_screen_of_the_doctor_is_the_golden_file(
     columns: int,
 ) -> None:
     lines = [
-        Line(area.id, check.id, check.judge(found[area.id]), 5) for area in AREAS for check in area.checks
+        ReportLine(area.id, check.id, check.judge(found[area.id]), 5)
+        for area in AREAS
+        for check in area.checks
     ]
     monkeypatch.setattr(examining, "examine", lambda _subject, _areas: lines)
     text = screen(terminal, monkeypatch, columns, "doctor", *options, code=1 if health == "ill" else 0)

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from supervisor import wiring
 from supervisor.errors import Unreachable
 from supervisor.model.records import Cause, Entry, EpochRecord, LeaderHint, Pause, Phase, Progress
 from supervisor.model.restart import RestartPolicy, Strategy
 from supervisor.observe.listing import seconds_of
-from supervisor.observe.status import Place, take_status, unreachable_status
+from supervisor.observe.status import ClusterConfiguration, take_status, unreachable_status
+from supervisor.operations import context as wiring
 from tests.fakes.offices import AT
 from tests.unit.cli.conftest import Terminal
 
@@ -29,7 +29,7 @@ SUBMITTED_S = seconds_of(AT) or 0.0
 NOW_S = SUBMITTED_S + 11 * 3600 + 5
 ANSI_STYLE = re.compile(r"\033\[[0-9;]*m")
 EARLIER = "2026-11-21T11:43:19.000Z"
-PLACE = Place("prod", "zk1:2181,zk2:2181,zk3:2181", "s3://bucket/prefix")
+PLACE = ClusterConfiguration("prod", "zk1:2181,zk2:2181,zk3:2181", "s3://bucket/prefix")
 STREAM_FAILED = (
     "STREAM_FAILED: StreamingQueryException: ValueError: bad row 17 | [STREAM_FAILED] Query [id = 1f0c, runId = 77aa] "
     "terminated with exception: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost "
@@ -44,7 +44,7 @@ SMALL = (
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """It is always the same moment, in a zone of its own; what is looked at was made before."""
     monkeypatch.setattr(time, "time", lambda: SUBMITTED_S)
-    monkeypatch.setattr("supervisor.registry.ids.secrets.choice", lambda letters: letters[0])
+    monkeypatch.setattr("supervisor.records.ids.secrets.choice", lambda letters: letters[0])
     with monkeypatch.context() as zone:
         zone.setenv("TZ", "XST-03:30")
         time.tzset()
@@ -152,7 +152,7 @@ def test_what_is_not_known_while_zookeeper_is_away_is_not_told(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = Unreachable("ZooKeeper at zk1:2181 did not answer within 10 s")
-    monkeypatch.setattr(wiring, "status_of", lambda office: (unreachable_status(PLACE, True), away))
+    monkeypatch.setattr(wiring, "status_of", lambda context: (unreachable_status(PLACE, True), away))
     ran = terminal.run("status")
     assert (ran.code, ran.err) == (5, f"error: {away}\n")
     assert ran.out.splitlines() == [
@@ -176,7 +176,7 @@ def test_the_screen_is_the_golden_file(
     monkeypatch.setattr(
         wiring,
         "status_of",
-        lambda office: (take_status(office.zoo(), office.layout, PLACE, 10.0, True), None),
+        lambda context: (take_status(context.zoo(), context.layout, PLACE, 10.0, True), None),
     )
     world(terminal)
     text = screen(terminal, monkeypatch, columns, *COMMANDS[command])

@@ -15,7 +15,7 @@ import pytest
 
 from supervisor.cli import logs
 from supervisor.cli.logs import harmless
-from supervisor.model.records import Member, OwnState, noted
+from supervisor.model.records import Member, OwnState, with_entry
 from supervisor.shim.output import RotatedFile
 from tests.fakes.offices import AT
 from tests.unit.cli.conftest import Terminal
@@ -139,7 +139,7 @@ def test_another_supervisor_of_this_host_says_where_its_logs_are(terminal: Termi
 
 
 def test_an_earlier_attempt_on_another_host_is_named_by_its_supervisor(terminal: Terminal, uid: str) -> None:
-    history = noted((), AT, "claimed", 1, "host-z")
+    history = with_entry((), AT, "claimed", 1, "host-z")
     terminal.bench.set_own("a", OwnState.CLAIMED, attempt=2, history=history)
     ran = terminal.run("logs", "a", "--attempt", "1")
     assert ran.code == 1 and "ran on host-z" in ran.err and "ssh" not in ran.err

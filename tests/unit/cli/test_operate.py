@@ -10,7 +10,7 @@ import pytest
 from supervisor.model.records import EpochRecord, Handover, LeaderHint, Member, Pause
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
-from supervisor.registry.layout import LAYOUT_VERSION
+from supervisor.records.layout import LAYOUT_VERSION
 from tests.unit.cli.conftest import Terminal
 from tests.waiting import wait_until
 

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.checkpoint import savepoint_create
-from supervisor.checkpoint.savepoint_create import Creation
 from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
 from supervisor.model.records import OwnState
-from supervisor.model.savepoints import id_of, slot_of
+from supervisor.savepoints import create, deep_verify
+from supervisor.savepoints.create import Creation
+from supervisor.savepoints.schedule import id_of, slot_of
 from supervisor.spark.state_reading import OpenedStore, StateOf
-from supervisor.wiring import deep
 from tests.unit.checkpoint.golden import look, only, unpack, without
 from tests.unit.checkpoint.savepoints import AT, area, begun, contents, files
 from tests.unit.checkpoint.savepoints import shelf as shelves
@@ -102,7 +101,7 @@ def test_interrupted_it_says_so_and_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(savepoint_create, "problems_of", interrupted)
+        patch.setattr(create, "problems_of", interrupted)
         ran = terminal.run("savepoint", "create", "clicks", "one")
     assert (ran.code, copied) == (130, [1])
     assert "savepoint one is incomplete: savepoint create clicks one goes on" in ran.err
@@ -229,7 +228,7 @@ def test_opened_with_spark_as_well(
             ),
         )
 
-    monkeypatch.setattr(deep, "open_state", opened)
+    monkeypatch.setattr(deep_verify, "open_state", opened)
     ran = terminal.run("savepoint", "create", "clicks", "one", "--deep")
     assert (ran.code, "stateStoreSave" in ran.out) == (0, True)
     assert asked == [StateOf(f"file://{terminal.home}/store/savepoints/clicks/one/data", 12, 1)]

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.cli import stack
-from supervisor.cli.stack import FLEET, JOB, Stack, check_requirements, forget_configuration
-from supervisor.daemon.http import Answers, HttpServer
+from supervisor.daemon.process.http import Answers, HttpServer
+from supervisor.demo import stack
+from supervisor.demo.stack import FLEET, JOB, Stack, check_requirements, forget_configuration
 from supervisor.errors import SupervisorError
-from supervisor.registry.spec_files import read_spec_file
 from supervisor.settings.addresses import split_host_port
 from supervisor.settings.file import lease_warnings, load_settings
+from supervisor.spec.files import read_spec_file
 from tests.unit.cli.conftest import Terminal
 
 
 @pytest.fixture
 def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is started, and everything lies below tmp_path."""
-    monkeypatch.setattr("supervisor.clients.ensemble.EmbeddedEnsemble.start", lambda _self: None)
+    monkeypatch.setattr("supervisor.demo.ensemble.EmbeddedEnsemble.start", lambda _self: None)
     monkeypatch.setattr(
-        "supervisor.clients.ensemble.EmbeddedEnsemble.hosts", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
+        "supervisor.demo.ensemble.EmbeddedEnsemble.hosts", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
     )
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 

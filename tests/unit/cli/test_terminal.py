@@ -19,7 +19,7 @@ import yaml
 from supervisor.cli import output, watch
 from supervisor.cli.main import run_command
 from supervisor.clients.zookeeper import Link
-from supervisor.model.records import Cause, OwnState, Progress, noted
+from supervisor.model.records import Cause, OwnState, Progress, with_entry
 from tests.fakes.offices import AT
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.cli.conftest import Terminal
@@ -279,7 +279,7 @@ def test_spans(seconds: float, shown: str) -> None:
 
 
 def test_numbers_stand_to_the_right_in_a_pipe_too(capsys: pytest.CaptureFixture[str]) -> None:
-    output.say_table(("NAME", "BATCH", "HOST", "LAG"), [("a", 7, "h", 1), ("b", 1234567, "host", None)])
+    output.print_table(("NAME", "BATCH", "HOST", "LAG"), [("a", 7, "h", 1), ("b", 1234567, "host", None)])
     assert capsys.readouterr().out.splitlines() == [
         "NAME    BATCH  HOST  LAG",
         "a           7  h       1",
@@ -390,7 +390,7 @@ def test_what_a_driver_said_last_cannot_steer_a_terminal(
 ) -> None:
     terminal.submit("a")
     evil = "exit code 1: \x1b]52;c;cHduZWQ=\x07 \x1b[2J\x9b5n\r boom"
-    history = noted((), AT, "user_error", 1, evil)
+    history = with_entry((), AT, "user_error", 1, evil)
     terminal.bench.set_own(
         "a", OwnState.EXITED, cause=Cause.USER_ERROR, reason=evil, history=history, failures=1
     )

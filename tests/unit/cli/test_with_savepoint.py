@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from supervisor.checkpoint import savepoint_create
 from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
 from supervisor.model.location import digest
 from supervisor.model.records import Cause, CheckpointClaim, Desired, OwnState
 from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found
-from supervisor.model.spec import from_canonical
+from supervisor.operations import context as commands
 from supervisor.registry.blobs import Blobs
-from supervisor.wiring import commands, savepoints
+from supervisor.savepoints import create, operations
+from supervisor.spec.job import from_canonical
 from tests.fakes.zookeeper import MemoryClient
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import look, only, unpack
@@ -172,7 +172,7 @@ def test_what_it_refuses_leaves_no_copy(terminal: Terminal, saved: Path) -> None
     refused(4, "suspend clicks --wait")
     terminal.bench.set_own("clicks", OwnState.EXITED)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(savepoint_create, "problems_of", lambda _tree: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(create, "problems_of", lambda _tree: (_ for _ in ()).throw(KeyboardInterrupt))
         terminal.run("savepoint", "create", "clicks", "half")
     refused(3, "is incomplete", which="half")
     terminal.run("resume", "clicks")
@@ -303,13 +303,13 @@ def test_resumed_before_it_was_saved_it_is_not_what_the_job_left(
     checkpoint: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = savepoint_create.Creation.run
+    real = create.Creation.run
 
     def run(creation: Any) -> Any:
         terminal.bench.commands().resume("clicks")
         return real(creation)
 
-    monkeypatch.setattr(savepoint_create.Creation, "run", run)
+    monkeypatch.setattr(create.Creation, "run", run)
     ran = terminal.run("suspend", "clicks", "--savepoint", "one")
     assert (ran.code, "was resumed or cancelled meanwhile" in ran.err) == (4, True)
 
@@ -328,8 +328,8 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], Life]:
 
     wrapped(MemoryClient, "commit")
     wrapped(Blobs, "put_spec")
-    real_area = savepoints.open_area
-    monkeypatch.setattr(savepoints, "open_area", lambda *given: Dying(real_area(*given), lives[-1]))
+    real_area = operations.open_area
+    monkeypatch.setattr(operations, "open_area", lambda *given: Dying(real_area(*given), lives[-1]))
 
     def begin(at: int, after: bool) -> Life:
         lives.append(Life(at, after=after))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.ensemble import EmbeddedEnsemble, find_class_path, find_java
+from supervisor.demo.ensemble import EmbeddedEnsemble, find_class_path, find_java
 from supervisor.errors import NotFound, SupervisorError
 
 

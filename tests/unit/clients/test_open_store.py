@@ -74,7 +74,7 @@ def test_opening_does_no_io(tmp_path: Path) -> None:
 
 def test_a_file_store_does_not_import_boto3() -> None:
     code = (
-        "import sys; from supervisor.clients.store.open import open_store; import supervisor.registry.sweep;"
+        "import sys; from supervisor.clients.store.open import open_store; import supervisor.registry.blob_sweep;"
         "open_store('file:///srv/x'); sys.exit('boto3' in sys.modules or 'botocore' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

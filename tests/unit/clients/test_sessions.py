@@ -57,7 +57,7 @@ def test_settling_on_a_session_that_lives_keeps_it(rig: Rig) -> None:
     client.lose_next_reply()
     with pytest.raises(OutcomeUnknown):
         client.commit(TX)
-    assert rig.kept.settle() is client
+    assert rig.kept.resolve_outcome() is client
     assert rig.ended == []
 
 
@@ -69,15 +69,15 @@ def test_settling_closes_a_lost_session_before_it_goes_on_with_another(rig: Rig)
     rig.zoo.expire(client)
     rig.zoo.reconnect(client)
     assert client.session is not None and client.link is Link.LOST
-    settled = rig.kept.settle()
-    assert settled is not client and settled.read("/a") is not None
+    resolved = rig.kept.resolve_outcome()
+    assert resolved is not client and resolved.read("/a") is not None
     assert rig.ended == [client.session.id]
 
 
 def test_settling_gives_up_while_the_session_may_live(rig: Rig) -> None:
     rig.zoo.disconnect(rig.kept.zoo())
     with pytest.raises(Unreachable):
-        rig.kept.settle()
+        rig.kept.resolve_outcome()
     assert rig.ended == []
 
 
@@ -86,9 +86,9 @@ def test_settling_gives_up_if_the_old_session_cannot_be_closed(rig: Rig) -> None
     rig.zoo.expire(client)
     rig.cannot_end = True
     with pytest.raises(Unreachable):
-        rig.kept.settle()
+        rig.kept.resolve_outcome()
     rig.cannot_end = False
-    assert rig.kept.settle() is not client
+    assert rig.kept.resolve_outcome() is not client
 
 
 def test_close_ends_the_session_and_may_be_called_twice(rig: Rig) -> None:
@@ -116,4 +116,4 @@ def test_settling_reads_nothing_that_a_lagging_server_would_show() -> None:
     client = rig.kept.zoo()
     real = client.sync
     client.sync = lambda: (synced.append(True), real())[1]  # type: ignore[method-assign,func-returns-value]
-    assert rig.kept.settle() is client and synced == [True]
+    assert rig.kept.resolve_outcome() is client and synced == [True]

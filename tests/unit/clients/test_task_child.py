@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.task_child import Ended, run_task
+from supervisor.clients.task_child import TaskEnded, run_task
 from supervisor.errors import SupervisorError, TimedOut
 from tests.waiting import wait_until
 
@@ -63,7 +63,7 @@ def test_it_answers_at_low_priority_and_nothing_stands_in_its_argv(pid: Path) ->
 
 
 def test_it_is_ended_when_it_is_not_wanted_any_more(pid: Path) -> None:
-    with pytest.raises(Ended):
+    with pytest.raises(TaskEnded):
         run_task("some_child", {"number": 1, "pid": str(pid), "sleep": 600}, 600, lambda: not pid.exists())
     assert is_gone(pid)
 

@@ -105,9 +105,9 @@ def test_what_has_no_answer_in_time_is_unknown_and_ends_a_silent_connection(
     reply.sent_s = clock.look()
     clock.now_s += REQUEST_S
     with pytest.raises(kazoo.ConnectionDropped):
-        link.settle_overdue()
+        link.resolve_overdue()
     link.heard_s = clock.look()
-    link.settle_overdue()
+    link.resolve_overdue()
     assert outcome(reply)
 
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from supervisor.clients.zookeeper import Link, Session
-from supervisor.coord.contender import Contender, Duties, Registry, Sessions
+from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
 from supervisor.coord.election import Candidate, Paths
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.errors import Conflict, Unreachable
 from supervisor.model.records import Cluster, EpochRecord, Handover
-from supervisor.registry import codec
+from supervisor.records import codec
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 from tests.waiting import wait_until
 
@@ -79,8 +79,8 @@ class Rig:
         self.trust = Trust(zxid_path, CLUSTER.id)
         self.contender: Contender[MemoryClient] = Contender(
             Candidate(name, f"{name}:1"),
-            Registry(PATHS, codec, epochs, self.trust),
-            Sessions(self._connect, self._close, self.told.append),
+            ElectionRegistry(PATHS, codec, epochs, self.trust),
+            SessionFactory(self._connect, self._close, self.told.append),
             Duties(self._on_term, self._on_step_down, beat=self._beat),
         )
 

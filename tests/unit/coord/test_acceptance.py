@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from supervisor.coord.election import ACCEPTER, Restored, accept
+from supervisor.coord.election import ACCEPTER, RestoredRegistry, accept
 from supervisor.model.records import Acceptance, EpochRecord, LeaderHint
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
-from supervisor.registry import codec
+from supervisor.records import codec
 from tests.fakes.zookeeper import MemoryZoo
 from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
 from tests.waiting import wait_until
@@ -23,7 +23,7 @@ def accepted(zoo: MemoryZoo, epochs: MemoryEpochs) -> Acceptance:
         acceptance = Acceptance(f"a{number}", number, "me", "t", 32.0)
         epochs.record_epoch(number, ACCEPTER, acceptance.id)
         zoo.client().commit(
-            accept(PATHS, codec, Restored(cluster, record, epoch.stat.version, before), acceptance)
+            accept(PATHS, codec, RestoredRegistry(cluster, record, epoch.stat.version, before), acceptance)
         )
         return acceptance
 

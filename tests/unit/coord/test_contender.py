@@ -13,7 +13,7 @@ from supervisor.coord.trust import doubt_of_epochs, mark_restored
 from supervisor.errors import GuardFailed, NotLeader, NotSent
 from supervisor.model.records import Cluster, EpochRecord, LeaderHint
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Transaction
-from supervisor.registry import codec
+from supervisor.records import codec
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, founded, running
 from tests.waiting import wait_until

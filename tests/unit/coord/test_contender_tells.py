@@ -150,11 +150,11 @@ def test_after_a_stop_of_the_process_the_deadline_comes_before_any_news(
     while not contender._inbox.empty():
         contender._receive()
         contender._next_tick_s = boottime_s() + 1000.0
-    assert [type(event) for event in events if not isinstance(event, machine.Connected)] == [
-        machine.Tick,
+    assert [type(event) for event in events if not isinstance(event, machine.SessionConnected)] == [
+        machine.ElectionTick,
         machine.Nudged,
     ]
-    (tick,) = (event for event in events if isinstance(event, machine.Tick))
+    (tick,) = (event for event in events if isinstance(event, machine.ElectionTick))
     assert tick.answered_s == 12.5, "it counts from the sending of what was answered last"
 
 
@@ -173,7 +173,7 @@ def test_each_election_has_an_op_of_its_own_and_an_unknown_one_is_told_as_such(t
         raise Unreachable("down")
 
     client.sync = down  # type: ignore[method-assign]
-    assert isinstance(contender._settle(machine.Settle()), machine.SettleFailed)
+    assert isinstance(contender._settle(machine.ResolveOutcome()), machine.ResolveFailed)
     assert contender._probe(machine.Probe()) is None, "what could not be looked at is no look"
 
 
@@ -282,10 +282,10 @@ def test_while_the_connection_is_down_nothing_new_is_begun(tmp_path: Path) -> No
 def test_an_election_of_another_is_not_read_back_as_ours(tmp_path: Path) -> None:
     rig, contender, client = candidate(tmp_path)
     assert client.session is not None
-    contender._standing = replace(contender._standing, session=client.session.id)
+    contender._machine_state = replace(contender._machine_state, session=client.session.id)
     other = rig.zoo.client()
     other.commit(Transaction("take_leadership", "o", (Create(PATHS.leader, b"{}", ephemeral=True),)))
-    assert isinstance(contender._settle(machine.Settle()), machine.Looked)
+    assert isinstance(contender._settle(machine.ResolveOutcome()), machine.ElectionRead)
 
 
 def test_what_is_said_of_the_recording_is_said_by_the_term_that_leads(tmp_path: Path) -> None:
@@ -294,5 +294,5 @@ def test_what_is_said_of_the_recording_is_said_by_the_term_that_leads(tmp_path: 
     term.end("deposed")
     before = len(rig.zoo.log)
     with pytest.raises(NotLeader):
-        contender._say_recording(term, {}, None)
+        contender._publish_recording(term, {}, None)
     assert len(rig.zoo.log) == before

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supervisor.coord import leadership as m
-from supervisor.coord.leadership import Standing, State
+from supervisor.coord.leadership import LeadershipState, State
 
 T = 10.0
 
@@ -57,7 +57,7 @@ class Supervisor:
 
     zoo: Zoo
     number: int = 0
-    standing: Standing = field(default_factory=Standing)
+    machine_state: LeadershipState = field(default_factory=LeadershipState)
     session: int | None = None
     cut: bool = False
     answered_s: float = 0.0
@@ -73,8 +73,8 @@ class Supervisor:
         pending = [event]
         while pending:
             event = pending.pop(0)
-            was = self.standing
-            self.standing, effects = m.step(was, event)
+            was = self.machine_state
+            self.machine_state, effects = m.step(was, event)
             if was.state is State.STEPPING_DOWN and not isinstance(event, m.TermDrained):
                 assert effects == (), "something was done while the old tasks may still run"
             for effect in effects:
@@ -102,7 +102,7 @@ class Supervisor:
             case m.Disconnect():
                 self.zoo.end(self.session)  # by the client, or by its id and password before the next look
                 self.session = None
-            case m.Look() | m.Settle():
+            case m.ReadElection() | m.ResolveOutcome():
                 return self.look(effect)
             case m.Stand(epoch, version):
                 return self.stand(epoch, version)
@@ -128,19 +128,21 @@ class Supervisor:
             assert self.paused is isinstance(effect, m.ResumeTerm)
             self.paused = isinstance(effect, m.PauseTerm)
 
-    def look(self, effect: m.Look | m.Settle) -> m.Event:
+    def look(self, effect: m.ReadElection | m.ResolveOutcome) -> m.Event:
         zoo = self.zoo
         if not self.connected:
             return (
-                m.LookFailed(zoo.now_s, "down") if isinstance(effect, m.Look) else m.SettleFailed(zoo.now_s)
+                m.ElectionReadFailed(zoo.now_s, "down")
+                if isinstance(effect, m.ReadElection)
+                else m.ResolveFailed(zoo.now_s)
             )
         self.answered_s = zoo.now_s
         while zoo.late:  # first in, first out, and the sync
             zoo.late.pop(0)()
-        ours = zoo.op == (self.session, self.standing.epoch) and zoo.owner == self.session
-        if isinstance(effect, m.Settle) and ours:
+        ours = zoo.op == (self.session, self.machine_state.epoch) and zoo.owner == self.session
+        if isinstance(effect, m.ResolveOutcome) and ours:
             return m.Elected(zoo.version)
-        return m.Looked(zoo.now_s, zoo.owner, zoo.epoch, zoo.version, give_way=self.gives_way)
+        return m.ElectionRead(zoo.now_s, zoo.owner, zoo.epoch, zoo.version, give_way=self.gives_way)
 
     def stand(self, epoch: int, version: int) -> m.Event:
         session = self.session
@@ -159,24 +161,24 @@ class Supervisor:
 
     def connect(self) -> None:
         self.cut = False
-        if self.standing.state is State.CONNECTING and self.session is None:
+        if self.machine_state.state is State.CONNECTING and self.session is None:
             self.session = self.zoo.grant()
             self.mine.add(self.session)
         if self.session is None:
             return
         self.answered_s = self.zoo.now_s
-        self.feed(m.Connected(self.session, T) if self.session in self.zoo.sessions else m.Lost())
+        self.feed(m.SessionConnected(self.session, T) if self.session in self.zoo.sessions else m.Lost())
 
     def disconnect(self) -> None:
         self.cut = True
-        self.feed(m.Disconnected())
+        self.feed(m.SessionDisconnected())
 
     def expire(self) -> None:
         """The server ends the session; this end hears nothing of it yet."""
         self.zoo.end(self.session)
 
     def tick(self) -> None:
-        self.feed(m.Tick(self.zoo.now_s, self.answered_s))
+        self.feed(m.ElectionTick(self.zoo.now_s, self.answered_s))
 
     def drain(self) -> None:
         if self.draining:
@@ -259,7 +261,7 @@ def test_after_the_trouble_there_is_one_leader_with_the_highest_epoch(moves: lis
     for _ in range(12):
         calm += [(n, move) for n in range(3) for move in ("moment", "drain", "connect", "tick", "changed")]
     play(zoo, everyone, [(n, "start") for n in range(3)] + moves + calm)
-    leaders = [one for one in everyone if one.standing.state is State.LEADING]
+    leaders = [one for one in everyone if one.machine_state.state is State.LEADING]
     assert len(leaders) == 1
     assert leaders[0].begun[-1] == max(epoch for one in everyone for epoch in one.begun)
     assert leaders[0].write() is not None
@@ -283,11 +285,11 @@ def test_a_planned_hand_over_ends_with_the_one_that_is_named_and_is_done_once(
     zoo = Zoo()
     everyone = [Supervisor(zoo, n) for n in range(3)]
     play(zoo, everyone, [(n, "start") for n in range(3)] + moves + [(n, "honest") for n in range(3)] + CALM)
-    (leader,) = (one for one in everyone if one.standing.state is State.LEADING)
+    (leader,) = (one for one in everyone if one.machine_state.state is State.LEADING)
     epoch = zoo.epoch
     zoo.ask(to)
     play(zoo, everyone, [(leader.number, "nudge"), *CALM])
-    (after,) = (one for one in everyone if one.standing.state is State.LEADING)
+    (after,) = (one for one in everyone if one.machine_state.state is State.LEADING)
     assert after.number == to if to is not None else after is not leader
     assert zoo.epoch == (epoch if after is leader else epoch + 1)
 
@@ -301,5 +303,5 @@ def test_whoever_is_named_and_does_not_come_is_not_waited_for(to: int, after_mov
     play(zoo, everyone, [(n, "start") for n in range(3)] + CALM)
     zoo.ask(to)
     play(zoo, everyone, [*CALM[:after_moves], (to, "stop"), *CALM, *CALM])
-    assert [one.number for one in everyone if one.standing.state is State.LEADING] != [to]
-    assert sum(one.standing.state is State.LEADING for one in everyone) == 1
+    assert [one.number for one in everyone if one.machine_state.state is State.LEADING] != [to]
+    assert sum(one.machine_state.state is State.LEADING for one in everyone) == 1

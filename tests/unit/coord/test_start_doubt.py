@@ -6,12 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from supervisor.coord.election import ACCEPTER, Candidate, Restored, accept, say_distrust, take_leadership
+from supervisor.coord.election import (
+    ACCEPTER,
+    Candidate,
+    RestoredRegistry,
+    accept,
+    publish_distrust,
+    take_leadership,
+)
 from supervisor.coord.start_doubt import StartDoubt
-from supervisor.coord.trust import Evidence, Trust
+from supervisor.coord.trust import RegistryEvidence, Trust
 from supervisor.model.records import Acceptance, EpochRecord, LeaderHint
 from supervisor.model.transaction import Reads
-from supervisor.registry import codec
+from supervisor.records import codec
 from tests.fakes.zookeeper import MemoryZoo
 from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs, founded
 
@@ -30,7 +37,7 @@ class Host:
     def take_note(self) -> None:
         client = self.zoo.client()
         cluster, accepted, doorbell = client.read_many((PATHS.cluster, PATHS.accepted, PATHS.doorbell)).nodes
-        self.trust.judge(codec, PATHS, Evidence(cluster, accepted, doorbell, self.zoo.zxid))
+        self.trust.judge(codec, PATHS, RegistryEvidence(cluster, accepted, doorbell, self.zoo.zxid))
 
 
 def test_a_new_host_learns_it_from_the_leader(tmp_path: Path) -> None:
@@ -41,7 +48,7 @@ def test_a_new_host_learns_it_from_the_leader(tmp_path: Path) -> None:
     assert host.says() == ""
     version = zoo.client().read(PATHS.epoch).stat.version  # type: ignore[union-attr]
     zoo.client().commit(
-        say_distrust(
+        publish_distrust(
             PATHS,
             codec,
             Candidate("s1", "a"),
@@ -85,7 +92,7 @@ def test_an_assignment_from_before_the_acceptance_is_not_started(tmp_path: Path)
     acceptance = Acceptance("a1", 4, "me", "t", 32.0)
     before = zoo.zxid
     host.epochs.record_epoch(4, ACCEPTER, "a1")
-    client.commit(accept(PATHS, codec, Restored(cluster, seen, epoch.stat.version, None), acceptance))
+    client.commit(accept(PATHS, codec, RestoredRegistry(cluster, seen, epoch.stat.version, None), acceptance))
     assert "note" in host.says()
     host.take_note()
     assert "before" in host.says(before)

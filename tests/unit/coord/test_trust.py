@@ -13,17 +13,17 @@ from supervisor.coord.election import (
     RECENT_KEPT,
     Author,
     Candidate,
+    election_view,
     is_ours,
+    publish_recording,
     recent_terms,
-    say_recording,
-    sight,
     take_leadership,
 )
-from supervisor.coord.trust import Evidence, Trust, doubt_of_epochs, record_epoch
+from supervisor.coord.trust import RegistryEvidence, Trust, doubt_of_epochs, record_epoch
 from supervisor.errors import Unreachable
 from supervisor.model.records import Acceptance, EpochRecord, LeaderHint
 from supervisor.model.transaction import Check, Create, Node, SetData, Stat
-from supervisor.registry import codec
+from supervisor.records import codec
 from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs
 
 ME = Candidate("host-a", "10.0.0.1:8780")
@@ -34,20 +34,20 @@ def judge(
     trust: Trust,
     zxid: int,
     accepted: Acceptance | bytes | None = None,
-    bell: tuple[int, int] | None = None,
+    notifier: tuple[int, int] | None = None,
 ) -> str | None:
-    """``bell``: version and mzxid of /doorbell."""
-    return trust.judge(codec, PATHS, evidence(zxid, accepted, bell))
+    """``notifier``: version and mzxid of /doorbell."""
+    return trust.judge(codec, PATHS, evidence(zxid, accepted, notifier))
 
 
 def evidence(
     zxid: int,
     accepted: Acceptance | bytes | None = None,
-    bell: tuple[int, int] | None = None,
-) -> Evidence:
+    notifier: tuple[int, int] | None = None,
+) -> RegistryEvidence:
     data = codec.encode(accepted) if isinstance(accepted, Acceptance) else accepted
     node = None if data is None else Node(data, Stat(0, 1))
-    return Evidence(FOUNDED, node, None if bell is None else Node(b"", Stat(*bell)), zxid)
+    return RegistryEvidence(FOUNDED, node, None if notifier is None else Node(b"", Stat(*notifier)), zxid)
 
 
 def accepted(epoch: int, id: str = "") -> Acceptance:
@@ -100,7 +100,7 @@ def test_the_election_is_one_multi_on_leader_and_epoch() -> None:
 
 
 def announced(record: EpochRecord, newest: int | None, recorded: Node | None) -> Node:
-    tx = say_recording(
+    tx = publish_recording(
         PATHS,
         codec,
         epoch=record.epoch,
@@ -125,7 +125,7 @@ def test_the_epoch_record_stays_small() -> None:
         recorded = announced(
             codec.decode(EpochRecord, tx.ops[1].data, ""), 10**9 + 1 if epoch > 1 else None, recorded
         )  # type: ignore[union-attr]
-        seen = sight(PATHS, codec, None, Node(tx.ops[1].data, Stat(epoch, 1)), recorded=recorded)  # type: ignore[union-attr]
+        seen = election_view(PATHS, codec, None, Node(tx.ops[1].data, Stat(epoch, 1)), recorded=recorded)  # type: ignore[union-attr]
         record = seen.epoch
     assert set(recent_terms(record)) == {10**9 + 1, *range(10**9 + 200 - RECENT_KEPT, 10**9 + 200)}
 
@@ -142,7 +142,7 @@ def test_of_what_may_be_in_the_store_nothing_is_forgotten_until_something_newer_
         known.append(
             sorted(
                 recent_terms(
-                    sight(
+                    election_view(
                         PATHS, codec, None, Node(codec.encode(later), Stat(epoch, 1)), recorded=recorded
                     ).epoch
                 )
@@ -161,19 +161,19 @@ def test_strange_entries_of_the_recent_terms_are_left_out() -> None:
 def test_own_election_is_known_by_op_and_owner() -> None:
     record = codec.encode(EpochRecord(7, "host-a", "op7"))
     leader = Node(b"not json", Stat(0, 1, ephemeral_owner=42))
-    seen = sight(PATHS, codec, leader, Node(record, Stat(9, 2)))
+    seen = election_view(PATHS, codec, leader, Node(record, Stat(9, 2)))
     assert (seen.owner, seen.hint, seen.version) == (42, None, 9)
     assert is_ours(seen, "op7", 42)
     assert not is_ours(seen, "op8", 42)
     assert not is_ours(seen, "op7", 43)
-    assert not is_ours(sight(PATHS, codec, None, Node(record, Stat(9, 2))), "op7", 42)
+    assert not is_ours(election_view(PATHS, codec, None, Node(record, Stat(9, 2))), "op7", 42)
 
 
 @pytest.mark.parametrize(
     "epoch", [None, Node(b"{", Stat(3, 3)), Node(json.dumps({"v": 99}).encode(), Stat(3, 3))]
 )
 def test_a_missing_or_unreadable_epoch_is_a_flaw(epoch: Node | None) -> None:
-    assert PATHS.epoch in (sight(PATHS, codec, None, epoch).flaw or "")
+    assert PATHS.epoch in (election_view(PATHS, codec, None, epoch).flaw or "")
 
 
 MINE = {n: Author("a", f"op{n}") for n in range(5, 9)}
@@ -218,17 +218,17 @@ class TestTheBell:
         ],
     )
     def test_another_past_is_distrusted(
-        self, tmp_path: Path, bell: tuple[int, int] | None, trusted: bool
+        self, tmp_path: Path, notifier: tuple[int, int] | None, trusted: bool
     ) -> None:
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
-        assert judge(trust, 100, bell=(7, 70)) is None
-        assert (judge(trust, 1 << 40, bell=bell) is None) is trusted
+        assert judge(trust, 100, notifier=(7, 70)) is None
+        assert (judge(trust, 1 << 40, notifier=notifier) is None) is trusted
 
     def test_it_is_remembered_over_restarts(self, tmp_path: Path) -> None:
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
-        judge(trust, 100, bell=(7, 70))
+        judge(trust, 100, notifier=(7, 70))
         trust.remember(100)
-        assert "doorbell" in (judge(Trust(tmp_path / "zxid", CLUSTER.id), 200, bell=(6, 60)) or "")
+        assert "doorbell" in (judge(Trust(tmp_path / "zxid", CLUSTER.id), 200, notifier=(6, 60)) or "")
 
 
 class TestAnAcceptance:
@@ -265,7 +265,7 @@ class TestAnAcceptance:
 
     def test_it_does_not_excuse_a_lost_cluster(self, tmp_path: Path) -> None:
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
-        gone = Evidence(None, Node(codec.encode(accepted(9)), Stat(0, 1)), None, 5)
+        gone = RegistryEvidence(None, Node(codec.encode(accepted(9)), Stat(0, 1)), None, 5)
         assert "lost its data" in (trust.judge(codec, PATHS, gone) or "")
         assert judge(trust, 6, accepted(9)) is None
 
@@ -296,7 +296,7 @@ class TestAnAcceptance:
             json.dumps({"v": 1, "cluster": CLUSTER.id, "zxid": 9, "distrust": None})
         )
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
-        assert (trust.zxid, judge(trust, 9, bell=(1, 2))) == (9, None)
+        assert (trust.zxid, judge(trust, 9, notifier=(1, 2))) == (9, None)
 
 
 def test_a_file_that_can_not_be_read_just_now_is_no_reason_to_distrust(

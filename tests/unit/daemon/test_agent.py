@@ -10,9 +10,9 @@ from typing import Any, cast
 import structlog
 
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.daemon.agent import Agent
-from supervisor.daemon.checkpoint_check import Known
-from supervisor.daemon.starting import Hosted, Look, Refused, Starter
+from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.launcher import HostedAttempts, Launcher, Refused, TrustCheck
+from supervisor.daemon.host.preflight import KnownCheckpoint
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import (
@@ -27,8 +27,8 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
-from supervisor.registry.codec import decode
-from supervisor.registry.layout import Layout, split_attempt
+from supervisor.records.codec import decode
+from supervisor.records.layout import Layout, split_attempt
 from tests.fakes.offices import Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.waiting import wait_until
@@ -42,13 +42,13 @@ class Started:
 
     keys: list[str] = field(default_factory=list)
     refusals: list[Cause] = field(default_factory=list)
-    known: list[Known] = field(default_factory=list)
+    known: list[KnownCheckpoint] = field(default_factory=list)
     untold: dict[str, str] = field(default_factory=dict)
 
-    def look_again(self) -> dict[str, str]:
+    def check_again(self) -> dict[str, str]:
         return self.untold
 
-    def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, look: TrustCheck, ended_before: str | None = None) -> None:
         self.known.append(look.known)
         self.keys.append(f"{given.uid}.{given.attempt}")
 
@@ -60,8 +60,8 @@ def agent_of(bench: Bench, started: Started, directory: Path, doubt: str | None)
     def connect(on_link: Any) -> ZooClient:
         return cast(ZooClient, MemoryClient(bench.zoo, on_link=on_link))
 
-    hosted = Hosted(directory, directory)
-    return Agent(ME, bench.layout, connect, cast(Starter, started), hosted, doubt=lambda client, zxid: doubt)
+    hosted = HostedAttempts(directory, directory)
+    return Agent(ME, bench.layout, connect, cast(Launcher, started), hosted, doubt=lambda client, zxid: doubt)
 
 
 def assigned(bench: Bench, layout: Layout) -> str:
@@ -107,7 +107,7 @@ class Refusing(Started):
         super().__init__()
         self.error = error
 
-    def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, look: TrustCheck, ended_before: str | None = None) -> None:
         raise self.error
 
 
@@ -290,7 +290,7 @@ def test_a_start_is_told_what_the_registry_remembers_of_the_checkpoint(tmp_path:
     lease = Lease("a", uid, 0, "c", 20.0, 15.0, Phase.RUNNING, Driver("h", 1), "", remembered=newest)
     bench.put(bench.layout.lease("a"), lease)
     one_round(agent)
-    assert started.known == [Known(location, older), Known(location, newest)]
+    assert started.known == [KnownCheckpoint(location, older), KnownCheckpoint(location, newest)]
 
 
 def test_what_another_job_left_matters_until_an_attempt_was_claimed(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_why_a_driver_that_waits_is_not_told_is_told_by_its_host(tmp_path: Path)
     for untold in ({"u.1": "no room"}, {}):
         started.untold = untold
         agent._round()
-        agent._tell_state(agent._open())
+        agent._publish_state(agent._open())
         member = decode(Member, bench.zoo.tree()[bench.layout.supervisor("host-a")], "")
         assert [(each.uid, each.attempt, each.why) for each in member.delays] == [
             ("u", 1, why) for why in untold.values()

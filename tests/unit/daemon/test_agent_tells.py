@@ -14,8 +14,8 @@ import pytest
 from supervisor.clients import processes, run_dir
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.daemon import agent as module
-from supervisor.daemon.starting import Hosted, Look
+from supervisor.daemon.host import agent as module
+from supervisor.daemon.host.launcher import HostedAttempts, TrustCheck
 from supervisor.errors import Conflict
 from supervisor.model.records import Assignment, OwnState
 from supervisor.model.transaction import Create, Transaction
@@ -65,7 +65,7 @@ class Slow(Started):
 
     may_end: threading.Event = field(default_factory=threading.Event)
 
-    def start(self, given: Assignment, look: Look, ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, look: TrustCheck, ended_before: str | None = None) -> None:
         super().start(given, look, ended_before)
         self.may_end.wait(30)
 
@@ -99,7 +99,7 @@ def test_whether_somebody_lives_there_is_no_when_that_was_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its place is not given to another while nobody can tell."""
-    hosted = Hosted(tmp_path, tmp_path)
+    hosted = HostedAttempts(tmp_path, tmp_path)
     (hosted.attempts_dir / "u.1").mkdir(parents=True)
     me = processes.identify(os.getpid())
     assert me is not None

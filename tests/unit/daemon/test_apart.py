@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from supervisor.daemon import controller as controlling
-from supervisor.daemon.apart import AGAIN_S, KNOWN_MAX, Apart
-from supervisor.daemon.remover import Remover
-from supervisor.daemon.sweeper import Sweeper
+from supervisor.daemon.leader import controller as controlling
+from supervisor.daemon.leader.remover import Remover
+from supervisor.daemon.leader.sweeper import Sweeper
+from supervisor.daemon.loops.error_boundary import AGAIN_S, KNOWN_MAX, ErrorBoundary
 from supervisor.errors import AccessDenied, Conflict, NotLeader
 from supervisor.model.checkpoint_expectation import place_of
 from supervisor.model.location import digest
@@ -26,8 +26,8 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.site_policy import SitePolicy
-from supervisor.registry.codec import encode
-from supervisor.registry.layout import about_key, is_attempt, split_attempt
+from supervisor.records.codec import encode
+from supervisor.records.layout import about_key, is_attempt, split_attempt
 from tests.fakes.offices import terms
 from tests.unit.daemon.test_controller import Rig
 from tests.unit.daemon.test_savepoints import Rig as SavepointRig
@@ -42,7 +42,7 @@ def _raising(error: Exception) -> Any:
 
 def test_each_cause_of_each_item_is_said_once_in_a_while_and_never_without_end() -> None:
     now = [0.0]
-    apart = Apart("loop", lambda: now[0])
+    apart = ErrorBoundary("loop", lambda: now[0])
     with capture_logs() as said:
         for _ in range(3):
             assert apart.attempt("a", _raising(ZeroDivisionError("x")), 7) == 7
@@ -58,7 +58,7 @@ def test_each_cause_of_each_item_is_said_once_in_a_while_and_never_without_end()
 
 def test_what_a_loop_expects_goes_through() -> None:
     with pytest.raises(NotLeader):
-        Apart("loop").attempt("a", _raising(NotLeader("over")), 0, (NotLeader,))
+        ErrorBoundary("loop").attempt("a", _raising(NotLeader("over")), 0, (NotLeader,))
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_a_deletion_that_raises_is_put_off_and_its_place_stays_claimed(rig: Rig)
     remover = Remover(
         rig.controller._term,
         rig.bench.layout,
-        rig.controller.crew,
+        rig.controller.executor,
         "s3://store",
         lambda _location, _doom: None,  # type: ignore[arg-type, return-value]
         site=SitePolicy(deletable=("*",)),
@@ -219,7 +219,7 @@ def test_what_cannot_be_swept_keeps_nothing_else_from_being_swept(rig: Rig) -> N
         sweeper = Sweeper(
             rig.controller._term,
             rig.bench.layout,
-            rig.controller.crew,
+            rig.controller.executor,
             Part("blobs", error),
             Part("epochs", error),  # type: ignore[arg-type]
             savepoints=Part("savepoints"),  # type: ignore[arg-type]

@@ -10,10 +10,10 @@ import pytest
 
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
-from supervisor.daemon import controller as module
-from supervisor.daemon.controller import Controller
-from supervisor.daemon.record import Recorder
-from supervisor.daemon.watchdog import Watchdog
+from supervisor.daemon.leader import controller as module
+from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.record import Recorder
+from supervisor.daemon.loops.watchdog import Watchdog
 from supervisor.errors import Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.lease_terms import full_wait_s
@@ -49,7 +49,7 @@ class Rig:
         self.client.start()
         self.nudges = 0
         term: Term[Any] = Term(1, 0, self.client, 1000.0, depose=lambda why: None, nudge=self._nudged)
-        term.note_recorded()
+        term.set_recorded()
         loop = Watchdog(end=lambda code: None).register("test", 60.0)
         recorder = Recorder(Metrics(boottime_s), boottime_s())
         self.controller = Controller(term, layout, Policy(), recorder, loop)
@@ -59,7 +59,7 @@ class Rig:
 
     def run_once(self) -> None:
         """As its loop does."""
-        self.controller._heed(self.controller.reconcile_once().view.wish)
+        self.controller._handle(self.controller.reconcile_once().view.wish)
 
     def done(self) -> list[str]:
         """One pass → what was carried out, and about whom."""
@@ -196,7 +196,7 @@ def test_a_wish_of_this_term_is_passed_on_and_one_of_an_earlier_term_is_done(
 
 
 def test_a_wish_stays_where_the_registry_is_not_trusted(rig: Rig) -> None:
-    rig.controller._term.note_distrust("restored")
+    rig.controller._term.set_distrust("restored")
     rig.bench.put(rig.bench.layout.switchover, Handover(0, "l1", None, "x@y", "now", "op"))
     rig.run_once()
     assert rig.bench.has(rig.bench.layout.switchover)

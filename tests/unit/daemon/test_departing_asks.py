@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from supervisor.clients import processes, run_dir
-from supervisor.daemon import departing
-from supervisor.daemon.departing import MARGIN_S, stop_drivers
-from supervisor.registry.codec import encode
+from supervisor.daemon.host import drain_host
+from supervisor.daemon.host.drain_host import MARGIN_S, stop_drivers
+from supervisor.records.codec import encode
 from tests.unit.daemon.test_guarded_attempt import LAUNCH
 
 
@@ -27,7 +27,7 @@ def moved_in(directory: Path, key: str, process: subprocess.Popen[bytes], stop_g
 def test_attempts_that_come_while_it_waits_are_asked_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real: Any = departing._await_one
+    real: Any = drain_host._await_one
     with subprocess.Popen(["sleep", "600"]) as first, subprocess.Popen(["sleep", "600"]) as second:
         moved_in(tmp_path, "u.1", first)
 
@@ -38,7 +38,7 @@ def test_attempts_that_come_while_it_waits_are_asked_as_well(
             else:
                 real(waiting)
 
-        monkeypatch.setattr(departing, "_await_one", await_one)
+        monkeypatch.setattr(drain_host, "_await_one", await_one)
         departed = stop_drivers(tmp_path)
         ended = [process.poll() for process in (first, second)]
         for process in (first, second):
@@ -60,8 +60,8 @@ def test_it_waits_for_the_longest_stop_that_any_of_them_may_take(
         moved_in(tmp_path, "v.1", other, 5.0)
         with monkeypatch.context() as patch:
             patch.setattr(processes, "send_signal", lambda _pidfd, _number: True)  # they do not stop
-            patch.setattr(departing, "_await_one", await_one)
-            patch.setattr(departing, "boottime_s", lambda: now_s[0])
+            patch.setattr(drain_host, "_await_one", await_one)
+            patch.setattr(drain_host, "boottime_s", lambda: now_s[0])
             departed = stop_drivers(tmp_path)
         for process in (one, other):
             process.kill()

@@ -14,16 +14,16 @@ import structlog
 
 from supervisor.clients import run_dir
 from supervisor.clock import boottime_s
-from supervisor.daemon import checkpoint_check, gate, starting
-from supervisor.daemon.checkpoint_check import Known
-from supervisor.daemon.starting import Look
+from supervisor.daemon.host import launcher, preflight, start_barrier
+from supervisor.daemon.host.launcher import TrustCheck
+from supervisor.daemon.host.preflight import KnownCheckpoint
 from supervisor.errors import Corrupt, Unreachable
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.spec import JobSpec
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 from supervisor.spark.refusal import Refused
+from supervisor.spec.job import JobSpec
 from tests.unit.daemon.test_starting import Slow, given
 from tests.waiting import wait_until
 
@@ -50,14 +50,16 @@ class Beside(Slow):
     def begin(
         self, location: str = "s3://bucket/a", attempt: int = 1, left_by: str = "", name: str = "a"
     ) -> Future[None]:
-        known = Known(
+        known = KnownCheckpoint(
             location, CheckpointExpectation(place_of(location), () if left_by else ("q1 7",)), left_by
         )
         done: Future[None] = Future()
 
         def work() -> None:
             try:
-                self.start(replace(given(name), attempt=attempt), Look(boottime_s(), lambda: None, known))
+                self.start(
+                    replace(given(name), attempt=attempt), TrustCheck(boottime_s(), lambda: None, known)
+                )
                 done.set_result(None)
             except Exception as error:
                 done.set_exception(error)
@@ -68,41 +70,41 @@ class Beside(Slow):
     def is_held(self, key: str = KEY) -> bool:
         return self.hosted.launches()[key].is_held
 
-    def word(self, key: str = KEY) -> run_dir.Gate | None:
+    def word(self, key: str = KEY) -> run_dir.BarrierFile | None:
         return run_dir.read_gate(str(self.hosted.attempts_dir / key))
 
-    def wait_word(self, key: str = KEY) -> run_dir.Gate:
+    def wait_word(self, key: str = KEY) -> run_dir.BarrierFile:
         return wait_until(lambda: self.word(key), MAX_S, "the word")
 
 
 @pytest.fixture
 def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Beside:
-    monkeypatch.setattr(starting, "spawn_shim", lambda directory, cgroup: SimpleNamespace(pid=1))
+    monkeypatch.setattr(launcher, "spawn_shim", lambda directory, cgroup: SimpleNamespace(pid=1))
     made = Beside(tmp_path)
-    monkeypatch.setattr(checkpoint_check, "_look", made.look_at)
+    monkeypatch.setattr(preflight, "_look", made.look_at)
     return made
 
 
 def test_a_start_does_not_wait_for_the_look_and_the_driver_is_told_what_came_of_it(beside: Beside) -> None:
     beside.begin().result(MAX_S)
     assert beside.is_held() and beside.word() is None
-    assert beside.look_again() == {} and beside.looks == 1, "somebody is about to tell it"
+    assert beside.check_again() == {} and beside.looks == 1, "somebody is about to tell it"
     beside.answer.set_result(None)
-    assert beside.wait_word() == run_dir.Gate()
-    beside.look_again()
+    assert beside.wait_word() == run_dir.BarrierFile()
+    beside.check_again()
     assert beside.looks == 1
 
 
 REFUSALS = {
     "gone": (
         Refused(Cause.BAD_CHECKPOINT, "it is missing"),
-        run_dir.Gate("bad_checkpoint", "h: it is missing"),
+        run_dir.BarrierFile("bad_checkpoint", "h: it is missing"),
     ),
-    "no answer": (Unreachable("no answer in time"), run_dir.Gate("no_access", "h: no answer in time")),
-    "too many folders": (Corrupt("100,001 folders"), run_dir.Gate("no_access", "h: 100,001 folders")),
+    "no answer": (Unreachable("no answer in time"), run_dir.BarrierFile("no_access", "h: no answer in time")),
+    "too many folders": (Corrupt("100,001 folders"), run_dir.BarrierFile("no_access", "h: 100,001 folders")),
     "a defect": (
         RecursionError("x"),
-        run_dir.Gate(
+        run_dir.BarrierFile(
             "no_access",
             "h: its checkpoint can't be looked at, a defect of the supervisor: RecursionError('x')",
         ),
@@ -160,7 +162,7 @@ def jvm(beside: Beside, patch: pytest.MonkeyPatch) -> None:
 def older_bootstrap(beside: Beside, patch: pytest.MonkeyPatch) -> None:
     old = beside.directory / "bootstrap.py"
     old.write_text("print('begins at once')")
-    patch.setattr(gate, "BOOTSTRAP", old)
+    patch.setattr(start_barrier, "BOOTSTRAP", old)
 
 
 @pytest.mark.parametrize("unable", [jvm, older_bootstrap])
@@ -201,7 +203,7 @@ def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
     beside.begin().result(MAX_S)
     with monkeypatch.context() as patch:
         if slow == "late":
-            patch.setattr(gate, "SLOW_S", 0.0)
+            patch.setattr(start_barrier, "SLOW_S", 0.0)
             beside.answer.set_result(None)
         else:
             beside.answer.set_exception(
@@ -224,15 +226,15 @@ def test_a_word_that_can_not_be_written_is_tried_again_and_told_meanwhile(
     with monkeypatch.context() as full, structlog.testing.capture_logs() as logs:
         full.setattr(run_dir.os, "link", no_room)
         beside.answer.set_result(None)
-        why = wait_until(beside.look_again, MAX_S, "why it is not told")[KEY]
+        why = wait_until(beside.check_again, MAX_S, "why it is not told")[KEY]
         assert why.endswith(f"{KEY}/gate can't be written (No space left on device); make room there")
         for _ in range(5):
-            beside.look_again()
+            beside.check_again()
             wait_until(lambda: not beside._gate._looking, MAX_S, "its end")
         assert [line["event"] for line in logs] == ["start_delayed"], "said once"
-    beside.look_again()
-    assert beside.wait_word() == run_dir.Gate()
-    wait_until(lambda: beside.look_again() == {}, MAX_S, "nothing to tell of")
+    beside.check_again()
+    assert beside.wait_word() == run_dir.BarrierFile()
+    wait_until(lambda: beside.check_again() == {}, MAX_S, "nothing to tell of")
     assert not [
         entry.name for entry in (beside.hosted.attempts_dir / KEY).iterdir() if entry.name.startswith(".")
     ]
@@ -253,8 +255,8 @@ def test_a_word_is_for_one_directory_not_for_its_name(beside: Beside) -> None:
     beside.answer.set_result(None)
     wait_until(lambda: not beside._gate._looking, MAX_S, "the end of the old look")
     assert beside.word() is None
-    beside.look_again()
-    assert beside.wait_word() == run_dir.Gate() and beside.looks == 2
+    beside.check_again()
+    assert beside.wait_word() == run_dir.BarrierFile() and beside.looks == 2
 
 
 def test_without_a_thread_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,16 +265,16 @@ def test_without_a_thread_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(Unreachable, match="no thread can be started"):
-        checkpoint_check.Check(lambda: None).settle()
+        preflight.PreflightCheck(lambda: None).wait_for_answer()
 
 
 def test_the_next_supervisor_looks_for_who_waits(beside: Beside, tmp_path: Path) -> None:
     beside.begin().result(MAX_S)
     successor = Beside(tmp_path)  # the same run directories
-    successor.look_again()
+    successor.check_again()
     wait_until(lambda: beside.looks == 2, MAX_S, "its look")
     beside.answer.set_result(None)
-    assert successor.wait_word() == run_dir.Gate()
+    assert successor.wait_word() == run_dir.BarrierFile()
 
 
 def no_room(*_: object) -> None:
@@ -283,18 +285,18 @@ def test_a_word_is_said_once(tmp_path: Path) -> None:
     """Also by two at once; but what is no word (torn, by hand) is replaced."""
     (tmp_path / run_dir.GATE).write_text('{"cau')
     assert run_dir.read_gate(str(tmp_path)) is None
-    assert run_dir.write_gate(str(tmp_path), run_dir.Gate())
-    assert not run_dir.write_gate(str(tmp_path), run_dir.Gate("bad_checkpoint", "it is missing"))
-    assert run_dir.read_gate(str(tmp_path)) == run_dir.Gate()
+    assert run_dir.write_gate(str(tmp_path), run_dir.BarrierFile())
+    assert not run_dir.write_gate(str(tmp_path), run_dir.BarrierFile("bad_checkpoint", "it is missing"))
+    assert run_dir.read_gate(str(tmp_path)) == run_dir.BarrierFile()
     assert [entry.name for entry in tmp_path.iterdir()] == [run_dir.GATE]
-    assert not run_dir.write_gate(str(tmp_path / "gone"), run_dir.Gate())
+    assert not run_dir.write_gate(str(tmp_path / "gone"), run_dir.BarrierFile())
     (tmp_path / run_dir.GATE).unlink()
     start = threading.Barrier(8)
     said: list[bool] = []
 
     def say(number: int) -> None:
         start.wait(MAX_S)
-        said.append(run_dir.write_gate(str(tmp_path), run_dir.Gate("no_access", str(number))))
+        said.append(run_dir.write_gate(str(tmp_path), run_dir.BarrierFile("no_access", str(number))))
 
     threads = [threading.Thread(target=say, args=(number,)) for number in range(8)]
     for thread in threads:

@@ -8,26 +8,26 @@ import pytest
 
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import ShimRecord
-from supervisor.daemon import guarded_attempt as guarded_attempts
-from supervisor.daemon.guarded_attempt import (
+from supervisor.daemon.host import guarded_attempt as guarded_attempts
+from supervisor.daemon.host.guarded_attempt import (
     CLAIM_UNDER_WAY_S,
     DOUBT_S,
     UNBORN_S,
     Buried,
-    Commit,
+    CommitBurial,
+    CommitUnanswered,
     DirectoryRead,
     Effect,
     Event,
     GuardedAttempt,
-    OwnRead,
+    GuardStage,
+    GuardTick,
+    LogGuard,
+    OwnershipRead,
     ReadOwn,
     Remove,
-    Say,
     Stranger,
     Strike,
-    Tick,
-    Unanswered,
-    WardStage,
     next_wake_s,
     step,
 )
@@ -35,11 +35,11 @@ from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Assignment, BlobRef, Cause, Ownership, OwnState
-from supervisor.model.second_killer import Act, Looked, ShimStruck, TreeStruck
+from supervisor.model.second_killer import Act, KillerProbe, ShimStruck, TreeStruck
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import SetData
-from supervisor.registry.codec import decode
-from supervisor.registry.layout import Layout
+from supervisor.records.codec import decode
+from supervisor.records.layout import Layout
 
 LAYOUT, BOOT, CLAIM, BORN_S, DEADLINE_S = Layout("/c"), "boot-1", "c1a1", 100.0, 128.0
 ENTRY = Assignment("job", "uid-1", 1, 1, 3, 7, BlobRef("k", "0" * 64, 1), 1)
@@ -66,8 +66,8 @@ SHIM = ShimRecord(ProcessId(4711, 99, BOOT), CLAIM)
 CLAIMED = Ownership(
     OwnState.CLAIMED, "op", "uid-1", "uid-1", 1, claim=CLAIM, supervisor="host-a", host="here"
 )
-CONNECTED, AWAY = Tick(True), Tick(False)
-DIED = Looked(True, DEADLINE_S)
+CONNECTED, AWAY = GuardTick(True), GuardTick(False)
+DIED = KillerProbe(True, DEADLINE_S)
 
 
 def unborn(supervisor: str = "host-a") -> GuardedAttempt:
@@ -81,14 +81,14 @@ def feed(
     effects: tuple[Effect, ...] = ()
     for event in events:
         guarded_attempt, effects = step(guarded_attempt, event, at_s)
-    return guarded_attempt, tuple(effect for effect in effects if not isinstance(effect, Say))
+    return guarded_attempt, tuple(effect for effect in effects if not isinstance(effect, LogGuard))
 
 
 def watched() -> GuardedAttempt:
-    return feed(unborn(), DirectoryRead(LAUNCH, SHIM), Looked(False, DEADLINE_S))[0]
+    return feed(unborn(), DirectoryRead(LAUNCH, SHIM), KillerProbe(False, DEADLINE_S))[0]
 
 
-def burying(look: Looked = DIED, at_s: float = 110.0) -> GuardedAttempt:
+def burying(look: KillerProbe = DIED, at_s: float = 110.0) -> GuardedAttempt:
     """Asked for /own, after a kill that was proven."""
     struck = (look, CONNECTED, ShimStruck(True), TreeStruck(0.1, Emptiness.EMPTY))
     guarded_attempt, effects = feed(watched(), *struck, CONNECTED, at_s=at_s)
@@ -96,8 +96,8 @@ def burying(look: Looked = DIED, at_s: float = 110.0) -> GuardedAttempt:
     return guarded_attempt
 
 
-def read(own: Seen[Ownership], began_s: float | None = None) -> OwnRead:
-    return OwnRead(own, began_s, "2026-11-21T00:00:00.000Z")
+def read(own: Seen[Ownership], began_s: float | None = None) -> OwnershipRead:
+    return OwnershipRead(own, began_s, "2026-11-21T00:00:00.000Z")
 
 
 # -- meeting -----------------------------------------------------------------------------------------------------------
@@ -105,15 +105,15 @@ def read(own: Seen[Ownership], began_s: float | None = None) -> OwnRead:
 
 def test_a_run_directory_with_a_shim_is_watched() -> None:
     guarded_attempt = watched()
-    assert guarded_attempt.stage is WardStage.WATCHED
+    assert guarded_attempt.stage is GuardStage.WATCHED
     assert next_wake_s(guarded_attempt) == DEADLINE_S - SECOND_KILLER_PERIOD_S
 
 
 def test_another_supervisors_attempt_is_left_alone_for_ever() -> None:
     guarded_attempt, effects = feed(
-        unborn("host-b"), DirectoryRead(LAUNCH, SHIM), Looked(True, DEADLINE_S), CONNECTED, at_s=1e6
+        unborn("host-b"), DirectoryRead(LAUNCH, SHIM), KillerProbe(True, DEADLINE_S), CONNECTED, at_s=1e6
     )
-    assert (guarded_attempt.stage, effects) == (WardStage.UNBORN, ())
+    assert (guarded_attempt.stage, effects) == (GuardStage.UNBORN, ())
 
 
 def test_a_directory_without_a_shim_is_removed_after_a_while_only() -> None:
@@ -125,13 +125,13 @@ def test_a_directory_without_a_shim_is_removed_after_a_while_only() -> None:
 def test_run_files_of_an_earlier_boot_are_removed_and_nothing_else() -> None:
     earlier = replace_boot(SHIM, "boot-0")
     guarded_attempt, _ = feed(unborn(), DirectoryRead(LAUNCH, earlier))
-    assert guarded_attempt.stage is WardStage.REMOVING, "nobody is killed, and nothing is written"
+    assert guarded_attempt.stage is GuardStage.REMOVING, "nobody is killed, and nothing is written"
     assert feed(guarded_attempt, CONNECTED)[1] == (Remove(),)
 
 
 def test_a_directory_that_names_a_stranger_is_removed_and_nothing_else() -> None:
     guarded_attempt, effects = feed(unborn(), DirectoryRead(LAUNCH, SHIM), Stranger())
-    assert (guarded_attempt.stage, effects) == (WardStage.REMOVING, ()), (
+    assert (guarded_attempt.stage, effects) == (GuardStage.REMOVING, ()), (
         "nobody is killed, and nothing is written"
     )
 
@@ -144,12 +144,12 @@ def replace_boot(shim: ShimRecord, boot_id: str) -> ShimRecord:
 
 
 def test_a_living_shim_far_from_its_deadline_is_not_touched() -> None:
-    guarded_attempt, effects = feed(watched(), Looked(False, DEADLINE_S), CONNECTED, at_s=DEADLINE_S - 1)
-    assert (guarded_attempt.stage, effects) == (WardStage.WATCHED, ())
+    guarded_attempt, effects = feed(watched(), KillerProbe(False, DEADLINE_S), CONNECTED, at_s=DEADLINE_S - 1)
+    assert (guarded_attempt.stage, effects) == (GuardStage.WATCHED, ())
 
 
-@pytest.mark.parametrize("look", [Looked(True, DEADLINE_S), Looked(False, BORN_S)])
-def test_the_shim_is_killed_before_its_tree(look: Looked) -> None:
+@pytest.mark.parametrize("look", [KillerProbe(True, DEADLINE_S), KillerProbe(False, BORN_S)])
+def test_the_shim_is_killed_before_its_tree(look: KillerProbe) -> None:
     guarded_attempt, effects = feed(watched(), look, AWAY)
     assert effects == (Strike(Act.KILL_SHIM),)
     guarded_attempt, effects = feed(guarded_attempt, ShimStruck(True))
@@ -158,35 +158,35 @@ def test_the_shim_is_killed_before_its_tree(look: Looked) -> None:
 
 def test_what_is_not_dead_is_struck_again_at_the_next_tick() -> None:
     guarded_attempt, effects = feed(
-        watched(), Looked(True, None), AWAY, ShimStruck(True), TreeStruck(0.05, Emptiness.POPULATED)
+        watched(), KillerProbe(True, None), AWAY, ShimStruck(True), TreeStruck(0.05, Emptiness.POPULATED)
     )
-    assert (guarded_attempt.stage, effects) == (WardStage.KILLING, ())
+    assert (guarded_attempt.stage, effects) == (GuardStage.KILLING, ())
     assert feed(guarded_attempt, AWAY)[1] == (Strike(Act.KILL_SHIM),)
 
 
 def test_a_kill_that_takes_longer_than_the_kill_time_is_told() -> None:
-    guarded_attempt, _ = feed(watched(), Looked(True, None), AWAY, ShimStruck(True))
+    guarded_attempt, _ = feed(watched(), KillerProbe(True, None), AWAY, ShimStruck(True))
     _, effects = step(guarded_attempt, TreeStruck(0.05, Emptiness.POPULATED), BORN_S + KILL_TIME_S + 0.1)
-    assert [effect.event for effect in effects if isinstance(effect, Say)] == ["kill_takes_too_long"]
+    assert [effect.event for effect in effects if isinstance(effect, LogGuard)] == ["kill_takes_too_long"]
 
 
 def test_without_proof_that_the_tree_is_empty_nothing_is_written() -> None:
     guarded_attempt, _ = feed(
-        watched(), Looked(True, None), AWAY, ShimStruck(True), TreeStruck(0.1, Emptiness.UNPROVABLE)
+        watched(), KillerProbe(True, None), AWAY, ShimStruck(True), TreeStruck(0.1, Emptiness.UNPROVABLE)
     )
-    assert guarded_attempt.stage is WardStage.REMOVING
+    assert guarded_attempt.stage is GuardStage.REMOVING
 
 
 def test_without_the_launch_file_nobody_knows_what_to_write() -> None:
     guarded_attempt, _ = feed(
         unborn(),
         DirectoryRead(None, SHIM),
-        Looked(True, None),
+        KillerProbe(True, None),
         AWAY,
         ShimStruck(True),
         TreeStruck(0.1, Emptiness.EMPTY),
     )
-    assert guarded_attempt.stage is WardStage.REMOVING
+    assert guarded_attempt.stage is GuardStage.REMOVING
 
 
 # -- burying -----------------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_without_the_launch_file_nobody_knows_what_to_write() -> None:
 
 def buried(effects: tuple[Effect, ...]) -> Ownership:
     (commit,) = effects
-    assert isinstance(commit, Commit)
+    assert isinstance(commit, CommitBurial)
     written = commit.transaction.ops[0]
     assert isinstance(written, SetData) and (written.path, written.version) == (LAYOUT.own("job"), 9)
     return decode(Ownership, written.data, written.path)
@@ -203,17 +203,17 @@ def buried(effects: tuple[Effect, ...]) -> Ownership:
 @pytest.mark.parametrize(
     ("look", "at_s", "cause"),
     [
-        (Looked(True, DEADLINE_S), 110.0, Cause.SHIM_DIED),
-        (Looked(False, DEADLINE_S), DEADLINE_S, Cause.LEASE_EXPIRED),
+        (KillerProbe(True, DEADLINE_S), 110.0, Cause.SHIM_DIED),
+        (KillerProbe(False, DEADLINE_S), DEADLINE_S, Cause.LEASE_EXPIRED),
     ],
 )
 def test_the_tombstone_is_written_at_the_version_just_read_and_says_why(
-    look: Looked, at_s: float, cause: Cause
+    look: KillerProbe, at_s: float, cause: Cause
 ) -> None:
     guarded_attempt, effects = feed(burying(look, at_s), read(Found(CLAIMED, 9), at_s - 4.0), at_s=at_s)
     own = buried(effects)
     assert (own.state, own.cause, own.ran_s) == (OwnState.EXITED, cause, 4.0)
-    assert feed(guarded_attempt, Buried())[0].stage is WardStage.REMOVING
+    assert feed(guarded_attempt, Buried())[0].stage is GuardStage.REMOVING
 
 
 def test_a_stop_that_was_requested_before_is_a_stop_whatever_killed_the_driver() -> None:
@@ -233,54 +233,54 @@ def test_a_stop_that_was_requested_before_is_a_stop_whatever_killed_the_driver()
 )
 def test_over_anything_but_this_very_claim_nothing_is_written(own: Ownership) -> None:
     guarded_attempt, effects = feed(burying(), read(Found(own, 9)))
-    assert (guarded_attempt.stage, effects) == (WardStage.REMOVING, ())
+    assert (guarded_attempt.stage, effects) == (GuardStage.REMOVING, ())
 
 
 @pytest.mark.parametrize("own", [None, Unreadable("not JSON", 9), Found(CLAIMED, ENTRY.own_version - 1)])
 def test_unknown_is_not_absent_and_is_asked_again_for_long(own: Seen[Ownership]) -> None:
     guarded_attempt, effects = feed(burying(), read(own), at_s=110.0)
-    assert (guarded_attempt.stage, effects) == (WardStage.BURYING, ())
+    assert (guarded_attempt.stage, effects) == (GuardStage.BURYING, ())
     guarded_attempt, _ = feed(guarded_attempt, CONNECTED, read(own), at_s=110.0 + DOUBT_S - 1)
-    assert guarded_attempt.stage is WardStage.BURYING
+    assert guarded_attempt.stage is GuardStage.BURYING
     assert feed(guarded_attempt, CONNECTED, at_s=110.0 + DOUBT_S - 0.5)[1] == (), "not again at once"
     guarded_attempt, effects = feed(guarded_attempt, CONNECTED, read(own), at_s=110.0 + DOUBT_S)
-    assert (guarded_attempt.stage, effects) == (WardStage.REMOVING, ())
+    assert (guarded_attempt.stage, effects) == (GuardStage.REMOVING, ())
 
 
 def test_a_claim_that_the_dead_shim_had_sent_is_waited_for() -> None:
     assigned = Found(replace(CLAIMED, state=OwnState.ASSIGNED, claim=""), ENTRY.own_version)
     guarded_attempt, effects = feed(burying(), read(assigned), at_s=110.0)
-    assert (guarded_attempt.stage, effects) == (WardStage.BURYING, ())
+    assert (guarded_attempt.stage, effects) == (GuardStage.BURYING, ())
     guarded_attempt, effects = feed(guarded_attempt, CONNECTED, read(Found(CLAIMED, 9)), at_s=111.0)
     assert buried(effects).state is OwnState.EXITED
     guarded_attempt, _ = feed(burying(), read(assigned), at_s=110.0)
     guarded_attempt, _ = feed(guarded_attempt, CONNECTED, read(assigned), at_s=110.0 + CLAIM_UNDER_WAY_S)
-    assert guarded_attempt.stage is WardStage.REMOVING
+    assert guarded_attempt.stage is GuardStage.REMOVING
 
 
 def test_a_write_whose_outcome_is_unknown_is_settled_by_reading_again() -> None:
-    guarded_attempt, _ = feed(burying(), read(Found(CLAIMED, 9)), Unanswered(), at_s=110.0)
-    assert (guarded_attempt.stage, guarded_attempt.asking) == (WardStage.BURYING, False)
+    guarded_attempt, _ = feed(burying(), read(Found(CLAIMED, 9)), CommitUnanswered(), at_s=110.0)
+    assert (guarded_attempt.stage, guarded_attempt.asking) == (GuardStage.BURYING, False)
     assert feed(guarded_attempt, CONNECTED, at_s=110.5)[1] == ()
     guarded_attempt, effects = feed(guarded_attempt, CONNECTED, at_s=111.0)
     assert effects == (ReadOwn(),)
     exited = Found(replace(CLAIMED, state=OwnState.EXITED), 10)
-    assert feed(guarded_attempt, read(exited), at_s=111.0)[0].stage is WardStage.REMOVING
+    assert feed(guarded_attempt, read(exited), at_s=111.0)[0].stage is GuardStage.REMOVING
 
 
 def test_without_a_connection_nothing_is_asked() -> None:
-    struck = (Looked(True, DEADLINE_S), CONNECTED, ShimStruck(True), TreeStruck(0.1, Emptiness.EMPTY))
+    struck = (KillerProbe(True, DEADLINE_S), CONNECTED, ShimStruck(True), TreeStruck(0.1, Emptiness.EMPTY))
     guarded_attempt, effects = feed(watched(), *struck, AWAY, AWAY)
-    assert (guarded_attempt.stage, effects) == (WardStage.BURYING, ())
+    assert (guarded_attempt.stage, effects) == (GuardStage.BURYING, ())
     assert feed(guarded_attempt, CONNECTED)[1] == (ReadOwn(),)
 
 
 def test_an_event_out_of_turn_changes_nothing() -> None:
     for guarded_attempt in (unborn(), watched(), replace(burying(), asking=False)):
-        for event in (read(Found(CLAIMED, 9)), Buried(), Unanswered(), ShimStruck(True)):
+        for event in (read(Found(CLAIMED, 9)), Buried(), CommitUnanswered(), ShimStruck(True)):
             assert step(guarded_attempt, event, 120.0) == (guarded_attempt, ())
 
 
 def test_each_stage_stands_in_the_table() -> None:
     table = (guarded_attempts.__doc__ or "").partition("What is never bent")[0]
-    assert [stage for stage in WardStage if f"\n{stage.value} " not in table] == []
+    assert [stage for stage in GuardStage if f"\n{stage.value} " not in table] == []

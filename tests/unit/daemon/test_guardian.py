@@ -15,9 +15,9 @@ import pytest
 from supervisor.clients import processes, run_dir
 from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import DeadlineFile
-from supervisor.daemon.guarded_attempt import UNBORN_S, WardStage
-from supervisor.daemon.guardian import Guardian
-from supervisor.registry.codec import encode
+from supervisor.daemon.host.guarded_attempt import UNBORN_S, GuardStage
+from supervisor.daemon.host.guardian import Guardian
+from supervisor.records.codec import encode
 from tests.unit.daemon.test_guarded_attempt import LAUNCH, LAYOUT
 
 KEY = "uid-1.1"
@@ -65,7 +65,7 @@ def test_want_of_descriptors_is_no_proof_that_a_shim_is_dead(
             guardian.tick(now_s)
     assert shim.poll() is None
     guardian.tick(3.0)
-    assert [guarded_attempt.stage for guarded_attempt in guardian.guarded_attempts()] == [WardStage.WATCHED]
+    assert [guarded_attempt.stage for guarded_attempt in guardian.guarded_attempts()] == [GuardStage.WATCHED]
     assert len(guardian.fds()) == 2
 
 
@@ -106,7 +106,7 @@ def test_the_directory_of_the_next_shim_is_not_taken_for_that_of_the_last_one(
     guardian.tick(5.0)
     guardian.tick(6.0)
     assert (tmp_path / KEY / run_dir.LAUNCH).exists()
-    assert [guarded_attempt.stage for guarded_attempt in guardian.guarded_attempts()] == [WardStage.UNBORN]
+    assert [guarded_attempt.stage for guarded_attempt in guardian.guarded_attempts()] == [GuardStage.UNBORN]
 
 
 def test_a_directory_without_a_shim_is_removed_in_the_end(tmp_path: Path, guardian: Guardian) -> None:
@@ -133,7 +133,7 @@ def test_a_run_directory_that_was_copied_kills_nobody(
     for now_s in (100.0, 101.0):
         guardian.tick(now_s)
     assert shim.poll() is None and not copy.exists()
-    assert [guarded_attempt.stage for guarded_attempt in guardian.guarded_attempts()] == [WardStage.WATCHED]
+    assert [guarded_attempt.stage for guarded_attempt in guardian.guarded_attempts()] == [GuardStage.WATCHED]
     assert len(os.listdir("/proc/self/fd")) == before + 1
     assert held is not None
     os.close(held)

@@ -16,15 +16,15 @@ from supervisor.clients import processes, run_dir
 from supervisor.clients.containment import CgroupContainment
 from supervisor.clients.run_dir import DeadlineFile, ShimRecord
 from supervisor.clients.zookeeper import Committed
-from supervisor.daemon import guardian as module
-from supervisor.daemon.guarded_attempt import WardStage
-from supervisor.daemon.guardian import Guardian, Registry
+from supervisor.daemon.host import guardian as module
+from supervisor.daemon.host.guarded_attempt import GuardStage
+from supervisor.daemon.host.guardian import AttemptRegistry, Guardian
 from supervisor.errors import GuardFailed, OutcomeUnknown, SupervisorError
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.transaction import Node, Reads, Stat, Transaction
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 from tests.unit.daemon.test_guarded_attempt import CLAIM, CLAIMED, LAUNCH, LAYOUT
 
 KEY, OTHER = "uid-1.1", "uid-2.1"
@@ -59,7 +59,7 @@ class Proven:
 
 
 @contextmanager
-def guarding(directory: Path, registry: Registry | None = None) -> Iterator[Guardian]:
+def guarding(directory: Path, registry: AttemptRegistry | None = None) -> Iterator[Guardian]:
     guardian = Guardian(directory, "host-a", LAYOUT, lambda: registry)
     try:
         yield guardian
@@ -84,7 +84,7 @@ def shim_in(
             process.kill()
 
 
-def stage_of(guardian: Guardian, key: str = KEY) -> WardStage:
+def stage_of(guardian: Guardian, key: str = KEY) -> GuardStage:
     return next(
         guarded_attempt.stage for guarded_attempt in guardian.guarded_attempts() if guarded_attempt.key == key
     )
@@ -123,10 +123,10 @@ def test_a_torn_deadline_calls_nothing_off(tmp_path: Path) -> None:
 def test_a_shim_that_nobody_has_waited_for_is_dead(tmp_path: Path) -> None:
     with guarding(tmp_path) as guardian, shim_in(tmp_path) as (process, _):
         guardian.tick(1.0)
-        assert stage_of(guardian) is WardStage.WATCHED
+        assert stage_of(guardian) is GuardStage.WATCHED
         dies(process)
         guardian.tick(2.0)
-        assert guardian.keys() == frozenset() or stage_of(guardian) is not WardStage.WATCHED
+        assert guardian.keys() == frozenset() or stage_of(guardian) is not GuardStage.WATCHED
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("cut"), GuardFailed(LAYOUT.own("job"), "bad_version", 0)])
@@ -147,7 +147,7 @@ def test_a_tombstone_is_written_when_zookeeper_says_so(tmp_path: Path, error: Su
             settled(error)
             for now_s in (2.4, 4.0, 4.1):
                 guardian.tick(now_s)
-            assert stage_of(guardian) is WardStage.BURYING and (tmp_path / KEY).exists()
+            assert stage_of(guardian) is GuardStage.BURYING and (tmp_path / KEY).exists()
             assert len(asked.reads) == 2, "/own is read again"
     finally:
         module.ScanContainment = before  # type: ignore[misc]
@@ -194,11 +194,11 @@ def test_only_the_group_of_the_attempt_proves_that_it_is_empty(tmp_path: Path) -
             if guarded_attempt.shim
             else False
         )
-        post = guardian._posts[KEY]
-        assert isinstance(post.tree, CgroupContainment) and post.tree.path == group
-        post.guarded_attempt = replace(guarded_attempt, launch=LAUNCH)
+        watched = guardian._watched[KEY]
+        assert isinstance(watched.tree, CgroupContainment) and watched.tree.path == group
+        watched.guarded_attempt = replace(guarded_attempt, launch=LAUNCH)
         assert (
-            guardian._tree(post, ShimRecord(guarded_attempt.shim.process, CLAIM)).emptiness()
+            guardian._tree(watched, ShimRecord(guarded_attempt.shim.process, CLAIM)).emptiness()
             is Emptiness.UNPROVABLE
         )  # type: ignore[union-attr]
 

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from supervisor.checkpoint.commit_log import CommitLog, Committed
+from supervisor.checkpoint.commit_log import CommitLog, CommittedBatch
 from supervisor.clock import boottime_s
-from supervisor.daemon import hosting
-from supervisor.daemon.hosting import Hosting
-from supervisor.daemon.starting import Hosted
+from supervisor.daemon.host import attempt_reporter
+from supervisor.daemon.host.attempt_reporter import AttemptReporter
+from supervisor.daemon.host.launcher import HostedAttempts
 from supervisor.errors import Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
-from supervisor.registry.layout import Layout
+from supervisor.records.layout import Layout
 from tests.fakes.report_socket import ReportSocket
 from tests.unit.shim.world import LAUNCH
 
@@ -31,10 +31,10 @@ class Log:
         self.found: int | Exception | None = None
         self.waits = False
 
-    def newest(self) -> Committed | None:
+    def newest(self) -> CommittedBatch | None:
         if isinstance(self.found, Exception):
             raise self.found
-        return None if self.found is None else Committed("", self.found)
+        return None if self.found is None else CommittedBatch("", self.found)
 
     def committed(self) -> dict[str, int]:
         return {}
@@ -43,7 +43,7 @@ class Log:
         return self.waits
 
 
-class Home(Hosted):
+class Home(HostedAttempts):
     """One JVM application is hosted; its run directory is ``attempts_dir/KEY``."""
 
     def launches(self) -> dict[str, Launch]:
@@ -59,11 +59,11 @@ class Told:
         self.socket = ReportSocket(self._home.attempts_dir / KEY)
         self._count = 0
         self.start()
-        monkeypatch.setattr(hosting, "LOOK_EVERY_S", 0.0)
+        monkeypatch.setattr(attempt_reporter, "LOOK_EVERY_S", 0.0)
 
     def start(self) -> None:
         """A supervisor begins: it knows nothing of what another saw."""
-        self._hosting = Hosting(
+        self._hosting = AttemptReporter(
             "s1",
             self._home,
             Layout("/c"),
@@ -116,7 +116,7 @@ def test_what_can_not_be_read_is_no_look_at_all(told: Told) -> None:
 def test_a_fresh_attempt_is_looked_at_at_once(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first look is where progress begins: what it commits before that would be taken for its predecessor's."""
     told.look(3)
-    monkeypatch.setattr(hosting, "LOOK_EVERY_S", 3600.0)
+    monkeypatch.setattr(attempt_reporter, "LOOK_EVERY_S", 3600.0)
     assert told.look(4) == []
     told.forget_looks()
     assert told.look(4) == [{"event": "looked", "batch_id": 4}]
@@ -135,7 +135,7 @@ def test_a_supervisor_begins_with_a_look_and_says_what_it_found(told: Told) -> N
 def test_a_job_whose_commits_cannot_be_opened_disturbs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
-    monkeypatch.setattr(hosting, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(attempt_reporter, "LOOK_EVERY_S", 0.0)
     bad, good = replace(LAUNCH, reports=False), replace(LAUNCH, reports=False)
     log = Log()
     log.found = 3
@@ -152,5 +152,7 @@ def test_a_job_whose_commits_cannot_be_opened_disturbs_no_other(
     home = Two(tmp_path, tmp_path)
     (home.attempts_dir / KEY).mkdir(parents=True)
     with ReportSocket(home.attempts_dir / KEY) as shim:
-        Hosting("s1", home, Layout("/c"), lambda: None, Metrics(boottime_s), look_at).round(lambda: None)
+        AttemptReporter("s1", home, Layout("/c"), lambda: None, Metrics(boottime_s), look_at).round(
+            lambda: None
+        )
         assert shim.take() == [{"event": "looked", "batch_id": 3}]

@@ -10,8 +10,8 @@ import pytest
 
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
-from supervisor.daemon.hosting import Hosting
-from supervisor.daemon.starting import Hosted
+from supervisor.daemon.host.attempt_reporter import AttemptReporter
+from supervisor.daemon.host.launcher import HostedAttempts
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import OwnState, Progress, QueryProgress, QueryState
@@ -19,7 +19,7 @@ from tests.fakes.offices import Bench
 from tests.unit.shim.world import LAUNCH
 
 
-class Home(Hosted):
+class Home(HostedAttempts):
     """The first attempt of one job is hosted."""
 
     def __init__(self, directory: Path, uid: str) -> None:
@@ -47,7 +47,7 @@ def test_a_job_that_was_cancelled_stops_and_then_is_gone(
     uid = bench.submit("job").uid
     bench.run("job")
     metrics = Metrics(boottime_s)
-    hosting = Hosting(
+    hosting = AttemptReporter(
         "host-a",
         Home(tmp_path, uid),
         bench.layout,
@@ -70,7 +70,7 @@ def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> No
         "job", queries=(QueryProgress("a", "1"), QueryProgress("b", "2", elsewhere="file:/tmp/temporary-1"))
     )
     metrics = Metrics(boottime_s)
-    hosting = Hosting(
+    hosting = AttemptReporter(
         "host-a",
         Home(tmp_path, uid),
         bench.layout,
@@ -86,7 +86,7 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     bench = Bench()
     uid = bench.submit("job").uid
     metrics = Metrics(boottime_s)
-    hosting = Hosting(
+    hosting = AttemptReporter(
         "host-a",
         Home(tmp_path, uid),
         bench.layout,

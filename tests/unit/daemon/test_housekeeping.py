@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.daemon.housekeeping import ATTEMPTS_KEPT, ENDED, Housekeeper, prune, put_aside
+from supervisor.daemon.host.housekeeping import ATTEMPTS_KEPT, ENDED, Housekeeper, prune, put_aside
 from supervisor.errors import Unreachable
 from supervisor.metrics import Metrics
 from tests.waiting import wait_until
@@ -70,7 +70,7 @@ def test_the_store_is_asked(home: Home) -> None:
 
 
 def test_what_nobody_foresaw_does_not_end_the_thread(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor.daemon.housekeeping.PERIOD_S", 0.01)
+    monkeypatch.setattr("supervisor.daemon.host.housekeeping.PERIOD_S", 0.01)
     kept = threading.Event()
 
     def check() -> None:
@@ -79,7 +79,7 @@ def test_what_nobody_foresaw_does_not_end_the_thread(home: Home, monkeypatch: py
             raise ZeroDivisionError("a defect in a library")
 
     home.keeper._check_store = check
-    monkeypatch.setattr("supervisor.daemon.housekeeping.STORE_EVERY_S", 0.0)
+    monkeypatch.setattr("supervisor.daemon.host.housekeeping.STORE_EVERY_S", 0.0)
     home.keeper.start()
     wait_until(lambda: home.store_ok() == 1, 20, "the next question")
     home.keeper.stop()

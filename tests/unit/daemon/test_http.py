@@ -1,4 +1,4 @@
-"""``daemon.http``: what is answered, and that no request holds up another."""
+"""``daemon.process.http``: what is answered, and that no request holds up another."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from supervisor.clock import boottime_s
-from supervisor.daemon import http
-from supervisor.daemon.http import Answers, HttpServer
+from supervisor.daemon.process import http
+from supervisor.daemon.process.http import Answers, HttpServer
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from tests.waiting import wait_until

@@ -45,7 +45,7 @@ def test_a_place_in_flight_is_not_given_twice(
     late.held = '"name":"m"'
     rig.bench.submit("m")
     assert rig.done() == []
-    (in_flight,) = rig.controller.crew.in_flight
+    (in_flight,) = rig.controller.executor.in_flight
     # comes before m in the order of placing, so it would get the host that m was given
     rig.bench.submit("a")
     if committed:
@@ -58,4 +58,4 @@ def test_a_place_in_flight_is_not_given_twice(
     hosts = {name: rig.bench.own(name).supervisor for name in ("a", "m")}
     assert sorted(hosts.values()) == ["s1", "s2"]
     assert hosts["m"] == in_flight.host.id
-    assert rig.controller.crew.in_flight == ()
+    assert rig.controller.executor.in_flight == ()

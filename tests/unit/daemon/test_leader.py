@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from supervisor.coord.term import Term
-from supervisor.daemon import leader as module
-from supervisor.daemon.leader import Leader
+from supervisor.daemon.leader import leader as module
+from supervisor.daemon.leader.leader import Leader
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 from tests.waiting import wait_until
 

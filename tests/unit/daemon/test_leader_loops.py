@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.daemon.leader import Leader
+from supervisor.daemon.leader.leader import Leader
 
 
 class Loops:

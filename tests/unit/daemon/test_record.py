@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from supervisor.act.carry_out import ActionOutcome, ActionResult
-from supervisor.daemon.record import Pass, Recorder
+from supervisor.daemon.leader.record import Pass, Recorder
 from supervisor.metrics import Metrics
 from supervisor.model.actions import Assign, Conclude, Note, Plan
 from supervisor.model.records import Cause, Outcome, OwnState

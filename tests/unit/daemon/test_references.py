@@ -10,12 +10,12 @@ import pytest
 
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
-from supervisor.daemon.sweeper import Sweeper, references
+from supervisor.daemon.leader.sweeper import Sweeper, references
 from supervisor.errors import Corrupt
 from supervisor.model.location import digest
 from supervisor.model.records import Assignment, BlobRef, CheckpointClaim, OwnState
 from supervisor.observe.observer import Observer
-from supervisor.registry.pending_deletions import doom
+from supervisor.registry.pending_deletions import pending_deletion
 from supervisor.registry.record_sweep import take_listing
 from tests.fakes.offices import AT, Bench
 from tests.fakes.zookeeper import MemoryClient
@@ -79,7 +79,7 @@ def test_a_claim_keeps_the_blobs_of_its_uid_only_while_its_checkpoint_is_being_d
     claim, path = CheckpointClaim(place, "a", "gone"), bench.layout.checkpoint(digest(place))
     bench.put(path, claim)
     assert "gone" not in kept(bench)
-    bench.put(path, doom(claim, ended, AT))
+    bench.put(path, pending_deletion(claim, ended, AT))
     assert "gone" in kept(bench)
 
 
@@ -109,11 +109,11 @@ def sweeps_in(told: Callable[[Term[Any]], None]) -> bool:
 
 def test_only_a_term_that_is_recorded_and_trusts_its_registry_sweeps() -> None:
     def recorded(term: Term[Any]) -> None:
-        term.note_recorded()
+        term.set_recorded()
 
     def distrusting(term: Term[Any]) -> None:
-        term.note_recorded()
-        term.note_distrust("restored")
+        term.set_recorded()
+        term.set_distrust("restored")
 
     assert sweeps_in(recorded)
     assert not sweeps_in(lambda term: None)

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from supervisor.clients import umask
-from supervisor.daemon.supervisor import check_log_dir, take_lock
+from supervisor.daemon.process.supervisor import check_log_dir, take_lock
 from supervisor.errors import InvalidInput
 
 SOMEBODY = 4242

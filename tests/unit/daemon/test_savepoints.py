@@ -11,21 +11,27 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from supervisor.checkpoint.savepoint import Stage
-from supervisor.checkpoint.savepoint_create import Creation
-from supervisor.checkpoint.savepoint_shelf import Shelf
-from supervisor.clients.task_child import Ended
+from supervisor.clients.task_child import TaskEnded
 from supervisor.coord.term import Term
-from supervisor.daemon import savepoints as module
-from supervisor.daemon.savepoints import GoOn, Made, NotYet, Savepoints, Wanted
+from supervisor.daemon.leader import scheduled_savepoints as module
+from supervisor.daemon.leader.scheduled_savepoints import (
+    GoOn,
+    Made,
+    NotYet,
+    ScheduledSavepoints,
+    WantedSavepoint,
+)
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.records import Desired, Entry, Phase
 from supervisor.model.savepoint_policy import SavepointPolicy
-from supervisor.model.savepoints import id_of, slot_of
 from supervisor.model.view import View
 from supervisor.observe.observer import Observer
-from supervisor.registry.places import Places
+from supervisor.registry.checkpoint_claims import CheckpointClaims
+from supervisor.savepoints.create import Creation
+from supervisor.savepoints.manifest import SavepointStage
+from supervisor.savepoints.schedule import id_of, slot_of
+from supervisor.savepoints.shelf import Shelf
 from tests.fakes.offices import AT, Bench, submission, terms
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.checkpoint.golden import unpack
@@ -48,7 +54,7 @@ class StoreClock:
 
 
 class Here:
-    """As ``wiring.scheduled`` does it, in this process. ``trouble``: of a job, what its creation raises."""
+    """As ``daemon.leader.savepoint_task`` does it, in this process. ``trouble``: of a job, what its creation raises."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -56,7 +62,7 @@ class Here:
         self.made: list[str] = []
         self.shelf: Any = StoreClock(shelf(rig.store), lambda: rig.store_s)
 
-    def create(self, wanted: Wanted, savepoint: str, timeout_s: float, go_on: GoOn) -> Made:
+    def create(self, wanted: WantedSavepoint, savepoint: str, timeout_s: float, go_on: GoOn) -> Made:
         if wanted.name in self.trouble:
             raise self.trouble[wanted.name]
         source = Path(wanted.source.removeprefix("file://"))
@@ -74,11 +80,11 @@ class Here:
         self.shelf.delete(name, savepoint)
 
     def in_use(self) -> Callable[[str], str | None]:
-        places = Places.load(self._rig.client, self._rig.bench.layout)
+        places = CheckpointClaims.load(self._rig.client, self._rig.bench.layout)
 
         def look(location: str) -> str | None:
             try:
-                places.place_for("", location)
+                places.reserve("", location)
             except SupervisorError as error:
                 return str(error)
             return None
@@ -102,13 +108,13 @@ class Rig:
     def elect(self) -> None:
         """Another leader, that knows nothing but what is in ZooKeeper and in the store."""
         self.term: Term[Any] = Term(1, 0, self.client, 1e9, depose=lambda why: None)
-        self.term.note_recorded()
+        self.term.set_recorded()
         self.means = Here(self)
         self.paused = False
         self.leader = self.another()
 
-    def another(self) -> Savepoints:
-        return Savepoints(
+    def another(self) -> ScheduledSavepoints:
+        return ScheduledSavepoints(
             self.term, self.view, self.means, self.metrics, clock=lambda: self.now_s, tick_s=0.01
         )
 
@@ -137,7 +143,9 @@ class Rig:
         return id_of(slot_of(name, HOUR, self.store_s))
 
     def there(self, name: str) -> list[str]:
-        return [entry.id for entry in shelf(self.store).entries(name) if entry.stage is Stage.COMPLETE]
+        return [
+            entry.id for entry in shelf(self.store).entries(name) if entry.stage is SavepointStage.COMPLETE
+        ]
 
     def series(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"spark_supervisor_job_savepoint{name}", labels)
@@ -179,7 +187,7 @@ def test_nothing_while_paused_distrusted_or_not_recorded(rig: Rig) -> None:
     rig.paused = True
     assert rig.look() == []
     rig.paused = False
-    rig.term.note_distrust("restored")
+    rig.term.set_distrust("restored")
     assert rig.look() == []
 
 
@@ -353,14 +361,14 @@ class Slow(Here):
         self.ended: list[str] = []
         self.slow = {"slow"}
 
-    def create(self, wanted: Wanted, savepoint: str, timeout_s: float, go_on: GoOn) -> Made:
+    def create(self, wanted: WantedSavepoint, savepoint: str, timeout_s: float, go_on: GoOn) -> Made:
         self.begun.append(wanted.name)
         if wanted.name not in self.slow:
             return super().create(wanted, savepoint, timeout_s, go_on)
         while go_on():
             threading.Event().wait(0.01)
         self.ended.append(wanted.name)
-        raise Ended("over")
+        raise TaskEnded("over")
 
 
 def test_a_slow_one_delays_no_other_and_ends_with_the_term(rig: Rig) -> None:

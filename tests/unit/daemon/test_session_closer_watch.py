@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from supervisor.daemon import session_closer
-from supervisor.daemon.session_closer import Charge, encode
+from supervisor.daemon.process import session_closer
+from supervisor.daemon.process.session_closer import Charge, encode
 
 
 def test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_before(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from supervisor.clients.zookeeper import Session
-from supervisor.daemon import session_closer as under_test
-from supervisor.daemon.session_closer import Charge, SessionCloser, decode, encode
+from supervisor.daemon.process import session_closer as under_test
+from supervisor.daemon.process.session_closer import Charge, SessionCloser, decode, encode
 from supervisor.errors import SupervisorError
 
 SESSION = Session(0x1F, bytes(range(16)), 10.0)

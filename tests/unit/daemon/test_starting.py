@@ -13,23 +13,23 @@ import pytest
 
 from supervisor.clients import run_dir
 from supervisor.clock import boottime_s
-from supervisor.daemon import starting
-from supervisor.daemon.starting import Hosted, Look, Starter
+from supervisor.daemon.host import launcher
+from supervisor.daemon.host.launcher import HostedAttempts, Launcher, TrustCheck
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef
-from supervisor.model.spec import JobSpec
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 from supervisor.settings.file import Settings, StoreSettings
 from supervisor.settings.policy import PolicySettings
 from supervisor.spark.refusal import Refused
+from supervisor.spec.job import JobSpec
 
 
 def given(name: str) -> Assignment:
     return Assignment(name, f"uid-{name}", 1, 1, 0, 0, BlobRef("specs/x.json", "0" * 64, 1), 1)
 
 
-class Slow(Starter):
+class Slow(Launcher):
     """Preparing ends when ``together`` threads are at it, or when no more can come."""
 
     checkpoint: str | None = None
@@ -42,7 +42,7 @@ class Slow(Starter):
             store=StoreSettings(url="file:///store"),
             policy=PolicySettings(checkpoints=allowed),
         )
-        self.hosted = Hosted(directory / "run", directory / "log")
+        self.hosted = HostedAttempts(directory / "run", directory / "log")
         self.directory = directory
         self.together = threading.Barrier(together)
         super().__init__(
@@ -80,7 +80,7 @@ class Slow(Starter):
 
     def try_start(self, name: str) -> str:
         try:
-            self.start(given(name), Look(boottime_s(), lambda: None))
+            self.start(given(name), TrustCheck(boottime_s(), lambda: None))
         except Refused as refused:
             return str(refused)
         return "started"
@@ -88,7 +88,7 @@ class Slow(Starter):
 
 @pytest.fixture(autouse=True)
 def no_shims(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "spawn_shim", lambda directory, cgroup: SimpleNamespace(pid=1))
+    monkeypatch.setattr(launcher, "spawn_shim", lambda directory, cgroup: SimpleNamespace(pid=1))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_start_that_failed_gives_its_place_back(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(
         starter,
         "_launch",
-        lambda given, key, spec: (_ for _ in ()).throw(Refused(starting.Cause.NO_ROOM, "no")),
+        lambda given, key, spec: (_ for _ in ()).throw(Refused(launcher.Cause.NO_ROOM, "no")),
     )
     assert starter.try_start("a") == "no"
     monkeypatch.setattr(starter, "_launch", make)
@@ -122,7 +122,7 @@ def test_a_start_that_failed_gives_its_place_back(tmp_path: Path, monkeypatch: p
 
 def test_launches_are_listed_by_many_threads_at_once(tmp_path: Path) -> None:
     """While run directories come and go: nobody sees a dictionary change under its eyes."""
-    hosted = Hosted(tmp_path / "run", tmp_path / "log")
+    hosted = HostedAttempts(tmp_path / "run", tmp_path / "log")
     launch = Slow(tmp_path, 1, drivers=1, memory_bytes=1)._launch(
         given("a"), "k", cast(JobSpec, SimpleNamespace(conf={}))
     )
@@ -155,7 +155,9 @@ def test_a_start_that_took_long_looks_again_whether_the_registry_is_to_be_truste
     """Its files came slowly: ZooKeeper may have been restored meanwhile, and the shim claims by the newest look."""
     starter = Slow(tmp_path, 1, drivers=1, memory_bytes=100)
     looked_s = boottime_s()
-    starter.start(given("a"), Look(looked_s - starting.LOOK_LASTS_S, lambda: looked_s if trusted else None))
+    starter.start(
+        given("a"), TrustCheck(looked_s - launcher.LOOK_LASTS_S, lambda: looked_s if trusted else None)
+    )
     launches = starter.hosted.launches().values()
     assert [launch.looked_s for launch in launches] == ([looked_s] if trusted else [])
 
@@ -164,7 +166,7 @@ def test_what_a_killed_agent_left_of_a_run_directory_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed while making it: its launch.json may hold secrets, and the next agent has another pid. What is being made stays."""
-    hosted = Hosted(tmp_path / "run", tmp_path / "log")
+    hosted = HostedAttempts(tmp_path / "run", tmp_path / "log")
     attempts = hosted.attempts_dir
     assert run_dir.create(str(attempts), "whole-1.1", b"{}") is not None
 
@@ -187,7 +189,7 @@ def test_what_a_killed_agent_left_of_a_run_directory_is_removed(
 
 
 def test_a_launch_file_that_is_about_another_attempt_is_left_alone(tmp_path: Path) -> None:
-    hosted = Hosted(tmp_path / "run", tmp_path / "log")
+    hosted = HostedAttempts(tmp_path / "run", tmp_path / "log")
     launch = Slow(tmp_path, 1, drivers=1, memory_bytes=1)._launch(
         given("a"), "k", cast(JobSpec, SimpleNamespace(conf={}))
     )

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from supervisor.checkpoint.savepoint_sweep import GRACE_S, SavepointSweeper
 from supervisor.clients.store.files import FileStore
 from supervisor.coord.term import Term
-from supervisor.daemon.controller import Controller
-from supervisor.daemon.record import Recorder
-from supervisor.daemon.sweeper import Sweeper
-from supervisor.daemon.watchdog import Watchdog
+from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.record import Recorder
+from supervisor.daemon.leader.sweeper import Sweeper
+from supervisor.daemon.loops.watchdog import Watchdog
 from supervisor.metrics import Metrics
 from supervisor.model.location import digest
 from supervisor.model.records import CheckpointClaim, EpochRecord, Pause
 from supervisor.model.transaction import Transaction
 from supervisor.plan.make import Policy
+from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.leader_writes import Desk
-from supervisor.registry.sweep import BlobSweeper
+from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.savepoints.sweep import GRACE_S, SavepointSweeper
 from tests.fakes.offices import AT, Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.checkpoint.savepoints import area, begun, files, place, shelf
@@ -42,18 +42,18 @@ class Rig:
         client = MemoryClient(self.bench.zoo)
         client.start()
         self.term: Term[Any] = Term(1, 0, client, 1000.0, depose=lambda why: None)
-        self.term.note_recorded()
+        self.term.set_recorded()
         self.store = FileStore(directory)
         self.blobs = Blobs(self.store)
         loop = Watchdog(end=lambda code: None).register("test", 60.0)
         controller = Controller(
             self.term, self.bench.layout, Policy(), Recorder(Metrics(self.clock), 0.0), loop
         )
-        self.crew = controller.crew
+        self.executor = controller.executor
         self.sweeper = Sweeper(
             self.term,
             self.bench.layout,
-            self.crew,
+            self.executor,
             BlobSweeper(self.store, clock=self.clock),
             self.blobs,
             savepoints=SavepointSweeper(shelf(directory), self.clock),
@@ -87,7 +87,7 @@ def test_what_is_left_of_a_savepoint_is_swept_and_said(rig: Rig) -> None:
     [
         lambda rig: rig.term.end("over"),
         lambda rig: rig.bench.put(rig.bench.layout.pause, Pause("me", AT, "", "op")),
-        lambda rig: rig.term.note_distrust("restored meanwhile"),
+        lambda rig: rig.term.set_distrust("restored meanwhile"),
     ],
     ids=["term-over", "paused", "distrusted"],
 )
@@ -109,14 +109,14 @@ def test_a_sweep_under_way_ends_when_the_registry_is_not_trusted_any_more(
     for number in range(2):
         place = f"s3://bkt/{number}"
         rig.bench.put(rig.bench.layout.checkpoint(digest(place)), CheckpointClaim(place, "a", "older-uid"))
-    commit = rig.crew.commit
+    commit = rig.executor.commit
 
-    def and_then_the_contender_looks(build: Callable[[Desk], Transaction]) -> int | None:
+    def and_then_the_contender_looks(build: Callable[[LeaderWriteContext], Transaction]) -> int | None:
         version = commit(build)
-        rig.term.note_distrust("ZooKeeper was restored")
+        rig.term.set_distrust("ZooKeeper was restored")
         return version
 
-    monkeypatch.setattr(rig.crew, "commit", and_then_the_contender_looks)
+    monkeypatch.setattr(rig.executor, "commit", and_then_the_contender_looks)
     assert rig.sweep_after_the_grace() == 1
     assert len(rig.bench.zoo.client().children(rig.bench.layout.checkpoints) or ()) == 1
     assert {entry.key for entry in rig.store.entries("specs/")} >= set(blobs)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from supervisor.coord.term import Term
-from supervisor.daemon import sweeper as sweeping
-from supervisor.daemon.remover import Doomed, Job, Remover
-from supervisor.daemon.sweeper import Sweeper
+from supervisor.daemon.leader import sweeper as sweeping
+from supervisor.daemon.leader.remover import ClaimUnderDeletion, LocationDeletion, Remover
+from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.errors import Conflict, NotLeader, NotSent, Unreachable
 from supervisor.model.records import CheckpointClaim, EpochRecord, PendingDeletion
 from supervisor.model.s3a import S3Access
@@ -36,11 +36,11 @@ class Stage:
         claim = self.client.read(self.path)
         assert claim is not None
         self.term: Term[Any] = Term(1, epoch.stat.version, self.client, 1e9, depose=lambda _why: None)
-        crew: Any = None
+        executor: Any = None
         self.remover = Remover(
             self.term,
             bench.layout,
-            crew,
+            executor,
             "s3://store",
             lambda _location, _doom: S3Access(),
             site=SitePolicy(deletable=("*",)),
@@ -49,7 +49,7 @@ class Stage:
         )
         self.remover._others = SimpleNamespace(look=self.look)  # type: ignore[assignment]
         own: Any = None
-        self.now = Doomed(
+        self.now = ClaimUnderDeletion(
             self.path,
             Found(CheckpointClaim(PLACE, "a", "u1"), claim.stat.version),
             PendingDeletion("a", "u1", "now", epoch=1),
@@ -81,7 +81,7 @@ def test_a_batch_goes_out_after_a_sync_between_two_looks_at_the_term() -> None:
 
 def test_no_batch_goes_out_on_a_connection_on_which_nobody_has_looked() -> None:
     stage = Stage()
-    stage.term.note_look(stage.client.connections + 1)
+    stage.term.set_trust_check(stage.client.connections + 1)
     with pytest.raises(NotSent):
         stage.remover._still(stage.path, stage.now)
 
@@ -100,7 +100,7 @@ def test_a_batch_without_an_answer_is_waited_out_from_then_on(monkeypatch: pytes
         raise Unreachable("no answer")
 
     removal: Any = SimpleNamespace(unanswered=1, remove_batch=remove_batch, resolved=PLACE)
-    job = Job(stage.path, unsure_s=10.0, removal=removal)
+    job = LocationDeletion(stage.path, unsure_s=10.0, removal=removal)
     monkeypatch.setattr(stage.remover, "_why_kept", lambda _now: None)
     with pytest.raises(Unreachable):
         stage.remover._carry_on(job, stage.now)

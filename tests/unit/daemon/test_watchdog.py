@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.clock import boottime_s
-from supervisor.daemon.notify import notify, watchdog_period_s
-from supervisor.daemon.watchdog import EXIT_CODE, Watchdog
+from supervisor.daemon.loops.notify import notify, watchdog_period_s
+from supervisor.daemon.loops.watchdog import EXIT_CODE, Watchdog
 from tests.waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -45,7 +45,7 @@ def test_a_sleep_of_the_whole_process_is_forgiven() -> None:
 
 def program(body: str, **more: str) -> subprocess.Popen[str]:
     source = (
-        "import sys, threading, time\nfrom supervisor.daemon.watchdog import Watchdog\n"
+        "import sys, threading, time\nfrom supervisor.daemon.loops.watchdog import Watchdog\n"
         + textwrap.dedent(body)
     )
     return subprocess.Popen(
@@ -82,7 +82,7 @@ def test_f60_a_log_that_nobody_reads_does_not_keep_it() -> None:
     except BlockingIOError:
         os.set_blocking(writing, True)
     source = (
-        "from supervisor.daemon.watchdog import Watchdog\nimport threading\nw = Watchdog()\n"
+        "from supervisor.daemon.loops.watchdog import Watchdog\nimport threading\nw = Watchdog()\n"
         "w.register('agent', 0.2)\nw.start()\nthreading.Event().wait()"
     )
     stuck = subprocess.Popen([sys.executable, "-c", source], cwd=REPOSITORY, stderr=writing)

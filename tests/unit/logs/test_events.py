@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[3] / "supervisor"
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}
 BOUND = {"job", "uid", "attempt"}
 """``ShimLog`` binds them; ``**about`` of the guardian and of the agent holds them."""
-MACHINES = ("shim/", "daemon/guarded_attempt.py")
+MACHINES = ("shim/", "daemon/host/guarded_attempt.py")
 """They say what is logged in their place, about the attempt that is theirs."""
 
 
@@ -38,8 +38,8 @@ def calls() -> Iterator[Call]:
 
 def is_log_call(called: ast.expr, file: str) -> bool:
     if isinstance(called, ast.Name):
-        return (called.id == "Say" and file != "daemon/guarded_attempt.py") or (
-            called.id == "say" and file == "daemon/record.py"
+        return (called.id == "Say" and file != "daemon/host/guarded_attempt.py") or (
+            called.id == "say" and file == "daemon/leader/record.py"
         )
     if not isinstance(called, ast.Attribute):
         return False

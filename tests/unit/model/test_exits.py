@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.model.exits import REASON_MAX_BYTES, Evidence, classify, how
+from supervisor.model.exits import REASON_MAX_BYTES, ExitEvidence, classify, how
 from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import Cause
 
@@ -81,8 +81,8 @@ TOO_SMALL = (
 
 def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
     for evidence in (
-        Evidence(1, unbounded=True, tail=TOO_SMALL),
-        Evidence(1, unbounded=False, error=TOO_SMALL),
+        ExitEvidence(1, unbounded=True, tail=TOO_SMALL),
+        ExitEvidence(1, unbounded=False, error=TOO_SMALL),
     ):
         verdict = classify(evidence)
         assert verdict.permanent and verdict.cause is Cause.NOT_STARTED
@@ -90,44 +90,48 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             "driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory"
         )
     executor = classify(
-        Evidence(1, unbounded=True, tail="Executor memory 104857600 must be at least 471859200.")
+        ExitEvidence(1, unbounded=True, tail="Executor memory 104857600 must be at least 471859200.")
     )
     assert executor.reason.startswith(
         "executor memory 100 MiB, Spark needs 450 MiB; raise spark.executor.memory"
     )
-    assert classify(Evidence(0, unbounded=False, tail=TOO_SMALL)).cause is Cause.FINISHED
+    assert classify(ExitEvidence(0, unbounded=False, tail=TOO_SMALL)).cause is Cause.FINISHED
 
 
 @pytest.mark.parametrize(
     ("evidence", "cause", "says"),
     [
         # bounded or not
-        (Evidence(0, unbounded=False), Cause.FINISHED, "exit code 0"),
-        (Evidence(0, unbounded=True), Cause.EXITED_ZERO, "swallowed"),
-        (Evidence(0, unbounded=True, tail=TRACEBACK), Cause.EXITED_ZERO, "ValueError: bad row"),
+        (ExitEvidence(0, unbounded=False), Cause.FINISHED, "exit code 0"),
+        (ExitEvidence(0, unbounded=True), Cause.EXITED_ZERO, "swallowed"),
+        (ExitEvidence(0, unbounded=True, tail=TRACEBACK), Cause.EXITED_ZERO, "ValueError: bad row"),
         # it was not let begin: what a driver does that waits says nothing of the job
         (
-            Evidence(78, unbounded=True, refused=GONE, error="SystemExit: exit 78"),
+            ExitEvidence(78, unbounded=True, refused=GONE, error="SystemExit: exit 78"),
             Cause.BAD_CHECKPOINT,
             "it is missing",
         ),
-        (Evidence(0, unbounded=False, refused=(Cause.NO_ACCESS, "no answer")), Cause.NO_ACCESS, "no answer"),
         (
-            Evidence(-9, unbounded=True, refused=GONE, killed_for=(Cause.START_TIMED_OUT, "late")),
+            ExitEvidence(0, unbounded=False, refused=(Cause.NO_ACCESS, "no answer")),
+            Cause.NO_ACCESS,
+            "no answer",
+        ),
+        (
+            ExitEvidence(-9, unbounded=True, refused=GONE, killed_for=(Cause.START_TIMED_OUT, "late")),
             Cause.BAD_CHECKPOINT,
             "it is",
         ),
         (
-            Evidence(143, unbounded=True, refused=GONE, stop_requested=True),
+            ExitEvidence(143, unbounded=True, refused=GONE, stop_requested=True),
             Cause.STOPPED,
             "stopped on request",
         ),
         # a stop was asked for: nothing else counts
-        (Evidence(0, unbounded=False, stop_requested=True), Cause.STOPPED, "stopped on request"),
-        (Evidence(143, unbounded=True, stop_requested=True), Cause.STOPPED, "SIGTERM (exit code 143)"),
-        (Evidence(-9, unbounded=True, stop_requested=True, tail=HEAP), Cause.STOPPED, "SIGKILL"),
+        (ExitEvidence(0, unbounded=False, stop_requested=True), Cause.STOPPED, "stopped on request"),
+        (ExitEvidence(143, unbounded=True, stop_requested=True), Cause.STOPPED, "SIGTERM (exit code 143)"),
+        (ExitEvidence(-9, unbounded=True, stop_requested=True, tail=HEAP), Cause.STOPPED, "SIGKILL"),
         (
-            Evidence(
+            ExitEvidence(
                 1,
                 unbounded=True,
                 stop_requested=True,
@@ -138,25 +142,25 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
         ),
         # we killed it
         (
-            Evidence(-9, unbounded=True, killed_for=(Cause.STALLED, "no progress for 600 s")),
+            ExitEvidence(-9, unbounded=True, killed_for=(Cause.STALLED, "no progress for 600 s")),
             Cause.STALLED,
             "600 s",
         ),
         (
-            Evidence(0, unbounded=False, killed_for=(Cause.LEASE_EXPIRED, "no renewal")),
+            ExitEvidence(0, unbounded=False, killed_for=(Cause.LEASE_EXPIRED, "no renewal")),
             Cause.LEASE_EXPIRED,
             "no renewal",
         ),
         # second writer
         (
-            Evidence(1, unbounded=True, error="CONCURRENT_STREAM_LOG_UPDATE: x"),
+            ExitEvidence(1, unbounded=True, error="CONCURRENT_STREAM_LOG_UPDATE: x"),
             Cause.CHECKPOINT_CONFLICT,
             "second writer",
         ),
-        (Evidence(1, unbounded=True, tail=CONFLICT), Cause.CHECKPOINT_CONFLICT, "another driver"),
-        (Evidence(0, unbounded=True, tail=CONFLICT), Cause.CHECKPOINT_CONFLICT, "another driver"),
+        (ExitEvidence(1, unbounded=True, tail=CONFLICT), Cause.CHECKPOINT_CONFLICT, "another driver"),
+        (ExitEvidence(0, unbounded=True, tail=CONFLICT), Cause.CHECKPOINT_CONFLICT, "another driver"),
         (
-            Evidence(
+            ExitEvidence(
                 1,
                 unbounded=True,
                 error="CONCURRENT_STREAM_LOG_UPDATE: x",
@@ -165,72 +169,76 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             Cause.CHECKPOINT_CONFLICT,
             "attempt 4 of clicks (uid u1) on h2 wrote offsets/12 at Sun Nov 22 03:04:36 UTC 2026: a second writer",
         ),
-        (Evidence(1, unbounded=True, tail=USED), Cause.CHECKPOINT_CONFLICT, "look for another driver on it"),
         (
-            Evidence(1, unbounded=True, error=FENCE_ALONE),
+            ExitEvidence(1, unbounded=True, tail=USED),
+            Cause.CHECKPOINT_CONFLICT,
+            "look for another driver on it",
+        ),
+        (
+            ExitEvidence(1, unbounded=True, error=FENCE_ALONE),
             Cause.CHECKPOINT_CONFLICT,
             "attempt 4 of clicks (uid u1) on h2 wrote offsets/12 at",
         ),
         (
-            Evidence(1, unbounded=True, tail=CONFLICT + UNFENCED),
+            ExitEvidence(1, unbounded=True, tail=CONFLICT + UNFENCED),
             Cause.CHECKPOINT_CONFLICT,
             "a driver without the storage fence wrote commits/7: a second writer",
         ),
         # the same under a manager of the user's own, which says it in other words
         (
-            Evidence(1, unbounded=True, error=f"StreamingQueryException: [STREAM_FAILED] x | {TAKEN}"),
+            ExitEvidence(1, unbounded=True, error=f"StreamingQueryException: [STREAM_FAILED] x | {TAKEN}"),
             Cause.CHECKPOINT_CONFLICT,
             "commits/0 was there already (FileAlreadyExistsException): a second writer on the checkpoint, look for it",
         ),
         (
-            Evidence(1, unbounded=True, tail=f"Caused by: {TAKEN_BY_FILE_SYSTEM}\n\tat x\n"),
+            ExitEvidence(1, unbounded=True, tail=f"Caused by: {TAKEN_BY_FILE_SYSTEM}\n\tat x\n"),
             Cause.CHECKPOINT_CONFLICT,
             "sources/1/7 was there",
         ),
         (
-            Evidence(1, unbounded=True, error=TAKEN.replace("ck/commits/0", "out/part-0")),
+            ExitEvidence(1, unbounded=True, error=TAKEN.replace("ck/commits/0", "out/part-0")),
             Cause.USER_ERROR,
             "part-0",
         ),
         # the fence's line alone is no end: it is also said of a log that is only read
-        (Evidence(1, unbounded=True, tail=f"{FENCE}\n{TRACEBACK}"), Cause.USER_ERROR, "bad row"),
+        (ExitEvidence(1, unbounded=True, tail=f"{FENCE}\n{TRACEBACK}"), Cause.USER_ERROR, "bad row"),
         # memory
-        (Evidence(1, unbounded=True, tail=HEAP), Cause.OUT_OF_MEMORY, "Java heap space"),
-        (Evidence(52, unbounded=True, error="OutOfMemoryError: heap"), Cause.OUT_OF_MEMORY, "heap"),
+        (ExitEvidence(1, unbounded=True, tail=HEAP), Cause.OUT_OF_MEMORY, "Java heap space"),
+        (ExitEvidence(52, unbounded=True, error="OutOfMemoryError: heap"), Cause.OUT_OF_MEMORY, "heap"),
         (
-            Evidence(1, unbounded=True, tail="MemoryError"),
+            ExitEvidence(1, unbounded=True, tail="MemoryError"),
             Cause.OUT_OF_MEMORY,
             "Python got no memory (MemoryError): raise",
         ),
         (
-            Evidence(1, unbounded=True, error="OutOfMemoryError: MemoryError: "),
+            ExitEvidence(1, unbounded=True, error="OutOfMemoryError: MemoryError: "),
             Cause.OUT_OF_MEMORY,
             "Python got no memory",
         ),
         (
-            Evidence(
+            ExitEvidence(
                 1, unbounded=True, error="Py4JError: None.None", tail=f'Exception in thread "Thread-4" {HEAP}'
             ),
             Cause.OUT_OF_MEMORY,
             "raise spark.driver.memory",
         ),
         (
-            Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: GC overhead limit exceeded"),
+            ExitEvidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: GC overhead limit exceeded"),
             Cause.OUT_OF_MEMORY,
             "raise spark.driver.memory",
         ),
         (
-            Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Metaspace"),
+            ExitEvidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Metaspace"),
             Cause.OUT_OF_MEMORY,
             "MaxMetaspaceSize",
         ),
         (
-            Evidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Compressed class space"),
+            ExitEvidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Compressed class space"),
             Cause.OUT_OF_MEMORY,
             "CompressedClassSpaceSize",
         ),
         (
-            Evidence(
+            ExitEvidence(
                 1,
                 unbounded=True,
                 tail="java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory",
@@ -239,7 +247,7 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             "raise the limit on processes",
         ),
         (
-            Evidence(
+            ExitEvidence(
                 1,
                 unbounded=True,
                 tail="java.lang.OutOfMemoryError: Cannot reserve 9 bytes of direct buffer memory",
@@ -248,7 +256,7 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             "MaxDirectMemorySize",
         ),
         (
-            Evidence(
+            ExitEvidence(
                 1,
                 unbounded=True,
                 tail="# There is insufficient memory for the Java Runtime Environment to continue.",
@@ -257,110 +265,116 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             "raise resources.memory, or give the host",
         ),
         (
-            Evidence(52, unbounded=True, error="ConnectionRefusedError: [Errno 111]"),
+            ExitEvidence(52, unbounded=True, error="ConnectionRefusedError: [Errno 111]"),
             Cause.OUT_OF_MEMORY,
             "Spark's own",
         ),
-        (Evidence(0, unbounded=True, tail=HEAP), Cause.OUT_OF_MEMORY, "raise spark.driver.memory"),
+        (ExitEvidence(0, unbounded=True, tail=HEAP), Cause.OUT_OF_MEMORY, "raise spark.driver.memory"),
         (
-            Evidence(1, unbounded=True, tail=WORKER_MEMORY),
+            ExitEvidence(1, unbounded=True, tail=WORKER_MEMORY),
             Cause.OUT_OF_MEMORY,
             "spark.executor.pyspark.memory",
         ),
         (
-            Evidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.GROUP),
+            ExitEvidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.GROUP),
             Cause.OUT_OF_MEMORY,
             "killed a Python worker at",
         ),
         (
-            Evidence(1, unbounded=True, tail=WORKER_KILLED, oom=Oom.HOST),
+            ExitEvidence(1, unbounded=True, tail=WORKER_KILLED, oom=Oom.HOST),
             Cause.OUT_OF_MEMORY,
             "for the host was short",
         ),
         (
-            Evidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.NOBODY),
+            ExitEvidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.NOBODY),
             Cause.USER_ERROR,
             "Python worker exited",
         ),
         (
-            Evidence(1, unbounded=True, tail=TRACEBACK, oom=Oom.TREE),
+            ExitEvidence(1, unbounded=True, tail=TRACEBACK, oom=Oom.TREE),
             Cause.OUT_OF_MEMORY,
             "a process of the driver",
         ),
-        (Evidence(1, unbounded=True, tail=TRACEBACK, oom=Oom.GROUP), Cause.USER_ERROR, "bad row"),
+        (ExitEvidence(1, unbounded=True, tail=TRACEBACK, oom=Oom.GROUP), Cause.USER_ERROR, "bad row"),
         (
-            Evidence(1, unbounded=True, tail="MyMemoryErrorHandler was set up\nValueError: x"),
+            ExitEvidence(1, unbounded=True, tail="MyMemoryErrorHandler was set up\nValueError: x"),
             Cause.USER_ERROR,
             "ValueError: x",
         ),
         (
-            Evidence(-9, unbounded=True, killed_for=(Cause.STALLED, "no progress for 60 s"), tail=HEAP),
+            ExitEvidence(-9, unbounded=True, killed_for=(Cause.STALLED, "no progress for 60 s"), tail=HEAP),
             Cause.STALLED,
             "no progress for 60 s; Java heap is full",
         ),
-        (Evidence(-9, unbounded=True, oom=Oom.TREE), Cause.OUT_OF_MEMORY, "at the limit of its cgroup"),
-        (Evidence(-9, unbounded=True, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "the kernel killed"),
-        (Evidence(137, unbounded=True, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "the kernel killed"),
-        (Evidence(137, unbounded=True), Cause.OUT_OF_MEMORY, "unless somebody did it"),
+        (ExitEvidence(-9, unbounded=True, oom=Oom.TREE), Cause.OUT_OF_MEMORY, "at the limit of its cgroup"),
+        (ExitEvidence(-9, unbounded=True, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "the kernel killed"),
+        (ExitEvidence(137, unbounded=True, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "the kernel killed"),
+        (ExitEvidence(137, unbounded=True), Cause.OUT_OF_MEMORY, "unless somebody did it"),
         # signals
-        (Evidence(-9, unbounded=True, oom=Oom.NOBODY), Cause.KILLED, "SIGKILL, not by the supervisor"),
-        (Evidence(137, unbounded=True, oom=Oom.NOBODY), Cause.KILLED, "SIGKILL (exit code 137)"),
-        (Evidence(143, unbounded=True), Cause.KILLED, "SIGTERM"),
-        (Evidence(134, unbounded=True), Cause.KILLED, "SIGABRT"),
-        (Evidence(-11, unbounded=False), Cause.KILLED, "SIGSEGV"),
+        (ExitEvidence(-9, unbounded=True, oom=Oom.NOBODY), Cause.KILLED, "SIGKILL, not by the supervisor"),
+        (ExitEvidence(137, unbounded=True, oom=Oom.NOBODY), Cause.KILLED, "SIGKILL (exit code 137)"),
+        (ExitEvidence(143, unbounded=True), Cause.KILLED, "SIGTERM"),
+        (ExitEvidence(134, unbounded=True), Cause.KILLED, "SIGABRT"),
+        (ExitEvidence(-11, unbounded=False), Cause.KILLED, "SIGSEGV"),
         (
-            Evidence(-6, unbounded=True, tail=CRASH),
+            ExitEvidence(-6, unbounded=True, tail=CRASH),
             Cause.KILLED,
             "the JVM crashed: SIGSEGV in libzstd-jni.so (killed by SIGABRT)",
         ),
-        (Evidence(134, unbounded=True, begun=True, tail=CRASH), Cause.KILLED, "the JVM crashed: SIGSEGV"),
+        (ExitEvidence(134, unbounded=True, begun=True, tail=CRASH), Cause.KILLED, "the JVM crashed: SIGSEGV"),
         # not executable
         (
-            Evidence(127, unbounded=True, begun=False, tail="spark-class: line 71: java: command not found"),
+            ExitEvidence(
+                127, unbounded=True, begun=False, tail="spark-class: line 71: java: command not found"
+            ),
             Cause.NOT_STARTED,
             "java: command not found",
         ),
         (
-            Evidence(127, unbounded=True, begun=True, tail="x: command not found"),
+            ExitEvidence(127, unbounded=True, begun=True, tail="x: command not found"),
             Cause.USER_ERROR,
             "exit code 127",
         ),
-        (Evidence(127, unbounded=True, tail="bye"), Cause.USER_ERROR, "bye"),
+        (ExitEvidence(127, unbounded=True, tail="bye"), Cause.USER_ERROR, "bye"),
         # the application's own failure
-        (Evidence(1, unbounded=True, tail=TRACEBACK), Cause.USER_ERROR, "exit code 1: ValueError: bad row"),
         (
-            Evidence(1, unbounded=True, error="ValueError: told", tail=TRACEBACK),
+            ExitEvidence(1, unbounded=True, tail=TRACEBACK),
+            Cause.USER_ERROR,
+            "exit code 1: ValueError: bad row",
+        ),
+        (
+            ExitEvidence(1, unbounded=True, error="ValueError: told", tail=TRACEBACK),
             Cause.USER_ERROR,
             "ValueError: told",
         ),
         (
-            Evidence(7, unbounded=True, error="SystemExit: exit 7"),
+            ExitEvidence(7, unbounded=True, error="SystemExit: exit 7"),
             Cause.USER_ERROR,
             "exit code 7: the application called",
         ),
         (
-            Evidence(1, unbounded=True, error="SystemExit: exit no topic", tail=END),
+            ExitEvidence(1, unbounded=True, error="SystemExit: exit no topic", tail=END),
             Cause.USER_ERROR,
             "code 1: no topic",
         ),
         (
-            Evidence(7, unbounded=True, error="SystemExit: exit 7", tail=TRACEBACK + END),
+            ExitEvidence(7, unbounded=True, error="SystemExit: exit 7", tail=TRACEBACK + END),
             Cause.USER_ERROR,
             "7: ValueError: bad",
         ),
-        (Evidence(1, unbounded=True, tail=JVM_TRACE), Cause.USER_ERROR, "STREAM_FAILED"),
-        (Evidence(1, unbounded=True, tail=NO_S3A), Cause.USER_ERROR, "spark.s3a_jars"),
-        (Evidence(101, unbounded=True, tail=NO_CLASS), Cause.USER_ERROR, "correct class"),
+        (ExitEvidence(1, unbounded=True, tail=JVM_TRACE), Cause.USER_ERROR, "STREAM_FAILED"),
+        (ExitEvidence(1, unbounded=True, tail=NO_S3A), Cause.USER_ERROR, "spark.s3a_jars"),
+        (ExitEvidence(101, unbounded=True, tail=NO_CLASS), Cause.USER_ERROR, "correct class"),
         (
-            Evidence(2, unbounded=True, tail="python3: can't open file 'x'\n\n"),
+            ExitEvidence(2, unbounded=True, tail="python3: can't open file 'x'\n\n"),
             Cause.USER_ERROR,
             "can't open file",
         ),
-        (Evidence(None, unbounded=True), Cause.USER_ERROR, "exit code unknown"),
-        (Evidence(1, unbounded=True), Cause.USER_ERROR, "exit code 1"),
+        (ExitEvidence(None, unbounded=True), Cause.USER_ERROR, "exit code unknown"),
+        (ExitEvidence(1, unbounded=True), Cause.USER_ERROR, "exit code 1"),
     ],
 )
-def test_cause_and_sentence(evidence: Evidence, cause: Cause, says: str) -> None:
+def test_cause_and_sentence(evidence: ExitEvidence, cause: Cause, says: str) -> None:
     verdict = classify(evidence)
     assert verdict.cause is cause
     assert says in verdict.reason
@@ -369,7 +383,7 @@ def test_cause_and_sentence(evidence: Evidence, cause: Cause, says: str) -> None
 
 
 def test_the_sentence_is_bounded() -> None:
-    verdict = classify(Evidence(1, unbounded=True, error="ValueError: " + "ü" * 5000))
+    verdict = classify(ExitEvidence(1, unbounded=True, error="ValueError: " + "ü" * 5000))
     assert len(verdict.reason.encode()) <= REASON_MAX_BYTES
 
 
@@ -389,34 +403,34 @@ def test_how(status: int | None, text: str) -> None:
 
 
 def test_the_advice_comes_first_and_stays_however_long_the_error_is() -> None:
-    verdict = classify(Evidence(1, unbounded=True, error=f"Py4JJavaError: {NO_S3A} " + "at x.y.z " * 200))
+    verdict = classify(ExitEvidence(1, unbounded=True, error=f"Py4JJavaError: {NO_S3A} " + "at x.y.z " * 200))
     assert verdict.reason.startswith("the jars for s3a:// are missing: set spark.s3a_jars; exit code 1: ")
 
 
 @pytest.mark.parametrize(
     "evidence",
     [
-        Evidence(3, unbounded=True, error="SystemExit: exit 3", tail="WARN x\n" + END),
-        Evidence(0, unbounded=True, tail="26/11/21 05:30:40 WARN Utils: a\n" + END),
+        ExitEvidence(3, unbounded=True, error="SystemExit: exit 3", tail="WARN x\n" + END),
+        ExitEvidence(0, unbounded=True, tail="26/11/21 05:30:40 WARN Utils: a\n" + END),
     ],
 )
-def test_sparks_talk_of_an_orderly_end_is_no_reason(evidence: Evidence) -> None:
+def test_sparks_talk_of_an_orderly_end_is_no_reason(evidence: ExitEvidence) -> None:
     assert "Successfully stopped" not in classify(evidence).reason
 
 
 def test_no_secret_of_an_error_is_kept_where_everybody_can_read_it() -> None:
     said = "ValueError: no login with password=hunter2 at jdbc:postgresql://u:pw123@db/x, api_key: 'k1234'"
-    reason = classify(Evidence(1, unbounded=True, error=said)).reason
+    reason = classify(ExitEvidence(1, unbounded=True, error=said)).reason
     assert not any(secret in reason for secret in ("hunter2", "pw123", "k1234"))
     assert "no login" in reason and "@db/x" in reason
 
 
 def test_last_words_without_end_are_searched_in_one_pass() -> None:
     """The tombstone waits for the verdict; a search that goes back from every word would take minutes here."""
-    verdict = classify(Evidence(1, True, tail="PYTHON_ " * 60_000 + "MemoryErro"))
+    verdict = classify(ExitEvidence(1, True, tail="PYTHON_ " * 60_000 + "MemoryErro"))
     assert verdict.cause is Cause.USER_ERROR
 
 
 @pytest.mark.parametrize(("cause", "permanent"), [(Cause.BAD_CHECKPOINT, True), (Cause.NO_ACCESS, False)])
 def test_what_was_not_let_begin_is_tried_again_where_that_can_help(cause: Cause, permanent: bool) -> None:
-    assert classify(Evidence(78, unbounded=True, refused=(cause, "why"))).permanent is permanent
+    assert classify(ExitEvidence(78, unbounded=True, refused=(cause, "why"))).permanent is permanent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.model.exits import Evidence, classify
+from supervisor.model.exits import ExitEvidence, classify
 from supervisor.model.headline import headline
 
 STREAM_FAILED = "[STREAM_FAILED] Query [id = 1f0c, runId = 77aa] terminated with exception: "
@@ -23,7 +23,7 @@ PYTHON = (
     [
         # as the bootstrap reports it: what went wrong first, then all of it again
         (
-            Evidence(
+            ExitEvidence(
                 1,
                 True,
                 error=f"STREAM_FAILED: StreamingQueryException: ValueError: bad row 17 | {STREAM_FAILED}{STAGE}{PYTHON}",
@@ -31,7 +31,7 @@ PYTHON = (
             "ValueError: bad row 17",
         ),
         (
-            Evidence(
+            ExitEvidence(
                 1,
                 True,
                 error=f"STREAM_FAILED: StreamingQueryException: java.lang.IllegalStateException: no topic clicks | {STREAM_FAILED}",
@@ -39,7 +39,7 @@ PYTHON = (
             "IllegalStateException: no topic clicks",
         ),
         (
-            Evidence(
+            ExitEvidence(
                 1,
                 True,
                 error=f"StreamingQueryException: {STREAM_FAILED}{STAGE}java.lang.RuntimeException: boom SQLSTATE: XXKST",
@@ -47,31 +47,31 @@ PYTHON = (
             "RuntimeException: boom",
         ),
         (
-            Evidence(1, True, error=f"StreamingQueryException: {STREAM_FAILED}the broker is gone"),
+            ExitEvidence(1, True, error=f"StreamingQueryException: {STREAM_FAILED}the broker is gone"),
             "the broker is gone",
         ),
         (
-            Evidence(
+            ExitEvidence(
                 1,
                 True,
                 error="Py4JJavaError: java.io.IOException: No space left on device | An error occurred while calling o4.x.\n: y",
             ),
             "IOException: No space left on device",
         ),
-        (Evidence(1, True, error="ValueError: told"), "ValueError: told"),
-        (Evidence(1, True, error="KeyError: 'x: y'"), "KeyError: 'x: y'"),
-        (Evidence(7, True, error="ValueError: told"), "exit code 7: ValueError: told"),
-        (Evidence(7, True, error="SystemExit: exit 7"), "exit code 7: the application called sys.exit"),
-        (Evidence(1, True, error="SystemExit: exit no topic"), "no topic"),
-        (Evidence(1, True), "exit code 1"),
-        (Evidence(-15, True), "killed by SIGTERM, not by the supervisor"),
+        (ExitEvidence(1, True, error="ValueError: told"), "ValueError: told"),
+        (ExitEvidence(1, True, error="KeyError: 'x: y'"), "KeyError: 'x: y'"),
+        (ExitEvidence(7, True, error="ValueError: told"), "exit code 7: ValueError: told"),
+        (ExitEvidence(7, True, error="SystemExit: exit 7"), "exit code 7: the application called sys.exit"),
+        (ExitEvidence(1, True, error="SystemExit: exit no topic"), "no topic"),
+        (ExitEvidence(1, True), "exit code 1"),
+        (ExitEvidence(-15, True), "killed by SIGTERM, not by the supervisor"),
         # an advice needs no evidence beside it
         (
-            Evidence(1, True, tail="System memory 419430400 must be at least 471859200."),
+            ExitEvidence(1, True, tail="System memory 419430400 must be at least 471859200."),
             "driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory and submit it again",
         ),
         (
-            Evidence(
+            ExitEvidence(
                 52,
                 True,
                 error=f"OutOfMemoryError: {STREAM_FAILED}java.lang.OutOfMemoryError: Java heap space",
@@ -79,12 +79,12 @@ PYTHON = (
             "Java heap is full: raise spark.driver.memory, and resources.memory with it",
         ),
         (
-            Evidence(1, True, error="x: org.apache.hadoop.fs.s3a.S3AFileSystem not found"),
+            ExitEvidence(1, True, error="x: org.apache.hadoop.fs.s3a.S3AFileSystem not found"),
             "the jars for s3a:// are missing: set spark.s3a_jars",
         ),
     ],
 )
-def test_each_error_once_and_no_traceback(evidence: Evidence, says: str) -> None:
+def test_each_error_once_and_no_traceback(evidence: ExitEvidence, says: str) -> None:
     assert headline(classify(evidence).reason) == says
 
 

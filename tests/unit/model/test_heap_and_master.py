@@ -8,7 +8,7 @@ from supervisor.errors import InvalidInput
 from supervisor.model import heap
 from supervisor.model.driver_memory import MIB, PROPERTY
 from supervisor.model.master import addresses, why_unsupported
-from supervisor.model.spec import canonical_json, from_canonical, memory_warnings, parse_spec
+from supervisor.spec.job import canonical_json, from_canonical, memory_warnings, parse_spec
 
 BASE = "name: clicks\napplication: clicks.py\ncheckpoint: s3a://bucket/ck\n"
 OPTIONS = "spark.driver.extraJavaOptions"

@@ -6,7 +6,7 @@ import pytest
 
 from supervisor.errors import InvalidInput
 from supervisor.model.host_tools import of_host, why_ignored, why_refused, without
-from supervisor.model.spec import JobSpec, canonical_json, from_canonical, parse_spec
+from supervisor.spec.job import JobSpec, canonical_json, from_canonical, parse_spec
 
 SPEC = "name: a\napplication: app.py\ncheckpoint: s3a://bkt/ck\nenv: {%s}\n"
 

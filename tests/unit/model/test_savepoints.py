@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.model.savepoint_policy import SavepointPolicy
-from supervisor.model.savepoints import Scheduled, began_s, id_of, ids_of, newest_of, slot_of, surplus
+from supervisor.savepoints.schedule import Scheduled, began_s, id_of, ids_of, newest_of, slot_of, surplus
 
 HOUR = 3600.0
 NOW = 1_795_000_000

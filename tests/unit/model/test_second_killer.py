@@ -8,7 +8,7 @@ from supervisor.model.emptiness import Emptiness
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.second_killer import (
     Act,
-    Looked,
+    KillerProbe,
     SecondKiller,
     ShimStruck,
     TreeStruck,
@@ -18,10 +18,10 @@ from supervisor.model.second_killer import (
 
 DEADLINE_S = 1000.0
 NEAR_S = DEADLINE_S - SECOND_KILLER_PERIOD_S
-LIVES, DIED = Looked(False, DEADLINE_S), Looked(True, DEADLINE_S)
+LIVES, DIED = KillerProbe(False, DEADLINE_S), KillerProbe(True, DEADLINE_S)
 
 
-def acting(at_s: float = NEAR_S, look: Looked = LIVES) -> SecondKiller:
+def acting(at_s: float = NEAR_S, look: KillerProbe = LIVES) -> SecondKiller:
     return step(SecondKiller(), look, at_s)
 
 
@@ -45,19 +45,19 @@ def test_the_death_of_the_shim_is_acted_on_at_once() -> None:
 
 
 def test_a_driver_that_is_not_to_be_killed_has_no_deadline() -> None:
-    killer = acting(NEAR_S, Looked(False, None))
+    killer = acting(NEAR_S, KillerProbe(False, None))
     assert killer.act is Act.LOOK and looks_again_s(killer) is None
 
 
 def test_a_torn_deadline_leaves_standing_what_is_known() -> None:
     known = acting(0.0)
-    torn = Looked(False, None, readable=False)
+    torn = KillerProbe(False, None, readable=False)
     assert step(known, torn, NEAR_S - 0.001).act is Act.LOOK
     assert step(known, torn, NEAR_S).act is Act.KILL_SHIM
 
 
 def test_a_deadline_that_was_called_off_is_forgotten() -> None:
-    assert step(acting(0.0), Looked(False, None), DEADLINE_S).act is Act.LOOK
+    assert step(acting(0.0), KillerProbe(False, None), DEADLINE_S).act is Act.LOOK
 
 
 @pytest.mark.parametrize(("shim_dead", "tree"), [(False, Emptiness.EMPTY), (True, Emptiness.POPULATED)])

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from supervisor.errors import Corrupt, InvalidInput
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
-from supervisor.model.spec import (
+from supervisor.settings.defaults import Defaults
+from supervisor.spec.job import (
     SPEC_MAX_BYTES,
     JobSpec,
     canonical_json,
@@ -25,7 +26,6 @@ from supervisor.model.spec import (
     store_keys,
     with_uploaded,
 )
-from supervisor.settings.defaults import Defaults
 
 MINIMAL = "name: clicks\napplication: jobs/clicks.py\ncheckpoint: s3a://bucket/ck\n"
 JAR = "name: clicks\napplication: clicks.jar\ncheckpoint: s3a://bucket/ck\n"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from supervisor.model.transaction import Create, SetData, Transaction
-from supervisor.observe.change_notifier import ChangeNotifier, Rung
+from supervisor.observe.change_notifier import ChangeNotifier, Changes
 from tests.fakes.zookeeper import MemoryZoo
 
-NOTHING = Rung(frozenset(), more=False)
+NOTHING = Changes(frozenset(), more=False)
 
 
 class Rig:
@@ -16,8 +16,8 @@ class Rig:
         self.client.start()
         self.client.commit(Transaction("t", "1", (Create("/bell", b""),)))
         self.woken = 0
-        self.bell = ChangeNotifier(self.client, "/bell", self.wake)
-        self.bell.look()
+        self.notifier = ChangeNotifier(self.client, "/bell", self.wake)
+        self.notifier.look()
 
     def wake(self) -> None:
         self.woken += 1
@@ -32,41 +32,41 @@ class Rig:
 
 def test_the_first_look_knows_nothing() -> None:
     rig = Rig()
-    assert ChangeNotifier(rig.client, "/bell", rig.wake).look() == Rung(frozenset(), more=True)
+    assert ChangeNotifier(rig.client, "/bell", rig.wake).look() == Changes(frozenset(), more=True)
 
 
 def test_one_ring_names_its_job_and_wakes_once() -> None:
     rig = Rig()
     rig.ring("a")
     assert rig.woken == 1
-    assert rig.bell.look() == Rung(frozenset({"a"}), more=False)
-    assert rig.bell.look() == NOTHING
+    assert rig.notifier.look() == Changes(frozenset({"a"}), more=False)
+    assert rig.notifier.look() == NOTHING
 
 
 def test_two_rings_name_the_last_and_say_that_there_were_more() -> None:
     rig = Rig()
     rig.ring("a")
     rig.ring("b")
-    assert rig.bell.look() == Rung(frozenset({"b"}), more=True)
+    assert rig.notifier.look() == Changes(frozenset({"b"}), more=True)
 
 
 def test_own_rings_are_no_news() -> None:
     rig = Rig()
-    rig.bell.note_own(rig.ring("a"))
-    assert rig.bell.look() == NOTHING
+    rig.notifier.note_own(rig.ring("a"))
+    assert rig.notifier.look() == NOTHING
 
 
 def test_a_foreign_ring_between_own_ones_is_not_forgotten() -> None:
     rig = Rig()
-    rig.bell.note_own(rig.ring("a"))
+    rig.notifier.note_own(rig.ring("a"))
     rig.ring("foreign")
-    rig.bell.note_own(rig.ring("c"))
-    assert rig.bell.look() == Rung(frozenset(), more=True)
+    rig.notifier.note_own(rig.ring("c"))
+    assert rig.notifier.look() == Changes(frozenset(), more=True)
 
 
 def test_the_watch_is_set_again_after_it_fired() -> None:
     rig = Rig()
     for name in "abc":
         rig.ring(name)
-        rig.bell.look()
+        rig.notifier.look()
     assert rig.woken == 3

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.daemon.record import state_of_row
+from supervisor.daemon.leader.record import state_of_row
 from supervisor.model.records import Lease
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Reads

@@ -7,7 +7,7 @@ from typing import Any
 
 from supervisor.model.records import Driver, Entry, Lease, Ownership, OwnState, Phase, StartTimes
 from supervisor.model.seen import Found
-from supervisor.model.view import LeaseSight, Row
+from supervisor.model.view import Row, SeenLease
 from supervisor.observe.start import start_of
 from tests.unit.plan.rows import job
 
@@ -21,7 +21,7 @@ def row(*history: tuple[float, str, int], start: StartTimes | None = None, **own
     attempt = own.pop("attempt", 1)
     record = Ownership(OwnState.CLAIMED, "op", uid="u1", attempt=attempt, claim="c", history=entries, **own)
     lease = Lease("j", "u1", attempt, "c", 30.0, 10.0, Phase.RUNNING, Driver("h", 1), "t", start=start)
-    return Row("j", job(), Found(record, 1), lease=LeaseSight(Found(lease, 1), 0.0, 0.0))
+    return Row("j", job(), Found(record, 1), lease=SeenLease(Found(lease, 1), 0.0, 0.0))
 
 
 def test_a_first_start() -> None:

@@ -25,7 +25,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
-from supervisor.model.view import LeaseSight, Leftover, Row, View
+from supervisor.model.view import Leftover, Row, SeenLease, View
 
 NOW_S = 10_000.0
 LEASE_S = 30.0
@@ -64,9 +64,9 @@ def own(state: OwnState, uid: str = "u1", **changes: Any) -> Found[Ownership]:
     return Found(replace(record, **changes), 7, 70)
 
 
-def lease(silent_s: float = 0.0, phase: Phase = Phase.RUNNING, uid: str = "u1", **changes: Any) -> LeaseSight:
+def lease(silent_s: float = 0.0, phase: Phase = Phase.RUNNING, uid: str = "u1", **changes: Any) -> SeenLease:
     record = Lease("j", uid, 2, "c", LEASE_S, 20.0, phase, Driver("host1", 1), "t")
-    return LeaseSight(Found(replace(record, **changes), 5, 50), NOW_S - silent_s, NOW_S)
+    return SeenLease(Found(replace(record, **changes), 5, 50), NOW_S - silent_s, NOW_S)
 
 
 def leftover(uid: str = "u1", outcome: Outcome = Outcome.CANCELLED) -> Leftover:

@@ -10,7 +10,7 @@ from supervisor.model.actions import Assign, Drain, Plan, Revoke, Unassign
 from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Acceptance, Desired, OwnState
 from supervisor.model.seen import Found, Unreadable
-from supervisor.model.view import AcceptanceSight, Row
+from supervisor.model.view import Row, SeenAcceptance
 from supervisor.plan.check import violations
 from supervisor.plan.make import Policy, make_plan
 from tests.unit.plan.rows import HOST, NOW_S, WAIT_S, exited, job, lease, own, row, view
@@ -19,12 +19,12 @@ W = full_wait_s(8.0)
 S = OwnState
 
 
-def sight(age_s: float, since_zxid: int = 0, **changes: object) -> AcceptanceSight:
+def sight(age_s: float, since_zxid: int = 0, **changes: object) -> SeenAcceptance:
     record = replace(Acceptance("a1", 9, "root@here", "t", W), **changes)  # type: ignore[arg-type]
-    return AcceptanceSight(Found(record, 0, 99), since_zxid, NOW_S - age_s)
+    return SeenAcceptance(Found(record, 0, 99), since_zxid, NOW_S - age_s)
 
 
-def planned(accepted: AcceptanceSight | None, *rows: Row, **parts: object) -> Plan:
+def planned(accepted: SeenAcceptance | None, *rows: Row, **parts: object) -> Plan:
     seen = view(*rows, accepted=accepted, **parts)
     plan = make_plan(seen, Policy(60.0), NOW_S)
     assert violations(seen, plan) == ()
@@ -83,7 +83,7 @@ def test_a_wait_that_no_lease_can_have_is_the_longest_there_can_be() -> None:
 
 
 def test_an_unreadable_acceptance_holds_everything_back() -> None:
-    accepted = AcceptanceSight(Unreadable("/accepted is not JSON", 0), 0, 0.0)
+    accepted = SeenAcceptance(Unreadable("/accepted is not JSON", 0), 0, 0.0)
     plan = planned(accepted, row(ref=job(), own=own(S.VACANT, uid="")))
     assert (plan.actions, plan.waited_out) == ((), None)
     assert "/accepted" in plan.notes[0].why

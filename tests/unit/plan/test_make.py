@@ -22,7 +22,7 @@ from supervisor.model.records import Cause, Desired, Outcome, OwnState, Pause, P
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.site_policy import SitePolicy
-from supervisor.model.view import LeaseSight, Row
+from supervisor.model.view import Row, SeenLease
 from supervisor.plan.check import violations
 from supervisor.plan.decide import FRESH
 from supervisor.plan.make import Policy, make_plan
@@ -175,15 +175,15 @@ def test_a_lost_attempt_resets_as_any_other_if_its_last_renewal_says_that_it_ran
 
 
 def test_a_lease_of_another_attempt_says_nothing_of_how_long_this_one_ran() -> None:
-    sight = LeaseSight(lease(ran_s=10_000.0, claim="older").seen, NOW_S - 303, NOW_S)
+    sight = SeenLease(lease(ran_s=10_000.0, claim="older").seen, NOW_S - 303, NOW_S)
     (action,) = planned(row(ref=job(), own=own(S.REVOKED, failures=4), lease=sight))
     assert action.account.failures == 5
 
 
 def test_an_absent_or_foreign_lease_waits_for_the_longest_there_can_be() -> None:
     for seen in (None, lease(uid="u0").seen):
-        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=LeaseSight(seen, NOW_S - 200, NOW_S))) == []
-        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=LeaseSight(seen, NOW_S - 303, NOW_S))) == [
+        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=SeenLease(seen, NOW_S - 200, NOW_S))) == []
+        assert kinds(row(ref=job(), own=own(S.REVOKED), lease=SeenLease(seen, NOW_S - 303, NOW_S))) == [
             Assign
         ]
 
@@ -201,7 +201,7 @@ def test_the_wait_goes_by_the_terms_of_the_old_attempt_not_of_the_new_spec() -> 
 
 
 def test_the_wait_counts_up_to_the_sending_of_the_last_read_not_up_to_now() -> None:
-    sight = LeaseSight(lease().seen, NOW_S - 10 * WAIT_S, NOW_S - 10 * WAIT_S + 1)
+    sight = SeenLease(lease().seen, NOW_S - 10 * WAIT_S, NOW_S - 10 * WAIT_S + 1)
     assert kinds(row(ref=job(), own=own(S.REVOKED), lease=sight)) == []
 
 

@@ -16,17 +16,17 @@ from supervisor.model.load import Load, loads_of
 from supervisor.model.records import Acceptance, Cause, Desired, Member, OwnState, Phase
 from supervisor.model.restart import OnExhausted, RestartPolicy
 from supervisor.model.seen import Found, Unreadable
-from supervisor.model.view import AcceptanceSight, LeaseSight, Row, View
+from supervisor.model.view import Row, SeenAcceptance, SeenLease, View
 from supervisor.plan.check import violations
 from supervisor.plan.explain import Explainer
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.place import freed
-from supervisor.registry.layout import Layout
-from supervisor.registry.leader_writes import Desk
+from supervisor.records.layout import Layout
+from supervisor.registry.leader_writes import LeaderWriteContext
 from tests.unit.plan.rows import HOST, NOW_S, job, lease, leftover, own, row, view
 
 GIB = 1024 * MIB
-DESK = Desk(Layout("/r"), 4, 1, "op", "t")
+DESK = LeaderWriteContext(Layout("/r"), 4, 1, "op", "t")
 LONG_AGO = st.sampled_from([0.0, 40.0, 100_000.0])
 MEMORY_STEPS: list[dict[str, Any]] = [
     {},
@@ -92,7 +92,7 @@ def rows(draw: st.DrawFn, number: int) -> Row:
     silent_s = draw(LONG_AGO)
     seen = lease(silent_s, one(*Phase), one(uid, other), claim=one("c", "d")) if sight == "there" else None
     if sight in ("absent", "unreadable"):
-        seen = LeaseSight(None if sight == "absent" else Unreadable("bad", 1, 1), NOW_S - silent_s, NOW_S)
+        seen = SeenLease(None if sight == "absent" else Unreadable("bad", 1, 1), NOW_S - silent_s, NOW_S)
     left = tuple(leftover(each) for each in one((), (uid,), (other,), (uid, other), ("w",)))
     return row(name=name, ref=ref, own=owned, lease=seen, leftovers=left, own_seen_s=NOW_S - draw(LONG_AGO))
 
@@ -124,7 +124,7 @@ def views(draw: st.DrawFn) -> View:
         members=members,
         paused=one(False, False, False, True),
         recorded=one(True, True, True, False),
-        accepted=None if accepted is None else AcceptanceSight(accepted, 50, NOW_S - draw(LONG_AGO)),
+        accepted=None if accepted is None else SeenAcceptance(accepted, 50, NOW_S - draw(LONG_AGO)),
         distrust=one(None, None, None, "restored"),
     )
 

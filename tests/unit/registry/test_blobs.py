@@ -12,8 +12,8 @@ import pytest
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.records import BlobRef, EpochRecord
+from supervisor.records.codec import encode
 from supervisor.registry.blobs import BlobKey, Blobs, ClusterMark, epoch_key, parse_key
-from supervisor.registry.codec import encode
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 NAME, UID = "clicks", "0123456789ab-89abcdef"

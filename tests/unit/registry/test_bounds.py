@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from supervisor.daemon.controller import Controller
+from supervisor.daemon.leader.controller import Controller
 from supervisor.errors import Corrupt
 from supervisor.model.bounds import JobName, SupervisorId
 from supervisor.model.records import Assignment, JobRef, Lease, OwnState, Result
 from supervisor.model.restart import RestartPolicy
-from supervisor.model.spec_fields import _NAME as NAME_OF_SPEC
+from supervisor.records.bulk import bulk_decoder
+from supervisor.records.codec import decode, encode, kind_of
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.bulk import bulk_decoder
-from supervisor.registry.codec import decode, encode, kind_of
 from supervisor.settings.addresses import _WORD as WORD_OF_SETTINGS
+from supervisor.spec.fields import _NAME as NAME_OF_SPEC
 from tests.fakes.offices import Bench
 from tests.golden.sample_records import SAMPLES
 from tests.unit.daemon.test_controller import Rig

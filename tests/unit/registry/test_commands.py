@@ -1,4 +1,4 @@
-"""``registry.commands`` on an ensemble in memory: answers, lost replies, others who are faster (protocol §5, I2, I8)."""
+"""``operations.jobs`` on an ensemble in memory: answers, lost replies, others who are faster (protocol §5, I2, I8)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from supervisor.model.location import digest
 from supervisor.model.records import BlobRef, Cause, CheckpointClaim, Cleanliness, Desired, Outcome, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
+from supervisor.operations.jobs import Did, JobOperations, JobRecords
+from supervisor.operations.names import known_names, no_job
+from supervisor.operations.savepoint_resume import Revision
+from supervisor.records.ids import new_uid
 from supervisor.registry import user_writes
-from supervisor.registry.commands import Commands, Did, Standing
-from supervisor.registry.ids import new_uid
-from supervisor.registry.moving import Revision
-from supervisor.registry.names import known_names, no_job
-from supervisor.registry.sweep import SUBMIT_MAX_S
+from supervisor.registry.blob_sweep import SUBMIT_MAX_S
 from tests.fakes.offices import Bench, submission, terms
 
 OTHER = "cd" * 32
-Act = Callable[[Commands], object]
+Act = Callable[[JobOperations], object]
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_cancel_is_final_and_may_be_said_twice(bench: Bench) -> None:
     assert bench.own("a").state is OwnState.DRAINING
     again = bench.commands().cancel("a")
     assert (again.did, again.uid) == (Did.ALREADY_CANCELLED, uid)
-    for act in (Commands.resume, Commands.restart, Commands.suspend):
+    for act in (JobOperations.resume, JobOperations.restart, JobOperations.suspend):
         with pytest.raises(Conflict, match="is cancelled: submit it again"):
             act(bench.commands(), "a")
 
@@ -128,7 +128,7 @@ def test_cancel_of_a_failed_uid_beats_a_restart_that_is_under_way(bench: Bench) 
     bench.submit("a")
     uid = bench.fail("a")
     commands = bench.commands()
-    commands.standing("a")
+    commands.job_records("a")
     bench.clients[-1].before_next_commit(lambda: bench.commands().cancel("a"))
     with pytest.raises(Conflict, match="is cancelled"):
         commands.restart("a")
@@ -139,7 +139,7 @@ def test_cancel_of_a_failed_uid_beats_a_restart_that_is_under_way(bench: Bench) 
 def test_cancel_names_the_uid_it_resolved_and_never_a_newer_one(bench: Bench) -> None:
     first = bench.submit("a").uid
     commands = bench.commands()
-    commands.standing("a")
+    commands.job_records("a")
 
     def replaced() -> None:
         bench.commands().cancel("a")
@@ -196,9 +196,9 @@ def test_resume_clears_a_back_off_and_a_quarantine(bench: Bench) -> None:
     assert bench.commands().resume("a").did is Did.RESUMED
 
 
-@pytest.mark.parametrize("act", [Commands.resume, Commands.restart])
+@pytest.mark.parametrize("act", [JobOperations.resume, JobOperations.restart])
 def test_a_failed_job_is_registered_again_under_its_uid(
-    bench: Bench, act: Callable[[Commands, str], object]
+    bench: Bench, act: Callable[[JobOperations, str], object]
 ) -> None:
     bench.submit("a", checkpoint="s3://bkt/a")
     uid = bench.fail("a")
@@ -218,8 +218,10 @@ def test_only_the_newest_uid_can_be_registered_again(bench: Bench) -> None:
     assert bench.own("a").newest_uid == newest
 
 
-@pytest.mark.parametrize("act", [Commands.cancel, Commands.suspend, Commands.resume, Commands.restart])
-def test_an_unknown_name(bench: Bench, act: Callable[[Commands, str], object]) -> None:
+@pytest.mark.parametrize(
+    "act", [JobOperations.cancel, JobOperations.suspend, JobOperations.resume, JobOperations.restart]
+)
+def test_an_unknown_name(bench: Bench, act: Callable[[JobOperations, str], object]) -> None:
     with pytest.raises(NotFound, match="no job is named nobody"):
         act(bench.commands(), "nobody")
 
@@ -269,13 +271,13 @@ ACTS: dict[str, Act] = {
 }
 
 
-def revision(commands: Commands, name: str, checkpoint: str = "s3://bkt/new") -> Revision:
+def revision(commands: JobOperations, name: str, checkpoint: str = "s3://bkt/new") -> Revision:
     """The next one of ``name``, with the copy of a savepoint."""
     spec = BlobRef(f"specs/{name}/u/2-{OTHER}.json", OTHER, 10)
     return Revision(commands.basis(name), spec, terms(checkpoint), "one", (SeenQuery("q", 12),))
 
 
-def prepared(bench: Bench) -> Commands:
+def prepared(bench: Bench) -> JobOperations:
     """With a live, a failed and a suspended job; the session of the commands is up."""
     bench.submit("live", checkpoint="s3://bkt/live")
     bench.run("live")
@@ -284,7 +286,7 @@ def prepared(bench: Bench) -> Commands:
     bench.submit("parked", checkpoint="s3://bkt/parked")
     bench.commands().suspend("parked")
     commands = bench.commands()
-    commands.standing("live")
+    commands.job_records("live")
     bench.zoo.log.clear()
     return commands
 
@@ -399,13 +401,13 @@ def test_an_unreadable_result_of_an_older_uid_does_not_concern_a_cancel(bench: B
 # -- a name that got another uid between look-up and look --------------------------------------------------------------
 
 
-def resubmitted_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch, cancelled: bool) -> Commands:
+def resubmitted_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch, cancelled: bool) -> JobOperations:
     """Commands that find the failed uid of ``a``; before they look again somebody submits a newer one."""
     bench.fail("a")
     commands = bench.commands()
-    real = commands.standing
+    real = commands.job_records
 
-    def standing(name: str, uid: str | None = None) -> Standing:
+    def job_records(name: str, uid: str | None = None) -> JobRecords:
         found = real(name, uid)
         bench.submit("a", OTHER)
         bench.set_own("a", OwnState.CLAIMED)
@@ -413,7 +415,7 @@ def resubmitted_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch, cancell
             bench.commands().cancel("a")
         return found
 
-    monkeypatch.setattr(commands, "standing", standing)
+    monkeypatch.setattr(commands, "standing", job_records)
     return commands
 
 
@@ -501,7 +503,7 @@ def test_a_submit_names_who_used_the_checkpoint_before(bench: Bench) -> None:
 # -- going on from a savepoint --------------------------------------------------------------------------------------------
 
 
-def stopped(bench: Bench, name: str = "j", **changes: Any) -> Commands:
+def stopped(bench: Bench, name: str = "j", **changes: Any) -> JobOperations:
     """``name`` ran at s3://bkt/old, committed batch 40 there, was suspended and has stopped. ``changes``: of its ownership."""
     bench.submit(name, checkpoint="s3://bkt/old")
     bench.run(name, remembered=CheckpointExpectation(place_of("s3://bkt/old"), ("q 40",)))

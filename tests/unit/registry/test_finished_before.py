@@ -10,8 +10,8 @@ import pytest
 from supervisor.errors import Conflict
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.records import BlobRef, Cause, Outcome
-from supervisor.registry.commands import Commands
-from supervisor.registry.moving import Basis, Revision
+from supervisor.operations.jobs import JobOperations
+from supervisor.operations.savepoint_resume import Basis, Revision
 from tests.fakes.offices import SHA, Bench, submission, terms
 from tests.unit.daemon.test_controller import Rig
 
@@ -41,7 +41,7 @@ def uid(rig: Rig) -> str:
     return uid
 
 
-COMMANDS: dict[str, Callable[[Commands, str], object]] = {
+COMMANDS: dict[str, Callable[[JobOperations, str], object]] = {
     "suspend": lambda commands, _: commands.suspend("j"),
     "resume": lambda commands, _: commands.resume("j"),
     "restart": lambda commands, _: commands.restart("j"),
@@ -52,7 +52,7 @@ COMMANDS: dict[str, Callable[[Commands, str], object]] = {
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_what_a_leader_would_undo_is_not_acknowledged(
-    rig: Rig, uid: str, command: Callable[[Commands, str], object]
+    rig: Rig, uid: str, command: Callable[[JobOperations, str], object]
 ) -> None:
     with pytest.raises(Conflict, match="j has finished"):
         command(rig.bench.commands(), uid)

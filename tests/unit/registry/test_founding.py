@@ -1,4 +1,4 @@
-"""``registry.founding``: a root and a store that belong together, or a refusal (protocol §4, I10)."""
+"""``registry.bootstrap_cluster``: a root and a store that belong together, or a refusal (protocol §4, I10)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import Conflict, Corrupt, Unreachable
+from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs, ClusterMark
-from supervisor.registry.founding import Identity, check_known, found_or_check
-from supervisor.registry.layout import Layout
+from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
 from tests.fakes.zookeeper import MemoryZoo
 
 
@@ -23,12 +23,12 @@ class Site:
         self.directory = directory
         self.blobs = Blobs(FileStore(directory))
 
-    def identity(self, root: str = "/super/prod", name: str = "prod", store: str = "") -> Identity:
-        return Identity(name, root, store or f"file://{self.directory}")
+    def identity(self, root: str = "/super/prod", name: str = "prod", store: str = "") -> ClusterIdentity:
+        return ClusterIdentity(name, root, store or f"file://{self.directory}")
 
     def found(self, root: str = "/super/prod", **changes: str) -> str:
         identity = self.identity(root, **changes)
-        return found_or_check(self.zoo.client(), Layout(root), self.blobs, identity).id
+        return bootstrap_or_check(self.zoo.client(), Layout(root), self.blobs, identity).id
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_a_root_made_by_hand_is_used_and_one_with_other_things_in_it_is_not(site
 def raced(site: Site, other: Callable[[], object]) -> str:
     client = site.zoo.client()
     client.before_next_commit(other)
-    return found_or_check(client, Layout("/super/prod"), site.blobs, site.identity()).id
+    return bootstrap_or_check(client, Layout("/super/prod"), site.blobs, site.identity()).id
 
 
 def test_of_two_founders_the_second_takes_what_the_first_founded(site: Site) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from supervisor.errors import Conflict
 from supervisor.model.transaction import Committed, Transaction
-from supervisor.registry import commands as module
-from supervisor.registry.commands import Commands
+from supervisor.operations import jobs as module
+from supervisor.operations.jobs import JobOperations
 from tests.fakes.offices import Bench, submission
 
 
@@ -20,7 +20,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def before_its_commit(
-    bench: Bench, commands: Commands, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, commands: JobOperations, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``act`` happens once, when ``commands`` has read and built, and is about to commit."""
     commands._sessions.zoo()

@@ -17,14 +17,14 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, Create, Delete, SetData, Transaction
 from supervisor.model.view import Leftover
 from supervisor.plan.decide import FRESH
-from supervisor.registry.codec import decode
-from supervisor.registry.layout import Layout
-from supervisor.registry.leader_writes import Desk
+from supervisor.records.codec import decode
+from supervisor.records.layout import Layout
+from supervisor.registry.leader_writes import LeaderWriteContext
 from supervisor.registry.record_sweep import Deletion
 from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own
 
 LAYOUT = Layout("/c")
-DESK = Desk(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
+DESK = LeaderWriteContext(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
 S = OwnState
 SEEN = lease().seen
 NOT_PAUSED = (Create("/c/pause", b""), Delete("/c/pause", 0))

@@ -7,9 +7,9 @@ import pytest
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import Ownership, OwnState
 from supervisor.model.transaction import Node, Stat
-from supervisor.registry import places
-from supervisor.registry.codec import encode
-from supervisor.registry.places import Left
+from supervisor.records.codec import encode
+from supervisor.registry import checkpoint_claims
+from supervisor.registry.checkpoint_claims import LeftCheckpoint
 
 HERE, ELSEWHERE = place_of("s3://bucket/here"), place_of("s3://bucket/elsewhere")
 
@@ -36,14 +36,16 @@ NODES = {
 
 
 def test_who_committed_there() -> None:
-    left = Left(NODES.items())
+    left = LeftCheckpoint(NODES.items())
     assert left.by(HERE) == {"here", "here-too", "moved-on"}
     assert left.by(ELSEWHERE) == {"elsewhere"}
     assert left.by(place_of("s3://bucket/nobody")) == set()
 
 
 def test_the_others_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    left, asked, real = Left(NODES.items()), [], places.seen
-    monkeypatch.setattr(places, "seen", lambda cls, one, path: asked.append(path) or real(cls, one, path))
+    left, asked, real = LeftCheckpoint(NODES.items()), [], checkpoint_claims.seen
+    monkeypatch.setattr(
+        checkpoint_claims, "seen", lambda cls, one, path: asked.append(path) or real(cls, one, path)
+    )
     left.by(ELSEWHERE)
     assert asked == ["/own/elsewhere", "/own/moved-on"]

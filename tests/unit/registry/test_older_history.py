@@ -22,16 +22,16 @@ from supervisor.model.records import (
     Ownership,
     OwnState,
     Result,
-    noted,
+    with_entry,
 )
 from supervisor.model.seen import Found
 from supervisor.model.state import history_of
 from supervisor.model.transaction import Create, SetData, Transaction
 from supervisor.plan.decide import FRESH
+from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
+from supervisor.records.layout import Layout
 from supervisor.registry import attempt_writes, leader_writes, user_writes
-from supervisor.registry.attempt_writes import Exit, Identity
-from supervisor.registry.codec import MAX_RECORD_BYTES, decode, encode
-from supervisor.registry.layout import Layout
+from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from supervisor.registry.older_history import EARLIER_MAX_BYTES
 from tests.unit.plan.rows import HOST, job, lease, leftover
 
@@ -70,8 +70,8 @@ class Life:
         return wall_iso(self.now_s)
 
     @property
-    def desk(self) -> leader_writes.Desk:
-        return leader_writes.Desk(LAYOUT, int(self.now_s) % 100, 1, "op", self.at)
+    def context(self) -> leader_writes.LeaderWriteContext:
+        return leader_writes.LeaderWriteContext(LAYOUT, int(self.now_s) % 100, 1, "op", self.at)
 
     def take(self, tx: Transaction | None) -> Transaction:
         assert tx is not None
@@ -86,14 +86,14 @@ class Life:
         return decode(Result, data, "/c/results/u1")
 
     def attempt(self, cause: Cause, reason: str) -> None:
-        tx = self.take(leader_writes.assign(self.desk, self.ref, self.own, self.host, self.account, None))
+        tx = self.take(leader_writes.assign(self.context, self.ref, self.own, self.host, self.account, None))
         (entry,) = (op.data for op in tx.ops if isinstance(op, Create) and op.path.startswith("/c/assigned/"))
         given = decode(Assignment, entry, "/x")
         found = lease().seen
         assert isinstance(found, Found)
         first: Lease = replace(found.record, attempt=given.attempt)
         self.take(attempt_writes.claim(LAYOUT, given, self.own, "c" * 32, first, None, "op", self.at))
-        mine = Identity("j", "u1", given.attempt, "c" * 32)
+        mine = AttemptIdentity("j", "u1", given.attempt, "c" * 32)
         self.take(
             attempt_writes.tombstone(LAYOUT, self.own, mine, Exit(cause, reason, 1, 5.0), "op", self.at)
         )
@@ -139,11 +139,11 @@ def test_it_goes_along_when_the_job_ends(way: str) -> None:
         life.attempt(*WAYS[way](number))
     before = life.story()
     tx = life.take(
-        leader_writes.conclude(life.desk, life.ref, life.own, Outcome.FAILED, FRESH, "the budget is spent")
+        leader_writes.conclude(life.context, life.ref, life.own, Outcome.FAILED, FRESH, "the budget is spent")
     )
     result = life.result(tx)
     tx = leader_writes.clean_up(
-        life.desk,
+        life.context,
         replace(leftover().result, record=result),
         life.own,
         None,
@@ -168,7 +168,9 @@ def test_a_cancel_keeps_it_too() -> None:
     for number in range(1, 61):
         life.attempt(*WAYS["in turn"](number))
     before = life.story()
-    tx = user_writes.cancel(user_writes.Desk(LAYOUT, "op", life.at), life.ref, "j", "u1", life.own)
+    tx = user_writes.cancel(
+        user_writes.UserWriteContext(LAYOUT, "op", life.at), life.ref, "j", "u1", life.own
+    )
     result = life.result(life.take(tx))
     events = [(entry.event, entry.attempt) for entry in history_of(None, None, result, "u1")]
     assert events[-1] == ("cancelled", 60) and len(events) >= 100
@@ -196,7 +198,7 @@ def test_three_failures_stay_in_plain_sight_when_the_next_attempt_is_assigned() 
     life = Life()
     for number in range(1, 9):
         life.attempt(*WAYS["alike"](number))
-    life.take(leader_writes.assign(life.desk, life.ref, life.own, HOST, FRESH, None))
+    life.take(leader_writes.assign(life.context, life.ref, life.own, HOST, FRESH, None))
     assert [entry.attempt for entry in life.own.record.history if entry.event in CAUSES] == [6, 7, 8]
 
 
@@ -206,7 +208,7 @@ def test_another_submission_of_the_name_begins_anew() -> None:
         life.attempt(*WAYS["alike"](number))
     assert life.own.record.earlier
     life.ref = job(uid="u2")
-    life.take(leader_writes.assign(life.desk, life.ref, life.own, HOST, FRESH, None))
+    life.take(leader_writes.assign(life.context, life.ref, life.own, HOST, FRESH, None))
     assert life.own.record.earlier == "" and len(life.own.record.history) == 2
 
 
@@ -241,8 +243,8 @@ def test_a_tombstone_gives_it_up_before_what_happened_last() -> None:
         reason="\\" * 400,
         host="h" * 253,
         earlier="x" * 1536,
-        history=noted(
-            noted(noted((), "t", "assigned", 1), "t", "claimed", 1), "t", "user_error", 1, '"' * 120
+        history=with_entry(
+            with_entry(with_entry((), "t", "assigned", 1), "t", "claimed", 1), "t", "user_error", 1, '"' * 120
         ),
         remembered=CheckpointExpectation("0" * 16, tuple(f"{n:036d} 123456" for n in range(28))),
     )

@@ -20,8 +20,8 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, Transaction
+from supervisor.operations.cluster import ClusterOperations
 from supervisor.registry import attempt_writes, leader_writes, operator_writes
-from supervisor.registry.operating import Operator
 from tests.fakes.offices import AT, Bench
 
 Spoil = Callable[[Any], None]
@@ -49,7 +49,7 @@ def wish_of(bench: Bench) -> Handover | None:
 @pytest.mark.parametrize("spoil", LOST.values(), ids=LOST)
 def test_a_lost_reply_is_settled(bench: Bench, spoil: Spoil) -> None:
     sessions = bench.sessions()
-    operator = Operator(sessions, bench.layout, "ops@here")
+    operator = ClusterOperations(sessions, bench.layout, "ops@here")
     spoil(sessions.zoo())
     assert operator.pause("why").changed and bench.has(bench.layout.pause)
     spoil(sessions.zoo())
@@ -64,7 +64,7 @@ def test_an_outcome_that_cannot_be_learned_is_said_to_be_unknown(bench: Bench) -
     sessions = bench.sessions()
     sessions.zoo().lose_next_reply(reconnect=False)
     with pytest.raises(OutcomeUnknown):
-        Operator(sessions, bench.layout, "ops@here").pause("")
+        ClusterOperations(sessions, bench.layout, "ops@here").pause("")
 
 
 def test_a_switchover_is_about_the_term_that_was_seen(bench: Bench) -> None:
@@ -76,7 +76,7 @@ def test_a_switchover_is_about_the_term_that_was_seen(bench: Bench) -> None:
         bench.put(bench.layout.leader, LeaderHint("s1", 8, "s1:1"))
 
     sessions.zoo().before_next_commit(elect)
-    asked = Operator(sessions, bench.layout, "ops@here").switchover("s1")
+    asked = ClusterOperations(sessions, bench.layout, "ops@here").switchover("s1")
     assert (asked.leader, asked.epoch, asked.wish) == ("s1", 8, None)
     assert wish_of(bench) is None
 
@@ -84,11 +84,11 @@ def test_a_switchover_is_about_the_term_that_was_seen(bench: Bench) -> None:
 def test_a_leader_that_is_changing_just_now_is_a_conflict(bench: Bench) -> None:
     bench.put(bench.layout.epoch, EpochRecord(8, "s1", "op2"))
     with pytest.raises(Conflict, match="just now"):
-        Operator(bench.sessions(), bench.layout, "ops@here").switchover(None)
+        ClusterOperations(bench.sessions(), bench.layout, "ops@here").switchover(None)
 
 
 def test_the_wish_is_taken_away_only_by_a_later_term_and_only_as_it_was_seen(bench: Bench) -> None:
-    operator = Operator(bench.sessions(), bench.layout, "ops@here")
+    operator = ClusterOperations(bench.sessions(), bench.layout, "ops@here")
     operator.switchover("s1")
     seen = bench.record(Handover, bench.layout.switchover)
     epoch = bench.record(EpochRecord, bench.layout.epoch)
@@ -109,10 +109,10 @@ def test_from_its_acknowledgement_a_pause_keeps_every_leader_write_from_committi
     """A pass that was planned before may still be on its way: its writes fail on /pause."""
     bench.submit("a")
     epoch = bench.record(EpochRecord, bench.layout.epoch)
-    desk = leader_writes.Desk(bench.layout, 7, epoch.version, "op", AT)
-    write = desk.transaction("anything", Create(f"{bench.layout.root}/x", b""))
+    context = leader_writes.LeaderWriteContext(bench.layout, 7, epoch.version, "op", AT)
+    write = context.transaction("anything", Create(f"{bench.layout.root}/x", b""))
     zoo = bench.zoo.client()
-    operator = Operator(bench.sessions(), bench.layout, "ops@here")
+    operator = ClusterOperations(bench.sessions(), bench.layout, "ops@here")
     operator.pause("")
     with pytest.raises(GuardFailed) as refused:
         zoo.commit(write)
@@ -133,7 +133,7 @@ def test_while_the_cluster_is_paused_nothing_is_claimed_but_what_runs_renews(ben
     bench.zoo.put(bench.layout.assigned_to("host-a"), b"")
     bench.put(bench.layout.assignment("host-a", entry.uid, 1), entry)
     claim = attempt_writes.claim(bench.layout, entry, own, lease.claim, lease, None, "op", AT)
-    operator, zoo = Operator(bench.sessions(), bench.layout, "ops@here"), bench.zoo.client()
+    operator, zoo = ClusterOperations(bench.sessions(), bench.layout, "ops@here"), bench.zoo.client()
     operator.pause("")
     with pytest.raises(GuardFailed) as refused:
         zoo.commit(claim)
@@ -147,14 +147,14 @@ def test_while_the_cluster_is_paused_nothing_is_claimed_but_what_runs_renews(ben
 def test_a_late_unpause_ends_no_newer_pause(bench: Bench) -> None:
     """Its outcome was unknown to its user; meanwhile others have ended that pause, and paused again for another reason."""
     sessions, others = bench.sessions(), bench.sessions()
-    Operator(sessions, bench.layout, "ops@here").pause("one")
+    ClusterOperations(sessions, bench.layout, "ops@here").pause("one")
     sent: list[Transaction] = []
     sessions.zoo().before_next_commit(lambda: None)
     client = sessions.zoo()
     commit = client.commit
     client.commit = lambda tx: (sent.append(tx), commit(tx))[1]
-    Operator(sessions, bench.layout, "ops@here").unpause()
-    Operator(others, bench.layout, "ops@there").pause("another")
+    ClusterOperations(sessions, bench.layout, "ops@here").unpause()
+    ClusterOperations(others, bench.layout, "ops@there").pause("another")
     with pytest.raises(GuardFailed) as refused:
         commit(sent[0])
     assert refused.value.path == bench.layout.doorbell
@@ -165,7 +165,7 @@ def test_a_late_unpause_ends_no_newer_pause(bench: Bench) -> None:
 def test_an_unpause_ends_the_pause_that_was_read(bench: Bench) -> None:
     """Ended by somebody else meanwhile: that is what was wanted."""
     sessions = bench.sessions()
-    operator = Operator(sessions, bench.layout, "ops@here")
+    operator = ClusterOperations(sessions, bench.layout, "ops@here")
     operator.pause("one")
     found = bench.record(Pause, bench.layout.pause)
     gone = Transaction("unpause", "x", (Delete(bench.layout.pause, found.version),))

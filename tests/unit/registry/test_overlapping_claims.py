@@ -10,8 +10,8 @@ import pytest
 from supervisor.errors import Conflict
 from supervisor.model.location import digest
 from supervisor.model.records import CheckpointClaim, PendingDeletion
-from supervisor.registry.codec import encode
-from supervisor.registry.places import Others, Places
+from supervisor.records.codec import encode
+from supervisor.registry.checkpoint_claims import CheckpointClaims, Others
 from tests.fakes.offices import Bench, submission
 
 
@@ -130,11 +130,11 @@ def test_a_claim_made_while_the_claims_are_read_makes_the_multi_fail_or_is_seen(
     """The version is read before them. Read after them, it would let two nested places pass."""
     bench = Bench()
     bench.commands().submit(submission("first", checkpoint="s3://bkt/first"))
-    places = Places.load(Busy(bench, after), bench.layout)  # type: ignore[arg-type]
+    places = CheckpointClaims.load(Busy(bench, after), bench.layout)  # type: ignore[arg-type]
     version = bench.zoo.client().read(bench.layout.checkpoints)
     assert version is not None
     try:
-        place = places.place_for("wide", "s3://bkt/x")
+        place = places.reserve("wide", "s3://bkt/x")
     except Conflict:
         return
     assert place.generation != version.stat.version

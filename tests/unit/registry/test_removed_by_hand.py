@@ -6,7 +6,7 @@ import pytest
 
 from supervisor.model.records import Assignment, Driver, Lease, OwnState, Phase
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 from tests.fakes.offices import Bench
 
 

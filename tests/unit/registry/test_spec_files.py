@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.errors import InvalidInput
-from supervisor.model.spec import store_keys
-from supervisor.registry.spec_files import local_files, read_spec_file, stored_spec
+from supervisor.spec.files import local_files, read_spec_file, stored_spec
+from supervisor.spec.job import store_keys
 
 SPEC = "name: a\napplication: jobs/a.py\npy_files: [lib/x.zip]\njars: ['local:/opt/b.jar']\ncheckpoint: /c\n"
 

@@ -1,4 +1,4 @@
-"""``registry.sweep``: what is deleted, and above all what is not."""
+"""``registry.blob_sweep``: what is deleted, and above all what is not."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
+from supervisor.registry.blob_sweep import GRACE_S, SUBMIT_MAX_S, BlobSweeper, References, judge
 from supervisor.registry.blobs import Blobs
-from supervisor.registry.sweep import GRACE_S, SUBMIT_MAX_S, BlobSweeper, References, judge
 
 LIVE, GONE = "0123456789ab-89abcdef", "0123456789ac-89abcdef"
 KEPT = References(frozenset({LIVE}))

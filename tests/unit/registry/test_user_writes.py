@@ -24,21 +24,21 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, SetData
+from supervisor.records.codec import decode, encode
+from supervisor.records.layout import Layout
 from supervisor.registry import user_writes
-from supervisor.registry.codec import decode, encode
-from supervisor.registry.layout import Layout
 from supervisor.registry.leader_writes import next_attempt
-from supervisor.registry.user_writes import Desk, Move, Place
+from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
 from tests.fakes.offices import AT, SHA, terms
 
 LAYOUT = Layout("/r")
-DESK = Desk(LAYOUT, "op1", "2026-11-21T01:00:00.000Z")
+DESK = UserWriteContext(LAYOUT, "op1", "2026-11-21T01:00:00.000Z")
 SPEC = BlobRef("specs/j/u1/1-ab.json", SHA, 10)
 JOB = JobRef(
     "j", "u1", 1, SPEC, Desired.RUNNING, "n1", terms("s3://bkt/c"), AT, Entry(AT, "submitted"), "op0"
 )
 BELL = SetData("/r/doorbell", b"j", ANY_VERSION)
-PLACE = Place("/r/checkpoints/h", "s3://bkt/c", None, 4)
+PLACE = ClaimedLocation("/r/checkpoints/h", "s3://bkt/c", None, 4)
 CLAIM = Found(CheckpointClaim("s3://bkt/c", "j", "u0"), 6)
 
 

@@ -27,18 +27,19 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, SetData, Transaction
+from supervisor.operations.accept_registry import paths_of
 from supervisor.plan.decide import FRESH
-from supervisor.registry import attempt_writes, codec, leader_writes, user_writes
-from supervisor.registry.attempt_writes import Exit, Identity
-from supervisor.registry.layout import Layout
-from supervisor.wiring.accepting import paths_of
+from supervisor.records import codec
+from supervisor.records.layout import Layout
+from supervisor.registry import attempt_writes, leader_writes, user_writes
+from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from tests.fakes.offices import Bench
 from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own
 
 S = OwnState
 LAYOUT = Layout("/c")
-LEADER = leader_writes.Desk(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
-USER = user_writes.Desk(LAYOUT, "op-1", "now")
+LEADER = leader_writes.LeaderWriteContext(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="now")
+USER = user_writes.UserWriteContext(LAYOUT, "op-1", "now")
 NEW = {"labels": {"team": "clicks"}}
 
 
@@ -49,9 +50,9 @@ def newer(found: Found[Any]) -> Found[Any]:
 
 JOB, RESULT, SEEN = newer(job()), newer(leftover(outcome=Outcome.FAILED).result), lease().seen
 CLAIM = Found(CheckpointClaim("s3://b/j", "j", "u1", extra=NEW), 2)
-PLACE = user_writes.Place("/c/checkpoints/h", "s3://b/j", CLAIM, 5)
+PLACE = user_writes.ClaimedLocation("/c/checkpoints/h", "s3://b/j", CLAIM, 5)
 REFUSED = Exit(Cause.NO_ROOM, "full")
-MINE = Identity("j", "u1", 2, "c")
+MINE = AttemptIdentity("j", "u1", 2, "c")
 
 
 def entry_for(found: Found[Any]) -> Assignment:
@@ -152,8 +153,8 @@ def test_a_job_that_failed_and_is_registered_again_by_an_older_version_has_what_
     )  # type: ignore[union-attr]
     epoch = bench.zoo.client()
     bench.put(bench.layout.epoch, EpochRecord(1, "s", "op"))
-    desk = leader_writes.Desk(bench.layout, 1, 0, "op", "now")
-    epoch.commit(leader_writes.conclude(desk, ref, owned, Outcome.FAILED, FRESH, "spent"))
+    context = leader_writes.LeaderWriteContext(bench.layout, 1, 0, "op", "now")
+    epoch.commit(leader_writes.conclude(context, ref, owned, Outcome.FAILED, FRESH, "spent"))
     bench.commands().resume("a")
     again: JobRef = bench.ref("a").record
     assert again.extra == NEW

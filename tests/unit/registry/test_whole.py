@@ -7,18 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from supervisor.clock import boottime_s
-from supervisor.coord.election import Restored, accept
+from supervisor.coord.election import RestoredRegistry, accept
 from supervisor.errors import Conflict
 from supervisor.model.records import Acceptance, Cluster, EpochRecord, OwnState
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, Transaction
 from supervisor.observe.observer import Observer
-from supervisor.registry import codec
-from supervisor.registry.codec import encode
-from supervisor.registry.layout import Layout
-from supervisor.registry.places import Places
-from supervisor.registry.reading import children_of
+from supervisor.operations.accept_registry import paths_of
+from supervisor.records import codec
+from supervisor.records.codec import encode
+from supervisor.records.layout import Layout
+from supervisor.records.reading import children_of
+from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.registry.record_sweep import take_listing
-from supervisor.wiring.accepting import paths_of
 from tests.fakes.offices import Bench
 from tests.unit.daemon.test_controller import Rig
 
@@ -138,7 +138,11 @@ def test_claims_and_leftovers_that_are_not_known_are_not_none() -> None:
     bench = Bench()
     remove_all(bench, bench.layout.checkpoints)
     zoo = bench.zoo.client()
-    for read in (Places.load, take_listing, lambda zoo, layout: children_of(zoo, layout.checkpoints)):
+    for read in (
+        CheckpointClaims.load,
+        take_listing,
+        lambda zoo, layout: children_of(zoo, layout.checkpoints),
+    ):
         with pytest.raises(Conflict, match="missing"):
             read(zoo, bench.layout)
 
@@ -156,7 +160,7 @@ def test_an_acceptance_makes_them_anew_and_ends_the_distrust() -> None:
     cluster, epoch = zoo.read_many((layout.cluster, layout.epoch)).nodes
     assert cluster is not None and epoch is not None
     record = codec.decode(EpochRecord, epoch.data, layout.epoch)
-    restored = Restored(cluster, record, epoch.stat.version, None, missing)
+    restored = RestoredRegistry(cluster, record, epoch.stat.version, None, missing)
     zoo.commit(
         accept(
             paths_of(layout),

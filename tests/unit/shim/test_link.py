@@ -22,8 +22,8 @@ from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Check, Create, Node, Op, Reads, SetData, Stat, Transaction
-from supervisor.registry.codec import encode
-from supervisor.registry.layout import Layout
+from supervisor.records.codec import encode
+from supervisor.records.layout import Layout
 from supervisor.shim import link as module
 from supervisor.shim import state as shim
 from supervisor.shim.link import FIRST_CONNECTION, RegistryLink
@@ -143,7 +143,7 @@ def test_a_deadline_counts_from_the_sending_and_the_fence_is_the_version_of_own(
 ) -> None:
     link, _, told = made(monkeypatch)
     link._do(shim.Commit(TX))
-    assert heard(told) == [shim.Committed("op-1", 12.5, 9)]
+    assert heard(told) == [shim.WriteCommitted("op-1", 12.5, 9)]
 
 
 def test_what_is_for_the_first_connection_goes_out_on_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,11 +156,11 @@ def test_what_is_for_the_first_connection_goes_out_on_no_other(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("error", "event"),
     [
-        (OutcomeUnknown("cut"), shim.OutcomeUnknown("op-1")),
-        (NotSent("suspended"), shim.NotSent("op-1")),
-        (AccessDenied("acl"), shim.NotSent("op-1")),
-        (Conflict("strange"), shim.Rejected("op-1", "", "unknown")),
-        (GuardFailed(OWN, "bad_version", 2), shim.Rejected("op-1", OWN, "bad_version")),
+        (OutcomeUnknown("cut"), shim.WriteOutcomeUnknown("op-1")),
+        (NotSent("suspended"), shim.WriteNotSent("op-1")),
+        (AccessDenied("acl"), shim.WriteNotSent("op-1")),
+        (Conflict("strange"), shim.WriteRejected("op-1", "", "unknown")),
+        (GuardFailed(OWN, "bad_version", 2), shim.WriteRejected("op-1", OWN, "bad_version")),
     ],
 )
 def test_each_failure_of_a_write_is_told_as_what_it_is(
@@ -181,7 +181,7 @@ def test_a_defect_leaves_no_request_unanswered_and_no_write_for_not_sent(
     client.answer = KeyError("a defect")
     link.start()
     link.submit(shim.Commit(TX))
-    assert told.get(timeout=10) == shim.OutcomeUnknown("op-1")
+    assert told.get(timeout=10) == shim.WriteOutcomeUnknown("op-1")
     link.close(1.0)
 
 

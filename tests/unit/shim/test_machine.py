@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.model import lease_terms
 from supervisor.model.records import Cause, OwnState, Phase
-from supervisor.registry.codec import encode
+from supervisor.records.codec import encode
 from supervisor.shim import state as shim
 from supervisor.shim.state import Stage
 from tests.unit.shim.world import ENTRY, LAUNCH, LAYOUT, LEASE, LIVE, OWN, World, Znode, kill_tree, running
@@ -330,7 +330,7 @@ def test_a_missing_parent_of_all_leases_is_no_reason_to_hurry() -> None:
             _, _, effect = world.sent.pop(0)
             asked += isinstance(effect, shim.Commit)
             world.tell(
-                shim.Rejected(effect.transaction.id, LEASE, "no_node")
+                shim.WriteRejected(effect.transaction.id, LEASE, "no_node")
                 if isinstance(effect, shim.Commit)
                 else world._read(effect.token)
             )

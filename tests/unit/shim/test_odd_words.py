@@ -13,7 +13,7 @@ import pytest
 
 from supervisor.model.checkpoint_expectation import QUERIES_MAX, CheckpointExpectation, queries_of
 from supervisor.model.records import QueryProgress
-from supervisor.registry.codec import MAX_RECORD_BYTES, decode, encode
+from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import health, queries, stopping
 from supervisor.shim.fitting import fitting
 from supervisor.shim.machine import _Turn

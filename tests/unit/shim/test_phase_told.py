@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from supervisor.model.records import Lease, Phase
-from supervisor.registry.codec import decode
+from supervisor.records.codec import decode
 from supervisor.shim import state as shim
 from tests.unit.shim.world import LAUNCH, LEASE, World
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from supervisor.model.checkpoint_expectation import QUERIES_MAX, CheckpointExpectation
 from supervisor.model.records import Cause, Lease, Progress, QueryState
-from supervisor.registry.codec import MAX_RECORD_BYTES, decode, encode
+from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import queries
 from supervisor.shim import state as shim
 from supervisor.shim.reports import parse

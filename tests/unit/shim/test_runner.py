@@ -23,7 +23,7 @@ from supervisor.model.records import Cause
 from supervisor.shim import reports
 from supervisor.shim import runner as running
 from supervisor.shim import state as shim
-from supervisor.shim.runner import Parts, Runner
+from supervisor.shim.runner import Runner, RunnerParts
 from supervisor.shim.starter import Starter
 from tests.unit.shim.world import LAUNCH
 
@@ -76,7 +76,7 @@ def made(directory: Path, tree: Tree | None = None, **launch: Any) -> Iterator[t
     before, running.RegistryLink = running.RegistryLink, lambda *_parts: SimpleNamespace()  # type: ignore[assignment,misc]
     try:
         given = replace(LAUNCH, log_path=str(directory / "log"), **launch)
-        parts: Any = Parts(
+        parts: Any = RunnerParts(
             str(directory),
             given,
             "c1a1",
@@ -212,7 +212,7 @@ def test_a_chatty_driver_does_not_stop_the_clock(tmp_path: Path) -> None:
 
 
 def test_the_word_of_the_gate_goes_with_the_exit(tmp_path: Path) -> None:
-    run_dir.write_gate(str(tmp_path), run_dir.Gate(Cause.BAD_CHECKPOINT.value, "it is another's"))
+    run_dir.write_gate(str(tmp_path), run_dir.BarrierFile(Cause.BAD_CHECKPOINT.value, "it is another's"))
     with made(tmp_path, env={GATE: "gate"}) as (runner, ends, children):
         ends.say_and_end()
         children.ended[ROOT] = 0

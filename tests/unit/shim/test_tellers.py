@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from supervisor.clients.run_dir import DeadlineFile
-from supervisor.model.second_killer import Act, Looked, SecondKiller, step
+from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, step
 from supervisor.shim import runner as running
 from supervisor.shim import state as shim
 from supervisor.shim import twin
@@ -53,7 +53,7 @@ def test_a_torn_deadline_file_is_not_one_without_a_deadline(tmp_path: Path) -> N
     deadline = DeadlineFile.create(str(tmp_path))
     deadline.write(123456.75)
     whole = twin._look(False, deadline)
-    assert whole == Looked(False, 123456.75)
+    assert whole == KillerProbe(False, 123456.75)
     os.pwrite(deadline._descriptor, b"12\x0034", 0)
     torn = twin._look(False, deadline)
     assert (torn.deadline_s, torn.readable) == (None, False)

@@ -22,7 +22,7 @@ from supervisor.clients.second_killer import strike
 from supervisor.clock import boottime_s
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
-from supervisor.model.second_killer import Act, Looked, SecondKiller, ShimStruck, TreeStruck, step
+from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, ShimStruck, TreeStruck, step
 from supervisor.shim import twin
 from supervisor.shim.log import ShimLog
 
@@ -121,13 +121,13 @@ def test_the_death_of_the_shim_is_seen_without_a_deadline(tmp_path: Path) -> Non
 
 def test_it_looks_again_in_time_however_far_the_deadline_is() -> None:
     """A wait is measured on a clock that stands still while the host sleeps."""
-    far = step(SecondKiller(), Looked(False, boottime_s() + 1000.0), boottime_s())
+    far = step(SecondKiller(), KillerProbe(False, boottime_s() + 1000.0), boottime_s())
     assert twin._pause_s(far) == SECOND_KILLER_PERIOD_S
 
 
 def test_a_deadline_that_can_not_be_read_is_not_none(tmp_path: Path) -> None:
     deadline = DeadlineFile(os.open(tmp_path, os.O_RDONLY))  # reading it is an error
-    assert twin._look(False, deadline) == Looked(False, None, readable=False)
+    assert twin._look(False, deadline) == KillerProbe(False, None, readable=False)
 
 
 def test_a_shim_that_was_struck_is_dead_when_it_is_seen_dead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef, Ownership, OwnState, Phase
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, SetData, Transaction
-from supervisor.registry.codec import decode, encode
-from supervisor.registry.layout import Layout
+from supervisor.records.codec import decode, encode
+from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.machine import step
 from supervisor.shim.state import Effect, Event, Now, ShimState, Stage
@@ -235,22 +235,22 @@ class World:
 
     def _settle_commit(self, session: int, sent_s: float, transaction: Transaction, outcome: str) -> None:
         if outcome == "not_sent":
-            self.tell(shim.NotSent(transaction.id))
+            self.tell(shim.WriteNotSent(transaction.id))
         elif outcome == "done" and session in self.open_sessions:
             failed = self._apply(session, sent_s, transaction)
             sets_own = any(isinstance(op, SetData) and op.path == OWN for op in transaction.ops)
             own = self.nodes[OWN].version if sets_own else None
             self.tell(
-                shim.Rejected(transaction.id, *failed)
+                shim.WriteRejected(transaction.id, *failed)
                 if failed
-                else shim.Committed(transaction.id, sent_s, own)
+                else shim.WriteCommitted(transaction.id, sent_s, own)
             )
         else:
             if outcome == "applied" and session in self.open_sessions:
                 self._apply(session, sent_s, transaction)
             elif outcome == "late":
                 self.zombies.append((session, sent_s, transaction))
-            self.tell(shim.OutcomeUnknown(transaction.id))
+            self.tell(shim.WriteOutcomeUnknown(transaction.id))
 
     def _apply(self, session: int, sent_s: float, transaction: Transaction) -> tuple[str, str] | None:
         """Path and kind of the first guard that failed, or None."""

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from supervisor.model.records import Assignment, BlobRef
-from supervisor.model.spec import JobSpec
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 from supervisor.spark.toolchain import Toolchain
+from supervisor.spec.job import JobSpec
 
 MakeSpec = Callable[..., JobSpec]
 

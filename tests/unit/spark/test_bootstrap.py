@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from supervisor.clients.run_dir import GATE, Gate, write_gate
+from supervisor.clients.run_dir import GATE, BarrierFile, write_gate
 from supervisor.spark import bootstrap
 from tests.fakes.report_socket import ReportSocket
 
@@ -125,7 +125,7 @@ def test_nobody_listening_does_no_harm(tmp_path: Path) -> None:
     assert run(written(tmp_path, "print(1)"), report=tmp_path / "report").stdout == "1\n"
 
 
-WORDS = {"yes": Gate(), "no": Gate("bad_checkpoint", "h: the checkpoint is missing")}
+WORDS = {"yes": BarrierFile(), "no": BarrierFile("bad_checkpoint", "h: the checkpoint is missing")}
 
 
 @pytest.mark.parametrize("word", WORDS)

@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from supervisor.clients.tools import Ran
-from supervisor.daemon.fence_ahead import FenceAhead
+from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.model.records import Assignment
 from supervisor.model.s3a import S3Access
 from supervisor.settings.file import Settings
@@ -22,7 +22,7 @@ from supervisor.spark.arguments import Files, build_properties
 from supervisor.spark.fence import build
 from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import MANAGER, MANAGER_KEY, OWNER_KEY, Fence, owner_of, why_not
-from supervisor.spark.prepare import Place, prepare
+from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.toolchain import Toolchain, installed_spark_home, spark_version
 from tests.unit.spark.conftest import MakeSpec
 
@@ -188,7 +188,7 @@ def prepared(
         """The properties of a job with a checkpoint on S3, and what was told."""
         runtime = settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"})
         (tmp_path / "app.py").touch()
-        place = Place("h1", tmp_path / "run", tmp_path / "work", tmp_path / "log", environ=environ)
+        place = AttemptPlace("h1", tmp_path / "run", tmp_path / "work", tmp_path / "log", environ=environ)
         launch = prepare(
             make_spec(checkpoint="s3a://bkt/ck", **keys),
             assignment,

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from supervisor.cli.doctor.catalogue import AREAS
-from supervisor.cli.doctor.examine import Line, examine
+from supervisor.cli.doctor.examine import ReportLine, examine
 from supervisor.cli.doctor.subject import Subject
 from supervisor.errors import SupervisorError
 from supervisor.model.records import Assignment
 from supervisor.model.s3a import S3Access
-from supervisor.model.spec import JobSpec, canonical_json, from_canonical
 from supervisor.settings.file import Settings
-from supervisor.spark.prepare import Place, prepare
+from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.state_reading import StateOf, open_state
+from supervisor.spec.job import JobSpec, canonical_json, from_canonical
 from tests.testbed.hostile_tools import HostileTools, make_hostile_tools
 from tests.unit.spark.conftest import MakeSpec
 
@@ -65,7 +65,7 @@ def test_the_daemon_prepares_the_start_with_the_hosts(
             "supervisor": settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"}),
         }
     )
-    place = Place("h1", tmp_path / "run", tmp_path / "work", tmp_path / "log", environ=environ)
+    place = AttemptPlace("h1", tmp_path / "run", tmp_path / "work", tmp_path / "log", environ=environ)
     launch = prepare(planted, assignment, settings, place, lambda _key: tmp_path / "app.py")
     assert (host_java.read_text(), hostile.ran()) == ("ran\n", "")
     assert launch.argv[0] == str(spark_home / "bin" / "spark-submit")
@@ -107,7 +107,7 @@ def test_doctor_runs_the_hosts(
     """Of the job's Python it says that it is there, and was not run."""
     areas = [area for area in AREAS if area.id in ("java", "spark", "job", "directories")]
     assert len(areas) == 4
-    found: dict[str, Line] = {
+    found: dict[str, ReportLine] = {
         line.check: line
         for line in examine(Subject(settings, dict(os.environ), planted, tmp_path / "a.yaml"), areas)
     }

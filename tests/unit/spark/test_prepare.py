@@ -13,7 +13,7 @@ from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, 
 from supervisor.model.records import Assignment, Cause
 from supervisor.settings.file import Settings
 from supervisor.settings.policy import PolicySettings
-from supervisor.spark.prepare import Place, prepare
+from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
 from tests.testbed.moto import MotoServer
@@ -23,8 +23,8 @@ Fetch = Callable[[str], Path]
 
 
 @pytest.fixture
-def place(tmp_path: Path, environ: dict[str, str]) -> Place:
-    return Place(
+def place(tmp_path: Path, environ: dict[str, str]) -> AttemptPlace:
+    return AttemptPlace(
         "host1", tmp_path / "attempts" / "u1.3", tmp_path / "work" / "u1.3", tmp_path / "log", environ=environ
     )
 
@@ -44,7 +44,7 @@ def test_a_launch(
     make_spec: MakeSpec,
     assignment: Assignment,
     settings: Settings,
-    place: Place,
+    place: AttemptPlace,
     stored: Fetch,
     tmp_path: Path,
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_launch(
 
 
 def test_a_session(
-    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
     launch = prepare(make_spec(launch="session", entry="m:f"), assignment, settings, place, stored)
     assert str(place.work_dir / "spark.properties") in launch.env["PYSPARK_SUBMIT_ARGS"]
@@ -83,7 +83,7 @@ def test_files_in_place(
     make_spec: MakeSpec,
     assignment: Assignment,
     settings: Settings,
-    place: Place,
+    place: AttemptPlace,
     stored: Fetch,
     tmp_path: Path,
 ) -> None:
@@ -97,7 +97,7 @@ def test_files_in_place(
 
 
 def test_a_missing_local_file(
-    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, stored: Fetch
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
     with pytest.raises(Refused, match="local:/none.py") as caught:
         prepare(make_spec(application="local:/none.py"), assignment, settings, place, stored)
@@ -108,7 +108,7 @@ def test_an_application_on_s3(
     make_spec: MakeSpec,
     assignment: Assignment,
     settings: Settings,
-    place: Place,
+    place: AttemptPlace,
     stored: Fetch,
     moto_server: MotoServer,
     s3_bucket: str,
@@ -131,7 +131,11 @@ def test_an_application_on_s3(
 
 @pytest.mark.parametrize("error", [NotFound("gone"), Corrupt("other bytes")])
 def test_a_bad_artifact_is_refused(
-    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, error: SupervisorError
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: AttemptPlace,
+    error: SupervisorError,
 ) -> None:
     def fetch(key: str) -> Path:
         raise error
@@ -143,7 +147,11 @@ def test_a_bad_artifact_is_refused(
 
 @pytest.mark.parametrize("error", [Unreachable("store"), AccessDenied("keys")])
 def test_an_unreachable_store_is_no_refusal(
-    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: Place, error: SupervisorError
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: AttemptPlace,
+    error: SupervisorError,
 ) -> None:
     def fetch(key: str) -> Path:
         raise error
@@ -156,7 +164,7 @@ def test_a_directory_that_cannot_be_made_is_no_refusal(
     make_spec: MakeSpec,
     assignment: Assignment,
     settings: Settings,
-    place: Place,
+    place: AttemptPlace,
     stored: Fetch,
     tmp_path: Path,
 ) -> None:
@@ -169,7 +177,7 @@ def test_no_spark_is_refused(
     make_spec: MakeSpec,
     assignment: Assignment,
     settings: Settings,
-    place: Place,
+    place: AttemptPlace,
     stored: Fetch,
     spark_home: Path,
 ) -> None:

@@ -9,33 +9,36 @@ import pytest
 
 from supervisor.cli.doctor import examine as examining
 from supervisor.cli.doctor import job, zookeeper
-from supervisor.cli.doctor.examine import Line
+from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.findings import ok, problem, skipped, warning
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.zookeeper_probe import ServerLook
 from supervisor.errors import Unreachable
-from supervisor.registry.spec_files import read_spec_file
 from supervisor.settings.file import load_settings
+from supervisor.spec.files import read_spec_file
 from tests.unit.cli.conftest import Terminal
 
-FINE = [Line("java", "java", ok("it is Java 17"), 5), Line("host", "clock", ok("it runs"), 5)]
-JOB = [Line("job", "job-files", skipped(NO_SPEC), 1), Line("job", "job-master", skipped(NO_SPEC), 1)]
-BAD = [
-    Line("store", "store", problem("it is full", "empty it"), 9),
-    Line("store", "store-clock", skipped("see store"), 9),
+FINE = [ReportLine("java", "java", ok("it is Java 17"), 5), ReportLine("host", "clock", ok("it runs"), 5)]
+JOB = [
+    ReportLine("job", "job-files", skipped(NO_SPEC), 1),
+    ReportLine("job", "job-master", skipped(NO_SPEC), 1),
 ]
-HURTS = [Line("host", "host-memory", warning("there is little", "buy more"), 2)]
+BAD = [
+    ReportLine("store", "store", problem("it is full", "empty it"), 9),
+    ReportLine("store", "store-clock", skipped("see store"), 9),
+]
+HURTS = [ReportLine("host", "host-memory", warning("there is little", "buy more"), 2)]
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Line]:
-    lines: list[Line] = []
+def found(monkeypatch: pytest.MonkeyPatch) -> list[ReportLine]:
+    lines: list[ReportLine] = []
     monkeypatch.setattr(examining, "examine", lambda _subject, _areas: lines)
     return lines
 
 
-def test_only_what_is_not_ok_is_told(terminal: Terminal, found: list[Line]) -> None:
+def test_only_what_is_not_ok_is_told(terminal: Terminal, found: list[ReportLine]) -> None:
     found += [*FINE, *BAD, *HURTS, *JOB]
     ran = terminal.run("doctor")
     assert ran.code == 1
@@ -49,14 +52,14 @@ def test_only_what_is_not_ok_is_told(terminal: Terminal, found: list[Line]) -> N
     ]
 
 
-def test_where_all_is_well_there_is_one_line(terminal: Terminal, found: list[Line]) -> None:
+def test_where_all_is_well_there_is_one_line(terminal: Terminal, found: list[ReportLine]) -> None:
     found += FINE
     ran = terminal.run("doctor")
     assert (ran.code, ran.out) == (0, "2 checks ok; -v shows all\n")
 
 
 @pytest.mark.parametrize("option", ["-v", "--verbose"])
-def test_all_is_told_if_asked_for(terminal: Terminal, found: list[Line], option: str) -> None:
+def test_all_is_told_if_asked_for(terminal: Terminal, found: list[ReportLine], option: str) -> None:
     found += [*FINE, *BAD, *JOB]
     ran = terminal.run("doctor", option)
     assert ran.code == 1

@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 
 from supervisor.cli.doctor.examine import examine
-from supervisor.cli.doctor.findings import Area, Check, Finding, Verdict, ok
+from supervisor.cli.doctor.findings import CheckGroup, CheckVerdict, DoctorCheck, DoctorFinding, ok
 from supervisor.cli.doctor.subject import Subject
 
 SUBJECT = cast(Subject, SimpleNamespace(patience=1.0))
 
 
-def fine(_facts: Any) -> Finding:
+def fine(_facts: Any) -> DoctorFinding:
     return ok("fine")
 
 
@@ -23,11 +23,13 @@ def broken(_: Any) -> Any:
     raise ZeroDivisionError("on purpose")
 
 
-def area(name: str, collect: Any, judge: Any = fine, deadline_s: float = 10.0) -> Area[Any]:
-    return Area(name, collect, (Check(name, "x", judge), Check(f"{name}-too", "x", fine)), deadline_s)
+def area(name: str, collect: Any, judge: Any = fine, deadline_s: float = 10.0) -> CheckGroup[Any]:
+    return CheckGroup(
+        name, collect, (DoctorCheck(name, "x", judge), DoctorCheck(f"{name}-too", "x", fine)), deadline_s
+    )
 
 
-def verdicts(*areas: Area[Any]) -> dict[str, Verdict]:
+def verdicts(*areas: CheckGroup[Any]) -> dict[str, CheckVerdict]:
     return {line.check: line.finding.verdict for line in examine(SUBJECT, areas)}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from supervisor.cli.doctor.catalogue import AREAS, listed
 from supervisor.cli.doctor.directories import DirectoryFacts
-from supervisor.cli.doctor.findings import Finding, Verdict
+from supervisor.cli.doctor.findings import CheckVerdict, DoctorFinding
 from supervisor.cli.doctor.host import Groups, HostFacts
 from supervisor.cli.doctor.java import MODULES_NEEDED, MODULES_USEFUL, JavaFacts
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
@@ -18,7 +18,7 @@ from supervisor.cli.doctor.spark import SDK_PARTS, SparkFacts
 from supervisor.cli.doctor.stores import CheckpointFacts, StoreFacts
 from supervisor.cli.doctor.zookeeper import ZooFacts
 from supervisor.clients.host_probe import UNLIMITED, Directory, Limits, Unit
-from supervisor.clients.store.probe import Probe
+from supervisor.clients.store.probe import StoreProbe
 from supervisor.clients.tools import Ran
 from supervisor.clients.zookeeper_probe import Latency, ServerLook, WriteTrial
 from supervisor.model.records import Member
@@ -45,7 +45,7 @@ SPARK = SparkFacts(
     jars=JARS,
 )
 S3A = replace(SPARK, s3a="the checkpoint of clicks", s3a_sure=True)
-PROBE = Probe("s3://bucket/p", exclusive=True, skew_s=0.2, ms=(("write", 20.0), ("list", 3.0)))
+PROBE = StoreProbe("s3://bucket/p", exclusive=True, skew_s=0.2, ms=(("write", 20.0), ("list", 3.0)))
 STORE = StoreFacts("s3://bucket/p", PROBE, None, "", ("/spark-supervisor", "prod"))
 CHECKPOINT = CheckpointFacts("s3://bucket/ck", probe=PROBE)
 NO_PROBE = CheckpointFacts(why="no spec was given")
@@ -129,9 +129,14 @@ def limits(**changes: Any) -> HostFacts:
     return replace(HOST, limits=replace(HOST.limits, **changes))
 
 
-OK, WARNING, PROBLEM, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.PROBLEM, Verdict.SKIPPED
+OK, WARNING, PROBLEM, SKIPPED = (
+    CheckVerdict.OK,
+    CheckVerdict.WARNING,
+    CheckVerdict.PROBLEM,
+    CheckVerdict.SKIPPED,
+)
 
-TABLE: list[tuple[str, Any, Verdict, str]] = [
+TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("java", JAVA, OK, "/usr/bin/java is Java 17.0.15"),
     ("java", replace(JAVA, options=("JAVA_TOOL_OPTIONS",)), OK, "every JVM also obeys JAVA_TOOL_OPTIONS"),
     ("java", JavaFacts(refused="no Java on this host; install Java 17"), PROBLEM, "install Java 17"),
@@ -556,8 +561,8 @@ TABLE: list[tuple[str, Any, Verdict, str]] = [
 @pytest.mark.parametrize(
     ("check", "facts", "verdict", "says"), TABLE, ids=[f"{row[0]}-{n}" for n, row in enumerate(TABLE)]
 )
-def test_the_table(check: str, facts: Any, verdict: Verdict, says: str) -> None:
-    found: Finding = CHECKS[check].judge(facts)
+def test_the_table(check: str, facts: Any, verdict: CheckVerdict, says: str) -> None:
+    found: DoctorFinding = CHECKS[check].judge(facts)
     assert found.verdict is verdict, found
     assert says in f"{found.found} {found.remedy}"
     assert "\n" not in found.found + found.remedy
@@ -565,7 +570,7 @@ def test_the_table(check: str, facts: Any, verdict: Verdict, says: str) -> None:
 
 
 def test_every_check_has_a_good_and_a_bad_row() -> None:
-    seen: defaultdict[str, set[Verdict]] = defaultdict(set)
+    seen: defaultdict[str, set[CheckVerdict]] = defaultdict(set)
     for check, _, verdict, _ in TABLE:
         seen[check].add(verdict)
     assert set(seen) == set(CHECKS)

@@ -1,0 +1,416 @@
+"""Every supervisor, leader or not, is an agent: it says that it is there and starts the shims assigned to it.
+
+One thread with one long-lived session and one watch, on its own /assigned/<id>. A shim that it has started needs it no
+more; the guardian (beside this thread) only looks after shims that die. Made by ``wiring``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import structlog
+
+from supervisor.clients.zookeeper import Link, Session, ZooClient
+from supervisor.clock import boottime_s, wall_iso
+from supervisor.daemon.host.launcher import HostedAttempts, Launcher, Refused, TrustCheck
+from supervisor.daemon.host.preflight import KnownCheckpoint
+from supervisor.daemon.host.start_barrier import log_refused
+from supervisor.daemon.loops.error_boundary import ErrorBoundary
+from supervisor.errors import (
+    AccessDenied,
+    Conflict,
+    GuardFailed,
+    OutcomeUnknown,
+    SupervisorError,
+    Unreachable,
+)
+from supervisor.model.checkpoint_expectation import to_be_expected
+from supervisor.model.history import opened
+from supervisor.model.records import (
+    PERMANENT_CAUSES,
+    Assignment,
+    Cause,
+    Delay,
+    JobRef,
+    Lease,
+    Member,
+    Ownership,
+    OwnState,
+    clip,
+)
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
+from supervisor.records.codec import encode
+from supervisor.records.ids import new_op_id
+from supervisor.records.layout import Layout, about_key, is_attempt, split_attempt
+from supervisor.records.reading import seen
+from supervisor.registry.attempt_writes import Exit, refuse
+
+log = structlog.get_logger(__name__)
+
+PERIOD_S = 2.0
+DISTRUST_MAX_BYTES = 600
+DELAYS_TOLD = 6
+DELAY_MAX_BYTES = 240
+"""So many, so long, that the record has room for them whatever is in them."""
+OF_LOST_STATE = "an attempt {attempt} of this job ran here in a state of the registry that was lost: the next number is free"
+STARTERS = 4
+"""Threads for preparing assignments, at least; else one for each driver that this host may carry, so that starts that hang
+(a file that does not come, a process that is not spawned) delay no other job's start. A thread is made when it is needed."""
+
+
+class Agent:
+    """``connect``: makes a client that is not started yet. ``tell``: is told of each new session (the session closer).
+
+    ``doubt``: why an entry must not be started (I10), or None; asked before each start, with its czxid. ``distrust``: what
+    this supervisor itself has against the registry, or None; everybody may see it in /supervisors.
+    """
+
+    def __init__(
+        self,
+        me: Member,
+        layout: Layout,
+        connect: Callable[[Callable[[Link], None]], ZooClient],
+        starter: Launcher,
+        hosted: HostedAttempts,
+        tell: Callable[[Session | None], None] = lambda _session: None,
+        doubt: Callable[[ZooClient, int], str | None] = lambda _client, _zxid: None,
+        distrust: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self.wake = threading.Event()
+        self._me = me
+        self._layout = layout
+        self._connect = connect
+        self._starter = starter
+        self._hosted = hosted
+        self._tell = tell
+        self._doubt = doubt
+        self._distrust = distrust
+        self._stopping = threading.Event()
+        self._pool = ThreadPoolExecutor(max(STARTERS, me.drivers), thread_name_prefix="start")
+        self._under_way: set[str] = set()
+        self._lock = threading.Lock()
+        self._client: ZooClient | None = None
+        self._registered: int | None = None
+        self._held_back: set[str] = set()
+        self._doubted: dict[str, str] = {}
+        self._delays: dict[str, str] = {}
+        self._said = ""
+        self._apart = ErrorBoundary("agent")
+
+    # -- for the daemon -------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> ZooClient | None:
+        """The present session, for readers such as /api/status; None while there is none."""
+        return self._client
+
+    @property
+    def registered(self) -> bool:
+        """The leader can see this host."""
+        client = self._client
+        session = client.session if client else None
+        return (
+            session is not None
+            and self._registered == session.id
+            and client is not None
+            and (client.link is Link.CONNECTED)
+        )
+
+    @property
+    def delayed(self) -> int:
+        """How many assignments could not be started when they were tried last; they are tried again."""
+        return len(self._delays)
+
+    def check_alone(self, timeout_s: float) -> None:
+        """Raises Conflict if another live supervisor has this id; a predecessor's session may take a while to end."""
+        client = self._open()
+        client.wait_connected(timeout_s)
+        path = self._layout.supervisor(self._me.id)
+        gone = threading.Event()
+        deadline_s = boottime_s() + timeout_s
+        while client.watch_exists(path, gone.set) is not None:
+            if not gone.wait(max(0.0, deadline_s - boottime_s())):
+                raise Conflict(
+                    f"supervisor id {self._me.id} is in use by a live supervisor: stop it, or set another supervisor.id"
+                )
+            gone.clear()
+
+    def run(self, beat: Callable[[], None]) -> None:
+        """Until ``stop``. A round that fails is repeated: shims and drivers go on meanwhile."""
+        while not self._stopping.is_set():
+            beat()
+            self.wake.clear()
+            self._turn()
+            self.wake.wait(PERIOD_S)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._client is not None:
+            self._client.close()
+        self._tell(None)
+
+    def stop(self) -> None:
+        """End the loop and the session: the leader sees at once that this host takes nothing new."""
+        self._stopping.set()
+        self.wake.set()
+
+    # -- one round ------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        try:
+            self._apart.attempt("round", self._round, None, (SupervisorError,))
+            self._said = ""
+        except SupervisorError as error:
+            self._log_once(str(error))
+
+    def _round(self) -> None:
+        client = self._open()
+        if client.link is not Link.CONNECTED:
+            client.wait_connected(PERIOD_S)
+        self._register(client)
+        self._publish_state(client)
+        with self._lock:
+            under_way = frozenset(self._under_way)
+        self._apart.attempt("tidy", lambda: self._hosted.tidy(under_way), None)
+        entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set)
+        if entries is None:  # removed by hand: made anew in the next round
+            self._registered, entries = None, ()
+        untold = self._apart.attempt("gate", self._starter.check_again, dict[str, str]())
+        with self._lock:
+            fresh = [entry for entry in entries if entry not in self._under_way and is_attempt(entry)]
+            self._under_way.update(fresh)
+            self._held_back &= set(entries)
+            self._doubted = {entry: why for entry, why in self._doubted.items() if entry in entries}
+            self._delays = {entry: why for entry, why in self._delays.items() if entry in entries} | untold
+        for entry in fresh:
+            self._pool.submit(self._start_guarded, client, entry)
+
+    def _open(self) -> ZooClient:
+        """The present client, or a new one: a session that was lost never comes back."""
+        if self._client is None or self._client.link in (Link.LOST, Link.CLOSED):
+            if self._client is not None:
+                self._client.close()
+            self._client = self._connect(lambda _link: self.wake.set())
+            self._client.start()
+        return self._client
+
+    def _register(self, client: ZooClient) -> None:
+        session = client.session
+        if session is None or self._registered == session.id:
+            return
+        if client.read(self._layout.assigned_to(self._me.id)) is None:
+            self._create(client, Create(self._layout.assigned_to(self._me.id), b""))
+        me = encode(self._described(self._distrust()))
+        self._create(client, Create(self._layout.supervisor(self._me.id), me, ephemeral=True))
+        node = client.read(self._layout.supervisor(self._me.id))
+        if node is None or node.stat.ephemeral_owner != session.id:
+            raise Conflict(
+                f"supervisor id {self._me.id} is still held by another session: waiting for it to end"
+            )
+        self._registered = session.id
+        self._tell(session)
+        log.info(
+            "registered",
+            supervisor=self._me.id,
+            session=f"{session.id:x}",
+            session_timeout_s=session.timeout_s,
+        )
+
+    def _described(self, distrust: str | None) -> Member:
+        if distrust:
+            return replace(self._me, distrust=clip(distrust, DISTRUST_MAX_BYTES))
+        with self._lock:
+            delays = list(self._delays.items())[:DELAYS_TOLD]
+        told = tuple(Delay(*split_attempt(entry), clip(why, DELAY_MAX_BYTES)) for entry, why in delays)
+        return replace(self._me, distrust=None, delays=told)
+
+    def _publish_state(self, client: ZooClient) -> None:
+        """When it is not what our node says. That is read each time: a reply may have been lost, and a ZooKeeper that was
+        restored under a living session shows what this session wrote before, or nothing of it."""
+        path, data = self._layout.supervisor(self._me.id), encode(self._described(self._distrust()))
+        node = client.read(path)
+        if node is None:
+            self._registered = None  # anew in the next round
+        elif node.data != data:
+            try:
+                client.commit(Transaction("register", new_op_id(), (SetData(path, data, ANY_VERSION),)))
+            except (GuardFailed, OutcomeUnknown) as error:
+                log.warning("distrust_not_told", why=str(error))  # again in the next round
+
+    def _create(self, client: ZooClient, create: Create) -> None:
+        try:
+            client.commit(Transaction("register", new_op_id(), (create,)))
+        except GuardFailed as failed:
+            if failed.kind != "node_exists":
+                raise
+        except OutcomeUnknown as error:
+            raise Unreachable(str(error)) from error
+
+    # -- one assignment -------------------------------------------------------------------------------------------
+
+    def _start_guarded(self, client: ZooClient, entry: str) -> None:
+        """The edge of a starter thread: whatever goes wrong with one assignment is that job's trouble alone."""
+        try:
+            self._start(client, entry)
+            self._set_delay(entry, None)
+        except SupervisorError as error:
+            self._set_delay(entry, str(error))
+            log.warning(
+                "start_delayed",
+                **about_key(entry),
+                why=str(error),
+                next="tried again while it is assigned here",
+            )
+        except Exception as error:  # noqa: BLE001 - the edge of one item
+            self._set_delay(entry, f"a defect of the supervisor: {type(error).__name__}: {error}")
+            self._apart.say(entry, error)
+        finally:
+            with self._lock:
+                self._under_way.discard(entry)
+
+    def _start(self, client: ZooClient, entry: str) -> None:
+        uid, attempt = split_attempt(entry)
+        path = self._layout.assignment(self._me.id, uid, attempt)
+        node = client.read(path)
+        given = seen(Assignment, node, path)
+        if node is None or given is None:
+            return
+        if isinstance(given, Unreadable) or (given.record.uid, given.record.attempt) != (uid, attempt):
+            why = given.reason if isinstance(given, Unreadable) else f"{path} is about another attempt"
+            log.error("assignment_unreadable", **about_key(entry), why=why, next="the leader takes it back")
+            return
+        taken = self._hosted.has(entry)
+        if taken and not self._is_of_lost_state(entry, given.record):
+            return
+        own_path = self._layout.own(given.record.name)
+        own = seen(Ownership, client.read(own_path), own_path)
+        if not isinstance(own, Found) or not _is_current(own, given.record):
+            return  # taken back meanwhile; the leader sweeps the entry
+        looked_s = self._look(client, entry, node.stat.czxid)
+        if looked_s is None:
+            return
+        if client.read(self._layout.pause) is not None:
+            self._hold_back(entry)
+            return
+        if taken:
+            self._refuse(
+                client, given.record, own, Refused(Cause.NO_ROOM, OF_LOST_STATE.format(attempt=attempt))
+            )
+            return
+        try:
+            again = partial(self._look, client, entry, node.stat.czxid)
+            look = TrustCheck(looked_s, again, self._known(client, given.record.name, own.record))
+            self._starter.start(given.record, look, _ended_before(own.record))
+        except (Refused, AccessDenied) as error:
+            # No access is told in the records, not only in this host's log; and another host may have access.
+            refused = error if isinstance(error, Refused) else Refused(Cause.NO_ACCESS, str(error))
+            self._starter.refused(refused)
+            self._refuse(client, given.record, own, refused)
+
+    def _known(self, client: ZooClient, name: str, own: Ownership) -> KnownCheckpoint:
+        """Of the checkpoint. Read after the ownership was seen assigned: no older attempt's renewal can commit any more.
+
+        What others left there matters until an attempt of this uid was claimed: what is there since is its own.
+        """
+        paths = (self._layout.job(name), self._layout.lease(name))
+        nodes = client.read_many(paths).nodes
+        ref: Seen[JobRef] = seen(JobRef, nodes[0], paths[0])
+        lease: Seen[Lease] = seen(Lease, nodes[1], paths[1])
+        if not isinstance(ref, Found):
+            return KnownCheckpoint()  # cancelled meanwhile: the claim will fail
+        job = ref.record
+        newest = lease.record.remembered if isinstance(lease, Found) else None
+        expected = to_be_expected(
+            job.terms.checkpoint, job.fresh_start, newest, own.remembered, job.begins_with
+        )
+        was_looked_at = job.fresh_start or (isinstance(lease, Found) and lease.record.uid == job.uid)
+        return KnownCheckpoint(job.terms.checkpoint, expected, "" if was_looked_at else job.left_by)
+
+    def _look(self, client: ZooClient, entry: str, assigned_zxid: int) -> float | None:
+        """BOOTTIME before it was asked whether the registry is to be trusted, or None: it is not."""
+        looked_s = boottime_s()
+        doubt = self._doubt(client, assigned_zxid)
+        self._set_doubt(entry, doubt)
+        return looked_s if doubt is None else None
+
+    def _is_of_lost_state(self, entry: str, given: Assignment) -> bool:
+        """The run directory is there, and not by this assignment: after an accepted restore numbers come up again."""
+        launch = self._hosted.launches().get(entry)
+        return launch is not None and launch.assignment.own_version != given.own_version
+
+    def _hold_back(self, entry: str) -> None:
+        """Assigned before the pause: nothing is started now. Looked at again in each round, said once."""
+        if entry not in self._held_back:
+            self._held_back.add(entry)
+            log.info(
+                "start_held_back",
+                **about_key(entry),
+                why="the cluster is paused",
+                next="started after unpause",
+            )
+
+    def _refuse(self, client: ZooClient, given: Assignment, own: Found[Ownership], refused: Refused) -> None:
+        why = str(refused)
+        if self._me.host not in why:
+            why = f"{self._me.host}: {why}"
+        ended = Exit(refused.cause, why, permanent=refused.cause in PERMANENT_CAUSES)
+        tx = refuse(self._layout, given, own, ended, new_op_id(), wall_iso())
+        log_refused(given, refused.cause, why)
+        if tx is None:
+            return
+        try:
+            client.commit(tx)
+        except (GuardFailed, OutcomeUnknown) as error:
+            log.warning(
+                "refusal_not_recorded", job=given.name, uid=given.uid, attempt=given.attempt, why=str(error)
+            )
+
+    def _set_delay(self, entry: str, why: str | None) -> None:
+        with self._lock:
+            if why is None:
+                self._delays.pop(entry, None)
+            else:
+                self._delays[entry] = why
+
+    def _set_doubt(self, entry: str, doubt: str | None) -> None:
+        """Each doubt is said once while any entry is held back by it: they are looked at again in each round."""
+        with self._lock:
+            known = doubt in self._doubted.values()
+            if doubt is None:
+                self._doubted.pop(entry, None)
+            else:
+                self._doubted[entry] = doubt
+        if doubt is not None and not known:
+            self._say(f"nothing is started here: {doubt}")
+
+    def _log_once(self, why: str) -> None:
+        if why != self._said:
+            self._said = why
+            self._say(why)
+
+    def _say(self, why: str) -> None:
+        log.warning(
+            "agent_waits", supervisor=self._me.id, why=why, next="drivers of this host go on meanwhile"
+        )
+
+
+def _ended_before(own: Ownership) -> str | None:
+    """The cause of the exit before this attempt, from the history; None: this is the first attempt of its uid."""
+    causes = {cause.value for cause in Cause}
+    if not own.claims:
+        return None
+    known = (*opened(own.earlier, own.uid), *own.history)
+    return next((entry.event for entry in reversed(known) if entry.event in causes), None)
+
+
+def _is_current(own: Found[Ownership], given: Assignment) -> bool:
+    """A hint that spares a useless start; the claim's guards are what decides."""
+    record = own.record
+    return (
+        record.state is OwnState.ASSIGNED
+        and own.version == given.own_version
+        and (record.uid, record.attempt) == (given.uid, given.attempt)
+    )

@@ -1,0 +1,306 @@
+"""What this host tells of the drivers it hosts: their metrics, and the life of JVM applications.
+
+A job's series come from the supervisor that hosts its driver. Its shim puts progress into the lease record,
+and the deadline into the run directory; both are only read here. A JVM application runs without our bootstrap, so its
+life is judged from the checkpoint's commit log, which this thread looks at and reports to the shim. Harms nothing by
+failing: a shim keeps its lease by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from supervisor.checkpoint.commit_log import CommitLog, CommittedBatch
+from supervisor.clients import run_dir
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.daemon.loops.error_boundary import ErrorBoundary
+from supervisor.errors import SupervisorError
+from supervisor.metrics import Metrics, QueryNumbers
+from supervisor.model.launch import Launch
+from supervisor.model.records import (
+    LEASED,
+    JobRef,
+    Lease,
+    Ownership,
+    Phase,
+    Progress,
+    QueryProgress,
+    QueryState,
+    StartTimes,
+)
+from supervisor.model.seen import Found, Seen
+from supervisor.model.state import JobState, state_of, strays_of
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
+
+log = structlog.get_logger(__name__)
+
+PERIOD_S = 5.0
+STARTING_PERIOD_S = 0.5
+UNBORN_MAX_S = 60.0
+LOOK_EVERY_S = 10.0
+
+
+class AttemptReporter:
+    """One thread. ``look_at``: opens the commit log for the launch of a JVM application."""
+
+    def __init__(
+        self,
+        supervisor_id: str,
+        hosted: HostedAttempts,
+        layout: Layout,
+        client: Callable[[], ZooClient | None],
+        metrics: Metrics,
+        look_at: Callable[[Launch], CommitLog | None],
+    ) -> None:
+        self._id = supervisor_id
+        self._hosted = hosted
+        self._layout = layout
+        self._client = client
+        self._metrics = metrics
+        self._look_at = look_at
+        self._stopping = threading.Event()
+        self._looks: dict[str, tuple[CommitLog, CommittedBatch | None]] = {}
+        self._looked_at_s = 0.0
+        self._looked_for: set[str] = set()
+        self._last_hosted: set[str] = set()
+        self._progress: dict[str, Progress] = {}
+        self._silence: dict[str, tuple[int, float]] = {}
+        self._phases: dict[str, Phase] = {}
+        self._told: dict[str, set[str]] = {}
+        self._unborn = False
+        self._began_s = boottime_s()
+        self._said = ""
+        self._apart = ErrorBoundary("hosting")
+
+    def run(self, beat: Callable[[], None]) -> None:
+        """Until ``stop``."""
+        while not self._stopping.is_set():
+            beat()
+            try:
+                self._apart.attempt("round", lambda: self.round(beat), None, (SupervisorError, OSError))
+                self._said = ""
+            except (SupervisorError, OSError) as error:
+                if str(error) != self._said:
+                    self._said = str(error)
+                    log.warning(
+                        "hosting_not_told", why=str(error), next="drivers go on; their metrics stand still"
+                    )
+            self._hosted.fresh.wait(STARTING_PERIOD_S if self._is_starting() else PERIOD_S)
+            self._hosted.fresh.clear()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._hosted.fresh.set()
+
+    def round(self, beat: Callable[[], None]) -> None:
+        """One look at everything hosted here. Raises SupervisorError, OSError."""
+        launches = self._hosted.launches()
+        self._look_at_commits({key: launch for key, launch in launches.items() if not launch.reports}, beat)
+        self._publish_metrics(launches)
+
+    # -- metrics --------------------------------------------------------------------------------------------------
+
+    def _publish_metrics(self, launches: dict[str, Launch]) -> None:
+        client = self._client()
+        if client is None:
+            return
+        self._last_hosted |= {launch.assignment.name for launch in launches.values()}
+        layout, names = self._layout, [launch.assignment.name for launch in launches.values()]
+        paths = [path for n in names for path in (layout.job(n), layout.own(n), layout.lease(n))]
+        nodes = client.read_many(paths).nodes
+        shown = set()
+        for number, (key, launch) in enumerate(launches.items()):
+            ref: Seen[JobRef] = seen(JobRef, nodes[3 * number], paths[3 * number])
+            own: Seen[Ownership] = seen(Ownership, nodes[3 * number + 1], paths[3 * number + 1])
+            lease: Seen[Lease] = seen(Lease, nodes[3 * number + 2], paths[3 * number + 2])
+            if not isinstance(own, Found) or (own.record.uid, own.record.attempt) != _which(launch):
+                continue
+            state = state_of(ref, own, lease).state
+            if ref is None:  # cancelled or concluded: on its way, or gone
+                if own.record.state not in LEASED:
+                    continue
+                state = JobState.STOPPING
+            shown.add(launch.assignment.name)
+            self._apart.attempt(key, partial(self._publish_job, key, launch, state.value, lease), None)
+        now_s = boottime_s()
+        self._unborn = any(
+            key not in self._phases and now_s - launch.begun_s < UNBORN_MAX_S
+            for key, launch in launches.items()
+        )
+        self._last_hosted = self._between_attempts(client, shown)
+        self._metrics.hosts_only(shown, self._last_hosted)
+        self._phases = {key: phase for key, phase in self._phases.items() if key in launches}
+        self._told = {key: told for key, told in self._told.items() if key in launches}
+        self._progress = {key: progress for key, progress in self._progress.items() if key in launches}
+        self._silence = {key: silence for key, silence in self._silence.items() if key in launches}
+
+    def _between_attempts(self, client: ZooClient, shown: set[str]) -> set[str]:
+        """Names whose last driver was here, and which no other host has taken over."""
+        names = sorted(self._last_hosted)
+        paths = [path for name in names for path in (self._layout.job(name), self._layout.own(name))]
+        nodes = client.read_many(paths).nodes
+        kept = set(shown)
+        for number, name in enumerate(names):
+            own: Seen[Ownership] = seen(Ownership, nodes[2 * number + 1], paths[2 * number + 1])
+            here = isinstance(own, Found) and own.record.supervisor == self._id
+            if nodes[2 * number] is not None and here:
+                kept.add(name)
+        return kept
+
+    def _publish_job(self, key: str, launch: Launch, state: str, lease: Seen[Lease]) -> None:
+        name, attempt = launch.assignment.name, launch.assignment.attempt
+        self._metrics.job_attempt(name, attempt, state)
+        try:
+            deadline_s = run_dir.read_deadline(str(self._hosted.attempts_dir / key))
+            if deadline_s is not None:
+                self._metrics.lease_deadline(name, deadline_s, launch.lease_s)
+        except (OSError, ValueError):
+            pass
+        if not isinstance(lease, Found) or (lease.record.uid, lease.record.attempt) != _which(launch):
+            return
+        self._log_start(key, launch, lease.record)
+        self._metrics.job_strays(name, len(strays_of(lease.record)))
+        if lease.record.silence_s is not None:
+            self._log_silence(name, key, lease.record)
+        progress = lease.record.progress
+        if progress is not None and self._progress.get(key) != progress:
+            self._progress[key] = progress
+            self._metrics.job_progress(name, boottime_s())
+        self._metrics.job_queries(name, _numbers(lease.record))
+
+    def _log_start(self, key: str, launch: Launch, lease: Lease) -> None:
+        """Each phase of a start once, as the shim measured it; not again by a supervisor that came after the start."""
+        self._phases[key] = lease.phase
+        start = lease.start or StartTimes()
+        phases = {"spawn": start.spawn_s, "session": start.session_s, "first_batch": start.first_batch_s}
+        known = {phase for phase, seconds in phases.items() if seconds is not None}
+        told = self._told.setdefault(key, known if launch.begun_s < self._began_s else set())
+        for phase, seconds in phases.items():
+            if seconds is not None and phase not in told:
+                self._metrics.job_started(phase, seconds)
+        self._told[key] = told | known
+
+    def _log_silence(self, name: str, key: str, lease: Lease) -> None:
+        """``silence_s`` was true when this renewal was sent; it is as old as that, and no renewal shows twice."""
+        seen_renewals, since_s = self._silence.get(key, (-1, 0.0))
+        if lease.renewals != seen_renewals:
+            since_s = boottime_s() - (lease.silence_s or 0.0)
+            self._silence[key] = (lease.renewals, since_s)
+        self._metrics.job_silence(name, since_s)
+
+    def _is_starting(self) -> bool:
+        """Something here is on its way to its first batch: its phases are timed."""
+        return self._unborn or any(
+            phase not in (Phase.RUNNING, Phase.STOPPING) for phase in self._phases.values()
+        )
+
+    # -- JVM applications -----------------------------------------------------------------------------------------
+
+    def _look_at_commits(self, launches: dict[str, Launch], beat: Callable[[], None]) -> None:
+        """One after the other. A store that hangs costs each of them its deadline: the loop is slow then, not stuck.
+
+        A fresh attempt is looked at at once: what it commits before its first look would not be seen as its own.
+        """
+        due = boottime_s() - self._looked_at_s >= LOOK_EVERY_S
+        if due:
+            self._looked_at_s = boottime_s()
+        self._looks = {key: known for key, known in self._looks.items() if key in launches}
+        self._looked_for &= set(launches)
+        for key, launch in launches.items():
+            if not due and key in self._looked_for:
+                continue
+            self._looked_for.add(key)
+            beat()
+            try:
+                look, before = self._looks.get(key) or (self._look_at(launch), None)
+                if look is None or self._stopping.is_set():
+                    continue
+                newest = look.newest()
+                event = self._event(look, before, newest, first=key not in self._looks) | _committed(
+                    look, launch
+                )
+            except (
+                SupervisorError,
+                OSError,
+                ValueError,
+            ) as error:  # of this job alone (I9): a place that is none …
+                uid, attempt = _which(launch)
+                log.info(
+                    "commits_not_read", job=launch.assignment.name, uid=uid, attempt=attempt, why=str(error)
+                )
+                continue
+            except Exception as error:  # noqa: BLE001 - the edge of one item
+                self._apart.say(key, error)
+                continue
+            self._looks[key] = (look, newest)
+            report(self._hosted.attempts_dir / key, event)
+
+    @staticmethod
+    def _event(
+        look: CommitLog, before: CommittedBatch | None, newest: CommittedBatch | None, *, first: bool
+    ) -> dict[str, object]:
+        """What to tell the shim. ``looked`` is no sign of life, but says that there was somebody to see one."""
+        batch_id = newest.batch_id if newest is not None else None
+        if first:
+            return {"event": "looked", "batch_id": batch_id}
+        if newest != before:
+            return {"event": "progress", "batch_id": batch_id}
+        return {"event": "idle"} if look.waits_for_data() else {"event": "looked", "batch_id": batch_id}
+
+
+def report(directory: Path, event: dict[str, object]) -> None:
+    """One datagram to the shim of ``directory``, as the bootstrap sends them. Never blocks, never raises."""
+    try:
+        folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
+            sender.sendto(json.dumps(event).encode(), f"/proc/self/fd/{folder}/{run_dir.REPORT}")
+    except OSError:
+        pass
+    finally:
+        os.close(folder)
+
+
+def _committed(look: CommitLog, launch: Launch) -> dict[str, object]:
+    """What the next start has to find there. Who may list but not read tells of life all the same."""
+    try:
+        committed = look.committed()
+    except (SupervisorError, OSError):
+        return {}
+    return {"committed": committed, "checkpoint": launch.checkpoint} if committed else {}
+
+
+def _numbers(lease: Lease) -> dict[str, QueryNumbers]:
+    """Of the queries that live, by name, else id. The record holds eight at most, which bounds the series of a job."""
+    ended = (QueryState.FAILED, QueryState.TERMINATED)
+    live = (one for one in lease.queries if one.state not in ended)
+    told: dict[str, QueryProgress | Progress] = {one.query or one.id or "": one for one in live}
+    if not lease.queries and lease.progress is not None:
+        told = {lease.progress.query or "": lease.progress}
+    return {
+        query: QueryNumbers(
+            one.batch_id,
+            one.input_rows_per_s,
+            one.processed_rows_per_s,
+            None if one.batch_ms is None else one.batch_ms / 1000,
+            one.lag,
+        )
+        for query, one in told.items()
+    }
+
+
+def _which(launch: Launch) -> tuple[str, int]:
+    return launch.assignment.uid, launch.assignment.attempt

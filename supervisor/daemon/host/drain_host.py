@@ -1,0 +1,145 @@
+"""Stops every driver of this host in order: the host goes down, or its container ends, and nothing would survive it.
+
+Called by ``spark-supervisor stop-drivers`` (the systemd unit of the drivers runs it at shutdown) and by a supervisor
+with ``supervisor.on_stop: stop_drivers``. Each shim is asked by SIGTERM: it stops its driver as for any orderly stop, renews
+the lease meanwhile and leaves a tombstone, so that the job starts elsewhere at once instead of after the full wait.
+
+It kills nothing and writes nothing itself. What does not stop in time is left to the shims, which kill at the end of
+``stop_grace``, and to whoever ends the host.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from supervisor.clients import processes, run_dir
+from supervisor.clock import boottime_s
+from supervisor.daemon.host.launcher import LAUNCH_MAX_BYTES
+from supervisor.errors import Corrupt
+from supervisor.model.launch import Launch
+from supervisor.records.codec import decode
+from supervisor.records.layout import about_key
+
+log = structlog.get_logger(__name__)
+
+SLICE_S = 0.2
+UNBORN_S = 5.0
+"""A run directory whose shim has not said which process it is: it is being started right now, or nobody is there."""
+
+MARGIN_S = 10.0
+"""Beside the longest ``stop_grace``: time to kill the trees and to write the tombstones."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedHost:
+    """Attempts as ``<uid>.<attempt>``. ``left``: their shims still ran when the time was over."""
+
+    stopped: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+@dataclass
+class _Leaving:
+    """One attempt. ``pidfd``: of its shim, None before it is known."""
+
+    key: str
+    seen_s: float
+    pidfd: int | None = None
+    over: bool = False
+    grace_s: float = field(default=0.0)
+
+
+def stop_drivers(
+    attempts_dir: Path,
+    timeout_s: float | None = None,
+    hurry: Callable[[], bool] = lambda: False,
+) -> DrainedHost:
+    """Ask every shim below ``attempts_dir`` to stop, and wait until all have ended.
+
+    ``timeout_s``: None means the longest ``stop_grace`` of the attempts found, and some. ``hurry``: asked again and again;
+    true ends the wait. Attempts that appear meanwhile are asked too. Idempotent. Raises OSError when the directory
+    exists and cannot be read.
+    """
+    begun_s = boottime_s()
+    known: dict[str, _Leaving] = {}
+    while True:
+        _ask_new(attempts_dir, known)
+        waiting = [one for one in known.values() if not one.over]
+        limit_s = (
+            timeout_s
+            if timeout_s is not None
+            else max((o.grace_s for o in known.values()), default=0.0) + MARGIN_S
+        )
+        if not waiting or hurry() or boottime_s() - begun_s >= limit_s:
+            break
+        _await_one(waiting)
+    for one in waiting:
+        if one.pidfd is not None:
+            os.close(one.pidfd)
+    departed = DrainedHost(
+        tuple(sorted(one.key for one in known.values() if one.over and one.grace_s)),
+        tuple(sorted(one.key for one in waiting)),
+    )
+    log.info(
+        "drivers_stopped",
+        stopped=len(departed.stopped),
+        left=len(departed.left),
+        s=round(boottime_s() - begun_s, 2),
+        next="their jobs start again elsewhere, or here with the next supervisor",
+    )
+    return departed
+
+
+def _ask_new(attempts_dir: Path, known: dict[str, _Leaving]) -> None:
+    for key in run_dir.directories(str(attempts_dir)) - known.keys():
+        known[key] = _Leaving(key, boottime_s())
+    for one in known.values():
+        if one.pidfd is None and not one.over:
+            _ask(attempts_dir / one.key, one)
+
+
+def _ask(directory: Path, one: _Leaving) -> None:
+    """SIGTERM to exactly the shim that wrote ``shim.json``; a pid that was given to another process is never signalled."""
+    shim = run_dir.read_process(str(directory / run_dir.SHIM))
+    if shim is None:
+        one.over = not directory.exists() or boottime_s() - one.seen_s >= UNBORN_S
+        return
+    try:
+        one.pidfd = processes.open_pidfd(shim.process)
+    except OSError as error:
+        log.warning("driver_stop_not_requested", **about_key(one.key), why=str(error), next="asked again")
+        return
+    if one.pidfd is None:
+        one.over = True
+        return
+    one.grace_s = _grace_s(directory)
+    processes.send_signal(one.pidfd, signal.SIGTERM)
+    log.info(
+        "driver_stop_requested", **about_key(one.key), shim_pid=shim.process.pid, stop_grace_s=one.grace_s
+    )
+
+
+def _grace_s(directory: Path) -> float:
+    path = str(directory / run_dir.LAUNCH)
+    try:
+        return max(0.001, decode(Launch, run_dir.read_file(path, LAUNCH_MAX_BYTES) or b"", path).stop_grace_s)
+    except (OSError, Corrupt):
+        return MARGIN_S
+
+
+def _await_one(waiting: list[_Leaving]) -> None:
+    """Until a shim ends, or for a moment."""
+    poller = select.poll()
+    by_fd = {one.pidfd: one for one in waiting if one.pidfd is not None}
+    for descriptor in by_fd:
+        poller.register(descriptor, select.POLLIN)
+    for descriptor, _ in poller.poll(SLICE_S * 1000):
+        os.close(descriptor)
+        by_fd[descriptor].pidfd, by_fd[descriptor].over = None, True

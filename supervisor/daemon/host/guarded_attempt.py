@@ -1,0 +1,367 @@
+"""What the guardian decides about one attempt of this host (protocol §7.4), sans I/O: ``step(guarded_attempt, event, now)``.
+
+========  ===================================================  ========================================================
+stage     what is going on                                     what ends it
+========  ===================================================  ========================================================
+unborn    the run directory is read until it names a shim;     a shim → watched; one of an earlier boot → removing;
+          another supervisor's is left alone                   no shim for 15 s: the directory is removed
+watched   shim and deadline file are looked at                 ``model.second_killer`` acts → killing;
+                                                               a stranger → removing
+killing   the shim, then its tree, until nothing is seen       tree proven empty → burying; not provable → removing
+burying   /own is read, and the tombstone written              written, or /own is not about this claim → removing;
+                                                               /own unbelievable for long → removing
+removing  the run directory is removed, once nobody lives there
+========  ===================================================  ========================================================
+
+What is never bent:
+
+* No tombstone before the tree was *proven* empty, and only over this very claim, at the version just read. Without
+  proof nothing is written, and the leader waits the full time.
+* /own that is absent, unreadable or older than the assignment is *unknown*: nothing is written.
+* A claim that the dead shim had sent may still commit: while /own shows the assignment, it is waited for.
+* Run files of an earlier boot are removed and nothing else (F58): that the host was booted would prove its tree gone,
+  but that the files are of this very host is only what they say, and a tombstone on the strength of a copied or shared
+  directory would start a second driver. The leader's full wait is mostly over by then.
+* A living shim has the lock of its directory, from before it writes that it is there. Where the lock is free and the process
+  that is named lives, that one is a stranger (the directory was copied): nobody is killed on the strength of it.
+
+One request is under way at a time. Called by ``guardian``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from supervisor.clients.run_dir import ShimRecord
+from supervisor.model import second_killer
+from supervisor.model.emptiness import Emptiness
+from supervisor.model.launch import Launch
+from supervisor.model.lease_terms import KILL_TIME_S
+from supervisor.model.records import Cause, Ownership, OwnState
+from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, ShimStruck, TreeStruck
+from supervisor.model.seen import Found, Seen
+from supervisor.model.transaction import Transaction
+from supervisor.records.layout import Layout
+from supervisor.registry.attempt_writes import AttemptIdentity, Exit, tombstone
+
+UNBORN_S = 15.0
+"""A run directory without a shim for so long was left by an agent that crashed before it started one."""
+
+CLAIM_UNDER_WAY_S = 20.0
+"""A claim that a dead shim has sent may still commit: the longest session time-out in use, and some."""
+
+DOUBT_S = 600.0
+_RETRY_S = 1.0
+_KILLED_S = 0.001
+
+
+class GuardStage(StrEnum):
+    """Where the attempt stands; the table is above."""
+
+    UNBORN = "unborn"
+    WATCHED = "watched"
+    KILLING = "killing"
+    BURYING = "burying"
+    REMOVING = "removing"
+
+
+# -- events: besides ``KillerProbe``, ``ShimStruck`` and ``TreeStruck`` ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GuardTick:
+    """Time passed. ``connected``: a request can be sent."""
+
+    connected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRead:
+    """What the run directory holds; None: not there, or not believable."""
+
+    launch: Launch | None
+    shim: ShimRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """The process that is named lives, but not here."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipRead:
+    """Answer to ``ReadOwn``. ``driver_began_s``: when the driver's process was started, None: not known.
+
+    ``at``: wall time, for display.
+    """
+
+    own: Seen[Ownership]
+    driver_began_s: float | None
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """The tombstone has committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitUnanswered:
+    """The request was rejected, not sent, or its outcome is unknown: /own is read again."""
+
+
+Event: TypeAlias = (
+    GuardTick
+    | DirectoryRead
+    | Stranger
+    | KillerProbe
+    | ShimStruck
+    | TreeStruck
+    | OwnershipRead
+    | Buried
+    | CommitUnanswered
+)
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """KILL_SHIM says ``ShimStruck``, KILL_TREE says ``TreeStruck``."""
+
+    act: Act
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOwn:
+    """Says ``OwnershipRead`` or ``CommitUnanswered``."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitBurial:
+    """Says ``Buried`` or ``CommitUnanswered``."""
+
+    transaction: Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove the run directory, if nobody lives there. Asked for again until it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogGuard:
+    """One line of the log. ``event``: of ``supervisor.logs.events``."""
+
+    event: str
+    level: str
+    fields: tuple[tuple[str, Any], ...]
+
+
+Effect: TypeAlias = Strike | ReadOwn | CommitBurial | Remove | LogGuard
+
+
+# -- state -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedAttempt:
+    """One attempt of this host. Times in BOOTTIME seconds. ``supervisor``, ``boot_id``: of the guardian itself."""
+
+    key: str
+    supervisor: str
+    boot_id: str
+    layout: Layout
+    seen_s: float
+    stage: GuardStage = GuardStage.UNBORN
+    launch: Launch | None = None
+    shim: ShimRecord | None = None
+    killer: SecondKiller = SecondKiller()
+    acted_s: float = 0.0  # when looking was over
+    asking: bool = False
+    retry_s: float = 0.0
+    doubt_s: float | None = None  # since when /own shows nothing to go by
+
+    @property
+    def cause(self) -> Cause:
+        """Why the driver died, if it did not end by itself."""
+        return Cause.LEASE_EXPIRED if self.killer.due else Cause.SHIM_DIED
+
+
+def step(
+    guarded_attempt: GuardedAttempt, event: Event, now_s: float
+) -> tuple[GuardedAttempt, tuple[Effect, ...]]:
+    """The guarded attempt after ``event``, and what to do, in order. Pure. An event out of turn changes nothing."""
+    turn = _Turn(guarded_attempt, now_s)
+    turn.handle(event)
+    return turn.guarded_attempt, tuple(turn.effects)
+
+
+def next_wake_s(guarded_attempt: GuardedAttempt) -> float | None:
+    """When it wants to be looked at, at the latest (BOOTTIME); None: every p will do."""
+    return (
+        second_killer.looks_again_s(guarded_attempt.killer)
+        if guarded_attempt.stage is GuardStage.WATCHED
+        else None
+    )
+
+
+class _Turn:
+    """One step: a guarded attempt that is replaced as the turn goes on, and the effects so far."""
+
+    def __init__(self, guarded_attempt: GuardedAttempt, now_s: float) -> None:
+        self.guarded_attempt = guarded_attempt
+        self.now_s = now_s
+        self.effects: list[Effect] = []
+
+    def set(self, **changes: Any) -> None:
+        self.guarded_attempt = replace(self.guarded_attempt, **changes)
+
+    def say(self, event: str, level: str, **fields: Any) -> None:
+        self.effects.append(LogGuard(event, level, tuple(fields.items())))
+
+    def handle(self, event: Event) -> None:
+        match event, self.guarded_attempt.stage:
+            case DirectoryRead(), GuardStage.UNBORN:
+                self.meet(event)
+            case Stranger(), GuardStage.WATCHED:
+                assert self.guarded_attempt.shim is not None
+                self.say(
+                    "run_dir_of_stranger",
+                    "warning",
+                    pid=self.guarded_attempt.shim.process.pid,
+                    next="it is removed; the process is let be",
+                )
+                self.set(stage=GuardStage.REMOVING)
+            case KillerProbe(), GuardStage.WATCHED:
+                self.watch(event)
+            case ShimStruck() | TreeStruck(), GuardStage.KILLING:
+                self.struck(event)
+            case GuardTick(), GuardStage.KILLING:
+                self.effects.append(Strike(self.guarded_attempt.killer.act))
+            case GuardTick(connected), GuardStage.BURYING:
+                if (
+                    connected
+                    and not self.guarded_attempt.asking
+                    and self.now_s >= self.guarded_attempt.retry_s
+                ):
+                    self.set(asking=True)
+                    self.effects.append(ReadOwn())
+            case GuardTick(), GuardStage.REMOVING:
+                self.effects.append(Remove())
+            case OwnershipRead() | Buried() | CommitUnanswered(), GuardStage.BURYING if (
+                self.guarded_attempt.asking
+            ):
+                self.set(asking=False, retry_s=self.now_s + _RETRY_S)
+                self.answered(event)
+
+    def meet(self, found: DirectoryRead) -> None:
+        launch = self.guarded_attempt.launch or found.launch
+        self.set(launch=launch)
+        if launch is not None and launch.supervisor != self.guarded_attempt.supervisor:
+            return  # somebody else's: leave it alone
+        if found.shim is None:
+            if self.now_s - self.guarded_attempt.seen_s >= UNBORN_S:
+                self.effects.append(Remove())
+            return
+        self.set(shim=found.shim)
+        if found.shim.process.boot_id != self.guarded_attempt.boot_id:
+            self.say("run_dir_of_earlier_boot", "info")
+            self.set(stage=GuardStage.REMOVING)
+        else:
+            self.set(stage=GuardStage.WATCHED)
+
+    # -- killing -------------------------------------------------------------------------------------------------------
+
+    def watch(self, look: KillerProbe) -> None:
+        killer = second_killer.step(self.guarded_attempt.killer, look, self.now_s)
+        self.set(killer=killer)
+        if killer.act is not Act.LOOK:
+            self.set(stage=GuardStage.KILLING, acted_s=self.now_s)
+            if not killer.shim_dead:
+                self.say("shim_let_deadline_come", "error", deadline_s=killer.deadline_s)
+
+    def struck(self, blow: ShimStruck | TreeStruck) -> None:
+        killer = second_killer.step(self.guarded_attempt.killer, blow, self.now_s)
+        self.set(killer=killer)
+        if killer.act is Act.OVER:
+            self.over()
+        elif isinstance(blow, ShimStruck):
+            self.effects.append(Strike(killer.act))
+        elif self.now_s - self.guarded_attempt.acted_s > KILL_TIME_S:  # again at the next tick
+            self.say(
+                "kill_takes_too_long", "error", seconds=round(self.now_s - self.guarded_attempt.acted_s, 1)
+            )
+
+    def over(self) -> None:
+        killer = self.guarded_attempt.killer
+        empty = killer.tree is Emptiness.EMPTY
+        if empty or killer.took_s > _KILLED_S:
+            self.say(
+                "shim_gone",
+                "warning",
+                tree=killer.tree.value,
+                cause=self.guarded_attempt.cause.value,
+                killed_s=round(killer.took_s, 3),
+                next="a tombstone if the tree is proven empty, else the full wait",
+            )
+        else:  # a shim that has ended in order takes its cgroup with it
+            self.say("attempt_over", "info", next="its run directory is removed")
+        self.set(
+            stage=GuardStage.BURYING
+            if empty and self.guarded_attempt.launch is not None
+            else GuardStage.REMOVING
+        )
+
+    # -- burying -------------------------------------------------------------------------------------------------------
+
+    def answered(self, answer: OwnershipRead | Buried | CommitUnanswered) -> None:
+        if isinstance(answer, Buried):
+            self.say("tombstone_written", "info", cause=self.guarded_attempt.cause.value)
+            self.set(stage=GuardStage.REMOVING)
+        elif isinstance(answer, OwnershipRead):
+            self.bury(answer)
+
+    def bury(self, read: OwnershipRead) -> None:
+        assert self.guarded_attempt.launch is not None and self.guarded_attempt.shim is not None
+        own, entry, claim = read.own, self.guarded_attempt.launch.assignment, self.guarded_attempt.shim.claim
+        # absent, unreadable, older than seen: unknown
+        if not isinstance(own, Found) or own.version < entry.own_version:
+            self.doubt(DOUBT_S)
+        elif own.version == entry.own_version and own.record.state is OwnState.ASSIGNED:
+            self.doubt(CLAIM_UNDER_WAY_S)
+        else:
+            mine = AttemptIdentity(entry.name, entry.uid, entry.attempt, claim)
+            ended = self.exit(own.record, read.driver_began_s)
+            transaction = tombstone(
+                self.guarded_attempt.layout, own, mine, ended, f"guardian.{claim}", read.at
+            )
+            if transaction is None:
+                self.set(stage=GuardStage.REMOVING)
+            else:
+                self.set(asking=True)
+                self.effects.append(CommitBurial(transaction))
+
+    def doubt(self, patience_s: float) -> None:
+        since_s = self.now_s if self.guarded_attempt.doubt_s is None else self.guarded_attempt.doubt_s
+        self.set(doubt_s=since_s)
+        if self.now_s - since_s >= patience_s:
+            self.say("no_tombstone", "warning", why="/own does not show the claim")
+            self.set(stage=GuardStage.REMOVING)
+
+    def exit(self, own: Ownership, driver_began_s: float | None) -> Exit:
+        """A stop that was requested before is a stop, whatever killed the driver in the end."""
+        ran_s = (
+            0.0
+            if driver_began_s is None
+            else round(max(0.0, self.guarded_attempt.acted_s - driver_began_s), 3)
+        )
+        if own.state is OwnState.DRAINING:
+            return Exit(
+                Cause.STOPPED, "stopped on request; the process beside the driver died meanwhile", None, ran_s
+            )
+        why = "its lease ran out" if self.guarded_attempt.killer.due else "the process beside the driver died"
+        return Exit(self.guarded_attempt.cause, f"{why}, and the driver with it", None, ran_s)

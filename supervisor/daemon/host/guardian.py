@@ -1,0 +1,369 @@
+"""The third killer (protocol §7.4): the supervisor as guardian of the attempts of its host, and the one who buries them.
+
+It looks at ``<runtime_dir>/attempts``, holds a pidfd per shim, and does for each what ``guarded_attempt.step``
+decides: kill at once when a shim is dead, else at deadline − p; write the tombstone of what is proven dead; remove
+the run directory. Adoption is nothing special: a supervisor that starts finds the shims of its predecessor here (I6).
+
+Driven by a loop of the daemon: ``tick`` whenever one of ``fds`` is readable, and after the seconds that it returned.
+It decides nothing, never starts anything, never renews, never blocks on ZooKeeper (one asynchronous request per attempt),
+and touches no run directory of another supervisor, and nothing whose name is not that of an attempt.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from supervisor.clients import processes, run_dir
+from supervisor.clients.containment import CgroupContainment, Containment, ScanContainment
+from supervisor.clients.processes import ProcessId
+from supervisor.clients.run_dir import ShimRecord
+from supervisor.clients.second_killer import strike
+from supervisor.clients.spawn import reap_finished
+from supervisor.clients.zookeeper import Committed, Reads
+from supervisor.clock import wall_iso
+from supervisor.daemon.host.guarded_attempt import (
+    Buried,
+    CommitBurial,
+    CommitUnanswered,
+    DirectoryRead,
+    Effect,
+    Event,
+    GuardedAttempt,
+    GuardStage,
+    GuardTick,
+    LogGuard,
+    OwnershipRead,
+    ReadOwn,
+    Remove,
+    Stranger,
+    Strike,
+    next_wake_s,
+    step,
+)
+from supervisor.daemon.host.housekeeping import ENDED, put_aside
+from supervisor.daemon.host.launcher import read_launch
+from supervisor.daemon.loops.error_boundary import ErrorBoundary
+from supervisor.errors import Corrupt, NotSent, SupervisorError
+from supervisor.model.launch import Launch
+from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
+from supervisor.model.records import Ownership
+from supervisor.model.second_killer import KillerProbe
+from supervisor.model.transaction import Transaction
+from supervisor.records.layout import Layout, about_key, is_attempt
+from supervisor.records.reading import seen
+
+log = structlog.get_logger(__name__)
+
+_SLICE_S = 0.05
+
+
+class AttemptRegistry(Protocol):
+    """The two calls of ``ZooClient`` that are used here."""
+
+    def read_many_async(
+        self, paths: tuple[str, ...], done: Callable[[Reads | SupervisorError], None]
+    ) -> None: ...
+    def commit_async(self, tx: Transaction, done: Callable[[Committed | SupervisorError], None]) -> None: ...
+
+
+@dataclass
+class GuardedProcess:
+    """A guarded attempt, and what is held open for it. ``tree`` None: there was no shim so far, or it could not be
+    watched yet.
+    """
+
+    directory: str
+    guarded_attempt: GuardedAttempt
+    pidfd: int | None = None
+    tree: Containment | None = None
+    said: str = ""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Whom a line of the log is about. The job is not known before its launch file was read."""
+        job = (
+            {}
+            if self.guarded_attempt.launch is None
+            else {"job": self.guarded_attempt.launch.assignment.name}
+        )
+        return {**job, **about_key(self.guarded_attempt.key)}
+
+
+class Guardian:
+    """``client``: the registry as it is now, None while there is none. ``supervisor``: our id.
+
+    ``on_kill``: is told of each driver tree that was killed here: by whom (shim, twin, guardian), in what seconds.
+    """
+
+    def __init__(
+        self,
+        attempts_dir: Path | str,
+        supervisor: str,
+        layout: Layout,
+        client: Callable[[], AttemptRegistry | None],
+        on_kill: Callable[[str, float], None] = lambda _killer, _seconds: None,
+    ) -> None:
+        self._on_kill = on_kill
+        self._attempts_dir = str(attempts_dir)
+        self._supervisor = supervisor
+        self._layout = layout
+        self._client = client
+        self._watched: dict[str, GuardedProcess] = {}
+        self._boot_id = processes.boot_id()
+        self._apart = ErrorBoundary("guardian")
+        self._answers: queue.SimpleQueue[tuple[str, Reads | Committed | SupervisorError]] = (
+            queue.SimpleQueue()
+        )
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    # -- for the daemon ------------------------------------------------------------------------------------------------
+
+    def fds(self) -> list[int]:
+        """Descriptors that become readable when there is something to do: shims that ended, answers of ZooKeeper."""
+        return [
+            self._wake,
+            *(
+                watched.pidfd
+                for watched in self._watched.values()
+                if watched.pidfd is not None and watched.guarded_attempt.stage is GuardStage.WATCHED
+            ),
+        ]
+
+    def keys(self) -> frozenset[str]:
+        """``<uid>.<attempt>`` of all run directories as of the last tick."""
+        return frozenset(self._watched)
+
+    def guarded_attempts(self) -> tuple[GuardedAttempt, ...]:
+        """For display."""
+        return tuple(watched.guarded_attempt for watched in self._watched.values())
+
+    def tick(self, now_s: float) -> float:
+        """Do what is due. Returns the seconds after which it wants to be called again (at most p)."""
+        self._take_answers(now_s)
+        self._list_posts(now_s)
+        reap_finished()
+        for watched in list(self._watched.values()):
+            try:
+                self._attend(watched, now_s)
+            except (
+                OSError
+            ) as error:  # no descriptor, no memory: this one again at the next tick, the others now
+                if watched.said != str(error):
+                    log.warning(
+                        "guardian_failed",
+                        **watched.about,
+                        stage=watched.guarded_attempt.stage.value,
+                        why=str(error),
+                    )
+                watched.said = str(error)
+            except Exception as error:  # noqa: BLE001 - as above: the others need their killer
+                self._apart.say(watched.guarded_attempt.key, error)
+        killing = any(
+            guarded_attempt.stage is GuardStage.KILLING for guarded_attempt in self.guarded_attempts()
+        )
+        wakes = [
+            max(0.0, at_s - now_s) for at_s in map(next_wake_s, self.guarded_attempts()) if at_s is not None
+        ]
+        return min([SECOND_KILLER_PERIOD_S, *([_SLICE_S / 5] if killing else []), *wakes])
+
+    def close(self) -> None:
+        """Let go of everything; the shims go on."""
+        for watched in self._watched.values():
+            self._forget(watched)
+        self._watched.clear()
+        os.close(self._wake)
+
+    # -- the posts -----------------------------------------------------------------------------------------------------
+
+    def _list_posts(self, now_s: float) -> None:
+        names = {name for name in run_dir.directories(self._attempts_dir) if is_attempt(name)}
+        for name in names - self._watched.keys():
+            guarded_attempt = GuardedAttempt(name, self._supervisor, self._boot_id, self._layout, now_s)
+            self._watched[name] = GuardedProcess(f"{self._attempts_dir}/{name}", guarded_attempt)
+        for name in self._watched.keys() - names:
+            self._forget(self._watched.pop(name))
+
+    def _forget(self, watched: GuardedProcess) -> None:
+        if watched.pidfd is not None:
+            os.close(watched.pidfd)
+            watched.pidfd = None
+
+    def _attend(self, watched: GuardedProcess, now_s: float) -> None:
+        """On to the next stage, as far as it goes now."""
+        stage = None
+        while stage is not watched.guarded_attempt.stage:
+            stage = watched.guarded_attempt.stage
+            self._feed(watched, self._perceive(watched), now_s)
+
+    def _feed(self, watched: GuardedProcess, event: Event, now_s: float) -> None:
+        watched.guarded_attempt, effects = step(watched.guarded_attempt, event, now_s)
+        if watched.guarded_attempt.stage in (GuardStage.BURYING, GuardStage.REMOVING):
+            self._forget(watched)
+        for effect in effects:
+            self._carry_out(watched, effect, now_s)
+
+    # -- what is there -------------------------------------------------------------------------------------------------
+
+    def _perceive(self, watched: GuardedProcess) -> Event:
+        match watched.guarded_attempt.stage:
+            case GuardStage.UNBORN:
+                launch = watched.guarded_attempt.launch or self._read_launch(watched)
+                return DirectoryRead(launch, run_dir.read_process(f"{watched.directory}/{run_dir.SHIM}"))
+            case GuardStage.WATCHED:
+                return self._look(watched)
+            case _:
+                return GuardTick(self._client() is not None)
+
+    def _read_launch(self, watched: GuardedProcess) -> Launch | None:
+        try:
+            return read_launch(watched.directory, watched.guarded_attempt.key)
+        except Corrupt as error:
+            if watched.said != str(error):
+                log.error("launch_file_corrupt", **watched.about, why=str(error))
+            watched.said = str(error)
+            return None
+
+    def _tree(self, watched: GuardedProcess, shim: ShimRecord) -> Containment:
+        launch = watched.guarded_attempt.launch
+        if launch is not None and launch.cgroup is not None:
+            return CgroupContainment(launch.cgroup)
+
+        def root() -> ProcessId | None:
+            record = run_dir.read_process(f"{watched.directory}/{run_dir.DRIVER}")
+            return None if record is None else record.process
+
+        return ScanContainment(shim.claim, root)
+
+    def _look(self, watched: GuardedProcess) -> KillerProbe | Stranger:
+        if watched.tree is None:
+            assert watched.guarded_attempt.shim is not None
+            # no descriptor left is no proof that it is dead
+            pidfd = processes.open_pidfd(watched.guarded_attempt.shim.process)
+            try:
+                if (
+                    pidfd is not None
+                    and run_dir.is_deserted(watched.directory)
+                    and not processes.wait_dead(pidfd, 0.0)
+                ):
+                    return Stranger()
+                watched.tree = self._tree(watched, watched.guarded_attempt.shim)
+                watched.pidfd, pidfd = pidfd, None
+            finally:
+                if pidfd is not None:
+                    os.close(pidfd)
+        dead = watched.pidfd is None or processes.wait_dead(watched.pidfd, 0.0)
+        try:
+            return KillerProbe(dead, run_dir.read_deadline(watched.directory))
+        except (OSError, ValueError):
+            return KillerProbe(dead, None, readable=False)
+
+    # -- what is done --------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, watched: GuardedProcess, effect: Effect, now_s: float) -> None:
+        match effect:
+            case Strike(act):
+                assert watched.tree is not None
+                self._feed(watched, strike(act, watched.pidfd, watched.tree, _SLICE_S), now_s)
+            case ReadOwn() | CommitBurial():
+                self._ask(watched, effect)
+            case Remove():
+                self._remove(watched)
+            case LogGuard(event, level, fields):
+                getattr(log, level)(event, **watched.about, **dict(fields))
+
+    def _ask(self, watched: GuardedProcess, request: ReadOwn | CommitBurial) -> None:
+        client, key = self._client(), watched.guarded_attempt.key
+        if client is None:
+            self._answered(key, NotSent("no client"))
+        elif isinstance(request, CommitBurial):
+            client.commit_async(request.transaction, partial(self._answered, key))
+        else:
+            client.read_many_async((self._own_path(watched.guarded_attempt),), partial(self._answered, key))
+
+    def _answered(self, key: str, answer: Reads | Committed | SupervisorError) -> None:
+        """In the connection thread of the client."""
+        self._answers.put((key, answer))
+        try:
+            os.eventfd_write(self._wake, 1)
+        except OSError:  # closed meanwhile, or full
+            pass
+
+    def _take_answers(self, now_s: float) -> None:
+        try:
+            os.eventfd_read(self._wake)
+        except BlockingIOError:
+            pass
+        while not self._answers.empty():
+            key, answer = self._answers.get()
+            watched = self._watched.get(key)
+            if watched is not None and watched.guarded_attempt.asking:
+                self._apart.attempt(key, partial(self._take_answer, watched, answer, now_s), None, (OSError,))
+
+    def _take_answer(
+        self, watched: GuardedProcess, answer: Reads | Committed | SupervisorError, now_s: float
+    ) -> None:
+        self._feed(watched, self._event(watched, answer), now_s)
+
+    def _event(self, watched: GuardedProcess, answer: Reads | Committed | SupervisorError) -> Event:
+        if isinstance(answer, Committed):
+            return Buried()
+        if not isinstance(answer, Reads):
+            return CommitUnanswered()
+        driver = run_dir.read_process(f"{watched.directory}/{run_dir.DRIVER}")
+        began_s = None if driver is None else processes.started_s(driver.process)
+        return OwnershipRead(
+            seen(Ownership, answer.nodes[0], self._own_path(watched.guarded_attempt)), began_s, wall_iso()
+        )
+
+    def _own_path(self, guarded_attempt: GuardedAttempt) -> str:
+        assert guarded_attempt.launch is not None
+        return self._layout.own(guarded_attempt.launch.assignment.name)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _remove(self, watched: GuardedProcess) -> None:
+        """Tried again at each tick: the twin may still live there for a moment, and must see its files.
+
+        Once it is gone it is forgotten: what has the same name at the next tick is the next shim's.
+        """
+        shim = watched.guarded_attempt.shim
+        if shim is None:
+            removed = run_dir.remove(watched.directory)
+            if removed:
+                log.info("run_dir_removed", **watched.about, why="no shim was ever started")
+        else:
+            (watched.tree or self._tree(watched, shim)).remove()
+            removed = run_dir.remove(watched.directory, partial(self._last_look, watched))
+        if removed:
+            self._forget(watched)
+            self._watched.pop(watched.guarded_attempt.key, None)
+
+    def _last_look(self, watched: GuardedProcess) -> None:
+        """Nobody lives there any more: its log is kept, its kills are counted. Neither keeps it from being removed."""
+        kills, killer = run_dir.read_kills(watched.directory), watched.guarded_attempt.killer
+        if killer.deadline_s is not None and not any(by == "twin" for by, _ in kills):
+            # a driver was to be killed, and no twin was left to do it
+            kills.append(("guardian", killer.took_s))
+        for by, seconds in kills:
+            self._on_kill(by, seconds)
+        shim_log, launch = Path(watched.directory) / run_dir.SHIM_LOG, watched.guarded_attempt.launch
+        try:
+            found = shim_log.lstat()
+            if launch is not None and stat.S_ISREG(found.st_mode) and found.st_size:
+                put_aside(
+                    shim_log,
+                    Path(self._attempts_dir).parent / ENDED,
+                    launch.assignment.name,
+                    watched.guarded_attempt.key,
+                )
+        except OSError as error:
+            log.info("shim_log_lost", **watched.about, why=str(error))

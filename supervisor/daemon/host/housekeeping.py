@@ -1,0 +1,137 @@
+"""What may take its time, or hang on a disk, without harm to anybody: keeping the logs of shims, asking the store how it is.
+
+One thread, not watched by the watchdog: nothing waits for it. A shim writes its log into its run directory (memory), so
+that no disk can stop it; when the attempt is over the guardian puts that log aside (``ENDED``), and here it is moved to
+``<log_dir>/<name>/<uid>.<attempt>.shim.log``, beside the output of the driver; logs of old attempts go then. The store is
+asked every 30 s whether it can be used: a store that is down shows in no driver, only in the next start.
+"""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from supervisor.clients import umask
+from supervisor.clock import boottime_s
+from supervisor.daemon.loops.error_boundary import ErrorBoundary
+from supervisor.errors import SupervisorError
+from supervisor.metrics import Metrics
+from supervisor.records.layout import is_attempt
+
+log = structlog.get_logger(__name__)
+
+ENDED = "shim-logs"
+PERIOD_S = 1.0
+STORE_EVERY_S = 30.0
+ATTEMPTS_KEPT = 20
+
+
+class Housekeeper:
+    """``ended``: ``<runtime_dir>/shim-logs``. ``check_store``: raises SupervisorError if the store can't be used."""
+
+    def __init__(self, ended: Path, log_dir: Path, check_store: Callable[[], None], metrics: Metrics) -> None:
+        self._ended = ended
+        self._log_dir = log_dir
+        self._check_store = check_store
+        self._metrics = metrics
+        self._stopping = threading.Event()
+        self._asked_s = float("-inf")
+        self._store_said = ""
+        self._keep_said = ""
+        self._apart = ErrorBoundary("housekeeping")
+        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Whatever it hangs on is left to it; what is not moved yet is moved by the next supervisor."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._apart.attempt("logs", self.keep_logs, None)
+            if boottime_s() - self._asked_s >= STORE_EVERY_S:
+                self._asked_s = boottime_s()
+                self._apart.attempt("store", self.ask_store, None)
+            self._stopping.wait(PERIOD_S)
+
+    def keep_logs(self) -> None:
+        """Move what the guardian has put aside, each by itself. Tried again later if there is no room."""
+        trouble = ""
+        try:
+            paths = sorted(self._ended.iterdir())
+        except FileNotFoundError:
+            paths = []
+        except OSError as error:
+            paths, trouble = [], str(error)
+        for path in paths:
+            try:
+                self._apart.attempt(path.name, partial(self._keep_log, path), None, (OSError,))
+            except OSError as error:
+                trouble = trouble or str(error)
+        if trouble and trouble != self._keep_said:
+            log.warning("shim_logs_not_kept", why=trouble, next="tried again")
+        self._keep_said = trouble
+
+    def _keep_log(self, path: Path) -> None:
+        job, _, key = path.stem.partition(".")
+        if path.suffix != ".log" or not job or not is_attempt(key) or not stat.S_ISREG(path.lstat().st_mode):
+            return  # somebody else's: left alone
+        directory = self._log_dir / job
+        umask.make_shared_directories(str(directory), umask.GROUP)
+        shutil.move(path, directory / f"{key}.shim.log")
+        prune(directory)
+
+    def ask_store(self) -> None:
+        """Is it usable now? Says so when that has changed."""
+        try:
+            self._check_store()
+        except SupervisorError as error:
+            self._metrics.store_checked(False)
+            if not self._store_said:
+                log.warning(
+                    "store_unusable",
+                    why=str(error),
+                    next="drivers go on; nothing is started until it is back",
+                )
+            self._store_said = str(error)
+        else:
+            self._metrics.store_checked(True)
+            if self._store_said:
+                log.info("store_usable_again", was=self._store_said)
+            self._store_said = ""
+
+
+def prune(directory: Path) -> None:
+    """Keep the logs of a job's newest ``ATTEMPTS_KEPT`` attempts on this host: a crash loop must not fill the disk.
+
+    The newest are those that were written to last; an attempt that runs began after all others of its job had ended.
+    Raises OSError.
+    """
+    newest: dict[str, float] = {}
+    files = [path for path in directory.iterdir() if path.is_file()]
+    for path in files:
+        attempt = _attempt_of(path)
+        newest[attempt] = max(newest.get(attempt, 0.0), path.stat().st_mtime)
+    kept = set(sorted(newest, key=lambda attempt: newest[attempt])[-ATTEMPTS_KEPT:])
+    for path in files:
+        if _attempt_of(path) not in kept:
+            path.unlink(missing_ok=True)
+
+
+def _attempt_of(path: Path) -> str:
+    """``<uid>.<attempt>`` of ``<uid>.<attempt>.log``, ``….log.1``, ``….shim.log``."""
+    return ".".join(path.name.split(".")[:2])
+
+
+def put_aside(run_dir_log: Path, ended: Path, job: str, key: str) -> None:
+    """The log of an attempt that is over, out of its run directory: a rename within one file system. Raises OSError."""
+    ended.mkdir(mode=0o700, exist_ok=True)
+    run_dir_log.rename(ended / f"{job}.{key}.log")

@@ -1,0 +1,353 @@
+"""From an assignment to a running shim: spec and files from the store, ``Launch``, run directory, process.
+
+Called by the agent, in one of a few threads. Touches no record of ZooKeeper: a refusal is raised as ``Refused`` and
+recorded by the agent; ``Unreachable`` and ``AccessDenied`` mean that it may be tried again. Starting the same assignment
+twice does nothing the second time; if a second shim is started all the same, its claim fails.
+
+A PySpark driver whose checkpoint on S3 is still being looked at is started, and waits for what comes of it (``gate``).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from supervisor.clients import processes, run_dir, umask
+from supervisor.clients.spawn import spawn_shim
+from supervisor.clock import boottime_s
+from supervisor.daemon.host.preflight import KnownCheckpoint, PreflightCheck, check_of
+from supervisor.daemon.host.start_barrier import StartBarrier
+from supervisor.errors import Corrupt, NotFound, SupervisorError
+from supervisor.metrics import Metrics
+from supervisor.model.host_tools import why_ignored
+from supervisor.model.launch import Launch
+from supervisor.model.location import normalise
+from supervisor.model.records import Assignment, Cause
+from supervisor.model.s3a import S3Access, access_of_store, why_no_access
+from supervisor.model.site_policy import ANYWHERE, site_policy
+from supervisor.model.words import all_its
+from supervisor.records.codec import decode, encode
+from supervisor.registry.blobs import Blobs, artifact_key
+from supervisor.settings.file import Settings
+from supervisor.spark.prepare import AttemptPlace, prepare
+from supervisor.spark.refusal import Refused
+from supervisor.spec.job import JobSpec, from_canonical
+
+log = structlog.get_logger(__name__)
+
+LAUNCH_MAX_BYTES = 4 * 2**20
+LOOK_LASTS_S = 2.0
+"""A shim has 10 s from the look to its connection (``shim.machine``), and has to be started in them."""
+
+
+def read_launch(directory: str, key: str) -> Launch | None:
+    """The launch file of the run directory ``key``; None: there is none. Raises OSError; Corrupt if it can't be believed, or
+    is about another attempt, or about a cgroup that is not the attempt's own: whoever is there is left alone."""
+    path = f"{directory}/{run_dir.LAUNCH}"
+    data = run_dir.read_file(path, LAUNCH_MAX_BYTES + 1)
+    if data is None:
+        return None
+    if len(data) > LAUNCH_MAX_BYTES:
+        raise Corrupt(f"{path} is larger than the {LAUNCH_MAX_BYTES} bytes it may have")
+    launch = decode(Launch, data, path)
+    given, cgroup = launch.assignment, launch.cgroup
+    if f"{given.uid}.{given.attempt}" != key:
+        raise Corrupt(f"{path} is about {given.uid}.{given.attempt}")
+    if cgroup is not None and not (
+        cgroup.startswith("/") and cgroup.rpartition("/")[2].startswith(f"{key}-")
+    ):
+        raise Corrupt(f"{path} names the cgroup {cgroup[:200]}, which is not the attempt's")
+    return launch
+
+
+class TrustCheck(NamedTuple):
+    """When the agent looked last whether the registry is to be trusted, and how to look again (``agent._look``).
+
+    ``known``: what the registry knows of the job's checkpoint.
+    """
+
+    looked_s: float
+    again: Callable[[], float | None]
+    known: KnownCheckpoint = KnownCheckpoint()
+
+    def lately(self) -> float | None:
+        """BOOTTIME before the newest look, made anew when that is too old; None: not to be trusted. Raises Unreachable."""
+        return self.looked_s if boottime_s() - self.looked_s < LOOK_LASTS_S else self.again()
+
+
+class HostedAttempts:
+    """The attempts of this host, as its run directories say: also those that an earlier supervisor started here."""
+
+    def __init__(self, runtime_dir: Path, log_dir: Path) -> None:
+        self.attempts_dir = runtime_dir / "attempts"
+        self.work_dir = runtime_dir / "work"
+        self.artifacts_dir = runtime_dir / "artifacts"
+        self.log_dir = log_dir
+        self.fresh = threading.Event()
+        """Something was started: whoever times starts (``hosting``) looks now."""
+        self._launches: dict[str, Launch] = {}
+        self._lock = threading.Lock()
+
+    def keys(self) -> frozenset[str]:
+        """``<uid>.<attempt>`` of every run directory. An unlistable directory has none to show, and starts nothing."""
+        try:
+            return frozenset(
+                entry.name for entry in self.attempts_dir.iterdir() if not entry.name.startswith(".")
+            )
+        except FileNotFoundError:
+            return frozenset()
+
+    def has(self, key: str) -> bool:
+        return (self.attempts_dir / key).exists()
+
+    def launches(self) -> dict[str, Launch]:
+        """What is hosted, by key. An unreadable launch file is left out: the guardian deals with it."""
+        keys = self.keys()
+        with self._lock:
+            self._launches = {key: known for key, known in self._launches.items() if key in keys}
+            for key in keys - self._launches.keys():
+                try:
+                    launch = read_launch(str(self.attempts_dir / key), key)
+                except (OSError, Corrupt):
+                    continue
+                if launch is not None:
+                    self._launches[key] = launch
+            return dict(self._launches)
+
+    def is_alive(self, key: str) -> bool:
+        """Its shim lives, or is about to; a run directory that is only waiting to be removed occupies nothing."""
+        shim = run_dir.read_process(str(self.attempts_dir / key / run_dir.SHIM))
+        try:
+            return shim is None or processes.alive(shim.process)
+        except OSError:  # it can't be looked at now: what it has is not given to another
+            return True
+
+    def log_path(self, given: Assignment) -> Path:
+        return self.log_dir / given.name / f"{given.uid}.{given.attempt}.log"
+
+    def tidy(self, under_way: frozenset[str]) -> None:
+        """Remove the working directories of attempts that are over, files that no hosted uid needs, and what an agent
+        that was killed left half made. ``under_way``: keys that may be starting just now."""
+        run_dir.remove_drafts(str(self.attempts_dir), under_way)
+        keys = self.keys() | under_way
+        _remove_others(self.work_dir, keys)
+        _remove_others(self.artifacts_dir, frozenset(key.rpartition(".")[0] for key in keys))
+
+
+class Launcher:
+    """``cgroup_parent``: where attempts get a cgroup of their own, or None where there is no usable cgroup v2."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        host: str,
+        blobs: Callable[[], Blobs],
+        hosted: HostedAttempts,
+        cgroup_parent: str | None,
+        metrics: Metrics,
+    ) -> None:
+        self._settings = settings
+        self._host = host
+        self._blobs = blobs
+        self._hosted = hosted
+        self._cgroup_parent = cgroup_parent
+        self._metrics = metrics
+        self._room_lock = threading.Lock()
+        self._taking: dict[str, Assignment] = {}
+        self._gate = StartBarrier(host, hosted.attempts_dir, metrics)
+
+    def start(self, given: Assignment, look: TrustCheck, ended_before: str | None = None) -> None:
+        """Start the shim of ``given``, unless ``look`` shows doubt. ``ended_before``: the cause of the exit before it.
+
+        Raises Refused, Unreachable, AccessDenied.
+        """
+        begun_s = boottime_s()
+        key = f"{given.uid}.{given.attempt}"
+        with self._room(key, given):
+            spec = self._spec(given)
+            self._require_allowed(spec)
+            check = self._check(given, look.known, lambda: spec)
+            try:
+                prepared = self._launch(given, key, spec)
+            except Exception:
+                check.wait()  # or there were one more at each try
+                raise
+            held = self._gate.may_hold(prepared, check)
+            if not held:
+                self._gate.wait_for_answer(given, check)
+            looked_s = look.lately()  # files may have taken long to come
+            if looked_s is None:
+                return
+            launch = replace(prepared, begun_s=begun_s, looked_s=looked_s, remembered=look.known.remembered)
+            shim = self._started(key, launch) if not held else self._started_held(key, launch, check)
+        if shim is None:
+            return
+        self._hosted.fresh.set()
+        if ended_before is not None:
+            self._metrics.job_restarted(given.name, ended_before)
+        log.info(
+            "shim_started",
+            job=given.name,
+            uid=given.uid,
+            attempt=given.attempt,
+            shim_pid=shim,
+            containment="cgroup" if launch.cgroup else "scan",
+            log=launch.log_path,
+        )
+
+    def check_again(self) -> dict[str, str]:
+        """Begin to look for drivers that wait at their gate, because whoever had to tell them could not. Returns why those
+        are not told of which it is known, by key. Called in each round of the agent."""
+        for key, launch in self._gate.waiting(self._hosted.launches).items():
+            given, known = launch.assignment, KnownCheckpoint(launch.checkpoint, launch.remembered)
+            check = self._check(given, known, partial(self._spec, given))
+            self._gate.tell_after(key, launch, check)
+        return self._gate.untold
+
+    def _started(self, key: str, launch: Launch) -> int | None:
+        """The shim's pid; None: it was started before."""
+        directory = self._make_run_dir(key, launch)
+        return self._spawn(directory, launch) if directory is not None else None
+
+    def _started_held(self, key: str, launch: Launch, check: PreflightCheck) -> int | None:
+        """As ``_started``, of a driver that waits for what comes of ``check``."""
+        with self._gate.about_to_tell(key):
+            shim = self._started(key, self._gate.held(key, launch))
+            if shim is not None:
+                self._gate.tell_after(key, launch, check)
+            return shim
+
+    def refused(self, why: Refused) -> None:
+        """For the metrics of this host."""
+        self._metrics.count_refusal(why.cause.value)
+
+    @contextmanager
+    def _room(self, key: str, given: Assignment) -> Iterator[None]:
+        """A place is taken from the look at what is free until the run directory shows it: threads start side by side.
+
+        Raises Refused.
+        """
+        with self._room_lock:
+            self._check_room(key, given)
+            self._taking[key] = given
+        try:
+            yield
+        finally:
+            with self._room_lock:
+                self._taking.pop(key, None)
+
+    def _check_room(self, key: str, given: Assignment) -> None:
+        """The leader counts too; this is for a leader that did not know better (protocol §8: the agent refuses locally)."""
+        capacity = self._settings.supervisor.capacity
+        launches = self._hosted.launches().items()
+        hosted = {other: launch.assignment for other, launch in launches if self._hosted.is_alive(other)}
+        others = [entry for other, entry in (hosted | self._taking).items() if other != key]
+        if len(others) >= capacity.drivers:
+            raise Refused(Cause.NO_ROOM, f"{self._host} has {all_its(capacity.drivers, 'driver')}")
+        used = sum(entry.memory for entry in others)
+        if used + given.memory > capacity.memory_bytes:
+            free = max(0, capacity.memory_bytes - used) // 2**20
+            raise Refused(
+                Cause.NO_ROOM, f"{self._host} has {free}m free, {given.memory // 2**20}m are needed"
+            )
+
+    def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
+        cgroup = f"{self._cgroup_parent}/{key}-{secrets.token_hex(3)}" if self._cgroup_parent else None
+        place = AttemptPlace(
+            host=self._host,
+            run_dir=self._hosted.attempts_dir / key,
+            work_dir=self._hosted.work_dir / key,
+            log_path=self._hosted.log_path(given),
+            cgroup=cgroup,
+        )
+        launch = prepare(spec, given, self._settings, place, lambda stored: self._fetch(given, stored))
+        ignored = why_ignored(spec.env)
+        if ignored is not None:
+            log.warning(
+                "tools_of_job_ignored",
+                job=given.name,
+                uid=given.uid,
+                attempt=given.attempt,
+                why=ignored,
+                next="it is started with those of this host",
+            )
+        if launch.not_fenced:
+            log.warning(
+                "checkpoint_not_fenced",
+                job=given.name,
+                uid=given.uid,
+                attempt=given.attempt,
+                why=launch.not_fenced,
+            )
+        return launch
+
+    def _spec(self, given: Assignment) -> JobSpec:
+        try:
+            return from_canonical(self._blobs().read_spec(given.spec), given.spec.key)
+        except (NotFound, Corrupt) as error:
+            raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
+
+    def _require_allowed(self, spec: JobSpec) -> None:
+        """By this host's own configuration, whatever the leader's says; a directory where it really is. Raises Refused."""
+        site, location = site_policy(self._settings.policy), spec.checkpoint
+        why = site.why_no_checkpoint(location)
+        if why is None and location is not None and ANYWHERE not in site.checkpoints:
+            place = normalise(location)
+            if place.startswith("file://"):
+                why = site.why_no_checkpoint(f"file://{os.path.realpath(place.removeprefix('file://'))}")
+        why = why or why_no_access(spec.conf, (location,), self._store_access())
+        if why is not None:
+            raise Refused(Cause.BAD_CHECKPOINT, f"{why} (on {self._host})")
+
+    def _check(
+        self, given: Assignment, known: KnownCheckpoint, spec: Callable[[], JobSpec]
+    ) -> PreflightCheck:
+        return check_of(given, known, self._store_access(), lambda: spec().conf)
+
+    def _store_access(self) -> S3Access:
+        return access_of_store(self._settings.store, self._settings.policy.endpoints)
+
+    def _fetch(self, given: Assignment, stored: str) -> Path:
+        """``<sha256>/<filename>`` of a spec's ``store:`` reference → the verified file, kept per uid on this host."""
+        sha256, _, filename = stored.partition("/")
+        key = artifact_key(given.name, given.uid, sha256, filename)
+        return self._blobs().fetch_artifact(key, self._hosted.artifacts_dir / given.uid)
+
+    def _make_run_dir(self, key: str, launch: Launch) -> str | None:
+        try:
+            umask.make_shared_directories(str(Path(launch.log_path).parent), umask.GROUP)
+            return run_dir.create(str(self._hosted.attempts_dir), key, encode(launch, LAUNCH_MAX_BYTES))
+        except OSError as error:
+            raise Refused(
+                Cause.NO_ROOM, f"{self._host}: {error.filename}: {error.strerror}; make room there"
+            ) from error
+
+    def _spawn(self, directory: str, launch: Launch) -> int:
+        try:
+            return spawn_shim(directory, launch.cgroup).pid
+        except SupervisorError as error:
+            run_dir.remove(directory)
+            raise Refused(Cause.NO_ROOM, f"{self._host}: {error}") from error
+
+
+def _remove_others(directory: Path, keep: frozenset[str]) -> None:
+    try:
+        entries = list(directory.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if entry.name not in keep:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+__all__ = ["HostedAttempts", "Refused", "Launcher"]

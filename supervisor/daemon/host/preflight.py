@@ -1,0 +1,132 @@
+"""The preflight of a start on this host: is the checkpoint there that the job left? Called by ``starting``, beside the
+preparation of the files and, on S3, beside the start of the driver, so that it costs no time.
+
+A PySpark driver waits at its gate, before the application's first line (``spark/bootstrap.py``). A JVM application runs no
+code of ours that could wait: there the look comes before exec. What cannot be looked at (HDFS, or S3 with credentials that
+only the job has) is started all the same, and said.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import NamedTuple
+
+import structlog
+
+from supervisor.checkpoint.opening import open_checkpoint
+from supervisor.checkpoint.preflight import preflight, preflight_of_first
+from supervisor.clock import boottime_s
+from supervisor.errors import AccessDenied, InvalidInput, Unreachable
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, queries_of
+from supervisor.model.location import normalise
+from supervisor.model.records import Assignment, Cause
+from supervisor.model.s3a import S3Access, bucket_of
+from supervisor.spark.refusal import Refused
+
+log = structlog.get_logger(__name__)
+
+
+class KnownCheckpoint(NamedTuple):
+    """What the registry knows of the job's checkpoint. ``remembered``: what a start has to find there; it goes with the
+    launch, for the next one. ``left_by``: the job that committed batches there before; matters at a first start only."""
+
+    location: str | None = None
+    remembered: CheckpointExpectation | None = None
+    left_by: str = ""
+
+
+class PreflightCheck:
+    """A look that goes on beside what its owner does, in a thread that nobody has to wait for. ``look`` None: there is
+    nothing to look at, and it is over."""
+
+    def __init__(self, look: Callable[[], None] | None = None, *, may_last: bool = False) -> None:
+        self.took_s = 0.0
+        self._may_last = may_last
+        self._over: Future[None] = Future()
+        self._began_s = boottime_s()
+        if look is None:
+            self._over.set_result(None)
+            return
+        try:
+            threading.Thread(target=self._run, args=(look,), name="checkpoint", daemon=True).start()
+        except RuntimeError as error:
+            self._over.set_exception(
+                Unreachable(f"no thread can be started for it ({error}); make room on this host")
+            )
+
+    @property
+    def may_be_awaited_later(self) -> bool:
+        """It is not over, and may take its time. Never of a first start: that the job was claimed there is taken for a sign
+        that what others left was looked at (``agent._known``). A directory answers at once, or hangs."""
+        return self._may_last and not self._over.done()
+
+    @property
+    def has_no_answer(self) -> bool:
+        """It is over, and nothing is known."""
+        error = self._over.exception() if self._over.done() else None
+        return error is not None and not isinstance(error, Refused)
+
+    def wait(self) -> None:
+        """Until it is over, whatever comes of it."""
+        self._over.exception()
+
+    def wait_for_answer(self) -> None:
+        """Await its end.
+
+        Raises Refused (``BAD_CHECKPOINT``, with finding and remedy), Unreachable (nothing is known: tried again).
+        """
+        self._over.result()
+
+    def then(self, work: Callable[[], None]) -> None:
+        """Call ``work`` when it is over: in its thread, or here if it is over already."""
+        self._over.add_done_callback(lambda _over: work())
+
+    def _run(self, look: Callable[[], None]) -> None:
+        try:
+            look()
+        except BaseException as error:  # noqa: BLE001 - it is for whoever asks
+            failed: BaseException | None = error
+        else:
+            failed = None
+        self.took_s = boottime_s() - self._began_s
+        if failed is None:
+            self._over.set_result(None)
+        else:
+            self._over.set_exception(failed)
+
+
+def check_of(
+    given: Assignment, known: KnownCheckpoint, store: S3Access, conf: Callable[[], Mapping[str, str]]
+) -> PreflightCheck:
+    """Begins to look. ``conf``: gives the properties of the job, in the thread of the look."""
+    expected, location = queries_of(known.remembered), known.location
+    if location is None or not (expected or known.left_by):
+        return PreflightCheck()
+    is_s3 = bucket_of(normalise(location)) is not None
+    return PreflightCheck(
+        lambda: _look(given, location, known, conf(), store), may_last=bool(expected) and is_s3
+    )
+
+
+def _look(
+    given: Assignment, location: str, known: KnownCheckpoint, conf: Mapping[str, str], store: S3Access
+) -> None:
+    told = {"job": given.name, "uid": given.uid, "attempt": given.attempt}
+    try:
+        tree = open_checkpoint(location, conf, store)
+        if tree is None:
+            return  # nobody but Spark can look there
+        expected = queries_of(known.remembered)
+        found = preflight(tree, expected) if expected else preflight_of_first(tree, known.left_by)
+    except Unreachable as error:
+        raise Unreachable(f"the checkpoint {location} can't be looked at: {error}") from error
+    except (AccessDenied, InvalidInput) as error:
+        log.warning(
+            "checkpoint_not_checked", **told, checkpoint=location, why=str(error), next="started all the same"
+        )
+        return
+    if found is not None:
+        raise Refused(Cause.BAD_CHECKPOINT, f"{found.sentence}; {found.remedy}")
+    log.info("checkpoint_checked", **told, checkpoint=location, requests=tree.requests)

@@ -1,0 +1,182 @@
+"""The gate: a PySpark driver whose checkpoint on S3 is still being looked at is started, and begins when it is told to.
+
+It waits before the application's first line (``spark/bootstrap.py: pass_gate``) for one word in its run directory. The word
+is written here, once, whole, after the look: yes, or the cause of a refusal, which the shim records when the driver has left
+(``shim/runner.py: _refused``). Look and word have a thread of their own, so no other start and no stop of this supervisor
+waits for them. If it dies before the word, the next one looks again. Called by ``starting``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from supervisor.clients import run_dir
+from supervisor.daemon.host.preflight import PreflightCheck
+from supervisor.errors import SupervisorError
+from supervisor.metrics import Metrics
+from supervisor.model.launch import GATE, Launch
+from supervisor.model.records import PERMANENT_CAUSES, Assignment, Cause
+from supervisor.records.layout import about_key
+from supervisor.spark.arguments import BOOTSTRAP
+from supervisor.spark.refusal import Refused
+
+log = structlog.get_logger(__name__)
+
+SLOW_S: Final = 5.0
+"""A look that took so long, or had no answer: the next start of that job waits for its own before there is a driver."""
+
+
+class AwaitedVerdict(NamedTuple):
+    """One that somebody waits for. ``directory``: as ``StartBarrier._directory``, when it was begun."""
+
+    key: str
+    given: Assignment
+    check: PreflightCheck
+    directory: tuple[int, int] | None
+
+
+class StartBarrier:
+    """Of all drivers of this host. ``host``: for the words. ``attempts_dir``: of the run directories."""
+
+    def __init__(self, host: str, attempts_dir: Path, metrics: Metrics) -> None:
+        self._host = host
+        self._attempts_dir = attempts_dir
+        self._metrics = metrics
+        self._lock = threading.Lock()
+        self._starting: set[str] = set()
+        self._looking: dict[str, AwaitedVerdict] = {}
+        self._slow: set[str] = set()
+        self._untold: dict[str, str] = {}
+
+    @property
+    def untold(self) -> dict[str, str]:
+        """Key → why a word that is known can't be written; it is tried again in each round."""
+        with self._lock:
+            return dict(self._untold)
+
+    def may_hold(self, launch: Launch, check: PreflightCheck) -> bool:
+        """The driver can wait, and what it would wait for is not over and not known to last."""
+        name = launch.assignment.name
+        with self._lock:
+            lasts = name in self._slow or any(look.given.name == name for look in self._looking.values())
+        return launch.reports and check.may_be_awaited_later and not lasts and _is_known()
+
+    def held(self, key: str, launch: Launch) -> Launch:
+        """``launch`` of a driver that waits."""
+        return replace(launch, env={**launch.env, GATE: str(self._attempts_dir / key / run_dir.GATE)})
+
+    def wait_for_answer(self, given: Assignment, check: PreflightCheck) -> None:
+        """Await the look. Raises as ``PreflightCheck.settle``."""
+        try:
+            check.wait_for_answer()
+        finally:
+            slow = check.took_s >= SLOW_S or check.has_no_answer
+            with self._lock:
+                (self._slow.add if slow else self._slow.discard)(given.name)
+
+    @contextmanager
+    def about_to_tell(self, key: str) -> Iterator[None]:
+        """Nobody else looks for ``key`` in the body, in which it is started and given to ``tell_after``."""
+        with self._lock:
+            self._starting.add(key)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._starting.discard(key)
+
+    def tell_after(self, key: str, launch: Launch, check: PreflightCheck) -> None:
+        """Write the word when the look is over."""
+        look = AwaitedVerdict(key, launch.assignment, check, self._directory(key))
+        with self._lock:
+            self._looking[key] = look
+        check.then(lambda: self._tell(look))
+
+    def waiting(self, launches: Callable[[], Mapping[str, Launch]]) -> dict[str, Launch]:
+        """Drivers that wait for a word that nobody is about to write: a supervisor died, or could not write."""
+        with self._lock:
+            # before the words are read: who leaves these has written
+            looking = self._starting | self._looking.keys()
+        held = {key: launch for key, launch in launches().items() if launch.is_held and key not in looking}
+        with self._lock:
+            for key in self._untold.keys() - held.keys() - looking:
+                del self._untold[key]
+        return {
+            key: launch
+            for key, launch in held.items()
+            if run_dir.read_gate(str(self._attempts_dir / key)) is None
+        }
+
+    def _directory(self, key: str) -> tuple[int, int] | None:
+        """Which one it is, under a key that comes up again when a restore was accepted; None: it is gone."""
+        try:
+            status = (self._attempts_dir / key / run_dir.LAUNCH).stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_mtime_ns
+
+    def _tell(self, look: AwaitedVerdict) -> None:
+        key, given = look.key, look.given
+        try:
+            word = self._word(look)
+            is_there = look.directory is not None and look.directory == self._directory(key)
+            told = is_there and run_dir.write_gate(str(self._attempts_dir / key), word)
+        except OSError as error:
+            why = f"{self._attempts_dir / key / run_dir.GATE} can't be written ({error.strerror}); make room there"
+            with self._lock:
+                is_new, self._untold[key] = self._untold.get(key) != why, why
+            if is_new:
+                log.warning("start_delayed", **about_key(key), why=why, next="tried again in the next round")
+            return
+        finally:
+            with self._lock:
+                if self._looking.get(key) is look:
+                    del self._looking[key]
+        with self._lock:
+            self._untold.pop(key, None)
+        if told and word.cause:
+            self._metrics.count_refusal(word.cause)
+            log_refused(given, Cause(word.cause), word.why)
+
+    def _word(self, look: AwaitedVerdict) -> run_dir.BarrierFile:
+        """A checkpoint that can't be looked at is no reason to keep a driver: it is given up, uncharged, and the next start
+        waits until there is an answer, on this host or another."""
+        try:
+            self.wait_for_answer(look.given, look.check)
+        except Refused as refused:
+            return run_dir.BarrierFile(refused.cause.value, f"{self._host}: {refused}")
+        except SupervisorError as error:
+            return run_dir.BarrierFile(Cause.NO_ACCESS.value, f"{self._host}: {error}")
+        except Exception as error:
+            log.exception("start_failed", **about_key(look.key))
+            why = f"{self._host}: its checkpoint can't be looked at, a defect of the supervisor: {error!r}"
+            return run_dir.BarrierFile(Cause.NO_ACCESS.value, why)
+        return run_dir.BarrierFile()
+
+
+def log_refused(given: Assignment, cause: Cause, why: str) -> None:
+    """For the log of this host, whoever else is told."""
+    log.error(
+        "start_refused",
+        job=given.name,
+        uid=given.uid,
+        attempt=given.attempt,
+        cause=cause.value,
+        why=why,
+        next="quarantined until resume" if cause in PERMANENT_CAUSES else "assigned again after back-off",
+    )
+
+
+def _is_known() -> bool:
+    """The bootstrap on the disk may be older than this process (a downgrade in place), and would not wait."""
+    try:
+        return GATE.encode() in BOOTSTRAP.read_bytes()
+    except OSError:
+        return False

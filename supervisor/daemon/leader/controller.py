@@ -1,0 +1,234 @@
+"""The leader's loop: observe, plan, check, act, record. This file is the product on one screen.
+
+One ``Controller`` per term of leadership, run in a thread of its own by ``daemon.leader.leader``. It holds no policy
+(``plan``), no protocol (``registry``, ``coord``) and no knowledge of Spark. Watches, timers and signals only wake it;
+it rereads.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import structlog
+
+from supervisor.act.carry_out import ActionExecutor, ActionOutcome, ActionResult
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.coord.term import Term
+from supervisor.daemon.leader.record import Pass, Recorder
+from supervisor.daemon.loops.error_boundary import ErrorBoundary
+from supervisor.daemon.loops.watchdog import Loop
+from supervisor.errors import GuardFailed, NotLeader, OutcomeUnknown, SupervisorError
+from supervisor.model.actions import Action, CleanUp, Plan
+from supervisor.model.records import Acceptance, Handover
+from supervisor.model.seen import Found, Seen
+from supervisor.model.view import View
+from supervisor.observe.change_notifier import ChangeNotifier
+from supervisor.observe.observer import Observer
+from supervisor.plan.check import violations
+from supervisor.plan.make import Policy, make_plan
+from supervisor.records.layout import Layout
+from supervisor.registry.leader_writes import end_wait, make_parents
+from supervisor.registry.operator_writes import switched_over
+
+log = structlog.get_logger(__name__)
+
+PERIOD_S = 1.0
+PERIOD_MIN_S = 0.02
+FULL_READ_EVERY_S = 60.0
+REREAD_ALL_BELOW = 1_000
+"""Below so many names, rings whose names are unknown are answered by a full read at once; above, every 10 s."""
+CROWDED_FULL_READ_EVERY_S = 10.0
+DEFECTS_MAX = 60
+"""So many passes in a row, a second apart, that end by a defect: another process may do better than this one. Not at the
+first: what one record does to this leader it does to the next, and a process that ends at once keeps nobody's jobs."""
+
+
+class Controller:
+    """Acts for the leader as long as ``term`` lasts. ``loop``: of the watchdog, beaten once per pass."""
+
+    def __init__(
+        self,
+        term: Term[ZooClient],
+        layout: Layout,
+        policy: Policy,
+        recorder: Recorder,
+        loop: Loop,
+    ) -> None:
+        self.wake = threading.Event()
+        self.doomed = threading.Event()  # a checkpoint is to be deleted, or may be: for ``remover``
+        self._term = term
+        self._policy = policy
+        self._recorder = recorder
+        self._loop = loop
+        self._executor = ActionExecutor(term, layout)
+        self._observer = Observer(term.client, layout, boottime_s, term.epoch)
+        self._notifier = ChangeNotifier(term.client, layout.doorbell, self.wake.set)
+        self._view: View | None = None
+        self._plan = Plan(())
+        self._reread: set[str] = set()
+        self._missed = False
+        self._unsettled = True
+        self._full_at_s = float("-inf")
+        self._apart = ErrorBoundary("controller")
+        self._defects = 0
+
+    @property
+    def executor(self) -> ActionExecutor:
+        return self._executor
+
+    @property
+    def view(self) -> View | None:
+        """The latest view, or None before the first; for ``explain``, the sweeper and metrics."""
+        return self._view
+
+    @property
+    def plan(self) -> Plan:
+        return self._plan
+
+    def run(self) -> None:
+        """Pass after pass until the term is over. A pass that fails is repeated, and what it read is read anew; it has had
+        no effect by itself. Raises a defect that has ended ``DEFECTS_MAX`` passes in a row."""
+        while not self._term.over.is_set():
+            self._loop.beat()
+            self.wake.clear()
+            try:
+                self._handle(self.reconcile_once().view.wish)
+                self._defects = 0
+            except NotLeader as error:
+                self._recorder.deposed(self._term.epoch, error)
+                break
+            except SupervisorError as error:
+                self._unsettled = True
+                self._recorder.skipped(self._term.epoch, error)
+            except Exception as error:  # noqa: BLE001 - the edge of one item
+                self._after_defect(error)
+            self.wake.wait(self._wait_s())
+        self._executor.close()
+        self._loop.done()
+
+    def _after_defect(self, error: Exception) -> None:
+        self._defects += 1
+        if self._defects >= DEFECTS_MAX:
+            raise error
+        self._unsettled, self._full_at_s = True, float("-inf")
+        self._apart.say("pass", error)
+
+    def reconcile_once(self) -> Pass:
+        """One pass. Raises Unreachable (nothing was planned), NotLeader."""
+        begun_s = boottime_s()
+        self._term.check()
+        view = self._observe()
+        plan = self._without_busy(make_plan(view, self._policy, boottime_s(), self._executor.in_flight))
+        broken = violations(view, plan)
+        self._mind_whole(view)
+        carried = self._act(plan.actions if not broken else ())
+        done = Pass(view, plan, broken, tuple(carried), begun_s, boottime_s())
+        self._apart.attempt("record", lambda: self._recorder.record(done), None)
+        if plan.waited_out is not None and not broken:
+            self._set_waited(plan.waited_out)
+        return done
+
+    def _observe(self) -> View:
+        """The view now: what the bell named, what we changed ourselves, and everything now and then."""
+        if self._unsettled:
+            self._term.client.sync()
+        rung = self._notifier.look()
+        # kept until a view was taken: a ring is heard once, and a read may fail
+        self._reread |= rung.names
+        self._missed |= rung.more
+        changed = self._changed()
+        term = self._term
+        view = self._observer.take_view(changed, recorded=term.recorded, distrust=term.distrust)
+        if changed is None:
+            self._full_at_s = boottime_s()
+            self._missed = False
+        self._reread.clear()
+        self._unsettled = False
+        self._view = view
+        return view
+
+    def _changed(self) -> set[str] | None:
+        since_full_s = boottime_s() - self._full_at_s
+        crowded = self._view is not None and len(self._view.rows) >= REREAD_ALL_BELOW
+        if since_full_s >= FULL_READ_EVERY_S or self._view is None:
+            return None
+        if self._missed and since_full_s >= (CROWDED_FULL_READ_EVERY_S if crowded else 0.0):
+            return None
+        return {*self._reread, *self._observer.in_motion()}
+
+    def _without_busy(self, plan: Plan) -> Plan:
+        """One action in flight per job: those whose last one is not known yet are left out."""
+        self._plan = plan
+        busy = self._executor.busy
+        return replace(plan, actions=tuple(a for a in plan.actions if a.name not in busy))
+
+    def _act(self, actions: tuple[Action, ...]) -> list[ActionResult]:
+        carried = self._executor.carry_out(actions)
+        for one in carried:
+            self._notifier.note_own(one.ring)
+            self._reread.add(one.action.name)
+            self._unsettled |= one.came is ActionOutcome.UNKNOWN
+            if isinstance(one.action, CleanUp) and one.action.deletes_checkpoint:
+                self.doomed.set()
+        if any(one.came is ActionOutcome.DONE for one in carried):
+            self.wake.set()
+        return carried
+
+    def _handle(self, wish: Seen[Handover]) -> None:
+        """A planned hand-over. Of this term: the contender is told. Of an earlier one: it is done, for we have acted."""
+        term = self._term
+        if not isinstance(wish, Found) or wish.record.epoch > term.epoch:
+            return
+        if wish.record.epoch == term.epoch:
+            term.nudge()
+        elif term.distrust is None:
+            self._conclude_switchover(wish)
+
+    def _conclude_switchover(self, wish: Found[Handover]) -> None:
+        try:
+            self._executor.commit(
+                lambda context: switched_over(context.layout, wish, context.fence_version, context.op_id)
+            )
+        except (GuardFailed, OutcomeUnknown) as error:
+            log.debug("switchover_not_concluded", why=str(error))  # the next pass looks again
+        else:
+            log.info("switched_over", epoch=self._term.epoch, was=wish.record.leader, by=wish.record.by)
+
+    def _mind_whole(self, view: View) -> None:
+        """What somebody removed by hand: nothing is done any more by this term, or what is missing is made anew."""
+        if view.distrust is not None:
+            self._term.set_distrust(view.distrust)
+        elif view.missing and view.recorded:
+            try:
+                self._executor.commit(lambda context: make_parents(context, view.missing))
+            except (GuardFailed, OutcomeUnknown) as error:
+                log.debug("parents_not_made", why=str(error))  # the next pass looks again
+            else:
+                log.error(
+                    "parents_made_anew",
+                    epoch=self._term.epoch,
+                    paths=view.missing,
+                    why="they were removed by hand",
+                )
+
+    def _set_waited(self, accepted: Found[Acceptance]) -> None:
+        """The plan says that the wait after an accepted restore is over."""
+        try:
+            self._executor.commit(lambda context: end_wait(context, accepted))
+        except (GuardFailed, OutcomeUnknown) as error:
+            log.debug("wait_not_ended", why=str(error))  # the next pass looks again
+            return
+        self.wake.set()
+        log.info(
+            "restore_waited_out",
+            epoch=self._term.epoch,
+            acceptance=accepted.record.epoch,
+            by=accepted.record.by,
+        )
+
+    def _wait_s(self) -> float:
+        """Until the next pass: when a back-off or a full wait ends, at most the period."""
+        waits = [note.wait_s for note in self._plan.notes if note.wait_s is not None]
+        return max(PERIOD_MIN_S, min([PERIOD_S, *waits]))

@@ -1,0 +1,110 @@
+"""What leadership means to this process: a controller, a sweeper, a remover and the savepoints, as long as the term lasts.
+
+Called by ``coord.contender`` (its ``Duties``). ``step_down`` returns only when every task of the term is over: the old
+tasks of an earlier term never meet a new one (FLINK-9494, 9573).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import structlog
+
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.coord.term import Term
+from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.remover import Remover
+from supervisor.daemon.leader.scheduled_savepoints import ScheduledSavepoints
+from supervisor.daemon.leader.sweeper import Sweeper
+
+log = structlog.get_logger(__name__)
+
+AWAIT_SLICE_S = 0.5
+AWAIT_TOLD_S = 5.0
+AWAIT_MAX_S = 600.0
+"""More than any single request to S3 or a file system is waited for."""
+
+
+class Leader:
+    """At most one term at a time. ``failed`` is told of a defect in a loop: the process must not go on without it."""
+
+    def __init__(
+        self,
+        make_controller: Callable[[Term[ZooClient]], Controller],
+        make_sweeper: Callable[[Term[ZooClient], Controller], Sweeper],
+        make_remover: Callable[[Term[ZooClient], Controller], Remover],
+        failed: Callable[[str, BaseException], None],
+        make_savepoints: Callable[[Term[ZooClient], Controller], ScheduledSavepoints] | None = None,
+    ) -> None:
+        self._make_controller = make_controller
+        self._make_sweeper = make_sweeper
+        self._make_remover = make_remover
+        self._failed = failed
+        self._make_savepoints = make_savepoints
+        self._controller: Controller | None = None
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def controller(self) -> Controller | None:
+        """Of the present term, or None."""
+        return self._controller
+
+    def begin(self, term: Term[ZooClient]) -> None:
+        """Start the term's loops; returns at once."""
+        controller = self._make_controller(term)
+        sweeper, remover = self._make_sweeper(term, controller), self._make_remover(term, controller)
+        loops = {"controller": controller.run, "sweeper": sweeper.run, "remover": remover.run}
+        if self._make_savepoints is not None:
+            loops["savepoints"] = self._make_savepoints(term, controller).run
+        self._controller = controller
+        self._threads = [
+            threading.Thread(
+                target=self._guarded, args=(f"{name}-{term.epoch}", loop), name=f"{name}-{term.epoch}"
+            )
+            for name, loop in loops.items()
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """Something changed that the bell does not ring for (the epoch was recorded)."""
+        if self._controller is not None:
+            self._controller.wake.set()
+
+    def step_down(self, term: Term[ZooClient], beat: Callable[[], None] = lambda: None) -> None:
+        """Await every task of ``term``; its ``over`` is set already.
+
+        A task ends with the request that it is in: a batch of a deletion, a copy for a savepoint. ``beat`` says that
+        waiting for that is no defect, for ``AWAIT_MAX_S``; then the watchdog ends this process, which costs no driver.
+        """
+        self.wake()
+        self._await(term, beat)
+        self._threads = []
+        self._controller = None
+        log.info("stepped_down", epoch=term.epoch)
+
+    def _await(self, term: Term[ZooClient], beat: Callable[[], None]) -> None:
+        begun_s, told = boottime_s(), False
+        while waiting := [thread for thread in self._threads if thread.is_alive()]:
+            waited_s = boottime_s() - begun_s
+            if waited_s < AWAIT_MAX_S:
+                beat()
+            if waited_s >= AWAIT_TOLD_S and not told:
+                told = True
+                log.warning(
+                    "step_down_waits",
+                    epoch=term.epoch,
+                    loops=[thread.name for thread in waiting],
+                    next="this supervisor stands again when they have ended; others may lead meanwhile",
+                )
+            waiting[0].join(AWAIT_SLICE_S)
+
+    def _guarded(self, name: str, loop: Callable[[], None]) -> None:
+        try:
+            loop()
+        except BaseException as error:
+            log.exception("loop_failed", loop=name)
+            self._failed(name, error)
+            raise

@@ -1,0 +1,393 @@
+"""Deletes the checkpoints of ended jobs whose spec asks for it (``checkpoint_on_cancel: delete``).
+
+One per term, in a thread of its own beside the controller. It begins after the tombstone: with claims that a clean-up has
+doomed, and no others. ``registry.pending_deletions`` says why nobody can claim such a location before it is done, and how a
+deletion survives any change of leader, and what is asked of the other claims before anything goes. One batch of each
+location at a time; what fails is tried again later, less and less often. Nobody waits for it: a cancel was acknowledged
+long before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from supervisor.act.carry_out import ActionExecutor
+from supervisor.clients.store.removal import KEPT_LATE_S, Removal, open_removal
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.coord.term import Term
+from supervisor.daemon.loops.error_boundary import ErrorBoundary
+from supervisor.errors import (
+    Conflict,
+    Corrupt,
+    InvalidInput,
+    NotLeader,
+    NotSent,
+    OutcomeUnknown,
+    SupervisorError,
+)
+from supervisor.model.checkpoint_expectation import place_of, query_ids_at
+from supervisor.model.deletable import why_not_deletable
+from supervisor.model.records import CheckpointClaim, CheckpointState, Ownership, PendingDeletion, Result
+from supervisor.model.s3a import S3Access
+from supervisor.model.seen import Found, Seen
+from supervisor.model.site_policy import SitePolicy
+from supervisor.records.layout import Layout
+from supervisor.records.reading import children_of, seen, seen_all
+from supervisor.registry.checkpoint_claims import Others, is_place_of
+from supervisor.registry.pending_deletions import begin_deletion, give_up_claim, publish_waiting
+
+log = structlog.get_logger(__name__)
+
+TICK_S = 1.0
+LOOK_EVERY_S = 600.0
+AGAIN_FIRST_S = 5.0
+AGAIN_MAX_S = 600.0
+
+AccessTo = Callable[[str, PendingDeletion], S3Access]
+Open = Callable[[str, S3Access], Removal]
+
+
+@dataclass
+class LocationDeletion:
+    """One location under deletion. Times: BOOTTIME. ``unsure_s``: a request of somebody may have been sent until then.
+    ``recognised``: what lies there was seen to be what the job left."""
+
+    path: str
+    unsure_s: float
+    removal: Removal | None = None
+    objects: int = 0
+    next_s: float = 0.0
+    again_s: float = AGAIN_FIRST_S
+    told: str = ""
+    recognised: bool = False
+
+
+@dataclass(frozen=True)
+class ClaimUnderDeletion:
+    """What was read of it now. ``path``: of the claim."""
+
+    path: str
+    claim: Found[CheckpointClaim]
+    doom: PendingDeletion
+    own: Found[Ownership]
+    result: Found[Result] | None
+
+
+class _Kept(Exception):
+    """It must not be deleted after all; the message says why."""
+
+
+class Remover:
+    """``access_to``: where the S3 of a location is, for the job of that doom; may raise. ``store``: URL of the store.
+    ``site``: where this host's operator allows to delete."""
+
+    def __init__(
+        self,
+        term: Term[ZooClient],
+        layout: Layout,
+        executor: ActionExecutor,
+        store: str,
+        access_to: AccessTo,
+        *,
+        site: SitePolicy,
+        wanted: threading.Event,
+        paused: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = boottime_s,
+        open_at: Open = open_removal,
+    ) -> None:
+        self._term = term
+        self._layout = layout
+        self._executor = executor
+        self._store = store
+        self._access_to = access_to
+        self._site = site
+        self._wanted = wanted
+        self._paused = paused
+        self._clock = clock
+        self._open = open_at
+        self._others = Others(layout)
+        self._jobs: dict[str, LocationDeletion] = {}
+        self._look_s = clock()
+        self._apart = ErrorBoundary("remover", clock)
+
+    def run(self) -> None:
+        """Until the term is over."""
+        wait_s = TICK_S
+        while not self._term.over.wait(wait_s):
+            try:
+                wait_s = 0.0 if self._apart.attempt("step", self.step, False, (SupervisorError,)) else TICK_S
+            except NotLeader:
+                return
+            except SupervisorError as error:
+                wait_s = AGAIN_FIRST_S
+                log.warning(
+                    "deletion_not_looked_at", epoch=self._term.epoch, why=str(error), next="tried again later"
+                )
+
+    def step(self) -> bool:
+        """A batch of each location that is due. True: there is more to do at once."""
+        if self._term.distrust is not None or not self._term.recorded or self._paused():
+            return False
+        if self._wanted.is_set() or self._clock() >= self._look_s:
+            self._wanted.clear()
+            self._look_s = self._clock() + LOOK_EVERY_S
+            self._look()
+        due = [job for job in self._jobs.values() if self._clock() >= job.next_s]
+        return any([self._advance(job) for job in due if not self._term.over.is_set()])
+
+    def _look(self) -> None:
+        """Every claim, pipelined; raises Unreachable, and is made up for later."""
+        zoo = self._term.client
+        paths = [
+            f"{self._layout.checkpoints}/{child}" for child in children_of(zoo, self._layout.checkpoints)
+        ]
+        try:
+            claims = seen_all(CheckpointClaim, paths, zoo.read_many(paths).nodes)
+        except SupervisorError:
+            self._wanted.set()
+            raise
+        for path, claim in zip(paths, claims, strict=True):
+            if isinstance(claim, Found) and claim.record.doom is not None:
+                self._jobs.setdefault(path, LocationDeletion(path, self._clock()))
+
+    def _advance(self, job: LocationDeletion) -> bool:
+        """True: something was done, and there may be more. Raises NotLeader."""
+        try:
+            now = self._read(job.path)
+            if now is None:
+                del self._jobs[job.path]
+                return False
+            return self._carry_on(job, now)
+        except NotLeader:
+            raise
+        except (Conflict, NotSent, OutcomeUnknown) as error:  # looked at again
+            log.debug("deletion_interrupted", epoch=self._term.epoch, path=job.path, why=str(error))
+            job.next_s = self._clock() + TICK_S
+        except SupervisorError as error:
+            self._put_off(job)
+            if str(error) != job.told:
+                job.told = str(error)
+                log.warning(
+                    "checkpoint_not_deleted",
+                    epoch=self._term.epoch,
+                    path=job.path,
+                    why=job.told,
+                    next="tried again later; its location stays claimed until then",
+                )
+        except Exception as error:  # noqa: BLE001 - the edge of one item
+            self._put_off(job)
+            self._apart.say(job.path, error)
+        return False
+
+    def _put_off(self, job: LocationDeletion) -> None:
+        job.next_s = self._clock() + job.again_s
+        job.again_s = min(AGAIN_MAX_S, 2 * job.again_s)
+
+    def _read(self, path: str) -> ClaimUnderDeletion | None:
+        """None: given up, or not to be read any more: left alone."""
+        zoo = self._term.client
+        claim: Seen[CheckpointClaim] = seen(CheckpointClaim, zoo.read(path), path)
+        if not isinstance(claim, Found) or claim.record.doom is None or not claim.record.is_doomed:
+            return None
+        doom = claim.record.doom
+        paths = (self._layout.own(doom.name), self._layout.result(doom.uid))
+        nodes = zoo.read_many(paths).nodes
+        own: Seen[Ownership] = seen(Ownership, nodes[0], paths[0])
+        result: Seen[Result] = seen(Result, nodes[1], paths[1])
+        if not isinstance(own, Found):
+            return None
+        return ClaimUnderDeletion(path, claim, doom, own, result if isinstance(result, Found) else None)
+
+    def _carry_on(self, job: LocationDeletion, now: ClaimUnderDeletion) -> bool:
+        why = self._why_kept(now)
+        if why is not None:
+            return self._keep(job, now, why)
+        others = self._others.look(self._term.client, job.path, now.claim.record.location)
+        if others.claim is not None:
+            return self._keep(job, now, _overlapped(others.claim))
+        if others.doubtful is not None:
+            return self._wait(job, now, *others.doubtful)
+        if now.doom.epoch == 0:
+            self._executor.commit(
+                lambda context: begin_deletion(context, job.path, now.claim, now.own, others.generation)
+            )
+            return True
+        if job.removal is None:
+            location = now.claim.record.location
+            try:
+                job.removal = self._open(location, self._access_to(location, now.doom))
+            except InvalidInput as error:  # an endpoint that gets no credentials
+                return self._keep(job, now, str(error))
+        removal = job.removal
+        try:
+            removed = removal.remove_batch(partial(self._may_delete, job, removal, now))
+        except _Kept as error:
+            return self._keep(job, now, str(error))
+        finally:
+            if removal.unanswered:
+                job.unsure_s = self._clock()
+        job.objects += removed.objects
+        job.again_s, job.told = AGAIN_FIRST_S, ""
+        if removed.left:
+            return True
+        return self._finish(job, now, removal)
+
+    def _wait(self, job: LocationDeletion, now: ClaimUnderDeletion, path: str, reason: str) -> bool:
+        """Nobody can tell whether that claim is in the way: looked at again, for as long as it takes."""
+        why = f"it waits: a claim that may overlap it can't be read ({reason}); mend or delete the znode {path} by hand"
+        if now.result is not None and (
+            not now.result.record.history or now.result.record.history[-1].detail != why
+        ):
+            result = now.result
+            self._executor.commit(lambda context: publish_waiting(context, now.claim, job.path, result, why))
+        raise Corrupt(why)
+
+    def _finish(self, job: LocationDeletion, now: ClaimUnderDeletion, removal: Removal) -> bool:
+        """Nothing is there any more. Is there anybody whose request may be under way?"""
+        alone = now.doom.epoch == self._term.epoch and not removal.unanswered
+        left_s = job.unsure_s + removal.late_s - self._clock()
+        if not alone and left_s > 0:
+            job.next_s = self._clock() + min(left_s, LOOK_EVERY_S)
+            return False
+        if not removal.seen:
+            return self._keep(job, now, _never_seen(now, self._term.epoch))
+        return self._give_up(job, now, CheckpointState.DELETED, f"{job.objects} objects" if alone else "")
+
+    def _keep(self, job: LocationDeletion, now: ClaimUnderDeletion, why: str) -> bool:
+        """Nothing (more) is deleted. The place is free only when no request of anybody can be under way: a leader before,
+        which began, may have been allowed to, may see another directory, and may only have been stopped."""
+        begun_by_other = now.doom.epoch not in (0, self._term.epoch)
+        unsure = begun_by_other or (job.removal is not None and job.removal.unanswered > 0)
+        left_s = job.unsure_s + KEPT_LATE_S - self._clock()
+        if unsure and left_s > 0:
+            job.next_s = self._clock() + min(left_s, LOOK_EVERY_S)
+            return False
+        detail = f"{why}; {job.objects} objects had been deleted" if job.objects else why
+        return self._give_up(job, now, CheckpointState.KEPT, detail)
+
+    def _give_up(
+        self, job: LocationDeletion, now: ClaimUnderDeletion, state: CheckpointState, detail: str
+    ) -> bool:
+        result = now.result if now.result is not None and _is_about(now.result.record, now) else None
+        self._executor.commit(
+            lambda context: give_up_claim(context, job.path, now.claim, now.own, result, state, detail)
+        )
+        del self._jobs[job.path]
+        doom, place = now.doom, now.claim.record.location
+        if state is CheckpointState.DELETED:
+            log.info(
+                "checkpoint_deleted",
+                epoch=self._term.epoch,
+                job=doom.name,
+                uid=doom.uid,
+                checkpoint=place,
+                objects=job.objects,
+            )
+        else:
+            log.warning(
+                "checkpoint_kept",
+                epoch=self._term.epoch,
+                job=doom.name,
+                uid=doom.uid,
+                checkpoint=place,
+                why=detail,
+            )
+        return True
+
+    def _why_kept(self, now: ClaimUnderDeletion) -> str | None:
+        """Why it must not be deleted after all."""
+        accepted = self._term.client.read(self._layout.accepted)
+        if accepted is not None and now.claim.mzxid < accepted.stat.czxid:
+            return "the registry was restored since: what lies there may be another job's"
+        if not is_place_of(self._layout, now.path, now.claim.record.location):
+            return "its claim is not the one of that location"
+        if now.result is None or not _vouches(now.result.record, now):
+            return "no record says that an attempt of this submission was seen to write there"
+        return self._why_kept_at(now.claim.record.location)
+
+    def _why_kept_at(self, location: str) -> str | None:
+        return self._site.why_not_deletable(location) or why_not_deletable(location, self._store)
+
+    def _may_delete(self, job: LocationDeletion, removal: Removal, now: ClaimUnderDeletion) -> None:
+        """Asked when the place was opened, and right before anything of it is deleted."""
+        why = self._why_kept_at(removal.resolved)
+        if why is not None:
+            raise _Kept(f"its directory is really {removal.resolved}: {why}")
+        if not job.recognised and not _is_its(removal, now):
+            raise _Kept(_not_its(now))
+        job.recognised = True
+        self._still(job.path, now)
+
+    def _still(self, path: str, now: ClaimUnderDeletion) -> None:
+        """Right before a batch goes out: is the term, and the claim, still as it was? As ZooKeeper says now."""
+        self._term.check()
+        zoo = self._term.client
+        if self._term.connection is not None and zoo.connections != self._term.connection:
+            raise NotSent("the leader has not yet looked at the registry on this connection")
+        zoo.sync()
+        epoch, claim, pause = zoo.read_many((self._layout.epoch, path, self._layout.pause)).nodes
+        if epoch is None or epoch.stat.version != self._term.fence_version:
+            raise self._term.fence_failed()
+        if claim is None or claim.stat.version != now.claim.version or pause is not None:
+            raise Conflict("its claim has changed, or the cluster is paused")
+        others = self._others.look(zoo, path, now.claim.record.location)
+        if others.claim is not None or others.doubtful is not None:
+            raise Conflict("another claim overlaps it, or can't be read")
+        if self._term.distrust is not None:
+            raise NotSent("the registry is not trusted any more")
+        self._term.check()
+
+
+def _overlapped(other: CheckpointClaim) -> str:
+    return f"it overlaps {other.location}, which {other.name} ({other.uid}) claims"
+
+
+def _vouches(result: Result, now: ClaimUnderDeletion) -> bool:
+    """The result of that uid says, in the multi that doomed the claim, that it wrote there. A doomed claim alone proves
+    nothing: it names whatever location its author liked."""
+    wrote_there = _is_about(result, now) and result.wrote == place_of(now.claim.record.location) != ""
+    return wrote_there and result.deletes_checkpoint and result.checkpoint_state is CheckpointState.DELETING
+
+
+def _is_about(result: Result, now: ClaimUnderDeletion) -> bool:
+    """It is the result of that uid, and the location was its checkpoint."""
+    checkpoint = result.terms.checkpoint if result.terms is not None else None
+    same = checkpoint is not None and place_of(checkpoint) == place_of(now.claim.record.location)
+    return same and (result.name, result.uid) == (now.doom.name, now.doom.uid)
+
+
+def _is_its(removal: Removal, now: ClaimUnderDeletion) -> bool:
+    """What lies there is what the job left. A host may have a directory of its own at the path of another host's."""
+    place = place_of(now.claim.record.location)
+    return removal.queries is None or bool(removal.queries & query_ids_at(now.own.record.remembered, place))
+
+
+def _not_its(now: ClaimUnderDeletion) -> str:
+    return (
+        "the directory of that path on the host that leads holds none of the queries that the job was seen to run: "
+        f"delete it where the driver ran{_ran_on(now)}"
+    )
+
+
+def _ran_on(now: ClaimUnderDeletion) -> str:
+    return (
+        f" (it ran last on {now.own.record.host})"
+        if now.own.record.uid == now.doom.uid and now.own.record.host
+        else ""
+    )
+
+
+def _never_seen(now: ClaimUnderDeletion, epoch: int) -> str:
+    host = _ran_on(now)
+    if now.doom.epoch == epoch:
+        return f"the host that leads sees no such directory: delete it where the driver ran{host}"
+    return (
+        f"left in an unknown state: the leader of epoch {now.doom.epoch} began to delete it, and the host that leads now "
+        f"sees no such directory: look where the driver ran{host}, and on the host of that leader"
+    )

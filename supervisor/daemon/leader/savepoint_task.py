@@ -1,0 +1,127 @@
+"""Savepoints that the leader makes by itself: each in a child process, and what that does. Called by
+``daemon.process.assemble``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from supervisor import errors
+from supervisor.clients.task_child import run_task, serve
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.daemon.leader.scheduled_savepoints import GoOn, Made, NotYet, WantedSavepoint
+from supervisor.errors import Conflict, Corrupt, NotFound, SupervisorError
+from supervisor.model.location import normalise
+from supervisor.model.records import BlobRef
+from supervisor.model.s3a import bucket_of
+from supervisor.operations.checkpoints import Located
+from supervisor.operations.context import store_of
+from supervisor.records.layout import Layout
+from supervisor.registry.blobs import Blobs
+from supervisor.registry.checkpoint_claims import CheckpointClaims
+from supervisor.savepoints.manifest import Begun
+from supervisor.savepoints.operations import create_savepoint, shelf_of
+from supervisor.savepoints.shelf import Shelf
+from supervisor.settings.file import Settings
+from supervisor.spec.job import from_canonical
+
+_NOT_YET = "not_yet"
+
+
+class SavepointTasks:
+    """``daemon.leader.scheduled_savepoints.SavepointMeans``. ``zoo``: of the term."""
+
+    def __init__(self, settings: Settings, zoo: ZooClient, layout: Layout) -> None:
+        self._settings = settings
+        self._zoo = zoo
+        self._layout = layout
+        self.shelf: Shelf = shelf_of(settings)
+
+    def create(self, wanted: WantedSavepoint, savepoint: str, timeout_s: float, go_on: GoOn) -> Made:
+        answer = self._run(
+            {
+                "do": "create",
+                "name": wanted.name,
+                "savepoint": savepoint,
+                "uid": wanted.uid,
+                "attempt": wanted.attempt,
+                "checkpoint": wanted.checkpoint,
+                "every_s": wanted.policy.every_s,
+                "spec": [wanted.spec.key, wanted.spec.sha256, wanted.spec.bytes],
+            },
+            timeout_s,
+            go_on,
+        )
+        return Made(tuple(answer["batches"]), answer["objects"], answer["bytes"])
+
+    def delete(self, name: str, savepoint: str, timeout_s: float, go_on: GoOn) -> None:
+        self._run({"do": "delete", "name": name, "savepoint": savepoint}, timeout_s, go_on)
+
+    def in_use(self) -> Callable[[str], str | None]:
+        places = CheckpointClaims.load(self._zoo, self._layout)
+
+        def look(location: str) -> str | None:
+            try:
+                places.reserve("", location)
+            except Conflict as error:
+                return str(error)
+            return None
+
+        return look
+
+    def _run(self, task: dict[str, Any], timeout_s: float, go_on: GoOn) -> dict[str, Any]:
+        settings = self._settings.model_dump(mode="json", by_alias=True)
+        answer = run_task(__name__, {**task, "settings": settings}, timeout_s, go_on)
+        if "error" not in answer:
+            return answer
+        if answer["kind"] == _NOT_YET:
+            raise NotYet(answer["error"])
+        kind = getattr(errors, str(answer["kind"]), SupervisorError)
+        raise (kind if kind is not errors.GuardFailed else Conflict)(answer["error"])
+
+
+def work(task: dict[str, Any]) -> dict[str, Any]:
+    """In the child. Errors are part of the answer."""
+    begun: list[Begun] = []
+    try:
+        settings = Settings.model_validate(task["settings"])
+        if task["do"] == "delete":
+            shelf_of(settings).delete(task["name"], task["savepoint"])
+            return {}
+        return _create(settings, task, begun.append)
+    except SupervisorError as error:
+        not_yet = task["do"] == "create" and isinstance(error, Conflict | NotFound) and not begun
+        return {"error": str(error), "kind": _NOT_YET if not_yet else type(error).__name__}
+    except Exception as error:  # noqa: BLE001  # the edge of the process
+        return {"error": f"{type(error).__name__}: {error}", "kind": ""}
+
+
+def _create(settings: Settings, task: dict[str, Any], begun: Callable[[Begun], None]) -> dict[str, Any]:
+    checkpoint = task["checkpoint"]
+    conf: dict[str, str] = {}
+    if bucket_of(normalise(checkpoint)) is not None:  # nothing in the spec could matter else
+        ref = BlobRef(*task["spec"])
+        try:
+            conf = dict(from_canonical(Blobs(store_of(settings)).read_spec(ref), ref.key).conf)
+        except NotFound as error:  # that is no want of a checkpoint
+            raise Corrupt(str(error)) from None
+    manifest = create_savepoint(
+        settings,
+        Located(checkpoint, conf),
+        task["name"],
+        task["uid"],
+        task["attempt"],
+        task["savepoint"],
+        begun,
+        lambda _done, _of: None,
+        task["every_s"],
+    )
+    return {
+        "batches": [query.batch for query in manifest.queries],
+        "objects": manifest.objects,
+        "bytes": manifest.bytes,
+    }
+
+
+if __name__ == "__main__":
+    serve(work)

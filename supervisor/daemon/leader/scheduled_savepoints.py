@@ -1,0 +1,334 @@
+"""The leader's savepoints: one in each period of every running job that wants them (spec key ``savepoints``), and the old
+ones removed.
+
+A loop of its own, one per term, beside the controller and never in its pass. At most ``WORKERS`` jobs are seen to at a time;
+the copying is done by a child process each, which is ended with the term, when it takes too long, or with us. So a slow
+store or a large checkpoint holds up one worker, and nobody else.
+
+What is due is found in the store (``savepoints.schedule``, which says whose clock it is and what a wrong one does), when the
+term begins and then once in each slot; nothing of it needs a fence. Two leaders at once create the same id, which one of
+them completes; at worst there is one savepoint more. One that a leader began and did not complete is gone on with by the
+next within its slot. Removed are only those made by itself (``savepoints.schedule.surplus``), as ``savepoint delete`` would:
+not what is being restored, not what a job has its checkpoint in. All doubt keeps a savepoint.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Protocol
+
+import structlog
+
+from supervisor.clients.task_child import TaskEnded
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.coord.term import Term
+from supervisor.daemon.loops.error_boundary import ErrorBoundary
+from supervisor.errors import Conflict, NotFound, SupervisorError
+from supervisor.metrics import Metrics, SavepointStanding
+from supervisor.model.location import normalise
+from supervisor.model.records import BlobRef, Desired, JobRef
+from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.seen import Found
+from supervisor.model.state import JobState, state_of
+from supervisor.model.view import Row, View
+from supervisor.savepoints.schedule import Scheduled, began_s, ids_of, newest_of, slot_of, surplus
+from supervisor.savepoints.shelf import Shelf, ShelfEntry
+
+log = structlog.get_logger(__name__)
+
+WORKERS: Final = 2
+TICK_S: Final = 2.0
+NOT_YET_S: Final = 15.0
+RETRY_S: Final = 30.0
+RETRY_MAX_S: Final = 3600.0
+TIMEOUT_MIN_S: Final = 3600.0
+DELETES_MAX: Final = 10
+"""Of one job, at a time."""
+
+GoOn = Callable[[], bool]
+
+
+class NotYet(SupervisorError):
+    """There is nothing to save: no checkpoint that this host sees, or no batch was committed."""
+
+
+class WantedSavepoint(NamedTuple):
+    """A job and its policy. ``source``: the checkpoint, normalised; ``checkpoint``: as the job has it."""
+
+    name: str
+    uid: str
+    attempt: int
+    checkpoint: str
+    source: str
+    spec: BlobRef
+    policy: SavepointPolicy
+    running: bool
+
+
+class Made(NamedTuple):
+    """A savepoint that was completed just now."""
+
+    batches: tuple[int, ...]
+    objects: int
+    bytes: int
+
+
+class SavepointMeans(Protocol):
+    """How it is done; ``daemon.leader.savepoint_task`` does it in child processes. All raise SupervisorError."""
+
+    @property
+    def shelf(self) -> Shelf: ...
+
+    def create(self, wanted: WantedSavepoint, savepoint: str, timeout_s: float, go_on: GoOn) -> Made:
+        """Raises NotYet, Ended."""
+        ...
+
+    def delete(self, name: str, savepoint: str, timeout_s: float, go_on: GoOn) -> None:
+        """Raises Conflict (it is being restored), NotFound, Ended."""
+        ...
+
+    def in_use(self) -> Callable[[str], str | None]:
+        """Reads who claims what now. What it gives says of a location why it is in use, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointStatus:
+    """Of one uid, in BOOTTIME seconds. ``at_s``: since when there is a savepoint as new as the newest, or since when this
+    leader has known the job."""
+
+    uid: str
+    at_s: float
+    look_s: float
+    failures: int = 0
+
+
+class ScheduledSavepoints:
+    """``view``: the controller's latest, or None. ``clock``: BOOTTIME."""
+
+    def __init__(
+        self,
+        term: Term[ZooClient],
+        view: Callable[[], View | None],
+        means: SavepointMeans,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float] = boottime_s,
+        tick_s: float = TICK_S,
+    ) -> None:
+        self._term = term
+        self._view = view
+        self._means = means
+        self._metrics = metrics
+        self._clock = clock
+        self._tick_s = tick_s
+        self._lock = threading.Lock()
+        self._standings: dict[str, SavepointStatus] = {}
+        self._in_flight: dict[str, Future[None]] = {}
+        self._apart = ErrorBoundary("savepoints")
+
+    def run(self) -> None:
+        """Until the term is over; then what is under way is ended."""
+        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="savepoints")
+        try:
+            while not self._term.over.wait(self._tick_s):
+                for wanted in self._apart.attempt("due", self.due, list[WantedSavepoint]()):
+                    self._in_flight[wanted.name] = pool.submit(self.see_to, wanted)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def due(self) -> list[WantedSavepoint]:
+        """Whom to see to now, the longest due first: no more than there are workers free."""
+        self._in_flight = {name: future for name, future in self._in_flight.items() if not future.done()}
+        view = self._view()
+        if (
+            view is None
+            or view.paused
+            or self._term.distrust is not None
+            or not self._term.recorded
+            or not self._go_on()
+        ):
+            return []
+        jobs = {row.name: found for row in view.rows.values() if (found := self._wanted_of(row)) is not None}
+        now_s = self._clock()
+        with self._lock:
+            known = self._standings
+            self._standings = {
+                name: known[name]
+                if name in known and known[name].uid == job.uid
+                else SavepointStatus(job.uid, now_s, now_s)
+                for name, job in jobs.items()
+            }
+            statuses = dict(self._standings)
+        self._metrics.set_savepoints(
+            {name: SavepointStanding(statuses[name].at_s, job.policy.every_s) for name, job in jobs.items()}
+        )
+        ready = [
+            job
+            for name, job in jobs.items()
+            if job.running and name not in self._in_flight and statuses[name].look_s <= now_s
+        ]
+        ready.sort(key=lambda job: statuses[job.name].look_s)
+        return ready[: WORKERS - len(self._in_flight)]
+
+    def _wanted_of(self, row: Row) -> WantedSavepoint | None:
+        return self._apart.attempt(row.name, lambda: wanted_of(row), None)
+
+    def see_to(self, job: WantedSavepoint) -> None:
+        """Make what is due of one job, remove what may go. Raises nothing."""
+        try:
+            self._see_to(job)
+        except TaskEnded:
+            return
+        except NotYet as error:
+            wait_s = self._later(job, NOT_YET_S)
+            log.info(
+                "savepoint_not_yet",
+                job=job.name,
+                uid=job.uid,
+                why=str(error),
+                next=f"tried again in {wait_s:.0f} s",
+            )
+        except SupervisorError as error:
+            self._failed(job, str(error))
+        except Exception as error:  # the edge of the loop: that job's trouble alone (I9)
+            log.exception("savepoint_defect", job=job.name, uid=job.uid)
+            self._failed(job, f"{type(error).__name__}: {error}")
+
+    def _see_to(self, job: WantedSavepoint) -> None:
+        shelf, every_s = self._means.shelf, job.policy.every_s
+        began, now_s = self._clock(), shelf.now_s()
+        slot_s = slot_of(job.name, every_s, now_s)
+        savepoint = to_make(shelf, job, slot_s)
+        if savepoint is not None:
+            entries = list(shelf.entries(job.name))
+            newest = newest_of(scheduled(entries, job.source), now_s, every_s)
+            if newest is not None:
+                self._note(job, at_s=began - (now_s - (began_s(newest.id) or 0)))
+            made = self._means.create(job, savepoint, max(TIMEOUT_MIN_S, every_s), self._go_on)
+            self._metrics.count_savepoint(job.name, "done")
+            log.info(
+                "savepoint_created",
+                job=job.name,
+                uid=job.uid,
+                attempt=job.attempt,
+                savepoint=savepoint,
+                batches=list(made.batches),
+                objects=made.objects,
+                bytes=made.bytes,
+                s=round(self._clock() - began, 1),
+            )
+            self._remove_surplus(job, now_s)
+        self._note(job, at_s=began - (now_s - slot_s), look_s=began + (slot_s + every_s - now_s), failures=0)
+
+    def _remove_surplus(self, job: WantedSavepoint, now_s: float) -> None:
+        shelf = self._means.shelf
+        try:
+            places = {
+                entry.id: entry.begun.location for entry in shelf.entries(job.name) if entry.begun is not None
+            }
+            doomed = surplus(scheduled(shelf.entries(job.name)), job.policy, now_s)[:DELETES_MAX]
+            in_use = self._means.in_use() if doomed else None
+            for savepoint in doomed:
+                why = in_use(places[savepoint]) if in_use is not None else None
+                if why is None:
+                    why = self._delete(job, savepoint)
+                if why is not None:
+                    log.info(
+                        "savepoint_kept",
+                        job=job.name,
+                        savepoint=savepoint,
+                        why=why,
+                        next="tried again with the next",
+                    )
+        except TaskEnded:
+            raise
+        except SupervisorError as error:
+            log.warning(
+                "savepoints_not_removed", job=job.name, why=str(error), next="tried again with the next"
+            )
+
+    def _delete(self, job: WantedSavepoint, savepoint: str) -> str | None:
+        try:
+            self._means.delete(job.name, savepoint, TIMEOUT_MIN_S, self._go_on)
+        except NotFound:
+            return None
+        except Conflict as error:
+            return str(error)
+        log.info("savepoint_removed", job=job.name, savepoint=savepoint, why="newer ones are kept")
+        return None
+
+    def _failed(self, job: WantedSavepoint, why: str) -> None:
+        wait_s = self._later(job, RETRY_S)
+        self._metrics.count_savepoint(job.name, "failed")
+        log.warning(
+            "savepoint_failed",
+            job=job.name,
+            uid=job.uid,
+            attempt=job.attempt,
+            why=why,
+            next=f"tried again in {wait_s:.0f} s",
+        )
+
+    def _later(self, job: WantedSavepoint, first_s: float) -> float:
+        """Look again after longer and longer; returns how long."""
+        with self._lock:
+            savepoint_status = self._standings.get(job.name)
+        failures = savepoint_status.failures + 1 if savepoint_status is not None else 1
+        wait_s = min(first_s * 2.0 ** min(failures - 1, 16), RETRY_MAX_S, job.policy.every_s)
+        self._note(job, look_s=self._clock() + wait_s, failures=failures)
+        return wait_s
+
+    def _note(self, job: WantedSavepoint, **changes: float) -> None:
+        with self._lock:
+            savepoint_status = self._standings.get(job.name)
+            if savepoint_status is not None and savepoint_status.uid == job.uid:
+                self._standings[job.name] = replace(savepoint_status, **changes)  # type: ignore[arg-type]
+
+    def _go_on(self) -> bool:
+        """False once the term is over; asking notices it."""
+        return self._term.active or not self._term.over.is_set()
+
+
+def wanted_of(row: Row) -> WantedSavepoint | None:
+    """None: it has no policy, is not to run, or its records can't be read."""
+    if not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+        return None
+    job: JobRef = row.ref.record
+    policy, checkpoint = job.terms.savepoints, job.terms.checkpoint
+    if policy is None or checkpoint is None or job.desired is not Desired.RUNNING:
+        return None
+    lease = row.lease.seen if row.lease is not None else None
+    running = state_of(row.ref, row.own, lease).state is JobState.RUNNING
+    return WantedSavepoint(
+        job.name,
+        job.uid,
+        row.own.record.attempt,
+        checkpoint,
+        normalise(checkpoint),
+        job.spec,
+        policy,
+        running,
+    )
+
+
+def to_make(shelf: Shelf, job: WantedSavepoint, slot_s: int) -> str | None:
+    """Id of the savepoint that the slot lacks, also of one that is incomplete; None: it is there. Raises SupervisorError."""
+    there = set(shelf.ids(job.name))
+    for savepoint in ids_of(slot_s):
+        if savepoint not in there:
+            return savepoint
+        found = shelf.find(job.name, savepoint).scheduled
+        if found is not None and found.source == job.source:
+            return None if found.complete else savepoint
+    raise Conflict(f"all ids of this period are taken by other savepoints of {job.name}: delete some")
+
+
+def scheduled(entries: Iterable[ShelfEntry], source: str | None = None) -> list[Scheduled]:
+    """Those made by themselves; with ``source``: of that checkpoint."""
+    found = [each for entry in entries if (each := entry.scheduled) is not None]
+    return [each for each in found if source is None or each.source == source]

@@ -1,0 +1,160 @@
+"""The leader's broom: removes records and blobs of uids that are gone, and what is left of savepoints, slowly, beside the
+controller.
+
+One per term, in a thread of its own, so that a slow store never delays a pass. Failing is harmless: it tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from supervisor.act.carry_out import ActionExecutor
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.clock import boottime_s
+from supervisor.coord.term import Term
+from supervisor.daemon.loops.error_boundary import ErrorBoundary
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotLeader, OutcomeUnknown, SupervisorError
+from supervisor.model.seen import Found, Unreadable
+from supervisor.model.view import Row, View
+from supervisor.observe.observer import Observer
+from supervisor.records.layout import Layout
+from supervisor.registry.blob_sweep import BlobSweeper, References
+from supervisor.registry.blobs import Blobs
+from supervisor.registry.record_sweep import Deletion, RecordListing, take_listing, to_sweep
+from supervisor.savepoints.sweep import SavepointSweeper
+
+log = structlog.get_logger(__name__)
+
+FIRST_AFTER_S = 30.0
+EVERY_S = 600.0
+DELETIONS_MAX = 1_000
+"""Per sweep: ZooKeeper operations have a hard cap (I11)."""
+
+
+class Sweeper:
+    """``paused``: as the leader saw it last. ``first_after_s``/``every_s``: when it sweeps (tests shorten them)."""
+
+    def __init__(
+        self,
+        term: Term[ZooClient],
+        layout: Layout,
+        executor: ActionExecutor,
+        blobs: BlobSweeper,
+        epochs: Blobs,
+        *,
+        paused: Callable[[], bool] = lambda: False,
+        first_after_s: float = FIRST_AFTER_S,
+        every_s: float = EVERY_S,
+        savepoints: SavepointSweeper | None = None,
+    ) -> None:
+        self._term = term
+        self._layout = layout
+        self._executor = executor
+        self._blobs = blobs
+        self._epochs = epochs
+        self._paused = paused
+        self._savepoints = savepoints
+        self._first_after_s = first_after_s
+        self._every_s = every_s
+        self._apart = ErrorBoundary("sweeper")
+
+    def run(self) -> None:
+        """Until the term is over."""
+        wait_s = self._first_after_s
+        while not self._term.over.wait(wait_s):
+            wait_s = self._every_s
+            if self._term.distrust is not None or not self._term.recorded:
+                continue
+            try:
+                self._apart.attempt("sweep", self.sweep_once, 0, (SupervisorError,))
+            except NotLeader:
+                return
+            except SupervisorError as error:
+                log.warning("sweep_failed", epoch=self._term.epoch, why=str(error), next="tried again later")
+
+    def sweep_once(self) -> int:
+        """One sweep; returns how much was removed. Raises SupervisorError when something could not be read."""
+        listing = take_listing(self._term.client, self._layout)
+        view = self._full_view()
+        if view.paused:
+            return 0
+        removed = sum(
+            1
+            for one in to_sweep(listing, view.rows)[:DELETIONS_MAX]
+            if self._may_go_on() and self._delete(one)
+        )
+        blobs = self._part("blobs", lambda: len(self._blobs.scan(self._references, self._may_go_on)))
+        self._part("epochs", self._epochs.prune_epochs)
+        left = 0
+        if self._savepoints is not None:
+            savepoints = self._savepoints
+            left = self._part("savepoints", lambda: len(savepoints.scan(self._may_go_on)))
+        if removed or blobs or left:
+            log.info("swept", epoch=self._term.epoch, records=removed, blobs=blobs, savepoints=left)
+        return removed + blobs + left
+
+    def _part(self, what: str, work: Callable[[], int]) -> int:
+        """One kind of what is swept: what keeps it from being swept keeps no other."""
+        if not self._may_go_on():
+            return 0
+        try:
+            return self._apart.attempt(what, work, 0, (SupervisorError,))
+        except NotLeader:
+            raise
+        except SupervisorError as error:
+            log.warning(
+                "sweep_failed", epoch=self._term.epoch, why=f"{what}: {error}", next="tried again later"
+            )
+            return 0
+
+    def _may_go_on(self) -> bool:
+        """Asked before each request: a sweep may take long, and the registry be replaced in the middle of it (I10)."""
+        return not self._term.over.is_set() and self._term.distrust is None and not self._paused()
+
+    def _full_view(self) -> View:
+        """Of its own: the listing must be older than the view it is judged by. Raises Conflict for one that vouches for
+        nothing: a registry that has lost its references needs no blob, as it looks (I10)."""
+        view = Observer(self._term.client, self._layout, boottime_s, self._term.epoch).take_view(None)
+        if view.distrust is not None:
+            raise Conflict(view.distrust)
+        return view
+
+    def _delete(self, deletion: Deletion) -> bool:
+        try:
+            self._executor.commit(deletion.transaction)
+        except (GuardFailed, OutcomeUnknown):
+            return False
+        except SupervisorError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the edge of one item
+            self._apart.say(deletion.path, error)
+            return False
+        return True
+
+    def _references(self) -> References:
+        """Whose blobs are needed, read now."""
+        self._term.client.sync()
+        listing = take_listing(self._term.client, self._layout)
+        return references(listing, self._full_view().rows)
+
+
+def references(listing: RecordListing, rows: Mapping[str, Row]) -> References:
+    """Live uids and those of kept results. Raises Corrupt if it can't be told whose blobs a name needs."""
+    uids: set[str] = set()
+    for row in rows.values():
+        if isinstance(row.ref, Unreadable) and not isinstance(row.own, Found):
+            raise Corrupt(f"the records of {row.name} are unreadable: no blob is swept until it is cancelled")
+        if isinstance(row.ref, Found):
+            uids.add(row.ref.record.uid)
+        if isinstance(row.own, Found):
+            uids.update(uid for uid in (row.own.record.uid, row.own.record.newest_uid) if uid)
+    uids.update(path.rpartition("/")[2] for path in listing.results)
+    uids.update(
+        claim.record.uid
+        for claim in listing.claims.values()
+        if isinstance(claim, Found) and claim.record.doom
+    )
+    uids.update(path.rpartition("/")[2].rpartition(".")[0] for path in listing.assignments)
+    return References(frozenset(uids))

@@ -1,0 +1,376 @@
+"""Puts the parts of one supervisor process together: who is given what. Called by ``cli.run``.
+
+No policy and no loop here. ZooKeeper may come up after us, so founding waits; a root or store of another cluster is
+refused at once. A store that is down keeps nobody from leading: what needs it waits for it (protocol §6).
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+import supervisor
+from supervisor.checkpoint.commit_log import CommitLog, open_commit_log
+from supervisor.clients import processes
+from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
+from supervisor.clients.store.base import Store
+from supervisor.clients.zookeeper import Link, Session, ZooClient, close_session
+from supervisor.clock import boottime_s, wall_iso
+from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
+from supervisor.coord.election import Candidate
+from supervisor.coord.start_doubt import StartDoubt
+from supervisor.coord.term import Term
+from supervisor.coord.trust import Trust
+from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.attempt_reporter import AttemptReporter
+from supervisor.daemon.host.drain_host import stop_drivers
+from supervisor.daemon.host.fence_ahead import FenceAhead
+from supervisor.daemon.host.guardian import Guardian
+from supervisor.daemon.host.housekeeping import ENDED, Housekeeper
+from supervisor.daemon.host.launcher import HostedAttempts, Launcher
+from supervisor.daemon.leader.controller import Controller
+from supervisor.daemon.leader.leader import Leader
+from supervisor.daemon.leader.record import Recorder
+from supervisor.daemon.leader.remover import Remover
+from supervisor.daemon.leader.savepoint_task import SavepointTasks
+from supervisor.daemon.leader.scheduled_savepoints import ScheduledSavepoints
+from supervisor.daemon.leader.sweeper import Sweeper
+from supervisor.daemon.loops.watchdog import Loop, Watchdog
+from supervisor.daemon.process.http import Answers, HttpServer
+from supervisor.daemon.process.session_closer import SessionCloser
+from supervisor.daemon.process.supervisor import LOOP_LIMIT_S, Supervisor, SupervisorParts, wait_for
+from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotSent, SupervisorError, Unreachable
+from supervisor.metrics import Metrics
+from supervisor.model.launch import Launch
+from supervisor.model.location import normalise
+from supervisor.model.records import Cluster, Member, PendingDeletion
+from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
+from supervisor.model.site_policy import site_policy
+from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
+from supervisor.operations.accept_registry import paths_of
+from supervisor.operations.context import store_of
+from supervisor.plan.make import Policy
+from supervisor.records import codec
+from supervisor.records.layout import Layout
+from supervisor.registry.blob_sweep import BlobSweeper
+from supervisor.registry.blobs import Blobs
+from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
+from supervisor.savepoints.operations import shelf_of
+from supervisor.savepoints.sweep import SavepointSweeper
+from supervisor.settings.file import Settings
+from supervisor.spark.prepare import PROPERTIES
+from supervisor.spark.properties import parse_properties
+from supervisor.spec.job import from_canonical
+
+log = structlog.get_logger(__name__)
+
+REQUEST_MAX_S = 5.0
+CLOSE_S = 3.0
+
+
+def build_supervisor(settings: Settings) -> Supervisor:
+    """The daemon of this host. Nothing is opened before its ``run``."""
+    return Supervisor(
+        settings.supervisor.runtime_dir, lambda owner: Assembly(settings, owner, store_of(settings)).parts()
+    )
+
+
+class Assembly:
+    """One per process. ``parts`` founds or checks the cluster, then makes everything that lives as long as we do."""
+
+    def __init__(self, settings: Settings, owner: Supervisor, store: Store) -> None:
+        self._settings = settings
+        self._owner = owner
+        self._store = store
+        self._layout = Layout(settings.zookeeper.root)
+        self._blobs = Blobs(store)
+        self._metrics = Metrics(boottime_s, supervisor.__version__)
+        self._watchdog = Watchdog()
+        self._session_closer = SessionCloser(settings.zookeeper.hosts)
+        self._contender_loop: Loop | None = None
+        self._leadership: Callable[[], object] = lambda: None
+        self._host = socket.gethostname()
+        runtime_dir = settings.supervisor.runtime_dir
+        self._hosted = HostedAttempts(runtime_dir, settings.supervisor.log_dir)
+
+    def parts(self) -> SupervisorParts:
+        """Raises Conflict (another cluster), SupervisorError."""
+        settings, runtime_dir = self._settings, self._settings.supervisor.runtime_dir
+        cgroup_parent = find_cgroup_parent(find_own_cgroup())
+        cluster = self._found()
+        self._trust = self._remembered(cluster.id)
+        server = self._server()
+        agent = self._agent(server.address, cgroup_parent)
+        self._agent_ = agent
+        leader = Leader(self._controller, self._sweeper, self._remover, self._owner.failed, self._savepoints)
+        guardian = Guardian(
+            self._hosted.attempts_dir,
+            settings.supervisor.id,
+            self._layout,
+            lambda: agent.client,
+            self._metrics.observe_kill,
+        )
+        contender = self._contender(server.address, leader)
+        housekeeper = Housekeeper(
+            runtime_dir / ENDED, settings.supervisor.log_dir, self._store.check, self._metrics
+        )
+        hosting = AttemptReporter(
+            settings.supervisor.id,
+            self._hosted,
+            self._layout,
+            lambda: agent.client,
+            self._metrics,
+            self._commits_of,
+        )
+        self._metrics.follow_zookeeper(
+            lambda: agent.registered,
+            lambda: agent.client.last_success_s if agent.client else 0.0,
+        )
+        self._metrics.follow_starts(lambda: agent.delayed)
+        self._leadership = lambda: (contender.leads(), contender.report().epoch, contender.report().leader)
+        self._metrics.follow_leadership(
+            contender.leads,
+            lambda: contender.report().epoch,
+            lambda: self._trust.reason is not None or contender.report().alarm is not None,
+        )
+        return SupervisorParts(
+            id=settings.supervisor.id,
+            runtime_dir=runtime_dir,
+            watchdog=self._watchdog,
+            server=server,
+            session_closer=self._session_closer,
+            agent=agent,
+            guardian=guardian,
+            hosting=hosting,
+            contender=contender,
+            housekeeper=housekeeper,
+            fence_ahead=FenceAhead(settings),
+            alone_timeout_s=2 * settings.zookeeper.session_timeout_s + 5.0,
+            stop_drivers=self._stop_drivers if settings.supervisor.on_stop == "stop_drivers" else None,
+        )
+
+    def _stop_drivers(self, hurry: Callable[[], bool]) -> None:
+        stop_drivers(self._hosted.attempts_dir, hurry=hurry)
+
+    # -- the cluster ----------------------------------------------------------------------------------------------
+
+    def _found(self) -> Cluster:
+        settings = self._settings
+        identity = ClusterIdentity(settings.cluster, settings.zookeeper.root, settings.store.url)
+
+        def attempt() -> Cluster:
+            client = self._connect(lambda _link: None)
+            client.start()
+            try:
+                client.wait_connected(10.0)
+                self._compare_session_time(client)
+                return self._check_cluster(client, identity)
+            finally:
+                client.close()
+
+        return wait_for("the cluster", attempt, self._owner.stopping) or Cluster("", "", "")
+
+    def _remembered(self, cluster_id: str) -> Trust:
+        """Raises Unreachable where it can't be read and we are told to stop."""
+        path = self._settings.supervisor.runtime_dir / "zxid"
+        known = wait_for(
+            "what it remembers of ZooKeeper", lambda: Trust(path, cluster_id), self._owner.stopping
+        )
+        return known or Trust(path, cluster_id)
+
+    def _compare_session_time(self, client: ZooClient) -> None:
+        """All that counts in session times counts in the one that was granted; who set another one wants to know (F61)."""
+        asked_s = self._settings.zookeeper.session_timeout_s
+        granted_s = client.session.timeout_s if client.session is not None else asked_s
+        if granted_s != asked_s:
+            log.warning(
+                "session_time_differs",
+                asked_s=asked_s,
+                granted_s=granted_s,
+                why="the servers' limits (minSessionTimeout, maxSessionTimeout) are 2 and 20 ticks if not set otherwise",
+                next="what is granted counts; set zookeeper.session_timeout to it",
+            )
+
+    def _check_cluster(self, client: ZooClient, identity: ClusterIdentity) -> Cluster:
+        try:
+            return bootstrap_or_check(client, self._layout, self._blobs, identity)
+        except (Unreachable, AccessDenied) as error:
+            known = check_known(client, self._layout, identity)
+            if known is None:
+                raise
+            log.warning(
+                "store_not_checked",
+                why=str(error),
+                next="this supervisor adopts, but starts nothing without it",
+            )
+            return known
+
+    def _connect(self, on_link: Callable[[Link], None]) -> ZooClient:
+        zookeeper = self._settings.zookeeper
+        timeout_s = zookeeper.session_timeout_s
+        return ZooClient(
+            zookeeper.hosts, timeout_s, on_link=on_link, request_timeout_s=min(REQUEST_MAX_S, timeout_s / 2)
+        )
+
+    # -- leadership -----------------------------------------------------------------------------------------------
+
+    def _contender(self, address: str, leader: Leader) -> Contender[ZooClient]:
+        layout, hosts = self._layout, self._settings.zookeeper.hosts
+        paths = paths_of(layout)
+
+        def close(session: Session) -> None:
+            close_session(hosts, session.id, session.password, min(CLOSE_S, session.timeout_s))
+
+        def step_down(term: Term[ZooClient]) -> None:
+            leader.step_down(term, self._contender_beats)
+            self._metrics.following(term.epoch)
+
+        return Contender(
+            Candidate(self._settings.supervisor.id, address),
+            ElectionRegistry(paths, codec, self._blobs, self._trust),
+            SessionFactory(self._connect, close, self._session_closer.tell),
+            Duties(leader.begin, step_down, lambda _term: leader.wake(), self._contender_beats),
+        )
+
+    def _contender_beats(self) -> None:
+        """Registered at its first beat: it starts only when this host is known to be alone with its id."""
+        if self._contender_loop is None:
+            self._contender_loop = self._watchdog.register("contender", LOOP_LIMIT_S)
+        self._contender_loop.beat()
+
+    def _controller(self, term: Term[ZooClient]) -> Controller:
+        loop = self._watchdog.register(f"controller-{term.epoch}", LOOP_LIMIT_S)
+        policy = Policy(self._settings.spark.submit_timeout_s, site_policy(self._settings.policy))
+        return Controller(term, self._layout, policy, Recorder(self._metrics, term.vacant_s), loop)
+
+    def _sweeper(self, term: Term[ZooClient], controller: Controller) -> Sweeper:
+        def paused() -> bool:
+            return controller.view is not None and controller.view.paused
+
+        return Sweeper(
+            term,
+            self._layout,
+            controller.executor,
+            BlobSweeper(self._store),
+            self._blobs,
+            paused=paused,
+            savepoints=SavepointSweeper(shelf_of(self._settings)),
+        )
+
+    def _remover(self, term: Term[ZooClient], controller: Controller) -> Remover:
+        def paused() -> bool:
+            return controller.view is not None and controller.view.paused
+
+        return Remover(
+            term,
+            self._layout,
+            controller.executor,
+            self._settings.store.url,
+            self._access_to,
+            site=site_policy(self._settings.policy),
+            wanted=controller.doomed,
+            paused=paused,
+        )
+
+    def _access_to(self, location: str, doom: PendingDeletion) -> S3Access:
+        """As the job itself got at it. Its spec is kept as long as its claim."""
+        bucket, store = (
+            bucket_of(location),
+            access_of_store(self._settings.store, self._settings.policy.endpoints),
+        )
+        if bucket is None:
+            return store
+        if doom.spec is None:
+            raise Corrupt(f"nobody knows the spec of {doom.name}, which may say where {location} is")
+        return access_of(from_canonical(self._blobs.read_spec(doom.spec), doom.spec.key).conf, bucket, store)
+
+    def _savepoints(self, term: Term[ZooClient], controller: Controller) -> ScheduledSavepoints:
+        means = SavepointTasks(self._settings, term.client, self._layout)
+        return ScheduledSavepoints(term, lambda: controller.view, means, self._metrics)
+
+    # -- this host ------------------------------------------------------------------------------------------------
+
+    def _agent(self, address: str, cgroup_parent: str | None) -> Agent:
+        capacity = self._settings.supervisor.capacity
+        me = Member(
+            id=self._settings.supervisor.id,
+            host=self._host,
+            boot_id=processes.boot_id(),
+            address=address,
+            memory=capacity.memory_bytes,
+            drivers=capacity.drivers,
+            starting=capacity.starting,
+            software=supervisor.__version__,
+            since=wall_iso(),
+            log_dir=str(self._settings.supervisor.log_dir.absolute()),
+        )
+        doubt = StartDoubt(paths_of(self._layout), codec, self._trust, self._blobs)
+        starter = Launcher(
+            self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent, self._metrics
+        )
+        return Agent(
+            me,
+            self._layout,
+            self._connect,
+            starter,
+            self._hosted,
+            self._publish_agent_session,
+            doubt.of,
+            lambda: doubt.own,
+        )
+
+    def _publish_agent_session(self, session: Session | None) -> None:
+        self._session_closer.tell((session,) if session else (), of="agent")
+
+    def _commits_of(self, launch: Launch) -> CommitLog | None:
+        """The commit log of a JVM application's checkpoint, on the endpoint that the job itself uses."""
+        checkpoint = launch.checkpoint
+        if checkpoint is None:
+            return None
+        store = access_of_store(self._settings.store, self._settings.policy.endpoints)
+        bucket = bucket_of(normalise(checkpoint))
+        if bucket is None:
+            return open_commit_log(checkpoint, store)
+        key = f"{launch.assignment.uid}.{launch.assignment.attempt}"
+        properties = self._hosted.work_dir / key / PROPERTIES
+        conf = parse_properties(properties.read_text("ascii")) if properties.exists() else {}
+        try:
+            return open_commit_log(checkpoint, access_of(conf, bucket, store))
+        except InvalidInput:  # it was started before its endpoint was forbidden; nobody looks there for it
+            return None
+
+    # -- HTTP -----------------------------------------------------------------------------------------------------
+
+    def _server(self) -> HttpServer:
+        host, _, port = self._settings.supervisor.http.rpartition(":")
+        answers = Answers(
+            self._live, self._ready, self._metrics.exposition, self._status, lambda: self._leadership()
+        )
+        return HttpServer(host.strip("[]"), int(port), answers)
+
+    def _live(self) -> bool:
+        return self._watchdog.stuck(boottime_s()) is None
+
+    def _ready(self) -> tuple[bool, str]:
+        if self._agent_.registered and self._trust.reason is not None:
+            return False, f"registered, but nothing is started here: {self._trust.reason}"
+        if self._agent_.registered:
+            return True, "registered; drivers can be placed here"
+        return False, "not registered in ZooKeeper: nothing can be placed here; drivers go on"
+
+    def _status(self) -> dict[str, Any]:
+        settings = self._settings
+        place = ClusterConfiguration(settings.cluster, settings.zookeeper.hosts, settings.store.url)
+        store_ok = is_ok(self._store.check)
+        client = self._agent_.client
+        try:
+            if client is None:
+                raise NotSent("there is no session")
+            session = client.session
+            session_s = session.timeout_s if session is not None else settings.zookeeper.session_timeout_s
+            return take_status(client, self._layout, place, session_s, store_ok)
+        except SupervisorError:
+            return unreachable_status(place, store_ok)

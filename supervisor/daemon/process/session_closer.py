@@ -1,0 +1,183 @@
+"""Hands over at once when the supervisor crashes: closes its ZooKeeper sessions by id and password (protocol §3, §6).
+
+Two sides in one file. ``SessionCloser`` is used by the daemon: it starts the child and tells it which sessions are
+current, on a pipe (one JSON line each; a password never appears in argv, environment or log). ``main`` is the child:
+it watches the supervisor by pidfd, because the end of a pipe proves nothing (other children may hold it), and acts
+when it is dead.
+
+It may be wrong, never harmful: closing the session of a live leader costs a change of leader, for the epoch fences. It
+never touches a job. It is deaf to SIGTERM, SIGINT and SIGHUP (blocked by ``PipedChild``: whole groups get them when a
+supervisor is stopped), and is gone as soon as the supervisor is, unless a session is left to close: then after
+``CLOSE_MAX_S`` at the latest.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import sys
+import threading
+from dataclasses import dataclass
+
+from supervisor.clients.piped_child import PipedChild
+from supervisor.clients.zookeeper import Session, close_session
+from supervisor.errors import SupervisorError
+
+log = logging.getLogger(__name__)
+
+CLOSE_MAX_S = 10.0
+_STOP_TIMEOUT_S = 2.0
+_GO = b'{"go": true}\n'
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A session to be closed, and where."""
+
+    hosts: str
+    id: int
+    password: bytes
+    timeout_s: float
+
+
+def encode(charges: tuple[Charge, ...]) -> bytes:
+    """One line: *all* sessions that are current now."""
+    entries = [
+        {"hosts": c.hosts, "id": c.id, "password": c.password.hex(), "timeout_s": c.timeout_s}
+        for c in charges
+    ]
+    return json.dumps({"sessions": entries}).encode() + b"\n"
+
+
+def decode(line: bytes) -> tuple[Charge, ...] | None:
+    """None: there is nothing to watch over any more. Raises ValueError, KeyError or TypeError for another text."""
+    body = json.loads(line)
+    if body.get("go"):
+        return None
+    return tuple(
+        Charge(str(e["hosts"]), int(e["id"]), bytes.fromhex(e["password"]), float(e["timeout_s"]))
+        for e in body["sessions"]
+    )
+
+
+class SessionCloser:
+    """The daemon's side. ``tell`` from any thread; nothing here raises or blocks: without a session closer only a crash is
+    noticed later, after the session time."""
+
+    def __init__(self, hosts: str) -> None:
+        self._hosts = hosts
+        self._lock = threading.Lock()
+        self._told: dict[str, tuple[Session, ...]] = {}
+        self._child: PipedChild | None = None
+        self._stopped = False
+
+    @property
+    def pid(self) -> int | None:
+        """Of the child; None while there is none."""
+        child = self._child
+        return child.pid if child is not None and child.alive else None
+
+    def start(self) -> None:
+        """Start the child now, so that it has loaded everything long before it is needed."""
+        self.check()
+
+    def tell(self, sessions: tuple[Session, ...], of: str = "term") -> None:
+        """The sessions that ``of`` has now; they replace those it had."""
+        with self._lock:
+            self._told[of] = sessions
+            self._speak()
+
+    def check(self) -> None:
+        """Start another child if it died. For the daemon's housekeeping."""
+        with self._lock:
+            if self._child is None or not self._child.alive:
+                self._speak()
+
+    def stop(self) -> None:
+        """The child ends; but if a session could not be closed, it stays until we are dead, and closes it then."""
+        with self._lock:
+            self._stopped = True
+            child = self._child
+            if child is None or any(self._told.values()):
+                return
+            try:
+                child.send(_GO)
+            except SupervisorError:
+                pass
+            if not child.wait(_STOP_TIMEOUT_S):
+                child.kill()
+            self._child = None
+
+    def _speak(self) -> None:
+        if self._stopped and self._child is None:
+            return
+        try:
+            if self._child is None or not self._child.alive:
+                self._child = PipedChild("supervisor.daemon.process.session_closer")
+            charges = tuple(
+                Charge(self._hosts, s.id, s.password, s.timeout_s)
+                for told in self._told.values()
+                for s in told
+            )
+            self._child.send(encode(charges))
+        except SupervisorError as error:
+            # the standard library's logger: the session closer itself is small
+            log.warning("sentinel_not_told", exc_info=error)
+
+
+def main() -> None:
+    """The child: argv[1] is a pidfd of the supervisor, stdin the pipe from it."""
+    supervisor, pipe = int(sys.argv[1]), sys.stdin.fileno()
+    os.set_blocking(pipe, False)
+    poller = select.poll()
+    poller.register(supervisor, select.POLLIN)
+    poller.register(pipe, select.POLLIN)
+    charges: tuple[Charge, ...] | None = ()
+    unread = b""
+    while charges is not None:
+        ready = {fd for fd, _ in poller.poll()}
+        text, ended = _drain(pipe)
+        *lines, unread = (unread + text).split(b"\n")
+        for line in lines:
+            charges = decode(line) if charges is not None else None
+        if supervisor in ready:
+            _close_all(charges or ())
+            return
+        if ended:
+            poller.unregister(pipe)  # proves nothing; its pidfd will tell
+
+
+def _drain(pipe: int) -> tuple[bytes, bool]:
+    """All that is in the pipe now, and whether it has ended."""
+    text = b""
+    while True:
+        try:
+            chunk = os.read(pipe, 65536)
+        except BlockingIOError:
+            return text, False
+        if not chunk:
+            return text, True
+        text += chunk
+
+
+def _close_all(charges: tuple[Charge, ...]) -> None:
+    threads = [threading.Thread(target=_close, args=(charge,), daemon=True) for charge in charges]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(CLOSE_MAX_S + 1)
+
+
+def _close(charge: Charge) -> None:
+    try:
+        close_session(charge.hosts, charge.id, charge.password, min(charge.timeout_s, CLOSE_MAX_S))
+    except SupervisorError as error:
+        sys.stderr.write(f"session closer: session {charge.id:#x} was not closed: {error}\n")
+
+
+if __name__ == "__main__":
+    main()
+    sys.stderr.flush()
+    os._exit(0)  # whatever a client left running has no say

@@ -1,0 +1,281 @@
+"""The daemon's life: everything is started in order, watched, and stopped in order. No policy.
+
+Made by ``daemon.process.assemble``, run by ``spark-supervisor run``. Stopping hands leadership over at once and touches no
+driver: shims go on, and the next supervisor on this host adopts them. Only with ``supervisor.on_stop: stop_drivers`` they
+are stopped in order first, after this host has left the fleet.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pwd
+import select
+import signal
+import stat
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Protocol, TypeVar
+
+import structlog
+
+from supervisor.clients import umask
+from supervisor.clock import boottime_s
+from supervisor.daemon.host.agent import Agent
+from supervisor.daemon.host.attempt_reporter import AttemptReporter
+from supervisor.daemon.host.fence_ahead import FenceAhead
+from supervisor.daemon.host.guardian import Guardian
+from supervisor.daemon.host.housekeeping import Housekeeper
+from supervisor.daemon.loops.notify import notify
+from supervisor.daemon.loops.watchdog import EXIT_CODE, Loop, Watchdog
+from supervisor.daemon.process.session_closer import SessionCloser
+from supervisor.errors import Conflict, InvalidInput, SupervisorError
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+LOOP_LIMIT_S = 60.0
+"""A loop that has not come round for so long is stuck; each of its requests is bounded far below."""
+
+STOP_TIMEOUT_S = 20.0
+LOCK = "supervisor.lock"
+
+
+class ContenderLife(Protocol):
+    """``coord.contender.Contender``, as far as its life is concerned."""
+
+    def start(self) -> None: ...
+    def stop(self, timeout_s: float) -> bool: ...
+
+
+class Server(Protocol):
+    """``daemon.process.http.HttpServer``, as far as its life is concerned."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+@dataclass
+class SupervisorParts:
+    """Everything that lives as long as the process, in the order in which it is started."""
+
+    id: str
+    runtime_dir: Path
+    watchdog: Watchdog
+    server: Server
+    session_closer: SessionCloser
+    agent: Agent
+    guardian: Guardian
+    hosting: AttemptReporter
+    contender: ContenderLife
+    housekeeper: Housekeeper
+    fence_ahead: FenceAhead
+    alone_timeout_s: float
+    stop_drivers: Callable[[Callable[[], bool]], object] | None = None
+    """With ``supervisor.on_stop: stop_drivers``; takes what says that there is no time."""
+
+
+class Supervisor:
+    """``prepare`` waits for ZooKeeper and checks the cluster; it gives the parts that need to know it."""
+
+    def __init__(self, runtime_dir: Path, assemble: Callable[[Supervisor], SupervisorParts]) -> None:
+        self._runtime_dir = runtime_dir
+        self._assemble = assemble
+        self.stopping = threading.Event()
+        self._failure: str | None = None
+        self._signals = 0
+        self._threads: list[threading.Thread] = []
+
+    def run(self) -> int:
+        """Until a signal, or a defect. Returns the exit code. Raises SupervisorError if it cannot start."""
+        lock = take_lock(self._runtime_dir)
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._on_signal)
+            parts = self._assemble(self)
+            if self.stopping.is_set():
+                return 0
+            self._start(parts)
+            notify("READY=1")
+            while not self.stopping.wait(1.0):
+                parts.session_closer.check()
+            notify("STOPPING=1")
+            self._stop(parts)
+        finally:
+            os.close(lock)
+        return EXIT_CODE if self._failure else 0
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """A loop ended by a defect: the process must not go on without it; systemd starts it anew."""
+        log.error("supervisor_failed", loop=what, why=str(error), next="the process ends; drivers go on")
+        self._failure = what
+        self.stopping.set()
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """The first ends us in order; a second one does not wait for drivers."""
+        self._signals += 1
+        self.stopping.set()
+
+    def _start(self, parts: SupervisorParts) -> None:
+        parts.watchdog.start()
+        parts.session_closer.start()
+        parts.server.start()
+        self._spawn("guardian", lambda loop: guard(parts.guardian, self.stopping, loop), parts.watchdog)
+        wait_for(
+            "whether this id is used once",
+            lambda: parts.agent.check_alone(parts.alone_timeout_s),
+            self.stopping,
+        )
+        self._spawn("agent", lambda loop: parts.agent.run(loop.beat), parts.watchdog)
+        self._spawn("hosting", lambda loop: parts.hosting.run(loop.beat), parts.watchdog)
+        parts.housekeeper.start()
+        parts.contender.start()
+        parts.fence_ahead.start()
+        log.info(
+            "supervisor_started", supervisor=parts.id, pid=os.getpid(), runtime_dir=str(parts.runtime_dir)
+        )
+
+    def _stop(self, parts: SupervisorParts) -> None:
+        """Leadership first, so that it is handed over at once; then this host leaves; shims go on."""
+        begun_s = boottime_s()
+        parts.watchdog.stop()
+        handed_over = parts.contender.stop(STOP_TIMEOUT_S)
+        parts.agent.stop()
+        parts.hosting.stop()
+        parts.housekeeper.stop()
+        for thread in self._threads:
+            thread.join(STOP_TIMEOUT_S)
+        if parts.stop_drivers is not None:
+            parts.stop_drivers(lambda: self._signals > 1)
+        parts.session_closer.stop()
+        parts.server.stop()
+        log.info(
+            "supervisor_stopped",
+            supervisor=parts.id,
+            handed_over=handed_over,
+            s=round(boottime_s() - begun_s, 2),
+            next="drivers go on under their shims"
+            if parts.stop_drivers is None
+            else "the drivers were stopped in order",
+        )
+
+    def _spawn(self, name: str, loop: Callable[[Loop], None], watchdog: Watchdog) -> None:
+        registered = watchdog.register(name, LOOP_LIMIT_S)
+
+        def guarded() -> None:
+            try:
+                loop(registered)
+            except BaseException as error:
+                log.exception("loop_failed", loop=name)
+                self.failed(name, error)
+            finally:
+                registered.done()
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+
+def guard(guardian: Guardian, stopping: threading.Event, loop: Loop) -> None:
+    """The guardian's loop: woken by the death of a shim, or in time for the next deadline."""
+    try:
+        while not stopping.is_set():
+            loop.beat()
+            wait_s = guardian.tick(boottime_s())
+            poller = select.poll()
+            for descriptor in guardian.fds():
+                poller.register(descriptor, select.POLLIN)
+            poller.poll(max(1, int(wait_s * 1000)))
+    finally:
+        guardian.close()
+
+
+def take_lock(runtime_dir: Path) -> int:
+    """One supervisor per runtime directory. Raises Conflict while another lives, InvalidInput if it can't be used."""
+    try:
+        make_private(runtime_dir)
+        descriptor = os.open(runtime_dir / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InvalidInput(
+            f"supervisor.runtime_dir {runtime_dir} cannot be used ({error.strerror}); create it, or choose another"
+        ) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise Conflict(
+            f"another supervisor is running with runtime_dir {runtime_dir}; stop it, or choose another directory"
+        ) from None
+    return descriptor
+
+
+def make_private(runtime_dir: Path) -> None:
+    """Make it, or see to it that it is our user's alone: whoever may write there may exchange deadlines, locks and programs.
+
+    A link that root or our user has made is followed. Raises InvalidInput if it is another user's, OSError.
+    """
+    if not os.path.lexists(runtime_dir):
+        runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    us, link, found = os.geteuid(), runtime_dir.lstat(), runtime_dir.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    by_link = stat.S_ISLNK(link.st_mode) and link.st_uid not in (0, us)
+    if by_link or found.st_uid != us:
+        what = f"a link of {_user(link.st_uid)}" if by_link else f"a directory of {_user(found.st_uid)}"
+        raise InvalidInput(
+            f"supervisor.runtime_dir {runtime_dir} is {what} (mode {mode:04o}), and this supervisor runs as {_user(us)}: "
+            f"chown it to {_user(us)}, or choose another, which is made if it does not exist"
+        )
+    if mode & 0o077:
+        runtime_dir.chmod(0o700)
+        log.warning("runtime_dir_tightened", runtime_dir=str(runtime_dir), was=f"{mode:04o}", now="0700")
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} ({uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def check_log_dir(log_dir: Path) -> None:
+    """Make it. Raises InvalidInput if it can never be used: every job placed here would be refused, over and over.
+
+    A full or failing disk is no reason to stay away: living drivers are to be adopted all the same (F56).
+    """
+    try:
+        umask.make_shared_directories(str(log_dir), umask.GROUP)
+        if not os.access(log_dir, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "it cannot be written to")
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            return
+        raise InvalidInput(
+            f"supervisor.log_dir {log_dir} cannot be used ({error.strerror}); create it, or choose another"
+        ) from None
+
+
+def wait_for(
+    what: str, attempt: Callable[[], T], stopping: threading.Event, pause_s: float = 2.0
+) -> T | None:
+    """Try until it works, which gives its result, or until we are told to stop, which gives None: ZooKeeper may come up
+    after us. Conflicts are raised at once."""
+    said = ""
+    while not stopping.is_set():
+        try:
+            return attempt()
+        except Conflict:
+            raise
+        except SupervisorError as error:
+            if str(error) != said:
+                said = str(error)
+                log.warning(
+                    "waiting", what=what, why=said, next="tried again; drivers of this host go on meanwhile"
+                )
+        stopping.wait(pause_s)
+    return None

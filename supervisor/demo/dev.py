@@ -1,0 +1,147 @@
+"""``dev``: the stack of ``demo`` left running, to try things on, until Ctrl-C. Prints where everything is and what to type.
+
+A supervisor that was killed is started again after a moment, as a service manager would do it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from supervisor.cli.options import Chosen, command
+from supervisor.cli.output import say
+from supervisor.errors import InvalidInput, SupervisorError, TimedOut
+
+if TYPE_CHECKING:
+    from supervisor.demo.stack import Stack
+
+PROGRAM = "spark-supervisor"
+READY_LIMIT_S = 90.0
+RESTART_AFTER_S = 5.0
+_LOOK_S = 0.2
+
+
+@command
+def dev(chosen: Chosen) -> int:
+    """Run a whole fleet on this machine, to try things on; Ctrl-C ends all of it.
+
+    Three ZooKeeper servers and two supervisors, all real, in a directory of their own. Prints what to type next.
+    """
+    from supervisor.demo.stack import FLEET, Stack, forget_configuration
+
+    if chosen.document:
+        raise InvalidInput("dev runs until Ctrl-C and prints what to type: leave out -o json")
+    forget_configuration()
+    with Stack("dev", FLEET, keep=False) as stack:
+        try:
+            _say(f"starting three ZooKeeper servers and two supervisors in {stack.directory} ...")
+            stack.start_ensemble()
+            for name in FLEET:
+                stack.start_supervisor(name)
+            _tell(stack, _ready(stack))
+            _keep_running(stack)
+        except KeyboardInterrupt:
+            _say("")
+            _say("ending jobs, supervisors and ZooKeeper ...")
+    _say("everything has ended, and nothing was left behind")
+    return 0
+
+
+def _ready(stack: Stack) -> dict[str, Any]:
+    """The document of ``status`` as soon as both supervisors are there and one leads. Raises TimedOut, SupervisorError."""
+    from supervisor.operations.context import open_commands, status_of
+
+    until_s = time.monotonic() + READY_LIMIT_S
+    with open_commands(stack.settings()) as context:
+        while time.monotonic() < until_s:
+            ended = stack.find_ended()
+            if ended is not None:
+                raise SupervisorError(f"{ended.what}; its last words: {ended.last_words}")
+            document, _ = status_of(context)
+            if document["leader"] is not None and len(document["supervisors"]) == len(stack.daemons):
+                return document
+            time.sleep(_LOOK_S)
+    raise TimedOut(f"no leader within {READY_LIMIT_S:g} s; see {stack.directory}/*/supervisor.log")
+
+
+def _tell(stack: Stack, document: dict[str, Any]) -> None:
+    """What is running, and what to type."""
+    leader = document["leader"]
+    _say("")
+    for member in document["supervisors"]:
+        name = member["id"]
+        role = "leads" if name == leader else "stands by"
+        _say(
+            f"  {name:<6} {role:<10} pid {stack.pid(name):<8} http://{member['address']}   (/metrics /api/status /livez)"
+        )
+    _say("\nIn another terminal:\n")
+    for line in _path_line():
+        _say(line)
+    _say(f"  export SPARK_SUPERVISOR_CONFIG={shlex.quote(str(stack.config))}")
+    _say(f"  cd {shlex.quote(str(stack.directory))}\n")
+    _say_columns(
+        [
+            (
+                f"{PROGRAM} submit jobs/{stack.spec.name}",
+                "a sample job; its application lies beside the spec",
+            ),
+            (f"{PROGRAM} list --watch", "what runs, and how far it is"),
+            (f"{PROGRAM} list -o wide", "with each driver's pid and supervisor"),
+            (f"{PROGRAM} show clicks", "its state, its history, its spec"),
+            (f"{PROGRAM} explain", "what does not simply run, why, and what helps"),
+            (f"{PROGRAM} logs -f clicks", "what the driver writes"),
+            ("tail -f record.jsonl", "what the job's own sink writes, a line per batch"),
+            (f"{PROGRAM} status", "who leads"),
+            (f"{PROGRAM} suspend clicks", "and resume, restart"),
+            (f"{PROGRAM} cancel clicks", "for good; submitted again, it goes on from its checkpoint"),
+        ]
+    )
+    _say("\nAnd break it:\n")
+    _say_columns(
+        [
+            (f"kill -9 {stack.pid(leader)}", f"{leader}, the leader: the other takes over, no job notices"),
+            ("kill -9 DRIVER_PID", "(in list -o wide): the next attempt goes on with the next batch"),
+        ]
+    )
+    _say(f"\nA killed supervisor is started again after {RESTART_AFTER_S:g} s. Ctrl-C here ends everything.")
+
+
+def _say_columns(lines: list[tuple[str, str]]) -> None:
+    width = max(len(text) for text, _ in lines)
+    for text, about in lines:
+        _say(f"  {text:<{width}}   # {about}")
+
+
+def _keep_running(stack: Stack) -> None:
+    """Until Ctrl-C."""
+    due_s: dict[str, float] = {}
+    while True:
+        time.sleep(_LOOK_S)
+        ended = stack.find_ended()
+        if ended is not None:
+            _say(f"{ended.what}; it is started again in {RESTART_AFTER_S:g} s")
+        now_s = time.monotonic()
+        for name, daemon in stack.daemons.items():
+            if daemon.process is not None:
+                due_s.pop(name, None)
+            elif now_s >= due_s.setdefault(name, now_s + RESTART_AFTER_S):
+                _say(f"supervisor {name} is started: pid {stack.start_supervisor(name)}")
+
+
+def _path_line() -> list[str]:
+    """What makes the shell find this very installation, unless it does so already."""
+    beside = Path(sys.executable).with_name(PROGRAM)
+    found = shutil.which(PROGRAM)
+    if not beside.exists() or (found is not None and Path(found).samefile(beside)):
+        return []
+    return [f"  export PATH={shlex.quote(str(beside.parent))}:$PATH"]
+
+
+def _say(text: str) -> None:
+    for line in text.split("\n"):
+        say(line)
+    sys.stdout.flush()

@@ -1,0 +1,130 @@
+"""Ends what ``demo`` or ``dev`` started when that process dies without doing so itself: killed with -9, say.
+
+Shims and drivers outlive supervisors by design, and supervisors outlive whoever started them; so a process of its own
+watches the starter's pidfd. When the starter is gone, it kills everything that carries the stack's marker, takes away
+the cgroups of its attempts and, unless told to keep it, the directory. The ensemble has a guard of its own
+(``death_guard``). ``end_attempts`` and ``remove_cgroups`` are also used by the orderly way, in ``demo.stack``.
+
+It touches nothing that was not started by this stack: the marker is the stack's own, freshly made directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from supervisor.clients import processes, run_dir
+from supervisor.clients.containment import CgroupContainment
+from supervisor.clients.marked import kill_marked
+from supervisor.clients.piped_child import PipedChild
+from supervisor.clients.processes import ProcessId
+from supervisor.errors import SupervisorError
+
+MARKER = "SUPERVISOR_STACK"
+"""Environment variable of everything that a stack starts; its value is the stack's directory."""
+
+KILL_TIMEOUT_S = 15.0
+_STOP_TIMEOUT_S = 3.0
+_GO = b'{"go": true}\n'
+
+
+class StackGuard:
+    """``directory``: of the stack, absolute, made for it alone. ``keep``: leave it there. Use from one thread."""
+
+    def __init__(self, directory: Path, *, keep: bool) -> None:
+        """Raises SupervisorError when the guard can't be started."""
+        self._child = PipedChild("supervisor.demo.stack_guard")
+        self._child.send(json.dumps({"directory": str(directory), "keep": keep}).encode() + b"\n")
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def dismiss(self) -> None:
+        """The stack was ended in an orderly way: the guard goes, touching nothing. Idempotent."""
+        try:
+            self._child.send(_GO)
+        except (SupervisorError, ValueError):  # it is gone already
+            return
+        if not self._child.wait(_STOP_TIMEOUT_S):
+            self._child.kill()
+
+
+def living_shims(directory: Path) -> Iterator[ProcessId]:
+    """The shims that run files below ``directory`` name and that are alive."""
+    for attempt in _run_dirs(directory):
+        record = run_dir.read_process(str(attempt / run_dir.SHIM))
+        if record is not None and processes.alive(record.process):
+            yield record.process
+
+
+def end_attempts(directory: Path) -> None:
+    """SIGKILL every shim below ``directory``; its twin kills the driver tree at once."""
+    for shim in living_shims(directory):
+        processes.kill(shim)
+
+
+def remove_cgroups(directory: Path) -> None:
+    """Take away the cgroups of the attempts below ``directory``; what is still in one is killed first."""
+    for attempt in _run_dirs(directory):
+        try:
+            cgroup = json.loads((attempt / run_dir.LAUNCH).read_bytes()).get("cgroup")
+        except (OSError, ValueError, AttributeError):
+            continue
+        if isinstance(cgroup, str):
+            group = CgroupContainment(cgroup)
+            group.kill(1.0)
+            group.remove()
+
+
+def remove_directory(directory: Path) -> None:
+    """With everything in it; again for a moment, as long as somebody who is about to die still writes there."""
+    for _ in range(10):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(0.2)
+
+
+def _run_dirs(directory: Path) -> Iterator[Path]:
+    return directory.glob("*/run/attempts/*")
+
+
+def main() -> None:
+    """The guard: argv[1] is a pidfd of the starter, stdin the pipe from it."""
+    starter, pipe = int(sys.argv[1]), sys.stdin.fileno()
+    poller = select.poll()
+    poller.register(starter, select.POLLIN)
+    poller.register(pipe, select.POLLIN)
+    text = b""
+    while True:
+        ready = {fd for fd, _ in poller.poll()}
+        if pipe in ready:
+            chunk = os.read(pipe, 65536)
+            text += chunk
+            if not chunk:
+                poller.unregister(pipe)  # proves nothing; the pidfd will tell
+            if text.endswith(_GO):
+                return
+        elif starter in ready:
+            break
+    told = json.loads(text.splitlines()[0]) if text else {}
+    if told:
+        _end(Path(told["directory"]), keep=bool(told["keep"]))
+
+
+def _end(directory: Path, *, keep: bool) -> None:
+    kill_marked(MARKER, str(directory), KILL_TIMEOUT_S)
+    remove_cgroups(directory)
+    if not keep:
+        remove_directory(directory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,483 @@
+"""The story of ``demo``: six steps, each told while it happens, and what must be seen in each. No processes here.
+
+It acts on a ``World`` (the real one is in ``demo.command``; a test has one of its own, with faults) and tells a ``Screen``.
+What it claims it has seen: on processes of this machine and on the record that the job's own sink wrote, not on what the
+product says of itself. The first thing that is not seen ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from supervisor.demo.record import BatchLine, flaw_of, is_replay
+from supervisor.demo.screen import Screen
+from supervisor.demo.world import DemoPace, World
+from supervisor.errors import SupervisorError
+from supervisor.model.records import LeaderHint
+from supervisor.observe.listing import JobRow
+
+T = TypeVar("T")
+
+START_LIMIT_S: Final = 240.0
+"""A cold start of Spark takes 5 to 15 s; on a machine that is busy with other things, much longer."""
+
+LIMIT_S: Final = 90.0
+_LOOK_S, _QUICK_LOOK_S = 0.1, 0.01
+_ODD_MOMENT_S: Final = 0.6
+"""We have waited for a batch to be written: just then it is not committed yet. Somewhere in between is what happens."""
+
+
+class Claim(StrEnum):
+    """What must be seen, in the order of the story."""
+
+    FLEET = "two supervisors, one leader"
+    RUNNING = "the job runs"
+    TAKEOVER = "leader killed: the other one leads"
+    UNDISTURBED = "the job did not notice"
+    RECOVERED = "driver killed: a new one goes on from the checkpoint"
+    EXACT = "nothing lost, nothing counted twice"
+    CANCELLED = "job cancelled: its driver is gone"
+    STAYS_DEAD = "leader killed again: the cancelled job stays dead"
+
+
+class NotSeen(Exception):
+    """What was to be seen was not, or something else was."""
+
+    def __init__(self, claim: Claim, sentence: str) -> None:
+        super().__init__(sentence)
+        self.claim = claim
+
+
+class Story:
+    """``run`` once. ``failure``: afterwards, what was not seen."""
+
+    def __init__(self, world: World, screen: Screen, pace: DemoPace, fleet: tuple[str, str]) -> None:
+        self._world = world
+        self._fleet = fleet
+        self._screen = screen
+        self._pace = pace
+        self._seen: dict[Claim, str] = {}
+        self._uid = ""
+        self._killed = ""
+        self.failure: NotSeen | None = None
+
+    def run(self) -> bool:
+        """Whether everything was seen. What fails by itself, a command or a supervisor, is not seen either."""
+        steps = (
+            ("Start a fleet", self._start_fleet),
+            ("Submit a job", self._submit),
+            ("Kill the leader", self._kill_leader),
+            ("Kill the driver", self._kill_driver),
+            ("Cancel the job", self._cancel),
+            ("Kill the leader again: does the dead job come back?", self._kill_leader_again),
+        )
+        try:
+            for number, (title, step) in enumerate(steps, 1):
+                self._screen.step(number, len(steps), title)
+                step()
+        except NotSeen as error:
+            self.failure = error
+        except SupervisorError as error:
+            self.failure = NotSeen(next(claim for claim in Claim if claim not in self._seen), str(error))
+        self._summary()
+        return self.failure is None
+
+    # -- the steps -------------------------------------------------------------------------------------------------
+
+    def _start_fleet(self) -> None:
+        say, world = self._screen, self._world
+        say.text(
+            "Three ZooKeeper servers remember what shall run. Two supervisors start and watch the jobs; one of them leads "
+            "and decides, the other one is ready to take over."
+        )
+        say.event(f"3 ZooKeeper servers serve: {world.start_ensemble()}")
+        say.command(f"spark-supervisor run --config {world.commands()[0]}")
+        first = world.start_supervisor(self._fleet[0])
+        leader = self._wait(
+            Claim.FLEET, "a leader", world.leader, "the first supervisor is starting", LIMIT_S
+        )
+        second = world.start_supervisor(self._fleet[1])
+        both = set(self._fleet)
+        self._wait(
+            Claim.FLEET,
+            "a second supervisor",
+            lambda: world.members() >= both,
+            "the other supervisor is starting",
+            LIMIT_S,
+        )
+        standby = next(iter(both - {leader.supervisor}))
+        self._tell_seen(
+            Claim.FLEET,
+            f"{leader.supervisor} leads, {standby} stands by (processes {first} and {second})",
+            f"{leader.supervisor} leads, {standby} stands by",
+        )
+        say.why("No single process matters: one ZooKeeper server or one supervisor may die at any time.")
+
+    def _submit(self) -> None:
+        say, world = self._screen, self._world
+        rows = f"{self._pace.rows_per_batch:,}"
+        say.text(
+            f"An ordinary PySpark streaming job that knows nothing of us. Each batch reads {rows} rows and adds them to "
+            "counts in Spark's state. Its sink writes batch number and total count to a file: by that file we judge."
+        )
+        say.command(f"spark-supervisor submit {world.commands()[1]}")
+        say.output(world.submit())
+        row = self._wait(
+            Claim.RUNNING, "a driver", self._row_with_driver, "the job waits to be started", LIMIT_S
+        )
+        self._uid = row.uid or ""
+        say.event(f"{row.supervisor} has started the driver: process {row.driver_pid}, attempt {row.attempt}")
+        first = self._batches(Claim.RUNNING, 1, START_LIMIT_S)[0]
+        say.event(f"the first batch: number {first.batch_id}, {first.total:,} rows counted")
+        self._wait(
+            Claim.RUNNING,
+            "the job in state running",
+            self._is_running,
+            "the first batch is committed",
+            LIMIT_S,
+        )
+        last = self._batches(Claim.RUNNING, self._pace.batches, LIMIT_S)[-1]
+        self._tell_seen(
+            Claim.RUNNING,
+            f"it runs: batch {last.batch_id}, {last.total:,} rows counted",
+            f"process {row.driver_pid}, batches 0 to {last.batch_id}",
+        )
+        say.why(
+            "The spec and the program are stored: from now on this job shall run, whichever host is there to run it."
+        )
+
+    def _kill_leader(self) -> None:
+        say, world = self._screen, self._world
+        before, leader = self._running_row(Claim.TAKEOVER), self._leader(Claim.TAKEOVER)
+        who = "it" if before.supervisor == leader.supervisor else before.supervisor
+        say.text(
+            f"{leader.supervisor} leads, and {who} started our driver. SIGKILL leaves no time to hand anything over."
+        )
+        lines = self._record(Claim.UNDISTURBED)
+        self._take_over(Claim.TAKEOVER, leader)
+        new = self._batches(Claim.UNDISTURBED, len(lines) + self._pace.batches, LIMIT_S)[len(lines) :]
+        after = self._running_row(Claim.UNDISTURBED)
+        if (after.driver_pid, after.attempt) != (before.driver_pid, before.attempt):
+            raise NotSeen(
+                Claim.UNDISTURBED,
+                f"the driver was process {before.driver_pid} in attempt {before.attempt}, but after the "
+                f"leader's death it is {after.driver_pid} in attempt {after.attempt}",
+            )
+        if after.driver_pid not in world.drivers(self._uid) or {line.attempt for line in new} != {
+            before.attempt
+        }:
+            raise NotSeen(
+                Claim.UNDISTURBED,
+                f"process {after.driver_pid} is no living driver of attempt {before.attempt}",
+            )
+        pause_s = _longest_pause_s((*lines[-1:], *new))
+        self._tell_seen(
+            Claim.UNDISTURBED,
+            f"the driver is still process {after.driver_pid}, attempt {after.attempt}; meanwhile came "
+            f"{_batches(new)}, never more than {pause_s:.1f} s apart",
+            f"process {after.driver_pid}, attempt {after.attempt}; {_batches(new)}",
+        )
+        say.why("Supervisors can crash, restart or be upgraded: what they supervise goes on.")
+
+    def _kill_driver(self) -> None:
+        say, world = self._screen, self._world
+        before, lines = self._running_row(Claim.RECOVERED), self._record(Claim.RECOVERED)
+        assert before.driver_pid is not None and before.attempt is not None
+        say.text(
+            f"Now the job itself: SIGKILL to its JVM, in the middle of whatever it does after batch {lines[-1].batch_id}. "
+            "Spark by itself would leave it at that."
+        )
+        say.command(f"kill -9 {before.driver_pid}")
+        world.pause(_ODD_MOMENT_S)
+        killed_s = world.now_s()
+        world.kill_driver(self._uid, before.driver_pid)
+        noticed = self._wait(
+            Claim.RECOVERED,
+            "any notice of the driver's death",
+            lambda: self._row_unlike(before),
+            "waiting for notice",
+            LIMIT_S,
+            _QUICK_LOOK_S,
+        )
+        say.event(f"noticed after {_ms(world.now_s() - killed_s)}: {noticed.state}, {noticed.reason}")
+        first = self._first_of_next(before.attempt, START_LIMIT_S)
+        last = next(
+            line for line in reversed(self._record(Claim.RECOVERED)) if line.attempt == before.attempt
+        )
+        left = world.drivers(self._uid, before.attempt)
+        if left:
+            raise NotSeen(
+                Claim.RECOVERED, f"process {left[0]} of the killed attempt still lives beside the new one"
+            )
+        took = f"{first.boottime_s - killed_s:.1f} s after the kill, Spark's own start included"
+        if is_replay(last, first):
+            goes_on = f"batch {first.batch_id} once more"
+            why = (
+                ". It was written but not yet committed when the driver died; such a batch Spark repeats, with the same "
+                "rows, and a sink has to bear that"
+            )
+        else:
+            goes_on, why = f"batch {first.batch_id}, the next number", ""
+        self._tell_seen(
+            Claim.RECOVERED,
+            f"attempt {first.attempt} (process {first.pid}) goes on with {goes_on}, {took}{why}",
+            f"attempt {first.attempt} went on with {goes_on}, {took}",
+        )
+        new = self._batches(Claim.EXACT, self._count_of(first) + self._pace.batches, LIMIT_S)
+        self._tell_exact(new)
+        say.why(
+            "The new driver took up state and position from the checkpoint. No hole, no row counted twice."
+        )
+
+    def _cancel(self) -> None:
+        say, world = self._screen, self._world
+        say.text(
+            "A cancel is a write to the registry. When the command returns it is durable, whoever leads."
+        )
+        say.command("spark-supervisor cancel clicks")
+        asked_s = world.now_s()
+        printed = world.cancel()
+        acknowledged = _ms(world.now_s() - asked_s)
+        say.output(printed)
+        say.event(f"acknowledged after {acknowledged}")
+        self._wait(
+            Claim.CANCELLED,
+            "the driver's end",
+            lambda: not world.drivers(self._uid),
+            "the driver is stopping",
+            LIMIT_S,
+        )
+        gone_s = world.now_s() - asked_s
+        row = self._wait(
+            Claim.CANCELLED, "the state cancelled", self._row_cancelled, "the driver is gone", LIMIT_S
+        )
+        self._tell_seen(
+            Claim.CANCELLED,
+            f"the driver is gone after {gone_s:.1f} s; the job is {row.state}",
+            f"acknowledged after {acknowledged}, driver gone after {gone_s:.1f} s",
+        )
+        say.why(
+            "Had nobody led at that moment, it would have been the same: the driver's own guard obeys the registry."
+        )
+
+    def _kill_leader_again(self) -> None:
+        say, world = self._screen, self._world
+        claim = Claim.STAYS_DEAD
+        say.text(
+            "A new leader that finds traces of a cancelled job and starts it again: the bug that this product exists to "
+            f"exclude. {self._killed} comes back, so that there is a successor; then the leader is killed."
+        )
+        back = self._killed
+        pid = world.start_supervisor(back)
+        self._wait(
+            claim, f"the return of {back}", lambda: back in world.members(), f"{back} is starting", LIMIT_S
+        )
+        say.event(f"{back} is back (process {pid})")
+        lines = self._record(claim)
+        leader = self._take_over(claim, self._leader(claim))
+        self._wait(
+            claim,
+            "the new leader's plan",
+            lambda: world.has_planned(leader),
+            "the new leader reads the registry",
+            LIMIT_S,
+        )
+        say.event(f"{leader.supervisor} has read the registry and made its first plan")
+        self._watch_dead(len(lines))
+        say.event(
+            f"watched for {self._pace.watch_s:g} s: no process of the job on this machine, and not one batch after "
+            f"{lines[-1].batch_id}"
+        )
+        say.command("spark-supervisor list --all")
+        say.output(world.list_all())
+        self._seen[claim] = f"{leader.supervisor} leads; watched for {self._pace.watch_s:g} s"
+        say.why("Cancelled means cancelled: whoever leads, whatever crashed in between.")
+
+    # -- what several steps do -------------------------------------------------------------------------------------
+
+    def _take_over(self, claim: Claim, leader: LeaderHint) -> LeaderHint:
+        """Kill ``leader`` and see another one. Returns that one."""
+        world = self._world
+        self._screen.command(f"kill -9 {world.pid_of(leader.supervisor)}")
+        killed_s = world.now_s()
+        world.kill_supervisor(leader.supervisor)
+        self._killed = leader.supervisor
+
+        def other() -> LeaderHint | None:
+            now = world.leader()
+            return now if now is not None and now.supervisor != leader.supervisor else None
+
+        new = self._wait(claim, "another leader", other, "nobody leads", LIMIT_S, _QUICK_LOOK_S)
+        took = _ms(world.now_s() - killed_s)
+        if new.epoch <= leader.epoch:
+            raise NotSeen(
+                claim, f"{new.supervisor} leads in epoch {new.epoch}, which is not above {leader.epoch}"
+            )
+        self._screen.event(f"{new.supervisor} leads {took} after the kill (epoch {new.epoch})")
+        self._seen[claim] = f"{new.supervisor} led after {took}"
+        return new
+
+    def _watch_dead(self, written: int) -> None:
+        world, claim = self._world, Claim.STAYS_DEAD
+        self._seen.pop(claim, None)
+        began_s = world.now_s()
+        while (passed_s := world.now_s() - began_s) < self._pace.watch_s:
+            drivers, lines = world.drivers(self._uid), self._record(claim)
+            if drivers:
+                raise NotSeen(claim, f"the cancelled job has a driver: process {drivers[0]}")
+            if len(lines) > written:
+                raise NotSeen(claim, f"the cancelled job has written batch {lines[-1].batch_id}")
+            row = world.job()
+            if row is not None and row.state != "cancelled":
+                raise NotSeen(claim, f"the cancelled job is {row.state}: {row.reason}")
+            self._screen.live(
+                f"watching for {passed_s:.0f} of {self._pace.watch_s:g} s: no process, no new batch"
+            )
+            world.pause(_LOOK_S)
+
+    def _tell_seen(self, claim: Claim, event: str, short: str) -> None:
+        self._screen.event(event)
+        self._seen[claim] = short
+
+    def _tell_exact(self, lines: Sequence[BatchLine]) -> None:
+        last = lines[-1]
+        rows = self._pace.rows_per_batch
+        self._tell_seen(
+            Claim.EXACT,
+            f"batch {last.batch_id} says {last.total:,} rows, exactly {rows:,} x {last.batch_id + 1}; every "
+            f"number from 0 to {last.batch_id} is there",
+            f"batches 0 to {last.batch_id} without a hole, {last.total:,} rows = {rows:,} x {last.batch_id + 1}",
+        )
+
+    # -- waiting and reading ---------------------------------------------------------------------------------------
+
+    def _wait(
+        self,
+        claim: Claim,
+        what: str,
+        look: Callable[[], T | None],
+        meanwhile: str,
+        limit_s: float,
+        period_s: float = _LOOK_S,
+    ) -> T:
+        """What ``look`` returns once it is true. Raises NotSeen after ``limit_s``; at least one look is taken."""
+        world = self._world
+        until_s = world.now_s() + limit_s
+        while True:
+            last_look = world.now_s() >= until_s
+            found = look()
+            if found:
+                return found
+            if last_look:
+                raise NotSeen(claim, f"{what} was not seen within {limit_s:g} s")
+            if meanwhile:
+                self._screen.live(meanwhile)
+            world.pause(period_s)
+
+    def _batches(self, claim: Claim, count: int, limit_s: float) -> tuple[BatchLine, ...]:
+        """The record as soon as it has ``count`` lines."""
+
+        def look() -> tuple[BatchLine, ...] | None:
+            lines = self._record(claim)
+            self._show(lines)
+            return lines if len(lines) >= count else None
+
+        return self._wait(claim, f"line {count} of the job's record", look, "", limit_s)
+
+    def _first_of_next(self, attempt: int, limit_s: float) -> BatchLine:
+        def look() -> BatchLine | None:
+            lines = self._record(Claim.EXACT)
+            self._show(lines)
+            return next((line for line in lines if line.attempt > attempt), None)
+
+        return self._wait(Claim.RECOVERED, "a batch of the next attempt", look, "", limit_s)
+
+    def _show(self, lines: Sequence[BatchLine]) -> None:
+        """The waiting line: how far the job is."""
+        row = self._world.job()
+        progress = f"batch {lines[-1].batch_id}, {lines[-1].total:,} rows; " if lines else ""
+        self._screen.live(f"{progress}{_job_records(row, lines)}")
+
+    def _record(self, claim: Claim) -> tuple[BatchLine, ...]:
+        """As it is now. Raises NotSeen the moment that it is wrong."""
+        try:
+            lines = self._world.record()
+        except ValueError as error:
+            raise NotSeen(claim, f"the job's record can't be read: {error}") from error
+        flaw = flaw_of(lines, self._pace.rows_per_batch)
+        if flaw is not None:
+            raise NotSeen(Claim.EXACT, flaw)
+        return lines
+
+    def _count_of(self, line: BatchLine) -> int:
+        return self._record(Claim.EXACT).index(line) + 1
+
+    def _row_with_driver(self) -> JobRow | None:
+        row = self._world.job()
+        return row if row is not None and row.driver_pid else None
+
+    def _row_unlike(self, before: JobRow) -> JobRow | None:
+        row = self._world.job()
+        return (
+            row if row is not None and (row.state != before.state or row.attempt != before.attempt) else None
+        )
+
+    def _row_cancelled(self) -> JobRow | None:
+        row = self._world.job()
+        return row if row is not None and row.state == "cancelled" else None
+
+    def _is_running(self) -> bool:
+        row = self._world.job()
+        return row is not None and row.state == "running"
+
+    def _running_row(self, claim: Claim) -> JobRow:
+        def look() -> JobRow | None:
+            row = self._row_with_driver()
+            return row if row is not None and row.state == "running" else None
+
+        return self._wait(claim, "the running job", look, "looking at the job", LIMIT_S)
+
+    def _leader(self, claim: Claim) -> LeaderHint:
+        return self._wait(claim, "a leader", self._world.leader, "looking for the leader", LIMIT_S)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _summary(self) -> None:
+        say = self._screen
+        say.text("")
+        say.title("What was observed")
+        for claim in Claim:
+            if self.failure is not None and self.failure.claim is claim:
+                say.verdict(False, f"{claim.value}? {self.failure}")
+            elif claim in self._seen:
+                say.verdict(True, f"{claim.value} - {self._seen[claim]}")
+            else:
+                say.verdict(None, claim.value)
+
+
+def _job_records(row: JobRow | None, lines: Sequence[BatchLine]) -> str:
+    """How an attempt is doing, for somebody who waits for its next batch."""
+    if row is None or not row.attempt:
+        return "the job waits for its first attempt"
+    attempt = f"attempt {row.attempt}"
+    if row.state == "starting":
+        return f"{attempt} is starting ({row.reason.rpartition(': ')[2]})"
+    if row.state == "running" and not any(line.attempt == row.attempt for line in lines):
+        return f"{attempt} is starting (Spark is loading)"
+    return f"{attempt} is {row.state}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 10 else f"{seconds:.1f} s"
+
+
+def _batches(lines: Sequence[BatchLine]) -> str:
+    if len(lines) == 1:
+        return f"batch {lines[0].batch_id}"
+    return f"batches {lines[0].batch_id} to {lines[-1].batch_id}"
+
+
+def _longest_pause_s(lines: Sequence[BatchLine]) -> float:
+    return max((b.boottime_s - a.boottime_s for a, b in zip(lines, lines[1:], strict=False)), default=0.0)

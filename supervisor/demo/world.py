@@ -1,0 +1,55 @@
+"""What the story of ``demo`` acts on: a fleet and a job. The real one is in ``demo.command``; tests have their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from supervisor.demo.record import BatchLine
+from supervisor.model.records import LeaderHint
+from supervisor.observe.listing import JobRow
+
+
+class World(Protocol):
+    """What the story acts on. A reading is None, or empty, where nothing is known. Anything may raise SupervisorError."""
+
+    def now_s(self) -> float: ...
+    def pause(self, seconds: float) -> None: ...
+    def start_ensemble(self) -> str:
+        """Returns its addresses."""
+
+    def start_supervisor(self, name: str) -> int: ...
+    def pid_of(self, name: str) -> int: ...
+    def kill_supervisor(self, name: str) -> None: ...
+    def leader(self) -> LeaderHint | None: ...
+    def members(self) -> frozenset[str]: ...
+    def has_planned(self, leader: LeaderHint) -> bool:
+        """Whether it has read the registry and made its first plan, by its own metrics."""
+
+    def submit(self) -> str:
+        """Returns what the command printed, as ``cancel`` and ``list_all`` do."""
+
+    def cancel(self) -> str: ...
+    def list_all(self) -> str: ...
+    def job(self) -> JobRow | None: ...
+    def record(self) -> tuple[BatchLine, ...]:
+        """Raises ValueError if it can't be read."""
+
+    def drivers(self, uid: str, attempt: int | None = None) -> list[int]:
+        """Pids of the living processes on this machine that carry the uid's marker."""
+
+    def kill_driver(self, uid: str, pid: int) -> None: ...
+    def commands(self) -> tuple[str, str]:
+        """The configuration file and the spec, as one would type them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPace:
+    """``batches``: that are waited for at each point; ``watch_s``: how long the dead job is watched."""
+
+    batches: int = 4
+    watch_s: float = 8.0
+    rows_per_batch: int = 1000
+
+
+FAST: Final = DemoPace(batches=2, watch_s=5.0)

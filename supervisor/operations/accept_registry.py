@@ -1,0 +1,257 @@
+"""``accept-registry``: why a restored registry is distrusted, what accepting it means, and the write that accepts it.
+
+Called by ``cli.accept_registry``. Brings together what may not know each other: the registry, the store, and the judgement
+of ``coord.trust``, whose text says why an acceptance counts once. Needs no supervisor.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from supervisor.clients.store.base import StoreEntry
+from supervisor.clock import boottime_s, wall_iso
+from supervisor.coord.election import ACCEPTER, Paths, RestoredRegistry, accept, recent_terms
+from supervisor.coord.trust import RegistryEvidence, Trust, doubt_of_epochs
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, SupervisorError
+from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
+from supervisor.model.records import Acceptance, BlobRef, EpochRecord, LeaderHint
+from supervisor.model.seen import Found, Seen
+from supervisor.model.view import View
+from supervisor.observe.observer import Observer
+from supervisor.observe.restored import KnownJob, LostSpec, known_jobs, lost_specs
+from supervisor.records import codec
+from supervisor.records.ids import new_op_id
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
+from supervisor.registry.blobs import SPECS, Blobs, parse_key
+from supervisor.registry.resolve_outcome import Zoo, commit_resolved
+from supervisor.spec.job import from_canonical
+
+if TYPE_CHECKING:
+    from supervisor.clients.zookeeper import ZooClient
+    from supervisor.model.records import Cluster
+    from supervisor.operations.context import CommandContext
+
+TRIES_MAX = 5
+SPECS_READ_MAX = 20_000
+READERS = 16
+
+
+def paths_of(layout: Layout) -> Paths:
+    return Paths(
+        layout.leader,
+        layout.epoch,
+        layout.cluster,
+        layout.switchover,
+        accepted=layout.accepted,
+        doorbell=layout.doorbell,
+        recorded=layout.recorded,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryFinding:
+    """``distrust``: who distrusts the registry and why, a sentence each; empty: nobody does.
+
+    ``wait_s``: how long nothing will be started after the acceptance. ``lease_s``: the longest lease of any job in the
+    store, None where that can't be told and the longest there can be is taken.
+    """
+
+    distrust: tuple[str, ...]
+    epoch: int
+    store_epoch: int | None
+    jobs: tuple[KnownJob, ...]
+    lost: tuple[LostSpec, ...]
+    wait_s: float
+    lease_s: float | None
+
+
+def examine_registry(context: CommandContext) -> RegistryFinding:
+    """Read everything; write nothing. Raises Conflict if /cluster is missing or another's, Unreachable, Corrupt."""
+    cluster = _cluster(context)
+    zoo, blobs, layout = context.zoo(), context.blobs(), context.layout
+    specs = list(context.store().entries(SPECS))
+    view = Observer(zoo, layout, boottime_s, epoch=0).take_view(None)
+    epoch = _epoch(zoo, layout)
+    lease_s = _longest_lease_s(blobs, specs)
+    return RegistryFinding(
+        distrust=_distrust(context, zoo, blobs, cluster, epoch, view),
+        epoch=epoch.record.epoch,
+        store_epoch=blobs.newest_epoch_above(0),
+        jobs=known_jobs(view, frozenset(entry.key for entry in specs)),
+        lost=lost_specs(view, zoo.children(layout.results) or (), specs),
+        wait_s=full_wait_s(lease_s if lease_s is not None else LEASE_MAX_S),
+        lease_s=lease_s,
+    )
+
+
+def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: bool) -> Acceptance:
+    """Accept the registry as it is. Durable when it returns.
+
+    The mark in the store first, then the multi (``coord.trust``, 1 and 5). An election in between is no reason to give up:
+    everything else of the registry stands still while it is distrusted, or is a user's will. Raises Conflict when it
+    keeps changing, Unreachable, OutcomeUnknown.
+    """
+    blobs, layout = context.blobs(), context.layout
+    paths = paths_of(layout)
+    for _ in range(TRIES_MAX):
+        zoo = context.zoo()
+        zoo.sync()
+        parents = (layout.doorbell, *layout.persistent_parents())
+        cluster, accepted, *found = zoo.read_many((paths.cluster, paths.accepted, *parents)).nodes
+        missing = tuple(path for path, node in zip(parents, found, strict=True) if node is None)
+        epoch = _epoch(zoo, layout)
+        if cluster is None:
+            raise Conflict(_lost(context))
+        acceptance = Acceptance(
+            id=new_op_id(),
+            epoch=max(epoch.record.epoch, blobs.newest_epoch_above(0) or 0) + 1,
+            by=_caller(),
+            at=wall_iso(),
+            wait_s=0.0 if no_driver_runs else wait_s,
+            waited=no_driver_runs,
+        )
+        try:
+            blobs.record_epoch(acceptance.epoch, ACCEPTER, acceptance.id)
+        except Conflict:
+            continue  # somebody was recorded meanwhile: above that one
+        tx = accept(
+            paths,
+            codec,
+            RestoredRegistry(cluster, epoch.record, epoch.version, accepted, missing),
+            acceptance,
+        )
+        try:
+            if commit_resolved(context.sessions, zoo, tx, partial(_is_accepted, layout, acceptance)):
+                return acceptance
+        except GuardFailed:
+            continue
+    raise Conflict(
+        "the registry keeps changing: nothing was accepted; see who writes to it (status), and try again"
+    )
+
+
+def _is_accepted(layout: Layout, mine: Acceptance, zoo: Zoo) -> bool | None:
+    found: Seen[Acceptance] = seen(Acceptance, zoo.read(layout.accepted), layout.accepted)
+    if isinstance(found, Found) and found.record.id == mine.id:
+        return True
+    return None if isinstance(found, Found) and found.record.epoch > mine.epoch else False
+
+
+# -- what speaks against it ---------------------------------------------------------------------------------------
+
+
+def _cluster(context: CommandContext) -> Cluster:
+    """The cluster at the root, if it is ours and the store's. Raises Conflict, NotFound."""
+    cluster = context.check()
+    mark = context.blobs().read_cluster()
+    if cluster is None and mark is None:
+        raise NotFound(
+            f"nothing was ever submitted at {context.settings.zookeeper.root}: there is no registry to accept"
+        )
+    if cluster is None:
+        raise Conflict(_lost(context))
+    if mark is not None and mark.id != cluster.id:
+        raise Conflict(
+            f"{context.layout.cluster} is of cluster {cluster.id} and {context.settings.store.url} belongs to {mark.id}: "
+            "restore ZooKeeper from a snapshot of that cluster first"
+        )
+    return cluster
+
+
+def _lost(context: CommandContext) -> str:
+    return (
+        f"{context.layout.cluster} is missing although {context.settings.store.url} belongs to a "
+        f"cluster: ZooKeeper has lost "
+        "its data; restore it from a snapshot first, there is nothing to accept yet"
+    )
+
+
+def _epoch(zoo: Zoo, layout: Layout) -> Found[EpochRecord]:
+    epoch: Seen[EpochRecord] = seen(EpochRecord, zoo.read(layout.epoch), layout.epoch)
+    if not isinstance(epoch, Found):
+        raise Corrupt(
+            f"{epoch.reason if epoch else layout.epoch + ' is missing'}; restore ZooKeeper from a whole snapshot"
+        )
+    return epoch
+
+
+def _distrust(
+    context: CommandContext,
+    zoo: ZooClient,
+    blobs: Blobs,
+    cluster: Cluster,
+    epoch: Found[EpochRecord],
+    view: View,
+) -> tuple[str, ...]:
+    found: list[str] = []
+    by_store = doubt_of_epochs(blobs, epoch.record.epoch, recent_terms(epoch.record))
+    # else an election came between
+    if by_store is not None and _epoch(zoo, context.layout).version == epoch.version:
+        found.append(f"the store: {by_store}")
+    hint: Seen[LeaderHint] = seen(LeaderHint, zoo.read(context.layout.leader), context.layout.leader)
+    if isinstance(hint, Found) and hint.record.distrust is not None:
+        found.append(f"the leader {hint.record.supervisor}: {hint.record.distrust}")
+    if view.distrust is not None:
+        found.append(f"the registry: {view.distrust}")
+    told = {member.id: member.distrust for member in view.members.values() if member.distrust is not None}
+    found += [f"{member}: {why}" for member, why in sorted(told.items())]
+    mine = _of_this_host(context, zoo, cluster)
+    if mine is not None and context.settings.supervisor.id not in told:
+        found.append(f"{context.settings.supervisor.id} (this host, not up): {mine}")
+    unique = {sentence.partition(": ")[2]: sentence for sentence in reversed(found)}
+    return tuple(reversed(unique.values()))
+
+
+def _of_this_host(context: CommandContext, zoo: ZooClient, cluster: Cluster) -> str | None:
+    """What the supervisor of this host remembers, if there is one and the user may read it."""
+    path = context.settings.supervisor.runtime_dir / "zxid"
+    if not os.access(path, os.R_OK):
+        return None
+    paths = paths_of(context.layout)
+    zoo.sync()
+    known, accepted, doorbell = zoo.read_many((paths.cluster, paths.accepted, paths.doorbell)).nodes
+    return Trust(path, cluster.id).doubt(
+        codec, paths, RegistryEvidence(known, accepted, doorbell, zoo.last_zxid)
+    )
+
+
+# -- how long the drivers of the lost state may live --------------------------------------------------------------
+
+
+def _longest_lease_s(blobs: Blobs, specs: list[StoreEntry]) -> float | None:
+    """The longest lease that any attempt can have, in this state or the lost one; None: it can't be told.
+
+    Every attempt was made from a spec in the store (reference ⇒ blob), and no spec goes while an attempt of its uid may be
+    alive: its ownership names the uid. So the longest lease of all specs there bounds those of the lost state too.
+    """
+    if len(specs) > SPECS_READ_MAX:
+        return None
+
+    def lease_s(entry: StoreEntry) -> float:
+        key = parse_key(entry.key)
+        if key is None or not key.revision:
+            raise Corrupt(f"{entry.key} is no spec")
+        data = blobs.read_spec(BlobRef(entry.key, key.sha256, entry.bytes))
+        return from_canonical(data, entry.key).lease_s
+
+    try:
+        with ThreadPoolExecutor(READERS, thread_name_prefix="specs") as pool:
+            longest_s = max(pool.map(lease_s, specs), default=LEASE_MIN_S)
+    except SupervisorError:
+        return None
+    return longest_s if LEASE_MIN_S <= longest_s <= LEASE_MAX_S else None
+
+
+def _caller() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"

@@ -1,0 +1,199 @@
+"""What an operator does to the whole cluster: read, build with ``operator_writes``, commit, settle, answer.
+
+Called by ``cli``. Works without any supervisor. As ``operations.jobs``: a ``sync`` before the first read, guarded
+writes, bounded retries, and nothing is acknowledged that is not durable. Never touches a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from supervisor.clock import wall_iso
+from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound
+from supervisor.model.records import EpochRecord, Handover, LeaderHint, Pause, clip
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.transaction import Transaction
+from supervisor.records.ids import new_op_id
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
+from supervisor.registry import operator_writes
+from supervisor.registry.resolve_outcome import ReplaceableSession, Zoo, commit_resolved
+
+TRIES_MAX = 20
+REASON_MAX_BYTES = 400
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """``record``: the pause that is in force, or was ended; None: there is none, or it can't be read.
+
+    ``changed``: it was done now; False: it was so already.
+    """
+
+    record: Pause | None
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """``wish``: what was written; None: ``leader`` leads already. ``epoch``: of the term that was seen."""
+
+    leader: str
+    epoch: int
+    wish: Handover | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterWrite(Generic[Answer]):
+    """A multi to commit, what to answer then, and how to tell from a later reading whether it was applied."""
+
+    tx: Transaction
+    answer: Answer
+    applied: Callable[[Zoo], bool | None]
+
+
+class ClusterOperations:
+    """The cluster as one command sees it. ``by``: who gives the command. Not thread-safe."""
+
+    def __init__(self, sessions: ReplaceableSession, layout: Layout, by: str) -> None:
+        self._sessions = sessions
+        self._layout = layout
+        self._by = by
+
+    # -- pause ----------------------------------------------------------------------------------------------------
+
+    def pause(self, reason: str) -> Paused:
+        """Pause the cluster, unless it is so already: then the earlier pause stays as it is. Durable when it returns."""
+
+        def attempt(zoo: Zoo) -> Paused | ClusterWrite[Paused]:
+            found = self._read_pause(zoo)
+            if found is not None:
+                return Paused(_readable(found), changed=False)
+            record = Pause(self._by, wall_iso(), clip(reason, REASON_MAX_BYTES), new_op_id())
+
+            def applied(now: Zoo) -> bool | None:
+                # Whoever's it is, the cluster is paused; the next round answers with what is there.
+                found = self._read_pause(now)
+                return isinstance(found, Found) and found.record.op == record.op
+
+            return ClusterWrite(
+                operator_writes.pause(self._layout, record), Paused(record, changed=True), applied
+            )
+
+        return self._carry_out("the pause", attempt)
+
+    def unpause(self) -> Paused:
+        """End the pause, if there is one."""
+
+        def attempt(zoo: Zoo) -> Paused | ClusterWrite[Paused]:
+            notifier = zoo.read(self._layout.doorbell)
+            if notifier is None:
+                raise Corrupt(
+                    f"{self._layout.doorbell} is missing; nothing can be changed until it is restored"
+                )
+            found = self._read_pause(zoo)
+            if found is None:
+                return Paused(None, changed=False)
+            before = found
+
+            def applied(now: Zoo) -> bool | None:
+                found = self._read_pause(now)
+                return found is None or found.mzxid != before.mzxid
+
+            tx = operator_writes.unpause(self._layout, found, notifier.stat.version, new_op_id())
+            return ClusterWrite(tx, Paused(_readable(found), changed=True), applied)
+
+        return self._carry_out("the pause", attempt)
+
+    # -- switchover -----------------------------------------------------------------------------------------------
+
+    def switchover(self, to: str | None) -> Asked:
+        """Ask the present leader to hand over, to ``to`` or to anybody else.
+
+        Raises NotFound (no supervisor ``to``), Conflict (nobody leads, or nobody could take over).
+        """
+
+        def attempt(zoo: Zoo) -> Asked | ClusterWrite[Asked]:
+            epoch, version, leader = self._term(zoo)
+            if to is not None and to == leader:
+                return Asked(leader, epoch, None)
+            self._check_candidates(zoo, leader, to)
+            before: Seen[Handover] = seen(
+                Handover, zoo.read(self._layout.switchover), self._layout.switchover
+            )
+            wish = Handover(epoch, leader, to, self._by, wall_iso(), new_op_id())
+
+            def applied(now: Zoo) -> bool | None:
+                found: Seen[Handover] = seen(
+                    Handover, now.read(self._layout.switchover), self._layout.switchover
+                )
+                if isinstance(found, Found) and found.record.op == wish.op:
+                    return True
+                same = (found.mzxid if found else None) == (before.mzxid if before else None)
+                moved = self._epoch(now).record.epoch > epoch
+                return False if same and not (found is None and moved) else None
+
+            tx = operator_writes.switchover(self._layout, wish, version, before)
+            return ClusterWrite(tx, Asked(leader, epoch, wish), applied)
+
+        return self._carry_out("the leadership", attempt)
+
+    def _term(self, zoo: Zoo) -> tuple[int, int, str]:
+        """Epoch, version of /epoch, leader. Raises Conflict when nobody leads."""
+        path = self._layout.leader
+        hint: Seen[LeaderHint] = seen(LeaderHint, zoo.read(path), path)
+        if hint is None:
+            raise Conflict(
+                "nobody leads at the moment, so there is nothing to hand over: see spark-supervisor status"
+            )
+        if isinstance(hint, Unreadable):
+            raise Corrupt(f"who leads can't be read ({hint.reason})")
+        epoch = self._epoch(zoo)
+        if epoch.record.epoch != hint.record.epoch:
+            raise Conflict("the leader is changing just now: try again")
+        return epoch.record.epoch, epoch.version, hint.record.supervisor
+
+    def _epoch(self, zoo: Zoo) -> Found[EpochRecord]:
+        path = self._layout.epoch
+        epoch: Seen[EpochRecord] = seen(EpochRecord, zoo.read(path), path)
+        if not isinstance(epoch, Found):
+            raise Corrupt(f"{path} is missing or unreadable; nobody can lead until it is restored")
+        return epoch
+
+    def _check_candidates(self, zoo: Zoo, leader: str, to: str | None) -> None:
+        others = sorted(set(zoo.children(self._layout.supervisors) or ()) - {leader})
+        if to is not None and to not in others:
+            known = ", ".join(sorted({*others, leader}))
+            raise NotFound(f"no supervisor {to} is up; these are: {known}")
+        if not others:
+            raise Conflict(
+                f"{leader} is the only supervisor that is up: start another one first, so that it can take over"
+            )
+
+    # -- the loop -------------------------------------------------------------------------------------------------
+
+    def _read_pause(self, zoo: Zoo) -> Seen[Pause]:
+        return seen(Pause, zoo.read(self._layout.pause), self._layout.pause)
+
+    def _carry_out(self, what: str, attempt: Callable[[Zoo], Answer | ClusterWrite[Answer]]) -> Answer:
+        """Read, build, commit; start over when somebody else was faster. Bounded, and settled when unknown."""
+        self._sessions.zoo().sync()
+        for _ in range(TRIES_MAX):
+            zoo = self._sessions.zoo()
+            step = attempt(zoo)
+            if not isinstance(step, ClusterWrite):
+                return step
+            try:
+                if commit_resolved(self._sessions, zoo, step.tx, step.applied):
+                    return step.answer
+            except GuardFailed:
+                zoo.sync()
+        raise Conflict(f"{what} keeps being changed by somebody else: nothing was done; try again")
+
+
+def _readable(found: Found[Pause] | Unreadable) -> Pause | None:
+    return found.record if isinstance(found, Found) else None

@@ -1,0 +1,126 @@
+"""What one command of the command line works with, and what it shows. Called by ``cli``; no policy here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from supervisor.clients.processes import own_age_s
+from supervisor.clients.sessions import KeptSession, connect_within_s, keep_session
+from supervisor.clients.zookeeper import ZooClient
+from supervisor.errors import SupervisorError, Unreachable
+from supervisor.model.s3a import access_of_store, asked
+from supervisor.records.layout import Layout
+from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
+
+if TYPE_CHECKING:
+    from supervisor.clients.store.base import Store
+    from supervisor.model.records import Cluster
+    from supervisor.observe.status import ClusterConfiguration
+    from supervisor.operations.jobs import JobOperations
+    from supervisor.registry.blobs import Blobs
+    from supervisor.settings.file import Settings
+
+COMMAND_STORE_DEADLINE_S = 6.0
+"""Shorter than the daemon's: a command tells that the store is down within 15 s, connecting to ZooKeeper included."""
+
+
+def layout_of(settings: Settings) -> Layout:
+    return Layout(settings.zookeeper.root)
+
+
+def identity_of(settings: Settings) -> ClusterIdentity:
+    """Who this process is configured to be, for founding and checking the cluster."""
+    return ClusterIdentity(settings.cluster, settings.zookeeper.root, settings.store.url)
+
+
+def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
+    """The store of ``settings``; no I/O yet. ``deadline_s``: bound of each call, None for the daemon's."""
+    from supervisor.clients.store.open import open_store  # cancel, list and show need no store
+
+    store, wishes = settings.store, asked(access_of_store(settings.store))
+    if deadline_s is None:
+        return open_store(store.url, store.endpoint_url, store.region, asked=wishes)
+    return open_store(store.url, store.endpoint_url, store.region, deadline_s, wishes)
+
+
+# -- what a command needs -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CommandContext:
+    """What a command works with. Connects at the first use; ZooKeeper and store are told apart on purpose: a cancel
+    needs no store."""
+
+    settings: Settings
+    sessions: KeptSession[ZooClient]
+    layout: Layout
+
+    @cached_property
+    def commands(self) -> JobOperations:
+        from supervisor.operations.jobs import JobOperations  # list and show only read
+
+        return JobOperations(self.sessions, self.layout)
+
+    def zoo(self) -> ZooClient:
+        """The client, connected. Raises Unreachable."""
+        return self.sessions.zoo()
+
+    def check(self) -> Cluster | None:
+        """The cluster at the root, as ``registry.bootstrap_cluster.check_known``; None: nothing was ever submitted here."""
+        return check_known(self.zoo(), self.layout, identity_of(self.settings))
+
+    def found(self, blobs: Blobs) -> Cluster:
+        """Before the first write that needs the store: found the cluster, or check that both belong to it."""
+        return bootstrap_or_check(self.zoo(), self.layout, blobs, identity_of(self.settings))
+
+    def blobs(self) -> Blobs:
+        from supervisor.registry.blobs import Blobs
+
+        return Blobs(self.store())
+
+    def store(self) -> Store:
+        return store_of(self.settings, COMMAND_STORE_DEADLINE_S)
+
+
+@contextmanager
+def open_commands(settings: Settings) -> Iterator[CommandContext]:
+    """The registry for one command; its session is closed in the end, within two seconds."""
+    zookeeper = settings.zookeeper
+    sessions = keep_session(zookeeper.hosts, zookeeper.session_timeout_s, connect_within_s(own_age_s()))
+    try:
+        yield CommandContext(settings, sessions, layout_of(settings))
+    finally:
+        with suppress(SupervisorError):  # what was answered stands, whatever becomes of the session
+            sessions.close()
+
+
+# -- what is shown ------------------------------------------------------------------------------------------------
+
+
+def place_of(settings: Settings) -> ClusterConfiguration:
+    from supervisor.observe.status import ClusterConfiguration
+
+    return ClusterConfiguration(settings.cluster, settings.zookeeper.hosts, settings.store.url)
+
+
+def status_of(context: CommandContext) -> tuple[dict[str, Any], SupervisorError | None]:
+    """The document of ``status``; with the error if ZooKeeper did not answer, then with nulls."""
+    from supervisor.observe.status import is_ok, take_status, unreachable_status
+
+    place, settings = place_of(context.settings), context.settings
+    # both may take their time to say that they are down
+    with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:
+        store_ok = pool.submit(is_ok, context.store().check)
+        try:
+            zoo = context.zoo()
+            context.check()
+            session = zoo.session
+            session_s = session.timeout_s if session is not None else settings.zookeeper.session_timeout_s
+            return take_status(zoo, context.layout, place, session_s, store_ok.result()), None
+        except Unreachable as error:
+            return unreachable_status(place, store_ok.result()), error

@@ -1,0 +1,604 @@
+"""What the command line does to the registry: read, build with ``user_writes``, commit, settle, answer.
+
+Called by ``cli``. Works without any supervisor and never talks to a driver. Every command does a ``sync`` before its
+first read, resolves name → uid once, and names that uid in every retry. Nothing is acknowledged that is not durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from supervisor.clock import boottime_s, wall_iso
+from supervisor.errors import Conflict, Corrupt, GuardFailed, TimedOut
+from supervisor.model.checkpoint_expectation import SeenQuery, moved_to, place_of, words_of
+from supervisor.model.records import (
+    BlobRef,
+    Cleanliness,
+    Desired,
+    Entry,
+    JobRef,
+    Lease,
+    Outcome,
+    Ownership,
+    OwnState,
+    Result,
+    SchedulingSpec,
+)
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.state import has_finished
+from supervisor.model.transaction import Transaction
+from supervisor.operations.names import no_job
+from supervisor.operations.savepoint_resume import (
+    Basis,
+    Revision,
+    moved_reference,
+    require_basis,
+    why_running,
+)
+from supervisor.records.ids import new_op_id, new_uid
+from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
+from supervisor.registry import user_writes
+from supervisor.registry.blob_sweep import SUBMIT_MAX_S
+from supervisor.registry.checkpoint_claims import CheckpointClaims, LeftCheckpoint, being_deleted, left_by
+from supervisor.registry.resolve_outcome import ReplaceableSession, Zoo, commit_resolved
+from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
+from supervisor.registry.whole import ANY_AGE, fixed_paths, judge_whole
+
+JOBS_MAX = 10_000
+TRIES_MAX = 20
+
+
+class Did(StrEnum):
+    """What came of a command. All of them are exit code 0."""
+
+    SUBMITTED = "submitted"
+    UNCHANGED = "unchanged"
+    CANCELLED = "cancelled"
+    ALREADY_CANCELLED = "already cancelled"
+    ALREADY_FINISHED = "already finished"
+    SUSPENDED = "suspended"
+    ALREADY_SUSPENDED = "already suspended"
+    RESUMED = "resumed"
+    ALREADY_RUNNING = "already running"
+    RESTARTED = "restarted"
+    REGISTERED_AGAIN = "registered again"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The acknowledgement: durable when returned."""
+
+    name: str
+    uid: str
+    did: Did
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A validated spec whose blob and artifacts are in the store already.
+
+    ``stored_from_s``: BOOTTIME before the first of them was stored; ``registry.blob_sweep`` counts on a bound from there.
+    ``fresh_start``: the first start may find another checkpoint than an earlier submission of the name left, or none.
+    ``queries``: what it has to find then, if a savepoint was restored there.
+    """
+
+    name: str
+    uid: str
+    spec: BlobRef
+    terms: SchedulingSpec
+    desired: Desired = Desired.RUNNING
+    stored_from_s: float = field(default_factory=boottime_s)
+    fresh_start: bool = False
+    queries: tuple[SeenQuery, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecords:
+    """What is known of a name. ``result``: of the uid asked about, else of the newest uid of the name."""
+
+    ref: Seen[JobRef]
+    own: Seen[Ownership]
+    result: Seen[Result]
+
+
+@dataclass(frozen=True, slots=True)
+class JobWrite:
+    """A multi to commit, what to answer then, and how to tell from a later reading whether it was applied."""
+
+    tx: Transaction
+    done: Done
+    applied: Callable[[JobRecords], bool | None]
+    place: ClaimedLocation | None = None
+
+
+class JobOperations:
+    """The registry as one command sees it. Not thread-safe."""
+
+    def __init__(self, sessions: ReplaceableSession, layout: Layout) -> None:
+        self._sessions = sessions
+        self._layout = layout
+        self._places: CheckpointClaims | None = None
+        self._left_by: LeftCheckpoint | None = None
+
+    def job_records(self, name: str, uid: str | None = None) -> JobRecords:
+        """The records of ``name`` after a sync. Raises NotFound for a name that was never submitted."""
+        zoo = self._sessions.zoo()
+        zoo.sync()
+        found = self._read(zoo, name, uid)
+        if found.ref is None and found.own is None:
+            raise no_job(zoo, self._layout, name)
+        return found
+
+    # -- submit ---------------------------------------------------------------------------------------------------
+
+    def check_submit(self, name: str, spec_sha256: str, checkpoint: str | None) -> Done | None:
+        """Refuse what can't be submitted before anything is stored. A Done: that very spec is registered already."""
+        zoo = self._sessions.zoo()
+        zoo.sync()
+        found = self._read(zoo, name, None)
+        done = _same_or_conflict(found, name, spec_sha256)
+        if done is None:
+            self._place_for(zoo, name, None, checkpoint)
+        return done
+
+    def check_place(self, name: str, location: str) -> None:
+        """Raises Conflict if ``name`` can't have its checkpoint at ``location`` now. Call ``sync`` before."""
+        self._place_for(self._sessions.zoo(), name, None, location)
+
+    def submit(self, submission: Submission) -> Done:
+        """Register a stored submission. The same spec again is a no-op; a live name with another is a Conflict.
+
+        Raises TimedOut more than 10 minutes after storing began: the sweeper may take the blobs then. Looked at when the
+        session is known to be there: a process that is stopped after that loses its session, and with it the multi.
+        """
+        name, uid = submission.name, submission.uid
+        self._sessions.zoo().sync()
+
+        def attempt(zoo: Zoo) -> Done | JobWrite:
+            if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:
+                raise TimedOut(
+                    f"storing {name} took more than {SUBMIT_MAX_S:g} s, nothing was registered: submit it again"
+                )
+            found = self._read(zoo, name, uid)
+            if found.result is not None:
+                raise Conflict(f"{name} was cancelled while it was being submitted")
+            done = _same_or_conflict(found, name, submission.spec.sha256)
+            if done is not None:
+                return done
+            place = self._place_for(zoo, name, uid, submission.terms.checkpoint)
+            self._check_room(zoo)
+            context = self._context()
+            last = self._last_claim(zoo, found, name)
+            job = replace(_reference(submission, context), left_by=self._other_of(zoo, submission))
+            tx = user_writes.submit(context, job, found.own, place, last)
+            return JobWrite(tx, Done(name, uid, Did.SUBMITTED), lambda now: _newest(now) == uid, place)
+
+        return self._carry_out(name, uid, attempt)
+
+    def _other_of(self, zoo: Zoo, submission: Submission) -> str:
+        """A job that committed batches in this checkpoint before, if this name did not. Looked up once per command."""
+        if submission.terms.checkpoint is None:
+            return ""
+        if self._left_by is None:
+            self._left_by = left_by(zoo, self._layout)
+        names = self._left_by.by(place_of(submission.terms.checkpoint))
+        return "" if submission.name in names else min(names, default="")
+
+    def _check_room(self, zoo: Zoo) -> None:
+        """After the places were read: the multi fails if another job came since then, and this is looked at again."""
+        node = zoo.read(self._layout.jobs)
+        if node is not None and node.stat.children >= JOBS_MAX:
+            raise Conflict(f"{JOBS_MAX} jobs are registered already: cancel some, or use a second cluster")
+
+    # -- cancel, suspend ------------------------------------------------------------------------------------------
+
+    def cancel(self, name: str) -> Done:
+        """Cancel the live uid, or a failed one. When this returns, the uid never starts again (I2)."""
+        start = self.job_records(name)
+        uid = _uid_to_cancel(start, name)
+        if isinstance(start.ref, Unreadable) and start.result is not None:
+            uid = new_uid(name)  # the reference can't say whose it is, and that uid has ended already
+
+        def attempt(zoo: Zoo) -> Done | JobWrite:
+            found = self._read(zoo, name, uid)
+            if isinstance(found.result, Found):
+                return self._cancel_ended(found, found.result)
+            other = isinstance(found.ref, Found) and found.ref.record.uid != uid
+            if other or (
+                found.ref is None and found.result is None and not isinstance(found.own, Unreadable)
+            ):
+                raise Conflict(f"{name} was submitted anew while it was being cancelled; try again")
+            if found.result is not None:
+                _must_be_newest(found, name, uid)
+            tx = user_writes.cancel(
+                self._context(),
+                found.ref,
+                name,
+                uid,
+                found.own,
+                self._last_claim(zoo, found, name),
+                entry_exists=self._entry_exists(zoo, found),
+                ended=found.result,
+            )
+            return JobWrite(tx, Done(name, uid, Did.CANCELLED), _is_cancelled)
+
+        return self._carry_out(name, uid, attempt)
+
+    def _cancel_ended(self, found: JobRecords, result: Found[Result]) -> Done | JobWrite:
+        record = result.record
+        if record.outcome is Outcome.CANCELLED:
+            return Done(record.name, record.uid, Did.ALREADY_CANCELLED)
+        if record.outcome is Outcome.FINISHED:
+            return Done(record.name, record.uid, Did.ALREADY_FINISHED)
+        _must_be_newest(found, record.name, record.uid)
+        tx = user_writes.cancel_failed(self._context(), result, found.own)
+        return JobWrite(tx, Done(record.name, record.uid, Did.CANCELLED), _is_cancelled)
+
+    def suspend(self, name: str) -> Done:
+        """Stop but keep. Raises Conflict for a job that has ended."""
+        uid = _live(self.job_records(name), name).record.uid
+
+        def attempt(zoo: Zoo) -> Done | JobWrite:
+            found = self._read(zoo, name, uid)
+            ref = _live(found, name, uid)
+            if ref.record.desired is Desired.SUSPENDED:
+                return Done(name, uid, Did.ALREADY_SUSPENDED)
+            tx = user_writes.suspend(
+                self._context(),
+                ref,
+                found.own,
+                self._last_claim(zoo, found, name),
+                entry_exists=self._entry_exists(zoo, found),
+            )
+            return JobWrite(tx, Done(name, uid, Did.SUSPENDED), _changed_by(tx, ref))
+
+        return self._carry_out(name, uid, attempt)
+
+    # -- resume, restart ------------------------------------------------------------------------------------------
+
+    def resume(self, name: str, *, fresh_start: bool = False) -> Done:
+        """Run again; also clears a spent budget or a quarantine. A failed uid is registered again.
+
+        ``fresh_start``: the next start, once, may find another checkpoint than the job left, or none.
+        """
+        return self._run_again(name, "resumed", Did.RESUMED, fresh_start=fresh_start)
+
+    def restart(self, name: str) -> Done:
+        """A new attempt now. Raises Conflict for a suspended job (resume it)."""
+        return self._run_again(name, "restarted", Did.RESTARTED)
+
+    def _run_again(self, name: str, event: str, did: Did, *, fresh_start: bool = False) -> Done:
+        start = self.job_records(name)
+        uid = start.ref.record.uid if isinstance(start.ref, Found) else _failed(start, name).record.uid
+
+        def attempt(zoo: Zoo) -> Done | JobWrite:
+            found = self._read(zoo, name, uid)
+            if found.ref is None:
+                return self._register_again(zoo, found, name, fresh_start=fresh_start)
+            ref = _live(found, name, uid)
+            own = _owned(found, name)
+            if did is Did.RESUMED and ref.record.desired is Desired.RUNNING and not _is_parked(own.record):
+                return Done(name, uid, Did.ALREADY_RUNNING)
+            if did is Did.RESTARTED and ref.record.desired is Desired.SUSPENDED:
+                raise Conflict(f"{name} is suspended: resume it instead")
+            tx = user_writes.run_again(self._context(), ref, own, new_op_id(), event, fresh_start=fresh_start)
+            return JobWrite(tx, Done(name, uid, did), _changed_by(tx, ref))
+
+        return self._carry_out(name, uid, attempt)
+
+    def _register_again(self, zoo: Zoo, found: JobRecords, name: str, *, fresh_start: bool) -> JobWrite:
+        result = _failed(found, name)
+        own, record = _owned(found, name), result.record
+        _must_be_newest(found, name, record.uid)
+        if record.spec is None or record.terms is None:
+            raise Conflict(f"the spec of {name} is not known any more: submit it again")
+        place = self._place_for(zoo, name, record.uid, record.terms.checkpoint)
+        self._check_room(zoo)
+        context = self._context()
+        job = _again(record, context)
+        tx = user_writes.register_again(
+            context, replace(job, fresh_start=context.op_id if fresh_start else ""), own, result, place
+        )
+        return JobWrite(tx, Done(name, record.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), place)
+
+    def basis(self, name: str) -> Basis:
+        """What a resume from a savepoint would begin with. Raises Conflict for a uid that was cancelled or has finished."""
+        found = self.job_records(name)
+        record = _live(found, name).record if found.ref is not None else _failed(found, name).record
+        if record.spec is None or record.terms is None:
+            raise Conflict(f"the spec of {name} is not known any more: submit it again")
+        running = why_running(record, _owned(found, name)) if isinstance(record, JobRef) else ""
+        told = record.changed.detail if isinstance(record, JobRef) else ""
+        return Basis(name, record.uid, record.revision, record.spec, record.terms.checkpoint, running, told)
+
+    def resume_from(self, revision: Revision) -> Done:
+        """Run again with the checkpoint of ``revision``, in one step: the claim of the old one is given up, its data stay.
+
+        Raises Conflict if the job runs, or was changed since ``basis``.
+        """
+        name, uid = revision.basis.name, revision.basis.uid
+        self._sessions.zoo().sync()
+
+        def attempt(zoo: Zoo) -> Done | JobWrite:
+            found = self._read(zoo, name, uid)
+            own = _owned(found, name)
+            context, place = self._context(), self._place_for(zoo, name, uid, revision.terms.checkpoint)
+            path = self._layout.lease(name)
+            lease: Seen[Lease] = seen(Lease, zoo.read(path), path)
+            told = lease.record.remembered if isinstance(lease, Found) else None
+            remembered = moved_to(
+                revision.terms.checkpoint or "", revision.queries, told, own.record.remembered
+            )
+            left = self._all_places(zoo).held(revision.basis.checkpoint, uid)
+            if left is not None and left[0] == place.path:
+                raise Conflict(
+                    f"{name} has its checkpoint at {place.location} already: choose another location"
+                )
+            move = Move(remembered, lease, left)
+            if found.ref is None:
+                return self._register_moved(zoo, found, revision, context, place, move)
+            ref = _live(found, name, uid)
+            running = why_running(ref.record, own)
+            if running:
+                raise Conflict(running)
+            require_basis(revision.basis, ref.record)
+            job = moved_reference(ref.record, revision, "resumed", context.op_id, context.at)
+            tx = user_writes.resume_from(context, ref, own, job, place, move)
+            return JobWrite(tx, Done(name, uid, Did.RESUMED), _changed_by(tx, ref), place)
+
+        return self._carry_out(name, uid, attempt)
+
+    def _register_moved(
+        self,
+        zoo: Zoo,
+        found: JobRecords,
+        revision: Revision,
+        context: UserWriteContext,
+        place: ClaimedLocation,
+        move: Move,
+    ) -> JobWrite:
+        name = revision.basis.name
+        result, own = _failed(found, name), _owned(found, name)
+        _must_be_newest(found, name, result.record.uid)
+        require_basis(revision.basis, result.record)
+        self._check_room(zoo)
+        job = moved_reference(
+            _again(result.record, context), revision, "registered again", context.op_id, context.at
+        )
+        tx = user_writes.register_again(context, job, own, result, place, move)
+        return JobWrite(tx, Done(name, job.uid, Did.REGISTERED_AGAIN), _registered_by(tx, own), place)
+
+    # -- the loop -------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, name: str, uid: str, attempt: Callable[[Zoo], Done | JobWrite]) -> Done:
+        """Read, build, commit; start over when somebody else was faster. Bounded, and settled when unknown."""
+        for _ in range(TRIES_MAX):
+            zoo = self._sessions.zoo()
+            step = attempt(zoo)
+            if isinstance(step, Done):
+                return step
+            try:
+                if self._commit(zoo, step, name, uid):
+                    return step.done
+            except GuardFailed:
+                self._places = None
+        whole = judge_whole(
+            self._layout, self._sessions.zoo().read_many(fixed_paths(self._layout)).nodes, ANY_AGE
+        )
+        if whole.distrust is not None:
+            raise Conflict(f"nothing was done: {whole.distrust}")
+        if whole.missing:
+            gone = ", ".join(whole.missing)
+            raise Conflict(
+                f"nothing was done: {gone} is missing, it was removed by hand; a leader makes it anew"
+            )
+        raise Conflict(f"{name} keeps being changed by somebody else: nothing was done; try again")
+
+    def _commit(self, zoo: Zoo, write: JobWrite, name: str, uid: str) -> bool:
+        """On the session that was read on: a process that was stopped since has lost it, and with it this multi."""
+        committed = commit_resolved(
+            self._sessions,
+            zoo,
+            write.tx,
+            lambda now: write.applied(self._read(now, name, uid)),
+            f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
+        )
+        if committed and write.place is not None and self._places is not None:
+            self._places.taken(write.place, name, uid)
+        return committed
+
+    def _read(self, zoo: Zoo, name: str, uid: str | None) -> JobRecords:
+        layout = self._layout
+        paths = [layout.job(name), layout.own(name), *([layout.result(uid)] if uid else [])]
+        nodes = zoo.read_many(paths).nodes
+        ref: Seen[JobRef] = seen(JobRef, nodes[0], paths[0])
+        own: Seen[Ownership] = seen(Ownership, nodes[1], paths[1])
+        if uid is None and isinstance(own, Found) and own.record.newest_uid:
+            paths.append(layout.result(own.record.newest_uid))
+            nodes = (*nodes, zoo.read(paths[2]))
+        return JobRecords(ref, own, seen(Result, nodes[2], paths[2]) if len(nodes) > 2 else None)
+
+    def _last_claim(self, zoo: Zoo, found: JobRecords, name: str) -> Seen[Lease]:
+        """The lease, where the ownership cannot say whose turn it is."""
+        path = self._layout.lease(name)
+        return None if isinstance(found.own, Found) else seen(Lease, zoo.read(path), path)
+
+    def _entry_exists(self, zoo: Zoo, found: JobRecords) -> bool:
+        """Of an assigned attempt: whether its entry is there. It comes and goes with the ownership, unless by hand."""
+        own = found.own.record if isinstance(found.own, Found) else None
+        if own is None or own.state is not OwnState.ASSIGNED:
+            return False
+        return zoo.read(self._layout.assignment(own.supervisor, own.uid, own.attempt)) is not None
+
+    def _place_for(self, zoo: Zoo, name: str, uid: str | None, location: str | None) -> ClaimedLocation:
+        """Also refuses what an older uid of the name still claims only to have it deleted: it would be a matter of luck
+        whether the new one goes on from there. Read after the ownership, which every end of a uid moves."""
+        cached = self._places is not None
+        try:
+            place = self._all_places(zoo).reserve(name, location)
+        except Conflict:
+            if not cached:
+                raise
+            self._places = None  # what was in the way when they were read may be gone
+            place = self._all_places(zoo).reserve(name, location)
+        claim = place.claim.record if isinstance(place.claim, Found) else None
+        if claim is not None and claim.uid != uid:
+            path = self._layout.result(claim.uid)
+            result: Seen[Result] = seen(Result, zoo.read(path), path)
+            if (
+                isinstance(result, Found)
+                and result.record.deletes_checkpoint
+                and result.record.state is Cleanliness.DIRTY
+            ):
+                raise Conflict(being_deleted(name, claim.location))
+        return place
+
+    def _all_places(self, zoo: Zoo) -> CheckpointClaims:
+        if self._places is None:
+            self._places = CheckpointClaims.load(zoo, self._layout)
+        return self._places
+
+    def _context(self) -> UserWriteContext:
+        return UserWriteContext(self._layout, new_op_id(), wall_iso())
+
+
+# -- what a reading says ------------------------------------------------------------------------------------------
+
+
+def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
+    return JobRef(
+        name=submission.name,
+        uid=submission.uid,
+        revision=1,
+        spec=submission.spec,
+        desired=submission.desired,
+        restart_nonce=context.op_id,
+        terms=submission.terms,
+        submitted_at=context.at,
+        changed=Entry(context.at, "submitted"),
+        op=context.op_id,
+        fresh_start=context.op_id if submission.fresh_start else "",
+        begins_with=words_of(submission.queries),
+    )
+
+
+def _again(record: Result, context: UserWriteContext) -> JobRef:
+    """The reference of a failed uid, as it comes back. ``record`` knows its spec and terms."""
+    assert record.spec is not None and record.terms is not None
+    return JobRef(
+        name=record.name,
+        uid=record.uid,
+        revision=record.revision,
+        spec=record.spec,
+        desired=Desired.RUNNING,
+        restart_nonce=context.op_id,
+        terms=record.terms,
+        submitted_at=record.submitted_at,
+        changed=Entry(context.at, "registered again", record.attempt),
+        op=context.op_id,
+        extra=record.extra,
+    )
+
+
+def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str) -> Done | None:
+    if isinstance(found.ref, Unreadable) or isinstance(found.own, Unreadable):
+        raise Conflict(f"the records of {name} are unreadable: cancel {name} first, then submit it")
+    if found.ref is None:
+        return None
+    live = _live(found, name).record
+    if live.spec.sha256 == spec_sha256:
+        return Done(name, live.uid, Did.UNCHANGED)
+    raise Conflict(
+        f"{name} is registered with another spec: cancel {name} first (its checkpoint is kept), then submit"
+    )
+
+
+def _uid_to_cancel(found: JobRecords, name: str) -> str:
+    """The live uid, else the newest. A corrupt reference is cancelled by what /own says of it."""
+    if isinstance(found.ref, Found):
+        return found.ref.record.uid
+    own = found.own.record if isinstance(found.own, Found) else None
+    if own is not None and (own.newest_uid or own.uid):
+        return own.newest_uid or own.uid
+    return new_uid(name)  # nobody can say whose it is; the ownership becomes revoked, and is waited out
+
+
+def _live(found: JobRecords, name: str, uid: str | None = None) -> Found[JobRef]:
+    """The reference of a job that may be changed: registered, of that uid, and not over. Every write that rests on it checks
+    or sets the ownership at the version that was read here, so an exit that comes in between makes it fail."""
+    if isinstance(found.ref, Unreadable):
+        raise Corrupt(
+            f"the reference of {name} is unreadable ({found.ref.reason}): cancel {name} and submit it again"
+        )
+    if found.ref is None:
+        outcome = found.result.record.outcome.value if isinstance(found.result, Found) else "gone"
+        raise Conflict(f"{name} is {outcome}: submit it again")
+    if uid is not None and found.ref.record.uid != uid:
+        raise Conflict(f"{name} was cancelled and submitted anew meanwhile: try again")
+    if isinstance(found.own, Found) and has_finished(found.ref.record, found.own.record):
+        # Whatever is acknowledged now a leader would undo: it concludes the job by that exit.
+        raise Conflict(
+            f"{name} has finished (exit 0 of a bounded job): the leader records that next, then submit it again"
+        )
+    return found.ref
+
+
+def _failed(found: JobRecords, name: str) -> Found[Result]:
+    """The result to be undone. Only a failed uid can be registered again; a cancelled or finished one never."""
+    if isinstance(found.ref, Unreadable) or isinstance(found.result, Unreadable):
+        raise Corrupt(f"the records of {name} are unreadable: cancel {name} and submit it again")
+    if found.result is None or found.result.record.outcome is not Outcome.FAILED:
+        outcome = found.result.record.outcome.value if found.result else "gone"
+        raise Conflict(f"{name} is {outcome}: submit it again")
+    return found.result
+
+
+def _owned(found: JobRecords, name: str) -> Found[Ownership]:
+    if isinstance(found.own, Found):
+        return found.own
+    raise Corrupt(f"the ownership of {name} is missing or unreadable: cancel {name} and submit it again")
+
+
+def _must_be_newest(found: JobRecords, name: str, uid: str) -> None:
+    """Between name → uid and now another uid may have come, and gone: what is done to /own would be done to that one."""
+    if _newest(found) not in ("", uid):
+        raise Conflict(f"{name} was submitted anew meanwhile: try again")
+
+
+def _is_parked(own: Ownership) -> bool:
+    """Waiting after an exit (back-off or quarantine): a resume has something to clear."""
+    return own.state is OwnState.EXITED
+
+
+def _newest(found: JobRecords) -> str:
+    return found.own.record.newest_uid if isinstance(found.own, Found) else ""
+
+
+def _is_cancelled(found: JobRecords) -> bool:
+    return isinstance(found.result, Found) and found.result.record.outcome is Outcome.CANCELLED
+
+
+def _changed_by(tx: Transaction, before: Found[JobRef]) -> Callable[[JobRecords], bool | None]:
+    """Applied if the reference carries this multi's id; certainly not if it is at the version read; else unknown."""
+
+    def applied(now: JobRecords) -> bool | None:
+        if not isinstance(now.ref, Found):
+            return None
+        if now.ref.record.op == tx.id:
+            return True
+        same = now.ref.record.uid == before.record.uid and now.ref.version == before.version
+        return False if same else None
+
+    return applied
+
+
+def _registered_by(tx: Transaction, before: Found[Ownership]) -> Callable[[JobRecords], bool | None]:
+    def applied(now: JobRecords) -> bool | None:
+        if isinstance(now.ref, Found) and now.ref.record.op == tx.id:
+            return True
+        return False if isinstance(now.own, Found) and now.own.version == before.version else None
+
+    return applied

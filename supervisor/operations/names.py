@@ -1,0 +1,40 @@
+"""What is answered about a name that no job has: the one sentence, with the name that was most likely meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Protocol
+
+from supervisor.errors import NotFound, SupervisorError
+from supervisor.records.ids import name_suffix
+from supervisor.records.layout import Layout
+
+
+class Lister(Protocol):
+    """What is needed of a ZooKeeper client. Raises Unreachable."""
+
+    def children(self, path: str) -> tuple[str, ...] | None: ...
+
+
+def no_job(zoo: Lister, layout: Layout, name: str) -> NotFound:
+    """To be raised for ``name``, of which nothing is kept. Never raises: without an answer there is no suggestion."""
+    from supervisor.settings.nearest import nearest  # only a mistake pays for difflib
+
+    best = None
+    with suppress(SupervisorError):
+        best = nearest(name, (each for each in known_names(zoo, layout) if each != name))
+    hint = f"did you mean {best}?" if best else "see spark-supervisor list --all"
+    return NotFound(f"no job is named {name}: {hint}")
+
+
+def known_names(zoo: Lister, layout: Layout) -> Iterator[str]:
+    """Of every registered job, and of every other of which a result may be kept: an ownership outlives them all."""
+    registered = frozenset(zoo.children(layout.jobs) or ())
+    yield from registered
+    ended = {uid.rpartition("-")[2] for uid in zoo.children(layout.results) or ()}
+    yield from (
+        name
+        for name in zoo.children(layout.owns) or ()
+        if name not in registered and name_suffix(name) in ended
+    )

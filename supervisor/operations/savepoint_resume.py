@@ -1,0 +1,101 @@
+"""A job that goes on with another checkpoint: what a resume from a savepoint begins with, and the revision that it makes.
+
+Called by ``operations.jobs`` (which commits) and ``savepoints.resume`` (which copies the savepoint first). Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from supervisor.errors import Conflict
+from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.records import (
+    DEAD,
+    BlobRef,
+    Desired,
+    Entry,
+    JobRef,
+    Ownership,
+    Result,
+    SchedulingSpec,
+    clip,
+)
+from supervisor.model.seen import Found
+from supervisor.model.state import JobState, state_of
+
+DETAIL_MAX_BYTES = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """The newest revision of a job. ``running``: why it may run, so that its checkpoint must be left alone; else ``""``.
+
+    ``told``: what its user's last change says of itself.
+    """
+
+    name: str
+    uid: str
+    revision: int
+    spec: BlobRef
+    checkpoint: str | None
+    running: str
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The next one, whose spec is in the store already, and whose checkpoint (of ``terms``) holds the copy of ``savepoint``.
+
+    ``queries``: of the savepoint, with the batch after which it was made.
+    """
+
+    basis: Basis
+    spec: BlobRef
+    terms: SchedulingSpec
+    savepoint: str
+    queries: tuple[SeenQuery, ...]
+
+
+def why_running(job: JobRef, own: Found[Ownership]) -> str:
+    """Why ``job`` may have a driver, now or before long; ``""`` if it can have none until somebody resumes it.
+
+    Suspended is not enough: its driver may be stopping. In back-off it starts by itself.
+    """
+    name, owner = job.name, own.record
+    shown = state_of(Found(job, 0), own, None)
+    if owner.state not in DEAD:
+        suspended = job.desired is Desired.SUSPENDED
+        now = "is suspended, but its driver may be alive still" if suspended else "runs, or is about to"
+        return f"{name} {now}: suspend it first (suspend {name} --wait)"
+    if shown.state not in (JobState.SUSPENDED, JobState.QUARANTINED):
+        return f"{name} runs, or is about to ({shown.state.value}): suspend it first (suspend {name} --wait)"
+    return ""
+
+
+def require_basis(basis: Basis, now: JobRef | Result) -> None:
+    """Raises Conflict if the job is not what ``basis`` was any more."""
+    if (now.uid, now.revision) != (basis.uid, basis.revision):
+        raise Conflict(f"{basis.name} was changed by somebody else meanwhile: try again")
+
+
+def told_of(savepoint: str, checkpoint: str | None) -> str:
+    """What is written beside the change, for people, and for a command that is given again."""
+    return clip(f"from savepoint {savepoint}, now at {checkpoint}", DETAIL_MAX_BYTES)
+
+
+def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: str) -> JobRef:
+    """``job`` as it is to be: it runs with the new checkpoint, of which nobody has accepted anything and nobody left it."""
+    detail = told_of(revision.savepoint, revision.terms.checkpoint)
+    return replace(
+        job,
+        revision=revision.basis.revision + 1,
+        spec=revision.spec,
+        terms=revision.terms,
+        desired=Desired.RUNNING,
+        restart_nonce=op,
+        changed=Entry(at, event, job.changed.attempt, detail),
+        op=op,
+        fresh_start="",
+        begins_with=(),
+        left_by="",
+    )

@@ -1,0 +1,98 @@
+"""From a spec file to what ``operations.jobs`` registers: prepare (read, hash, canonical form), then store.
+
+Called by ``submit``. Local files go to the store under the sha256 of their content. The stored spec names them without
+the uid, ``store:<sha256>/<filename>``, so that the same spec with the same files has the same sha256 whichever uid it
+gets: that is how a second submit is known to be the same. The agent puts name and uid before it again.
+Blob before reference: ``store_prepared`` returns when everything is durable, and registers nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.clients.store.local import digest_of, source_chunks
+from supervisor.clock import boottime_s
+from supervisor.errors import Conflict
+from supervisor.model.records import Desired
+from supervisor.operations.jobs import Submission
+from supervisor.records.layout import Layout
+from supervisor.registry.blobs import Blobs, artifact_key
+from supervisor.registry.checkpoint_claims import CheckpointClaims
+from supervisor.settings.defaults import Defaults
+from supervisor.spec.files import local_files, read_spec_file, stored_spec
+from supervisor.spec.job import JobSpec, canonical_json, memory_warnings, secret_warnings, spec_sha256
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file to upload. ``sha256``: of the content when the spec was prepared."""
+
+    path: Path
+    sha256: str
+
+    @property
+    def reference(self) -> str:
+        """What the stored spec says after ``store:``."""
+        return f"{self.sha256}/{self.path.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A valid spec as it will be stored; nothing is stored yet. ``sha256``: of its canonical JSON."""
+
+    source: Path
+    spec: JobSpec
+    sha256: str
+    files: tuple[LocalFile, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+
+def prepare(path: Path, defaults: Defaults) -> Prepared:
+    """Read and check the spec in ``path`` and the local files that it names. Raises ``InvalidInput``."""
+    spec = read_spec_file(path, defaults)
+    files = tuple(
+        LocalFile(file, digest_of(source_chunks(file)).sha256) for file in local_files(spec, path.parent)
+    )
+    stored = stored_spec(spec, path.parent, {file.path: file.reference for file in files})
+    return Prepared(
+        path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *memory_warnings(spec))
+    )
+
+
+def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired) -> Submission:
+    """Store the files and then the spec under ``uid``; durable on return, idempotent.
+
+    Raises Conflict when a file was changed since ``prepare``, and what the store raises.
+    """
+    began_s = boottime_s()
+    for file in prepared.files:
+        key = blobs.put_artifact(prepared.name, uid, file.path)
+        if key != artifact_key(prepared.name, uid, file.sha256, file.path.name):
+            raise Conflict(f"{file.path} changed while {prepared.name} was being submitted; submit it again")
+    ref = blobs.put_spec(prepared.name, uid, 1, canonical_json(prepared.spec))
+    return Submission(prepared.name, uid, ref, prepared.spec.terms(), desired, began_s)
+
+
+class Batch:
+    """The files of one call, looked at together before anything is stored: two of them must not collide either."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._places = CheckpointClaims(layout, 0, {})
+        self._sources: dict[str, Prepared] = {}
+
+    def add(self, prepared: Prepared) -> None:
+        """Raises Conflict naming the file or job that is in the way; then it is not added."""
+        before = self._sources.get(prepared.name)
+        if before is not None and before.sha256 != prepared.sha256:
+            raise Conflict(
+                f"{prepared.source} and {before.source} are two different specs of {prepared.name}: keep one"
+            )
+        place = self._places.reserve(prepared.name, prepared.spec.checkpoint)
+        if place is not None:
+            self._places.taken(place, prepared.name, uid="")
+        self._sources.setdefault(prepared.name, prepared)

@@ -1,0 +1,93 @@
+"""Znodes to records: the one place where bytes become ``Found``, ``Unreadable`` or absent.
+
+Called by commands, observe and the agent. Reads are pipelined: never one round trip per job in series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from supervisor.errors import Conflict, Corrupt
+from supervisor.model.records import Assignment, JobRef, Lease, Member, Result
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.transaction import Node
+from supervisor.records.codec import decode
+from supervisor.records.ids import may_be_of
+
+T = TypeVar("T")
+
+
+class Reader(Protocol):
+    """What is needed of a ZooKeeper client to read one znode. Raises Unreachable."""
+
+    def read(self, path: str) -> Node | None: ...
+
+
+def seen(cls: type[T], node: Node | None, path: str) -> Seen[T]:
+    """The record in ``node``. Never raises: what cannot be believed is ``Unreadable``, with the reason."""
+    if node is None:
+        return None
+    try:
+        record = decode(cls, node.data, path)
+    except Corrupt as error:
+        return Unreadable(str(error), node.stat.version, node.stat.mzxid)
+    return _placed(record, node, path)
+
+
+class Parent(Protocol):
+    """What is needed of a ZooKeeper client to read the names below one znode. Raises Unreachable."""
+
+    def children(self, path: str) -> tuple[str, ...] | None: ...
+
+
+def children_of(zoo: Parent, path: str) -> tuple[str, ...]:
+    """The names below one of the fixed znodes. Raises Conflict when it is missing: nothing below it is not the same as
+    nothing known (I10)."""
+    found = zoo.children(path)
+    if found is None:
+        raise Conflict(f"{path} is missing, it was removed by hand: see status")
+    return found
+
+
+def _placed(record: T, node: Node, path: str) -> Found[T] | Unreadable:
+    """A record that names another job, uid or host than its place says (copied, or altered, by hand) would lead what is
+    meant for the one to the other: nothing of it is believed."""
+    key, named = path.rpartition("/")[2], ""
+    match record:
+        case JobRef() | Lease():
+            named = record.name
+        case Member():
+            named = record.id
+        case Assignment():
+            named = f"{record.uid}.{record.attempt}"
+        case Result():
+            named = record.uid
+            if not may_be_of(record.uid, record.name):
+                return Unreadable(f"{path} is not of {record.name!r}", node.stat.version, node.stat.mzxid)
+        case _:
+            named = key
+    if path.startswith("/") and named != key:  # else it is read from somewhere else
+        return Unreadable(f"{path} is about {named!r}", node.stat.version, node.stat.mzxid)
+    return Found(record, node.stat.version, node.stat.mzxid)
+
+
+LONG = 500
+"""Records in one answer from which on loading a faster decoder pays."""
+
+
+def seen_all(cls: type[T], paths: Sequence[str], nodes: Sequence[Node | None]) -> list[Seen[T]]:
+    """``seen`` for the answer of one pipelined read, in its order."""
+    if len(nodes) < LONG:
+        return [seen(cls, node, path) for path, node in zip(paths, nodes, strict=True)]
+    from supervisor.records.bulk import bulk_decoder
+
+    decoded: Callable[[bytes], T | None] = bulk_decoder(cls)  # type: ignore[arg-type]  # mypy: cls is not Hashable
+    found: list[Seen[T]] = []
+    for path, node in zip(paths, nodes, strict=True):
+        record = None if node is None else decoded(node.data)
+        if node is None or record is None:
+            found.append(seen(cls, node, path))
+        else:
+            found.append(_placed(record, node, path))
+    return found

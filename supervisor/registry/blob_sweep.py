@@ -1,0 +1,135 @@
+"""Deleting the blobs that nobody names any more: of submits that never registered, and of results that were pruned.
+
+Called by the leader, now and then, while it trusts the registry (protocol §6). A spec or artifact is deleted only if it
+was seen unreferenced in two scans at least a grace time apart. Why that is safe: a submit stores its blobs and
+registers within 10 minutes, else it gives up; so what was listed by the first scan, and is not named by the references
+that were read in the second, after its listing and a ``sync``, can never come to be named. All doubt keeps the object.
+
+``judge`` decides, pure; ``BlobSweeper`` lists, asks and deletes. Only keys of the layout are ever touched.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from supervisor.clients.store.base import Store, StoreEntry
+from supervisor.clock import boottime_s
+from supervisor.errors import InvalidInput
+from supervisor.registry.blobs import ARTIFACTS, SPECS, delete_each, parse_key
+
+SUBMIT_MAX_S = 600.0
+GRACE_S = 3600.0
+DELETES_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What must stay. ``uids``: every uid that is live (a reference, an ownership, an assignment) or has a kept result.
+    ``keys``: every key that any record names.
+
+    A uid keeps all that is under it, unnamed revisions too: an ``upgrade`` that is tried again stores the same bytes
+    under the same key, and must not find them deleted between its put and its registration.
+    """
+
+    uids: frozenset[str]
+    keys: frozenset[str] = frozenset()
+
+    def keep(self, key: str) -> bool:
+        """Also true of every key that is not of the layout: it is not ours."""
+        parsed = parse_key(key)
+        return parsed is None or parsed.uid in self.uids or key in self.keys
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """An object that a scan saw unreferenced, and when the first such scan had ended (CLOCK_BOOTTIME)."""
+
+    entry: StoreEntry
+    first_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SweepVerdict:
+    """``doomed``: keys to delete now. ``sightings``: what the next scan must know, by key."""
+
+    doomed: tuple[str, ...] = ()
+    sightings: Mapping[str, Sighting] = field(default_factory=dict)
+
+
+def judge(
+    sightings: Mapping[str, Sighting],
+    listed: Iterable[StoreEntry],
+    references: References,
+    began_s: float,
+    ended_s: float,
+    grace_s: float = GRACE_S,
+    max_deletes: int = DELETES_MAX,
+) -> SweepVerdict:
+    """Which of the listed objects may go. An object that was referenced, absent or another in between starts anew.
+
+    ``began_s``, ``ended_s``: before the listing and after the references were read. The time between two scans counts
+    from the end of the one to the beginning of the other, so it is never taken for longer than it was.
+
+    No uids at all means a registry that was lost rather than a cluster without a history: nothing goes (I10).
+    """
+    if not references.uids:
+        return SweepVerdict()
+    kept: dict[str, Sighting] = {}
+    doomed: list[str] = []
+    for entry in listed:
+        if references.keep(entry.key):
+            continue
+        before = sightings.get(entry.key)
+        sighting = before if before is not None and before.entry == entry else Sighting(entry, ended_s)
+        kept[entry.key] = sighting
+        if began_s - sighting.first_s >= grace_s and len(doomed) < max_deletes:
+            doomed.append(entry.key)
+    return SweepVerdict(tuple(doomed), kept)
+
+
+class BlobSweeper:
+    """One term's sweeper; a new leader begins without sightings and deletes nothing for a grace time."""
+
+    def __init__(
+        self, store: Store, grace_s: float = GRACE_S, clock: Callable[[], float] = boottime_s
+    ) -> None:
+        if grace_s < SUBMIT_MAX_S:
+            raise InvalidInput(
+                f"a grace time of {grace_s:g} s is shorter than a submit may take ({SUBMIT_MAX_S:g} s)"
+            )
+        self._store = store
+        self._grace_s = grace_s
+        self._clock = clock
+        self._sightings: Mapping[str, Sighting] = {}
+
+    @property
+    def orphans(self) -> int:
+        """Objects that the last scan saw unreferenced and that are still there."""
+        return len(self._sightings)
+
+    def scan(
+        self,
+        referenced: Callable[[], References],
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> tuple[str, ...]:
+        """List, then read the references, then delete what two scans found unreferenced; returns the deleted keys.
+
+        ``referenced`` must read ZooKeeper after a ``sync`` and raise if anything could not be read: then nothing is
+        deleted and nothing is remembered, and its error is raised. So are the store's (what was deleted, is).
+        ``go_on`` is asked between requests of the store, which may be many and slow: False ends the scan (a step-down
+        awaits it).
+        """
+        began_s = self._clock()
+        listed = []
+        for entry in itertools.chain(self._store.entries(SPECS), self._store.entries(ARTIFACTS)):
+            if not go_on():
+                return ()
+            listed.append(entry)
+        references = referenced()
+        verdict = judge(self._sightings, listed, references, began_s, self._clock(), self._grace_s)
+        left = dict(verdict.sightings)
+        self._sightings = left
+        deleted = delete_each(self._store, verdict.doomed, go_on, left.pop)
+        return tuple(deleted)

@@ -1,0 +1,287 @@
+"""Who owns which checkpoint location: equal or nested ones are refused at submit, under any spelling of one place.
+
+All claims are read once per command, pipelined; look-ups then cost the depth of a path and the claims that they find. The
+multi of a submit sets /checkpoints at the version read here, so two nested submits can't both pass. Called by
+``operations.jobs``. ``Others`` is for the leader that deletes (``daemon.leader.remover``): which living claims overlap
+a place, judged anew at each asking.
+
+Every overlapping claim is in the way, those of older uids of the same name too: an older uid may end in the deletion of all
+that lies at its place, and its driver may be stopping. One thing is allowed: the claim of an older uid at exactly the same
+place is taken over, at its version, so that whoever would doom it finds it gone.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from supervisor.errors import Conflict, InvalidInput
+from supervisor.model.checkpoint_expectation import PLACE_CHARS, places_of
+from supervisor.model.location import digest, normalise, overlaps
+from supervisor.model.records import CheckpointClaim, Ownership
+from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.transaction import Node
+from supervisor.records.layout import Layout
+from supervisor.records.reading import children_of, seen, seen_all
+from supervisor.registry.resolve_outcome import Zoo
+from supervisor.registry.user_writes import ClaimedLocation
+
+MAYBE_PLACE: Final = re.compile(rb'"([0-9a-f]{%d})\b' % PLACE_CHARS)
+"""What looks like a place, in an ownership as ``codec`` writes it. Decoding tells whether it is one."""
+
+
+class Index:
+    """Locations by path of their claim, to be asked for what overlaps a place. ``places``: normalised."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, set[str]] = {}
+        self._inside: dict[str, set[str]] = {}
+        self._places: dict[str, str] = {}
+
+    def add(self, path: str, location: str) -> None:
+        """Again for a path that is known: at ``location`` from now on."""
+        self.discard(path)
+        self._places[path] = location
+        self._at.setdefault(location, set()).add(path)
+        for ancestor in _ancestors(location):
+            self._inside.setdefault(ancestor, set()).add(path)
+
+    def discard(self, path: str) -> None:
+        location = self._places.pop(path, None)
+        if location is not None:
+            self._at[location].discard(path)
+            for ancestor in _ancestors(location):
+                self._inside[ancestor].discard(path)
+
+    def overlapping(self, location: str) -> frozenset[str]:
+        """Paths of all claims at ``location``, around it and inside of it."""
+        found = set(self._inside.get(location, ()))
+        for place in (location, *_ancestors(location)):
+            found |= self._at.get(place, set())
+        return frozenset(found)
+
+    def paths(self) -> frozenset[str]:
+        return frozenset(self._places)
+
+
+class CheckpointClaims:
+    """The claims as of one version of /checkpoints."""
+
+    def __init__(self, layout: Layout, generation: int, claims: dict[str, Seen[CheckpointClaim]]) -> None:
+        self._layout = layout
+        self._generation = generation
+        self._claims = claims
+        self._index = Index()
+        for path, claim in claims.items():
+            if isinstance(claim, Found):
+                self._index.add(path, claim.record.location)
+
+    @classmethod
+    def load(cls, zoo: Zoo, layout: Layout) -> CheckpointClaims:
+        """Read every claim. The version is read first: a claim made meanwhile makes the multi fail, never pass."""
+        parent = zoo.read(layout.checkpoints)
+        if parent is None:
+            raise Conflict(f"{layout.checkpoints} is missing: this ZooKeeper root is not a whole cluster")
+        paths = [f"{layout.checkpoints}/{child}" for child in children_of(zoo, layout.checkpoints)]
+        found = seen_all(CheckpointClaim, paths, zoo.read_many(paths).nodes)
+        return cls(layout, parent.stat.version, dict(zip(paths, found, strict=True)))
+
+    def reserve(self, name: str, location: str | None) -> ClaimedLocation:
+        """The claim that a submit of ``name`` makes. Raises Conflict naming the job that is in the way.
+
+        Without a ``location`` it claims nothing, but moves the version all the same: of two submits at once one is
+        built anew, so that what each has counted (the limit of jobs) still holds when it commits.
+
+        A claim of an older uid of the same name at this very place is taken over. One that is unreadable blocks its own
+        location only.
+        """
+        if location is None:
+            return ClaimedLocation("", "", None, self._generation)
+        location = normalise(location)
+        path = self._layout.checkpoint(digest(location))
+        claim = self._claims.get(path)
+        if claim is not None and not isinstance(claim, Found):
+            raise Conflict(
+                f"the claim of {location} is unreadable ({claim.reason}): delete the znode {path} by hand"
+            )
+        near = self._overlapping(location)
+        others = [
+            each for each in near if (each.name, each.location) != (name, location) or each.doom is not None
+        ]
+        if others:
+            raise Conflict(
+                _in_the_way(location, name, min(others, key=lambda each: (each.name == name, each.location)))
+            )
+        return ClaimedLocation(path, location, claim, self._generation)
+
+    def _overlapping(self, location: str) -> list[CheckpointClaim]:
+        found = (self._claims.get(path) for path in self._index.overlapping(location))
+        return [claim.record for claim in found if isinstance(claim, Found)]
+
+    def held(self, location: str | None, uid: str) -> tuple[str, Found[CheckpointClaim]] | None:
+        """Path and record of the claim that ``uid`` has on its checkpoint; None: it has none (any more)."""
+        path = self._layout.checkpoint(digest(location)) if location is not None else ""
+        claim = self._claims.get(path)
+        return (path, claim) if isinstance(claim, Found) and claim.record.uid == uid else None
+
+    def taken(self, place: ClaimedLocation, name: str, uid: str) -> None:
+        """The multi with ``place`` committed: what it changed is known without reading again."""
+        self._generation = place.generation + 1
+        if place.path:
+            version = place.claim.version + 1 if isinstance(place.claim, Found) else 0
+            self._claims[place.path] = Found(CheckpointClaim(place.location, name, uid), version)
+            self._index.add(place.path, place.location)
+
+
+class Overlap(NamedTuple):
+    """``generation``: version of /checkpoints, read before the claims. ``claim``: a living one that overlaps. ``doubtful``:
+    path and reason of one that can't be read, so that nobody can tell which place it is about."""
+
+    generation: int
+    claim: CheckpointClaim | None
+    doubtful: tuple[str, str] | None
+
+
+class Others:
+    """Which living claims overlap a place that is to be deleted. Doomed ones live no more: nobody can take them.
+
+    Asked before every batch of every deletion, in a registry of 10,000 claims, so two things are remembered: the version of
+    /checkpoints, which each multi that makes a claim moves (in every version of this software), and the location of each
+    path that was ever read, which can't change, because the path is its digest. Whose the claims that overlap are is read
+    anew each time. A claim whose location is not the one of its path counts as unreadable. Thread safe: a batch that hangs
+    may ask from its own thread while the remover has gone on.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._generation: int | None = None
+        self._index = Index()
+        self._doubtful: set[str] = set()
+        self._lock = threading.Lock()
+
+    def look(self, zoo: Zoo, path: str, location: str) -> Overlap:
+        """``path``: of the claim that is to be deleted. ``location``: normalised. Raises Unreachable, Conflict."""
+        with self._lock:
+            return self._look(zoo, path, location)
+
+    def _look(self, zoo: Zoo, path: str, location: str) -> Overlap:
+        parent = zoo.read(self._layout.checkpoints)
+        if parent is None:
+            raise Conflict(
+                f"{self._layout.checkpoints} is missing: this ZooKeeper root is not a whole cluster"
+            )
+        generation = parent.stat.version
+        if generation != self._generation:
+            self._learn(zoo)
+            self._generation = generation
+        near = sorted((self._index.overlapping(location) | self._doubtful) - {path})
+        claim, doubtful = None, None
+        for each, node in zip(near, zoo.read_many(near).nodes if near else (), strict=True):
+            found: Seen[CheckpointClaim] = seen(CheckpointClaim, node, each)
+            self._note(each, found)
+            if isinstance(found, Found) and each not in self._doubtful:
+                if not found.record.is_doomed and overlaps(found.record.location, location):
+                    claim = claim or found.record
+            elif found is not None:
+                why = (
+                    found.reason
+                    if isinstance(found, Unreadable)
+                    else "its location is not the one of its znode"
+                )
+                doubtful = doubtful or (each, why)
+        return Overlap(generation, claim, doubtful)
+
+    def _learn(self, zoo: Zoo) -> None:
+        """The claims that have come. Read after the version of /checkpoints: what comes later moves it once more."""
+        paths = {
+            f"{self._layout.checkpoints}/{child}" for child in children_of(zoo, self._layout.checkpoints)
+        }
+        for gone in (self._index.paths() | self._doubtful) - paths:
+            self._note(gone, None)
+        new = sorted(paths - self._index.paths() - self._doubtful)
+        for path, found in zip(new, seen_all(CheckpointClaim, new, zoo.read_many(new).nodes), strict=True):
+            self._note(path, found)
+
+    def _note(self, path: str, found: Seen[CheckpointClaim]) -> None:
+        self._doubtful.discard(path)
+        if found is None:
+            self._index.discard(path)
+        elif isinstance(found, Found) and is_place_of(self._layout, path, found.record.location):
+            self._index.add(path, found.record.location)
+        else:
+            self._index.discard(path)
+            self._doubtful.add(path)
+
+
+def is_place_of(layout: Layout, path: str, location: str) -> bool:
+    """Whether a claim of ``location`` stands at ``path``, as every one does that was not altered by hand."""
+    try:
+        return normalise(location) == location and layout.checkpoint(digest(location)) == path
+    except InvalidInput:
+        return False
+
+
+class LeftCheckpoint:
+    """Who has committed batches where, of all names that were ever registered. ``nodes``: their ownerships, by path.
+
+    10,000 of them take 0.4 s to decode, and hardly any is asked for: only those that speak of the place are decoded.
+    """
+
+    def __init__(self, nodes: Iterable[tuple[str, Node | None]]) -> None:
+        self._at: dict[str, list[tuple[str, Node]]] = {}
+        for path, node in nodes:
+            if node is None:
+                continue
+            for place in set(MAYBE_PLACE.findall(node.data, max(0, node.data.find(b'"remembered":')))):
+                self._at.setdefault(place.decode(), []).append((path, node))
+
+    def by(self, place: str) -> frozenset[str]:
+        """Names. ``place``: of ``model.checkpoint_expectation``."""
+        owns = {path: seen(Ownership, node, path) for path, node in self._at.get(place, ())}
+        return frozenset(
+            path.rpartition("/")[2]
+            for path, own in owns.items()
+            if isinstance(own, Found) and place in places_of(own.record.remembered)
+        )
+
+
+def left_by(zoo: Zoo, layout: Layout) -> LeftCheckpoint:
+    """From one reading of all ownerships."""
+    paths = [f"{layout.owns}/{name}" for name in children_of(zoo, layout.owns)]
+    return LeftCheckpoint(zip(paths, zoo.read_many(paths).nodes, strict=True))
+
+
+def _ancestors(location: str) -> list[str]:
+    """Every enclosing location of a normalised one, innermost first."""
+    found = []
+    scheme, _, rest = location.partition("://")
+    while "/" in rest:
+        rest = rest.rpartition("/")[0]
+        found.append(f"{scheme}://{rest}")
+    return found
+
+
+def being_deleted(name: str, place: str) -> str:
+    """Why nobody can have ``place`` now."""
+    return (
+        f"the checkpoint of the ended job {name} at {place} is being deleted, as its spec asks (checkpoint_on_cancel): "
+        f"submit when show {name} says that it was deleted, or choose another location"
+    )
+
+
+def _in_the_way(location: str, name: str, other: CheckpointClaim) -> str:
+    """``name``: of the job that wants ``location``."""
+    if other.doom is not None:
+        return being_deleted(other.doom.name, other.location)
+    if other.name == name:
+        return (
+            f"checkpoint {location} overlaps {other.location}, which {name} has claimed itself ({other.uid}): that ends "
+            "once this submission was cancelled, its driver has stopped and a leader has cleaned up; try again then, or "
+            "choose another location"
+        )
+    return (
+        f"checkpoint {location} overlaps {other.location}, which belongs to job {other.name}: two jobs must never share "
+        "one; choose another location, or cancel that job"
+    )

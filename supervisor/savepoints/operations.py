@@ -1,0 +1,237 @@
+"""Where savepoints are, and how this host gets at them. Called by ``cli`` and ``daemon``; no policy here.
+
+They lie in the store, below ``savepoints/<name>/<id>``, in whatever bucket that is: a copy goes from bucket to bucket
+within one S3 service. Where the checkpoint is on another service than the store (``file://`` and S3, two endpoints),
+nothing could be copied there without passing through this host: they lie beside the checkpoint then, at
+``<checkpoint>.savepoints/<name>/<id>``. Their entry is in the store all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
+
+import supervisor
+from supervisor.clients.store.area import Area, open_area
+from supervisor.clients.store.base import DEADLINE_S
+from supervisor.clock import wall_iso
+from supervisor.errors import Conflict, InvalidInput, NotFound
+from supervisor.model.deletable import BESIDE
+from supervisor.model.location import normalise, overlaps
+from supervisor.model.s3a import S3Access, access_of, access_of_store, allowed, bucket_of
+from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.operations.checkpoints import Located, is_location
+from supervisor.operations.context import COMMAND_STORE_DEADLINE_S
+from supervisor.savepoints.create import Creation, Tell, boundaries
+from supervisor.savepoints.manifest import SHELF, Begun, Manifest, SavepointStage, checked_id, new_id
+from supervisor.savepoints.restore import RestoredCopy, restore
+from supervisor.savepoints.schedule import PREFIX, began_s, newest_of, slot_of
+from supervisor.savepoints.shelf import Shelf, ShelfEntry
+
+if TYPE_CHECKING:
+    from supervisor.operations.context import CommandContext
+    from supervisor.settings.file import Settings
+
+
+LOOKS: Final = 5
+
+
+class Home(NamedTuple):
+    """Of a new savepoint: where its copies shall lie."""
+
+    location: str
+    access: S3Access
+
+
+def shelf_of(settings: Settings, deadline_s: float = DEADLINE_S) -> Shelf:
+    """No I/O."""
+    store = access_of_store(settings.store, settings.policy.endpoints)
+
+    def opened(location: str, access: S3Access) -> Area:
+        """What a record in the store names is no more to be trusted than what a job does."""
+        return open_area(location, allowed(access, store) if bucket_of(location) is not None else access)
+
+    return Shelf(_shelf_area(settings, deadline_s), opened)
+
+
+def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> Home:
+    """Raises InvalidInput for a checkpoint that only Spark can reach."""
+    shelf, access = _shelf_area(settings), access_for(settings, source.location, source.conf)
+    checkpoint = open_area(source.location, access).location
+    store = access_of_store(settings.store, settings.policy.endpoints)
+    together = shelf.location.partition("://")[0] == checkpoint.partition("://")[0] and (
+        checkpoint.startswith("file:") or _endpoint(access) == _endpoint(store)
+    )
+    if together:
+        return Home(f"{shelf.location}/{name}/{savepoint}", store)
+    return Home(f"{checkpoint}{BESIDE}/{name}/{savepoint}", access)
+
+
+def access_for(settings: Settings, location: str, conf: Mapping[str, str]) -> S3Access:
+    """Where the S3 of a location is, for a job with the properties ``conf``."""
+    bucket = bucket_of(normalise(location))
+    store = access_of_store(settings.store, settings.policy.endpoints)
+    return store if bucket is None else access_of(conf, bucket, store)
+
+
+def newest(shelf: Shelf, name: str, savepoint: str | None) -> ShelfEntry:
+    """The one that is meant: by its id, else the newest complete one. Raises NotFound."""
+    if savepoint is not None:
+        return shelf.find(name, checked_id(savepoint))
+    found = None
+    for entry in shelf.entries(name):
+        if entry.manifest is not None and (found is None or _age(entry.manifest) > _age(found.manifest)):
+            found = entry
+    if found is None:
+        raise NotFound(f"{name} has no complete savepoint: see spark-supervisor savepoint list {name}")
+    return found
+
+
+def create_savepoint(
+    settings: Settings,
+    source: Located,
+    name: str,
+    uid: str,
+    attempt: int,
+    savepoint: str | None,
+    begun: Callable[[Begun], None],
+    tell: Tell,
+    every_s: float = 0.0,
+) -> Manifest:
+    """Create it, or go on with the one of that id. ``begun`` is told before the first copy. ``every_s``: the period, if
+    the leader makes it by itself. Raises as ``Creation.run``."""
+    shelf = shelf_of(settings)
+    what = _resumed(shelf, name, savepoint)
+    area = open_area(source.location, access_for(settings, source.location, source.conf))
+    if what is None:
+        now = wall_iso()
+        chosen = new_id(now, secrets.token_hex(2)) if savepoint is None else checked_id(savepoint)
+        if chosen.startswith(PREFIX) and not every_s:
+            raise InvalidInput(
+                f"ids that begin with {PREFIX} are those that the leader makes by itself: choose another"
+            )
+        home = home_of(settings, source, name, chosen)
+        what = Begun(
+            chosen,
+            name,
+            uid,
+            attempt,
+            area.location,
+            home.location,
+            home.access,
+            now,
+            supervisor.__version__,
+            every_s,
+        )
+        boundaries(area)  # nothing is begun where there is nothing to save
+        shelf.begin(what)
+    elif what.source != area.location:
+        raise Conflict(f"savepoint {what.id} was begun from {what.source}: give another id, or delete it")
+    begun(what)
+    kept = what
+    return Creation(
+        area, shelf.place(what), what, wall_iso, still_wanted=lambda: shelf.require(kept), tell=tell
+    ).run()
+
+
+def schedule_of(
+    settings: Settings, name: str, checkpoint: str, policy: SavepointPolicy
+) -> tuple[str | None, str | None]:
+    """Id of the newest savepoint that was made by itself of this checkpoint, and when the next is due (None: now). A few
+    requests. Raises SupervisorError."""
+    shelf = shelf_of(settings, COMMAND_STORE_DEADLINE_S)
+    now_s, source = shelf.now_s(), normalise(checkpoint)
+    newest_first = sorted(
+        ((at_s, each) for each in shelf.ids(name) if (at_s := began_s(each)) is not None), reverse=True
+    )
+    for at_s, savepoint in newest_first[:LOOKS]:
+        found = shelf.find(name, savepoint).scheduled
+        if (
+            found is not None
+            and found.complete
+            and found.source == source
+            and newest_of([found], now_s, policy.every_s)
+        ):
+            due_s = slot_of(name, policy.every_s, at_s) + policy.every_s
+            return savepoint, wall_iso(due_s) if due_s > now_s else None
+    return None, None
+
+
+def find_savepoint(settings: Settings, name: str | None, which: str | None, conf: Mapping[str, str]) -> Area:
+    """Where a savepoint lies: ``which`` is its id, or its location, or None for the newest complete one of ``name``."""
+    if which is not None and is_location(which):
+        return open_area(which, access_for(settings, which, conf))
+    if name is None:
+        raise InvalidInput("give the name of a job and the id of its savepoint, or a location")
+    shelf = shelf_of(settings)
+    entry = newest(shelf, name, which)
+    if entry.begun is None or entry.stage is not SavepointStage.COMPLETE:
+        raise NotFound(
+            f"savepoint {entry.id} of {name} is incomplete: savepoint create {name} {entry.id} goes on"
+        )
+    return shelf.place(entry.begun)
+
+
+def restore_to(
+    settings: Settings, saved: Area, target: str, conf: Mapping[str, str], tell: Tell
+) -> RestoredCopy:
+    """Raises as ``savepoint_restore.restore``."""
+    return restore(saved, open_area(target, access_for(settings, target, conf)), wall_iso(), tell)
+
+
+def require_free(context: CommandContext, name: str | None, location: str) -> None:
+    """Nobody runs there, and nobody else may. ``name``: of the job for which it is. Raises Conflict.
+
+    A job that may be running keeps nobody from a place that no claim overlaps, its own neither. One that names no
+    checkpoint could have it anywhere, and one whose records can't be read too: they are refused while they may run.
+    """
+    from supervisor.model.records import DEAD
+    from supervisor.model.seen import Found, Unreadable
+    from supervisor.registry.checkpoint_claims import CheckpointClaims
+
+    if context.check() is None:
+        return
+    zoo = context.zoo()
+    zoo.sync()
+    if name is None:
+        CheckpointClaims.load(zoo, context.layout).reserve("", location)
+        return
+    context.commands.check_place(name, location)
+    try:
+        found = context.commands.job_records(name)
+    except NotFound:
+        return
+    if not isinstance(found.own, Unreadable) and (found.own is None or found.own.record.state in DEAD):
+        return
+    place = found.ref.record.terms.checkpoint if isinstance(found.ref, Found) else None
+    if isinstance(found.own, Unreadable) or place is None or overlaps(place, location):
+        raise Conflict(f"{name} may be running: suspend it first (suspend {name} --wait), then restore")
+    # of the same name, of an older submission, counts too
+    CheckpointClaims.load(zoo, context.layout).reserve("", location)
+
+
+def _age(manifest: Manifest | None) -> str:
+    return manifest.created_at if manifest is not None else ""
+
+
+def _resumed(shelf: Shelf, name: str, savepoint: str | None) -> Begun | None:
+    if savepoint is None:
+        return None
+    try:
+        return shelf.find(name, checked_id(savepoint)).begun
+    except NotFound:
+        return None
+
+
+def _shelf_area(settings: Settings, deadline_s: float = DEADLINE_S) -> Area:
+    url = settings.store.url
+    if url.startswith("file://"):
+        url = f"file://{os.path.normpath('/' + unquote(url.removeprefix('file://')).lstrip('/'))}"
+    return open_area(f"{url}/{SHELF}", access_of_store(settings.store, settings.policy.endpoints), deadline_s)
+
+
+def _endpoint(access: S3Access) -> str:
+    return (access.endpoint_url or "").rstrip("/").lower()

@@ -1,0 +1,184 @@
+"""Copies a savepoint to a location that is empty, and compares before and after. Called by ``submit``, ``resume`` and
+``savepoint restore``.
+
+Two marks stand meanwhile: one at the savepoint, so that it is not deleted, one at the target, so that a restore that was
+interrupted can be told from somebody's checkpoint and goes on when it is asked for again. Nothing that is there is ever
+overwritten but by the same restore. Logs are copied first, the newest entries first: a query that is started by hand on
+half a copy misses its state, and says so, rather than beginning at an old offset. What names its own place
+(``schema_paths``) names the new one in the copy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from supervisor.checkpoint.layout import COMMITS, METADATA, OFFSETS, batch_of
+from supervisor.checkpoint.schema_paths import moved
+from supervisor.clients.store.area import PARTIAL, Area, Item
+from supervisor.errors import Conflict, Corrupt, NotFound
+from supervisor.model.location import digest, overlaps
+from supervisor.savepoints.create import Tell, differences, differing, in_parallel, manifest_at, problems_of
+from supervisor.savepoints.manifest import (
+    DATA,
+    OBJECTS_MAX_BYTES,
+    RESTORES,
+    SMALL_MAX_BYTES,
+    Manifest,
+    SavedObject,
+    decode_objects,
+    objects_key,
+)
+from supervisor.savepoints.view import SavedTree
+
+MARK: Final = ".spark-supervisor-restore.json"
+
+
+class RestoredCopy(NamedTuple):
+    """``did`` False: exactly that was there already."""
+
+    manifest: Manifest
+    did: bool
+
+
+class CopyVerdict(NamedTuple):
+    """``problems``: sentences; none: the savepoint is good."""
+
+    manifest: Manifest
+    problems: tuple[str, ...]
+
+
+def read_savepoint(area: Area) -> tuple[Manifest, tuple[SavedObject, ...]]:
+    """Raises NotFound where there is no (complete) savepoint, Corrupt where its list is not to be had."""
+    manifest = manifest_at(area)
+    if manifest is None:
+        raise NotFound(f"there is no complete savepoint at {area.location}: it has no manifest")
+    key = objects_key(manifest.objects_sha256)
+    try:
+        data = area.read(key, OBJECTS_MAX_BYTES)
+    except NotFound:
+        raise Corrupt(f"savepoint {manifest.id} is damaged: {area.location}/{key} is missing") from None
+    return manifest, decode_objects(data, manifest, f"{area.location}/{key}")
+
+
+def verify(area: Area) -> CopyVerdict:
+    """Is it all there, as it was written, and could Spark go on from it? On a file system every file is read."""
+    manifest, saved = read_savepoint(area)
+    problems = differences(area, saved, read_files=True)
+    return CopyVerdict(manifest, (*problems, *(str(each) for each in problems_of(SavedTree(area, saved)))))
+
+
+def restore(area: Area, target: Area, at: str, tell: Tell = lambda _done, _of: None) -> RestoredCopy:
+    """``at``: wall time as text. Raises NotFound, Corrupt (the savepoint is not what it was), Conflict (the target is not
+    empty), and what the areas raise. Interrupted: asked again it goes on."""
+    if overlaps(area.location, target.location):
+        raise Conflict(
+            f"{target.location} and the savepoint at {area.location} overlap: choose another location"
+        )
+    mark = f"{RESTORES}/{digest(target.location)}.json"
+    note = json.dumps({"v": 1, "target": target.location, "at": at}).encode()
+    area.write(mark, note)  # before the manifest is read: see savepoint_shelf.delete
+    try:
+        return _restore(area, target, tell)
+    finally:
+        area.remove(mark)
+
+
+def _restore(area: Area, target: Area, tell: Tell) -> RestoredCopy:
+    manifest, saved = read_savepoint(area)
+    wrong = differences(area, saved, read_files=False)
+    if wrong:
+        raise Corrupt(f"savepoint {manifest.id} is damaged: {wrong[0]}; see savepoint verify")
+    keys = {each.key for each in saved}
+    changed = moved(
+        keys, lambda key: area.read(f"{DATA}/{key}", SMALL_MAX_BYTES), manifest.source, target.location
+    )
+    there = {item.key: item for item in target.items()}
+    if there and not _is_mine(target, manifest):
+        if there.keys() == keys and _is_same(target, there, saved, changed):
+            return RestoredCopy(manifest, False)
+        raise Conflict(
+            f"{target.location} is not empty ({len(there)} objects): choose a location where nothing is"
+        )
+    target.write(
+        MARK, json.dumps({"v": 1, "savepoint": manifest.id, "objects": manifest.objects_sha256}).encode()
+    )
+    _copy(area, target, saved, there, changed, tell)
+    _compare(target, saved, changed, manifest)
+    found = problems_of(target)
+    if found:
+        raise Corrupt(f"{target.location} is not what savepoint {manifest.id} was: {found[0]}")
+    target.settle()
+    target.remove(MARK)
+    return RestoredCopy(manifest, True)
+
+
+def _is_same(
+    target: Area, there: dict[str, Item], saved: tuple[SavedObject, ...], changed: Mapping[str, bytes]
+) -> bool:
+    if differing(target, there, [each for each in saved if each.key not in changed]):
+        return False
+    return all(target.read(key, SMALL_MAX_BYTES) == data for key, data in changed.items())
+
+
+def _is_mine(target: Area, manifest: Manifest) -> bool:
+    """Has a restore of this very savepoint begun there?"""
+    try:
+        body = json.loads(target.read(MARK, SMALL_MAX_BYTES))
+    except (NotFound, Corrupt, ValueError, RecursionError):
+        return False
+    return isinstance(body, dict) and body.get("objects") == manifest.objects_sha256
+
+
+def _copy(
+    area: Area,
+    target: Area,
+    saved: tuple[SavedObject, ...],
+    there: dict[str, Item],
+    changed: Mapping[str, bytes],
+    tell: Tell,
+) -> None:
+    listed = {item.key: item for item in area.items(DATA)}
+
+    def one(each: SavedObject) -> str | None:
+        if each.key in changed:
+            target.write(each.key, changed[each.key])
+            return each.tag
+        item, mine = listed[f"{DATA}/{each.key}"], there.get(each.key)
+        if mine is not None and (mine.bytes, mine.mark) == (item.bytes, item.mark):
+            return target.tag(mine)
+        return target.copy_from(area, item, each.key)
+
+    tell(0, len(saved))
+    for done, (each, tag) in enumerate(in_parallel(one, sorted(saved, key=_turn)), 1):
+        if target.location.startswith("file:") and tag != each.tag:  # of the very bytes that were copied
+            raise Corrupt(f"the savepoint is damaged: {each.key} has another content; see savepoint verify")
+        tell(done, len(saved))
+
+
+def _compare(
+    target: Area, saved: tuple[SavedObject, ...], changed: Mapping[str, bytes], manifest: Manifest
+) -> None:
+    """Sizes, by a listing; the tags of a copy may differ where the bucket encrypts. What is left of writing is removed."""
+    there = {item.key: item for item in target.items()}
+    for key in [key for key in there if key.endswith(PARTIAL) and key.rpartition("/")[2].startswith(".")]:
+        target.remove(key)
+        del there[key]
+    sizes = {each.key: len(changed[each.key]) if each.key in changed else each.bytes for each in saved}
+    wrong = [key for key, size in sizes.items() if key not in there or there[key].bytes != size]
+    strange = there.keys() - {each.key for each in saved} - {MARK}
+    if wrong or strange:
+        first = next(iter((*wrong, *strange)))
+        raise Conflict(
+            f"{target.location} was written to while savepoint {manifest.id} was restored: see {first}"
+        )
+
+
+def _turn(each: SavedObject) -> tuple[int, int, str]:
+    """Metadata, then the newest entries of the logs, then all else."""
+    folder, _, name = each.key.rpartition("/")
+    kind = folder.rpartition("/")[2]
+    if kind in (OFFSETS, COMMITS):
+        return (1, -(batch_of(name) or 0), each.key)
+    return (0 if name == METADATA and not kind.startswith("_") else 2, 0, each.key)

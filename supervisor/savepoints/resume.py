@@ -1,0 +1,99 @@
+"""``resume --from-savepoint``: a stopped job goes on from a copy of a savepoint. Called by ``cli``; the order of the steps.
+
+The copy comes first, to a location where nothing is, then the spec of the new revision, then one multi that makes both the
+job's (``registry.user_writes.resume_from``). Interrupted before that, the job is what it was; given again, the command goes
+on with the same copy. The old checkpoint is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from supervisor.errors import Conflict, InvalidInput, NotFound
+from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.location import normalise, overlaps
+from supervisor.operations.context import CommandContext
+from supervisor.operations.jobs import Did, Done
+from supervisor.operations.savepoint_resume import Basis, Revision, told_of
+from supervisor.savepoints.create import Tell, manifest_at
+from supervisor.savepoints.manifest import Manifest
+from supervisor.savepoints.operations import find_savepoint, restore_to
+from supervisor.savepoints.target import fresh_location, would_not_follow
+from supervisor.settings.sections import validated
+from supervisor.spec.job import JobSpec, canonical_json, from_canonical
+
+
+class Planned(NamedTuple):
+    """``old``, ``new``: checkpoints. ``manifest``: of the savepoint, which may be another job's."""
+
+    name: str
+    manifest: Manifest
+    old: str
+    new: str
+
+
+class Resumed(NamedTuple):
+    done: Done
+    planned: Planned
+
+
+def resume_from(
+    context: CommandContext,
+    name: str,
+    which: str | None,
+    to: str | None,
+    begun: Callable[[Planned], None],
+    tell: Tell,
+) -> Resumed:
+    """``which``: id or location of the savepoint, None for the newest. ``to``: where the checkpoint shall be from now on.
+
+    ``begun`` is told before the first object is copied. Raises NotFound (no savepoint), Conflict (the job may run; the
+    location is taken, not empty, or overlaps), Corrupt (the savepoint is damaged), and what ZooKeeper and the store raise.
+    """
+    blobs = context.blobs()
+    context.found(blobs)
+    basis = context.commands.basis(name)
+    spec = from_canonical(blobs.read_spec(basis.spec), basis.spec.key)
+    if spec.checkpoint is None:
+        raise InvalidInput(f"the spec of {name} names no checkpoint: a savepoint can't take the place of any")
+    saved = find_savepoint(context.settings, name, which, spec.conf)
+    manifest = manifest_at(saved)
+    if manifest is None:
+        raise NotFound(f"there is no complete savepoint at {saved.location}: it has no manifest")
+    if basis.running:
+        planned = Planned(name, manifest, spec.checkpoint, spec.checkpoint)
+        if _is_done(basis, spec.checkpoint, manifest.id, to):
+            return Resumed(Done(name, basis.uid, Did.ALREADY_RUNNING), planned)
+        raise Conflict(basis.running)
+    target = to if to is not None else fresh_location(spec.checkpoint, manifest.id, basis.uid, basis.revision)
+    if overlaps(target, spec.checkpoint):
+        raise Conflict(
+            f"{target} overlaps {spec.checkpoint}, the checkpoint that {name} has: choose another location"
+        )
+    moved = _moved(spec, target)
+    context.commands.check_place(name, target)
+    planned = Planned(name, manifest, spec.checkpoint, target)
+    begun(planned)
+    restored = restore_to(context.settings, saved, target, spec.conf, tell)
+    ref = blobs.put_spec(name, basis.uid, basis.revision + 1, canonical_json(moved))
+    queries = tuple(SeenQuery(query.id, query.batch) for query in restored.manifest.queries)
+    done = context.commands.resume_from(Revision(basis, ref, moved.terms(), manifest.id, queries))
+    return Resumed(done, planned)
+
+
+def _is_done(basis: Basis, checkpoint: str, savepoint: str, to: str | None) -> bool:
+    """Was this very command given before, and its answer lost?"""
+    return basis.told == told_of(savepoint, checkpoint) and (
+        to is None or normalise(to) == normalise(checkpoint)
+    )
+
+
+def _moved(spec: JobSpec, target: str) -> JobSpec:
+    stays = would_not_follow(spec)
+    if stays is not None:
+        raise InvalidInput(
+            f"{stays} of {spec.name} names {spec.checkpoint} itself, where its application would go on: write "
+            f"{{checkpoint}} there; cancel {spec.name}, then submit it with --from-savepoint and another checkpoint"
+        )
+    return validated(JobSpec, {**spec.model_dump(mode="json", by_alias=True), "checkpoint": target}, "--to")

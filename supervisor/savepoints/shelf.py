@@ -1,0 +1,270 @@
+"""Which savepoints there are, and their end. Called by the command line and by the leader's sweeper.
+
+The shelf is ``savepoints/`` in the store, not in ZooKeeper: what one recovers from must outlive the registry, and nothing of
+it needs a fence. Every savepoint has an entry there, wherever its copies lie. ``delete`` takes the manifest first, so that a
+crash leaves one that says that it is incomplete, and the entry last, so that it can be deleted again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from supervisor.clients.store.area import PARTIAL, Area, Item
+from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, SupervisorError
+from supervisor.model.location import normalise
+from supervisor.model.s3a import S3Access
+from supervisor.savepoints.create import Tell, in_parallel, manifest_at
+from supervisor.savepoints.manifest import (
+    BEGUN,
+    DATA,
+    MANIFEST,
+    RESTORES,
+    SHELF,
+    SMALL_MAX_BYTES,
+    Begun,
+    Manifest,
+    SavepointStage,
+    decode_begun,
+    encode_begun,
+    encode_manifest,
+)
+from supervisor.savepoints.schedule import Scheduled, began_s
+
+ITS_OWN = (AccessDenied, Conflict, Corrupt, InvalidInput, NotFound)
+"""What may be the trouble of one savepoint alone: the others are gone on with."""
+
+OpenArea = Callable[[str, S3Access], Area]
+
+
+@dataclass(frozen=True, slots=True)
+class ShelfEntry:
+    """``begun`` None: its first object is missing or unreadable. ``unknown``: why it can't be told what it is, or ``""``."""
+
+    name: str
+    id: str
+    begun: Begun | None
+    manifest: Manifest | None
+    unknown: str = ""
+
+    @property
+    def scheduled(self) -> Scheduled | None:
+        """None: somebody asked for it, or it can't be told."""
+        begun = self.begun
+        if begun is None or not begun.every_s or self.unknown:
+            return None
+        return Scheduled(self.id, begun.source, self.manifest is not None)
+
+    @property
+    def stage(self) -> SavepointStage:
+        if self.unknown:
+            return SavepointStage.UNKNOWN
+        return SavepointStage.COMPLETE if self.manifest is not None else SavepointStage.INCOMPLETE
+
+
+class Shelf:
+    """``area``: ``savepoints/`` of the store. ``open_area``: for what lies elsewhere."""
+
+    def __init__(self, area: Area, open_area: OpenArea) -> None:
+        self._area = area
+        self._open = open_area
+
+    def names(self) -> tuple[str, ...]:
+        return self._area.level("").folders
+
+    def entries(self, name: str) -> Iterator[ShelfEntry]:
+        """Oldest first, by id. Errors of one are told in its entry."""
+        for savepoint in self.ids(name):
+            yield self._entry(name, savepoint)
+
+    def ids(self, name: str) -> tuple[str, ...]:
+        return self._area.level(name).folders
+
+    def find(self, name: str, savepoint: str) -> ShelfEntry:
+        """Raises NotFound; Corrupt or Unreachable where it can't be told."""
+        level = self._area.level(f"{name}/{savepoint}")
+        if not level.objects and not level.folders:
+            raise NotFound(f"{name} has no savepoint {savepoint}: see spark-supervisor savepoint list {name}")
+        return self._looked_at(name, savepoint, self._begun(name, savepoint))
+
+    def now_s(self) -> float:
+        """By the clock of the store."""
+        return self._area.now_s()
+
+    def leftovers(self) -> Iterator[tuple[str, str]]:
+        """Name and id of what has no manifest, among those whose copies are in the store. A request for each savepoint."""
+        for name in self.names():
+            try:
+                ids = self.ids(name)
+            except ITS_OWN:
+                continue
+            for savepoint in ids:
+                try:
+                    is_left = self._is_left(name, savepoint)
+                except ITS_OWN:
+                    continue
+                if is_left:
+                    yield name, savepoint
+
+    def _is_left(self, name: str, savepoint: str) -> bool:
+        level = self._area.level(f"{name}/{savepoint}")
+        keys = {entry.key for entry in level.objects}
+        if MANIFEST in keys or not (keys or level.folders) or not _is_ours(keys, level.folders):
+            return False
+        begun = self._begun(name, savepoint)
+        return begun is None or begun.location == self._home(name, savepoint)
+
+    def print_of(self, name: str, savepoint: str) -> tuple[int, int]:
+        """How many objects, of how many bytes: another one when somebody works on it."""
+        sizes = [item.bytes for item in self._area.items(f"{name}/{savepoint}")]
+        return len(sizes), sum(sizes)
+
+    def place(self, begun: Begun) -> Area:
+        """Where the copies lie."""
+        return self._open(begun.location, begun.access)
+
+    def begin(self, begun: Begun) -> None:
+        """Say that there will be one. Raises Conflict if the id is taken by another."""
+        self._area.create(f"{begun.name}/{begun.id}/{BEGUN}", encode_begun(begun))
+
+    def require(self, begun: Begun) -> None:
+        """Raises Conflict if it was deleted meanwhile."""
+        if self._begun(begun.name, begun.id) is None:
+            raise Conflict(f"savepoint {begun.id} of {begun.name} was deleted while it was being created")
+
+    def delete(
+        self, name: str, savepoint: str, *, force: bool = False, tell: Tell = lambda _done, _of: None
+    ) -> None:
+        """Raises NotFound; Conflict while it is being restored, unless ``force``. Again after a crash: goes on."""
+        level = self._area.level(f"{name}/{savepoint}")
+        if not level.objects and not level.folders:
+            raise NotFound(f"{name} has no savepoint {savepoint}: see spark-supervisor savepoint list {name}")
+        try:
+            begun = self._begun(name, savepoint)
+        except Corrupt:
+            if not force:
+                raise
+            begun = None
+        if begun is not None:
+            away = self._out_of_sight(begun)
+            if away and not force:
+                raise Conflict(
+                    f"savepoint {savepoint} can't be deleted here: {away}; --force removes its entry alone"
+                )
+            self._empty(self.place(begun), force, tell)
+        here = f"{name}/{savepoint}"
+        if begun is None or begun.location != self._home(name, savepoint):
+            for item in list(self._area.items(here)):
+                if item.key != f"{here}/{BEGUN}":
+                    self._area.remove(item.key)
+        self._area.remove(f"{here}/{BEGUN}")
+
+    def _empty(self, place: Area, force: bool, tell: Tell) -> None:
+        if not force:
+            _refuse_readers(place)
+        try:
+            manifest = manifest_at(place)
+        except Corrupt:
+            manifest = None
+        place.remove(MANIFEST)
+        if not force:
+            try:
+                _refuse_readers(place)  # one that began between read the manifest while it was there
+            except Conflict:
+                if manifest is not None:
+                    place.create(MANIFEST, encode_manifest(manifest))
+                raise
+        todo = [item for item in place.items() if item.key != BEGUN]
+        tell(0, len(todo))
+        for done, _ in enumerate(in_parallel(_removing(place), todo), 1):
+            tell(done, len(todo))
+
+    def _entry(self, name: str, savepoint: str) -> ShelfEntry:
+        begun = None
+        try:
+            begun = self._begun(name, savepoint)
+            return self._looked_at(name, savepoint, begun)
+        except SupervisorError as error:
+            return ShelfEntry(name, savepoint, begun, None, str(error))
+
+    def _looked_at(self, name: str, savepoint: str, begun: Begun | None) -> ShelfEntry:
+        if begun is None:
+            return ShelfEntry(name, savepoint, None, None)
+        manifest = manifest_at(self.place(begun))
+        return ShelfEntry(
+            name, savepoint, begun, manifest, "" if manifest is not None else self._out_of_sight(begun)
+        )
+
+    def _out_of_sight(self, begun: Begun) -> str:
+        """Beside a checkpoint on the file system of another host, it may be. Nothing there proves nothing then."""
+        if not begun.location.startswith("file:") or begun.location == self._home(begun.name, begun.id):
+            return ""
+        level = self.place(begun).level("")
+        if level.objects or level.folders:
+            return ""
+        return f"it lies at {begun.location}, where this host sees nothing: ask on the host that made it"
+
+    def _home(self, name: str, savepoint: str) -> str:
+        return f"{self._area.location}/{name}/{savepoint}"
+
+    def _begun(self, name: str, savepoint: str) -> Begun | None:
+        key = f"{name}/{savepoint}/{BEGUN}"
+        try:
+            data = self._area.read(key, SMALL_MAX_BYTES)
+        except NotFound:
+            return None
+        begun = decode_begun(data, f"{self._area.location}/{key}")
+        if (begun.name, begun.id) != (name, savepoint):
+            raise Corrupt(f"{self._area.location}/{key} is of savepoint {begun.id} of {begun.name}")
+        if not _is_place_of(begun.location, name, savepoint):
+            raise Corrupt(
+                f"{self._area.location}/{key} names {begun.location}: no place of savepoint {savepoint} of {name}"
+            )
+        return begun
+
+
+def next_due_s(entry: ShelfEntry) -> float | None:
+    """When the slot after that of a savepoint of the schedule begins; None: it is none of those."""
+    slot_s = began_s(entry.id)
+    return (
+        None
+        if entry.begun is None or not entry.begun.every_s or slot_s is None
+        else slot_s + entry.begun.every_s
+    )
+
+
+def _is_place_of(location: str, name: str, savepoint: str) -> bool:
+    """In a store, or beside a checkpoint."""
+    try:
+        return normalise(location).endswith(f"{SHELF}/{name}/{savepoint}")
+    except InvalidInput:
+        return False
+
+
+def _is_ours(keys: set[str], folders: tuple[str, ...]) -> bool:
+    """Nothing is there but what a savepoint is made of: else it is no leftover, but somebody's."""
+    return {*folders} <= {DATA, RESTORES} and all(
+        key == BEGUN or key.startswith("objects-") or key.endswith(PARTIAL) for key in keys
+    )
+
+
+def _refuse_readers(place: Area) -> None:
+    for entry in place.level(RESTORES).objects:
+        try:
+            note = json.loads(place.read(f"{RESTORES}/{entry.key}", SMALL_MAX_BYTES))
+            told = f"to {note['target']} since {note['at']}"
+        except NotFound:
+            continue
+        except (Corrupt, ValueError, KeyError, TypeError, RecursionError):
+            told = "by somebody"
+        raise Conflict(
+            f"it is being restored {told}: wait for it; if that was interrupted, restore it there again, or give --force"
+        )
+
+
+def _removing(place: Area) -> Callable[[Item], None]:
+    def remove(item: Item) -> None:
+        place.remove(item.key)
+
+    return remove

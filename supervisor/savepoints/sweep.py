@@ -1,0 +1,62 @@
+"""What a creation or a delete that died has left in the store: removed by the leader, slowly.
+
+A savepoint without a manifest goes when two scans at least a grace time apart saw the same of it: nobody works on it. Long
+enough for a person to go on with it; whoever goes on after all finds out before it writes a manifest (``Shelf.require``).
+Complete ones are never touched, nor those beside a checkpoint, which the leader may not see, nor where anything lies that is
+no part of a savepoint. All doubt keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from supervisor.clock import boottime_s
+from supervisor.savepoints.shelf import ITS_OWN, Shelf
+
+GRACE_S: Final = 6 * 3600.0
+EVERY_S: Final = 3600.0
+DELETES_MAX: Final = 10
+
+Sighting = tuple[tuple[int, int], float]
+
+
+class SavepointSweeper:
+    """One term's. ``clock``: CLOCK_BOOTTIME."""
+
+    def __init__(self, shelf: Shelf, clock: Callable[[], float] = boottime_s) -> None:
+        self._shelf = shelf
+        self._clock = clock
+        self._next_s: float | None = None
+        self._sightings: dict[tuple[str, str], Sighting] = {}
+
+    def scan(self, go_on: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
+        """Called often, looks once an hour. Returns ``<name>/<id>`` of what it removed. Raises what the store does."""
+        began_s = self._clock()
+        if self._next_s is not None and began_s < self._next_s:
+            return ()
+        self._next_s = began_s + EVERY_S
+        seen: dict[tuple[str, str], Sighting] = {}
+        doomed = []
+        for each in self._shelf.leftovers():
+            if not go_on():
+                return ()
+            try:
+                now = self._shelf.print_of(*each)
+            except ITS_OWN:
+                continue
+            before = self._sightings.get(each)
+            seen[each] = before if before is not None and before[0] == now else (now, self._clock())
+            if began_s - seen[each][1] >= GRACE_S:
+                doomed.append(each)
+        self._sightings = seen
+        removed = []
+        for name, savepoint in doomed[:DELETES_MAX]:
+            if not go_on():
+                break
+            try:
+                self._shelf.delete(name, savepoint)
+            except ITS_OWN:  # being restored, or another was faster: looked at again
+                continue
+            removed.append(f"{name}/{savepoint}")
+        return tuple(removed)

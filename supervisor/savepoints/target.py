@@ -1,0 +1,46 @@
+"""Where the copy of a savepoint goes when a job resumes from it, and what of its spec would not follow. Pure.
+
+Called by ``savepoints.resume``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from supervisor.spec.job import JobSpec
+
+TAG_DIGITS: Final = 8
+_MADE: Final = re.compile(rf"\.from-[a-z0-9-]+-[0-9a-f]{{{TAG_DIGITS}}}")
+
+
+def fresh_location(checkpoint: str, savepoint: str, uid: str, revision: int) -> str:
+    """Beside ``checkpoint``, or beside the one from which that was made in this way. ``revision``: of the job before.
+
+    The same for the same job, revision and savepoint, so that a command that is given again goes on with its copy; and never
+    where an earlier one has put another.
+    """
+    base = checkpoint.rstrip("/")
+    made = list(_MADE.finditer(base))
+    if made and made[-1].end() == len(base):
+        base = base[: made[-1].start()]
+    tag = hashlib.sha256(f"{uid} {revision}".encode()).hexdigest()[:TAG_DIGITS]
+    return f"{base}.from-{savepoint}-{tag}"
+
+
+def would_not_follow(spec: JobSpec) -> str | None:
+    """What names the checkpoint itself rather than ``{checkpoint}``: the application would go on there, on the old one."""
+    place = re.escape((spec.checkpoint or "").rstrip("/"))
+    names_it = re.compile(rf"{place}(?![A-Za-z0-9._-])")
+    return next((what for what, text in _texts(spec) if names_it.search(text)), None)
+
+
+def _texts(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    for arg in spec.args:
+        yield "args", arg
+    for name, value in spec.env.items():
+        yield f"env {name}", value
+    for name, value in spec.conf.items():
+        yield f"conf {name}", value

@@ -1,0 +1,73 @@
+"""The files around a spec on the machine of the one who submits: the spec itself and the local files it names.
+
+Called by ``submit`` and ``doctor`` before anything is stored. A missing or unreadable file is ``InvalidInput`` (exit
+code 2) naming it. ``spec.job`` is pure, so the disk is looked at here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from supervisor.errors import InvalidInput
+from supervisor.settings.defaults import Defaults
+from supervisor.settings.small_files import read_small, shortened
+from supervisor.spec.job import SPEC_MAX_BYTES, JobSpec, local_paths, parse_spec, with_uploaded
+
+UPLOAD_MAX_BYTES: Final = 2 << 30
+"""Of one file. It goes to the store at each submit, and to each host that starts the job."""
+
+
+def read_spec_file(path: Path, defaults: Defaults | None = None) -> JobSpec:
+    """The validated spec in ``path``; its local files are not looked at yet. Raises ``InvalidInput``."""
+    try:
+        data = read_small(path, SPEC_MAX_BYTES + 3)  # with a byte order mark
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        large = len(data) > SPEC_MAX_BYTES
+        why = f"larger than {SPEC_MAX_BYTES // 1024} KiB" if large else "not UTF-8 text; save it as UTF-8"
+        raise InvalidInput(f"{path} is {why}") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "its name is impossible"
+        raise InvalidInput(f"spec {shortened(path)} cannot be read ({why}); check its name") from None
+    return parse_spec(text, str(path), defaults)
+
+
+def local_files(spec: JobSpec, base_dir: Path) -> tuple[Path, ...]:
+    """The files to upload, as absolute paths, in the order of ``local_paths(spec)``. Raises ``InvalidInput``.
+
+    ``base_dir``: the directory of the spec file, to which its paths are relative.
+    """
+    return tuple(_readable(base_dir, written, spec.name) for written in local_paths(spec))
+
+
+def stored_spec(spec: JobSpec, base_dir: Path, keys: Mapping[Path, str]) -> JobSpec:
+    """``spec`` as it goes into the store. ``keys``: file as ``local_files`` names it → its store key."""
+    files = zip(local_paths(spec), local_files(spec, base_dir), strict=True)
+    return with_uploaded(spec, {written: keys[path] for written, path in files})
+
+
+def _readable(base_dir: Path, written: str, name: str) -> Path:
+    path = (base_dir / written).absolute()
+    try:
+        # of a FIFO, nobody is waited for
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb"):
+            status = os.fstat(descriptor)
+    except FileNotFoundError:
+        raise InvalidInput(
+            f"job {name}: file {path} does not exist; '{written}' is relative to the directory of the spec"
+        ) from None
+    except OSError as error:
+        raise InvalidInput(f"job {name}: file {path} cannot be read ({error.strerror or error})") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidInput(f"job {name}: {path} is not a regular file; '{written}' must name one")
+    if status.st_size > UPLOAD_MAX_BYTES:
+        raise InvalidInput(
+            f"job {name}: file {path} is larger than the {UPLOAD_MAX_BYTES >> 30} GiB that are uploaded; put it on every "
+            "host and name it as local:/path, or on S3 and name it as s3://bucket/key"
+        )
+    return path

@@ -1,0 +1,394 @@
+"""The job spec: every key of REFERENCE.md, checked once at submit, then immutable and known by the sha256 of its bytes.
+
+``cli`` parses what a person wrote; ``registry`` stores the canonical JSON; agents read that back (``from_canonical``) and
+``spark`` builds a command line from it. The only module of ``model`` with pydantic in it: a shim never imports it, it gets
+a ``Launch``. Pure: whether local files exist is looked at by ``spec.files``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, model_validator
+
+from supervisor.errors import Corrupt, InvalidInput
+from supervisor.model import driver_memory, heap, host_tools, master
+from supervisor.model.deletable import why_not_deletable
+from supervisor.model.location import normalise
+from supervisor.model.records import SchedulingSpec
+from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
+from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.settings.defaults import Defaults, Health, LeaseS, Resources, StopGraceS
+from supervisor.settings.restart import RestartSettings
+from supervisor.settings.sections import Section, validated
+from supervisor.settings.spark_conf import SparkConf
+from supervisor.settings.yaml_text import read_mapping
+from supervisor.spec.fields import (
+    STORE_SCHEME,
+    Application,
+    Args,
+    Checkpoint,
+    DeployMode,
+    Entry,
+    Env,
+    Jars,
+    MainClass,
+    Master,
+    Name,
+    Packages,
+    PyFiles,
+    is_local_path,
+)
+from supervisor.spec.savepoints import SavepointSettings
+
+SPEC_VERSION: Final = 1
+SPEC_MAX_BYTES: Final = 64 * 1024
+CHECKPOINT_PLACEHOLDER: Final = "{checkpoint}"
+
+_CONF_TWINS: Final = {
+    "spark.jars": "jars",
+    "spark.jars.packages": "packages",
+    "spark.submit.pyFiles": "py_files",
+}
+"""Given as a key of the spec *and* as a property, one of the two would be dropped by spark-submit without a word."""
+
+_ADDED_LATER: Final = (("restart", "memory_step"), ("restart", "memory_max"))
+"""Keys that version 0.1 does not know: written only where they say something, so that its agents can read the others, and
+a spec that was submitted with it is still the same spec."""
+
+_ADDED_LATER_AT_THE_TOP: Final[Mapping[str, object]] = {
+    "checkpoint_fence": "auto",
+    "checkpoint_on_cancel": "keep",
+    "savepoints": SavepointSettings().model_dump(mode="json", by_alias=True),
+}
+"""The same for keys outside of any section, with the value that says nothing."""
+
+_SECRET_WORDS: Final = (
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "access.key",
+    "access_key",
+    "api_key",
+    "credential",
+)
+
+
+class JobSpec(Section):
+    """One job. Times in seconds, memory in bytes; in YAML and JSON with their units (aliases are the keys there)."""
+
+    name: Name
+    application: Application
+    main_class: MainClass | None = Field(default=None, alias="class")
+    entry: Entry | None = None
+    args: Args = ()
+    py_files: PyFiles = ()
+    jars: Jars = ()
+    packages: Packages = ()
+    launch: Literal["submit", "session"] = "submit"
+    master: Master = "local[2]"
+    deploy_mode: Annotated[Literal["client"], DeployMode] = "client"
+    conf: SparkConf = Field(default_factory=dict)
+    env: Env = Field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    checkpoint_fence: Literal["auto", "off"] = "auto"
+    checkpoint_on_cancel: Literal["keep", "delete"] = "keep"
+    savepoints: SavepointSettings = SavepointSettings()
+    unbounded: bool = True
+    resources: Resources = Resources()
+    lease_s: LeaseS = Field(default=30.0, alias="lease")
+    stop_grace_s: StopGraceS = Field(default=30.0, alias="stop_grace")
+    restart: RestartSettings = RestartSettings()
+    health: Health = Health()
+
+    @property
+    def is_python(self) -> bool:
+        return self.application.endswith(".py")
+
+    @model_validator(mode="after")
+    def _one_kind_of_application(self) -> JobSpec:
+        if self.main_class is not None and self.is_python:
+            raise ValueError("class is for a .jar application only; remove it")
+        if self.py_files and not self.is_python:
+            raise ValueError("py_files are for a .py application only; a .jar takes jars")
+        if self.launch == "session" and not self.is_python:
+            raise ValueError("launch: session needs a .py application; use launch: submit for a .jar")
+        if self.launch == "session" and self.entry is None:
+            raise ValueError("launch: session needs entry, the module:function that is given the session")
+        if self.launch == "submit" and self.entry is not None:
+            raise ValueError("entry is for launch: session only; remove it or set launch")
+        return self
+
+    @model_validator(mode="after")
+    def _recoverable(self) -> JobSpec:
+        """Streaming state lives in the checkpoint: without one, a restart would silently begin again."""
+        if self.checkpoint is None and self.unbounded:
+            raise ValueError(
+                "checkpoint is missing, and an unbounded job recovers from it; add it (unbounded: false does without)"
+            )
+        if self.checkpoint is None and any(CHECKPOINT_PLACEHOLDER in arg for arg in self.args):
+            raise ValueError(f"args hold {CHECKPOINT_PLACEHOLDER}, but there is no checkpoint; add it")
+        return self
+
+    @model_validator(mode="after")
+    def _deletable(self) -> JobSpec:
+        if self.checkpoint_on_cancel == "delete":
+            why = why_not_deletable(self.checkpoint)
+            if why is not None:
+                raise ValueError(
+                    f"checkpoint_on_cancel: delete is not possible: {why}; remove it, or change checkpoint"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _savable(self) -> JobSpec:
+        if self.savepoints.every_s is None:
+            return self
+        if self.checkpoint is None:
+            raise ValueError(
+                "savepoints are copies of the checkpoint, which is missing; add it, or remove savepoints"
+            )
+        if not normalise(self.checkpoint).startswith(("file:", "s3:")):
+            raise ValueError(
+                f"savepoints can't be made of {self.checkpoint[:120]!r}, which only Spark can reach; remove savepoints, or "
+                "use an s3a:// or file:// checkpoint"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _said_once(self) -> JobSpec:
+        for key, twin in _CONF_TWINS.items():
+            if key in self.conf and getattr(self, twin):
+                raise ValueError(
+                    f"{twin} and conf {key} are both given, and Spark would drop one; use {twin} alone"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _memory_can_be_raised(self) -> JobSpec:
+        most = self.restart.memory_max_bytes
+        if most is None:
+            return self
+        begins_with = self.driver_memory_bytes()
+        if not begins_with:
+            said = self.conf[driver_memory.PROPERTY]
+            raise ValueError(
+                f"restart.memory_step raises conf {driver_memory.PROPERTY}, which is no size ({said[:40]!r})"
+            )
+        had = driver_memory.as_spark_size(begins_with)
+        where = (
+            f"conf {driver_memory.PROPERTY}" if driver_memory.PROPERTY in self.conf else "resources.memory"
+        )
+        if begins_with < driver_memory.LEAST_BYTES:
+            raise ValueError(
+                f"restart.memory_step begins with {had} ({where}), and Spark needs 450m at least; raise that"
+            )
+        if most <= begins_with:
+            raise ValueError(
+                f"restart.memory_max is not above the {had} that the driver begins with ({where}); raise it"
+            )
+        return self
+
+    def terms(self) -> SchedulingSpec:
+        """What the leader must know, for the job's reference. ``checkpoint`` as written, not normalised."""
+        return SchedulingSpec(
+            memory=self.resources.memory_bytes,
+            priority=self.resources.priority,
+            unbounded=self.unbounded,
+            lease_s=self.lease_s,
+            stop_grace_s=self.stop_grace_s,
+            start_timeout_s=self.health.start_timeout_s,
+            checkpoint=self.checkpoint,
+            restart=self.restart_policy(),
+            driver_memory=self.driver_memory_bytes() if self.restart.memory_step is not None else 0,
+            delete_checkpoint=self.checkpoint_on_cancel == "delete",
+            savepoints=self.savepoint_policy(),
+        )
+
+    def driver_memory_bytes(self) -> int:
+        """What ``restart.memory_step`` begins with: spark.driver.memory of conf, else all that the job declares."""
+        said = self.conf.get(driver_memory.PROPERTY)
+        return self.resources.memory_bytes if said is None else driver_memory.spark_size_bytes(said) or 0
+
+    def restart_policy(self) -> RestartPolicy:
+        restart = self.restart
+        return RestartPolicy(
+            strategy=Strategy(restart.strategy),
+            initial_s=restart.initial_s,
+            max_s=restart.max_s,
+            jitter=restart.jitter,
+            reset_after_s=restart.reset_after_s,
+            attempts=restart.attempts,
+            on_exhausted=OnExhausted(restart.on_exhausted),
+            memory_step=restart.memory_step,
+            memory_max=restart.memory_max_bytes,
+        )
+
+    def savepoint_policy(self) -> SavepointPolicy | None:
+        said = self.savepoints
+        return None if said.every_s is None else SavepointPolicy(said.every_s, said.keep, said.max_age_s)
+
+    def application_args(self) -> tuple[str, ...]:
+        """``args`` with ``{checkpoint}`` replaced. Other braces stay as they are: applications take JSON and templates."""
+        return tuple(arg.replace(CHECKPOINT_PLACEHOLDER, self.checkpoint or "") for arg in self.args)
+
+
+def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobSpec:
+    """The spec in ``text`` (YAML or JSON). ``source``: its file name, for messages. Raises ``InvalidInput``.
+
+    What the spec does not say is taken from ``defaults``; sections are merged key by key.
+    """
+    if len(text.encode("utf-8", "replace")) > SPEC_MAX_BYTES:
+        raise InvalidInput(f"{source} is larger than {SPEC_MAX_BYTES // 1024} KiB; move data out of it")
+    body = read_mapping(text, source, as_written={"conf", "env"})
+    spec = validated(JobSpec, _with_defaults(body, defaults or Defaults()), source)
+    # Not of what is stored: a job that was registered before these were known stays what it is.
+    for why in (
+        heap.why_impossible(spec.conf),
+        master.why_unsupported(spec.master),
+        host_tools.why_refused(spec.env),
+    ):
+        if why is not None:
+            raise InvalidInput(f"{source}: {why}")
+    for place in _files(spec):
+        if place.startswith(STORE_SCHEME):
+            raise InvalidInput(
+                f"{source}: {place[:80]!r} begins with store:, which only the supervisor writes; give a file"
+            )
+    return spec
+
+
+def canonical_json(spec: JobSpec) -> bytes:
+    """All keys, sorted, without spaces, in UTF-8: equal specs have equal bytes. ``from_canonical`` reads them back."""
+    body = {**spec.model_dump(mode="json", by_alias=True), "v": SPEC_VERSION}
+    for section, key in _ADDED_LATER:
+        if body[section][key] is None:
+            del body[section][key]
+    for key, silent in _ADDED_LATER_AT_THE_TOP.items():
+        if body[key] == silent:
+            del body[key]
+    return json.dumps(
+        body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
+
+
+def without_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stored spec says beyond the defaults of this version, for people; in the order of REFERENCE."""
+    plain = JobSpec(name="any", application="any.py", unbounded=False).model_dump(mode="json", by_alias=True)
+    plain |= {"name": None, "application": None, "unbounded": True, "v": SPEC_VERSION}
+    order = [*(key for key in plain if key in document), *(key for key in document if key not in plain)]
+    return _beyond({key: document[key] for key in order}, plain)
+
+
+def _beyond(said: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in said.items():
+        usual = plain.get(key)
+        if isinstance(value, Mapping) and isinstance(usual, Mapping):
+            value = _beyond(value, usual)
+            if not value:
+                continue
+        if value != usual:
+            found[key] = value
+    return found
+
+
+def from_canonical(data: bytes, source: str) -> JobSpec:
+    """The spec that ``canonical_json`` wrote. ``source``: the blob's key. Raises ``Corrupt`` and nothing else."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        raise Corrupt(f"{source} is not JSON; submit the job again") from None
+    if (
+        not isinstance(body, dict)
+        or type(version := body.pop("v", None)) is not int
+        or version != SPEC_VERSION
+    ):
+        raise Corrupt(
+            f"{source} is no spec of version {SPEC_VERSION}; another version of the software wrote it"
+        )
+    try:
+        return validated(JobSpec, body, source)
+    except InvalidInput as error:
+        raise Corrupt(str(error)) from None
+
+
+def spec_sha256(spec: JobSpec) -> str:
+    """sha256 in hex of the canonical JSON: the identity of a revision."""
+    return hashlib.sha256(canonical_json(spec)).hexdigest()
+
+
+def local_paths(spec: JobSpec) -> tuple[str, ...]:
+    """Files to be uploaded, as written in the spec, each once, the application first."""
+    return tuple(dict.fromkeys(place for place in _files(spec) if is_local_path(place)))
+
+
+def store_keys(spec: JobSpec) -> tuple[str, ...]:
+    """Keys of the uploaded files that an agent must fetch before a start, each once."""
+    found = (store_key(place) for place in _files(spec))
+    return tuple(dict.fromkeys(key for key in found if key is not None))
+
+
+def store_key(place: str) -> str | None:
+    """``store:<key>`` → key; None for a file that is used in place."""
+    return place.removeprefix(STORE_SCHEME) if place.startswith(STORE_SCHEME) else None
+
+
+def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
+    """``spec`` with every local path replaced by ``store:<key>``. ``keys``: path as written → store key, for all of them."""
+    missing = [path for path in local_paths(spec) if path not in keys]
+    if missing:
+        raise ValueError(f"no store key for {missing[0]}")
+
+    def put(place: str) -> str:
+        return f"{STORE_SCHEME}{keys[place]}" if is_local_path(place) else place
+
+    return spec.model_copy(
+        update={
+            "application": put(spec.application),
+            "py_files": tuple(map(put, spec.py_files)),
+            "jars": tuple(map(put, spec.jars)),
+        }
+    )
+
+
+def memory_warnings(spec: JobSpec) -> tuple[str, ...]:
+    """What is declared for the driver, where it can't hold it."""
+    why = heap.why_short(spec.conf, spec.resources.memory_bytes, python=spec.is_python)
+    return () if why is None else (why,)
+
+
+def secret_warnings(spec: JobSpec) -> tuple[str, ...]:
+    """Values that look like secrets and stand in the spec, where the store, ``show`` and every reader can see them."""
+    suspects = [
+        f"env {name}" for name, value in spec.env.items() if _sensitive(name) and not value.startswith("${")
+    ]
+    suspects += [
+        f"conf {name}" for name, value in spec.conf.items() if _sensitive(name) and "${" not in value
+    ]
+    return tuple(
+        f"{what} looks like a secret, and everybody can read a spec; use ${{env:NAME}} or ${{file:/path}} as a value of env"
+        for what in suspects
+    )
+
+
+def _sensitive(name: str) -> bool:
+    return any(word in name.lower() for word in _SECRET_WORDS)
+
+
+def _files(spec: JobSpec) -> tuple[str, ...]:
+    return (spec.application, *spec.py_files, *spec.jars)
+
+
+def _with_defaults(body: dict[str, Any], defaults: Defaults) -> dict[str, Any]:
+    merged = dict(body)
+    for key, value in defaults.model_dump(by_alias=True).items():
+        if key not in body:
+            merged[key] = value
+        elif isinstance(value, dict) and isinstance(body[key], dict):
+            merged[key] = {**value, **body[key]}
+    return merged

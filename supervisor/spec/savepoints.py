@@ -1,0 +1,39 @@
+"""The ``savepoints`` section of a job spec. Only keys and their bounds; what they mean is in ``savepoints.schedule``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field, model_validator
+
+from supervisor.settings.restart import DAY_S
+from supervisor.settings.sections import Section, between
+from supervisor.settings.units import DurationS
+
+EVERY_MIN_S: Final = 60.0
+KEEP: Final = 8
+
+
+class SavepointSettings(Section):
+    """``every`` null: none are made by themselves. ``keep`` and ``max_age`` (null: no limit) are about those that are."""
+
+    every_s: Annotated[DurationS, between(EVERY_MIN_S, 365 * DAY_S)] | None = Field(
+        default=None, alias="every"
+    )
+    keep: int = Field(default=KEEP, ge=1, le=1000)
+    max_age_s: Annotated[DurationS, between(EVERY_MIN_S, 3650 * DAY_S)] | None = Field(
+        default=None, alias="max_age"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SavepointSettings:
+        if self.every_s is None:
+            if self.max_age_s is not None or self.keep != KEEP:
+                raise ValueError(
+                    "every is missing, without which there are none that keep and max_age are about; add it"
+                )
+        elif self.max_age_s is not None and self.max_age_s < self.every_s:
+            raise ValueError(
+                "max_age is shorter than every: each would be too old before the next is made; raise it"
+            )
+        return self
