@@ -8,22 +8,10 @@ writes anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
-from supervisor.clients.zookeeper import Reads
 from supervisor.coord.election import Codec, Paths, election_view, recent_terms
 from supervisor.coord.trust import EpochReader, RegistryEvidence, Trust, doubt_of_epochs
 from supervisor.model.transaction import Node
-
-
-class Zoo(Protocol):
-    """What is needed of the agent's client. All raise Unreachable."""
-
-    @property
-    def last_zxid(self) -> int: ...
-    def sync(self) -> None: ...
-    def read_many(self, paths: Sequence[str]) -> Reads: ...
+from supervisor.records.ports import ZkSession
 
 
 class StartDoubt:
@@ -40,7 +28,7 @@ class StartDoubt:
     def own(self) -> str | None:
         return self._trust.reason
 
-    def of(self, zoo: Zoo, assigned_zxid: int) -> str | None:
+    def of(self, zoo: ZkSession, assigned_zxid: int) -> str | None:
         """Why the entry that was created at ``assigned_zxid`` must not be started now, or None.
 
         Raises Unreachable or AccessDenied (also when the store can't be asked: it could not give the spec either).
@@ -72,7 +60,7 @@ class StartDoubt:
                 return "somebody was just elected: this is looked at again"
         return doubt
 
-    def _has_moved(self, zoo: Zoo, epoch: Node) -> bool:
+    def _has_moved(self, zoo: ZkSession, epoch: Node) -> bool:
         """An election while the store was asked looks like a restore; it is judged anew in the next round."""
         now = zoo.read_many((self._paths.epoch,)).nodes[0]
         return now is not None and now.stat.mzxid != epoch.stat.mzxid

@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-from supervisor.model.transaction import Node
-
-
-class Zoo(Protocol):
-    """What the bell needs of a ZooKeeper client."""
-
-    def read(self, path: str, watch: Callable[[], None] | None = None) -> Node | None: ...
+from supervisor.records.ports import ZkReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +24,7 @@ class Changes:
 class ChangeNotifier:
     """One per term. ``wake`` is called from the client's thread and must only set an event."""
 
-    def __init__(self, zoo: Zoo, path: str, wake: Callable[[], None]) -> None:
+    def __init__(self, zoo: ZkReader, path: str, wake: Callable[[], None]) -> None:
         self._zoo = zoo
         self._path = path
         self._wake = wake

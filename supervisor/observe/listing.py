@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from supervisor.clock import wall_iso
 from supervisor.model.headline import headline
@@ -31,21 +31,14 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import JobState, Shown, account_of, state_of, state_of_ended, with_delay
-from supervisor.model.transaction import Node, Reads
+from supervisor.model.transaction import Node
 from supervisor.model.view import Row, SeenAcceptance, SeenLease, View
 from supervisor.records.ids import name_suffix
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ZkReader
 from supervisor.records.reading import seen, seen_all
 
 ENDINGS = frozenset(cause.value for cause in Cause)
-
-
-class Zoo(Protocol):
-    """What listing needs of a ZooKeeper client. Each raises Unreachable."""
-
-    def read(self, path: str) -> Node | None: ...
-    def read_many(self, paths: Sequence[str]) -> Reads: ...
-    def children(self, path: str) -> tuple[str, ...] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +83,7 @@ class JobRow:
 
 
 def take_rows(
-    zoo: Zoo, layout: Layout, view: View, wall_now_s: float, *, every_uid: bool = False
+    zoo: ZkReader, layout: Layout, view: View, wall_now_s: float, *, every_uid: bool = False
 ) -> list[JobRow]:
     """The rows of ``list``, by name: of each name the live uid, else the newest if it failed.
 
@@ -142,17 +135,17 @@ def _is_hidden(result: Seen[Result]) -> bool:
     return isinstance(result, Found) and result.record.outcome is not Outcome.FAILED
 
 
-def _all_results(zoo: Zoo, layout: Layout) -> dict[str, Seen[Result]]:
+def _all_results(zoo: ZkReader, layout: Layout) -> dict[str, Seen[Result]]:
     return _results(zoo, layout, zoo.children(layout.results) or ())
 
 
-def _newest_results(zoo: Zoo, layout: Layout, view: View) -> dict[str, Seen[Result]]:
+def _newest_results(zoo: ZkReader, layout: Layout, view: View) -> dict[str, Seen[Result]]:
     """Of names without a reference. Older failed uids are history: nothing can be done about them any more."""
     owns = [row.own.record for row in view.rows.values() if row.ref is None and isinstance(row.own, Found)]
     return _results(zoo, layout, [own.newest_uid or own.uid for own in owns if own.newest_uid or own.uid])
 
 
-def newest_results(zoo: Zoo, layout: Layout, view: View) -> list[tuple[str, str, Seen[Result]]]:
+def newest_results(zoo: ZkReader, layout: Layout, view: View) -> list[tuple[str, str, Seen[Result]]]:
     """(name, uid, result) of names without a reference whose newest uid failed, or can't be read."""
     names = {name_suffix(name): name for name in view.rows}
     found = _newest_results(zoo, layout, view)
@@ -163,7 +156,7 @@ def newest_results(zoo: Zoo, layout: Layout, view: View) -> list[tuple[str, str,
     ]
 
 
-def _results(zoo: Zoo, layout: Layout, uids: Sequence[str]) -> dict[str, Seen[Result]]:
+def _results(zoo: ZkReader, layout: Layout, uids: Sequence[str]) -> dict[str, Seen[Result]]:
     paths = [layout.result(uid) for uid in uids]
     found: list[Seen[Result]] = seen_all(Result, paths, zoo.read_many(paths).nodes)
     return {uid: result for uid, result in zip(uids, found, strict=True) if result is not None}
@@ -193,7 +186,7 @@ class OneJob:
         return self.row.own.record if isinstance(self.row.own, Found) else None
 
 
-def read_job(zoo: Zoo, layout: Layout, name: str) -> OneJob | None:
+def read_job(zoo: ZkReader, layout: Layout, name: str) -> OneJob | None:
     """The live uid of ``name``, else its newest. None: no such name, or nothing of it is kept. Call ``sync`` before."""
     paths = [layout.job(name), layout.own(name), layout.lease(name)]
     reads = zoo.read_many(paths)
@@ -210,7 +203,7 @@ def read_job(zoo: Zoo, layout: Layout, name: str) -> OneJob | None:
     return None if result is None else OneJob(row, result, uid)
 
 
-def _read_host(zoo: Zoo, layout: Layout, own: Seen[Ownership]) -> Member | None:
+def _read_host(zoo: ZkReader, layout: Layout, own: Seen[Ownership]) -> Member | None:
     if not isinstance(own, Found) or own.record.state is not OwnState.ASSIGNED:
         return None
     path = layout.supervisor(own.record.supervisor)
@@ -218,7 +211,7 @@ def _read_host(zoo: Zoo, layout: Layout, own: Seen[Ownership]) -> Member | None:
     return host.record if isinstance(host, Found) else None
 
 
-def read_ended(zoo: Zoo, layout: Layout, row: Row) -> list[OneJob]:
+def read_ended(zoo: ZkReader, layout: Layout, row: Row) -> list[OneJob]:
     """The ended uids of the name of ``row`` that are kept, oldest first (a uid begins with its time)."""
     suffix = name_suffix(row.name)
     uids = sorted(uid for uid in zoo.children(layout.results) or () if uid.endswith(f"-{suffix}"))
@@ -393,7 +386,7 @@ class Changed:
     lease_at_s: float | None
 
 
-def changes_of(zoo: Zoo, layout: Layout, rows: Iterable[Row]) -> dict[str, Changed]:
+def changes_of(zoo: ZkReader, layout: Layout, rows: Iterable[Row]) -> dict[str, Changed]:
     """By name, of attempts that may be alive or are to be started. What changed since the row was read is not known."""
     moving = [row for row in rows if isinstance(row.own, Found) and row.own.record.state in OCCUPYING]
     paths = [path for row in moving for path in (layout.own(row.name), layout.lease(row.name))]

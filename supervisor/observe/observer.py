@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Protocol
 
 from supervisor.errors import InvalidInput
 from supervisor.model.location import digest
@@ -33,10 +32,11 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.transaction import Node, Reads
+from supervisor.model.transaction import Node
 from supervisor.model.view import Leftover, Row, SeenAcceptance, SeenLease, View
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ZkReader
 from supervisor.records.reading import seen, seen_all
 from supervisor.registry.whole import Whole, fixed_paths, judge_whole
 
@@ -44,18 +44,10 @@ LEASE_READS_PER_S = 500
 """Budget of the lease sweep: up to 1,000 jobs, every lease is read every two seconds; beyond, once per lease length."""
 
 
-class Zoo(Protocol):
-    """What observing needs of a ZooKeeper client. Each raises Unreachable."""
-
-    def read(self, path: str) -> Node | None: ...
-    def read_many(self, paths: Sequence[str]) -> Reads: ...
-    def children(self, path: str) -> tuple[str, ...] | None: ...
-
-
 class Observer:
     """One per term of leadership (first sights must not outlive it). Not thread-safe."""
 
-    def __init__(self, zoo: Zoo, layout: Layout, clock: Callable[[], float], epoch: int) -> None:
+    def __init__(self, zoo: ZkReader, layout: Layout, clock: Callable[[], float], epoch: int) -> None:
         self._zoo = zoo
         self._layout = layout
         self._clock = clock

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import SupervisorError
@@ -20,14 +20,9 @@ from supervisor.model.view import SeenAcceptance
 from supervisor.observe import listing
 from supervisor.observe.observer import Observer
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ZkSession
 from supervisor.records.reading import seen
 from supervisor.settings.units import format_duration
-
-
-class Zoo(listing.Zoo, Protocol):
-    """What a status needs of a ZooKeeper client. Each raises Unreachable."""
-
-    def sync(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,7 @@ class ClusterConfiguration:
 
 
 def take_status(
-    zoo: Zoo, layout: Layout, place: ClusterConfiguration, session_s: float, store_ok: bool
+    zoo: ZkSession, layout: Layout, place: ClusterConfiguration, session_s: float, store_ok: bool
 ) -> dict[str, Any]:
     """The document, from a full and fresh read. ``session_s``: as granted. Raises Unreachable."""
     zoo.sync()

@@ -28,9 +28,10 @@ from supervisor.observe.restored import KnownJob, LostSpec, known_jobs, lost_spe
 from supervisor.records import codec
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ZkSession
 from supervisor.records.reading import seen
 from supervisor.registry.blobs import SPECS, Blobs, parse_key
-from supervisor.registry.resolve_outcome import Zoo, commit_resolved
+from supervisor.registry.resolve_outcome import commit_resolved
 from supervisor.spec.job import from_canonical
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
     )
 
 
-def _is_accepted(layout: Layout, mine: Acceptance, zoo: Zoo) -> bool | None:
+def _is_accepted(layout: Layout, mine: Acceptance, zoo: ZkSession) -> bool | None:
     found: Seen[Acceptance] = seen(Acceptance, zoo.read(layout.accepted), layout.accepted)
     if isinstance(found, Found) and found.record.id == mine.id:
         return True
@@ -173,7 +174,7 @@ def _lost(context: CommandContext) -> str:
     )
 
 
-def _epoch(zoo: Zoo, layout: Layout) -> Found[EpochRecord]:
+def _epoch(zoo: ZkSession, layout: Layout) -> Found[EpochRecord]:
     epoch: Seen[EpochRecord] = seen(EpochRecord, zoo.read(layout.epoch), layout.epoch)
     if not isinstance(epoch, Found):
         raise Corrupt(

@@ -17,9 +17,10 @@ from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Transaction
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ZkSession
 from supervisor.records.reading import seen
 from supervisor.registry import operator_writes
-from supervisor.registry.resolve_outcome import ReplaceableSession, Zoo, commit_resolved
+from supervisor.registry.resolve_outcome import ReplaceableSession, commit_resolved
 
 TRIES_MAX = 20
 REASON_MAX_BYTES = 400
@@ -53,7 +54,7 @@ class ClusterWrite(Generic[Answer]):
 
     tx: Transaction
     answer: Answer
-    applied: Callable[[Zoo], bool | None]
+    applied: Callable[[ZkSession], bool | None]
 
 
 class ClusterOperations:
@@ -69,13 +70,13 @@ class ClusterOperations:
     def pause(self, reason: str) -> Paused:
         """Pause the cluster, unless it is so already: then the earlier pause stays as it is. Durable when it returns."""
 
-        def attempt(zoo: Zoo) -> Paused | ClusterWrite[Paused]:
+        def attempt(zoo: ZkSession) -> Paused | ClusterWrite[Paused]:
             found = self._read_pause(zoo)
             if found is not None:
                 return Paused(_readable(found), changed=False)
             record = Pause(self._by, wall_iso(), clip(reason, REASON_MAX_BYTES), new_op_id())
 
-            def applied(now: Zoo) -> bool | None:
+            def applied(now: ZkSession) -> bool | None:
                 # Whoever's it is, the cluster is paused; the next round answers with what is there.
                 found = self._read_pause(now)
                 return isinstance(found, Found) and found.record.op == record.op
@@ -89,7 +90,7 @@ class ClusterOperations:
     def unpause(self) -> Paused:
         """End the pause, if there is one."""
 
-        def attempt(zoo: Zoo) -> Paused | ClusterWrite[Paused]:
+        def attempt(zoo: ZkSession) -> Paused | ClusterWrite[Paused]:
             notifier = zoo.read(self._layout.doorbell)
             if notifier is None:
                 raise Corrupt(
@@ -100,7 +101,7 @@ class ClusterOperations:
                 return Paused(None, changed=False)
             before = found
 
-            def applied(now: Zoo) -> bool | None:
+            def applied(now: ZkSession) -> bool | None:
                 found = self._read_pause(now)
                 return found is None or found.mzxid != before.mzxid
 
@@ -117,7 +118,7 @@ class ClusterOperations:
         Raises NotFound (no supervisor ``to``), Conflict (nobody leads, or nobody could take over).
         """
 
-        def attempt(zoo: Zoo) -> Asked | ClusterWrite[Asked]:
+        def attempt(zoo: ZkSession) -> Asked | ClusterWrite[Asked]:
             epoch, version, leader = self._term(zoo)
             if to is not None and to == leader:
                 return Asked(leader, epoch, None)
@@ -127,7 +128,7 @@ class ClusterOperations:
             )
             wish = Handover(epoch, leader, to, self._by, wall_iso(), new_op_id())
 
-            def applied(now: Zoo) -> bool | None:
+            def applied(now: ZkSession) -> bool | None:
                 found: Seen[Handover] = seen(
                     Handover, now.read(self._layout.switchover), self._layout.switchover
                 )
@@ -142,7 +143,7 @@ class ClusterOperations:
 
         return self._carry_out("the leadership", attempt)
 
-    def _term(self, zoo: Zoo) -> tuple[int, int, str]:
+    def _term(self, zoo: ZkSession) -> tuple[int, int, str]:
         """Epoch, version of /epoch, leader. Raises Conflict when nobody leads."""
         path = self._layout.leader
         hint: Seen[LeaderHint] = seen(LeaderHint, zoo.read(path), path)
@@ -157,14 +158,14 @@ class ClusterOperations:
             raise Conflict("the leader is changing just now: try again")
         return epoch.record.epoch, epoch.version, hint.record.supervisor
 
-    def _epoch(self, zoo: Zoo) -> Found[EpochRecord]:
+    def _epoch(self, zoo: ZkSession) -> Found[EpochRecord]:
         path = self._layout.epoch
         epoch: Seen[EpochRecord] = seen(EpochRecord, zoo.read(path), path)
         if not isinstance(epoch, Found):
             raise Corrupt(f"{path} is missing or unreadable; nobody can lead until it is restored")
         return epoch
 
-    def _check_candidates(self, zoo: Zoo, leader: str, to: str | None) -> None:
+    def _check_candidates(self, zoo: ZkSession, leader: str, to: str | None) -> None:
         others = sorted(set(zoo.children(self._layout.supervisors) or ()) - {leader})
         if to is not None and to not in others:
             known = ", ".join(sorted({*others, leader}))
@@ -176,10 +177,10 @@ class ClusterOperations:
 
     # -- the loop -------------------------------------------------------------------------------------------------
 
-    def _read_pause(self, zoo: Zoo) -> Seen[Pause]:
+    def _read_pause(self, zoo: ZkSession) -> Seen[Pause]:
         return seen(Pause, zoo.read(self._layout.pause), self._layout.pause)
 
-    def _carry_out(self, what: str, attempt: Callable[[Zoo], Answer | ClusterWrite[Answer]]) -> Answer:
+    def _carry_out(self, what: str, attempt: Callable[[ZkSession], Answer | ClusterWrite[Answer]]) -> Answer:
         """Read, build, commit; start over when somebody else was faster. Bounded, and settled when unknown."""
         self._sessions.zoo().sync()
         for _ in range(TRIES_MAX):

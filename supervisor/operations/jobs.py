@@ -39,11 +39,12 @@ from supervisor.operations.savepoint_resume import (
 )
 from supervisor.records.ids import new_op_id, new_uid
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ZkSession
 from supervisor.records.reading import seen
 from supervisor.registry import user_writes
 from supervisor.registry.blob_sweep import SUBMIT_MAX_S
 from supervisor.registry.checkpoint_claims import CheckpointClaims, LeftCheckpoint, being_deleted, left_by
-from supervisor.registry.resolve_outcome import ReplaceableSession, Zoo, commit_resolved
+from supervisor.registry.resolve_outcome import ReplaceableSession, commit_resolved
 from supervisor.registry.user_writes import ClaimedLocation, Move, UserWriteContext
 from supervisor.registry.whole import ANY_AGE, fixed_paths, judge_whole
 
@@ -157,7 +158,7 @@ class JobOperations:
         name, uid = submission.name, submission.uid
         self._sessions.zoo().sync()
 
-        def attempt(zoo: Zoo) -> Done | JobWrite:
+        def attempt(zoo: ZkSession) -> Done | JobWrite:
             if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:
                 raise TimedOut(
                     f"storing {name} took more than {SUBMIT_MAX_S:g} s, nothing was registered: submit it again"
@@ -178,7 +179,7 @@ class JobOperations:
 
         return self._carry_out(name, uid, attempt)
 
-    def _other_of(self, zoo: Zoo, submission: Submission) -> str:
+    def _other_of(self, zoo: ZkSession, submission: Submission) -> str:
         """A job that committed batches in this checkpoint before, if this name did not. Looked up once per command."""
         if submission.terms.checkpoint is None:
             return ""
@@ -187,7 +188,7 @@ class JobOperations:
         names = self._left_by.by(place_of(submission.terms.checkpoint))
         return "" if submission.name in names else min(names, default="")
 
-    def _check_room(self, zoo: Zoo) -> None:
+    def _check_room(self, zoo: ZkSession) -> None:
         """After the places were read: the multi fails if another job came since then, and this is looked at again."""
         node = zoo.read(self._layout.jobs)
         if node is not None and node.stat.children >= JOBS_MAX:
@@ -202,7 +203,7 @@ class JobOperations:
         if isinstance(start.ref, Unreadable) and start.result is not None:
             uid = new_uid(name)  # the reference can't say whose it is, and that uid has ended already
 
-        def attempt(zoo: Zoo) -> Done | JobWrite:
+        def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
             if isinstance(found.result, Found):
                 return self._cancel_ended(found, found.result)
@@ -241,7 +242,7 @@ class JobOperations:
         """Stop but keep. Raises Conflict for a job that has ended."""
         uid = _live(self.job_records(name), name).record.uid
 
-        def attempt(zoo: Zoo) -> Done | JobWrite:
+        def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
             ref = _live(found, name, uid)
             if ref.record.desired is Desired.SUSPENDED:
@@ -274,7 +275,7 @@ class JobOperations:
         start = self.job_records(name)
         uid = start.ref.record.uid if isinstance(start.ref, Found) else _failed(start, name).record.uid
 
-        def attempt(zoo: Zoo) -> Done | JobWrite:
+        def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
             if found.ref is None:
                 return self._register_again(zoo, found, name, fresh_start=fresh_start)
@@ -289,7 +290,7 @@ class JobOperations:
 
         return self._carry_out(name, uid, attempt)
 
-    def _register_again(self, zoo: Zoo, found: JobRecords, name: str, *, fresh_start: bool) -> JobWrite:
+    def _register_again(self, zoo: ZkSession, found: JobRecords, name: str, *, fresh_start: bool) -> JobWrite:
         result = _failed(found, name)
         own, record = _owned(found, name), result.record
         _must_be_newest(found, name, record.uid)
@@ -322,7 +323,7 @@ class JobOperations:
         name, uid = revision.basis.name, revision.basis.uid
         self._sessions.zoo().sync()
 
-        def attempt(zoo: Zoo) -> Done | JobWrite:
+        def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
             own = _owned(found, name)
             context, place = self._context(), self._place_for(zoo, name, uid, revision.terms.checkpoint)
@@ -353,7 +354,7 @@ class JobOperations:
 
     def _register_moved(
         self,
-        zoo: Zoo,
+        zoo: ZkSession,
         found: JobRecords,
         revision: Revision,
         context: UserWriteContext,
@@ -373,7 +374,7 @@ class JobOperations:
 
     # -- the loop -------------------------------------------------------------------------------------------------
 
-    def _carry_out(self, name: str, uid: str, attempt: Callable[[Zoo], Done | JobWrite]) -> Done:
+    def _carry_out(self, name: str, uid: str, attempt: Callable[[ZkSession], Done | JobWrite]) -> Done:
         """Read, build, commit; start over when somebody else was faster. Bounded, and settled when unknown."""
         for _ in range(TRIES_MAX):
             zoo = self._sessions.zoo()
@@ -397,7 +398,7 @@ class JobOperations:
             )
         raise Conflict(f"{name} keeps being changed by somebody else: nothing was done; try again")
 
-    def _commit(self, zoo: Zoo, write: JobWrite, name: str, uid: str) -> bool:
+    def _commit(self, zoo: ZkSession, write: JobWrite, name: str, uid: str) -> bool:
         """On the session that was read on: a process that was stopped since has lost it, and with it this multi."""
         committed = commit_resolved(
             self._sessions,
@@ -410,7 +411,7 @@ class JobOperations:
             self._places.taken(write.place, name, uid)
         return committed
 
-    def _read(self, zoo: Zoo, name: str, uid: str | None) -> JobRecords:
+    def _read(self, zoo: ZkSession, name: str, uid: str | None) -> JobRecords:
         layout = self._layout
         paths = [layout.job(name), layout.own(name), *([layout.result(uid)] if uid else [])]
         nodes = zoo.read_many(paths).nodes
@@ -421,19 +422,19 @@ class JobOperations:
             nodes = (*nodes, zoo.read(paths[2]))
         return JobRecords(ref, own, seen(Result, nodes[2], paths[2]) if len(nodes) > 2 else None)
 
-    def _last_claim(self, zoo: Zoo, found: JobRecords, name: str) -> Seen[Lease]:
+    def _last_claim(self, zoo: ZkSession, found: JobRecords, name: str) -> Seen[Lease]:
         """The lease, where the ownership cannot say whose turn it is."""
         path = self._layout.lease(name)
         return None if isinstance(found.own, Found) else seen(Lease, zoo.read(path), path)
 
-    def _entry_exists(self, zoo: Zoo, found: JobRecords) -> bool:
+    def _entry_exists(self, zoo: ZkSession, found: JobRecords) -> bool:
         """Of an assigned attempt: whether its entry is there. It comes and goes with the ownership, unless by hand."""
         own = found.own.record if isinstance(found.own, Found) else None
         if own is None or own.state is not OwnState.ASSIGNED:
             return False
         return zoo.read(self._layout.assignment(own.supervisor, own.uid, own.attempt)) is not None
 
-    def _place_for(self, zoo: Zoo, name: str, uid: str | None, location: str | None) -> ClaimedLocation:
+    def _place_for(self, zoo: ZkSession, name: str, uid: str | None, location: str | None) -> ClaimedLocation:
         """Also refuses what an older uid of the name still claims only to have it deleted: it would be a matter of luck
         whether the new one goes on from there. Read after the ownership, which every end of a uid moves."""
         cached = self._places is not None
@@ -456,7 +457,7 @@ class JobOperations:
                 raise Conflict(being_deleted(name, claim.location))
         return place
 
-    def _all_places(self, zoo: Zoo) -> CheckpointClaims:
+    def _all_places(self, zoo: ZkSession) -> CheckpointClaims:
         if self._places is None:
             self._places = CheckpointClaims.load(zoo, self._layout)
         return self._places

@@ -7,27 +7,19 @@ second, so that a crash in between leaves nothing that looks like a loss of data
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from supervisor.errors import Conflict, Corrupt, GuardFailed
 from supervisor.model.records import Cluster, EpochRecord
 from supervisor.model.seen import Found, Seen
-from supervisor.model.transaction import Committed, Create, Node, Transaction
+from supervisor.model.transaction import Create, Node, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import LAYOUT_VERSION, Layout
+from supervisor.records.ports import ZkSession
 from supervisor.records.reading import seen
 from supervisor.registry.blobs import Blobs, ClusterMark
 
 FOUND_TRIES = 3
-
-
-class Zoo(Protocol):
-    """What founding needs of a ZooKeeper client."""
-
-    def read(self, path: str) -> Node | None: ...
-    def sync(self) -> None: ...
-    def commit(self, tx: Transaction) -> Committed: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +31,7 @@ class ClusterIdentity:
     store: str
 
 
-def bootstrap_or_check(zoo: Zoo, layout: Layout, blobs: Blobs, identity: ClusterIdentity) -> Cluster:
+def bootstrap_or_check(zoo: ZkSession, layout: Layout, blobs: Blobs, identity: ClusterIdentity) -> Cluster:
     """Make sure that this root and this store belong together and to this cluster; found them if both are new.
 
     Raises Conflict when either belongs to another cluster, or when ZooKeeper is empty although the store is marked:
@@ -58,7 +50,7 @@ def bootstrap_or_check(zoo: Zoo, layout: Layout, blobs: Blobs, identity: Cluster
     return known
 
 
-def check_known(zoo: Zoo, layout: Layout, identity: ClusterIdentity) -> Cluster | None:
+def check_known(zoo: ZkSession, layout: Layout, identity: ClusterIdentity) -> Cluster | None:
     """The cluster at this root if it is the one we are configured for; None if nothing was founded here yet.
 
     Asks ZooKeeper only: a cancel must work while the store is down. Raises Conflict for another cluster or layout.
@@ -77,7 +69,7 @@ def check_version(node: Node | None, layout: Layout) -> None:
         )
 
 
-def _known(zoo: Zoo, layout: Layout) -> Found[Cluster] | None:
+def _known(zoo: ZkSession, layout: Layout) -> Found[Cluster] | None:
     cluster: Seen[Cluster] = seen(Cluster, zoo.read(layout.cluster), layout.cluster)
     if cluster is None or isinstance(cluster, Found):
         return cluster
@@ -99,7 +91,7 @@ def _same_cluster(known: Found[Cluster], layout: Layout, identity: ClusterIdenti
     return cluster
 
 
-def _found(zoo: Zoo, layout: Layout, identity: ClusterIdentity) -> Found[Cluster]:
+def _found(zoo: ZkSession, layout: Layout, identity: ClusterIdentity) -> Found[Cluster]:
     """Create the root and its fixed znodes in one multi; whoever comes second reads what the first founded."""
     # a cluster founded beside us may have made an ancestor that the two share
     for _ in range(FOUND_TRIES):
@@ -123,7 +115,7 @@ def _found(zoo: Zoo, layout: Layout, identity: ClusterIdentity) -> Found[Cluster
     raise Conflict(f"zookeeper.root {layout.root} exists but is no cluster; choose another root")
 
 
-def _missing_ancestors(zoo: Zoo, root: str) -> list[str]:
+def _missing_ancestors(zoo: ZkSession, root: str) -> list[str]:
     parts = root.strip("/").split("/")
     paths = ["/" + "/".join(parts[: n + 1]) for n in range(len(parts))]
     return [path for path in paths if zoo.read(path) is None]

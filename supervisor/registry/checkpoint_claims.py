@@ -24,8 +24,8 @@ from supervisor.model.records import CheckpointClaim, Ownership
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ZkSession
 from supervisor.records.reading import children_of, seen, seen_all
-from supervisor.registry.resolve_outcome import Zoo
 from supervisor.registry.user_writes import ClaimedLocation
 
 MAYBE_PLACE: Final = re.compile(rb'"([0-9a-f]{%d})\b' % PLACE_CHARS)
@@ -79,7 +79,7 @@ class CheckpointClaims:
                 self._index.add(path, claim.record.location)
 
     @classmethod
-    def load(cls, zoo: Zoo, layout: Layout) -> CheckpointClaims:
+    def load(cls, zoo: ZkSession, layout: Layout) -> CheckpointClaims:
         """Read every claim. The version is read first: a claim made meanwhile makes the multi fail, never pass."""
         parent = zoo.read(layout.checkpoints)
         if parent is None:
@@ -161,12 +161,12 @@ class Others:
         self._doubtful: set[str] = set()
         self._lock = threading.Lock()
 
-    def look(self, zoo: Zoo, path: str, location: str) -> Overlap:
+    def look(self, zoo: ZkSession, path: str, location: str) -> Overlap:
         """``path``: of the claim that is to be deleted. ``location``: normalised. Raises Unreachable, Conflict."""
         with self._lock:
             return self._look(zoo, path, location)
 
-    def _look(self, zoo: Zoo, path: str, location: str) -> Overlap:
+    def _look(self, zoo: ZkSession, path: str, location: str) -> Overlap:
         parent = zoo.read(self._layout.checkpoints)
         if parent is None:
             raise Conflict(
@@ -193,7 +193,7 @@ class Others:
                 doubtful = doubtful or (each, why)
         return Overlap(generation, claim, doubtful)
 
-    def _learn(self, zoo: Zoo) -> None:
+    def _learn(self, zoo: ZkSession) -> None:
         """The claims that have come. Read after the version of /checkpoints: what comes later moves it once more."""
         paths = {
             f"{self._layout.checkpoints}/{child}" for child in children_of(zoo, self._layout.checkpoints)
@@ -247,7 +247,7 @@ class LeftCheckpoint:
         )
 
 
-def left_by(zoo: Zoo, layout: Layout) -> LeftCheckpoint:
+def left_by(zoo: ZkSession, layout: Layout) -> LeftCheckpoint:
     """From one reading of all ownerships."""
     paths = [f"{layout.owns}/{name}" for name in children_of(zoo, layout.owns)]
     return LeftCheckpoint(zip(paths, zoo.read_many(paths).nodes, strict=True))

@@ -17,9 +17,9 @@ from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Check, Delete, Transaction
 from supervisor.model.view import Row
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ZkSession
 from supervisor.records.reading import children_of, seen_all
 from supervisor.registry.leader_writes import LeaderWriteContext
-from supervisor.registry.resolve_outcome import Zoo
 
 RESULTS_PER_NAME = 5
 RESULTS_MAX = 5_000
@@ -50,7 +50,7 @@ class Deletion:
         return context.transaction(f"sweep_{self.what}", own, Delete(self.path, self.version))
 
 
-def take_listing(zoo: Zoo, layout: Layout) -> RecordListing:
+def take_listing(zoo: ZkSession, layout: Layout) -> RecordListing:
     """Read everything that could be left over, pipelined. Raises Unreachable."""
     entries = [
         f"{layout.assigned_to(host)}/{entry}"

@@ -7,41 +7,32 @@ else stays ``OutcomeUnknown``: nothing is acknowledged, nothing deleted. Called 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from supervisor.errors import OutcomeUnknown, Unreachable
-from supervisor.model.transaction import Committed, Node, Reads, Transaction
+from supervisor.model.transaction import Transaction
+from supervisor.records.ports import ZkSession
 
 LOOK: Final = "status tells as soon as ZooKeeper answers, and the same command may be given again"
-
-
-class Zoo(Protocol):
-    """What the registry needs of a connected ZooKeeper client."""
-
-    def sync(self) -> None: ...
-    def read(self, path: str) -> Node | None: ...
-    def read_many(self, paths: Sequence[str]) -> Reads: ...
-    def children(self, path: str) -> tuple[str, ...] | None: ...
-    def commit(self, tx: Transaction) -> Committed: ...
 
 
 class ReplaceableSession(Protocol):
     """A ZooKeeper session that can be relied upon, or replaced."""
 
-    def zoo(self) -> Zoo:
+    def zoo(self) -> ZkSession:
         """The present client, connected. Raises Unreachable."""
 
-    def resolve_outcome(self) -> Zoo:
+    def resolve_outcome(self) -> ZkSession:
         """A client on which a read shows the outcome of every earlier write: the same session, reconnected, or a new
         one after the old was closed for certain. Raises Unreachable."""
 
 
 def commit_resolved(
     sessions: ReplaceableSession,
-    zoo: Zoo,
+    zoo: ZkSession,
     tx: Transaction,
-    committed: Callable[[Zoo], bool | None],
+    committed: Callable[[ZkSession], bool | None],
     look: str = LOOK,
 ) -> bool:
     """Commit ``tx`` through ``zoo``, a client of ``sessions``, and know what came of it.

@@ -120,7 +120,7 @@ CLAIMS = (
         "§5: an outcome that nobody can tell binds a shim no longer than a lease could",
         (
             Turn.notice_time,
-            "if self.state.stage is Stage.SETTLING and self.now_s >= settle_by_s(self.state):",
+            "if self.state.stage is Stage.SETTLING and self.now_s >= resolve_by_s(self.state):",
             "if False:",
         ),
         (machine.next_wake_s, "times.append(resolve_by_s(state))", "pass"),

@@ -64,7 +64,9 @@ PLACES = (
         DOOMED,
         (
             leader_writes.clean_up,
-            "SetData(claim[0], encode(pending_deletion(claim[1].record, result.record, context.at)), claim[1].version)",
+            "SetData(\n                claim[0],\n"
+            "                encode(pending_deletion(claim[1].record, result.record, context.at)),\n"
+            "                claim[1].version,\n            )",
             "Delete(claim[0], claim[1].version)",
         ),
     ),

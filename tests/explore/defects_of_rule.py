@@ -29,8 +29,9 @@ LEADERSHIP = (
         "§6: SUSPENDED: the leader keeps its role (FLINK-10011)",
         (
             leadership.suspend,
-            'return replace(machine_state, state=State.SUSPENDED, why="the connection is down, the session may live"), (\n'
-            "        PauseTerm(),\n    )",
+            "return replace(\n"
+            '        machine_state, state=State.SUSPENDED, why="the connection is down, the session may live"\n'
+            "    ), (PauseTerm(),)",
             "return _step_down(machine_state, 'suspended')",
         ),
     ),

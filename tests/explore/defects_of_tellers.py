@@ -354,7 +354,7 @@ GUARDIAN = (
             Guardian._look,
             "return KillerProbe(dead, run_dir.read_deadline(watched.directory))",
             "watched.known = getattr(watched, 'known', None) or (run_dir.read_deadline(watched.directory),)\n"
-            "        return Looked(dead, post.known[0])",
+            "        return KillerProbe(dead, watched.known[0])",
         ),
     ),
     text(
@@ -672,7 +672,8 @@ OFFICES = (
         UNKNOWN,
         (
             Contender._settle,
-            "self._machine_state.session is not None and is_ours(seen, self._op_id, self._machine_state.session)",
+            "self._machine_state.session is not None and is_ours(\n"
+            "        seen, self._op_id, self._machine_state.session\n    )",
             "seen.owner is not None",
         ),
     ),

@@ -43,7 +43,7 @@ class Store:
 
 
 class Reader:
-    """``coord.start_doubt.Zoo`` of one state."""
+    """A ``records.ports.ZkSession`` of one state."""
 
     def __init__(self, tree: Snapshot) -> None:
         self._tree = tree
