@@ -34,9 +34,9 @@ from supervisor.clients.store.tree import open_tree
 from supervisor.clock import wall_iso
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.checkpoint_expectation import SeenQuery
-from supervisor.model.s3a import S3Access
 from supervisor.savepoints.create import Creation
 from supervisor.savepoints.manifest import Begun
+from supervisor.spec.s3a import S3Access
 from tests.fakes.faulty_s3 import FaultyS3, Handler, relay
 from tests.fence_race import MANAGERS, Driver, batches, times
 from tests.testbed.moto import AWS_ENV, REGION, MotoServer

@@ -27,7 +27,6 @@ from typing import Any
 
 from supervisor.clients.store.area import open_area
 from supervisor.clock import boottime_s, wall_iso
-from supervisor.model.s3a import S3Access
 from supervisor.savepoints.create import Creation
 from supervisor.savepoints.manifest import Begun, Manifest
 from supervisor.savepoints.restore import restore
@@ -35,6 +34,7 @@ from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import MANAGER, MANAGER_KEY, OWNER_KEY, owner_of
 from supervisor.spark.properties import render_properties
 from supervisor.spark.toolchain import installed_spark_home, java_of, spark_version
+from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import LIGHT_JVM

@@ -20,7 +20,7 @@ from supervisor.clients.store.base import Store
 from supervisor.clients.store.open import open_store
 from supervisor.errors import AccessDenied, NotFound, Unreachable
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access, asked
+from supervisor.spec.s3a import S3Access, asked
 
 METADATA_MAX_BYTES: Final = 64 * 1024
 QUERIES_MAX: Final = 32
@@ -124,7 +124,7 @@ def _newest_number(names: Iterable[str]) -> int | None:
 
 
 def open_commit_log(checkpoint: str, access: S3Access) -> CommitLog | None:
-    """``access``: of ``model.s3a.access_of``, for S3. None: nobody but Spark can look there (HDFS …).
+    """``access``: of ``spec.s3a.access_of``, for S3. None: nobody but Spark can look there (HDFS …).
 
     Then nothing is known of the job's life, and nothing may be concluded from silence.
     """

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from supervisor.clients.store.base import DEADLINE_S
 from supervisor.clients.store.tree import Tree, open_tree
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access, access_of, bucket_of
+from supervisor.spec.s3a import S3Access, access_of, bucket_of
 
 
 def open_checkpoint(

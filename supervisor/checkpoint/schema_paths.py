@@ -17,7 +17,7 @@ from typing import Any, Final
 from supervisor.checkpoint.layout import HADOOP_MAGIC, Malformed, crc32c, parse_sidecar
 from supervisor.errors import Corrupt, InvalidInput
 from supervisor.model.location import normalise
-from supervisor.model.s3a import for_spark
+from supervisor.spec.s3a import for_spark
 
 _NAMES_PATHS: Final = re.compile(r"(?:.*/)?state/[^/]+/_metadata/v[2-9]/\d+")
 _PATHS: Final = "stateSchemaFilePaths"

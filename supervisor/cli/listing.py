@@ -214,7 +214,7 @@ def take_look(context: CommandContext, every_uid: bool) -> ListView:
 
     def reasons() -> dict[str, str]:
         from supervisor.cli.reasons import reasons_of
-        from supervisor.model.site_policy import site_policy
+        from supervisor.spec.site_policy import site_policy
 
         path = context.layout.leader
         leader, site = seen(LeaderHint, zoo.read(path), path), site_policy(context.settings.policy)

@@ -11,10 +11,10 @@ from supervisor.clock import boottime_s, wall_s
 from supervisor.model.actions import Assign
 from supervisor.model.records import LeaderHint
 from supervisor.model.seen import Found, Seen
-from supervisor.model.site_policy import SitePolicy
 from supervisor.model.view import View
 from supervisor.observe.listing import aged
 from supervisor.plan.make import Policy, make_plan
+from supervisor.spec.site_policy import SitePolicy
 
 
 def reasons_of(

@@ -357,7 +357,7 @@ def _conf(settings: Settings, name: str | None, location: str) -> dict[str, str]
     """Properties of the job, where they may say where the S3 of ``location`` is."""
     from supervisor.errors import NotFound
     from supervisor.model.location import normalise
-    from supervisor.model.s3a import bucket_of
+    from supervisor.spec.s3a import bucket_of
 
     if name is None or bucket_of(normalise(location)) is None:
         return {}

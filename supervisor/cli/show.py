@@ -105,9 +105,9 @@ def _row(context: CommandContext, job: OneJob) -> JobRow:
         return row
     from supervisor.cli.reasons import reasons_of
     from supervisor.model.records import LeaderHint
-    from supervisor.model.site_policy import site_policy
     from supervisor.observe.observer import Observer
     from supervisor.records.reading import seen
+    from supervisor.spec.site_policy import site_policy
 
     zoo = context.zoo()
     view = Observer(zoo, context.layout, boottime_s, epoch=0).take_view(None)

@@ -22,13 +22,13 @@ from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unr
 if TYPE_CHECKING:
     from supervisor.model.checkpoint_expectation import SeenQuery
     from supervisor.model.records import Desired
-    from supervisor.model.site_policy import SitePolicy
     from supervisor.operations.context import CommandContext
     from supervisor.operations.jobs import Submission
     from supervisor.operations.submit import Prepared
     from supervisor.registry.blobs import Blobs
     from supervisor.settings.file import Settings
     from supervisor.spec.job import JobSpec
+    from supervisor.spec.site_policy import SitePolicy
 
 WORKERS = 8
 MASTERS_S = 2.0
@@ -144,10 +144,10 @@ def submit(
 
 def _prepared(specs: Iterable[Path], settings: Settings) -> list[SubmitLine]:
     """Read and check every file before anything is asked of anybody."""
-    from supervisor.model.s3a import access_of_store, why_no_access
-    from supervisor.model.site_policy import site_policy
     from supervisor.operations.submit import prepare
     from supervisor.settings.file import lease_warnings
+    from supervisor.spec.s3a import access_of_store, why_no_access
+    from supervisor.spec.site_policy import site_policy
 
     lines = []
     for source in specs:

@@ -15,6 +15,9 @@ CLOCK_RATE_ERROR = 0.001
 SECOND_KILLER_PERIOD_S = 0.5
 """p ≤ K/2: twin and guardian act at deadline − p when the shim is alive but has not acted."""
 
+SHIM_AHEAD_S = 2 * SECOND_KILLER_PERIOD_S
+"""2p: how long before its deadline a shim kills, so that it comes before the twin and can still record the exit."""
+
 LEASE_MIN_S = 5.0
 LEASE_MAX_S = 300.0
 STOP_GRACE_MAX_S = 3600.0
@@ -40,7 +43,7 @@ def shim_acts_s(deadline_at_s: float) -> float:
 
     Before the second killers, which would kill the shim first and with it the tombstone that spares everybody the wait.
     """
-    return deadline_at_s - 2 * SECOND_KILLER_PERIOD_S
+    return deadline_at_s - SHIM_AHEAD_S
 
 
 def second_killer_acts_s(deadline_at_s: float) -> float:

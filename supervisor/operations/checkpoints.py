@@ -12,7 +12,7 @@ from supervisor.clients.store.tree import Tree
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access, access_of_store, bucket_of
+from supervisor.spec.s3a import S3Access, access_of_store, bucket_of
 
 if TYPE_CHECKING:
     from supervisor.operations.context import CommandContext

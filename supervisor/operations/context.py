@@ -13,9 +13,9 @@ from supervisor.clients.processes import own_age_s
 from supervisor.clients.sessions import KeptSession, connect_within_s, keep_session
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError, Unreachable
-from supervisor.model.s3a import access_of_store, asked
 from supervisor.records.layout import Layout
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
+from supervisor.spec.s3a import access_of_store, asked
 
 if TYPE_CHECKING:
     from supervisor.clients.store.base import Store

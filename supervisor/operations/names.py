@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Protocol
 
 from supervisor.errors import NotFound, SupervisorError
 from supervisor.records.ids import name_suffix
 from supervisor.records.layout import Layout
+from supervisor.records.ports import ZkReader
 
 
-class Lister(Protocol):
-    """What is needed of a ZooKeeper client. Raises Unreachable."""
-
-    def children(self, path: str) -> tuple[str, ...] | None: ...
-
-
-def no_job(zoo: Lister, layout: Layout, name: str) -> NotFound:
+def no_job(zoo: ZkReader, layout: Layout, name: str) -> NotFound:
     """To be raised for ``name``, of which nothing is kept. Never raises: without an answer there is no suggestion."""
     from supervisor.settings.nearest import nearest  # only a mistake pays for difflib
 
@@ -28,7 +22,7 @@ def no_job(zoo: Lister, layout: Layout, name: str) -> NotFound:
     return NotFound(f"no job is named {name}: {hint}")
 
 
-def known_names(zoo: Lister, layout: Layout) -> Iterator[str]:
+def known_names(zoo: ZkReader, layout: Layout) -> Iterator[str]:
     """Of every registered job, and of every other of which a result may be kept: an ownership outlives them all."""
     registered = frozenset(zoo.children(layout.jobs) or ())
     yield from registered

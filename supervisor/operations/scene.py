@@ -12,7 +12,6 @@ from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import NotFound, SupervisorError
 from supervisor.model.records import EpochRecord, LeaderHint
 from supervisor.model.seen import Found, Seen
-from supervisor.model.site_policy import site_policy
 from supervisor.model.state import JobState
 from supervisor.model.view import View
 from supervisor.observe.listing import aged, changes_of, newest_results, read_job
@@ -22,6 +21,7 @@ from supervisor.operations.names import no_job
 from supervisor.plan.explain import Explainer, Explanation, explain_ended, urgency
 from supervisor.plan.make import Policy
 from supervisor.records.reading import seen
+from supervisor.spec.site_policy import site_policy
 
 
 @dataclass(frozen=True)

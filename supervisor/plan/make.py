@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from supervisor.model.actions import Action, Assign, Drain, Note, Plan, Revoke
 from supervisor.model.load import loads_of
-from supervisor.model.site_policy import SitePolicy
 from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Decision, WaitingAssignment, decide
 from supervisor.plan.place import not_judged, place, with_flying
+from supervisor.spec.site_policy import SitePolicy
 
 
 @dataclass(frozen=True, slots=True)

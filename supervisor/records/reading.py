@@ -6,7 +6,7 @@ Called by commands, observe and the agent. Reads are pipelined: never one round 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from supervisor.errors import Conflict, Corrupt
 from supervisor.model.records import Assignment, JobRef, Lease, Member, Result
@@ -14,14 +14,9 @@ from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.transaction import Node
 from supervisor.records.codec import decode
 from supervisor.records.ids import may_be_of
+from supervisor.records.ports import ZkReader
 
 T = TypeVar("T")
-
-
-class Reader(Protocol):
-    """What is needed of a ZooKeeper client to read one znode. Raises Unreachable."""
-
-    def read(self, path: str) -> Node | None: ...
 
 
 def seen(cls: type[T], node: Node | None, path: str) -> Seen[T]:
@@ -35,13 +30,7 @@ def seen(cls: type[T], node: Node | None, path: str) -> Seen[T]:
     return _placed(record, node, path)
 
 
-class Parent(Protocol):
-    """What is needed of a ZooKeeper client to read the names below one znode. Raises Unreachable."""
-
-    def children(self, path: str) -> tuple[str, ...] | None: ...
-
-
-def children_of(zoo: Parent, path: str) -> tuple[str, ...]:
+def children_of(zoo: ZkReader, path: str) -> tuple[str, ...]:
     """The names below one of the fixed znodes. Raises Conflict when it is missing: nothing below it is not the same as
     nothing known (I10)."""
     found = zoo.children(path)

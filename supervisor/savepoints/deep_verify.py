@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from supervisor.checkpoint.layout import COMMITS, parse_commit
 from supervisor.errors import NotFound, SupervisorError
-from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
 from supervisor.model.seen import Found
 from supervisor.operations.context import open_commands, store_of
 from supervisor.registry.blobs import Blobs, artifact_key
@@ -18,6 +17,7 @@ from supervisor.spark.prepare import fetch_code
 from supervisor.spark.refusal import Refused
 from supervisor.spark.state_reading import OpenedStore, StateOf, open_state
 from supervisor.spec.job import JobSpec, from_canonical
+from supervisor.spec.s3a import S3Access, access_of, access_of_store, bucket_of
 
 if TYPE_CHECKING:
     from supervisor.clients.store.area import Area

@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 
 from supervisor.errors import Corrupt, InvalidInput
 from supervisor.model.bounds import YEARS_10_S
-from supervisor.model.s3a import RECORDED, S3Access
+from supervisor.spec.s3a import RECORDED, S3Access
 
 FORMAT: Final = 1
 SHELF: Final = "savepoints"

@@ -21,7 +21,6 @@ from supervisor.clock import wall_iso
 from supervisor.errors import Conflict, InvalidInput, NotFound
 from supervisor.model.deletable import BESIDE
 from supervisor.model.location import normalise, overlaps
-from supervisor.model.s3a import S3Access, access_of, access_of_store, allowed, bucket_of
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.operations.checkpoints import Located, is_location
 from supervisor.operations.context import COMMAND_STORE_DEADLINE_S
@@ -30,6 +29,7 @@ from supervisor.savepoints.manifest import SHELF, Begun, Manifest, SavepointStag
 from supervisor.savepoints.restore import RestoredCopy, restore
 from supervisor.savepoints.schedule import PREFIX, began_s, newest_of, slot_of
 from supervisor.savepoints.shelf import Shelf, ShelfEntry
+from supervisor.spec.s3a import S3Access, access_of, access_of_store, allowed, bucket_of
 
 if TYPE_CHECKING:
     from supervisor.operations.context import CommandContext

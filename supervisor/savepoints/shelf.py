@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from supervisor.clients.store.area import PARTIAL, Area, Item
 from supervisor.errors import AccessDenied, Conflict, Corrupt, InvalidInput, NotFound, SupervisorError
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access
 from supervisor.savepoints.create import Tell, in_parallel, manifest_at
 from supervisor.savepoints.manifest import (
     BEGUN,
@@ -31,6 +30,7 @@ from supervisor.savepoints.manifest import (
     encode_manifest,
 )
 from supervisor.savepoints.schedule import Scheduled, began_s
+from supervisor.spec.s3a import S3Access
 
 ITS_OWN = (AccessDenied, Conflict, Corrupt, InvalidInput, NotFound)
 """What may be the trouble of one savepoint alone: the others are gone on with."""

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from supervisor.settings.limits import LEASE_MAX_S, LEASE_MIN_S, STOP_GRACE_MAX_S
+from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, STOP_GRACE_MAX_S
 from supervisor.settings.restart import DAY_S, RestartSettings
 from supervisor.settings.sections import Section, between
 from supervisor.settings.spark_conf import SparkConf

@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_va
 from pydantic.fields import FieldInfo
 
 from supervisor.errors import InvalidInput
+from supervisor.model.lease_terms import KILL_TIME_S, SHIM_AHEAD_S, renew_period_s
 from supervisor.settings.addresses import (
     AbsolutePath,
     EndpointUrl,
@@ -27,7 +28,6 @@ from supervisor.settings.addresses import (
     ZooKeeperRoot,
 )
 from supervisor.settings.defaults import GIB, Defaults
-from supervisor.settings.limits import ASSUMED_TICK_S, KILL_TIME_S, SHIM_AHEAD_S
 from supervisor.settings.policy import PolicySettings
 from supervisor.settings.sections import Section, between, section_at, validated
 from supervisor.settings.small_files import read_small, shortened
@@ -36,6 +36,9 @@ from supervisor.settings.yaml_text import read_mapping, read_value
 
 DEFAULT_PATH: Final = Path("/etc/spark-supervisor/supervisor.yaml")
 PATH_VARIABLE: Final = "SPARK_SUPERVISOR_CONFIG"
+ASSUMED_TICK_S: Final = 2.0
+"""ZooKeeper's tickTime is not told to clients; two seconds is its usual value."""
+
 OVERRIDE_PREFIX: Final = "SPARK_SUPERVISOR__"
 FILE_MAX_BYTES: Final = 256 * 1024
 
@@ -140,7 +143,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
 
 def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[str, ...]:
     """Why a lease is legal but short (protocol §7): an outage that the session survives could then stop drivers."""
-    margin_s = lease_s - KILL_TIME_S - SHIM_AHEAD_S - lease_s / 6
+    margin_s = lease_s - KILL_TIME_S - SHIM_AHEAD_S - renew_period_s(lease_s)
     needed_s = session_timeout_s + 2 * ASSUMED_TICK_S
     if margin_s >= needed_s:
         return ()

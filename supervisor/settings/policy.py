@@ -1,5 +1,5 @@
 """The ``policy`` section of ``supervisor.yaml``: what the operator allows jobs. Only keys and their form; what a rule covers
-is in ``model.site_policy``. Leader and agent judge, each by the configuration of its own host."""
+is in ``spec.site_policy``. Leader and agent judge, each by the configuration of its own host."""
 
 from __future__ import annotations
 

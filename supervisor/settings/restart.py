@@ -9,9 +9,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from supervisor.settings.limits import FAILURE_RATE_ATTEMPTS_MAX, RESTART_INITIAL_MIN_S
+from supervisor.model.restart import RECENT_KEPT
 from supervisor.settings.sections import Section, between
 from supervisor.settings.units import DurationS, SizeBytes
+
+RESTART_INITIAL_MIN_S = 0.1
+"""A crash loop without any pause would break I11 (bounded)."""
 
 DAY_S = 86_400.0
 MIB = 1024**2
@@ -46,8 +49,8 @@ class RestartSettings(Section):
                 raise ValueError(
                     "strategy failure-rate needs attempts, the failures allowed within reset_after"
                 )
-            if self.attempts > FAILURE_RATE_ATTEMPTS_MAX:
-                raise ValueError(f"strategy failure-rate allows at most {FAILURE_RATE_ATTEMPTS_MAX} attempts")
+            if self.attempts > RECENT_KEPT:
+                raise ValueError(f"strategy failure-rate allows at most {RECENT_KEPT} attempts")
         if self.memory_step is None and self.memory_max_bytes is not None:
             raise ValueError(
                 "memory_max is the bound of memory_step, which is missing; add it, e.g. memory_step: 1.5"

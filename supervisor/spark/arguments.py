@@ -18,11 +18,11 @@ from urllib.parse import quote
 from supervisor.model.driver_memory import PROPERTY as MEMORY_KEY
 from supervisor.model.driver_memory import as_spark_size
 from supervisor.model.records import Cause
-from supervisor.model.s3a import S3Access, bucket_of, for_spark, properties_for
 from supervisor.spark.fence.choice import Fence
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain
 from supervisor.spec.job import CHECKPOINT_PLACEHOLDER, JobSpec
+from supervisor.spec.s3a import S3Access, bucket_of, for_spark, properties_for
 
 BOOTSTRAP: Final = Path(__file__).with_name("bootstrap.py")
 

@@ -17,11 +17,11 @@ from typing import Final
 from supervisor.model.host_tools import without
 from supervisor.model.launch import CHECKPOINT
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.s3a import for_spark
 from supervisor.model.secret import SecretRef, SecretSource, secret_reference
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain
 from supervisor.spec.job import JobSpec
+from supervisor.spec.s3a import for_spark
 
 OWN_PREFIX: Final = "SPARK_SUPERVISOR_"
 KEPT_BACK: Final = frozenset(

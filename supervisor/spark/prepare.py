@@ -18,7 +18,6 @@ from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Cause, clip
-from supervisor.model.s3a import S3Access, access_of, access_of_store, asked, bucket_of, for_store
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import Files, build_argv, build_properties, said_of, session_arguments
 from supervisor.spark.environment import build_environment, passes
@@ -28,6 +27,7 @@ from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain, find_toolchain, java_of
 from supervisor.spec.job import JobSpec, store_key
+from supervisor.spec.s3a import S3Access, access_of, access_of_store, asked, bucket_of, for_store
 
 LOCAL: Final = "local:"
 PROPERTIES: Final = "spark.properties"

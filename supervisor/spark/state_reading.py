@@ -19,7 +19,6 @@ from supervisor.clients.tools import Ran, run_tool
 from supervisor.errors import SupervisorError, TimedOut
 from supervisor.model.driver_memory import PROPERTY as MEMORY_KEY
 from supervisor.model.driver_memory import spark_size_bytes
-from supervisor.model.s3a import PREFIX, S3Access, bucket_of, for_spark
 from supervisor.settings.file import SparkSettings
 from supervisor.spark.arguments import Files, build_properties, submit_options
 from supervisor.spark.environment import passes, resolved
@@ -27,6 +26,7 @@ from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain, find_toolchain
 from supervisor.spec.job import JobSpec
+from supervisor.spec.s3a import PREFIX, S3Access, bucket_of, for_spark
 
 READER: Final = Path(__file__).with_name("state_reader.py")
 TIMEOUT_S: Final = 3600.0

@@ -11,7 +11,7 @@ import pytest
 
 from supervisor.clients.store.area import Area, Item, open_area
 from supervisor.errors import Conflict, InvalidInput, NotFound, Unreachable
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import S3Server
 from tests.testbed.s3_servers import SERVERS
 

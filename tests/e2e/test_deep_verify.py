@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.model.s3a import S3Access
 from supervisor.settings.file import SparkSettings
 from supervisor.spark.state_reading import OpenedStore, StateOf, open_state
 from supervisor.spec.job import JobSpec
+from supervisor.spec.s3a import S3Access
 from tests.unit.checkpoint.golden import unpack
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

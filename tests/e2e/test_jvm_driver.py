@@ -12,12 +12,12 @@ from supervisor.checkpoint.commit_log import open_commit_log
 from supervisor.model.exits import ExitEvidence, classify
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef, Cause
-from supervisor.model.s3a import S3Access
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.toolchain import installed_spark_home
 from supervisor.spec.job import parse_spec
+from supervisor.spec.s3a import S3Access
 from tests.testbed import requirements
 from tests.testbed.spark_fleet import LIGHT_JVM
 from tests.waiting import wait_until

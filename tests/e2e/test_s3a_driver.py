@@ -12,11 +12,11 @@ import pytest
 from supervisor.checkpoint.commit_log import open_commit_log
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef
-from supervisor.model.s3a import S3Access, access_of
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spec.job import parse_spec
+from supervisor.spec.s3a import S3Access, access_of
 from tests.fakes.report_socket import ReportSocket
 from tests.testbed.hostile_tools import make_hostile_tools
 from tests.testbed.moto import MotoServer

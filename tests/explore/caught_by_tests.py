@@ -293,7 +293,7 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
 
 
 def _on_disk() -> Any:
-    from supervisor.model.s3a import S3Access
+    from supervisor.spec.s3a import S3Access
     from tests.integration.test_checkpoint_deletion import World
 
     return World(f"file://{tempfile.mkdtemp(prefix='caught-by-tests-')}/checkpoints/a", S3Access())

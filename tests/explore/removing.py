@@ -19,11 +19,11 @@ from supervisor.daemon.leader.remover import ClaimUnderDeletion, LocationDeletio
 from supervisor.errors import NotLeader
 from supervisor.model.location import overlaps
 from supervisor.model.records import CheckpointClaim, CheckpointState, Result
-from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found
-from supervisor.model.site_policy import SitePolicy
 from supervisor.records.reading import seen
 from supervisor.registry.leader_writes import LeaderWriteContext
+from supervisor.spec.s3a import S3Access
+from supervisor.spec.site_policy import SitePolicy
 from tests.explore import judge
 from tests.explore.replay import Pending
 from tests.explore.setting import LAYOUT, TICK_S, location_of

@@ -37,7 +37,6 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
-from supervisor.model.site_policy import SitePolicy
 from supervisor.observe.listing import take_rows
 from supervisor.observe.observer import Observer
 from supervisor.observe.status import ClusterConfiguration, take_status
@@ -45,6 +44,7 @@ from supervisor.plan.explain import Explainer
 from supervisor.registry.blob_sweep import References
 from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.savepoints.shelf import Shelf
+from supervisor.spec.site_policy import SitePolicy
 from tests.fakes.offices import submission, terms
 from tests.fuzz.odd import odd_record
 from tests.unit.daemon.test_agent import Started, agent_of

@@ -39,12 +39,12 @@ from supervisor.model.records import (
     PendingDeletion,
     Result,
 )
-from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found
-from supervisor.model.site_policy import SitePolicy
 from supervisor.model.state import state_of_ended
 from supervisor.operations.jobs import Submission
 from supervisor.plan.make import Policy
+from supervisor.spec.s3a import S3Access
+from supervisor.spec.site_policy import SitePolicy
 from tests.fakes.offices import Bench, submission, terms
 from tests.testbed.moto import MotoServer
 

@@ -23,7 +23,6 @@ from supervisor.daemon.process.assemble import Assembly
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import Assignment, BlobRef, PendingDeletion
-from supervisor.model.s3a import S3Access, access_of_store, why_no_access
 from supervisor.operations.checkpoints import Located, tree_of
 from supervisor.savepoints.manifest import Begun
 from supervisor.savepoints.operations import (
@@ -37,6 +36,7 @@ from supervisor.savepoints.operations import (
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 from supervisor.spec.job import JobSpec, canonical_json
+from supervisor.spec.s3a import S3Access, access_of_store, why_no_access
 
 PLACE = "s3a://streams/a"
 S3A = "spark.hadoop.fs.s3a."

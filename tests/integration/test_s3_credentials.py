@@ -19,7 +19,7 @@ from supervisor.clients.store import s3_area
 from supervisor.clients.store.area import open_area
 from supervisor.clients.store.s3 import S3Store
 from supervisor.errors import AccessDenied
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 from tests.fakes.faulty_s3 import FaultyS3, refuse, refuse_keys, relay
 from tests.testbed.moto import MotoServer
 

@@ -17,7 +17,7 @@ import pytest
 from supervisor.clients.store import s3_area, s3_pacing
 from supervisor.clients.store.area import Area, Item, open_area
 from supervisor.errors import AccessDenied, Conflict, NotFound, Unreachable
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 from tests.fakes import faulty_s3
 from tests.fakes.faulty_s3 import Fault, FaultyS3, Handler, refuse
 from tests.testbed.moto import MotoServer, use_only

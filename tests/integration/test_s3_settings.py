@@ -15,8 +15,8 @@ from supervisor.clients.store.open import open_store
 from supervisor.clients.store.s3 import S3Store
 from supervisor.clients.store.tree import open_tree
 from supervisor.errors import NotFound
-from supervisor.model.s3a import S3Access, access_of, access_of_store, asked
 from supervisor.settings.file import StoreSettings
+from supervisor.spec.s3a import S3Access, access_of, access_of_store, asked
 from tests.fakes import faulty_s3
 from tests.fakes.faulty_s3 import FaultyS3
 from tests.testbed.moto import MotoServer

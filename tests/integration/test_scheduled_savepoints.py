@@ -14,7 +14,6 @@ from supervisor.daemon.leader.savepoint_task import SavepointTasks
 from supervisor.daemon.leader.scheduled_savepoints import NotYet, WantedSavepoint
 from supervisor.errors import Conflict
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.operations.context import store_of
 from supervisor.records.ids import new_uid
@@ -24,6 +23,7 @@ from supervisor.savepoints.operations import schedule_of
 from supervisor.savepoints.schedule import id_of, slot_of
 from supervisor.settings.file import Settings, load_settings
 from supervisor.spec.job import canonical_json, parse_spec
+from supervisor.spec.s3a import S3Access
 from tests.fakes.offices import Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.testbed.moto import MotoServer

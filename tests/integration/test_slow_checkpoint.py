@@ -17,7 +17,7 @@ from supervisor.clients.store import tree as trees
 from supervisor.clients.store.patient_tree import PatientTree
 from supervisor.clients.store.tree import DirectoryTree, Tree, open_tree
 from supervisor.errors import Unreachable
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 from tests.fakes.faulty_s3 import FaultyS3, Handler, hang, relay
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import unpack

@@ -54,9 +54,7 @@ from supervisor.model.records import (
     with_entry,
 )
 from supervisor.model.restart import RestartPolicy
-from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found, Seen
-from supervisor.model.site_policy import SitePolicy
 from supervisor.model.state import has_finished, next_attempt
 from supervisor.model.transaction import ANY_VERSION, Create, SetData, Transaction
 from supervisor.operations.jobs import Did, JobOperations
@@ -64,6 +62,8 @@ from supervisor.operations.savepoint_resume import Revision
 from supervisor.plan.make import Policy
 from supervisor.records.codec import encode
 from supervisor.records.reading import seen
+from supervisor.spec.s3a import S3Access
+from supervisor.spec.site_policy import SitePolicy
 from tests.fakes.offices import AT, Bench, submission, terms
 from tests.property.processes import Process, SeamClient, Stop, quiet, seam
 

@@ -25,13 +25,13 @@ from supervisor.clients.store.open import open_store
 from supervisor.errors import SupervisorError
 from supervisor.model.driver_memory import spark_size_bytes
 from supervisor.model.master import addresses
-from supervisor.model.s3a import asked, bucket_of, for_store
-from supervisor.model.site_policy import site_policy
 from supervisor.settings.units import format_size
 from supervisor.spark.environment import resolved
 from supervisor.spark.refusal import Refused
 from supervisor.spec.files import local_files
 from supervisor.spec.job import JobSpec, memory_warnings
+from supervisor.spec.s3a import asked, bucket_of, for_store
+from supervisor.spec.site_policy import site_policy
 
 STEP_S: Final = 4.0
 MASTER_S: Final = 3.0

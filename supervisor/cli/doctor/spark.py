@@ -25,7 +25,6 @@ from supervisor.cli.doctor.java import host_environment
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import MORE_TIME
 from supervisor.clients.tools import Ran, run_tool
-from supervisor.model.s3a import bucket_of
 from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import why_not, why_not_this_spark
 from supervisor.spark.refusal import Refused
@@ -38,6 +37,7 @@ from supervisor.spark.toolchain import (
     spark_home_of,
     spark_version,
 )
+from supervisor.spec.s3a import bucket_of
 
 SUBMIT_S: Final = 12.0
 PYTHON_S: Final = 6.0

@@ -26,8 +26,8 @@ from supervisor.clients.store.open import open_store
 from supervisor.clients.store.probe import StoreProbe, probe_directory, probe_store
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.model.location import normalise
-from supervisor.model.s3a import PREFIX, asked, bucket_of, for_store
 from supervisor.registry.blobs import Blobs
+from supervisor.spec.s3a import PREFIX, asked, bucket_of, for_store
 
 STEP_S: Final = 5.0
 """Of one step; the first that fails ends the trial, but for taking away what may have been written."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
 from supervisor.settings.file import Settings
 from supervisor.spec.job import JobSpec
+from supervisor.spec.s3a import S3Access, access_of, access_of_store, bucket_of
 
 
 @dataclass(frozen=True)

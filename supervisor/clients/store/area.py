@@ -25,7 +25,7 @@ from supervisor.clients.store.deadline import Budget
 from supervisor.clients.store.tree import DirectoryTree, Tree
 from supervisor.errors import AccessDenied, Conflict, InvalidInput, NotFound, SupervisorError, Unreachable
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 
 T = TypeVar("T")
 PARTIAL: Final = ".partial"

@@ -24,7 +24,7 @@ def open_store(
 ) -> Store:
     """The store of ``s3://bucket/prefix`` or ``file:///dir``. No I/O: ``check`` tells whether it is there.
 
-    ``asked``: of ``model.s3a.asked``, encryption and who pays.
+    ``asked``: of ``spec.s3a.asked``, encryption and who pays.
 
     Raises ``InvalidInput`` naming ``store.url``, ``store.endpoint_url`` or ``store.region``.
     """

@@ -23,7 +23,7 @@ from supervisor.clients.store.deadline import Bounded, Budget, places_on
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.deletable import holds_savepoints
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 
 BATCH_MAX: Final = 1_000
 BATCH_DEADLINE_S: Final = 30.0

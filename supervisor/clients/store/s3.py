@@ -54,7 +54,7 @@ class S3Store:
 
     Credentials: the default chain of boto3. ``region`` None: the chain's, else us-east-1. ``deadline_s`` bounds each
     operation whatever the server does, and before the first one the making of a client; ``transfer_max_s`` bounds a transfer
-    that goes on moving. ``path_style`` and ``asked``: see ``model.s3a``. No I/O in the constructor.
+    that goes on moving. ``path_style`` and ``asked``: see ``spec.s3a``. No I/O in the constructor.
     """
 
     def __init__(

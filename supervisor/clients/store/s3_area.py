@@ -26,7 +26,7 @@ from supervisor.clients.store.s3 import Client
 from supervisor.clients.store.s3_errors import code_of, status_of
 from supervisor.clients.store.s3_tree import S3Tree, _Calls
 from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError, Unreachable
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 
 PARTS_ABOVE_BYTES: Final = 512 * 1024**2
 """One ``CopyObject`` may be of 5 GiB, but answers when all of it is copied: parts keep each request short."""

@@ -22,7 +22,7 @@ from supervisor.clients.store.s3_tree import _Calls
 from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, Conflict, Unreachable
 from supervisor.model.deletable import holds_savepoints
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 
 SEND_WITHIN_S: Final = 30.0
 SIGNATURE_VALID_S: Final = 900.0

@@ -10,7 +10,7 @@ from supervisor.clients.store.deadline import Budget
 from supervisor.clients.store.s3 import Client, S3Store
 from supervisor.clients.store.tree import FOLDERS_MAX, Level
 from supervisor.errors import AccessDenied, Corrupt, Unreachable
-from supervisor.model.s3a import S3Access, asked
+from supervisor.spec.s3a import S3Access, asked
 
 
 class S3Tree:

@@ -18,7 +18,7 @@ from supervisor.clients.store.base import DEADLINE_S, StoreEntry, listing_order
 from supervisor.clients.store.deadline import Bounded, Budget, places_on
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.model.location import normalise
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 
 LISTING_MAX_S: Final = 300.0
 FOLDERS_MAX: Final = 100_000
@@ -59,7 +59,7 @@ class Tree(Protocol):
 def open_tree(location: str, access: S3Access, deadline_s: float = DEADLINE_S) -> Tree | None:
     """No I/O. None: nobody but Spark can look there (HDFS …). Raises ``InvalidInput``.
 
-    ``access``: where S3 is (``model.s3a.access_of``); credentials are those of the default chain. ``deadline_s``: of each
+    ``access``: where S3 is (``spec.s3a.access_of``); credentials are those of the default chain. ``deadline_s``: of each
     request, retries included.
     """
     location = normalise(location)

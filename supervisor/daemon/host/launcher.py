@@ -33,8 +33,6 @@ from supervisor.model.host_tools import why_ignored
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.s3a import S3Access, access_of_store, why_no_access
-from supervisor.model.site_policy import ANYWHERE, site_policy
 from supervisor.model.words import all_its
 from supervisor.records.codec import decode, encode
 from supervisor.registry.blobs import Blobs, artifact_key
@@ -42,6 +40,8 @@ from supervisor.settings.file import Settings
 from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec, from_canonical
+from supervisor.spec.s3a import S3Access, access_of_store, why_no_access
+from supervisor.spec.site_policy import ANYWHERE, site_policy
 
 log = structlog.get_logger(__name__)
 

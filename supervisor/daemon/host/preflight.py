@@ -22,8 +22,8 @@ from supervisor.errors import AccessDenied, InvalidInput, Unreachable
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, queries_of
 from supervisor.model.location import normalise
 from supervisor.model.records import Assignment, Cause
-from supervisor.model.s3a import S3Access, bucket_of
 from supervisor.spark.refusal import Refused
+from supervisor.spec.s3a import S3Access, bucket_of
 
 log = structlog.get_logger(__name__)
 

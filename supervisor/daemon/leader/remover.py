@@ -34,13 +34,13 @@ from supervisor.errors import (
 from supervisor.model.checkpoint_expectation import place_of, query_ids_at
 from supervisor.model.deletable import why_not_deletable
 from supervisor.model.records import CheckpointClaim, CheckpointState, Ownership, PendingDeletion, Result
-from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found, Seen
-from supervisor.model.site_policy import SitePolicy
 from supervisor.records.layout import Layout
 from supervisor.records.reading import children_of, seen, seen_all
 from supervisor.registry.checkpoint_claims import Others, is_place_of
 from supervisor.registry.pending_deletions import begin_deletion, give_up_claim, publish_waiting
+from supervisor.spec.s3a import S3Access
+from supervisor.spec.site_policy import SitePolicy
 
 log = structlog.get_logger(__name__)
 

@@ -13,7 +13,6 @@ from supervisor.daemon.leader.scheduled_savepoints import GoOn, Made, NotYet, Wa
 from supervisor.errors import Conflict, Corrupt, NotFound, SupervisorError
 from supervisor.model.location import normalise
 from supervisor.model.records import BlobRef
-from supervisor.model.s3a import bucket_of
 from supervisor.operations.checkpoints import Located
 from supervisor.operations.context import store_of
 from supervisor.records.layout import Layout
@@ -24,6 +23,7 @@ from supervisor.savepoints.operations import create_savepoint, shelf_of
 from supervisor.savepoints.shelf import Shelf
 from supervisor.settings.file import Settings
 from supervisor.spec.job import from_canonical
+from supervisor.spec.s3a import bucket_of
 
 _NOT_YET = "not_yet"
 

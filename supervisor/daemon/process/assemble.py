@@ -47,8 +47,6 @@ from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
 from supervisor.model.records import Cluster, Member, PendingDeletion
-from supervisor.model.s3a import S3Access, access_of, access_of_store, bucket_of
-from supervisor.model.site_policy import site_policy
 from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
 from supervisor.operations.accept_registry import paths_of
 from supervisor.operations.context import store_of
@@ -64,6 +62,8 @@ from supervisor.settings.file import Settings
 from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import parse_properties
 from supervisor.spec.job import from_canonical
+from supervisor.spec.s3a import S3Access, access_of, access_of_store, bucket_of
+from supervisor.spec.site_policy import site_policy
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from supervisor.model.s3a import bucket_of, setting
+from supervisor.spec.s3a import bucket_of, setting
 
 if TYPE_CHECKING:  # for show, which is quicker without pydantic
     from supervisor.spec.job import JobSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 from supervisor.checkpoint.inspect import inspect
 from supervisor.checkpoint.picture import Checkpoint, Query
 from supervisor.clients.store.tree import open_tree
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 
 ARCHIVES = Path(__file__).parents[2] / "golden" / "checkpoints"
 NAMES = sorted(path.name.removesuffix(".tar.gz") for path in ARCHIVES.glob("*.tar.gz"))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.clients.store.area import Area, Item, open_area
-from supervisor.model.s3a import S3Access
 from supervisor.savepoints.create import Creation
 from supervisor.savepoints.manifest import Begun, Manifest
 from supervisor.savepoints.shelf import Shelf
+from supervisor.spec.s3a import S3Access
 
 AT = "2026-11-22T03:15:00.000Z"
 

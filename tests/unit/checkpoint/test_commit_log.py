@@ -20,7 +20,7 @@ from supervisor.checkpoint.commit_log import (
 )
 from supervisor.clients.store.open import open_store
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
 
 NOISE = (".0.crc", ".7.1f2e.tmp", "__tmp", "9.compact", "+8", "٣", "1e3", "-5", " 6")

@@ -21,7 +21,7 @@ from supervisor.checkpoint.picture import Checkpoint
 from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.store.tree import Level, open_tree
 from supervisor.errors import AccessDenied, Corrupt, NotFound
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import NAMES, look, only, unpack
 

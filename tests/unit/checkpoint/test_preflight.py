@@ -20,7 +20,7 @@ from supervisor.model.checkpoint_expectation import (
     to_be_expected,
     with_batches,
 )
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import AWS_ENV, MotoServer
 from tests.unit.checkpoint.golden import unpack, without, write
 from tests.unit.checkpoint.test_inspect import upload

@@ -13,11 +13,11 @@ import pytest
 from supervisor.checkpoint.judge import judge
 from supervisor.clients.store.area import Area, open_area
 from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound
-from supervisor.model.s3a import S3Access
 from supervisor.savepoints.choice import belongs, is_needed
 from supervisor.savepoints.create import ROUNDS_MAX, Creation, manifest_at
 from supervisor.savepoints.manifest import SavepointStage, checked_id, decode_begun, decode_manifest, new_id
 from supervisor.savepoints.restore import MARK, read_savepoint, restore, verify
+from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import NAMES, look, only, unpack, without, write
 from tests.unit.checkpoint.savepoints import (

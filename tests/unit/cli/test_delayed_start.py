@@ -19,8 +19,8 @@ from supervisor.daemon.host.preflight import check_of
 from supervisor.errors import Unreachable
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import Assignment, Delay, Member, Ownership, OwnState
-from supervisor.model.s3a import S3Access
 from supervisor.records.codec import encode
+from supervisor.spec.s3a import S3Access
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.cli.conftest import Terminal
 

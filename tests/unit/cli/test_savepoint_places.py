@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from supervisor.errors import InvalidInput
-from supervisor.model.s3a import S3Access
 from supervisor.operations.checkpoints import Located
 from supervisor.savepoints.operations import home_of
 from supervisor.settings.file import Settings, load_settings
+from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import look, only, unpack
 from tests.unit.checkpoint.test_inspect import upload

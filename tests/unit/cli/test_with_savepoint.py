@@ -12,12 +12,12 @@ import pytest
 from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
 from supervisor.model.location import digest
 from supervisor.model.records import Cause, CheckpointClaim, Desired, OwnState
-from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found
 from supervisor.operations import context as commands
 from supervisor.registry.blobs import Blobs
 from supervisor.savepoints import create, operations
 from supervisor.spec.job import from_canonical
+from supervisor.spec.s3a import S3Access
 from tests.fakes.zookeeper import MemoryClient
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import look, only, unpack

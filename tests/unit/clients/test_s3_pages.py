@@ -11,7 +11,7 @@ from supervisor.clients.store.s3_area import S3Area
 from supervisor.clients.store.s3_removal import S3Removal
 from supervisor.clients.store.s3_tree import S3Tree
 from supervisor.errors import SupervisorError
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 
 LOCATION = "s3://bucket/a/b"
 

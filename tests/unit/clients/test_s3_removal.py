@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.clients.store import s3_removal
 from supervisor.clients.store.s3_removal import LATE_S, SEND_WITHIN_S, S3Removal
-from supervisor.model.s3a import S3Access
+from supervisor.spec.s3a import S3Access
 
 
 class Sent:

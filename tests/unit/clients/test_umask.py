@@ -15,8 +15,8 @@ from supervisor.clients import processes, umask
 from supervisor.clients.spawn import reap_finished, spawn_detached
 from supervisor.clients.store.area import open_area
 from supervisor.clients.store.files import FileStore
-from supervisor.model.s3a import S3Access
 from supervisor.shim.output import RotatedFile
+from supervisor.spec.s3a import S3Access
 from tests.waiting import wait_until
 
 USER_OBJ, USER, GROUP_OBJ, MASK, OTHER = 1, 2, 4, 16, 32

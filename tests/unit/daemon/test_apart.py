@@ -25,9 +25,9 @@ from supervisor.model.records import (
     PendingDeletion,
     Result,
 )
-from supervisor.model.site_policy import SitePolicy
 from supervisor.records.codec import encode
 from supervisor.records.layout import about_key, is_attempt, split_attempt
+from supervisor.spec.site_policy import SitePolicy
 from tests.fakes.offices import terms
 from tests.unit.daemon.test_controller import Rig
 from tests.unit.daemon.test_savepoints import Rig as SavepointRig

@@ -13,8 +13,8 @@ from supervisor.daemon.host.preflight import KnownCheckpoint, check_of
 from supervisor.errors import Unreachable
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.records import PERMANENT_CAUSES, Assignment, BlobRef, Cause
-from supervisor.model.s3a import S3Access
 from supervisor.spark.refusal import Refused
+from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import AWS_ENV
 from tests.unit.checkpoint.golden import unpack
 

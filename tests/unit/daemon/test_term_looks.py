@@ -14,9 +14,9 @@ from supervisor.daemon.leader.remover import ClaimUnderDeletion, LocationDeletio
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.errors import Conflict, NotLeader, NotSent, Unreachable
 from supervisor.model.records import CheckpointClaim, EpochRecord, PendingDeletion
-from supervisor.model.s3a import S3Access
 from supervisor.model.seen import Found
-from supervisor.model.site_policy import SitePolicy
+from supervisor.spec.s3a import S3Access
+from supervisor.spec.site_policy import SitePolicy
 from tests.fakes.offices import Bench
 
 PLACE = "file:///checkpoints/a"

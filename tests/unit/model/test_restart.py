@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.model.restart import RECENT_KEPT, Account, OnExhausted, RestartPolicy, Strategy, account
-from supervisor.settings.limits import FAILURE_RATE_ATTEMPTS_MAX
 
 EXACT = RestartPolicy(jitter=0.0)
 RATE = RestartPolicy(Strategy.FAILURE_RATE, initial_s=10.0, jitter=0.0, reset_after_s=600.0, attempts=2)
@@ -122,7 +121,6 @@ def test_failure_rate_works_up_to_the_largest_number_of_attempts() -> None:
     policy = replace(RATE, attempts=RECENT_KEPT, initial_s=0.1)
     assert not after_all(policy, *[1.0] * RECENT_KEPT).exhausted
     assert after_all(policy, *[1.0] * (RECENT_KEPT + 1)).exhausted
-    assert RECENT_KEPT == FAILURE_RATE_ATTEMPTS_MAX
 
 
 @given(policies, exits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from supervisor.errors import InvalidInput
-from supervisor.model.s3a import (
+from supervisor.spec.s3a import (
     S3Access,
     access_of,
     bucket_of,

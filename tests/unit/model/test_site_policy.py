@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from supervisor.errors import InvalidInput
-from supervisor.model.site_policy import SitePolicy, site_policy
 from supervisor.settings.policy import PolicySettings
 from supervisor.settings.sections import validated
+from supervisor.spec.site_policy import SitePolicy, site_policy
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Cause, Desired, Outcome, OwnState, Pause, Phase
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found, Unreadable
-from supervisor.model.site_policy import SitePolicy
 from supervisor.model.view import Row, SeenLease
 from supervisor.plan.check import violations
 from supervisor.plan.decide import FRESH
 from supervisor.plan.make import Policy, make_plan
+from supervisor.spec.site_policy import SitePolicy
 from tests.unit.plan.rows import (
     HOST,
     NOW_S,

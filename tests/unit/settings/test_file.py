@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from supervisor.errors import InvalidInput
-from supervisor.model import lease_terms
-from supervisor.settings import limits
 from supervisor.settings.file import Settings, lease_warnings, load_settings, settings_path
 from supervisor.settings.sections import known_keys
 
@@ -241,15 +239,3 @@ def test_a_short_lease_is_warned_of() -> None:
     assert "use a lease of 21s or more" in warning
     assert lease_warnings(21, 10) == ()
     assert lease_warnings(20, 10) != ()
-
-
-def test_bounds_that_stand_twice_are_equal() -> None:
-    assert (limits.LEASE_MIN_S, limits.LEASE_MAX_S) == (lease_terms.LEASE_MIN_S, lease_terms.LEASE_MAX_S)
-    assert (limits.STOP_GRACE_MAX_S, limits.KILL_TIME_S) == (
-        lease_terms.STOP_GRACE_MAX_S,
-        lease_terms.KILL_TIME_S,
-    )
-    assert (
-        lease_terms.deadline_s(0, 30) - lease_terms.shim_acts_s(lease_terms.deadline_s(0, 30))
-        == limits.SHIM_AHEAD_S
-    )

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from supervisor.model.records import Cause
-from supervisor.model.s3a import S3Access
 from supervisor.spark.arguments import BOOTSTRAP, Files, build_argv, build_properties, session_arguments
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import Toolchain
+from supervisor.spec.s3a import S3Access
 from tests.unit.spark.conftest import MakeSpec
 
 PROPERTIES = Path("/run/x/spark.properties")

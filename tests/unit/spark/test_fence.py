@@ -16,7 +16,6 @@ import structlog
 from supervisor.clients.tools import Ran
 from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.model.records import Assignment
-from supervisor.model.s3a import S3Access
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import Files, build_properties
 from supervisor.spark.fence import build
@@ -24,6 +23,7 @@ from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import MANAGER, MANAGER_KEY, OWNER_KEY, Fence, owner_of, why_not
 from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.toolchain import Toolchain, installed_spark_home, spark_version
+from supervisor.spec.s3a import S3Access
 from tests.unit.spark.conftest import MakeSpec
 
 FENCE = Fence(Path("/run/fence/f.jar"), "job=clicks uid=u1 attempt=3 host=h1")

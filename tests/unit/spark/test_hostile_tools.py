@@ -13,11 +13,11 @@ from supervisor.cli.doctor.examine import ReportLine, examine
 from supervisor.cli.doctor.subject import Subject
 from supervisor.errors import SupervisorError
 from supervisor.model.records import Assignment
-from supervisor.model.s3a import S3Access
 from supervisor.settings.file import Settings
 from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.state_reading import StateOf, open_state
 from supervisor.spec.job import JobSpec, canonical_json, from_canonical
+from supervisor.spec.s3a import S3Access
 from tests.testbed.hostile_tools import HostileTools, make_hostile_tools
 from tests.unit.spark.conftest import MakeSpec
 

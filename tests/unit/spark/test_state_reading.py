@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from supervisor.errors import SupervisorError, TimedOut
-from supervisor.model.s3a import S3Access
 from supervisor.settings.file import SparkSettings
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.state_reading import StateOf, open_state
 from supervisor.spec.job import JobSpec, parse_spec
+from supervisor.spec.s3a import S3Access
 
 STORE = {"operator": 0, "name": "dedupe", "store": "default", "partitions": 2, "rows": 7, "error": None}
 

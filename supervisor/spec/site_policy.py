@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from supervisor.errors import InvalidInput
 from supervisor.model.location import normalise
+
+if TYPE_CHECKING:
+    from supervisor.settings.policy import PolicySettings
 
 ANYWHERE: Final = "*"
 
@@ -35,16 +38,7 @@ class SitePolicy:
         return _why_not(location, self.deletable, "policy.deletable")
 
 
-class Rules(Protocol):
-    """``settings.policy``."""
-
-    @property
-    def checkpoints(self) -> tuple[str, ...]: ...
-    @property
-    def deletable(self) -> tuple[str, ...]: ...
-
-
-def site_policy(rules: Rules) -> SitePolicy:
+def site_policy(rules: PolicySettings) -> SitePolicy:
     return SitePolicy(rules.checkpoints, rules.deletable)
 
 

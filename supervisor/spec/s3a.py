@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from supervisor.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from supervisor.settings.file import StoreSettings
 
 _S3: Final = re.compile(r"s3[an]?://([^/]*)(.*)", re.IGNORECASE | re.DOTALL)
 PREFIX: Final = "spark.hadoop.fs.s3a."
@@ -44,22 +47,7 @@ class S3Access(NamedTuple):
 RECORDED: Final = tuple(name for name in S3Access._fields if name != "others")
 
 
-class StoreConnection(Protocol):
-    """``settings.store``."""
-
-    @property
-    def endpoint_url(self) -> str | None: ...
-    @property
-    def region(self) -> str | None: ...
-    @property
-    def sse(self) -> str | None: ...
-    @property
-    def sse_kms_key_id(self) -> str | None: ...
-    @property
-    def request_payer(self) -> str | None: ...
-
-
-def access_of_store(store: StoreConnection, others: tuple[str, ...] = ()) -> S3Access:
+def access_of_store(store: StoreSettings, others: tuple[str, ...] = ()) -> S3Access:
     """The service that the store is on: also a checkpoint's, unless its job says another. ``others``: the endpoints that a
     job may say (``policy.endpoints``)."""
     return S3Access(
