@@ -1,4 +1,4 @@
-"""``resume --from-savepoint`` and ``suspend --savepoint``: what they say while and after the parts of ``wiring`` do it."""
+"""``resume --from-savepoint`` and ``suspend --savepoint``: what they say while and after ``savepoints`` does it."""
 
 from __future__ import annotations
 

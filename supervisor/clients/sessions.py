@@ -1,10 +1,11 @@
 """One ZooKeeper session for a command: connected within a bound, and replaced only when it is known to be gone.
 
-The ``Sessions`` of ``registry.resolve_outcome``. Called by ``wiring`` for the command line and by loops that run
-commands. After a write whose reply was lost, ``resolve_outcome`` gives a client on which reading back shows the
-outcome: the same session once it is connected again (first in, first out), or a new one after the old was closed by its
-id and password. It never goes on with another session silently, and never waits without a bound: exit code 5 must come
-within 15 s of the start of the process (REFERENCE.md), also on a host so busy that loading the command took seconds of them.
+The ``ReplaceableSession`` of ``registry.resolve_outcome``. Made by ``operations.context`` for the command line and by
+loops that run commands. After a write whose reply was lost, ``resolve_outcome`` gives a client on which reading back
+shows the outcome: the same session once it is connected again (first in, first out), or a new one after the old was
+closed by its id and password. It never goes on with another session silently, and never waits without a bound: exit
+code 5 must come within 15 s of the start of the process (REFERENCE.md), also on a host so busy that loading the command
+took seconds of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Carries the leadership machine out: a thread that owns one ZooKeeper client per candidacy, and one term at a time.
 
-Made by ``wiring``, driven by the daemon through ``start``, ``nudge`` and ``stop``. Decides nothing: that is in
-``coord.leadership``. It never acts on jobs, and never lets a new candidacy begin before ``on_step_down`` has returned.
-Link changes and the one watch, on /leader, only put an event into its inbox (listeners must not block: zookeeper.md M8).
+Made by ``daemon.process.assemble``, driven by the daemon through ``start``, ``nudge`` and ``stop``. Decides nothing:
+that is in ``coord.leadership``. It never acts on jobs, and never lets a new candidacy begin before ``on_step_down`` has
+returned. Link changes and the one watch, on /leader, only put an event into its inbox (listeners must not block:
+zookeeper.md M8).
 
 A defect in here ends the thread: it stops beating, the watchdog ends the process, and the session closer hands over.
 """

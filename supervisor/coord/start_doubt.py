@@ -1,9 +1,9 @@
 """Why an agent must not start what is assigned to it, though no leader holds it back (I10).
 
-Made by ``wiring`` for ``daemon.host.agent``, asked before each start. An entry of a restored registry looks like any
-other, and the agent may see it before a leader has found out anything; so it judges for itself, by what this host
-remembers and by the epochs in the store. What the leader says of its own distrust is a hint that comes on top. Never
-writes anything.
+Made by ``daemon.process.assemble`` for ``daemon.host.agent``, asked before each start. An entry of a restored registry
+looks like any other, and the agent may see it before a leader has found out anything; so it judges for itself, by what
+this host remembers and by the epochs in the store. What the leader says of its own distrust is a hint that comes on
+top. Never writes anything.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Opens the state of checkpoints with the Spark that starts jobs here: builds the command, runs it, reads its answer.
 
-Called by ``wiring`` for ``savepoint verify --deep``. A process of its own, ``local[1]``, outside of any containment, as the
-user who asked: so it is the host's Spark, Java and Python in that user's environment, with what the job says of where its S3
-is and by which keys. Nothing of the job's own code is loaded, unless that was asked for (``code``); of the rest of its
-configuration nothing, for a checkpoint says itself which state store wrote it.
+Called by ``savepoints.deep_verify`` for ``savepoint verify --deep``. A process of its own, ``local[1]``, outside of any
+containment, as the user who asked: so it is the host's Spark, Java and Python in that user's environment, with what the
+job says of where its S3 is and by which keys. Nothing of the job's own code is loaded, unless that was asked for
+(``code``); of the rest of its configuration nothing, for a checkpoint says itself which state store wrote it.
 """
 
 from __future__ import annotations

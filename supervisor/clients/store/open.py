@@ -1,4 +1,5 @@
-"""From ``store.url`` to a store. Called by ``wiring``, once per process; only here an implementation is picked."""
+"""From ``store.url`` to a store. Called by ``operations.context`` and ``daemon.process.assemble``, once per process;
+only here an implementation is picked."""
 
 from __future__ import annotations
 

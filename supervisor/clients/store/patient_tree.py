@@ -1,7 +1,8 @@
 """A tree that is asked for its first answer quickly, and with patience from then on.
 
 For people who look at a checkpoint of a hundred thousand objects: a store that is down is to be told of within seconds, but
-one that has answered and is slow is not down. Made by ``wiring``; a start that waits for its preflight has no use for it.
+one that has answered and is slow is not down. Made by ``operations.checkpoints``; a start that waits for its preflight
+has no use for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every supervisor, leader or not, is an agent: it says that it is there and starts the shims assigned to it.
 
 One thread with one long-lived session and one watch, on its own /assigned/<id>. A shim that it has started needs it no
-more; the guardian (beside this thread) only looks after shims that die. Made by ``wiring``.
+more; the guardian (beside this thread) only looks after shims that die. Made by ``daemon.process.assemble``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The HTTP server of a supervisor: ``/livez``, ``/readyz``, ``/metrics``, ``/api/status``. Read-only, loopback by default.
 
-Made by ``wiring`` and run beside the loops in threads of its own. It is told by callables what to answer and holds no
-state of the product. No request can hold up the daemon: connections, threads and times are bounded.
+Made by ``daemon.process.assemble`` and run beside the loops in threads of its own. It is told by callables what to
+answer and holds no state of the product. No request can hold up the daemon: connections, threads and times are bounded.
 
 ``/livez`` and ``/readyz`` are answered whatever other clients do, because who asks them may end this host's drivers: other
 paths are answered on ``OTHERS_MAX`` connections at once at most, and of those that have not sent their request yet the
