@@ -148,7 +148,7 @@ def brief(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     from supervisor.model.history import first_failure
     from supervisor.model.records import Entry
 
-    entries = [Entry(told["at"], told["event"], told["attempt"] or 0) for told in documents]
+    entries = [Entry(at=told["at"], event=told["event"], attempt=told["attempt"] or 0) for told in documents]
     first = first_failure(entries)
     place = next((n for n, entry in enumerate(entries[:-BRIEF]) if entry is first), None)
     return [*(() if place is None else (documents[place],)), *documents[-BRIEF:]]

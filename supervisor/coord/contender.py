@@ -268,7 +268,9 @@ class Contender(Generic[Client]):
         distrust = self._term.distrust if self._term is not None else None
         leader = seen.hint if seen is not None else None
         if self._term is not None and not self._term.over.is_set():
-            leader = LeaderHint(self._me.supervisor, self._term.epoch, self._me.address)
+            leader = LeaderHint(
+                supervisor=self._me.supervisor, epoch=self._term.epoch, address=self._me.address
+            )
         return Report(
             state=machine_state.state,
             epoch=self._term.epoch if self._term else machine_state.highest,

@@ -99,7 +99,7 @@ def election_view(
     owner = leader.stat.ephemeral_owner if leader is not None else None
     hint = _readable(codec, LeaderHint, leader, paths.leader)
     wish = _readable(codec, Handover, switchover, paths.switchover)
-    nothing = EpochRecord(0, "", "")
+    nothing = EpochRecord(epoch=0, supervisor="", op="")
     if epoch is None:
         return ElectionView(
             owner, hint, nothing, 0, f"{paths.epoch} is missing: not founded yet, or ZooKeeper lost its data"
@@ -155,7 +155,7 @@ def publish_distrust(
     """Tell everybody by /leader why this leader does nothing. While the fence holds, nobody else has a /leader there."""
     hint = codec.encode(hint_of(me, epoch, distrust))
     return Transaction(
-        "say_distrust", op_id, (Check(paths.epoch, fence), SetData(paths.leader, hint, ANY_VERSION))
+        "publish_distrust", op_id, (Check(paths.epoch, fence), SetData(paths.leader, hint, ANY_VERSION))
     )
 
 
@@ -185,15 +185,23 @@ def publish_recording(
         before = [(newest, recent[newest]), *before]
     author = recent[epoch]
     data = codec.encode(
-        EpochRecord(epoch, author.supervisor, author.op, {_BEFORE: [_entry(*each) for each in before]})
+        EpochRecord(
+            epoch=epoch,
+            supervisor=author.supervisor,
+            op=author.op,
+            extra={_BEFORE: [_entry(*each) for each in before]},
+        )
     )
     say = SetData(paths.recorded, data, ANY_VERSION) if recorded is not None else Create(paths.recorded, data)
-    return Transaction("say_recording", op_id, (Check(paths.epoch, fence), say))
+    return Transaction("publish_recording", op_id, (Check(paths.epoch, fence), say))
 
 
 def hint_of(me: Candidate, epoch: int, distrust: str | None) -> LeaderHint:
     return LeaderHint(
-        me.supervisor, epoch, me.address, clip(distrust, DISTRUST_MAX_BYTES) if distrust else None
+        supervisor=me.supervisor,
+        epoch=epoch,
+        address=me.address,
+        distrust=clip(distrust, DISTRUST_MAX_BYTES) if distrust else None,
     )
 
 
@@ -221,7 +229,7 @@ def accept(paths: Paths, codec: Codec, seen: RestoredRegistry, acceptance: Accep
     author = Author(ACCEPTER, acceptance.id)
     term = _remember_recorded(
         _next_term(seen.epoch, acceptance.epoch, author),
-        EpochRecord(acceptance.epoch, author.supervisor, author.op),
+        EpochRecord(epoch=acceptance.epoch, supervisor=author.supervisor, op=author.op),
     )
     before = (Delete(paths.accepted, seen.accepted.stat.version),) if seen.accepted is not None else ()
     return Transaction(

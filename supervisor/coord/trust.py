@@ -96,7 +96,7 @@ def record_epoch(
     """Record this term, unless the store knows of terms that this registry does not. Returns the reason of distrust.
 
     ``recent``: the latest terms by the registry's own account, ``epoch`` included. ``announce``: tells the registry, which
-    must know before the store does (``election.say_recording``), with the newest epoch there. Idempotent.
+    must know before the store does (``election.publish_recording``), with the newest epoch there. Idempotent.
     """
     newest = store.newest_epoch_above(0)
     unknown = _unknown(newest, epoch, recent)
@@ -330,7 +330,7 @@ def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None,
         # whether it was believed before can't be told any more
         return replace(known, noted=newest, noted_id=its_id)
     if newest > known.noted:
-        return _with_bell(Memory(zxid=seen.zxid, noted=newest, noted_id=its_id), seen.doorbell)
+        return _with_doorbell(Memory(zxid=seen.zxid, noted=newest, noted_id=its_id), seen.doorbell)
     if known.reason is not None:
         return known
     if (newest, its_id) != (known.noted, known.noted_id):
@@ -344,24 +344,24 @@ def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None,
             "to an older state"
         )
     else:
-        return _with_bell(known, seen.doorbell)
+        return _with_doorbell(known, seen.doorbell)
     return replace(known, reason=f"{why}; {REMEDY}", restored=True)
 
 
-def _has_other_past(known: Memory, notifier: Node | None) -> bool:
+def _has_other_past(known: Memory, doorbell: Node | None) -> bool:
     """Version and mzxid only grow, and grow together."""
     if known.rings < 0:
         return False
-    if notifier is None:
+    if doorbell is None:
         return True
-    version, mzxid = notifier.stat.version, notifier.stat.mzxid
+    version, mzxid = doorbell.stat.version, doorbell.stat.mzxid
     same = version == known.rings and mzxid == known.rung
     return not same and not (version > known.rings and mzxid > known.rung)
 
 
-def _with_bell(memory: Memory, notifier: Node | None) -> Memory:
+def _with_doorbell(memory: Memory, doorbell: Node | None) -> Memory:
     return (
-        memory if notifier is None else replace(memory, rings=notifier.stat.version, rung=notifier.stat.mzxid)
+        memory if doorbell is None else replace(memory, rings=doorbell.stat.version, rung=doorbell.stat.mzxid)
     )
 
 

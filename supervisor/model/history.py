@@ -52,7 +52,7 @@ _PLAIN_MAX_BYTES: Final = 1 << 17
 _NUMBER: Final = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Series(Entry):
     """Failures alike, one attempt after the other; the entry itself is the first of them.
 
@@ -103,7 +103,9 @@ def put_aside(entries: Iterable[Entry], earlier: str, uid: str, max_bytes: int) 
 def opened(earlier: str, uid: str) -> tuple[Entry, ...]:
     """The entries in ``earlier``, oldest first, if it is about ``uid``. Never raises."""
     return tuple(
-        item if item.count > 1 or item.omitted else Entry(item.at, item.event, item.attempt, item.detail)
+        item
+        if item.count > 1 or item.omitted
+        else Entry(at=item.at, event=item.event, attempt=item.attempt, detail=item.detail)
         for item in _items(earlier, uid)
     )
 
@@ -111,7 +113,12 @@ def opened(earlier: str, uid: str) -> tuple[Entry, ...]:
 def _add(items: list[Series], entry: Entry) -> None:
     """Behind the others, or into the last of them: what led to a failure like the one before goes with it."""
     detail = clip(entry.detail, DETAIL_MAX_BYTES)
-    new = Series(clip(entry.at, _WORD_BYTES), clip(entry.event, _WORD_BYTES), entry.attempt, detail)
+    new = Series(
+        at=clip(entry.at, _WORD_BYTES),
+        event=clip(entry.event, _WORD_BYTES),
+        attempt=entry.attempt,
+        detail=detail,
+    )
     if is_failure(entry):
         end = len(items)
         while end and items[end - 1].event in _ROUTINE and items[end - 1].attempt == entry.attempt:
@@ -226,7 +233,9 @@ def _items(earlier: str, uid: str) -> list[Series]:
                 at_ms += at
                 at = _iso(at_ms)
             attempt += _number(more)
-            items.append(Series(_text(at), _text(event), _count(attempt), _text(detail)))
+            items.append(
+                Series(at=_text(at), event=_text(event), attempt=_count(attempt), detail=_text(detail))
+            )
         for n, count, last_at, last_attempt, omitted in folded:
             items[_count(n)] = replace(
                 items[n],

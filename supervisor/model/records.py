@@ -169,7 +169,7 @@ class CheckpointState(StrEnum):
         return _of_a_newer_version(cls, value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One line of a job's history: when, what, and a short detail."""
 
@@ -205,10 +205,12 @@ def with_entry(
     history: tuple[Entry, ...], at: str, event: str, attempt: int = 0, detail: str = ""
 ) -> tuple[Entry, ...]:
     """``history`` with one more entry, at most ``HISTORY_MAX`` (a record stays under 4 KiB)."""
-    return (*history, Entry(at, event, attempt, clip(detail, DETAIL_MAX_BYTES)))[-HISTORY_MAX:]
+    return (*history, Entry(at=at, event=event, attempt=attempt, detail=clip(detail, DETAIL_MAX_BYTES)))[
+        -HISTORY_MAX:
+    ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlobRef:
     """Where a spec lies in the store; ``sha256`` is verified at every read."""
 
@@ -218,7 +220,7 @@ class BlobRef:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingSpec:
     """What the leader must know of a spec, copied into the reference so that a takeover reads no blob at all."""
 
@@ -237,7 +239,7 @@ class SchedulingSpec:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRef:
     """/jobs/<name>: exists if and only if the job must be recovered by the next leader (FLINK-2354).
 
@@ -264,7 +266,7 @@ class JobRef:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
     """/own/<name>: says which attempt may run. Its znode version is the fence of the name; it is never deleted."""
 
@@ -301,7 +303,7 @@ class Ownership:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
     """The processes of an attempt, for humans and for ``list``; never used to signal anything."""
 
@@ -312,7 +314,7 @@ class Driver:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """Latest StreamingQueryProgress, condensed. ``batch_ms`` milliseconds; ``lag`` records or null."""
 
@@ -340,7 +342,7 @@ class QueryState(StrEnum):
         return _of_a_newer_version(cls, value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProgress:
     """One query of an application that may have several. ``at``: its last sign of life. Units as in ``Progress``.
 
@@ -362,7 +364,7 @@ class QueryProgress:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartTimes:
     """How long the phases of a start took, in seconds of the host's BOOTTIME; None: not (yet) known. Each begins where the
     one before ended: taken up by the host → exec of the driver → its SparkSession → its first committed batch."""
@@ -373,7 +375,7 @@ class StartTimes:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """/lease/<name>: set by the claim and each renewal; version and mzxid of the znode tell one from the next.
 
@@ -406,7 +408,7 @@ class Lease:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """/assigned/<supervisor>/<uid>.<attempt>: what this supervisor must start, and the versions the claim must meet."""
 
@@ -422,7 +424,7 @@ class Assignment:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """/results/<uid>: the terminal result of a uid. Carries what ``show`` tells of an ended job. ``earlier``: as in /own.
 
@@ -459,7 +461,7 @@ class Result:
         return asked and self.outcome in (Outcome.CANCELLED, Outcome.FINISHED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingDeletion:
     """The checkpoint of an ended uid is to be deleted (``registry.pending_deletions``). ``spec`` may say where its S3 is.
 
@@ -475,7 +477,7 @@ class PendingDeletion:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointClaim:
     """/checkpoints/<hash>: this location belongs to this job. ``location`` is normalised.
 
@@ -494,7 +496,7 @@ class CheckpointClaim:
         return self.doom is not None and self.doom.uid == self.uid
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRecord:
     """/epoch: number of the leadership term. The znode's version is the fence of the leader's writes."""
 
@@ -504,7 +506,7 @@ class EpochRecord:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderHint:
     """/leader (ephemeral): who leads, for humans and clients. Never a fence.
 
@@ -518,7 +520,7 @@ class LeaderHint:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
     """An attempt that a supervisor cannot start at the moment, and why; it tries again while the attempt is assigned."""
 
@@ -528,7 +530,7 @@ class Delay:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """/supervisors/<id> (ephemeral): a supervisor that can host drivers.
 
@@ -551,7 +553,7 @@ class Member:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
     """/accepted: an operator has accepted a registry that was restored to an older state (``coord.trust``).
 
@@ -569,7 +571,7 @@ class Acceptance:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """/pause: while it exists, whatever is in it, the leader acts on nothing and no host starts anything."""
 
@@ -585,7 +587,7 @@ class Pause:
         return f"paused by {self.by} since {self.at}{why}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
     """/switchover: a planned hand-over that somebody asked for. In force only while /epoch is ``epoch``.
 
@@ -601,7 +603,7 @@ class Handover:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """/cluster: identity of the cluster. A process configured with another store refuses to work on it."""
 

@@ -184,7 +184,7 @@ def history_of(
         entries = [entry for entry in besides if not _holds(entries, entry)] + entries
     told = [ref.changed] if ref is not None and ref.changed.event != "submitted" else []
     submitted_at = ref.submitted_at if ref is not None else result.submitted_at if result is not None else ""
-    told += [Entry(submitted_at, "submitted")] if submitted_at else []
+    told += [Entry(at=submitted_at, event="submitted")] if submitted_at else []
     ordered = [entry for entry in entries if entry.attempt]
     by_user = [entry for entry in entries if not entry.attempt]
     by_user += [entry for entry in told if not _holds(entries, entry)]

@@ -239,7 +239,7 @@ def _longest_lease_s(blobs: Blobs, specs: list[StoreEntry]) -> float | None:
         key = parse_key(entry.key)
         if key is None or not key.revision:
             raise Corrupt(f"{entry.key} is no spec")
-        data = blobs.read_spec(BlobRef(entry.key, key.sha256, entry.bytes))
+        data = blobs.read_spec(BlobRef(key=entry.key, sha256=key.sha256, bytes=entry.bytes))
         return from_canonical(data, entry.key).lease_s
 
     try:

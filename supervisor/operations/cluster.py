@@ -74,7 +74,7 @@ class ClusterOperations:
             found = self._read_pause(zoo)
             if found is not None:
                 return Paused(_readable(found), changed=False)
-            record = Pause(self._by, wall_iso(), clip(reason, REASON_MAX_BYTES), new_op_id())
+            record = Pause(by=self._by, at=wall_iso(), reason=clip(reason, REASON_MAX_BYTES), op=new_op_id())
 
             def applied(now: ZkSession) -> bool | None:
                 # Whoever's it is, the cluster is paused; the next round answers with what is there.
@@ -126,7 +126,7 @@ class ClusterOperations:
             before: Seen[Handover] = seen(
                 Handover, zoo.read(self._layout.switchover), self._layout.switchover
             )
-            wish = Handover(epoch, leader, to, self._by, wall_iso(), new_op_id())
+            wish = Handover(epoch=epoch, leader=leader, to=to, by=self._by, at=wall_iso(), op=new_op_id())
 
             def applied(now: ZkSession) -> bool | None:
                 found: Seen[Handover] = seen(

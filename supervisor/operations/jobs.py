@@ -479,7 +479,7 @@ def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
         restart_nonce=context.op_id,
         terms=submission.terms,
         submitted_at=context.at,
-        changed=Entry(context.at, "submitted"),
+        changed=Entry(at=context.at, event="submitted"),
         op=context.op_id,
         fresh_start=context.op_id if submission.fresh_start else "",
         begins_with=words_of(submission.queries),
@@ -498,7 +498,7 @@ def _again(record: Result, context: UserWriteContext) -> JobRef:
         restart_nonce=context.op_id,
         terms=record.terms,
         submitted_at=record.submitted_at,
-        changed=Entry(context.at, "registered again", record.attempt),
+        changed=Entry(at=context.at, event="registered again", attempt=record.attempt),
         op=context.op_id,
         extra=record.extra,
     )

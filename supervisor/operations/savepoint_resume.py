@@ -93,7 +93,7 @@ def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: st
         terms=revision.terms,
         desired=Desired.RUNNING,
         restart_nonce=op,
-        changed=Entry(at, event, job.changed.attempt, detail),
+        changed=Entry(at=at, event=event, attempt=job.changed.attempt, detail=detail),
         op=op,
         fresh_start="",
         begins_with=(),

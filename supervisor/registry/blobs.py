@@ -105,7 +105,7 @@ class Blobs:
             self._store.create(key, data)
         except Conflict:
             raise Corrupt(_altered(key)) from None
-        return BlobRef(key, sha256, len(data))
+        return BlobRef(key=key, sha256=sha256, bytes=len(data))
 
     def read_spec(self, ref: BlobRef) -> bytes:
         """The bytes, verified by size and sha256. Raises ``NotFound`` or ``Corrupt`` naming the key."""
@@ -187,7 +187,7 @@ class Blobs:
             raise InvalidInput(f"epoch {epoch} does not fit in {EPOCH_DIGITS} digits")
         key = epoch_key(epoch)
         try:
-            self._store.create(key, encode(EpochRecord(epoch, supervisor, op)))
+            self._store.create(key, encode(EpochRecord(epoch=epoch, supervisor=supervisor, op=op)))
         except Conflict:
             found = self._readable_epoch(epoch)
             if found is None or (found.epoch, found.supervisor, found.op) != (epoch, supervisor, op):

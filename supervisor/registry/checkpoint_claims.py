@@ -131,7 +131,9 @@ class CheckpointClaims:
         self._generation = place.generation + 1
         if place.path:
             version = place.claim.version + 1 if isinstance(place.claim, Found) else 0
-            self._claims[place.path] = Found(CheckpointClaim(place.location, name, uid), version)
+            self._claims[place.path] = Found(
+                CheckpointClaim(location=place.location, name=name, uid=uid), version
+            )
             self._index.add(place.path, place.location)
 
 

@@ -102,7 +102,7 @@ def assign(
     """Give the next attempt to ``host``. The entry carries the versions that the claim must meet."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
-    history = old.history if same else (Entry(job.submitted_at, "submitted"),)
+    history = old.history if same else (Entry(at=job.submitted_at, event="submitted"),)
     if job.changed not in history and not (same and old.restart_nonce == job.restart_nonce):
         # the user's last word stands only in the reference, until the next one
         history = (*history, job.changed)
@@ -202,7 +202,7 @@ def suspend_exhausted(
         job,
         desired=Desired.SUSPENDED,
         op=context.op_id,
-        changed=Entry(context.at, "suspended", old.attempt, why),
+        changed=Entry(at=context.at, event="suspended", attempt=old.attempt, detail=why),
     )
     changed = replace(old, history=with_entry(old.history, context.at, "suspended", old.attempt, why))
     return context.transaction(

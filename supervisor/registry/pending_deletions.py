@@ -54,7 +54,9 @@ EVENTS = {
 def pending_deletion(claim: CheckpointClaim, result: Result, at: str) -> CheckpointClaim:
     """``claim`` as one that nobody can take."""
     name = f"{claim.name} (its checkpoint is being deleted)"
-    return replace(claim, name=name, doom=PendingDeletion(claim.name, claim.uid, at, result.spec))
+    return replace(
+        claim, name=name, doom=PendingDeletion(name=claim.name, uid=claim.uid, at=at, spec=result.spec)
+    )
 
 
 def reported(result: Result, state: CheckpointState, at: str, detail: str = "") -> Result:
@@ -90,7 +92,7 @@ def publish_waiting(
     """``result`` says why nothing is deleted yet; the claim stays as it is."""
     written = reported(result.record, CheckpointState.DELETING, context.at, why)
     return context.transaction(
-        "say_waiting",
+        "publish_waiting",
         Check(path, claim.version),
         SetData(context.layout.result(result.record.uid), encode(written), result.version),
     )

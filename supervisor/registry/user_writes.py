@@ -79,7 +79,7 @@ def submit(
     layout, name = context.layout, job.name
     job = replace(job, op=context.op_id)
     if own is None:
-        first = Ownership(OwnState.VACANT, context.op_id, newest_uid=job.uid)
+        first = Ownership(state=OwnState.VACANT, op=context.op_id, newest_uid=job.uid)
         if last is not None:  # removed by hand
             uid = last.record.uid if isinstance(last, Found) else ""
             first = replace(_recovered(context, uid, "its ownership was gone", last), newest_uid=job.uid)
@@ -226,7 +226,7 @@ def suspend(
     """Stop but keep. The fence moves as for a cancel, so that the shim obeys without any supervisor. The rest as there."""
     job = ref.record
     changed = replace(
-        job, desired=Desired.SUSPENDED, op=context.op_id, changed=Entry(context.at, "suspended")
+        job, desired=Desired.SUSPENDED, op=context.op_id, changed=Entry(at=context.at, event="suspended")
     )
     return Transaction(
         "suspend",
@@ -259,7 +259,7 @@ def run_again(
         desired=Desired.RUNNING,
         restart_nonce=nonce,
         op=context.op_id,
-        changed=Entry(context.at, event, detail="a fresh start is accepted" if fresh_start else ""),
+        changed=Entry(at=context.at, event=event, detail="a fresh start is accepted" if fresh_start else ""),
         fresh_start=context.op_id if fresh_start else job.fresh_start,
         begins_with=() if fresh_start else job.begins_with,
     )
@@ -328,7 +328,11 @@ def _stop(
     """Move the fence: assigned → vacant, claimed → draining, all else stays as it is, but is always bumped."""
     layout = context.layout
     if own is None and last is None:  # never a claim, or all is cleaned
-        return (Create(layout.own(name), encode(Ownership(OwnState.VACANT, context.op_id, newest_uid=uid))),)
+        return (
+            Create(
+                layout.own(name), encode(Ownership(state=OwnState.VACANT, op=context.op_id, newest_uid=uid))
+            ),
+        )
     if not isinstance(own, Found):
         data = encode(_recovered(context, uid, event, last))
         return (
@@ -353,7 +357,11 @@ def _recovered(context: UserWriteContext, uid: str, event: str, last: Seen[Lease
     Attempts are numbered on from that one (never reused), and with its claim id its shim can say when the tree is gone.
     """
     lost = Ownership(
-        OwnState.REVOKED, context.op_id, newest_uid=uid, uid=uid, history=with_entry((), context.at, event)
+        state=OwnState.REVOKED,
+        op=context.op_id,
+        newest_uid=uid,
+        uid=uid,
+        history=with_entry((), context.at, event),
     )
     if not isinstance(last, Found) or last.record.uid != uid:
         return lost
@@ -370,7 +378,7 @@ def _claim_place(context: UserWriteContext, job: JobRef, place: ClaimedLocation 
     if not place.path:
         return (moved,)
     kept = place.claim.record.extra if isinstance(place.claim, Found) else {}
-    data = encode(CheckpointClaim(place.location, job.name, job.uid, extra=kept))
+    data = encode(CheckpointClaim(location=place.location, name=job.name, uid=job.uid, extra=kept))
     take: Op = (
         Create(place.path, data) if place.claim is None else SetData(place.path, data, place.claim.version)
     )

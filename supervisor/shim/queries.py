@@ -170,14 +170,14 @@ def _state(query: QueryLife, stall_timeout_s: float, now_s: float) -> QueryState
 def _record(query: QueryLife, state: QueryState) -> QueryProgress:
     progress = query.progress or Progress()
     return QueryProgress(
-        clip(query.name, _NAME_MAX_BYTES) or None,
-        query.id or None,
-        state,
-        progress.batch_id,
-        progress.input_rows_per_s,
-        progress.processed_rows_per_s,
-        progress.batch_ms,
-        progress.lag,
-        query.at or None,
-        clip(covered(query.error), _ERROR_MAX_BYTES) or None,
+        query=clip(query.name, _NAME_MAX_BYTES) or None,
+        id=query.id or None,
+        state=state,
+        batch_id=progress.batch_id,
+        input_rows_per_s=progress.input_rows_per_s,
+        processed_rows_per_s=progress.processed_rows_per_s,
+        batch_ms=progress.batch_ms,
+        lag=progress.lag,
+        at=query.at or None,
+        error=clip(covered(query.error), _ERROR_MAX_BYTES) or None,
     )

@@ -137,15 +137,15 @@ def _progress(body: dict[str, Any]) -> Progress:
     query = body.get("query")
     batch = body.get("batch_id")
     return Progress(
-        clip(query, _NAME_MAX_BYTES) if isinstance(query, str) else None,
-        batch
+        query=clip(query, _NAME_MAX_BYTES) if isinstance(query, str) else None,
+        batch_id=batch
         if isinstance(batch, int) and not isinstance(batch, bool) and abs(batch) <= BATCH_ID_MAX
         else None,
-        _number(body.get("input_rows_per_s")),
-        _number(body.get("processed_rows_per_s")),
-        _number(body.get("batch_ms")),
-        wall_iso(),
-        _number(body.get("lag")),
+        input_rows_per_s=_number(body.get("input_rows_per_s")),
+        processed_rows_per_s=_number(body.get("processed_rows_per_s")),
+        batch_ms=_number(body.get("batch_ms")),
+        at=wall_iso(),
+        lag=_number(body.get("lag")),
     )
 
 

@@ -164,7 +164,7 @@ def open_world(options: Options, directory: Path) -> Iterator[World]:
             defaults={"health": {"start_timeout": "30s"}},
         )
         stack.enter_context(fleet)
-        terms, stalls = SchedulingSpec(ensemble.hosts, fleet.layout), Stalls(diary)
+        terms, stalls = SchedulingSpec(memory=ensemble.hosts, priority=fleet.layout), Stalls(diary)
         for watcher in (terms, stalls):
             watcher.start()
             stack.callback(watcher.stop)

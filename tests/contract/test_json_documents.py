@@ -70,7 +70,18 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setattr("supervisor.records.reading.may_be_of", lambda _uid, _name: True)
     monkeypatch.setattr("supervisor.operations.jobs.wall_iso", lambda: AT)
     bench.submit("running", checkpoint="s3a://bkt/running")
-    bench.run("running", progress=Progress("counts", 41, 10.5, 20.25, 300.0, AT, 7.0))
+    bench.run(
+        "running",
+        progress=Progress(
+            query="counts",
+            batch_id=41,
+            input_rows_per_s=10.5,
+            processed_rows_per_s=20.25,
+            batch_ms=300.0,
+            at=AT,
+            lag=7.0,
+        ),
+    )
     bench.submit("waiting", checkpoint="s3a://bkt/waiting")
     bench.submit("backoff")
     bench.exit("backoff", failures=3)
@@ -84,8 +95,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench.commands().suspend("parked")
     bench.join("host-a")
     bench.join("host-b")
-    bench.put(bench.layout.leader, LeaderHint("host-a", 7, "host-a:8780"))
-    bench.put(bench.layout.epoch, EpochRecord(7, "host-a", "op"))
+    bench.put(bench.layout.leader, LeaderHint(supervisor="host-a", epoch=7, address="host-a:8780"))
+    bench.put(bench.layout.epoch, EpochRecord(epoch=7, supervisor="host-a", op="op"))
     return bench
 
 

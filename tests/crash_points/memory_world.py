@@ -371,7 +371,7 @@ class MemoryWorld:
         if node is None:
             return None
         epoch = node.stat.version + 1
-        record = encode(EpochRecord(epoch, f"l{epoch}", self.new_id()))
+        record = encode(EpochRecord(epoch=epoch, supervisor=f"l{epoch}", op=self.new_id()))
         fence = plain.commit(
             Transaction("lead", "x", (SetData(self.layout.epoch, record, node.stat.version),))
         ).versions[0]
@@ -478,7 +478,15 @@ class MemoryWorld:
     def _lease(self, shim: MemoryShim) -> Lease:
         a = shim.assignment
         return Lease(
-            a.name, a.uid, a.attempt, shim.claim, LEASE_S, GRACE_S, Phase.RUNNING, Driver(shim.host, 1), "t"
+            name=a.name,
+            uid=a.uid,
+            attempt=a.attempt,
+            claim=shim.claim,
+            lease_s=LEASE_S,
+            stop_grace_s=GRACE_S,
+            phase=Phase.RUNNING,
+            driver=Driver(host=shim.host, shim_pid=1),
+            since="t",
         )
 
     def _claim(self, shim: MemoryShim) -> None:
@@ -749,7 +757,20 @@ class MemoryWorld:
                 self.zoo.put(self.layout.assigned_to(host), b"")
             if host in self.hosts and self.layout.supervisor(host) not in tree:
                 self.zoo.put(
-                    self.layout.supervisor(host), encode(Member(host, host, "b", "", 10_000, 10, 10, "", ""))
+                    self.layout.supervisor(host),
+                    encode(
+                        Member(
+                            id=host,
+                            host=host,
+                            boot_id="b",
+                            address="",
+                            memory=10_000,
+                            drivers=10,
+                            starting=10,
+                            software="",
+                            since="",
+                        )
+                    ),
                 )
 
     def lose_host(self, host: str) -> None:
@@ -764,7 +785,19 @@ class MemoryWorld:
         self.hosts.add(host)
         path = self.layout.supervisor(host)
         if self.client().read(path) is None:
-            member = encode(Member(host, host, "b", "", 10_000, 10, 10, "", ""))
+            member = encode(
+                Member(
+                    id=host,
+                    host=host,
+                    boot_id="b",
+                    address="",
+                    memory=10_000,
+                    drivers=10,
+                    starting=10,
+                    software="",
+                    since="",
+                )
+            )
             self.client().commit(Transaction("host", "x", (Create(path, member),)))
 
 
@@ -772,4 +805,13 @@ def _terms(
     attempts: int | None = None, unbounded: bool = True, then: OnExhausted = OnExhausted.FAIL
 ) -> SchedulingSpec:
     policy = RestartPolicy(Strategy.EXPONENTIAL, 1.0, 2.0, 0.0, 60.0, attempts, then)
-    return SchedulingSpec(100, 0, unbounded, LEASE_S, GRACE_S, 60.0, PLACE, policy)
+    return SchedulingSpec(
+        memory=100,
+        priority=0,
+        unbounded=unbounded,
+        lease_s=LEASE_S,
+        stop_grace_s=GRACE_S,
+        start_timeout_s=60.0,
+        checkpoint=PLACE,
+        restart=policy,
+    )

@@ -153,7 +153,16 @@ def start_foreign(
     log = directory / "foreign.log"
     launch = prepare(
         spec,
-        Assignment("foreign", "f1", 1, 1, 0, 0, BlobRef("k", "", 0), 0),
+        Assignment(
+            name="foreign",
+            uid="f1",
+            attempt=1,
+            revision=1,
+            job_version=0,
+            own_version=0,
+            spec=BlobRef(key="k", sha256="", bytes=0),
+            memory=0,
+        ),
         validated(Settings, body, "supervisor.yaml"),
         AttemptPlace("abroad", directory / "run", directory / "work", log),
         lambda key: fleet.directory / "app.py",

@@ -78,7 +78,20 @@ conf: {{spark.ui.enabled: false, spark.log.level: ERROR, spark.driver.extraJavaO
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
     place = AttemptPlace("here", directory / "run", directory / "work", directory / "log", environ=bare)
     return prepare(
-        spec, Assignment("counts", "u1", 1, 1, 0, 0, BlobRef("k", "", 0), 0), settings, place, Path
+        spec,
+        Assignment(
+            name="counts",
+            uid="u1",
+            attempt=1,
+            revision=1,
+            job_version=0,
+            own_version=0,
+            spec=BlobRef(key="k", sha256="", bytes=0),
+            memory=0,
+        ),
+        settings,
+        place,
+        Path,
     )
 
 

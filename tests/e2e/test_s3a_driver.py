@@ -63,7 +63,16 @@ def launch_for(attempt: int, tmp_path: Path, settings: Settings, bucket: str) ->
     run_dir = tmp_path / f"run.{attempt}"
     run_dir.mkdir()
     place = AttemptPlace("here", run_dir, tmp_path / f"work.{attempt}", tmp_path / f"log.{attempt}")
-    assignment = Assignment("counts", "u1", attempt, 1, 0, 0, BlobRef("k", "", 0), 0)
+    assignment = Assignment(
+        name="counts",
+        uid="u1",
+        attempt=attempt,
+        revision=1,
+        job_version=0,
+        own_version=0,
+        spec=BlobRef(key="k", sha256="", bytes=0),
+        memory=0,
+    )
     return prepare(spec, assignment, settings, place, lambda key: tmp_path / "app.py")
 
 

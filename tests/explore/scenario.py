@@ -127,8 +127,8 @@ def founded(supervisors: int, *, replaceable: bool) -> World:
             (
                 Create(LAYOUT.root, b""),
                 Create(LAYOUT.version, str(LAYOUT_VERSION).encode()),
-                Create(LAYOUT.cluster, encode(Cluster("c", "c", "s"))),
-                Create(LAYOUT.epoch, encode(EpochRecord(0, "", ""))),
+                Create(LAYOUT.cluster, encode(Cluster(id="c", name="c", store="s"))),
+                Create(LAYOUT.epoch, encode(EpochRecord(epoch=0, supervisor="", op=""))),
                 Create(LAYOUT.doorbell, b""),
                 *(Create(path, b"") for path in LAYOUT.persistent_parents()),
                 *(Create(LAYOUT.assigned_to(one), b"") for one in ids),

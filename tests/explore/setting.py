@@ -87,7 +87,14 @@ PATHS = election.Paths(
 )
 POLICY = Policy(claim_timeout_s=CLAIM_TIMEOUT_S)
 TERMS = SchedulingSpec(
-    100, 0, True, LEASE_S, GRACE_S, NEVER_S, None, RestartPolicy(Strategy.FIXED, 1.0, 1.0, 0.0, 60.0, None)
+    memory=100,
+    priority=0,
+    unbounded=True,
+    lease_s=LEASE_S,
+    stop_grace_s=GRACE_S,
+    start_timeout_s=NEVER_S,
+    checkpoint=None,
+    restart=RestartPolicy(Strategy.FIXED, 1.0, 1.0, 0.0, 60.0, None),
 )
 NO_KILLER = SecondKiller()
 
@@ -148,7 +155,7 @@ def spec(name: str, uid: str, revision: int = 1) -> BlobRef:
     """As ``Blobs.put_spec`` returns it."""
     data = spec_bytes(name, revision)
     sha256 = hashlib.sha256(data).hexdigest()
-    return BlobRef(spec_key(name, uid, revision, sha256), sha256, len(data))
+    return BlobRef(key=spec_key(name, uid, revision, sha256), sha256=sha256, bytes=len(data))
 
 
 class PlainSpec(NamedTuple):
@@ -167,7 +174,17 @@ def prepared(name: str) -> Any:
 
 
 def member(name: str) -> Member:
-    return Member(name, f"host of {name}", "boot", "", 10_000, 10, 10, "", "")
+    return Member(
+        id=name,
+        host=f"host of {name}",
+        boot_id="boot",
+        address="",
+        memory=10_000,
+        drivers=10,
+        starting=10,
+        software="",
+        since="",
+    )
 
 
 def shown_only(record: Any) -> Any:
@@ -176,7 +193,7 @@ def shown_only(record: Any) -> Any:
         case Ownership():
             return replace(record, op="", reason="", ran_s=0.0, history=(), earlier="")
         case Lease():
-            plain = Driver(record.driver.host, 0)
+            plain = Driver(host=record.driver.host, shim_pid=0)
             return replace(
                 record,
                 renewals=0,
@@ -190,7 +207,7 @@ def shown_only(record: Any) -> Any:
         case Result():
             return replace(record, reason="", history=(), earlier="")
         case JobRef():
-            return replace(record, changed=Entry("", ""))
+            return replace(record, changed=Entry(at="", event=""))
         case LeaderHint():
             return replace(record, address="", distrust=None if record.distrust is None else "why")
     return record

@@ -78,7 +78,17 @@ class Launch(model.Launch):
 def launch_of(
     name: str, uid: str, attempt: int, job_version: int, own_version: int, supervisor: str
 ) -> Launch:
-    entry = Assignment(name, uid, attempt, 0, job_version, own_version, spec(name, uid), 0, extra=EMPTY_DICT)
+    entry = Assignment(
+        name=name,
+        uid=uid,
+        attempt=attempt,
+        revision=0,
+        job_version=job_version,
+        own_version=own_version,
+        spec=spec(name, uid),
+        memory=0,
+        extra=EMPTY_DICT,
+    )
     terms = terms_of(name)
     # told with the claim
     written = CheckpointExpectation(place_of(location_of(uid)), ("q 1",)) if terms.delete_checkpoint else None

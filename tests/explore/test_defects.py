@@ -55,13 +55,22 @@ PATHS = election.Paths(
     LAYOUT.doorbell,
     LAYOUT.recorded,
 )
-ME, EPOCH = election.Candidate("s1", ""), EpochRecord(3, "s1", "op")
+ME, EPOCH = election.Candidate("s1", ""), EpochRecord(epoch=3, supervisor="s1", op="op")
 USER, LEADER = (
     user_writes.UserWriteContext(LAYOUT, "op-1", "now"),
     leader_writes.LeaderWriteContext(LAYOUT, 4, 11, "op-1", "now"),
 )
-SEEN, CLAIM = lease().seen, CheckpointClaim("s3://b/j", "j", "u1")
-ENTRY = Assignment("j", "u1", 2, 1, 3, 7, BlobRef("k", "0", 1), 100)
+SEEN, CLAIM = lease().seen, CheckpointClaim(location="s3://b/j", name="j", uid="u1")
+ENTRY = Assignment(
+    name="j",
+    uid="u1",
+    attempt=2,
+    revision=1,
+    job_version=3,
+    own_version=7,
+    spec=BlobRef(key="k", sha256="0", bytes=1),
+    memory=100,
+)
 MINE, ENDED = AttemptIdentity("j", "u1", 2, "c"), Exit(Cause.USER_ERROR, "why")
 LEFTOVER = replace(leftover(), claim=(LAYOUT.checkpoint("h"), Found(CLAIM, 2)))
 TAKEN = ClaimedLocation(LAYOUT.checkpoint("h"), "s3://b/j", Found(CLAIM, 2), 9)
@@ -69,8 +78,8 @@ MOVE = Move(CheckpointExpectation("p"), SEEN, (LAYOUT.checkpoint("g"), Found(CLA
 FAILED: Found[Result] = Found(replace(leftover().result.record, outcome=Outcome.FAILED), 4)
 DOOMED = Found(pending_deletions.pending_deletion(CLAIM, FAILED.record, "now"), 2)
 ACCEPTED, WISH = (
-    Found(Acceptance("a", 9, "me", "now", 1.0), 6),
-    Found(Handover(4, "s1", "s2", "me", "now", "op"), 6),
+    Found(Acceptance(id="a", epoch=9, by="me", at="now", wait_s=1.0), 6),
+    Found(Handover(epoch=4, leader="s1", to="s2", by="me", at="now", op="op"), 6),
 )
 NODE = Node(b"", Stat(5, 1))
 
@@ -171,7 +180,9 @@ MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
         ),
     ),
     operator_writes.unpause: (
-        lambda: operator_writes.unpause(LAYOUT, Found(Pause("me", "now", "why", "op"), 0), 4, "op"),
+        lambda: operator_writes.unpause(
+            LAYOUT, Found(Pause(by="me", at="now", reason="why", op="op"), 0), 4, "op"
+        ),
     ),
     operator_writes.switchover: (lambda: operator_writes.switchover(LAYOUT, WISH.record, 4, WISH),),
     operator_writes.switched_over: (lambda: operator_writes.switched_over(LAYOUT, WISH, 4, "op"),),

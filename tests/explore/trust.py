@@ -36,7 +36,14 @@ class Store:
             raise Conflict(f"epoch {epoch} is another's")
 
     def read_epoch(self, epoch: int) -> EpochRecord | None:
-        return next((EpochRecord(*mark) for mark in self.marks if mark[0] == epoch), None)
+        return next(
+            (
+                EpochRecord(epoch=mark[0], supervisor=mark[1], op=mark[2])
+                for mark in self.marks
+                if mark[0] == epoch
+            ),
+            None,
+        )
 
     def newest_epoch_above(self, epoch: int) -> int | None:
         return max((mark[0] for mark in self.marks if mark[0] > epoch), default=None)

@@ -61,7 +61,11 @@ def submission(
 ) -> Submission:
     uid = uid or new_uid(name)
     return Submission(
-        name, uid, BlobRef(f"specs/{name}/{uid}/1-{sha256}.json", sha256, 10), terms(checkpoint), **more
+        name,
+        uid,
+        BlobRef(key=f"specs/{name}/{uid}/1-{sha256}.json", sha256=sha256, bytes=10),
+        terms(checkpoint),
+        **more,
     )
 
 
@@ -151,8 +155,19 @@ class Bench:
     ) -> None:
         """The registered uid is claimed and renewed. ``changes``: fields of Lease."""
         own = self.set_own(name, OwnState.CLAIMED, restart_nonce=self.ref(name).record.restart_nonce)
-        driver = Driver("host-a.example", 100, 101, AT)
-        lease = Lease(name, own.uid, own.attempt, own.claim, 30.0, 30.0, phase, driver, AT, progress)
+        driver = Driver(host="host-a.example", shim_pid=100, pid=101, started_at=AT)
+        lease = Lease(
+            name=name,
+            uid=own.uid,
+            attempt=own.attempt,
+            claim=own.claim,
+            lease_s=30.0,
+            stop_grace_s=30.0,
+            phase=phase,
+            driver=driver,
+            since=AT,
+            progress=progress,
+        )
         self.put(self.layout.lease(name), replace(lease, **changes))
 
     def exit(self, name: str, cause: Cause = Cause.USER_ERROR, at: str = AT, **changes: Any) -> None:
@@ -173,19 +188,19 @@ class Bench:
         ref = self.ref(name)
         job = ref.record
         result = Result(
-            name,
-            job.uid,
-            Outcome.FAILED,
-            Cleanliness.DIRTY,
-            job.revision,
-            job.spec,
-            job.terms,
-            1,
-            1,
-            "budget is spent",
-            AT,
-            AT,
-            "op",
+            name=name,
+            uid=job.uid,
+            outcome=Outcome.FAILED,
+            state=Cleanliness.DIRTY,
+            revision=job.revision,
+            spec=job.spec,
+            terms=job.terms,
+            attempt=1,
+            claims=1,
+            reason="budget is spent",
+            at=AT,
+            submitted_at=AT,
+            op="op",
             failures=1,
         )
         self.zoo.client().commit(
@@ -202,6 +217,14 @@ class Bench:
 
     def join(self, supervisor: str, drivers: int = 20, memory: int = 16 << 30) -> None:
         member = Member(
-            supervisor, f"{supervisor}.example", "b", f"{supervisor}:8780", memory, drivers, 2, "0.1.0", AT
+            id=supervisor,
+            host=f"{supervisor}.example",
+            boot_id="b",
+            address=f"{supervisor}:8780",
+            memory=memory,
+            drivers=drivers,
+            starting=2,
+            software="0.1.0",
+            since=AT,
         )
         self.put(self.layout.supervisor(supervisor), member)

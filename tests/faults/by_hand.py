@@ -60,8 +60,8 @@ class Stage:
         self.put(
             (root, b""),
             (layout.version, str(LAYOUT_VERSION).encode()),
-            (layout.cluster, encode(Cluster("c", "by-hand", "file:///nowhere"))),
-            (layout.epoch, encode(EpochRecord(0, "", ""))),
+            (layout.cluster, encode(Cluster(id="c", name="by-hand", store="file:///nowhere"))),
+            (layout.epoch, encode(EpochRecord(epoch=0, supervisor="", op=""))),
             *nothing,
         )
 
@@ -94,9 +94,16 @@ class Stage:
         uid = new_uid(name)
         policy = RestartPolicy(initial_s=0.1, max_s=0.2, jitter=0.0, attempts=attempts)
         terms = SchedulingSpec(
-            1 << 20, 0, unbounded, LEASE_S, 2.0, 60.0, f"file:///checkpoints/{name}", policy
+            memory=1 << 20,
+            priority=0,
+            unbounded=unbounded,
+            lease_s=LEASE_S,
+            stop_grace_s=2.0,
+            start_timeout_s=60.0,
+            checkpoint=f"file:///checkpoints/{name}",
+            restart=policy,
         )
-        blob = BlobRef(f"specs/{name}/{uid}/1-{'0' * 64}.json", "0" * 64, 2)
+        blob = BlobRef(key=f"specs/{name}/{uid}/1-{'0' * 64}.json", sha256="0" * 64, bytes=2)
         return self.commands().submit(Submission(name, uid, blob, terms)).uid
 
     def look(self, path: str) -> Node | None:
@@ -132,7 +139,7 @@ class LeaderByHand:
         old = seen(EpochRecord, self.client.read(path), path)
         assert isinstance(old, Found)
         self.epoch = old.record.epoch + 1
-        record = EpochRecord(self.epoch, name, new_op_id())
+        record = EpochRecord(epoch=self.epoch, supervisor=name, op=new_op_id())
         done = self.client.commit(
             Transaction("elect", record.op, (SetData(path, encode(record), old.version),))
         )
@@ -177,7 +184,17 @@ class HostByHand:
     def __init__(self, stage: Stage, name: str) -> None:
         self.stage, self.name = stage, name
         self.client = stage.connect()
-        member = Member(name, name, "boot", "", 1 << 34, 100, 100, "test", wall_iso())
+        member = Member(
+            id=name,
+            host=name,
+            boot_id="boot",
+            address="",
+            memory=1 << 34,
+            drivers=100,
+            starting=100,
+            software="test",
+            since=wall_iso(),
+        )
         layout = stage.layout
         self._commit(
             Create(layout.supervisor(name), encode(member), ephemeral=True),
@@ -263,9 +280,17 @@ class HostByHand:
         self.client.commit(tx)
 
     def _lease(self, entry: Assignment, claim: str, renewals: int) -> Lease:
-        driver = Driver(self.name, 1, 2)
+        driver = Driver(host=self.name, shim_pid=1, pid=2)
         lease = Lease(
-            entry.name, entry.uid, entry.attempt, claim, LEASE_S, 2.0, Phase.RUNNING, driver, wall_iso()
+            name=entry.name,
+            uid=entry.uid,
+            attempt=entry.attempt,
+            claim=claim,
+            lease_s=LEASE_S,
+            stop_grace_s=2.0,
+            phase=Phase.RUNNING,
+            driver=driver,
+            since=wall_iso(),
         )
         return replace(lease, renewals=renewals)
 

@@ -249,13 +249,31 @@ def sessions(fleet: Fleet) -> list[tuple[int, int]]:
 def claimed(fleet: Fleet, name: str) -> list[tuple[str, bytes]]:
     layout, uid, at = fleet.layout, new_uid(name), wall_iso()
     terms = SchedulingSpec(
-        1 << 20, 0, True, 300.0, 30.0, 300.0, f"file:///checkpoints/{name}", RestartPolicy()
+        memory=1 << 20,
+        priority=0,
+        unbounded=True,
+        lease_s=300.0,
+        stop_grace_s=30.0,
+        start_timeout_s=300.0,
+        checkpoint=f"file:///checkpoints/{name}",
+        restart=RestartPolicy(),
     )
-    blob = BlobRef(f"specs/{name}/{uid}/1-{'0' * 64}.json", "0" * 64, 2)
-    ref = JobRef(name, uid, 1, blob, Desired.RUNNING, "n", terms, at, Entry(at, "submitted"), "op")
+    blob = BlobRef(key=f"specs/{name}/{uid}/1-{'0' * 64}.json", sha256="0" * 64, bytes=2)
+    ref = JobRef(
+        name=name,
+        uid=uid,
+        revision=1,
+        spec=blob,
+        desired=Desired.RUNNING,
+        restart_nonce="n",
+        terms=terms,
+        submitted_at=at,
+        changed=Entry(at=at, event="submitted"),
+        op="op",
+    )
     own = Ownership(
-        OwnState.CLAIMED,
-        "op",
+        state=OwnState.CLAIMED,
+        op="op",
         newest_uid=uid,
         uid=uid,
         attempt=1,
@@ -268,7 +286,17 @@ def claimed(fleet: Fleet, name: str) -> list[tuple[str, bytes]]:
         restart_nonce="n",
         job_version=0,
     )
-    lease = Lease(name, uid, 1, "c", 300.0, 30.0, Phase.RUNNING, Driver("h", 1, 2), at)
+    lease = Lease(
+        name=name,
+        uid=uid,
+        attempt=1,
+        claim="c",
+        lease_s=300.0,
+        stop_grace_s=30.0,
+        phase=Phase.RUNNING,
+        driver=Driver(host="h", shim_pid=1, pid=2),
+        since=at,
+    )
     records = [
         (layout.job(name), encode(ref)),
         (layout.own(name), encode(own)),

@@ -94,8 +94,34 @@ class Odd:
             driver_memory=1 << 30,
             restart=RestartPolicy(jitter=0.0, memory_step=1.5, memory_max=8 << 30),
         )
-        bench.put(layout.supervisor("s2"), Member("s2", "h", "b", "", 1 << 60, 10, 10, "", ""))
-        bench.put(layout.supervisor("s-odd"), Member("s-odd", "h", "b", "", 1 << 30, 1, 1, "", ""))
+        bench.put(
+            layout.supervisor("s2"),
+            Member(
+                id="s2",
+                host="h",
+                boot_id="b",
+                address="",
+                memory=1 << 60,
+                drivers=10,
+                starting=10,
+                software="",
+                since="",
+            ),
+        )
+        bench.put(
+            layout.supervisor("s-odd"),
+            Member(
+                id="s-odd",
+                host="h",
+                boot_id="b",
+                address="",
+                memory=1 << 30,
+                drivers=1,
+                starting=1,
+                software="",
+                since="",
+            ),
+        )
         for host in ("s2", "s-odd"):
             bench.zoo.put(layout.assigned_to(host), b"")
         bench.commands().submit(replace(submission("odd"), terms=often))
@@ -112,10 +138,10 @@ class Odd:
         bench.put(
             self.doomed,
             CheckpointClaim(
-                "s3://bkt/former",
-                "former (its checkpoint is being deleted)",
-                former.uid,
-                PendingDeletion("former", former.uid, "now", epoch=1),
+                location="s3://bkt/former",
+                name="former (its checkpoint is being deleted)",
+                uid=former.uid,
+                doom=PendingDeletion(name="former", uid=former.uid, at="now", epoch=1),
             ),
         )
         self.uid = bench.own("odd").newest_uid
@@ -133,7 +159,16 @@ class Odd:
         elif state == "assigned":
             bench.set_own("odd", OwnState.ASSIGNED)
             ref = bench.ref("odd")
-            entry = Assignment("odd", self.uid, 1, 1, ref.version, 1, ref.record.spec, 1)
+            entry = Assignment(
+                name="odd",
+                uid=self.uid,
+                attempt=1,
+                revision=1,
+                job_version=ref.version,
+                own_version=1,
+                spec=ref.record.spec,
+                memory=1,
+            )
             bench.put(self.layout.assignment("host-a", self.uid, 1), entry)
         elif state == "exited":
             bench.exit("odd")
@@ -301,7 +336,16 @@ class Odd:
             self.bench.record(type(self.bench.own("good")), self.layout.own("good")),
             self.bench.ref("good"),
         )
-        entry = Assignment("good", uid, 99, 1, ref.version, own.version, ref.record.spec, 1)
+        entry = Assignment(
+            name="good",
+            uid=uid,
+            attempt=99,
+            revision=1,
+            job_version=ref.version,
+            own_version=own.version,
+            spec=ref.record.spec,
+            memory=1,
+        )
         self.bench.put(
             self.layout.own("good"), replace(own.record, state=OwnState.ASSIGNED, uid=uid, attempt=99)
         )

@@ -96,7 +96,7 @@ SAMPLES: tuple[Any, ...] = (
         restart_nonce="r1",
         terms=TERMS,
         submitted_at=AT,
-        changed=Entry(AT, "suspended", 2, "by the user"),
+        changed=Entry(at=AT, event="suspended", attempt=2, detail="by the user"),
         op="op1",
         fresh_start="op0",
         begins_with=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",),
@@ -229,7 +229,9 @@ SAMPLES: tuple[Any, ...] = (
         log_dir="/var/log/spark-supervisor",
         delays=(
             Delay(
-                UID, 3, "the checkpoint s3://bucket/checkpoints/clicks cannot be looked at: no answer in time"
+                uid=UID,
+                attempt=3,
+                why="the checkpoint s3://bucket/checkpoints/clicks cannot be looked at: no answer in time",
             ),
         ),
     ),

@@ -173,7 +173,7 @@ def test_the_fullest_tombstone_can_be_written() -> None:
 
 def test_what_does_not_fit_without_a_history_is_refused() -> None:
     with pytest.raises(ValueError, match="larger than 4096"):
-        encode(records.CheckpointClaim("s3://b/" + "x" * 5000, "n", "u"))
+        encode(records.CheckpointClaim(location="s3://b/" + "x" * 5000, name="n", uid="u"))
 
 
 @given(st.text(st.characters(exclude_categories=())), st.integers(4, 200))

@@ -63,7 +63,7 @@ class Leader:
         zoo = world.bench.zoo.client()
         node = zoo.read(world.bench.layout.epoch)
         version = 0 if node is None else node.stat.version + 1
-        world.bench.put(world.bench.layout.epoch, EpochRecord(version + 1, "l", "op"))
+        world.bench.put(world.bench.layout.epoch, EpochRecord(epoch=version + 1, supervisor="l", op="op"))
         zoo.start()
         self.term: Term[Any] = Term(version + 1, version, zoo, 1e9, depose=lambda _why: None)
         self.term.set_recorded()
@@ -204,19 +204,19 @@ def test_no_other_end_deletes_it(world: World, ending: str) -> None:
 
 def test_a_job_that_has_finished_by_itself_is_over_too() -> None:
     ended = Result(
-        "a",
-        "u",
-        Outcome.FINISHED,
-        "dirty",
-        1,
-        None,
-        terms("s3://b/c", delete_checkpoint=True),
-        1,
-        1,
-        "",
-        "",
-        "",
-        "",
+        name="a",
+        uid="u",
+        outcome=Outcome.FINISHED,
+        state="dirty",
+        revision=1,
+        spec=None,
+        terms=terms("s3://b/c", delete_checkpoint=True),
+        attempt=1,
+        claims=1,
+        reason="",
+        at="",
+        submitted_at="",
+        op="",
     )  # type: ignore[arg-type]
     assert ended.deletes_checkpoint
     assert not replace(ended, outcome=Outcome.FAILED).deletes_checkpoint
@@ -244,7 +244,7 @@ def test_nobody_can_claim_it_from_the_cancel_to_the_last_object(world: World) ->
         leader.remover.step()
     leader.remove()
     world.bench.commands().submit(world.submission("b"))
-    assert world.claim() == CheckpointClaim(world.claim().location, "b", world.claim().uid)  # type: ignore[union-attr]
+    assert world.claim() == CheckpointClaim(location=world.claim().location, name="b", uid=world.claim().uid)  # type: ignore[union-attr]
 
 
 def test_a_command_and_a_broom_of_an_older_version_leave_the_claim_alone(world: World) -> None:
@@ -374,7 +374,9 @@ def test_a_registry_that_was_restored_meanwhile_deletes_nothing(world: World) ->
     world.bury()
     leader = Leader(world)
     leader.clean_up()
-    world.bench.put(world.bench.layout.accepted, Acceptance("x", 9, "me", "now", 0.0, waited=True))
+    world.bench.put(
+        world.bench.layout.accepted, Acceptance(id="x", epoch=9, by="me", at="now", wait_s=0.0, waited=True)
+    )
     leader.remove()
     assert len(world.keys()) == OBJECTS
     assert world.claim() is None
@@ -402,7 +404,9 @@ def test_no_batch_goes_out_once_the_registry_is_not_trusted(world: World) -> Non
 def test_a_claim_from_before_a_restore_is_not_doomed_at_all(world: World) -> None:
     uid = world.cancel()
     world.bury()
-    world.bench.put(world.bench.layout.accepted, Acceptance("x", 9, "me", "now", 0.0, waited=True))
+    world.bench.put(
+        world.bench.layout.accepted, Acceptance(id="x", epoch=9, by="me", at="now", wait_s=0.0, waited=True)
+    )
     end(world)
     assert len(world.keys()) == OBJECTS
     assert world.result(uid).checkpoint_state is CheckpointState.KEPT
@@ -587,7 +591,13 @@ def test_a_forged_doomed_claim_deletes_nothing(world: World) -> None:
     leader.clean_up()
     path = world.bench.layout.checkpoint(digest(other))
     world.bench.put(
-        path, CheckpointClaim(other, "a (forged)", uid, PendingDeletion("a", uid, "now", genuine.spec))
+        path,
+        CheckpointClaim(
+            location=other,
+            name="a (forged)",
+            uid=uid,
+            doom=PendingDeletion(name="a", uid=uid, at="now", spec=genuine.spec),
+        ),
     )
     leader.remove()
     assert [item.key for item in theirs.items()] == ["offsets/1"]

@@ -435,15 +435,15 @@ def test_what_the_registry_says_of_the_job(site: Clinic, zoo: ZooClient) -> None
     layout = Layout(site.settings["zookeeper"]["root"])
     assert site.see(ZOOKEEPER, job=True)["job-checkpoint"].verdict == "ok"  # its own claim
     me = Member(
-        "host-a",
-        "elsewhere.example",
-        "another-boot",
-        "x:1",
-        1 << 28,
-        2,
-        1,
-        "0.1.0",
-        "2026-11-21T00:00:00.000Z",
+        id="host-a",
+        host="elsewhere.example",
+        boot_id="another-boot",
+        address="x:1",
+        memory=1 << 28,
+        drivers=2,
+        starting=1,
+        software="0.1.0",
+        since="2026-11-21T00:00:00.000Z",
     )
     zoo.commit(Transaction("test", "x", (Create(layout.supervisor("host-a"), encode(me), ephemeral=True),)))
     site.job |= {
@@ -466,7 +466,17 @@ def test_a_supervisor_that_runs_here(site: Clinic, zoo: ZooClient) -> None:
     try:
         # runs, and is not registered
         assert site.see(ZOOKEEPER)["supervisor-id"].verdict == "problem"
-        me = Member("host-a", "here", boot_id(), "x:1", 1 << 28, 2, 1, "0.1.0", "2026-11-21T00:00:00.000Z")
+        me = Member(
+            id="host-a",
+            host="here",
+            boot_id=boot_id(),
+            address="x:1",
+            memory=1 << 28,
+            drivers=2,
+            starting=1,
+            software="0.1.0",
+            since="2026-11-21T00:00:00.000Z",
+        )
         path = Layout(site.settings["zookeeper"]["root"]).supervisor("host-a")
         zoo.commit(Transaction("test", "x", (Create(path, encode(me), ephemeral=True),)))
         assert f"pid {os.getpid()}" in site.see(ZOOKEEPER)["supervisor-id"].found

@@ -94,7 +94,16 @@ def spec_of(conf: dict[str, str]) -> JobSpec:
 
 def preflight(given: Settings, conf: dict[str, str]) -> None:
     known = KnownCheckpoint(PLACE, CheckpointExpectation(place_of(PLACE), ("q 7",)))
-    assignment = Assignment("a", "uid-a", 1, 1, 0, 0, BlobRef("specs/x.json", "0" * 64, 1), 1)
+    assignment = Assignment(
+        name="a",
+        uid="uid-a",
+        attempt=1,
+        revision=1,
+        job_version=0,
+        own_version=0,
+        spec=BlobRef(key="specs/x.json", sha256="0" * 64, bytes=1),
+        memory=1,
+    )
     check_of(
         assignment, known, access_of_store(given.store, given.policy.endpoints), lambda: conf
     ).resolve_outcome()
@@ -110,7 +119,9 @@ def remover(given: Settings, conf: dict[str, str]) -> None:
     Assembly._access_to(
         assembly,
         PLACE.replace("s3a", "s3"),
-        PendingDeletion("a", "uid-a", "now", BlobRef("specs/x.json", "0" * 64, 1)),
+        PendingDeletion(
+            name="a", uid="uid-a", at="now", spec=BlobRef(key="specs/x.json", sha256="0" * 64, bytes=1)
+        ),
     )
 
 

@@ -142,7 +142,7 @@ class Leader:
         layout = world.bench.layout
         node = world.bench.zoo.client().read(layout.epoch)
         version = 0 if node is None else node.stat.version + 1
-        world.bench.put(layout.epoch, EpochRecord(version + 1, "l", "op"))
+        world.bench.put(layout.epoch, EpochRecord(epoch=version + 1, supervisor="l", op="op"))
         self.client = SeamClient(world.bench.zoo)
         self.client.start()
         term: Term[Any] = Term(version + 1, version, self.client, 1e9, depose=lambda _why: None)
@@ -351,15 +351,15 @@ class World:
         self.bench.put(
             layout.lease(name),
             Lease(
-                name,
-                job.uid,
-                attempt,
-                claim,
-                30.0,
-                30.0,
-                Phase.RUNNING,
-                Driver("h1", 100, 101, AT),
-                AT,
+                name=name,
+                uid=job.uid,
+                attempt=attempt,
+                claim=claim,
+                lease_s=30.0,
+                stop_grace_s=30.0,
+                phase=Phase.RUNNING,
+                driver=Driver(host="h1", shim_pid=100, pid=101, started_at=AT),
+                since=AT,
                 remembered=with_batches(expected, [SeenQuery("q", self.made)]),
             ),
         )
@@ -603,7 +603,7 @@ class World:
         if self.bench.has(path):
             return
         uid = doom.uid if doom is not None else f"{FOREIGN}{self.number()}"
-        self._planted(path, encode(CheckpointClaim(location, name, uid, doom=doom)))
+        self._planted(path, encode(CheckpointClaim(location=location, name=name, uid=uid, doom=doom)))
         if doom is None:
             self.write(location)
 

@@ -252,7 +252,9 @@ class Deletions(RuleBasedStateMachine):
             else ()
         ):
             if f"{world.root}{world.where(place)}" not in job.places:
-                world.plant(world.where(place), f"{name} (deleted)", PendingDeletion(name, job.uid, ""))
+                world.plant(
+                    world.where(place), f"{name} (deleted)", PendingDeletion(name=name, uid=job.uid, at="")
+                )
         world.judge()
         if rests and world.leaders and world.leaders[-1].process is None:
             world.comes_to_rest(world.leaders[-1])

@@ -156,7 +156,7 @@ class World:
         assert cluster is not None and epoch is not None
         seen = election_view(PATHS, codec, leader, epoch)
         number = max(seen.epoch.epoch, self.store.newest_epoch_above(0) or 0) + 1
-        acceptance = Acceptance(f"a{self.events}.{number}", number, "me", "t", 32.0)
+        acceptance = Acceptance(id=f"a{self.events}.{number}", epoch=number, by="me", at="t", wait_s=32.0)
         try:
             self.store.record_epoch(number, ACCEPTER, acceptance.id)
         except Conflict as error:

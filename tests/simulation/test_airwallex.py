@@ -102,7 +102,17 @@ class Host:
     ended: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        member = Member(self.name, f"{self.name}.example", "b", "", 1 << 50, DRIVERS, STARTING, "", "")
+        member = Member(
+            id=self.name,
+            host=f"{self.name}.example",
+            boot_id="b",
+            address="",
+            memory=1 << 50,
+            drivers=DRIVERS,
+            starting=STARTING,
+            software="",
+            since="",
+        )
         hosted = HostedAttempts(self.directory, self.directory)
         self.client = self.bench.zoo.client()
         self.agent = Agent(member, self.bench.layout, self._connect, cast(Launcher, self), hosted)
@@ -186,15 +196,15 @@ class Host:
     def _lease(self, attempt: Attempt, phase: Phase, now_s: float) -> Lease:
         given = attempt.given
         lease = Lease(
-            given.name,
-            given.uid,
-            given.attempt,
-            attempt.claim,
-            30.0,
-            30.0,
-            phase,
-            Driver(self.name, 1, 2),
-            AT,
+            name=given.name,
+            uid=given.uid,
+            attempt=given.attempt,
+            claim=attempt.claim,
+            lease_s=30.0,
+            stop_grace_s=30.0,
+            phase=phase,
+            driver=Driver(host=self.name, shim_pid=1, pid=2),
+            since=AT,
         )
         return replace(lease, renewals=attempt.renewals, ran_s=now_s - attempt.since_s)
 
@@ -223,7 +233,7 @@ class Fleet:
             self.controller.executor.close()
             self.client.close()
         layout = self.bench.layout
-        self.bench.put(layout.epoch, EpochRecord(self.epoch, "l", "op"))
+        self.bench.put(layout.epoch, EpochRecord(epoch=self.epoch, supervisor="l", op="op"))
         self.client = self.bench.zoo.client()
         term: Term[Any] = Term(self.epoch, self.epoch - 1, self.client, 1e9, depose=lambda why: None)
         term.set_recorded()

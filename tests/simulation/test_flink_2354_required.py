@@ -170,7 +170,7 @@ class Term:
         old = seen(EpochRecord, self.client.read(layout.epoch), layout.epoch)
         assert isinstance(old, Found)
         self.epoch = old.record.epoch + 1
-        record = EpochRecord(self.epoch, name, new_op_id())
+        record = EpochRecord(epoch=self.epoch, supervisor=name, op=new_op_id())
         version = self.client.commit(
             Transaction("elect", record.op, (SetData(layout.epoch, encode(record), old.version),))
         ).versions[0]

@@ -56,7 +56,16 @@ SHARED = "s3://bucket/shared"
 
 def terms(place: str, attempts: int | None = None, then: OnExhausted = OnExhausted.FAIL) -> SchedulingSpec:
     policy = RestartPolicy(Strategy.EXPONENTIAL, 1.0, 8.0, 0.0, 60.0, attempts, then)
-    return SchedulingSpec(100, 0, True, LEASE_S, GRACE_S, 60.0, place, policy)
+    return SchedulingSpec(
+        memory=100,
+        priority=0,
+        unbounded=True,
+        lease_s=LEASE_S,
+        stop_grace_s=GRACE_S,
+        start_timeout_s=60.0,
+        checkpoint=place,
+        restart=policy,
+    )
 
 
 @dataclass
@@ -185,8 +194,8 @@ class World:
                 (
                     Create(ROOT, b""),
                     Create(layout.version, str(LAYOUT_VERSION).encode()),
-                    Create(layout.cluster, encode(Cluster("c", "c", "s"))),
-                    Create(layout.epoch, encode(EpochRecord(0, "", "0"))),
+                    Create(layout.cluster, encode(Cluster(id="c", name="c", store="s"))),
+                    Create(layout.epoch, encode(EpochRecord(epoch=0, supervisor="", op="0"))),
                     Create(layout.doorbell, b""),
                     *(Create(path, b"") for path in layout.persistent_parents()),
                     *(Create(layout.assigned_to(host), b"") for host in HOSTS),
@@ -196,7 +205,19 @@ class World:
         )
 
     def _member(self, host: str) -> bytes:
-        return encode(Member(host, f"host of {host}", "boot", "", 10_000, 10, 10, "", ""))
+        return encode(
+            Member(
+                id=host,
+                host=f"host of {host}",
+                boot_id="boot",
+                address="",
+                memory=10_000,
+                drivers=10,
+                starting=10,
+                software="",
+                since="",
+            )
+        )
 
     def new_id(self) -> str:
         self.ids += 1
@@ -209,7 +230,7 @@ class World:
         node = client.read(self.layout.epoch)
         assert node is not None
         epoch = node.stat.version + 1
-        record = encode(EpochRecord(epoch, f"l{epoch}", self.new_id()))
+        record = encode(EpochRecord(epoch=epoch, supervisor=f"l{epoch}", op=self.new_id()))
         fence = client.commit(
             Transaction("lead", "x", (SetData(self.layout.epoch, record, node.stat.version),))
         ).versions[0]
@@ -318,7 +339,17 @@ class World:
     def _lease(self, shim: ShimModel) -> Lease:
         a = shim.assignment
         phase = Phase.RUNNING
-        return Lease(a.name, a.uid, a.attempt, shim.claim, LEASE_S, GRACE_S, phase, Driver(shim.host, 1), "t")
+        return Lease(
+            name=a.name,
+            uid=a.uid,
+            attempt=a.attempt,
+            claim=shim.claim,
+            lease_s=LEASE_S,
+            stop_grace_s=GRACE_S,
+            phase=phase,
+            driver=Driver(host=shim.host, shim_pid=1),
+            since="t",
+        )
 
     def claim(self, shim: ShimModel) -> None:
         own = self._own(shim)
@@ -474,7 +505,7 @@ class World:
                 self.places[uid] = SHARED if self.random.random() < 0.2 else f"s3://bucket/{name}"
                 limit = self.random.choice([None, 1])
                 spec = terms(self.places[uid], limit, self.random.choice(list(OnExhausted)))
-                ref = BlobRef(f"k{self.ids}", f"{self.ids:064x}", 1)
+                ref = BlobRef(key=f"k{self.ids}", sha256=f"{self.ids:064x}", bytes=1)
                 commands.submit(Submission(name, uid, ref, spec))
                 self.log.append(f"{self.now_s:.1f} user submitted {name} {uid}")
                 return

@@ -137,8 +137,8 @@ class Attempts:
         name = name or f"job-{uuid.uuid4().hex[:6]}"
         uid = f"{uuid.uuid4().hex[:12]}-{uuid.uuid4().hex[:8]}"
         own = Ownership(
-            OwnState.ASSIGNED,
-            "op",
+            state=OwnState.ASSIGNED,
+            op="op",
             newest_uid=uid,
             uid=uid,
             attempt=1,
@@ -147,8 +147,10 @@ class Attempts:
             host="here",
             memory=1,
         )
-        blob = BlobRef("specs/x.json", "0" * 64, 1)
-        entry = Assignment(name, uid, 1, 1, 0, 0, blob, 1)
+        blob = BlobRef(key="specs/x.json", sha256="0" * 64, bytes=1)
+        entry = Assignment(
+            name=name, uid=uid, attempt=1, revision=1, job_version=0, own_version=0, spec=blob, memory=1
+        )
         self.commit(
             Create(self.layout.job(name), b"{}"),
             Create(self.layout.own(name), encode(own)),

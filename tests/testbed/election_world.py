@@ -29,8 +29,10 @@ def founded(hosts: str, root: str) -> Layout:
             (
                 Create(root, b""),
                 Create(layout.version, str(LAYOUT_VERSION).encode()),
-                Create(layout.cluster, codec.encode(Cluster(CLUSTER, "test", "file:///nowhere"))),
-                Create(layout.epoch, codec.encode(EpochRecord(0, "", "f"))),
+                Create(
+                    layout.cluster, codec.encode(Cluster(id=CLUSTER, name="test", store="file:///nowhere"))
+                ),
+                Create(layout.epoch, codec.encode(EpochRecord(epoch=0, supervisor="", op="f"))),
                 Create(layout.doorbell, b""),
             ),
         )
@@ -89,7 +91,7 @@ class World:
 
     def ask_switchover(self, leader: str, to: str | None = None) -> None:
         """Write down that the present term, which ``leader`` leads, is to end."""
-        wish = Handover(self.epoch().epoch, leader, to, "a test", "now", "op")
+        wish = Handover(epoch=self.epoch().epoch, leader=leader, to=to, by="a test", at="now", op="op")
         self.zoo.commit(Transaction("ask", "op", (Create(self.layout.switchover, codec.encode(wish)),)))
 
     def close(self) -> None:

@@ -224,8 +224,8 @@ class Agent:
             return replace(self._me, distrust=clip(distrust, DISTRUST_MAX_BYTES))
         with self._lock:
             delays = list(self._delays.items())[:DELAYS_TOLD]
-        told = tuple(Delay(*split_attempt(entry), clip(why, DELAY_MAX_BYTES)) for entry, why in delays)
-        return replace(self._me, distrust=None, delays=told)
+        reported = tuple(_delay(entry, why) for entry, why in delays)
+        return replace(self._me, distrust=None, delays=reported)
 
     def _publish_state(self, client: ZooClient) -> None:
         """When it is not what our node says. That is read each time: a reply may have been lost, and a ZooKeeper that was
@@ -414,3 +414,8 @@ def _is_current(own: Found[Ownership], given: Assignment) -> bool:
         and own.version == given.own_version
         and (record.uid, record.attempt) == (given.uid, given.attempt)
     )
+
+
+def _delay(entry: str, why: str) -> Delay:
+    uid, attempt = split_attempt(entry)
+    return Delay(uid=uid, attempt=attempt, why=clip(why, DELAY_MAX_BYTES))

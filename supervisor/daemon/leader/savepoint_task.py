@@ -47,7 +47,7 @@ class SavepointTasks:
                 "attempt": wanted.attempt,
                 "checkpoint": wanted.checkpoint,
                 "every_s": wanted.policy.every_s,
-                "spec": [wanted.spec.key, wanted.spec.sha256, wanted.spec.bytes],
+                "spec": {name: getattr(wanted.spec, name) for name in ("key", "sha256", "bytes")},
             },
             timeout_s,
             go_on,
@@ -100,7 +100,7 @@ def _create(settings: Settings, task: dict[str, Any], begun: Callable[[Begun], N
     checkpoint = task["checkpoint"]
     conf: dict[str, str] = {}
     if bucket_of(normalise(checkpoint)) is not None:  # nothing in the spec could matter else
-        ref = BlobRef(*task["spec"])
+        ref = BlobRef(**task["spec"])
         try:
             conf = dict(from_canonical(Blobs(store_of(settings)).read_spec(ref), ref.key).conf)
         except NotFound as error:  # that is no want of a checkpoint

@@ -171,7 +171,7 @@ class Assembly:
             finally:
                 client.close()
 
-        return wait_for("the cluster", attempt, self._owner.stopping) or Cluster("", "", "")
+        return wait_for("the cluster", attempt, self._owner.stopping) or Cluster(id="", name="", store="")
 
     def _remembered(self, cluster_id: str) -> Trust:
         """Raises Unreachable where it can't be read and we are told to stop."""

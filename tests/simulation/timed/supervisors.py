@@ -269,7 +269,15 @@ class SimSupervisor:
         self._trust = Trust(cast(Any, MemoryPath(host.disk, "zxid")), cluster.id)
         hosted = SimHosted(host)
         member = Member(
-            host.name, host.name, host.boot_id, "", 1 << 50, host.drivers, world.plan.starting, "0", "t"
+            id=host.name,
+            host=host.name,
+            boot_id=host.boot_id,
+            address="",
+            memory=1 << 50,
+            drivers=host.drivers,
+            starting=world.plan.starting,
+            software="0",
+            since="t",
         )
         doubt = StartDoubt(paths_of(world.layout), codec, self._trust, self._blobs)
         self.agent = Agent(

@@ -155,7 +155,7 @@ class World:
 
     def _found(self) -> None:
         layout = self.layout
-        cluster = Cluster("sim-cluster", "sim", SimStore.url)
+        cluster = Cluster(id="sim-cluster", name="sim", store=SimStore.url)
         self.ensemble.found(
             Transaction(
                 "found",
@@ -164,7 +164,7 @@ class World:
                     Create(ROOT, b""),
                     Create(layout.version, str(LAYOUT_VERSION).encode()),
                     Create(layout.cluster, encode(cluster)),
-                    Create(layout.epoch, encode(EpochRecord(0, "", "0"))),
+                    Create(layout.epoch, encode(EpochRecord(epoch=0, supervisor="", op="0"))),
                     Create(layout.doorbell, b""),
                     *(Create(path, b"") for path in layout.persistent_parents()),
                 ),

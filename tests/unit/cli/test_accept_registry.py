@@ -110,10 +110,26 @@ def test_what_supervisors_say_is_a_reason_too(terminal: Terminal) -> None:
     terminal.bench.join("s2")
     assert "nobody distrusts" in terminal.run("accept-registry").out
     layout = terminal.bench.layout
-    terminal.bench.put(layout.supervisor("s2"), Member("s2", "h", "b", "a", 1, 1, 1, "0", "t", distrust=WHY))
+    terminal.bench.put(
+        layout.supervisor("s2"),
+        Member(
+            id="s2",
+            host="h",
+            boot_id="b",
+            address="a",
+            memory=1,
+            drivers=1,
+            starting=1,
+            software="0",
+            since="t",
+            distrust=WHY,
+        ),
+    )
     assert terminal.run("accept-registry", "--dry-run", "-o", "json").json["distrust"] == [f"s2: {WHY}"]
     assert terminal.run("status", "-o", "json").json["distrust"] == f"s2: {WHY}"
-    terminal.bench.put(layout.leader, LeaderHint("s1", 3, "a", distrust="the leader's reason"))
+    terminal.bench.put(
+        layout.leader, LeaderHint(supervisor="s1", epoch=3, address="a", distrust="the leader's reason")
+    )
     assert len(terminal.run("accept-registry", "--dry-run", "-o", "json").json["distrust"]) == 2
     assert terminal.run("status", "-o", "json").json["distrust"] == "the leader's reason"
     assert "distrust:   the leader's reason" in terminal.run("status").out

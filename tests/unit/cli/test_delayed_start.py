@@ -26,7 +26,17 @@ from tests.unit.cli.conftest import Terminal
 
 NO_ANSWER = "s3://bucket/a/: no answer in time (last: connection refused); is the store up and reachable from this host?"
 WHY = f"the checkpoint s3://bucket/a can't be looked at: {NO_ANSWER}"
-ME = Member("host-a", "host-a.example", "b", "", 1 << 40, 10, 2, "", "")
+ME = Member(
+    id="host-a",
+    host="host-a.example",
+    boot_id="b",
+    address="",
+    memory=1 << 40,
+    drivers=10,
+    starting=2,
+    software="",
+    since="",
+)
 
 
 @dataclass
@@ -67,7 +77,16 @@ def assigned(terminal: Terminal) -> str:
     bench.set_own("a", OwnState.ASSIGNED, attempt=2, job_version=bench.ref("a").version)
     node, ref = bench.zoo.client().read(bench.layout.own("a")), bench.ref("a")
     assert node is not None
-    entry = Assignment("a", uid, 2, 1, ref.version, node.stat.version, ref.record.spec, 1)
+    entry = Assignment(
+        name="a",
+        uid=uid,
+        attempt=2,
+        revision=1,
+        job_version=ref.version,
+        own_version=node.stat.version,
+        spec=ref.record.spec,
+        memory=1,
+    )
     bench.put(bench.layout.assignment("host-a", uid, 2), entry)
     return f"{uid}.2"
 
@@ -149,8 +168,15 @@ def test_the_record_of_a_host_has_room_for_what_it_tells(
 def test_the_delay_of_another_attempt_is_not_that_of_this_one() -> None:
     from supervisor.model.state import delay_of
 
-    own = Ownership(OwnState.ASSIGNED, "op", uid="u1", attempt=3, supervisor="host-a")
-    host = replace(ME, delays=(Delay("u1", 2, "old"), Delay("u2", 3, "another's")))
+    own = Ownership(state=OwnState.ASSIGNED, op="op", uid="u1", attempt=3, supervisor="host-a")
+    host = replace(
+        ME, delays=(Delay(uid="u1", attempt=2, why="old"), Delay(uid="u2", attempt=3, why="another's"))
+    )
     assert delay_of(own, host) == ""
-    assert delay_of(own, replace(ME, delays=(Delay("u1", 3, "mine"),))) == "mine"
-    assert delay_of(replace(own, state=OwnState.EXITED), replace(ME, delays=(Delay("u1", 3, "mine"),))) == ""
+    assert delay_of(own, replace(ME, delays=(Delay(uid="u1", attempt=3, why="mine"),))) == "mine"
+    assert (
+        delay_of(
+            replace(own, state=OwnState.EXITED), replace(ME, delays=(Delay(uid="u1", attempt=3, why="mine"),))
+        )
+        == ""
+    )

@@ -85,7 +85,7 @@ class FakeWorld:
     def leader(self) -> LeaderHint | None:
         if not self.up or ("no successor" in self.faults and self.kills):
             return None
-        return LeaderHint(self.up[0], self.epoch, "127.0.0.1:2")
+        return LeaderHint(supervisor=self.up[0], epoch=self.epoch, address="127.0.0.1:2")
 
     def members(self) -> frozenset[str]:
         return frozenset(self.up)

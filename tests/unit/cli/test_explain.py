@@ -47,8 +47,26 @@ from tests.unit.plan.rows import HOST, NOW_S, exited, job, lease, own, row, view
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "documents" / "explain.txt"
 WALL_S = (seconds_of(AT) or 0.0) + 5
-PROGRESS = Progress("counts", 41, 10.5, 20.25, 300.0, AT, 7.0)
-FULL = Member("s1", "host1", "boot", "", 100, 10, 2, "", "")
+PROGRESS = Progress(
+    query="counts",
+    batch_id=41,
+    input_rows_per_s=10.5,
+    processed_rows_per_s=20.25,
+    batch_ms=300.0,
+    at=AT,
+    lag=7.0,
+)
+FULL = Member(
+    id="s1",
+    host="host1",
+    boot_id="boot",
+    address="",
+    memory=100,
+    drivers=10,
+    starting=2,
+    software="",
+    since="",
+)
 ALL_TAKEN = row(name="other", ref=job("other"), own=own(OwnState.CLAIMED), lease=lease(1.0))
 KEYS = [
     "name",
@@ -91,15 +109,32 @@ def silent(by_s: float, **parts: object) -> View:
 def ended(outcome: Outcome, checkpoint: str | None = "s3a://bkt/j") -> Found[Result]:
     terms = job(checkpoint=checkpoint).record.terms
     return Found(
-        Result("j", "u1", outcome, Cleanliness.CLEAN, 1, None, terms, 2, 2, "why it ended", AT, AT, "op"), 0
+        Result(
+            name="j",
+            uid="u1",
+            outcome=outcome,
+            state=Cleanliness.CLEAN,
+            revision=1,
+            spec=None,
+            terms=terms,
+            attempt=2,
+            claims=2,
+            reason="why it ended",
+            at=AT,
+            submitted_at=AT,
+            op="op",
+        ),
+        0,
     )
 
 
-ACCEPTED = SeenAcceptance(Found(Acceptance("a1", 9, "root@host1", AT, 32.06), 0), 100, NOW_S - 2)
+ACCEPTED = SeenAcceptance(
+    Found(Acceptance(id="a1", epoch=9, by="root@host1", at=AT, wait_s=32.06), 0), 100, NOW_S - 2
+)
 WAITING = row(ref=job(restart=BACKOFF), own=exited(), own_seen_s=NOW_S - 10)
 HALF = (
-    QueryProgress("good", "i1", QueryState.ACTIVE),
-    QueryProgress("bad", "i2", QueryState.FAILED, error="boom"),
+    QueryProgress(query="good", id="i1", state=QueryState.ACTIVE),
+    QueryProgress(query="bad", id="i2", state=QueryState.FAILED, error="boom"),
 )
 FAILED_BEFORE = row(
     ref=job(),
@@ -140,7 +175,10 @@ VIEWS: dict[str, View] = {
         row(ref=job(), own=own(OwnState.ASSIGNED), own_seen_s=NOW_S - 20),
         members={
             "s1": replace(
-                HOST, delays=(Delay("u1", 2, "the checkpoint s3://bkt/j can't be looked at: no answer"),)
+                HOST,
+                delays=(
+                    Delay(uid="u1", attempt=2, why="the checkpoint s3://bkt/j can't be looked at: no answer"),
+                ),
             )
         },
     ),
@@ -229,7 +267,9 @@ def test_the_most_urgent_comes_first() -> None:
 def bench(terminal: Terminal) -> Iterator[Bench]:
     terminal.submit("a")
     terminal.bench.join("host-a")
-    terminal.bench.put(terminal.bench.layout.leader, LeaderHint("host-a", 7, "host-a:8780"))
+    terminal.bench.put(
+        terminal.bench.layout.leader, LeaderHint(supervisor="host-a", epoch=7, address="host-a:8780")
+    )
     yield terminal.bench
 
 
@@ -357,7 +397,7 @@ def test_a_store_that_knows_younger_epochs_is_said(terminal: Terminal, bench: Be
     from supervisor.model.records import EpochRecord
     from supervisor.registry.blobs import epoch_key
 
-    bench.put(bench.layout.epoch, EpochRecord(7, "host-a", "op"))
+    bench.put(bench.layout.epoch, EpochRecord(epoch=7, supervisor="host-a", op="op"))
     epochs = terminal.home / "store" / "epochs"
     epochs.mkdir(exist_ok=True)
     assert "yet to be noted in the store" in terminal.run("explain", "a").out
@@ -386,8 +426,11 @@ def crashed(attempts: int) -> dict[str, Any]:
     told: list[Entry] = []
     for number in range(1, attempts + 1):
         at = f"2099-11-22T00:00:{number % 60:02d}.000Z"
-        told += [Entry(at, "assigned", number, "to host-a"), Entry(at, "claimed", number, "host-a")]
-        told += [Entry(at, "user_error", number, f"exit code 1: pid {number} fell")]
+        told += [
+            Entry(at=at, event="assigned", attempt=number, detail="to host-a"),
+            Entry(at=at, event="claimed", attempt=number, detail="host-a"),
+        ]
+        told += [Entry(at=at, event="user_error", attempt=number, detail=f"exit code 1: pid {number} fell")]
     return {"history": tuple(told[-7:]), "attempt": attempts, "told": told[:-7]}
 
 
@@ -418,10 +461,10 @@ def test_show_has_the_newest_entries_and_the_first_failure(terminal: Terminal, b
     uid = bench.own("a").newest_uid
     told = [
         Entry(
-            f"2099-11-22T00:{number:02d}:00.000Z",
-            ("user_error", "killed")[number % 2],
-            number,
-            f"words {number}",
+            at=f"2099-11-22T00:{number:02d}:00.000Z",
+            event=("user_error", "killed")[number % 2],
+            attempt=number,
+            detail=f"words {number}",
         )
         for number in range(1, 59)
     ]
@@ -457,8 +500,12 @@ def test_clocks_that_differ_do_not_mix_up_what_happened_to_an_attempt() -> None:
     from supervisor.model.records import Entry, JobRef, Ownership
     from supervisor.model.state import history_of
 
-    ring = (Entry("10:02", "assigned", 1), Entry("10:01", "claimed", 1), Entry("10:05", "user_error", 1))
-    record: JobRef = replace(job().record, submitted_at="10:00", changed=Entry("10:04", "restarted"))
+    ring = (
+        Entry(at="10:02", event="assigned", attempt=1),
+        Entry(at="10:01", event="claimed", attempt=1),
+        Entry(at="10:05", event="user_error", attempt=1),
+    )
+    record: JobRef = replace(job().record, submitted_at="10:00", changed=Entry(at="10:04", event="restarted"))
     owner: Ownership = replace(own(OwnState.EXITED).record, history=ring)
     events = [entry.event for entry in history_of(record, owner, None, "u1")]
     assert events == ["submitted", "assigned", "claimed", "restarted", "user_error"]

@@ -74,9 +74,31 @@ def half(terminal: Terminal) -> None:
     well(terminal)
     bench = terminal.bench
     queries = (
-        QueryProgress("clicks", "i1", QueryState.ACTIVE, 1204, 18_220.5, 18_000.25, 320.0, 7012.0, AT),
-        QueryProgress("orders", "i2", QueryState.IDLE, 99, 0.0, 0.0, 12.0, 0.0, AT),
-        QueryProgress("users", "i3", QueryState.FAILED, 7, at=AT, error="ValueError: bad row 17"),
+        QueryProgress(
+            query="clicks",
+            id="i1",
+            state=QueryState.ACTIVE,
+            batch_id=1204,
+            input_rows_per_s=18_220.5,
+            processed_rows_per_s=18_000.25,
+            batch_ms=320.0,
+            lag=7012.0,
+            at=AT,
+        ),
+        QueryProgress(
+            query="orders",
+            id="i2",
+            state=QueryState.IDLE,
+            batch_id=99,
+            input_rows_per_s=0.0,
+            processed_rows_per_s=0.0,
+            batch_ms=12.0,
+            lag=0.0,
+            at=AT,
+        ),
+        QueryProgress(
+            query="users", id="i3", state=QueryState.FAILED, batch_id=7, at=AT, error="ValueError: bad row 17"
+        ),
     )
     lease: Lease = bench.record(Lease, bench.layout.lease("clicks")).record
     bench.put(bench.layout.lease("clicks"), replace(lease, queries=queries))

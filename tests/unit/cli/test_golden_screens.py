@@ -56,11 +56,22 @@ def well(terminal: Terminal) -> None:
     bench = terminal.bench
     for name, batch, rate in (("clicks", 41, 20.25), ("orders-by-region", 120_345, 18_220.5)):
         terminal.submit(name)
-        bench.run(name, progress=Progress("q", batch, 1.0, rate, 300.0, AT, 7012))
+        bench.run(
+            name,
+            progress=Progress(
+                query="q",
+                batch_id=batch,
+                input_rows_per_s=1.0,
+                processed_rows_per_s=rate,
+                batch_ms=300.0,
+                at=AT,
+                lag=7012,
+            ),
+        )
     for supervisor in ("host-a", "host-b"):
         bench.join(supervisor)
-    bench.put(bench.layout.leader, LeaderHint("host-a", 7, "host-a:8780"))
-    bench.put(bench.layout.epoch, EpochRecord(7, "host-a", "op"))
+    bench.put(bench.layout.leader, LeaderHint(supervisor="host-a", epoch=7, address="host-a:8780"))
+    bench.put(bench.layout.epoch, EpochRecord(epoch=7, supervisor="host-a", op="op"))
 
 
 def failing(terminal: Terminal) -> None:
@@ -87,7 +98,7 @@ def failing(terminal: Terminal) -> None:
         )
     terminal.submit("parked")
     parked = bench.ref("parked").record
-    bench.put(bench.layout.job("parked"), replace(parked, changed=Entry(EARLIER, "suspended")))
+    bench.put(bench.layout.job("parked"), replace(parked, changed=Entry(at=EARLIER, event="suspended")))
     terminal.run("suspend", "parked")
 
 
@@ -111,7 +122,9 @@ def failing_at_length(terminal: Terminal) -> None:
 def paused(terminal: Terminal) -> None:
     well(terminal)
     terminal.submit("new")
-    terminal.bench.put(terminal.bench.layout.pause, Pause("ann@desk", EARLIER, "moving the brokers", "op"))
+    terminal.bench.put(
+        terminal.bench.layout.pause, Pause(by="ann@desk", at=EARLIER, reason="moving the brokers", op="op")
+    )
 
 
 def nobody(terminal: Terminal) -> None:

@@ -128,7 +128,16 @@ def test_another_host_is_named_with_the_path(terminal: Terminal, uid: str) -> No
 def test_another_supervisor_of_this_host_says_where_its_logs_are(terminal: Terminal, uid: str) -> None:
     there = terminal.home / "elsewhere" / "a" / f"{uid}.1.log"
     member = Member(
-        "host-a", "host-a.example", "b", "", 1, 1, 1, "", AT, log_dir=str(terminal.home / "elsewhere")
+        id="host-a",
+        host="host-a.example",
+        boot_id="b",
+        address="",
+        memory=1,
+        drivers=1,
+        starting=1,
+        software="",
+        since=AT,
+        log_dir=str(terminal.home / "elsewhere"),
     )
     terminal.bench.put(terminal.bench.layout.supervisor("host-a"), member)
     terminal.config.write_text(terminal.config.read_text().replace("id: host-a", "id: host-b"))

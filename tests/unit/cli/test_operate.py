@@ -27,8 +27,10 @@ def cluster(terminal: Terminal) -> Terminal:
 
 def lead(terminal: Terminal, supervisor: str, epoch: int) -> None:
     bench = terminal.bench
-    bench.put(bench.layout.epoch, EpochRecord(epoch, supervisor, "op"))
-    bench.put(bench.layout.leader, LeaderHint(supervisor, epoch, f"{supervisor}:8780"))
+    bench.put(bench.layout.epoch, EpochRecord(epoch=epoch, supervisor=supervisor, op="op"))
+    bench.put(
+        bench.layout.leader, LeaderHint(supervisor=supervisor, epoch=epoch, address=f"{supervisor}:8780")
+    )
 
 
 def wish_of(terminal: Terminal) -> Handover | None:
@@ -173,7 +175,7 @@ def test_an_unknown_supervisor_is_3_and_the_known_ones_are_named(cluster: Termin
 
 def test_without_a_leader_or_another_supervisor_it_is_4(terminal: Terminal) -> None:
     terminal.submit("a")
-    terminal.bench.put(terminal.bench.layout.epoch, EpochRecord(7, "s0", "op"))
+    terminal.bench.put(terminal.bench.layout.epoch, EpochRecord(epoch=7, supervisor="s0", op="op"))
     assert "nobody leads" in (ran := terminal.run("switchover")).err and ran.code == 4
     terminal.bench.join("s0")
     lead(terminal, "s0", 7)
@@ -197,7 +199,10 @@ def test_waiting_ends_with_7(cluster: Terminal, obeyed: bool, sentence: str) -> 
 
 
 def test_an_older_wish_is_written_over(cluster: Terminal) -> None:
-    cluster.bench.put(cluster.bench.layout.switchover, Handover(3, "s9", "s1", "x@y", "then", "old"))
+    cluster.bench.put(
+        cluster.bench.layout.switchover,
+        Handover(epoch=3, leader="s9", to="s1", by="x@y", at="then", op="old"),
+    )
     assert cluster.run("switchover", "--timeout", "100ms").code == 7
     wish = wish_of(cluster)
     assert wish is not None and (wish.epoch, wish.leader, wish.to) == (7, "s0", None)

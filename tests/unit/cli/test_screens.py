@@ -38,7 +38,18 @@ def test_list_says_that_the_cluster_is_paused(terminal: Terminal) -> None:
 
 def test_the_table_has_a_line_per_job(terminal: Terminal) -> None:
     terminal.submit("a")
-    terminal.bench.run("a", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, 7012))
+    terminal.bench.run(
+        "a",
+        progress=Progress(
+            query="q",
+            batch_id=41,
+            input_rows_per_s=1.0,
+            processed_rows_per_s=20.25,
+            batch_ms=300.0,
+            at=AT,
+            lag=7012,
+        ),
+    )
     head, line = terminal.run("list").out.splitlines()
     assert head.split() == ["NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"]
     assert re.fullmatch(r"a +running +\d+\w +1 +host-a\.example +41 +20\.2", line), (
@@ -56,7 +67,18 @@ def test_two_supervisors_of_one_host_are_told_apart(terminal: Terminal) -> None:
     layout = terminal.bench.layout
     for name in ("host-a", "host-b"):
         terminal.bench.put(
-            layout.supervisor(name), Member(name, "host-a.example", "b", "", 1 << 40, 9, 9, "", "")
+            layout.supervisor(name),
+            Member(
+                id=name,
+                host="host-a.example",
+                boot_id="b",
+                address="",
+                memory=1 << 40,
+                drivers=9,
+                starting=9,
+                software="",
+                since="",
+            ),
         )
     assert "host-a.example (host-a)" in terminal.run("list").out
     assert terminal.run("list", "-o", "json").json[0]["host"] == "host-a.example"
@@ -130,7 +152,17 @@ def test_show_is_the_same_document_in_yaml(terminal: Terminal) -> None:
 
     terminal.submit("a")
     terminal.bench.run(
-        "a", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, None), queries=(QueryProgress("q", "i1"),)
+        "a",
+        progress=Progress(
+            query="q",
+            batch_id=41,
+            input_rows_per_s=1.0,
+            processed_rows_per_s=20.25,
+            batch_ms=300.0,
+            at=AT,
+            lag=None,
+        ),
+        queries=(QueryProgress(query="q", id="i1"),),
     )
     ran = terminal.run("show", "a", "-o", "yaml")
     assert ran.code == 0, ran.err

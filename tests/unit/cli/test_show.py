@@ -33,7 +33,18 @@ def wrote(terminal: Terminal, uid: str, text: str, attempt: int = 1) -> Path:
 
 def test_state_and_reason_come_first_and_defaults_and_nulls_are_left_out(terminal: Terminal) -> None:
     terminal.submit("a")
-    terminal.bench.run("a", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, None))
+    terminal.bench.run(
+        "a",
+        progress=Progress(
+            query="q",
+            batch_id=41,
+            input_rows_per_s=1.0,
+            processed_rows_per_s=20.25,
+            batch_ms=300.0,
+            at=AT,
+            lag=None,
+        ),
+    )
     lines = terminal.run("show", "a").out.splitlines()
     assert [line.partition(":")[0] for line in lines[:3]] == ["name", "state", "reason"]
     assert lines[1].startswith("state:           running for ")

@@ -183,7 +183,19 @@ def meanwhile(terminal: Terminal, act: str) -> threading.Thread:
         elif act == "no batch":
             terminal.bench.run("a", since=wall_iso())
         elif act == "batch":
-            terminal.bench.run("a", progress=Progress("q", 0, 1.0, 1.0, 1.0, AT, None), since=wall_iso())
+            terminal.bench.run(
+                "a",
+                progress=Progress(
+                    query="q",
+                    batch_id=0,
+                    input_rows_per_s=1.0,
+                    processed_rows_per_s=1.0,
+                    batch_ms=1.0,
+                    at=AT,
+                    lag=None,
+                ),
+                since=wall_iso(),
+            )
         elif act == "cancel":
             terminal.bench.commands().cancel("a")
         else:

@@ -75,7 +75,18 @@ def fleet(terminal: Terminal) -> Terminal:
     """One job that runs, one that fails with a long reason, one with the longest name that there is."""
     for name in ("runs", "fails", LONG_NAME):
         terminal.submit(name)
-    terminal.bench.run("runs", progress=Progress("q", 41, 1.0, 20.25, 300.0, AT, None))
+    terminal.bench.run(
+        "runs",
+        progress=Progress(
+            query="q",
+            batch_id=41,
+            input_rows_per_s=1.0,
+            processed_rows_per_s=20.25,
+            batch_ms=300.0,
+            at=AT,
+            lag=None,
+        ),
+    )
     terminal.bench.exit("fails", Cause.NO_SPARK, permanent=True)
     from dataclasses import replace
 

@@ -16,7 +16,10 @@ SAID = "driver memory 400 MiB, Spark needs 450 MiB"
 
 def after(*ends: tuple[Cause, str], state: OwnState = OwnState.EXITED) -> Ownership:
     """Of a job whose attempts, from 1 on, ended so."""
-    history = tuple(Entry(AT, cause.value, number, detail) for number, (cause, detail) in enumerate(ends, 1))
+    history = tuple(
+        Entry(at=AT, event=cause.value, attempt=number, detail=detail)
+        for number, (cause, detail) in enumerate(ends, 1)
+    )
     return own(state, attempt=len(ends), history=history).record
 
 
@@ -69,8 +72,18 @@ def test_the_same_failure_three_times_ends_the_wait_with_1_and_says_the_cause_on
     "seen",
     [
         # it waits for data
-        {"progress": Progress("q", 0, 1.0, 1.0, 1.0, AT, None)},
-        {"queries": (QueryProgress("q", "1"),)},
+        {
+            "progress": Progress(
+                query="q",
+                batch_id=0,
+                input_rows_per_s=1.0,
+                processed_rows_per_s=1.0,
+                batch_ms=1.0,
+                at=AT,
+                lag=None,
+            )
+        },
+        {"queries": (QueryProgress(query="q", id="1"),)},
     ],
 )
 def test_a_first_batch_and_a_query_that_waits_for_data_end_it(

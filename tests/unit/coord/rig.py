@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 PATHS = Paths(
     "/t/leader", "/t/epoch", "/t/cluster", "/t/switchover", "/t/accepted", "/t/doorbell", "/t/recorded"
 )
-CLUSTER = Cluster("c1", "test", "file:///nowhere")
+CLUSTER = Cluster(id="c1", name="test", store="file:///nowhere")
 T = 1.5
 
 
@@ -43,7 +43,10 @@ class MemoryEpochs:
 
     def read_epoch(self, epoch: int) -> EpochRecord | None:
         self._answer()
-        return EpochRecord(epoch, *self.kept[epoch]) if epoch in self.kept else None
+        if epoch not in self.kept:
+            return None
+        supervisor, op = self.kept[epoch]
+        return EpochRecord(epoch=epoch, supervisor=supervisor, op=op)
 
     def newest_epoch_above(self, epoch: int) -> int | None:
         self._answer()
@@ -57,7 +60,7 @@ class MemoryEpochs:
 def founded(epoch: int = 0) -> MemoryZoo:
     zoo = MemoryZoo()
     zoo.put(PATHS.cluster, codec.encode(CLUSTER))
-    zoo.put(PATHS.epoch, codec.encode(EpochRecord(epoch, "", "founding")))
+    zoo.put(PATHS.epoch, codec.encode(EpochRecord(epoch=epoch, supervisor="", op="founding")))
     return zoo
 
 
@@ -107,7 +110,7 @@ class Rig:
 
     def ask_switchover(self, to: str | None = None) -> None:
         """As an operator does, while this one leads; the leader's loop tells the contender."""
-        wish = Handover(self.terms[-1].epoch, self.name, to, "somebody", "now", "op")
+        wish = Handover(epoch=self.terms[-1].epoch, leader=self.name, to=to, by="somebody", at="now", op="op")
         self.zoo.put(PATHS.switchover, codec.encode(wish))
         self.contender.nudge()
 

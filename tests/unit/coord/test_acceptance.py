@@ -20,7 +20,7 @@ def accepted(zoo: MemoryZoo, epochs: MemoryEpochs) -> Acceptance:
         assert cluster is not None and epoch is not None
         record = codec.decode(EpochRecord, epoch.data, "")
         number = max(record.epoch, epochs.newest_epoch_above(0) or 0) + 1
-        acceptance = Acceptance(f"a{number}", number, "me", "t", 32.0)
+        acceptance = Acceptance(id=f"a{number}", epoch=number, by="me", at="t", wait_s=32.0)
         epochs.record_epoch(number, ACCEPTER, acceptance.id)
         zoo.client().commit(
             accept(PATHS, codec, RestoredRegistry(cluster, record, epoch.stat.version, before), acceptance)

@@ -52,13 +52,19 @@ def test_a_term_begins_with_its_epoch_and_fence(rig: Rig, zoo: MemoryZoo, epochs
         term = rig.leads()
         term.check()
         assert (term.epoch, term.fence_version) == (1, 1)
-        assert codec.decode(LeaderHint, zoo.tree()[PATHS.leader], "") == LeaderHint("a", 1, "a:1")
+        assert codec.decode(LeaderHint, zoo.tree()[PATHS.leader], "") == LeaderHint(
+            supervisor="a", epoch=1, address="a:1"
+        )
         wait_until(lambda: term.recorded, 5)
         assert epochs.kept[1] == ("a", epoch_of(zoo).op)
         term.client.commit(guarded(term, "/t/done"))
         rig.waits_in(State.LEADING)
         report = rig.contender.report()
-        assert (report.epoch, report.leader, report.alarm) == (1, LeaderHint("a", 1, "a:1"), None)
+        assert (report.epoch, report.leader, report.alarm) == (
+            1,
+            LeaderHint(supervisor="a", epoch=1, address="a:1"),
+            None,
+        )
         wait_until(lambda: rig.beats > 1, 5)
 
 
@@ -414,7 +420,7 @@ def test_f23_nobody_leads_where_there_is_no_epoch(rig: Rig, zoo: MemoryZoo) -> N
 
 
 @pytest.mark.parametrize(
-    "cluster", [None, b"{broken", codec.encode(Cluster("c2", "test", "file:///elsewhere"))]
+    "cluster", [None, b"{broken", codec.encode(Cluster(id="c2", name="test", store="file:///elsewhere"))]
 )
 def test_f23_a_missing_or_strange_cluster_is_not_trusted(
     rig: Rig, zoo: MemoryZoo, cluster: bytes | None
@@ -527,7 +533,7 @@ def test_a_mark_of_a_restore_waits_for_the_store_and_gives_way_to_other_numbers(
 
 
 def test_an_acceptance_is_above_the_mark_of_a_restore(zoo: MemoryZoo, epochs: MemoryEpochs) -> None:
-    seen = EpochRecord(3, "a", "x")
+    seen = EpochRecord(epoch=3, supervisor="a", op="x")
     recent = {3: Author("a", "x")}
     epochs.record_epoch(3, "a", "x")
     mark_restored(epochs, 3, recent, Author("b", "y"))

@@ -111,7 +111,7 @@ def test_flink_10011_suspended_is_not_loss() -> None:
     assert (resumed.epoch, resumed.fence) == (LEADING.epoch, LEADING.fence)
 
 
-@pytest.mark.parametrize("standing", [LEADING, SUSPENDED], ids=lambda s: s.state)
+@pytest.mark.parametrize("machine_state", [LEADING, SUSPENDED], ids=lambda s: s.state)
 @pytest.mark.parametrize(
     "event",
     [
@@ -150,7 +150,7 @@ def test_kazoo_m3_a_new_session_is_a_new_candidacy() -> None:
     assert (machine_state.state, machine_state.session) == (State.CONNECTING, None)
 
 
-@pytest.mark.parametrize("standing", [FOLLOWING, CONTENDING, SETTLING], ids=lambda s: s.state)
+@pytest.mark.parametrize("machine_state", [FOLLOWING, CONTENDING, SETTLING], ids=lambda s: s.state)
 @pytest.mark.parametrize("event", [m.Lost(), m.SessionConnected(THEIRS, T)], ids=repr)
 def test_a_lost_session_takes_its_candidacy_with_it(machine_state: LeadershipState, event: m.Event) -> None:
     after, effects = m.step(machine_state, event)

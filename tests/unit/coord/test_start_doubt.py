@@ -44,7 +44,7 @@ def test_a_new_host_learns_it_from_the_leader(tmp_path: Path) -> None:
     zoo = founded(3)
     host = Host(zoo, tmp_path)
     assert host.says() == ""
-    zoo.put(PATHS.leader, codec.encode(LeaderHint("s1", 3, "a")))
+    zoo.put(PATHS.leader, codec.encode(LeaderHint(supervisor="s1", epoch=3, address="a")))
     assert host.says() == ""
     version = zoo.client().read(PATHS.epoch).stat.version  # type: ignore[union-attr]
     zoo.client().commit(
@@ -89,7 +89,7 @@ def test_an_assignment_from_before_the_acceptance_is_not_started(tmp_path: Path)
     cluster, epoch = client.read_many((PATHS.cluster, PATHS.epoch)).nodes
     assert cluster is not None and epoch is not None
     seen = codec.decode(EpochRecord, epoch.data, "")
-    acceptance = Acceptance("a1", 4, "me", "t", 32.0)
+    acceptance = Acceptance(id="a1", epoch=4, by="me", at="t", wait_s=32.0)
     before = zoo.zxid
     host.epochs.record_epoch(4, ACCEPTER, "a1")
     client.commit(accept(PATHS, codec, RestoredRegistry(cluster, seen, epoch.stat.version, None), acceptance))

@@ -34,24 +34,24 @@ def judge(
     trust: Trust,
     zxid: int,
     accepted: Acceptance | bytes | None = None,
-    notifier: tuple[int, int] | None = None,
+    doorbell: tuple[int, int] | None = None,
 ) -> str | None:
-    """``notifier``: version and mzxid of /doorbell."""
-    return trust.judge(codec, PATHS, evidence(zxid, accepted, notifier))
+    """``doorbell``: version and mzxid of /doorbell."""
+    return trust.judge(codec, PATHS, evidence(zxid, accepted, doorbell))
 
 
 def evidence(
     zxid: int,
     accepted: Acceptance | bytes | None = None,
-    notifier: tuple[int, int] | None = None,
+    doorbell: tuple[int, int] | None = None,
 ) -> RegistryEvidence:
     data = codec.encode(accepted) if isinstance(accepted, Acceptance) else accepted
     node = None if data is None else Node(data, Stat(0, 1))
-    return RegistryEvidence(FOUNDED, node, None if notifier is None else Node(b"", Stat(*notifier)), zxid)
+    return RegistryEvidence(FOUNDED, node, None if doorbell is None else Node(b"", Stat(*doorbell)), zxid)
 
 
 def accepted(epoch: int, id: str = "") -> Acceptance:
-    return Acceptance(id or f"a{epoch}", epoch, "root@here", "t", 32.0)
+    return Acceptance(id=id or f"a{epoch}", epoch=epoch, by="root@here", at="t", wait_s=32.0)
 
 
 def test_the_highest_zxid_is_kept(tmp_path: Path) -> None:
@@ -87,12 +87,16 @@ def test_an_unreadable_mark_is_not_no_mark(tmp_path: Path, text: str) -> None:
 
 
 def test_the_election_is_one_multi_on_leader_and_epoch() -> None:
-    seen = EpochRecord(6, "host-b", "op6", {"recent": [[6, "host-b", "op6"]], "later": 1})
+    seen = EpochRecord(
+        epoch=6, supervisor="host-b", op="op6", extra={"recent": [[6, "host-b", "op6"]], "later": 1}
+    )
     tx = take_leadership(PATHS, codec, ME, epoch=7, op_id="op7", seen=seen, version=12)
     create, change = tx.ops
     assert isinstance(create, Create) and isinstance(change, SetData)
     assert (create.path, create.ephemeral) == (PATHS.leader, True)
-    assert codec.decode(LeaderHint, create.data, "") == LeaderHint("host-a", 7, "10.0.0.1:8780")
+    assert codec.decode(LeaderHint, create.data, "") == LeaderHint(
+        supervisor="host-a", epoch=7, address="10.0.0.1:8780"
+    )
     assert (change.path, change.version) == (PATHS.epoch, 12)
     record = codec.decode(EpochRecord, change.data, "")
     assert (record.epoch, record.supervisor, record.op, record.extra["later"]) == (7, "host-a", "op7", 1)
@@ -116,7 +120,7 @@ def announced(record: EpochRecord, newest: int | None, recorded: Node | None) ->
 
 
 def test_the_epoch_record_stays_small() -> None:
-    record, recorded = EpochRecord(0, "", ""), None
+    record, recorded = EpochRecord(epoch=0, supervisor="", op=""), None
     me = Candidate("h" * 63, "address")
     for epoch in range(1, 200):
         tx = take_leadership(
@@ -133,12 +137,12 @@ def test_the_epoch_record_stays_small() -> None:
 def test_of_what_may_be_in_the_store_nothing_is_forgotten_until_something_newer_is_there() -> None:
     """Term 1 is in the store; of 2 and 3 nobody knows; then 4 is found there, and what came before it can go."""
     recorded, known = None, []
-    record = EpochRecord(0, "", "")
+    record = EpochRecord(epoch=0, supervisor="", op="")
     for epoch, newest in ((1, None), (2, 1), (3, 1), (4, 1), (5, 4), (6, 5)):
         tx = take_leadership(PATHS, codec, ME, epoch=epoch, op_id=f"op{epoch}", seen=record, version=epoch)
         record = codec.decode(EpochRecord, tx.ops[1].data, "")  # type: ignore[union-attr]
         recorded = announced(record, newest, recorded)
-        later = EpochRecord(99, "b", "op99")  # its own account goes no further back
+        later = EpochRecord(epoch=99, supervisor="b", op="op99")  # its own account goes no further back
         known.append(
             sorted(
                 recent_terms(
@@ -154,12 +158,12 @@ def test_of_what_may_be_in_the_store_nothing_is_forgotten_until_something_newer_
 def test_strange_entries_of_the_recent_terms_are_left_out() -> None:
     strange: tuple[object, ...] = (None, 3, "x", {}, [[1], 2, ["x", "y", "z"], [4, "a", "op4"]])
     for recent in strange:
-        terms = recent_terms(EpochRecord(4, "a", "op4", {"recent": recent}))
+        terms = recent_terms(EpochRecord(epoch=4, supervisor="a", op="op4", extra={"recent": recent}))
         assert terms in ({}, {4: Author("a", "op4")})
 
 
 def test_own_election_is_known_by_op_and_owner() -> None:
-    record = codec.encode(EpochRecord(7, "host-a", "op7"))
+    record = codec.encode(EpochRecord(epoch=7, supervisor="host-a", op="op7"))
     leader = Node(b"not json", Stat(0, 1, ephemeral_owner=42))
     seen = election_view(PATHS, codec, leader, Node(record, Stat(9, 2)))
     assert (seen.owner, seen.hint, seen.version) == (42, None, 9)
@@ -207,7 +211,7 @@ class TestTheBell:
     """The zxid may be higher than ever after a restore; the bell can't have rung otherwise than it did."""
 
     @pytest.mark.parametrize(
-        ("bell", "trusted"),
+        ("doorbell", "trusted"),
         [
             ((7, 70), True),
             ((8, 81), True),
@@ -218,17 +222,17 @@ class TestTheBell:
         ],
     )
     def test_another_past_is_distrusted(
-        self, tmp_path: Path, notifier: tuple[int, int] | None, trusted: bool
+        self, tmp_path: Path, doorbell: tuple[int, int] | None, trusted: bool
     ) -> None:
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
-        assert judge(trust, 100, notifier=(7, 70)) is None
-        assert (judge(trust, 1 << 40, notifier=notifier) is None) is trusted
+        assert judge(trust, 100, doorbell=(7, 70)) is None
+        assert (judge(trust, 1 << 40, doorbell=doorbell) is None) is trusted
 
     def test_it_is_remembered_over_restarts(self, tmp_path: Path) -> None:
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
-        judge(trust, 100, notifier=(7, 70))
+        judge(trust, 100, doorbell=(7, 70))
         trust.remember(100)
-        assert "doorbell" in (judge(Trust(tmp_path / "zxid", CLUSTER.id), 200, notifier=(6, 60)) or "")
+        assert "doorbell" in (judge(Trust(tmp_path / "zxid", CLUSTER.id), 200, doorbell=(6, 60)) or "")
 
 
 class TestAnAcceptance:
@@ -296,7 +300,7 @@ class TestAnAcceptance:
             json.dumps({"v": 1, "cluster": CLUSTER.id, "zxid": 9, "distrust": None})
         )
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
-        assert (trust.zxid, judge(trust, 9, notifier=(1, 2))) == (9, None)
+        assert (trust.zxid, judge(trust, 9, doorbell=(1, 2))) == (9, None)
 
 
 def test_a_file_that_can_not_be_read_just_now_is_no_reason_to_distrust(

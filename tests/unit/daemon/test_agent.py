@@ -33,7 +33,17 @@ from tests.fakes.offices import Bench
 from tests.fakes.zookeeper import MemoryClient
 from tests.waiting import wait_until
 
-ME = Member("host-a", "host-a.example", "b", "", 1 << 40, 10, 2, "", "")
+ME = Member(
+    id="host-a",
+    host="host-a.example",
+    boot_id="b",
+    address="",
+    memory=1 << 40,
+    drivers=10,
+    starting=2,
+    software="",
+    since="",
+)
 
 
 @dataclass
@@ -70,7 +80,16 @@ def assigned(bench: Bench, layout: Layout) -> str:
     ref = bench.ref("a")
     node = bench.zoo.client().read(layout.own("a"))
     assert node is not None
-    entry = Assignment("a", uid, 1, 1, ref.version, node.stat.version, ref.record.spec, 1)
+    entry = Assignment(
+        name="a",
+        uid=uid,
+        attempt=1,
+        revision=1,
+        job_version=ref.version,
+        own_version=node.stat.version,
+        spec=ref.record.spec,
+        memory=1,
+    )
     bench.put(layout.assignment("host-a", uid, 1), entry)
     return f"{uid}.1"
 
@@ -282,12 +301,32 @@ def test_a_start_is_told_what_the_registry_remembers_of_the_checkpoint(tmp_path:
     bench.set_own("a", OwnState.ASSIGNED, remembered=older)
     own, ref = bench.zoo.client().read(bench.layout.own("a")), bench.ref("a")
     assert own is not None
-    entry = Assignment("a", uid, 1, 1, ref.version, own.stat.version, ref.record.spec, 1)
+    entry = Assignment(
+        name="a",
+        uid=uid,
+        attempt=1,
+        revision=1,
+        job_version=ref.version,
+        own_version=own.stat.version,
+        spec=ref.record.spec,
+        memory=1,
+    )
     bench.put(bench.layout.assignment("host-a", uid, 1), entry)
     agent = agent_of(bench, started, tmp_path, None)
     agent._round()
     wait_until(lambda: not agent._under_way, 20, "its end")
-    lease = Lease("a", uid, 0, "c", 20.0, 15.0, Phase.RUNNING, Driver("h", 1), "", remembered=newest)
+    lease = Lease(
+        name="a",
+        uid=uid,
+        attempt=0,
+        claim="c",
+        lease_s=20.0,
+        stop_grace_s=15.0,
+        phase=Phase.RUNNING,
+        driver=Driver(host="h", shim_pid=1),
+        since="",
+        remembered=newest,
+    )
     bench.put(bench.layout.lease("a"), lease)
     one_round(agent)
     assert started.known == [KnownCheckpoint(location, older), KnownCheckpoint(location, newest)]
@@ -302,14 +341,34 @@ def test_what_another_job_left_matters_until_an_attempt_was_claimed(tmp_path: Pa
     own, ref = bench.zoo.client().read(bench.layout.own("a")), bench.ref("a")
     assert own is not None
     bench.put(bench.layout.job("a"), replace(ref.record, left_by="old"))
-    entry = Assignment("a", uid, 1, 1, bench.ref("a").version, own.stat.version, ref.record.spec, 1)
+    entry = Assignment(
+        name="a",
+        uid=uid,
+        attempt=1,
+        revision=1,
+        job_version=bench.ref("a").version,
+        own_version=own.stat.version,
+        spec=ref.record.spec,
+        memory=1,
+    )
     bench.put(bench.layout.assignment("host-a", uid, 1), entry)
     agent = agent_of(bench, started, tmp_path, None)
     for of_uid in ("earlier", uid):
         agent._round()
         wait_until(lambda: not agent._under_way, 20, "its end")
         bench.put(
-            bench.layout.lease("a"), Lease("a", of_uid, 1, "c", 20.0, 15.0, Phase.RUNNING, Driver("h", 1), "")
+            bench.layout.lease("a"),
+            Lease(
+                name="a",
+                uid=of_uid,
+                attempt=1,
+                claim="c",
+                lease_s=20.0,
+                stop_grace_s=15.0,
+                phase=Phase.RUNNING,
+                driver=Driver(host="h", shim_pid=1),
+                since="",
+            ),
         )
     one_round(agent)
     assert [known.left_by for known in started.known] == ["old", "old", ""]

@@ -136,26 +136,26 @@ def _doomed(rig: Rig, name: str) -> str:
     done = rig.bench.submit(name)
     place, layout = f"s3://bkt/{name}/ck", rig.bench.layout
     claim = CheckpointClaim(
-        place,
-        f"{name} (its checkpoint is being deleted)",
-        done.uid,
-        PendingDeletion(name, done.uid, "now", epoch=1),
+        location=place,
+        name=f"{name} (its checkpoint is being deleted)",
+        uid=done.uid,
+        doom=PendingDeletion(name=name, uid=done.uid, at="now", epoch=1),
     )
     rig.bench.put(layout.checkpoint(digest(place)), claim)
     wrote = Result(
-        name,
-        done.uid,
-        Outcome.CANCELLED,
-        Cleanliness.CLEAN,
-        1,
-        None,
-        terms(place, delete_checkpoint=True),
-        1,
-        1,
-        "",
-        "now",
-        "now",
-        "op",
+        name=name,
+        uid=done.uid,
+        outcome=Outcome.CANCELLED,
+        state=Cleanliness.CLEAN,
+        revision=1,
+        spec=None,
+        terms=terms(place, delete_checkpoint=True),
+        attempt=1,
+        claims=1,
+        reason="",
+        at="now",
+        submitted_at="now",
+        op="op",
         checkpoint_state=CheckpointState.DELETING,
         wrote=place_of(place),
     )

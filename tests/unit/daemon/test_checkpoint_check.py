@@ -18,7 +18,16 @@ from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import AWS_ENV
 from tests.unit.checkpoint.golden import unpack
 
-GIVEN = Assignment("a", "u", 2, 1, 0, 0, BlobRef("specs/x.json", "0" * 64, 1), 1)
+GIVEN = Assignment(
+    name="a",
+    uid="u",
+    attempt=2,
+    revision=1,
+    job_version=0,
+    own_version=0,
+    spec=BlobRef(key="specs/x.json", sha256="0" * 64, bytes=1),
+    memory=1,
+)
 WORDS = ("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 12",)
 
 

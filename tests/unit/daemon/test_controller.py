@@ -42,8 +42,21 @@ class Rig:
     def __init__(self) -> None:
         self.bench = Bench()
         layout = self.bench.layout
-        self.bench.put(layout.epoch, EpochRecord(1, "l1", "op"))
-        self.bench.put(layout.supervisor("s1"), Member("s1", "h", "b", "", 10 << 40, 10, 10, "", ""))
+        self.bench.put(layout.epoch, EpochRecord(epoch=1, supervisor="l1", op="op"))
+        self.bench.put(
+            layout.supervisor("s1"),
+            Member(
+                id="s1",
+                host="h",
+                boot_id="b",
+                address="",
+                memory=10 << 40,
+                drivers=10,
+                starting=10,
+                software="",
+                since="",
+            ),
+        )
         self.bench.zoo.put(layout.assigned_to("s1"), b"")
         self.client = Flaky(self.bench.zoo)
         self.client.start()
@@ -190,21 +203,25 @@ def test_a_wish_of_this_term_is_passed_on_and_one_of_an_earlier_term_is_done(
 ) -> None:
     if paused:
         rig.bench.zoo.put(rig.bench.layout.pause, b"")
-    rig.bench.put(rig.bench.layout.switchover, Handover(epoch, "l1", None, "x@y", "now", "op"))
+    rig.bench.put(
+        rig.bench.layout.switchover, Handover(epoch=epoch, leader="l1", to=None, by="x@y", at="now", op="op")
+    )
     rig.run_once()
     assert (rig.nudges, rig.bench.has(rig.bench.layout.switchover)) == (nudges, stays)
 
 
 def test_a_wish_stays_where_the_registry_is_not_trusted(rig: Rig) -> None:
     rig.controller._term.set_distrust("restored")
-    rig.bench.put(rig.bench.layout.switchover, Handover(0, "l1", None, "x@y", "now", "op"))
+    rig.bench.put(
+        rig.bench.layout.switchover, Handover(epoch=0, leader="l1", to=None, by="x@y", at="now", op="op")
+    )
     rig.run_once()
     assert rig.bench.has(rig.bench.layout.switchover)
 
 
 def test_the_end_of_the_wait_after_a_restore_is_written_down_once_and_jobs_start(rig: Rig) -> None:
     layout = rig.bench.layout
-    rig.bench.put(layout.accepted, Acceptance("a1", 1, "me", "t", full_wait_s(5.0)))
+    rig.bench.put(layout.accepted, Acceptance(id="a1", epoch=1, by="me", at="t", wait_s=full_wait_s(5.0)))
     rig.bench.submit("a")
     rig.controller._full_at_s = float("-inf")
     assert rig.done() == []

@@ -42,7 +42,16 @@ from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
 
 LAYOUT, BOOT, CLAIM, BORN_S, DEADLINE_S = Layout("/c"), "boot-1", "c1a1", 100.0, 128.0
-ENTRY = Assignment("job", "uid-1", 1, 1, 3, 7, BlobRef("k", "0" * 64, 1), 1)
+ENTRY = Assignment(
+    name="job",
+    uid="uid-1",
+    attempt=1,
+    revision=1,
+    job_version=3,
+    own_version=7,
+    spec=BlobRef(key="k", sha256="0" * 64, bytes=1),
+    memory=1,
+)
 LAUNCH = Launch(
     "c",
     "zk:2181",
@@ -64,7 +73,14 @@ LAUNCH = Launch(
 )
 SHIM = ShimRecord(ProcessId(4711, 99, BOOT), CLAIM)
 CLAIMED = Ownership(
-    OwnState.CLAIMED, "op", "uid-1", "uid-1", 1, claim=CLAIM, supervisor="host-a", host="here"
+    state=OwnState.CLAIMED,
+    op="op",
+    newest_uid="uid-1",
+    uid="uid-1",
+    attempt=1,
+    claim=CLAIM,
+    supervisor="host-a",
+    host="here",
 )
 CONNECTED, AWAY = GuardTick(True), GuardTick(False)
 DIED = KillerProbe(True, DEADLINE_S)

@@ -67,7 +67,11 @@ def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> No
     bench = Bench()
     uid = bench.submit("job").uid
     bench.run(
-        "job", queries=(QueryProgress("a", "1"), QueryProgress("b", "2", elsewhere="file:/tmp/temporary-1"))
+        "job",
+        queries=(
+            QueryProgress(query="a", id="1"),
+            QueryProgress(query="b", id="2", elsewhere="file:/tmp/temporary-1"),
+        ),
     )
     metrics = Metrics(boottime_s)
     hosting = AttemptReporter(
@@ -98,19 +102,24 @@ def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path:
     def shown(name: str, query: str) -> float | None:
         return metrics.registry.get_sample_value(f"spark_supervisor_{name}", {"job": "job", "query": query})
 
-    clicks = QueryProgress("clicks", "1", batch_id=4, batch_ms=250.0, lag=70)
-    bench.run("job", queries=(clicks, QueryProgress(None, "2", batch_id=9)), progress=Progress("clicks", 4))
+    clicks = QueryProgress(query="clicks", id="1", batch_id=4, batch_ms=250.0, lag=70)
+    bench.run(
+        "job",
+        queries=(clicks, QueryProgress(query=None, id="2", batch_id=9)),
+        progress=Progress(query="clicks", batch_id=4),
+    )
     hosting.round(lambda: None)
     assert (shown("job_batch_id", "clicks"), shown("job_batch_id", "2")) == (4, 9)
     assert (shown("job_batch_seconds", "clicks"), shown("job_lag_records", "clicks")) == (0.25, 70)
     bench.run(
-        "job", queries=(replace(clicks, state=QueryState.FAILED), QueryProgress(None, "2", batch_id=10))
+        "job",
+        queries=(replace(clicks, state=QueryState.FAILED), QueryProgress(query=None, id="2", batch_id=10)),
     )
     hosting.round(lambda: None)
     assert (shown("job_lag_records", "clicks"), shown("job_batch_id", "2")) == (None, 10), (
         "of one that has ended nothing is true"
     )
-    bench.run("job", progress=Progress(None, 11))
+    bench.run("job", progress=Progress(query=None, batch_id=11))
     hosting.round(lambda: None)
     assert (shown("job_batch_id", "2"), shown("job_batch_id", "")) == (None, 11), (
         "a JVM application's has no name"

@@ -30,7 +30,20 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
     monkeypatch.setattr(carry_out, "PASS_WAIT_S", 0.2)
     rig = Rig()
     for host in ("s1", "s2"):
-        rig.bench.put(rig.bench.layout.supervisor(host), Member(host, host, "b", "", 10 << 40, 1, 10, "", ""))
+        rig.bench.put(
+            rig.bench.layout.supervisor(host),
+            Member(
+                id=host,
+                host=host,
+                boot_id="b",
+                address="",
+                memory=10 << 40,
+                drivers=1,
+                starting=10,
+                software="",
+                since="",
+            ),
+        )
         rig.bench.zoo.put(rig.bench.layout.assigned_to(host), b"")
     rig.done()
     return rig

@@ -65,7 +65,16 @@ def test_an_assignment_keeps_its_blobs_whoever_owns_the_name() -> None:
     uid = bench.submit("a").uid
     bench.put(
         bench.layout.assignment("host-a", "older", 1),
-        Assignment("a", "older", 1, 1, 0, 0, BlobRef("k", "0", 1), 1),
+        Assignment(
+            name="a",
+            uid="older",
+            attempt=1,
+            revision=1,
+            job_version=0,
+            own_version=0,
+            spec=BlobRef(key="k", sha256="0", bytes=1),
+            memory=1,
+        ),
     )
     assert kept(bench) == {uid, "older"}
 
@@ -76,7 +85,10 @@ def test_a_claim_keeps_the_blobs_of_its_uid_only_while_its_checkpoint_is_being_d
     bench.fail("a")
     ended = bench.result(uid)
     assert ended is not None
-    claim, path = CheckpointClaim(place, "a", "gone"), bench.layout.checkpoint(digest(place))
+    claim, path = (
+        CheckpointClaim(location=place, name="a", uid="gone"),
+        bench.layout.checkpoint(digest(place)),
+    )
     bench.put(path, claim)
     assert "gone" not in kept(bench)
     bench.put(path, pending_deletion(claim, ended, AT))

@@ -175,7 +175,7 @@ def test_jobs_without_a_period_or_not_running_get_none(rig: Rig) -> None:
     ref = rig.bench.ref("suspended").record
     rig.bench.put(
         rig.bench.layout.job("suspended"),
-        replace(ref, desired=Desired.SUSPENDED, changed=Entry(AT, "suspended")),
+        replace(ref, desired=Desired.SUSPENDED, changed=Entry(at=AT, event="suspended")),
     )
     assert rig.look() == []
     rig.bench.run("starts")

@@ -26,7 +26,16 @@ from supervisor.spec.job import JobSpec
 
 
 def given(name: str) -> Assignment:
-    return Assignment(name, f"uid-{name}", 1, 1, 0, 0, BlobRef("specs/x.json", "0" * 64, 1), 1)
+    return Assignment(
+        name=name,
+        uid=f"uid-{name}",
+        attempt=1,
+        revision=1,
+        job_version=0,
+        own_version=0,
+        spec=BlobRef(key="specs/x.json", sha256="0" * 64, bytes=1),
+        memory=1,
+    )
 
 
 class Slow(Launcher):

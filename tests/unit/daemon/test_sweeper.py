@@ -35,7 +35,7 @@ class Rig:
     def __init__(self, directory: Path) -> None:
         self.now_s = 1000.0
         self.bench = Bench()
-        self.bench.put(self.bench.layout.epoch, EpochRecord(1, "l1", "op"))
+        self.bench.put(self.bench.layout.epoch, EpochRecord(epoch=1, supervisor="l1", op="op"))
         self.place = place(directory, "left")
         shelf(directory).begin(begun(directory / "source", self.place, "left"))
         area(self.place).write("data/offsets/0", b"v1")
@@ -86,7 +86,7 @@ def test_what_is_left_of_a_savepoint_is_swept_and_said(rig: Rig) -> None:
     "hinder",
     [
         lambda rig: rig.term.end("over"),
-        lambda rig: rig.bench.put(rig.bench.layout.pause, Pause("me", AT, "", "op")),
+        lambda rig: rig.bench.put(rig.bench.layout.pause, Pause(by="me", at=AT, reason="", op="op")),
         lambda rig: rig.term.set_distrust("restored meanwhile"),
     ],
     ids=["term-over", "paused", "distrusted"],
@@ -108,7 +108,10 @@ def test_a_sweep_under_way_ends_when_the_registry_is_not_trusted_any_more(
     assert rig.sweeper.sweep_once() == 0
     for number in range(2):
         place = f"s3://bkt/{number}"
-        rig.bench.put(rig.bench.layout.checkpoint(digest(place)), CheckpointClaim(place, "a", "older-uid"))
+        rig.bench.put(
+            rig.bench.layout.checkpoint(digest(place)),
+            CheckpointClaim(location=place, name="a", uid="older-uid"),
+        )
     commit = rig.executor.commit
 
     def and_then_the_contender_looks(build: Callable[[LeaderWriteContext], Transaction]) -> int | None:

@@ -28,11 +28,11 @@ class Stage:
     def __init__(self) -> None:
         bench = Bench()
         self.client = bench.zoo.client()
-        bench.put(bench.layout.epoch, EpochRecord(1, "l", "op"))
+        bench.put(bench.layout.epoch, EpochRecord(epoch=1, supervisor="l", op="op"))
         epoch = self.client.read(bench.layout.epoch)
         assert epoch is not None
         self.path = bench.layout.checkpoint("h")
-        bench.put(self.path, CheckpointClaim(PLACE, "a", "u1"))
+        bench.put(self.path, CheckpointClaim(location=PLACE, name="a", uid="u1"))
         claim = self.client.read(self.path)
         assert claim is not None
         self.term: Term[Any] = Term(1, epoch.stat.version, self.client, 1e9, depose=lambda _why: None)
@@ -51,8 +51,8 @@ class Stage:
         own: Any = None
         self.now = ClaimUnderDeletion(
             self.path,
-            Found(CheckpointClaim(PLACE, "a", "u1"), claim.stat.version),
-            PendingDeletion("a", "u1", "now", epoch=1),
+            Found(CheckpointClaim(location=PLACE, name="a", uid="u1"), claim.stat.version),
+            PendingDeletion(name="a", uid="u1", at="now", epoch=1),
             own,
             None,
         )
@@ -88,7 +88,7 @@ def test_no_batch_goes_out_on_a_connection_on_which_nobody_has_looked() -> None:
 
 def test_no_batch_goes_out_where_somebody_else_has_come_to_be() -> None:
     stage = Stage()
-    stage.other = CheckpointClaim(f"{PLACE}/b", "b", "u2")
+    stage.other = CheckpointClaim(location=f"{PLACE}/b", name="b", uid="u2")
     with pytest.raises(Conflict):
         stage.remover._still(stage.path, stage.now)
 

@@ -29,37 +29,43 @@ def attempt(
 ) -> tuple[Entry, ...]:
     start_s = number * 97.123 + late_s
     return (
-        Entry(at(start_s), "assigned", number, f"to {host} by epoch 7"),
-        Entry(at(start_s + 1.5), "claimed", number, host),
-        Entry(at(start_s + 60.7), cause, number, detail),
+        Entry(at=at(start_s), event="assigned", attempt=number, detail=f"to {host} by epoch 7"),
+        Entry(at=at(start_s + 1.5), event="claimed", attempt=number, detail=host),
+        Entry(at=at(start_s + 60.7), event=cause, attempt=number, detail=detail),
     )
 
 
 def test_what_was_packed_once_can_be_read() -> None:
     assert opened(EARLIER, UID) == (
-        Entry("2026-11-20T00:00:00.000Z", "submitted"),
-        Entry("2026-11-20T00:00:01.000Z", "user_error", 1, "exit code 7"),
+        Entry(at="2026-11-20T00:00:00.000Z", event="submitted"),
+        Entry(at="2026-11-20T00:00:01.000Z", event="user_error", attempt=1, detail="exit code 7"),
     )
 
 
 def test_it_is_of_one_uid_only() -> None:
     """A version that does not know the field takes it along when the next submission of the name begins."""
     assert opened(EARLIER, "another") == ()
-    new = Entry(at(1), "submitted")
+    new = Entry(at=at(1), event="submitted")
     assert opened(put_aside([new], EARLIER, "another", ROOM), "another") == (new,)
 
 
 def test_failures_alike_are_one_entry_that_is_the_first() -> None:
-    earlier = put_aside([Entry(at(0), "submitted")], "", "u", ROOM)
+    earlier = put_aside([Entry(at=at(0), event="submitted")], "", "u", ROOM)
     for number in range(1, 301):
         for entry in attempt(number, "user_error", f"exit code 1: pid {number} fell over"):
             earlier = put_aside([entry], earlier, "u", ROOM)
     first, last = attempt(1, "user_error", "exit code 1: pid 1 fell over"), attempt(300, "", "")
     assert opened(earlier, "u") == (
-        Entry(at(0), "submitted"),
+        Entry(at=at(0), event="submitted"),
         *first[:2],
         Series(
-            first[2].at, "user_error", 1, first[2].detail, count=300, last_at=last[2].at, last_attempt=300
+            at=first[2].at,
+            event="user_error",
+            attempt=1,
+            detail=first[2].detail,
+            count=300,
+            last_at=last[2].at,
+            last_attempt=300,
         ),
     )
     assert len(earlier) < 400
@@ -68,10 +74,10 @@ def test_failures_alike_are_one_entry_that_is_the_first() -> None:
 @pytest.mark.parametrize(
     "between",
     [
-        Entry(at(150), "restarted"),
-        Entry(at(150), "memory raised", 2),
-        Entry(at(150), "draining", 2),
-        Entry(at(150), "stopped", 2),
+        Entry(at=at(150), event="restarted"),
+        Entry(at=at(150), event="memory raised", attempt=2),
+        Entry(at=at(150), event="draining", attempt=2),
+        Entry(at=at(150), event="stopped", attempt=2),
     ],
 )
 def test_what_lies_between_is_told(between: Entry) -> None:
@@ -91,7 +97,14 @@ def test_other_failures_are_told_on_their_own(cause: str, detail: str) -> None:
 def test_a_hundred_entries_and_the_first_failure_are_kept_whatever_the_words(words: int) -> None:
     """Of one series of 150 failures, none like the one before. Without long words nothing is cut."""
     chance = random.Random(7)
-    earlier, told = "", [Entry(at(0), "submitted"), Entry(at(1), "suspended"), Entry(at(2), "resumed")]
+    earlier, told = (
+        "",
+        [
+            Entry(at=at(0), event="submitted"),
+            Entry(at=at(1), event="suspended"),
+            Entry(at=at(2), event="resumed"),
+        ],
+    )
     for number in range(1, 151):
         detail = "".join(chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(words))
         told += attempt(
@@ -126,7 +139,7 @@ def test_each_series_keeps_its_first_failure_as_long_as_anything_of_it_is_kept()
         told = attempt(number, CAUSES[number % 4], f"words {number * 7919 % 1000:x}{'abc'[number % 3]}")
         firsts.setdefault(number // 17, told[2].at)
         earlier = put_aside(
-            [Entry(at(number * 97), "restarted")] * (number % 17 == 0) + [*told], earlier, "u", 700
+            [Entry(at=at(number * 97), event="restarted")] * (number % 17 == 0) + [*told], earlier, "u", 700
         )
         found = [entry for entry in opened(earlier, "u") if entry.event in CAUSES]
         oldest = {entry.attempt // 17: entry.at for entry in reversed(found)}
@@ -134,7 +147,9 @@ def test_each_series_keeps_its_first_failure_as_long_as_anything_of_it_is_kept()
 
 
 def test_many_entries_that_take_no_room_are_bounded_too() -> None:
-    earlier = put_aside([Entry(at(n), "draining", 1, '"' * 200) for n in range(300)], "", "u", ROOM)
+    earlier = put_aside(
+        [Entry(at=at(n), event="draining", attempt=1, detail='"' * 200) for n in range(300)], "", "u", ROOM
+    )
     assert len(opened(earlier, "u")) == ENTRIES_MAX
 
 
@@ -147,10 +162,10 @@ def test_where_there_is_no_room_nothing_is_left() -> None:
     st.lists(
         st.builds(
             Entry,
-            st.one_of(st.just(at(5)), st.text(max_size=30)),
-            st.sampled_from(["claimed", "user_error", "x", "restarted"]),
-            st.integers(0, 1 << 53 - 1),
-            st.text(st.characters(exclude_categories=("Cs",)), max_size=20),
+            at=st.one_of(st.just(at(5)), st.text(max_size=30)),
+            event=st.sampled_from(["claimed", "user_error", "x", "restarted"]),
+            attempt=st.integers(0, 1 << 53 - 1),
+            detail=st.text(st.characters(exclude_categories=("Cs",)), max_size=20),
         ),
         max_size=12,
     ),

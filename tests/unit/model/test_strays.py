@@ -9,7 +9,10 @@ from supervisor.model.seen import Found
 from supervisor.model.state import state_of
 from tests.unit.plan.rows import job, lease, own
 
-HERE, TEMPORARY = QueryProgress("a", "1"), QueryProgress("b", "2", elsewhere="file:/tmp/temporary-1")
+HERE, TEMPORARY = (
+    QueryProgress(query="a", id="1"),
+    QueryProgress(query="b", id="2", elsewhere="file:/tmp/temporary-1"),
+)
 
 
 def reason(

@@ -67,7 +67,18 @@ def test_a_new_job_is_pending_with_the_reason_of_the_plan(bench: Bench) -> None:
 
 def test_a_running_job_shows_its_driver_and_progress(bench: Bench) -> None:
     bench.submit("a")
-    bench.run("a", progress=Progress("counts", 41, 10.5, 20.25, 300.0, AT, 7.0))
+    bench.run(
+        "a",
+        progress=Progress(
+            query="counts",
+            batch_id=41,
+            input_rows_per_s=10.5,
+            processed_rows_per_s=20.25,
+            batch_ms=300.0,
+            at=AT,
+            lag=7.0,
+        ),
+    )
     row = only(bench)
     assert (row.state, row.attempt, row.supervisor, row.host) == ("running", 1, "host-a", "host-a.example")
     assert (row.shim_pid, row.driver_pid, row.started_at) == (100, 101, AT)

@@ -17,10 +17,23 @@ def at(second: float) -> str:
 
 
 def row(*history: tuple[float, str, int], start: StartTimes | None = None, **own: Any) -> Row:
-    entries = tuple(Entry(at(second), event, attempt) for second, event, attempt in history)
+    entries = tuple(Entry(at=at(second), event=event, attempt=attempt) for second, event, attempt in history)
     attempt = own.pop("attempt", 1)
-    record = Ownership(OwnState.CLAIMED, "op", uid="u1", attempt=attempt, claim="c", history=entries, **own)
-    lease = Lease("j", "u1", attempt, "c", 30.0, 10.0, Phase.RUNNING, Driver("h", 1), "t", start=start)
+    record = Ownership(
+        state=OwnState.CLAIMED, op="op", uid="u1", attempt=attempt, claim="c", history=entries, **own
+    )
+    lease = Lease(
+        name="j",
+        uid="u1",
+        attempt=attempt,
+        claim="c",
+        lease_s=30.0,
+        stop_grace_s=10.0,
+        phase=Phase.RUNNING,
+        driver=Driver(host="h", shim_pid=1),
+        since="t",
+        start=start,
+    )
     return Row("j", job(), Found(record, 1), lease=SeenLease(Found(lease, 1), 0.0, 0.0))
 
 

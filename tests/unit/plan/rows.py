@@ -30,16 +30,44 @@ from supervisor.model.view import Leftover, Row, SeenLease, View
 NOW_S = 10_000.0
 LEASE_S = 30.0
 WAIT_S = full_wait_s(LEASE_S) + 0.001  # what NOW_S - (NOW_S - w) rounds away
-HOST = Member("s1", "host1", "boot", "", 1000, 10, 2, "", "")
+HOST = Member(
+    id="s1",
+    host="host1",
+    boot_id="boot",
+    address="",
+    memory=1000,
+    drivers=10,
+    starting=2,
+    software="",
+    since="",
+)
 
 
 def job(
     name: str = "j", uid: str = "u1", desired: Desired = Desired.RUNNING, **changes: Any
 ) -> Found[JobRef]:
-    terms = SchedulingSpec(100, 0, True, LEASE_S, 20.0, 60.0, None, RestartPolicy(jitter=0.0))
+    terms = SchedulingSpec(
+        memory=100,
+        priority=0,
+        unbounded=True,
+        lease_s=LEASE_S,
+        stop_grace_s=20.0,
+        start_timeout_s=60.0,
+        checkpoint=None,
+        restart=RestartPolicy(jitter=0.0),
+    )
     terms = replace(terms, **{key: changes.pop(key) for key in list(changes) if hasattr(terms, key)})
     record = JobRef(
-        name, uid, 1, BlobRef("k", "0", 1), desired, "n1", terms, "t", Entry("t", "submitted"), "op"
+        name=name,
+        uid=uid,
+        revision=1,
+        spec=BlobRef(key="k", sha256="0", bytes=1),
+        desired=desired,
+        restart_nonce="n1",
+        terms=terms,
+        submitted_at="t",
+        changed=Entry(at="t", event="submitted"),
+        op="op",
     )
     version = changes.pop("version", 3)
     return Found(replace(record, **changes), version)
@@ -47,8 +75,8 @@ def job(
 
 def own(state: OwnState, uid: str = "u1", **changes: Any) -> Found[Ownership]:
     record = Ownership(
-        state,
-        "op",
+        state=state,
+        op="op",
         newest_uid=uid,
         uid=uid,
         attempt=2,
@@ -65,12 +93,36 @@ def own(state: OwnState, uid: str = "u1", **changes: Any) -> Found[Ownership]:
 
 
 def lease(silent_s: float = 0.0, phase: Phase = Phase.RUNNING, uid: str = "u1", **changes: Any) -> SeenLease:
-    record = Lease("j", uid, 2, "c", LEASE_S, 20.0, phase, Driver("host1", 1), "t")
+    record = Lease(
+        name="j",
+        uid=uid,
+        attempt=2,
+        claim="c",
+        lease_s=LEASE_S,
+        stop_grace_s=20.0,
+        phase=phase,
+        driver=Driver(host="host1", shim_pid=1),
+        since="t",
+    )
     return SeenLease(Found(replace(record, **changes), 5, 50), NOW_S - silent_s, NOW_S)
 
 
 def leftover(uid: str = "u1", outcome: Outcome = Outcome.CANCELLED) -> Leftover:
-    result = Result("j", uid, outcome, Cleanliness.DIRTY, 1, None, None, 2, 2, "why", "t", "t", "op")
+    result = Result(
+        name="j",
+        uid=uid,
+        outcome=outcome,
+        state=Cleanliness.DIRTY,
+        revision=1,
+        spec=None,
+        terms=None,
+        attempt=2,
+        claims=2,
+        reason="why",
+        at="t",
+        submitted_at="t",
+        op="op",
+    )
     return Leftover(Found(result, 0))
 
 

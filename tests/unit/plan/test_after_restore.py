@@ -20,7 +20,7 @@ S = OwnState
 
 
 def sight(age_s: float, since_zxid: int = 0, **changes: object) -> SeenAcceptance:
-    record = replace(Acceptance("a1", 9, "root@here", "t", W), **changes)  # type: ignore[arg-type]
+    record = replace(Acceptance(id="a1", epoch=9, by="root@here", at="t", wait_s=W), **changes)  # type: ignore[arg-type]
     return SeenAcceptance(Found(record, 0, 99), since_zxid, NOW_S - age_s)
 
 

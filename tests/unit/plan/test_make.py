@@ -313,7 +313,7 @@ class TestWhatStopsEverything:
         ids=["assign", "drain", "revoke", "clean", "unassign", "bury"],
     )
     def test_pause_holds_back_every_action_and_says_who_did_it(self, paused: Row) -> None:
-        record = Pause("ops@host-a", "2026-11-21T00:00:00Z", "moving the brokers", "op")
+        record = Pause(by="ops@host-a", at="2026-11-21T00:00:00Z", reason="moving the brokers", op="op")
         acting = make_plan(view(paused), Policy(), NOW_S)
         held = make_plan(view(paused, paused=True, pause=record), Policy(), NOW_S)
         assert len(acting.actions) == 1

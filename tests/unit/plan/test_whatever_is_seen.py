@@ -117,7 +117,10 @@ def views(draw: st.DrawFn) -> View:
         None,
         None,
         Unreadable("bad", 1, 1),
-        *(Found(Acceptance("a", 4, "me", "t", 32.0, waited=waited), 1, 50) for waited in (True, False)),
+        *(
+            Found(Acceptance(id="a", epoch=4, by="me", at="t", wait_s=32.0, waited=waited), 1, 50)
+            for waited in (True, False)
+        ),
     )
     return view(
         *jobs,

@@ -49,7 +49,7 @@ def alter(path: Path, content: bytes) -> None:
 def test_a_spec_lies_under_its_uid_revision_and_hash(blobs: Blobs, root: Path) -> None:
     ref = blobs.put_spec(NAME, UID, 3, SPEC)
     sha256 = hashlib.sha256(SPEC).hexdigest()
-    assert ref == BlobRef(f"specs/{NAME}/{UID}/3-{sha256}.json", sha256, len(SPEC))
+    assert ref == BlobRef(key=f"specs/{NAME}/{UID}/3-{sha256}.json", sha256=sha256, bytes=len(SPEC))
     assert (root / ref.key).read_bytes() == SPEC
     assert blobs.put_spec(NAME, UID, 3, SPEC) == ref
     assert blobs.read_spec(ref) == SPEC
@@ -180,7 +180,7 @@ def test_an_epoch_that_another_version_recorded_with_more_in_it_is_the_same_epoc
     blobs: Blobs, root: Path
 ) -> None:
     """Else an older leader would distrust the registry in the middle of an upgrade."""
-    newer = encode(EpochRecord(7, "host-a", "op-0", {"software": "99.0.0"}))
+    newer = encode(EpochRecord(epoch=7, supervisor="host-a", op="op-0", extra={"software": "99.0.0"}))
     FileStore(root).create(epoch_key(7), newer)
     blobs.record_epoch(7, "host-a", "op-0")
     with pytest.raises(Conflict):

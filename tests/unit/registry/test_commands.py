@@ -273,7 +273,7 @@ ACTS: dict[str, Act] = {
 
 def revision(commands: JobOperations, name: str, checkpoint: str = "s3://bkt/new") -> Revision:
     """The next one of ``name``, with the copy of a savepoint."""
-    spec = BlobRef(f"specs/{name}/u/2-{OTHER}.json", OTHER, 10)
+    spec = BlobRef(key=f"specs/{name}/u/2-{OTHER}.json", sha256=OTHER, bytes=10)
     return Revision(commands.basis(name), spec, terms(checkpoint), "one", (SeenQuery("q", 12),))
 
 
@@ -415,7 +415,7 @@ def resubmitted_meanwhile(bench: Bench, monkeypatch: pytest.MonkeyPatch, cancell
             bench.commands().cancel("a")
         return found
 
-    monkeypatch.setattr(commands, "standing", job_records)
+    monkeypatch.setattr(commands, "job_records", job_records)
     return commands
 
 
@@ -636,6 +636,6 @@ def test_a_revision_made_of_another_one_is_not_the_next(bench: Bench) -> None:
 def test_only_the_claim_of_the_very_uid_is_given_up(bench: Bench) -> None:
     commands = stopped(bench)
     path = bench.layout.checkpoint(digest("s3://bkt/old"))
-    bench.put(path, CheckpointClaim("s3://bkt/old", "j", "older"))
+    bench.put(path, CheckpointClaim(location="s3://bkt/old", name="j", uid="older"))
     commands.resume_from(revision(commands, "j"))
     assert claimed_by(bench, "s3://bkt/old") == "j"

@@ -20,11 +20,15 @@ TERMS = terms("s3://bkt/new-job", unbounded=False, delete_checkpoint=True)
 
 def moved(uid: str) -> Revision:
     """As ``resume --from-savepoint`` would have it, whatever ``basis`` says."""
-    old = BlobRef(f"specs/j/{uid}/1-{SHA}.json", SHA, 10)
+    old = BlobRef(key=f"specs/j/{uid}/1-{SHA}.json", sha256=SHA, bytes=10)
     new = replace(TERMS, checkpoint="s3://bkt/copy-of-savepoint")
     basis = Basis("j", uid, 1, old, TERMS.checkpoint, "", "")
     return Revision(
-        basis, BlobRef(f"specs/j/{uid}/2-{SHA}.json", SHA, 10), new, "before-upgrade", (SeenQuery("q", 5),)
+        basis,
+        BlobRef(key=f"specs/j/{uid}/2-{SHA}.json", sha256=SHA, bytes=10),
+        new,
+        "before-upgrade",
+        (SeenQuery("q", 5),),
     )
 
 

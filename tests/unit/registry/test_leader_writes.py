@@ -28,7 +28,7 @@ DESK = LeaderWriteContext(LAYOUT, epoch=4, fence_version=11, op_id="op-1", at="n
 S = OwnState
 SEEN = lease().seen
 NOT_PAUSED = (Create("/c/pause", b""), Delete("/c/pause", 0))
-CLAIM = ("/c/checkpoints/h", Found(CheckpointClaim("s3://b/j", "j", "u1"), 2))
+CLAIM = ("/c/checkpoints/h", Found(CheckpointClaim(location="s3://b/j", name="j", uid="u1"), 2))
 
 ALL: dict[type, Any] = {
     actions.Assign: actions.Assign("j", "w", job(), own(S.VACANT), HOST, FRESH),

@@ -16,7 +16,8 @@ HERE, ELSEWHERE = place_of("s3://bucket/here"), place_of("s3://bucket/elsewhere"
 
 def node(remembered: CheckpointExpectation | None, **more: str) -> Node:
     return Node(
-        encode(Ownership(OwnState.VACANT, "op", remembered=remembered, **more)), Stat(0, 0, 0, 0, 0, 0.0)
+        encode(Ownership(state=OwnState.VACANT, op="op", remembered=remembered, **more)),
+        Stat(0, 0, 0, 0, 0, 0.0),
     )
 
 

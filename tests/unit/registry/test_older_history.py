@@ -54,8 +54,8 @@ class Life:
         """``wide``: its records are as full as they get beside the history."""
         self.now_s = 1.8e9
         self.sizes: list[int] = []
-        self.ref = job(submitted_at=wall_iso(1.8e9), changed=Entry(wall_iso(1.8e9), "submitted"))
-        own = Ownership(OwnState.VACANT, "op", newest_uid="u1", uid="u1")
+        self.ref = job(submitted_at=wall_iso(1.8e9), changed=Entry(at=wall_iso(1.8e9), event="submitted"))
+        own = Ownership(state=OwnState.VACANT, op="op", newest_uid="u1", uid="u1")
         if wide:
             own = replace(
                 own, remembered=CheckpointExpectation("0" * 16, tuple(f"{n:036d} 123456" for n in range(8)))
@@ -180,11 +180,15 @@ def test_a_cancel_keeps_it_too() -> None:
 def test_the_last_word_of_a_user_is_noted_once() -> None:
     """Also when it is among the older entries, or among none any more: the reference has not changed since."""
     life = Life()
-    life.ref = Found(replace(life.ref.record, changed=Entry(life.at, "resumed"), restart_nonce="n5"), 5)
+    life.ref = Found(
+        replace(life.ref.record, changed=Entry(at=life.at, event="resumed"), restart_nonce="n5"), 5
+    )
     for number in range(1, 61):
         life.attempt(*WAYS["in turn"](number))
         assert [entry.event for entry in life.own.record.history].count("resumed") == (number < 4)
-    life.ref = Found(replace(life.ref.record, changed=Entry(life.at, "restarted"), restart_nonce="n6"), 6)
+    life.ref = Found(
+        replace(life.ref.record, changed=Entry(at=life.at, event="restarted"), restart_nonce="n6"), 6
+    )
     life.attempt(*WAYS["in turn"](61))
     assert [entry.event for entry in life.story() if not entry.attempt] == [
         "submitted",
@@ -237,8 +241,8 @@ def test_a_version_that_does_not_know_it_takes_it_along() -> None:
 
 def test_a_tombstone_gives_it_up_before_what_happened_last() -> None:
     own = Ownership(
-        OwnState.EXITED,
-        "op",
+        state=OwnState.EXITED,
+        op="op",
         uid="u1",
         reason="\\" * 400,
         host="h" * 253,

@@ -36,8 +36,8 @@ def bench() -> Bench:
     bench = Bench()
     bench.join("s0")
     bench.join("s1")
-    bench.put(bench.layout.epoch, EpochRecord(7, "s0", "op"))
-    bench.put(bench.layout.leader, LeaderHint("s0", 7, "s0:1"))
+    bench.put(bench.layout.epoch, EpochRecord(epoch=7, supervisor="s0", op="op"))
+    bench.put(bench.layout.leader, LeaderHint(supervisor="s0", epoch=7, address="s0:1"))
     return bench
 
 
@@ -72,8 +72,8 @@ def test_a_switchover_is_about_the_term_that_was_seen(bench: Bench) -> None:
     sessions = bench.sessions()
 
     def elect() -> None:
-        bench.put(bench.layout.epoch, EpochRecord(8, "s1", "op2"))
-        bench.put(bench.layout.leader, LeaderHint("s1", 8, "s1:1"))
+        bench.put(bench.layout.epoch, EpochRecord(epoch=8, supervisor="s1", op="op2"))
+        bench.put(bench.layout.leader, LeaderHint(supervisor="s1", epoch=8, address="s1:1"))
 
     sessions.zoo().before_next_commit(elect)
     asked = ClusterOperations(sessions, bench.layout, "ops@here").switchover("s1")
@@ -82,7 +82,7 @@ def test_a_switchover_is_about_the_term_that_was_seen(bench: Bench) -> None:
 
 
 def test_a_leader_that_is_changing_just_now_is_a_conflict(bench: Bench) -> None:
-    bench.put(bench.layout.epoch, EpochRecord(8, "s1", "op2"))
+    bench.put(bench.layout.epoch, EpochRecord(epoch=8, supervisor="s1", op="op2"))
     with pytest.raises(Conflict, match="just now"):
         ClusterOperations(bench.sessions(), bench.layout, "ops@here").switchover(None)
 
@@ -129,7 +129,16 @@ def test_while_the_cluster_is_paused_nothing_is_claimed_but_what_runs_renews(ben
     bench.zoo.client().commit(Transaction("gone", "g", (Delete(bench.layout.lease("a"), ANY_VERSION),)))
     bench.set_own("a", OwnState.ASSIGNED)
     own, ref = bench.record(Ownership, bench.layout.own("a")), bench.ref("a")
-    entry = Assignment("a", own.record.uid, 1, 1, ref.version, own.version, ref.record.spec, 1 << 30)
+    entry = Assignment(
+        name="a",
+        uid=own.record.uid,
+        attempt=1,
+        revision=1,
+        job_version=ref.version,
+        own_version=own.version,
+        spec=ref.record.spec,
+        memory=1 << 30,
+    )
     bench.zoo.put(bench.layout.assigned_to("host-a"), b"")
     bench.put(bench.layout.assignment("host-a", entry.uid, 1), entry)
     claim = attempt_writes.claim(bench.layout, entry, own, lease.claim, lease, None, "op", AT)

@@ -39,7 +39,9 @@ def test_a_place_inside_or_around_the_own_old_one_waits_for_its_clean_up(again: 
     commands().submit(submission("a", sha256="cd" * 32, checkpoint="s3://bkt/x/a"))
 
 
-OURS = CheckpointClaim("s3://bkt/x/a", "a", "u1", doom=PendingDeletion("a", "u1", ""))
+OURS = CheckpointClaim(
+    location="s3://bkt/x/a", name="a", uid="u1", doom=PendingDeletion(name="a", uid="u1", at="")
+)
 
 
 @pytest.fixture
@@ -64,16 +66,16 @@ def test_living_claims_at_inside_and_around_are_in_the_way_and_others_are_not(
     look: Callable[..., tuple[str | None, bool]],
 ) -> None:
     inside, around, beside = (
-        CheckpointClaim(location, "b", "u2")
+        CheckpointClaim(location=location, name="b", uid="u2")
         for location in ("s3://bkt/x/a/in", "s3://bkt/x", "s3://bkt/x/ab")
     )
     assert look() == look(beside) == (None, False)
     assert look(inside) == look(around) == look(beside, around) == ("u2", False)
     assert look(replace(inside, name="a")) == ("u2", False), "of the same name too"
-    assert look(replace(inside, doom=PendingDeletion("b", "u2", ""))) == (None, False), (
+    assert look(replace(inside, doom=PendingDeletion(name="b", uid="u2", at=""))) == (None, False), (
         "two that are deleted do each other no harm"
     )
-    assert look(replace(inside, doom=PendingDeletion("b", "u9", ""))) == ("u2", False), (
+    assert look(replace(inside, doom=PendingDeletion(name="b", uid="u9", at=""))) == ("u2", False), (
         "one that somebody has altered counts as living"
     )
     assert look(raw=b"{") == (None, True), "nobody can tell which place it is about"
@@ -91,7 +93,8 @@ def test_a_claim_that_comes_after_a_look_is_found_by_the_next() -> None:
     bench.commands().submit(submission("far", checkpoint="s3://bkt/far"))
     assert others.look(client, path, OURS.location).claim is None
     bench.zoo.put(
-        bench.layout.checkpoint(digest("s3://bkt/x")), encode(CheckpointClaim("s3://bkt/x", "b", "u2"))
+        bench.layout.checkpoint(digest("s3://bkt/x")),
+        encode(CheckpointClaim(location="s3://bkt/x", name="b", uid="u2")),
     )
     # moves the version, as every claim does
     bench.commands().submit(submission("further", checkpoint="s3://bkt/further"))

@@ -20,7 +20,7 @@ def swept(bench: Bench) -> list[str]:
 
 
 def claimed(bench: Bench, uid: str) -> None:
-    bench.put(bench.layout.checkpoint(digest(PLACE)), CheckpointClaim(PLACE, "a", uid))
+    bench.put(bench.layout.checkpoint(digest(PLACE)), CheckpointClaim(location=PLACE, name="a", uid=uid))
 
 
 def test_a_claim_of_a_uid_that_is_gone_goes() -> None:

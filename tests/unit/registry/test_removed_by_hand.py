@@ -19,7 +19,19 @@ def test_an_assigned_job_is_stopped(act: str, entry: bool) -> None:
     path = bench.layout.assignment(own.supervisor, uid, own.attempt)
     if entry:
         bench.zoo.put(bench.layout.assigned_to(own.supervisor), b"")
-        bench.put(path, Assignment("a", uid, 1, 1, 0, 0, bench.ref("a").record.spec, 1))
+        bench.put(
+            path,
+            Assignment(
+                name="a",
+                uid=uid,
+                attempt=1,
+                revision=1,
+                job_version=0,
+                own_version=0,
+                spec=bench.ref("a").record.spec,
+                memory=1,
+            ),
+        )
     getattr(bench.commands(), act)("a")
     assert bench.own("a").state is OwnState.VACANT
     assert not bench.has(path)
@@ -30,7 +42,17 @@ def test_a_submit_over_a_lost_ownership_waits_for_the_attempt_that_its_lease_tel
     bench = Bench()
     old = bench.submit("a").uid
     bench.commands().cancel("a")
-    lease = Lease("a", old, 3, "c", 30.0, 20.0, Phase.RUNNING, Driver("host-a", 1), "t")
+    lease = Lease(
+        name="a",
+        uid=old,
+        attempt=3,
+        claim="c",
+        lease_s=30.0,
+        stop_grace_s=20.0,
+        phase=Phase.RUNNING,
+        driver=Driver(host="host-a", shim_pid=1),
+        since="t",
+    )
     bench.zoo.put(bench.layout.lease("a"), encode(lease) if readable else b"{")
     bench.zoo.client().commit(Transaction("by hand", "x", (Delete(bench.layout.own("a"), ANY_VERSION),)))
     new = bench.submit("a").uid

@@ -33,20 +33,29 @@ from tests.fakes.offices import AT, SHA, terms
 
 LAYOUT = Layout("/r")
 DESK = UserWriteContext(LAYOUT, "op1", "2026-11-21T01:00:00.000Z")
-SPEC = BlobRef("specs/j/u1/1-ab.json", SHA, 10)
+SPEC = BlobRef(key="specs/j/u1/1-ab.json", sha256=SHA, bytes=10)
 JOB = JobRef(
-    "j", "u1", 1, SPEC, Desired.RUNNING, "n1", terms("s3://bkt/c"), AT, Entry(AT, "submitted"), "op0"
+    name="j",
+    uid="u1",
+    revision=1,
+    spec=SPEC,
+    desired=Desired.RUNNING,
+    restart_nonce="n1",
+    terms=terms("s3://bkt/c"),
+    submitted_at=AT,
+    changed=Entry(at=AT, event="submitted"),
+    op="op0",
 )
 BELL = SetData("/r/doorbell", b"j", ANY_VERSION)
 PLACE = ClaimedLocation("/r/checkpoints/h", "s3://bkt/c", None, 4)
-CLAIM = Found(CheckpointClaim("s3://bkt/c", "j", "u0"), 6)
+CLAIM = Found(CheckpointClaim(location="s3://bkt/c", name="j", uid="u0"), 6)
 
 
 def own(
     state: OwnState = OwnState.VACANT, uid: str = "u1", version: int = 5, **changes: object
 ) -> Found[Ownership]:
     record = Ownership(
-        state, "op0", newest_uid="u1", uid=uid, attempt=3, claims=2, supervisor="s1", **changes
+        state=state, op="op0", newest_uid="u1", uid=uid, attempt=3, claims=2, supervisor="s1", **changes
     )  # type: ignore[arg-type]
     return Found(record, version)
 
@@ -65,10 +74,10 @@ def test_first_submit_creates_everything() -> None:
     tx = user_writes.submit(DESK, JOB, None, PLACE)
     assert tx.id == "op1" and tx.ops == (
         Create("/r/jobs/j", encode(replace(JOB, op="op1"))),
-        Create("/r/own/j", encode(Ownership(OwnState.VACANT, "op1", newest_uid="u1"))),
+        Create("/r/own/j", encode(Ownership(state=OwnState.VACANT, op="op1", newest_uid="u1"))),
         Create("/r/results/u1", b""),
         Delete("/r/results/u1", 0),
-        Create("/r/checkpoints/h", encode(CheckpointClaim("s3://bkt/c", "j", "u1"))),
+        Create("/r/checkpoints/h", encode(CheckpointClaim(location="s3://bkt/c", name="j", uid="u1"))),
         SetData("/r/checkpoints", b"op1", 4),
         BELL,
     )
@@ -82,7 +91,10 @@ def test_later_submit_bumps_the_fence_and_changes_nothing_else_of_it() -> None:
 
 def test_submit_takes_over_the_claim_of_an_older_uid_at_its_version() -> None:
     tx = user_writes.submit(DESK, JOB, None, replace(PLACE, claim=CLAIM))
-    assert SetData("/r/checkpoints/h", encode(CheckpointClaim("s3://bkt/c", "j", "u1")), 6) in tx.ops
+    assert (
+        SetData("/r/checkpoints/h", encode(CheckpointClaim(location="s3://bkt/c", name="j", uid="u1")), 6)
+        in tx.ops
+    )
 
 
 def test_submit_without_a_checkpoint_leaves_the_claims_alone() -> None:
@@ -151,7 +163,17 @@ def test_cancel_with_an_unreadable_ownership_revokes_for_the_uid() -> None:
 @pytest.mark.parametrize("unreadable", [None, Unreadable("x", 9)])
 def test_where_the_ownership_cannot_say_it_the_lease_does(unreadable: Seen[Ownership]) -> None:
     """Attempts are never numbered anew, and whoever still runs is waited for."""
-    last = Lease("j", "u1", 7, "c7", 30.0, 30.0, Phase.RUNNING, Driver("host1", 1), AT)
+    last = Lease(
+        name="j",
+        uid="u1",
+        attempt=7,
+        claim="c7",
+        lease_s=30.0,
+        stop_grace_s=30.0,
+        phase=Phase.RUNNING,
+        driver=Driver(host="host1", shim_pid=1),
+        since=AT,
+    )
     for tx in (
         user_writes.suspend(DESK, Found(JOB, 7), unreadable, Found(last, 4)),
         user_writes.cancel(DESK, Found(JOB, 7), "j", "u1", unreadable, Found(last, 4)),
@@ -182,7 +204,19 @@ def test_cancel_of_an_unreadable_reference_needs_nothing_of_it() -> None:
 @pytest.mark.parametrize("found", [None, own()])
 def test_cancel_of_a_failed_uid_guards_its_result(found: Seen[Ownership]) -> None:
     failed = Result(
-        "j", "u1", Outcome.FAILED, Cleanliness.CLEAN, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0"
+        name="j",
+        uid="u1",
+        outcome=Outcome.FAILED,
+        state=Cleanliness.CLEAN,
+        revision=1,
+        spec=SPEC,
+        terms=JOB.terms,
+        attempt=3,
+        claims=2,
+        reason="spent",
+        at=AT,
+        submitted_at=AT,
+        op="op0",
     )
     tx = user_writes.cancel_failed(DESK, Found(failed, 8), found)
     assert isinstance(tx.ops[0], SetData) and (tx.ops[0].path, tx.ops[0].version) == ("/r/results/u1", 8)
@@ -191,19 +225,31 @@ def test_cancel_of_a_failed_uid_guards_its_result(found: Seen[Ownership]) -> Non
 
 def test_suspend_changes_the_reference_at_its_version() -> None:
     tx = user_writes.suspend(DESK, Found(JOB, 7), own())
-    changed = replace(JOB, desired=Desired.SUSPENDED, op="op1", changed=Entry(DESK.at, "suspended"))
+    changed = replace(JOB, desired=Desired.SUSPENDED, op="op1", changed=Entry(at=DESK.at, event="suspended"))
     assert tx.ops[0] == SetData("/r/jobs/j", encode(changed), 7)
 
 
 def test_running_again_only_checks_the_fence() -> None:
     tx = user_writes.run_again(DESK, Found(JOB, 7), own(OwnState.CLAIMED), "n2", "restarted")
-    changed = replace(JOB, restart_nonce="n2", op="op1", changed=Entry(DESK.at, "restarted"))
+    changed = replace(JOB, restart_nonce="n2", op="op1", changed=Entry(at=DESK.at, event="restarted"))
     assert tx.ops == (SetData("/r/jobs/j", encode(changed), 7), Check("/r/own/j", 5), BELL)
 
 
 def test_registering_again_undoes_the_result_and_keeps_the_attempt_number() -> None:
     failed = Result(
-        "j", "u1", Outcome.FAILED, Cleanliness.CLEAN, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0"
+        name="j",
+        uid="u1",
+        outcome=Outcome.FAILED,
+        state=Cleanliness.CLEAN,
+        revision=1,
+        spec=SPEC,
+        terms=JOB.terms,
+        attempt=3,
+        claims=2,
+        reason="spent",
+        at=AT,
+        submitted_at=AT,
+        op="op0",
     )
     before = own(OwnState.EXITED, failures=4, charged=3, permanent=True)
     tx = user_writes.register_again(DESK, JOB, before, Found(failed, 8), PLACE)
@@ -214,8 +260,21 @@ def test_registering_again_undoes_the_result_and_keeps_the_attempt_number() -> N
     assert SetData("/r/checkpoints", b"op1", 4) in tx.ops and tx.ops[-1] == BELL
 
 
-LAST = Found(Lease("j", "u1", 3, "c1", 30.0, 30.0, Phase.RUNNING, Driver("host1", 1), AT), 9)
-LEFT = ("/r/checkpoints/old", Found(CheckpointClaim("s3://bkt/old", "j", "u1"), 3))
+LAST = Found(
+    Lease(
+        name="j",
+        uid="u1",
+        attempt=3,
+        claim="c1",
+        lease_s=30.0,
+        stop_grace_s=30.0,
+        phase=Phase.RUNNING,
+        driver=Driver(host="host1", shim_pid=1),
+        since=AT,
+    ),
+    9,
+)
+LEFT = ("/r/checkpoints/old", Found(CheckpointClaim(location="s3://bkt/old", name="j", uid="u1"), 3))
 MOVED = Move(CheckpointExpectation("p2", ("q 12",), elsewhere=("p1 q 40",)), LAST, LEFT)
 
 
@@ -227,7 +286,7 @@ def test_going_on_from_a_savepoint_moves_reference_claims_and_memory_in_one_step
     assert tx.ops == (
         SetData("/r/jobs/j", encode(replace(job, op="op1")), 7),
         SetData("/r/own/j", encode(replace(before.record, op="op1", remembered=MOVED.remembered)), 5),
-        Create("/r/checkpoints/h", encode(CheckpointClaim("s3://bkt/c", "j", "u1"))),
+        Create("/r/checkpoints/h", encode(CheckpointClaim(location="s3://bkt/c", name="j", uid="u1"))),
         SetData("/r/checkpoints", b"op1", 4),
         Delete("/r/checkpoints/old", 3),
         Delete("/r/lease/j", 9),
@@ -242,7 +301,19 @@ def test_what_is_not_there_needs_not_go_when_it_goes_on_from_a_savepoint() -> No
 
 def test_a_failed_uid_is_registered_again_with_a_savepoint_in_the_same_step() -> None:
     failed = Result(
-        "j", "u1", Outcome.FAILED, Cleanliness.DIRTY, 1, SPEC, JOB.terms, 3, 2, "spent", AT, AT, "op0"
+        name="j",
+        uid="u1",
+        outcome=Outcome.FAILED,
+        state=Cleanliness.DIRTY,
+        revision=1,
+        spec=SPEC,
+        terms=JOB.terms,
+        attempt=3,
+        claims=2,
+        reason="spent",
+        at=AT,
+        submitted_at=AT,
+        op="op0",
     )
     tx = user_writes.register_again(DESK, JOB, own(OwnState.EXITED), Found(failed, 8), PLACE, MOVED)
     assert own_written(tx).remembered == MOVED.remembered

@@ -49,7 +49,7 @@ def newer(found: Found[Any]) -> Found[Any]:
 
 
 JOB, RESULT, SEEN = newer(job()), newer(leftover(outcome=Outcome.FAILED).result), lease().seen
-CLAIM = Found(CheckpointClaim("s3://b/j", "j", "u1", extra=NEW), 2)
+CLAIM = Found(CheckpointClaim(location="s3://b/j", name="j", uid="u1", extra=NEW), 2)
 PLACE = user_writes.ClaimedLocation("/c/checkpoints/h", "s3://b/j", CLAIM, 5)
 REFUSED = Exit(Cause.NO_ROOM, "full")
 MINE = AttemptIdentity("j", "u1", 2, "c")
@@ -57,7 +57,14 @@ MINE = AttemptIdentity("j", "u1", 2, "c")
 
 def entry_for(found: Found[Any]) -> Assignment:
     return Assignment(
-        "j", found.record.uid, found.record.attempt, 1, 3, found.version, job().record.spec, 100
+        name="j",
+        uid=found.record.uid,
+        attempt=found.record.attempt,
+        revision=1,
+        job_version=3,
+        own_version=found.version,
+        spec=job().record.spec,
+        memory=100,
     )
 
 
@@ -112,7 +119,7 @@ WRITES: dict[str, Callable[[], Transaction | None]] = {
         Candidate("s1", ""),
         epoch=8,
         op_id="op-1",
-        seen=EpochRecord(7, "s2", "op", NEW),
+        seen=EpochRecord(epoch=7, supervisor="s2", op="op", extra=NEW),
         version=3,
     ),
 }
@@ -152,7 +159,7 @@ def test_a_job_that_failed_and_is_registered_again_by_an_older_version_has_what_
         Found(bench.own("a"), bench.zoo.client().read(bench.layout.own("a")).stat.version),
     )  # type: ignore[union-attr]
     epoch = bench.zoo.client()
-    bench.put(bench.layout.epoch, EpochRecord(1, "s", "op"))
+    bench.put(bench.layout.epoch, EpochRecord(epoch=1, supervisor="s", op="op"))
     context = leader_writes.LeaderWriteContext(bench.layout, 1, 0, "op", "now")
     epoch.commit(leader_writes.conclude(context, ref, owned, Outcome.FAILED, FRESH, "spent"))
     bench.commands().resume("a")

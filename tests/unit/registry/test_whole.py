@@ -71,7 +71,7 @@ def test_nothing_is_done_to_a_registry_that_lost_what_nobody_can_tell_again(
 ) -> None:
     """In one pass and in the next ones: of this leader, and of the next, for a new parent is not as old as the cluster."""
     path = PARENTS[parent](rig.bench.layout)
-    rig.bench.zoo.put(rig.bench.layout.cluster, encode(Cluster("c", "c", "file:///nowhere")))
+    rig.bench.zoo.put(rig.bench.layout.cluster, encode(Cluster(id="c", name="c", store="file:///nowhere")))
     founded_with(rig.bench)
     rig.done()
     remove_all(rig.bench, path)
@@ -150,9 +150,9 @@ def test_claims_and_leftovers_that_are_not_known_are_not_none() -> None:
 def test_an_acceptance_makes_them_anew_and_ends_the_distrust() -> None:
     bench = Bench()
     layout = bench.layout
-    bench.zoo.put(layout.cluster, encode(Cluster("c", "c", "file:///nowhere")))
+    bench.zoo.put(layout.cluster, encode(Cluster(id="c", name="c", store="file:///nowhere")))
     founded_with(bench)
-    bench.put(layout.epoch, EpochRecord(1, "l1", "op"))
+    bench.put(layout.epoch, EpochRecord(epoch=1, supervisor="l1", op="op"))
     missing = tuple(PARENTS[name](layout) for name in ("jobs", "lease"))
     for path in missing:
         remove_all(bench, path)
@@ -166,7 +166,7 @@ def test_an_acceptance_makes_them_anew_and_ends_the_distrust() -> None:
             paths_of(layout),
             codec,
             restored,
-            Acceptance("x", 2, "op", "2026-01-01T00:00:00Z", 0.0, waited=True),
+            Acceptance(id="x", epoch=2, by="op", at="2026-01-01T00:00:00Z", wait_s=0.0, waited=True),
         )
     )
     view = Observer(zoo, layout, boottime_s, 2).take_view(None)

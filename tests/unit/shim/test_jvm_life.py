@@ -14,7 +14,18 @@ STALL_S = 40.0
 
 
 def looked(batch_id: int | None) -> shim.Reported:
-    return shim.Reported("looked", Progress(None, batch_id, None, None, None, "t", None))
+    return shim.Reported(
+        "looked",
+        Progress(
+            query=None,
+            batch_id=batch_id,
+            input_rows_per_s=None,
+            processed_rows_per_s=None,
+            batch_ms=None,
+            at="t",
+            lag=None,
+        ),
+    )
 
 
 def started() -> World:

@@ -49,7 +49,16 @@ class Watched:
 
 def test_an_unreadable_record_is_watched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ZooClient", Watched)
-    entry = Assignment("j", "u", 1, 1, 0, 0, BlobRef("k", "0", 1), 1)
+    entry = Assignment(
+        name="j",
+        uid="u",
+        attempt=1,
+        revision=1,
+        job_version=0,
+        own_version=0,
+        spec=BlobRef(key="k", sha256="0", bytes=1),
+        memory=1,
+    )
     launch = Launch(
         "t", "h:1", "/r", 6.0, "s", "h", entry, 12.0, 5.0, 60.0, 60.0, True, True, ("true",), {}, "/", "/log"
     )
@@ -64,7 +73,16 @@ def test_an_unreadable_record_is_watched_once(monkeypatch: pytest.MonkeyPatch) -
     assert told == [shim.OwnChanged()]
 
 
-ENTRY = Assignment("j", "u", 1, 1, 0, 0, BlobRef("k", "0", 1), 1)
+ENTRY = Assignment(
+    name="j",
+    uid="u",
+    attempt=1,
+    revision=1,
+    job_version=0,
+    own_version=0,
+    spec=BlobRef(key="k", sha256="0", bytes=1),
+    memory=1,
+)
 LAUNCH = Launch(
     "t", "h:1", "/r", 6.0, "s", "h", ENTRY, 12.0, 5.0, 60.0, 60.0, True, True, ("true",), {}, "/", "/log"
 )

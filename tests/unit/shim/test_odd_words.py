@@ -123,7 +123,7 @@ def test_a_lease_always_fits_and_gives_up_what_is_shown_before_what_is_remembere
     world.connect()
     lease = _Turn(world.state, Now(100.0, 1.8e9)).lease()
     shown = tuple(
-        QueryProgress(f"query{number}", "i" * 36, error="e" * 160, elsewhere="s" * 120)
+        QueryProgress(query=f"query{number}", id="i" * 36, error="e" * 160, elsewhere="s" * 120)
         for number in range(count)
     )
     lease = fitting(replace(lease, queries=shown))

@@ -24,7 +24,7 @@ STALL_S = 40.0
 def said(event: str, query: str, batch_id: int | None = None, error: str = "") -> Reported:
     return Reported(
         event,
-        Progress(query, batch_id, at="t") if batch_id is not None else None,
+        Progress(query=query, batch_id=batch_id, at="t") if batch_id is not None else None,
         error,
         query,
         f"id-{query}",
@@ -196,7 +196,15 @@ def test_whatever_is_reported_the_lease_can_be_written(events: list[Reported | N
     fullest = replace(
         lease,
         name="n" * 63,
-        progress=Progress('"' * 120, 1, 1e14, 1e14, 1e14, "t" * 30, 1e14),
+        progress=Progress(
+            query='"' * 120,
+            batch_id=1,
+            input_rows_per_s=1e14,
+            processed_rows_per_s=1e14,
+            batch_ms=1e14,
+            at="t" * 30,
+            lag=1e14,
+        ),
         driver=replace(lease.driver, host="h" * 253),
         queries=shown,
         more_queries=more,

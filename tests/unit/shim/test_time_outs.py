@@ -20,7 +20,9 @@ def life(*signs: tuple[str, float]) -> Life:
     """``signs``: event and when it came; exec was at 0."""
     made = Life()
     for event, at_s in signs:
-        made = health.after_report(made, Reported(event, progress=Progress("q", 0), query="q", id="1"), at_s)
+        made = health.after_report(
+            made, Reported(event, progress=Progress(query="q", batch_id=0), query="q", id="1"), at_s
+        )
     return made
 
 

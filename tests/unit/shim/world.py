@@ -21,7 +21,16 @@ from supervisor.shim.machine import step
 from supervisor.shim.state import Effect, Event, Now, ShimState, Stage
 
 LAYOUT = Layout("/c")
-ENTRY = Assignment("job", "uid-1", 1, 1, 3, 7, BlobRef("k", "0" * 64, 1), 1)
+ENTRY = Assignment(
+    name="job",
+    uid="uid-1",
+    attempt=1,
+    revision=1,
+    job_version=3,
+    own_version=7,
+    spec=BlobRef(key="k", sha256="0" * 64, bytes=1),
+    memory=1,
+)
 LAUNCH = Launch(
     "c",
     "zk:2181",
@@ -43,7 +52,15 @@ LAUNCH = Launch(
 )
 OWN, LEASE, JOB = LAYOUT.own("job"), LAYOUT.lease("job"), LAYOUT.job("job")
 LIVE, ENTRY_PATH = LAYOUT.live("uid-1", 1), LAYOUT.assignment("host-a", "uid-1", 1)
-ASSIGNED = Ownership(OwnState.ASSIGNED, "op", "uid-1", "uid-1", 1, supervisor="host-a", host="here")
+ASSIGNED = Ownership(
+    state=OwnState.ASSIGNED,
+    op="op",
+    newest_uid="uid-1",
+    uid="uid-1",
+    attempt=1,
+    supervisor="host-a",
+    host="here",
+)
 CLAIM = "c1a1"
 
 

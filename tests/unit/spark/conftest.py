@@ -31,7 +31,16 @@ def make_spec() -> MakeSpec:
 
 @pytest.fixture
 def assignment() -> Assignment:
-    return Assignment("clicks", "u1", 3, 2, 0, 1, BlobRef("specs/x", "00", 2), 1024)
+    return Assignment(
+        name="clicks",
+        uid="u1",
+        attempt=3,
+        revision=2,
+        job_version=0,
+        own_version=1,
+        spec=BlobRef(key="specs/x", sha256="00", bytes=2),
+        memory=1024,
+    )
 
 
 @pytest.fixture

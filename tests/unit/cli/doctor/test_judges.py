@@ -63,7 +63,15 @@ def down(number: int) -> ServerLook:
 
 def member(name: str = "host-a", boot: str = "boot-1", memory: int = 16 * GIB) -> Member:
     return Member(
-        name, f"{name}.example", boot, f"{name}:8780", memory, 20, 2, "0.1.0", "2026-11-21T00:46:50.000Z"
+        id=name,
+        host=f"{name}.example",
+        boot_id=boot,
+        address=f"{name}:8780",
+        memory=memory,
+        drivers=20,
+        starting=2,
+        software="0.1.0",
+        since="2026-11-21T00:46:50.000Z",
     )
 
 
