@@ -43,7 +43,7 @@ from supervisor.spark.toolchain import JAVA_MAJOR_MIN, installed_spark_home, jav
 FLEET: Final = ("alpha", "beta")
 JOB: Final = "clicks"
 ROWS_PER_BATCH: Final = 1000
-APPLICATION: Final = Path(__file__).with_name("demo_application.py")
+APPLICATION: Final = Path(__file__).with_name("application.py")
 
 _PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
 _NOT_FOR_THE_STACK = ("SPARK_", "PYSPARK_", "HADOOP_", "YARN_", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")

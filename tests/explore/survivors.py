@@ -165,11 +165,11 @@ UNSEEN: dict[str, str] = {
 }
 
 UNEXPLORED = {
-    "say-distrust",
+    "publish-distrust",
     "end-wait",
     "resume-from",
     "begin-deletion",
-    "say-waiting",
+    "publish-waiting",
     "give-up-claim",
 }
 """Multis that no scenario leads to, or not far enough: the end of a wait (of which the check of the epoch is seen), a

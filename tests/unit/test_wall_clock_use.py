@@ -17,6 +17,8 @@ NUMBER = RAW | {"wall_s", "clock.wall_s"}
 READERS = {
     "clock.py": "is the clock",
     "cli": "ages, on a screen",
+    "demo": "what happened when, on a screen",
+    "operations/scene.py": "ages, on a screen",
     "observe/status.py": "ages of jobs, in a document",
     "records/ids.py": "makes a uid sortable; its random half makes it unique",
     "shim/runner.py": "a jump means: read the ownership again before anything else (protocol §7.7)",

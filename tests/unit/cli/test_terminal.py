@@ -129,7 +129,7 @@ def test_colours_are_for_terminals(fleet: Terminal, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_pipe_starts_without_rich(fleet: Terminal) -> None:
-    code = "import sys; from supervisor.cli import listing, output; output.say_table(('A', 'B'), [[1, 2]]); print('rich' in sys.modules)"
+    code = "import sys; from supervisor.cli import listing, output; output.print_table(('A', 'B'), [[1, 2]]); print('rich' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "A  B\n1  2\nFalse\n"
 

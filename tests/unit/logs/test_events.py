@@ -31,16 +31,14 @@ def calls() -> Iterator[Call]:
                 fields = {keyword.arg for keyword in node.keywords if keyword.arg}
                 if any(keyword.arg is None for keyword in node.keywords) or name.startswith(MACHINES):
                     fields |= BOUND
-                if isinstance(node.func, ast.Name) and node.func.id == "Say":
+                if isinstance(node.func, ast.Name) and node.func.id in ("WriteLog", "LogGuard"):
                     fields.add("why")
                 yield Call(f"{name}:{node.lineno}", node.args[0] if node.args else None, frozenset(fields))
 
 
 def is_log_call(called: ast.expr, file: str) -> bool:
     if isinstance(called, ast.Name):
-        return (called.id == "Say" and file != "daemon/host/guarded_attempt.py") or (
-            called.id == "say" and file == "daemon/leader/record.py"
-        )
+        return (called.id == "WriteLog") or (called.id == "say" and file == "daemon/leader/record.py")
     if not isinstance(called, ast.Attribute):
         return False
     of = called.value
