@@ -362,7 +362,7 @@ def copied(bench: Bench, prefix: str) -> int:
 
 
 def log_writes(bench: Bench) -> None:
-    driver = Driver(host="first", shim_pid=bench.directory, pid=bench.server, started_at=bench.chosen.heap)
+    driver = Driver("first", bench.directory, bench.server, bench.chosen.heap)
     logs: dict[str, list[float]] = {name: [] for name in MANAGERS}
     whole: dict[str, list[float]] = {name: [] for name in MANAGERS}
     try:
@@ -399,7 +399,7 @@ def cold_starts(bench: Bench) -> None:
 
 def cold_start(bench: Bench, own: Path, jars: Path) -> float:
     begun_s = time.monotonic()
-    driver = Driver(host="first", shim_pid=own, pid=bench.server, started_at=bench.chosen.heap, extra=jars)
+    driver = Driver("first", own, bench.server, bench.chosen.heap, jars)
     try:
         driver.answer()
         place = f"s3a://{bench.bucket}/{uuid.uuid4().hex[:8]}"

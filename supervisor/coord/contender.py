@@ -26,9 +26,7 @@ from supervisor.coord.client import ElectionClient
 from supervisor.coord.election import (
     Author,
     Candidate,
-    Codec,
     ElectionView,
-    Paths,
     election_view,
     gives_way,
     is_ours,
@@ -43,6 +41,7 @@ from supervisor.coord.term import Term
 from supervisor.coord.trust import EpochMarks, RegistryEvidence, Trust
 from supervisor.errors import GuardFailed, NotLeader, NotSent, SupervisorError
 from supervisor.model.records import LeaderHint
+from supervisor.records.layout import Layout
 
 log = structlog.get_logger(__name__)
 
@@ -56,10 +55,9 @@ _TICK_SHARE, _TICK_MIN_S, _TICK_MAX_S = 1 / 6, 0.05, 1.0
 
 @dataclass(frozen=True)
 class ElectionRegistry:
-    """Where the election takes place, and how its records are read and written."""
+    """Where the election takes place, and what its supervisor remembers of earlier terms."""
 
-    paths: Paths
-    codec: Codec
+    layout: Layout
     store: EpochMarks
     trust: Trust
 
@@ -117,7 +115,7 @@ class Contender(Generic[Client]):
         duties: Duties[Client],
     ) -> None:
         self._me = me
-        self._paths, self._codec = registry.paths, registry.codec
+        self._layout = registry.layout
         self._store, self._trust = registry.store, registry.trust
         self._sessions = sessions
         self._duties = duties
@@ -332,35 +330,34 @@ class Contender(Generic[Client]):
             self._watching = True
             try:
                 client.watch_exists(
-                    self._paths.leader, lambda: self._inbox.put((number, machine.LeaderChanged()))
+                    self._layout.leader, lambda: self._inbox.put((number, machine.LeaderChanged()))
                 )
             except SupervisorError:
                 self._watching = False
                 raise
-        paths = self._paths
+        layout = self._layout
         nodes = client.read_many(
             (
-                paths.leader,
-                paths.epoch,
-                paths.cluster,
-                paths.switchover,
-                paths.accepted,
-                paths.doorbell,
-                paths.recorded,
+                layout.leader,
+                layout.epoch,
+                layout.cluster,
+                layout.switchover,
+                layout.accepted,
+                layout.doorbell,
+                layout.recorded,
             )
         ).nodes
         leader, epoch, cluster, switchover, accepted, doorbell, recorded = nodes
         self._set_vacancy(leader is None)
         self._judge(
             self._trust.judge,
-            self._codec,
-            paths,
+            layout,
             RegistryEvidence(cluster, accepted, doorbell, client.last_zxid),
         )
         self._looked_on = connection
         if self._term is not None:
             self._term.set_trust_check(connection)
-        self._sight = election_view(self._paths, self._codec, leader, epoch, switchover, recorded)
+        self._sight = election_view(self._layout, leader, epoch, switchover, recorded)
         return self._sight
 
     def _set_vacancy(self, vacant: bool) -> None:
@@ -394,8 +391,7 @@ class Contender(Generic[Client]):
         self._op_id = secrets.token_hex(8)
         self._said_distrust = self._trust.reason  # /leader is created with it, if at all
         transaction = take_leadership(
-            self._paths,
-            self._codec,
+            self._layout,
             self._me,
             epoch=effect.epoch,
             op_id=self._op_id,
@@ -497,8 +493,7 @@ class Contender(Generic[Client]):
         if term is None or client is None or not term.active or term.distrust in (None, self._said_distrust):
             return
         tx = publish_distrust(
-            self._paths,
-            self._codec,
+            self._layout,
             self._me,
             epoch=term.epoch,
             fence=term.fence_version,
@@ -541,14 +536,13 @@ class Contender(Generic[Client]):
         term.check()
         term.client.commit(
             publish_recording(
-                self._paths,
-                self._codec,
+                self._layout,
                 epoch=term.epoch,
                 fence=term.fence_version,
                 op_id=secrets.token_hex(8),
                 recent=recent,
                 newest=newest,
-                recorded=term.client.read_many((self._paths.recorded,)).nodes[0],
+                recorded=term.client.read_many((self._layout.recorded,)).nodes[0],
             )
         )
 

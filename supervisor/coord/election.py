@@ -10,14 +10,15 @@ from one that was restored to an older state and has been led since: a number al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from supervisor.errors import Corrupt
-from supervisor.model.records import Acceptance, EpochRecord, Handover, LeaderHint, clip
+from supervisor.model.records import Acceptance, EpochRecord, Handover, LeaderHint, LedTerm, clip
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Node, SetData, Transaction
+from supervisor.records.codec import decode, encode
+from supervisor.records.layout import Layout
 
 Record = TypeVar("Record")
 
@@ -27,32 +28,11 @@ RECENT_KEPT = 24
 OPEN_KEPT = 8
 """Terms, at most, of which it is open whether they are in the store: 0.8 KiB more."""
 
-_RECENT, _RECORDED, _BEFORE = "recent", "recorded", "before"
 
 ACCEPTER = "accept-registry"
 """Stands for a supervisor where an epoch is an acceptance. No term was ever led under it."""
 
 DISTRUST_MAX_BYTES = 600
-
-
-class Codec(Protocol):
-    """``records.codec``, as an argument: registry and coord don't know each other."""
-
-    def encode(self, record: Any) -> bytes: ...
-    def decode(self, cls: type[Record], data: bytes, path: str) -> Record: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Paths:
-    """The znodes of the election, absolute."""
-
-    leader: str
-    epoch: str
-    cluster: str
-    switchover: str
-    accepted: str
-    doorbell: str
-    recorded: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +67,7 @@ class ElectionView:
 
 
 def election_view(
-    paths: Paths,
-    codec: Codec,
+    layout: Layout,
     leader: Node | None,
     epoch: Node | None,
     switchover: Node | None = None,
@@ -97,26 +76,25 @@ def election_view(
     """Read the nodes. Never raises: an unreadable /epoch is a flaw, an unreadable /leader only lacks its hint, and an
     unreadable wish is none. ``epoch`` of what it returns remembers what /recorded says."""
     owner = leader.stat.ephemeral_owner if leader is not None else None
-    hint = _readable(codec, LeaderHint, leader, paths.leader)
-    wish = _readable(codec, Handover, switchover, paths.switchover)
+    hint = _readable(LeaderHint, leader, layout.leader)
+    wish = _readable(Handover, switchover, layout.switchover)
     nothing = EpochRecord(epoch=0, supervisor="", op="")
     if epoch is None:
         return ElectionView(
-            owner, hint, nothing, 0, f"{paths.epoch} is missing: not founded yet, or ZooKeeper lost its data"
+            owner, hint, nothing, 0, f"{layout.epoch} is missing: not founded yet, or ZooKeeper lost its data"
         )
     try:
-        record = codec.decode(EpochRecord, epoch.data, paths.epoch)
+        record = decode(EpochRecord, epoch.data, layout.epoch)
     except Corrupt as error:
         return ElectionView(
             owner, hint, nothing, 0, f"{error}; nobody can lead until an operator restores it"
         )
-    known = _readable(codec, EpochRecord, recorded, paths.recorded)
+    known = _readable(EpochRecord, recorded, layout.recorded)
     return ElectionView(owner, hint, _remember_recorded(record, known), epoch.stat.version, wish=wish)
 
 
 def take_leadership(
-    paths: Paths,
-    codec: Codec,
+    layout: Layout,
     me: Candidate,
     *,
     epoch: int,
@@ -125,7 +103,7 @@ def take_leadership(
     version: int,
     distrust: str | None = None,
 ) -> Transaction:
-    """Lead as ``epoch``. A failed guard on ``paths.leader``: somebody leads; on ``paths.epoch``: the race was lost.
+    """Lead as ``epoch``. A failed guard on ``layout.leader``: somebody leads; on ``layout.epoch``: the race was lost.
 
     ``distrust``: why this leader will do nothing, as far as it is known beforehand.
     """
@@ -134,17 +112,14 @@ def take_leadership(
         "take_leadership",
         op_id,
         (
-            Create(paths.leader, codec.encode(hint), ephemeral=True),
-            SetData(
-                paths.epoch, codec.encode(_next_term(seen, epoch, Author(me.supervisor, op_id))), version
-            ),
+            Create(layout.leader, encode(hint), ephemeral=True),
+            SetData(layout.epoch, encode(_next_term(seen, epoch, Author(me.supervisor, op_id))), version),
         ),
     )
 
 
 def publish_distrust(
-    paths: Paths,
-    codec: Codec,
+    layout: Layout,
     me: Candidate,
     *,
     epoch: int,
@@ -153,15 +128,14 @@ def publish_distrust(
     distrust: str,
 ) -> Transaction:
     """Tell everybody by /leader why this leader does nothing. While the fence holds, nobody else has a /leader there."""
-    hint = codec.encode(hint_of(me, epoch, distrust))
+    hint = encode(hint_of(me, epoch, distrust))
     return Transaction(
-        "publish_distrust", op_id, (Check(paths.epoch, fence), SetData(paths.leader, hint, ANY_VERSION))
+        "publish_distrust", op_id, (Check(layout.epoch, fence), SetData(layout.leader, hint, ANY_VERSION))
     )
 
 
 def publish_recording(
-    paths: Paths,
-    codec: Codec,
+    layout: Layout,
     *,
     epoch: int,
     fence: int,
@@ -176,24 +150,26 @@ def publish_recording(
     of the marks there, a term of ``recent``. It stays known, and so does every later one that was announced
     (``recorded``: the node as it is): should this term's mark never come, one of these is the newest.
     """
-    known = _readable(codec, EpochRecord, recorded, paths.recorded)
-    terms = dict(_entries(_announced(known))) if known is not None else {}
+    known = _readable(EpochRecord, recorded, layout.recorded)
+    terms = _authors(_announced(known)) if known is not None else {}
     before = [(number, terms[number]) for number in sorted(terms) if (newest or 0) < number < epoch][
         -OPEN_KEPT:
     ]
     if newest is not None and newest != epoch:
         before = [(newest, recent[newest]), *before]
     author = recent[epoch]
-    data = codec.encode(
+    data = encode(
         EpochRecord(
             epoch=epoch,
             supervisor=author.supervisor,
             op=author.op,
-            extra={_BEFORE: [_entry(*each) for each in before]},
+            before=tuple(_led(*each) for each in before),
         )
     )
-    say = SetData(paths.recorded, data, ANY_VERSION) if recorded is not None else Create(paths.recorded, data)
-    return Transaction("publish_recording", op_id, (Check(paths.epoch, fence), say))
+    say = (
+        SetData(layout.recorded, data, ANY_VERSION) if recorded is not None else Create(layout.recorded, data)
+    )
+    return Transaction("publish_recording", op_id, (Check(layout.epoch, fence), say))
 
 
 def hint_of(me: Candidate, epoch: int, distrust: str | None) -> LeaderHint:
@@ -219,7 +195,7 @@ class RestoredRegistry:
     missing: tuple[str, ...] = ()
 
 
-def accept(paths: Paths, codec: Codec, seen: RestoredRegistry, acceptance: Acceptance) -> Transaction:
+def accept(layout: Layout, seen: RestoredRegistry, acceptance: Acceptance) -> Transaction:
     """Accept the restored registry: its epoch is above all, so the present leader is fenced out.
 
     Written by an operator's command, not by a contender: it leads nothing. The acceptance has its place among the
@@ -231,26 +207,24 @@ def accept(paths: Paths, codec: Codec, seen: RestoredRegistry, acceptance: Accep
         _next_term(seen.epoch, acceptance.epoch, author),
         EpochRecord(epoch=acceptance.epoch, supervisor=author.supervisor, op=author.op),
     )
-    before = (Delete(paths.accepted, seen.accepted.stat.version),) if seen.accepted is not None else ()
+    before = (Delete(layout.accepted, seen.accepted.stat.version),) if seen.accepted is not None else ()
     return Transaction(
         "accept_registry",
         acceptance.id,
         (
-            Check(paths.cluster, seen.cluster.stat.version),
-            SetData(paths.epoch, codec.encode(term), seen.epoch_version),
+            Check(layout.cluster, seen.cluster.stat.version),
+            SetData(layout.epoch, encode(term), seen.epoch_version),
             *before,
             *(Create(path, b"") for path in seen.missing),
-            Create(paths.accepted, codec.encode(acceptance)),
+            Create(layout.accepted, encode(acceptance)),
         ),
     )
 
 
 def _next_term(seen: EpochRecord, epoch: int, author: Author) -> EpochRecord:
     terms = {**recent_terms(seen), epoch: author}
-    recent = [_entry(*term) for term in sorted(terms.items(), key=lambda term: term[0])][-RECENT_KEPT:]
-    return replace(
-        seen, epoch=epoch, supervisor=author.supervisor, op=author.op, extra={**seen.extra, _RECENT: recent}
-    )
+    recent = tuple(_led(number, terms[number]) for number in sorted(terms)[-RECENT_KEPT:])
+    return replace(seen, epoch=epoch, supervisor=author.supervisor, op=author.op, recent=recent)
 
 
 def _remember_recorded(record: EpochRecord, recorded: EpochRecord | None) -> EpochRecord:
@@ -261,17 +235,15 @@ def _remember_recorded(record: EpochRecord, recorded: EpochRecord | None) -> Epo
     """
     if recorded is None or recorded.epoch > record.epoch:
         return record
-    match record.extra.get(_RECORDED):
-        case [int(epoch), str(), str()] if epoch > recorded.epoch:
-            return record
+    if record.recorded is not None and record.recorded.epoch > recorded.epoch:
+        return record
     last, *before = _announced(recorded)
-    return replace(record, extra={**record.extra, _RECORDED: last, _BEFORE: before})
+    return replace(record, recorded=last, before=tuple(before))
 
 
-def _announced(recorded: EpochRecord) -> list[Any]:
+def _announced(recorded: EpochRecord) -> tuple[LedTerm, ...]:
     """The term itself first."""
-    before = recorded.extra.get(_BEFORE)
-    return [[recorded.epoch, recorded.supervisor, recorded.op], *(before if isinstance(before, list) else ())]
+    return (LedTerm(recorded.epoch, recorded.supervisor, recorded.op), *recorded.before)
 
 
 def is_ours(seen: ElectionView, op_id: str, session: int) -> bool:
@@ -292,27 +264,21 @@ def gives_way(seen: ElectionView, me: str) -> bool:
 
 
 def recent_terms(record: EpochRecord) -> dict[int, Author]:
-    """The latest terms that this registry remembers, and those one of which has the newest mark in the store.
-
-    An entry that can't be read is left out.
-    """
-    lists = [entries for key in (_BEFORE, _RECENT) if isinstance(entries := record.extra.get(key), list)]
-    return dict(_entries((record.extra.get(_RECORDED), *chain(*lists))))
+    """The latest terms that this registry remembers, and those one of which has the newest mark in the store."""
+    last = (record.recorded,) if record.recorded is not None else ()
+    return _authors((*last, *record.before, *record.recent))
 
 
-def _entry(epoch: int, author: Author) -> list[Any]:
-    return [epoch, author.supervisor, author.op]
+def _authors(terms: Iterable[LedTerm]) -> dict[int, Author]:
+    return {term.epoch: Author(term.supervisor, term.op) for term in terms}
 
 
-def _entries(entries: Iterable[Any]) -> Iterator[tuple[int, Author]]:
-    for entry in entries:
-        match entry:
-            case [int(epoch), str(supervisor), str(op)]:
-                yield epoch, Author(supervisor, op)
+def _led(epoch: int, author: Author) -> LedTerm:
+    return LedTerm(epoch, author.supervisor, author.op)
 
 
-def _readable(codec: Codec, cls: type[Record], node: Node | None, path: str) -> Record | None:
+def _readable(cls: type[Record], node: Node | None, path: str) -> Record | None:
     try:
-        return codec.decode(cls, node.data, path) if node is not None else None
+        return decode(cls, node.data, path) if node is not None else None
     except Corrupt:
         return None

@@ -8,18 +8,18 @@ top. Never writes anything.
 
 from __future__ import annotations
 
-from supervisor.coord.election import Codec, Paths, election_view, recent_terms
+from supervisor.coord.election import election_view, recent_terms
 from supervisor.coord.trust import EpochReader, RegistryEvidence, Trust, doubt_of_epochs
 from supervisor.model.transaction import Node
+from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
 
 
 class StartDoubt:
     """From any thread. ``own``: what this supervisor remembers speaks against the registry, or None."""
 
-    def __init__(self, paths: Paths, codec: Codec, trust: Trust, store: EpochReader) -> None:
-        self._paths = paths
-        self._codec = codec
+    def __init__(self, layout: Layout, trust: Trust, store: EpochReader) -> None:
+        self._layout = layout
         self._trust = trust
         self._store = store
         self._cleared: tuple[int, int] | None = None
@@ -34,20 +34,20 @@ class StartDoubt:
         Raises Unreachable or AccessDenied (also when the store can't be asked: it could not give the spec either).
         """
         # taken first: the contender looks and remembers meanwhile
-        paths, before = self._paths, self._trust.memory
+        layout, before = self._layout, self._trust.memory
         zoo.sync()
         nodes = zoo.read_many(
-            (paths.leader, paths.epoch, paths.cluster, paths.accepted, paths.doorbell)
+            (layout.leader, layout.epoch, layout.cluster, layout.accepted, layout.doorbell)
         ).nodes
         leader, epoch, cluster, accepted, doorbell = nodes
         doubt = self._trust.doubt(
-            self._codec, paths, RegistryEvidence(cluster, accepted, doorbell, zoo.last_zxid), before
+            layout, RegistryEvidence(cluster, accepted, doorbell, zoo.last_zxid), before
         )
         if doubt is not None:
             return doubt
         if accepted is not None and assigned_zxid < accepted.stat.czxid:
             return "it was assigned before the restored registry was accepted; the leader takes it back"
-        seen = election_view(paths, self._codec, leader, epoch)
+        seen = election_view(layout, leader, epoch)
         if seen.hint is not None and seen.hint.distrust is not None:
             return f"the leader {seen.hint.supervisor} does not trust the registry: {seen.hint.distrust}"
         if seen.flaw is not None or epoch is None:
@@ -62,5 +62,5 @@ class StartDoubt:
 
     def _has_moved(self, zoo: ZkSession, epoch: Node) -> bool:
         """An election while the store was asked looks like a restore; it is judged anew in the next round."""
-        now = zoo.read_many((self._paths.epoch,)).nodes[0]
+        now = zoo.read_many((self._layout.epoch,)).nodes[0]
         return now is not None and now.stat.mzxid != epoch.stat.mzxid

@@ -54,10 +54,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from supervisor.coord.election import Author, Codec, Paths
+from supervisor.coord.election import Author
 from supervisor.errors import Conflict, Corrupt, Unreachable, is_passing
 from supervisor.model.records import Acceptance, Cluster, EpochRecord
 from supervisor.model.transaction import Node
+from supervisor.records.codec import decode
+from supervisor.records.layout import Layout
 
 REMEDY = "restore a newer state, or accept this one with spark-supervisor accept-registry"
 
@@ -223,13 +225,13 @@ class Trust:
         """Whether the registry is not trusted because it has another past than this supervisor remembers."""
         return self._memory.restored and self._memory.reason is not None
 
-    def judge(self, codec: Codec, paths: Paths, evidence: RegistryEvidence) -> str | None:
+    def judge(self, layout: Layout, evidence: RegistryEvidence) -> str | None:
         """Judge one look, and remember it. Returns ``reason``.
 
         Raises OSError when what must be remembered can't be kept: a distrust stands all the same, an acceptance that
         could not be noted is not believed.
         """
-        judged = self._judged(codec, paths, evidence)
+        judged = self._judged(layout, evidence)
         if self._is_news(judged):
             try:
                 self._save(judged)
@@ -249,15 +251,13 @@ class Trust:
         """What is remembered now; to be taken before a look by those who give it to ``doubt``."""
         return self._memory
 
-    def doubt(
-        self, codec: Codec, paths: Paths, evidence: RegistryEvidence, before: Memory | None = None
-    ) -> str | None:
+    def doubt(self, layout: Layout, evidence: RegistryEvidence, before: Memory | None = None) -> str | None:
         """Why nothing may rest on this look, or None. Remembers nothing.
 
         ``before``: the memory from before the look, None: the present one. Whoever judges in another thread may have
         seen a newer state meanwhile, and next to that an honest look is an old one.
         """
-        judged = self._judged(codec, paths, evidence, before)
+        judged = self._judged(layout, evidence, before)
         if judged.reason is None and self._is_news(judged):
             return "this registry was accepted a moment ago, and this supervisor has not taken note of it yet"
         return self.reason or judged.reason
@@ -271,22 +271,18 @@ class Trust:
     def _is_news(self, judged: Memory) -> bool:
         return (judged.noted, judged.noted_id) != (self._memory.noted, self._memory.noted_id)
 
-    def _judged(
-        self, codec: Codec, paths: Paths, seen: RegistryEvidence, before: Memory | None = None
-    ) -> Memory:
+    def _judged(self, layout: Layout, seen: RegistryEvidence, before: Memory | None = None) -> Memory:
         known = self._memory if before is None else before
-        strange = _strange_cluster(codec, paths.cluster, seen.cluster, self._cluster_id)
+        strange = _strange_cluster(layout.cluster, seen.cluster, self._cluster_id)
         if strange is not None:
             return replace(known, reason=known.reason or strange)
         try:
             accepted = (
-                codec.decode(Acceptance, seen.accepted.data, paths.accepted)
-                if seen.accepted is not None
-                else None
+                decode(Acceptance, seen.accepted.data, layout.accepted) if seen.accepted is not None else None
             )
         except Corrupt as error:
             return replace(known, reason=known.reason or f"{error}; {REMEDY}")
-        return _weighed(known, seen, accepted, paths)
+        return _weighed(known, seen, accepted, layout)
 
     def _save(self, memory: Memory) -> None:
         draft = self._path.with_name(self._path.name + ".new")
@@ -308,11 +304,11 @@ class Trust:
         draft.replace(self._path)
 
 
-def _strange_cluster(codec: Codec, path: str, cluster: Node | None, expected_id: str) -> str | None:
+def _strange_cluster(path: str, cluster: Node | None, expected_id: str) -> str | None:
     if cluster is None:
         return f"{path} is missing: ZooKeeper has lost its data; restore it, then run spark-supervisor accept-registry"
     try:
-        found = codec.decode(Cluster, cluster.data, path)
+        found = decode(Cluster, cluster.data, path)
     except Corrupt as error:
         return f"{error}; restore it, then run spark-supervisor accept-registry"
     if found.id != expected_id:
@@ -323,7 +319,7 @@ def _strange_cluster(codec: Codec, path: str, cluster: Node | None, expected_id:
     return None
 
 
-def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None, paths: Paths) -> Memory:
+def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None, layout: Layout) -> Memory:
     """(2), (3) and (4) of the module's text, in this order."""
     newest, its_id = (accepted.epoch, accepted.id) if accepted is not None else (0, "")
     if known.noted is None:
@@ -340,7 +336,7 @@ def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None,
     elif _has_other_past(known, seen.doorbell):
         rings = seen.doorbell.stat.version if seen.doorbell is not None else "nothing"
         why = (
-            f"{paths.doorbell} is at {rings}, and was at {known.rings} before, in another past: ZooKeeper was restored "
+            f"{layout.doorbell} is at {rings}, and was at {known.rings} before, in another past: ZooKeeper was restored "
             "to an older state"
         )
     else:

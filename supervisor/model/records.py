@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from supervisor.model.bounds import (
     Bytes,
@@ -26,6 +26,9 @@ from supervisor.model.bounds import (
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
+
+OMITTED: Final = {"omitted": True}
+"""Of a field that is not written while it has its default."""
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -496,13 +499,34 @@ class CheckpointClaim:
         return self.doom is not None and self.doom.uid == self.uid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochRecord:
-    """/epoch: number of the leadership term. The znode's version is the fence of the leader's writes."""
+class LedTerm(NamedTuple):
+    """A term of leadership and who led it; ``op`` is the id of the election, which no other election has.
+
+    In JSON it is the list ``[epoch, supervisor, op]``. One that cannot be read is left out: a term that is not known makes
+    a registry distrusted at worst, and an /epoch that cannot be read lets nobody lead.
+    """
 
     epoch: int
     supervisor: str
     op: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochRecord:
+    """/epoch: number of the leadership term. The znode's version is the fence of the leader's writes. Also /recorded, and
+    the mark of a term in the store.
+
+    ``recent`` are the latest terms, oldest first. ``recorded`` is the term whose mark is, or may be, the newest in the
+    store, and ``before`` are those that may be it instead. ``coord.election`` says how they come about and
+    ``coord.trust`` what rests on them.
+    """
+
+    epoch: int
+    supervisor: str
+    op: str
+    recent: tuple[LedTerm, ...] = field(default=(), metadata=OMITTED)
+    recorded: LedTerm | None = field(default=None, metadata=OMITTED)
+    before: tuple[LedTerm, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from supervisor.clients.store.base import StoreEntry
 from supervisor.clock import boottime_s, wall_iso
-from supervisor.coord.election import ACCEPTER, Paths, RestoredRegistry, accept, recent_terms
+from supervisor.coord.election import ACCEPTER, RestoredRegistry, accept, recent_terms
 from supervisor.coord.trust import RegistryEvidence, Trust, doubt_of_epochs
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, SupervisorError
 from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
@@ -25,7 +25,6 @@ from supervisor.model.seen import Found, Seen
 from supervisor.model.view import View
 from supervisor.observe.observer import Observer
 from supervisor.observe.restored import KnownJob, LostSpec, known_jobs, lost_specs
-from supervisor.records import codec
 from supervisor.records.ids import new_op_id
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
@@ -42,18 +41,6 @@ if TYPE_CHECKING:
 TRIES_MAX = 5
 SPECS_READ_MAX = 20_000
 READERS = 16
-
-
-def paths_of(layout: Layout) -> Paths:
-    return Paths(
-        layout.leader,
-        layout.epoch,
-        layout.cluster,
-        layout.switchover,
-        accepted=layout.accepted,
-        doorbell=layout.doorbell,
-        recorded=layout.recorded,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +87,11 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
     keeps changing, Unreachable, OutcomeUnknown.
     """
     blobs, layout = context.blobs(), context.layout
-    paths = paths_of(layout)
     for _ in range(TRIES_MAX):
         zoo = context.zoo()
         zoo.sync()
         parents = (layout.doorbell, *layout.persistent_parents())
-        cluster, accepted, *found = zoo.read_many((paths.cluster, paths.accepted, *parents)).nodes
+        cluster, accepted, *found = zoo.read_many((layout.cluster, layout.accepted, *parents)).nodes
         missing = tuple(path for path, node in zip(parents, found, strict=True) if node is None)
         epoch = _epoch(zoo, layout)
         if cluster is None:
@@ -123,8 +109,7 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
         except Conflict:
             continue  # somebody was recorded meanwhile: above that one
         tx = accept(
-            paths,
-            codec,
+            layout,
             RestoredRegistry(cluster, epoch.record, epoch.version, accepted, missing),
             acceptance,
         )
@@ -215,12 +200,10 @@ def _of_this_host(context: CommandContext, zoo: ZooClient, cluster: Cluster) -> 
     path = context.settings.supervisor.runtime_dir / "zxid"
     if not os.access(path, os.R_OK):
         return None
-    paths = paths_of(context.layout)
+    layout = context.layout
     zoo.sync()
-    known, accepted, doorbell = zoo.read_many((paths.cluster, paths.accepted, paths.doorbell)).nodes
-    return Trust(path, cluster.id).doubt(
-        codec, paths, RegistryEvidence(known, accepted, doorbell, zoo.last_zxid)
-    )
+    known, accepted, doorbell = zoo.read_many((layout.cluster, layout.accepted, layout.doorbell)).nodes
+    return Trust(path, cluster.id).doubt(layout, RegistryEvidence(known, accepted, doorbell, zoo.last_zxid))
 
 
 # -- how long the drivers of the lost state may live --------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 Called by ``reading.seen_all`` for long answers only, so that a shim and a short command never load msgspec. It says of a
 record exactly what ``codec.decode`` says, or nothing: whatever is not plainly a record of the current version with all its
-fields known and of the right type is left to ``codec`` (None), which also keeps what a newer version wrote and says what is
-wrong. ``tests/property/test_bulk_decoding.py`` holds the two together.
+fields known and of the right type is left to ``codec`` (None), which upgrades an older version, keeps what a newer one wrote
+and says what is wrong. ``tests/property/test_bulk_decoding.py`` holds the two together.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from supervisor.model.bounds import Within
-from supervisor.records.codec import UPGRADES, VERSION, kind_of
+from supervisor.records import codec
+from supervisor.records.codec import kind_of
 
 Record = TypeVar("Record")
 
@@ -31,7 +32,6 @@ def bulk_decoder(cls: type[Record]) -> Callable[[bytes], Record | None]:
     """
     plain = msgspec.json.Decoder(_strict_twin(cls, versioned=True))
     record = msgspec.json.Decoder(cls)
-    assert not UPGRADES, "an upgraded record goes through codec.decode"
 
     def decode(data: bytes) -> Record | None:
         try:
@@ -46,7 +46,9 @@ def bulk_decoder(cls: type[Record]) -> Callable[[bytes], Record | None]:
 def _strict_twin(cls: type[Any], *, versioned: bool = False) -> type[msgspec.Struct]:
     """A type with the fields of the dataclass ``cls`` and room for nothing else."""
     hints = typing.get_type_hints(cls, include_extras=True)
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [("v", Literal[VERSION])] if versioned else []
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    if versioned:
+        fields.append(("v", Literal[tuple(_alike(cls.__name__))]))
     for field in dataclasses.fields(cls):
         if field.name == "extra":
             continue
@@ -58,6 +60,14 @@ def _strict_twin(cls: type[Any], *, versioned: bool = False) -> type[msgspec.Str
         else:
             fields.append((field.name, hint))
     return msgspec.defstruct(f"Strict{cls.__name__}", fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _alike(name: str) -> Iterator[int]:
+    """The versions that differ from the current one in nothing for this record. ``codec`` upgrades an older one."""
+    for version in range(codec.VERSION, 0, -1):
+        if (name, version) in codec.UPGRADES:
+            return
+        yield version
 
 
 def _strict(hint: Any) -> Any:

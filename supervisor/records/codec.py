@@ -123,7 +123,10 @@ def _upgraded(name: str, body: dict[str, Any], path: str) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         known = {
-            f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.name != "extra"
+            f.name: _plain(item)
+            for f in dataclasses.fields(value)
+            if f.name != "extra"
+            and ((item := getattr(value, f.name)) != f.default or "omitted" not in f.metadata)
         }
         return {**getattr(value, "extra", {}), **known}
     if isinstance(value, StrEnum):
@@ -205,10 +208,16 @@ def _converter(hint: Any) -> Convert:
     hint, rule = kind_of(hint)
     origin = typing.get_origin(hint)
     if origin in (types.UnionType, typing.Union):
-        (inner,) = (_converter(arg) for arg in typing.get_args(hint) if arg is not type(None))
+        (kind,) = (arg for arg in typing.get_args(hint) if arg is not type(None))
+        if _is_row(kind):
+            return lambda value, _: _row(kind, value)
+        inner = _converter(kind)
         return lambda value, name: None if value is None else inner(value, name)
     if origin is tuple:
-        item = _converter(typing.get_args(hint)[0])
+        kind = typing.get_args(hint)[0]
+        if _is_row(kind):
+            return lambda value, _: _rows(kind, value)
+        item = _converter(kind)
         return lambda value, name: tuple([item(each, name) for each in _expect(list, value, name)])
     if origin is dict:
         each_of = _converter(typing.get_args(hint)[1])
@@ -232,6 +241,24 @@ def _converter(hint: Any) -> Convert:
             made(value) if low <= _expect(accepted, value, name) <= high else _odd(value, name)
         )
     return lambda value, name: _expect(hint, value, name)
+
+
+def _is_row(kind: Any) -> bool:
+    """A named tuple, which is a list in JSON."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def _row(kind: Any, value: Any) -> Any:
+    """The named tuple that ``value`` is, or None where it cannot be read."""
+    kinds = tuple(typing.get_type_hints(kind).values())
+    good = isinstance(value, list) and [type(item) for item in value] == list(kinds)
+    return kind(*value) if good else None
+
+
+def _rows(kind: Any, value: Any) -> tuple[Any, ...]:
+    """Those that can be read."""
+    found = (_row(kind, item) for item in (value if isinstance(value, list) else ()))
+    return tuple(row for row in found if row is not None)
 
 
 def _expect(kind: Any, value: Any, name: str) -> Any:

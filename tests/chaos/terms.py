@@ -29,7 +29,7 @@ class Term:
     seen_s: float
 
 
-class SchedulingSpec(threading.Thread):
+class TermWatcher(threading.Thread):
     """``found``: all terms seen, in their order. One that lasted shorter than a look is known by its epoch's number only."""
 
     def __init__(self, hosts: str, layout: Layout) -> None:

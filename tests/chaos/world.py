@@ -18,7 +18,7 @@ from supervisor.model.lease_terms import outage_survived_s
 from tests.chaos.diary import Diary
 from tests.chaos.fleet import Attempt, ChaosFleet
 from tests.chaos.gate import Gate
-from tests.chaos.terms import SchedulingSpec
+from tests.chaos.terms import TermWatcher
 from tests.fakes.faulty_s3 import FaultyS3
 from tests.testbed.ensembles import Ensemble
 from tests.testbed.moto import AWS_ENV, MotoServer
@@ -90,7 +90,7 @@ class World:
     s3: FaultyS3
     user_links: Proxies
     diary: Diary
-    terms: SchedulingSpec
+    terms: TermWatcher
     stalls: Stalls
     gate: Gate = field(default_factory=Gate)
     done: threading.Event = field(default_factory=threading.Event)
@@ -164,7 +164,7 @@ def open_world(options: Options, directory: Path) -> Iterator[World]:
             defaults={"health": {"start_timeout": "30s"}},
         )
         stack.enter_context(fleet)
-        terms, stalls = SchedulingSpec(memory=ensemble.hosts, priority=fleet.layout), Stalls(diary)
+        terms, stalls = TermWatcher(ensemble.hosts, fleet.layout), Stalls(diary)
         for watcher in (terms, stalls):
             watcher.start()
             stack.callback(watcher.stop)

@@ -121,7 +121,7 @@ DISTRUSTS = (
         OLDER,
         (
             StartDoubt.of,
-            "doubt = self._trust.doubt(\n        self._codec, paths, RegistryEvidence(cluster, accepted, doorbell, zoo.last_zxid), before\n    )",
+            "doubt = self._trust.doubt(\n        layout, RegistryEvidence(cluster, accepted, doorbell, zoo.last_zxid), before\n    )",
             "doubt = None",
         ),
     ),

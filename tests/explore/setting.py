@@ -29,13 +29,14 @@ from unittest import mock
 
 import structlog
 
-from supervisor.coord import election
+from supervisor.coord import election, trust
 from supervisor.daemon.leader import controller, remover, sweeper
 from supervisor.model.records import (
     BlobRef,
     Desired,
     Driver,
     Entry,
+    EpochRecord,
     JobRef,
     LeaderHint,
     Lease,
@@ -76,15 +77,7 @@ SWEEP_GRACE_S = 3 * TICK_S
 RESULTS_KEPT = 1
 
 LAYOUT = Layout("/c")
-PATHS = election.Paths(
-    LAYOUT.leader,
-    LAYOUT.epoch,
-    LAYOUT.cluster,
-    LAYOUT.switchover,
-    LAYOUT.accepted,
-    LAYOUT.doorbell,
-    LAYOUT.recorded,
-)
+PATHS = LAYOUT
 POLICY = Policy(claim_timeout_s=CLAIM_TIMEOUT_S)
 TERMS = SchedulingSpec(
     memory=100,
@@ -249,14 +242,11 @@ class Remembering:
     kept = False
 
 
-class PlainCodec:
-    """``coord.election.Codec``."""
-
-    @staticmethod
-    def encode(record: Any) -> bytes:
-        return encode(record if Remembering.kept else replace(record, extra={}))
-
-    decode = staticmethod(decode)
+def encode_term(record: Any) -> bytes:
+    """``codec.encode`` of what an election writes."""
+    if Remembering.kept or not isinstance(record, EpochRecord):
+        return encode(record)
+    return encode(EpochRecord(epoch=record.epoch, supervisor=record.supervisor, op=record.op))
 
 
 class Ids:
@@ -293,7 +283,7 @@ def abstracted() -> Iterator[None]:
         for module in (attempt_writes, leader_writes, operator_writes, user_writes):
             put(module, encode=encode)
         for module in (attempt_writes, leader_writes, user_writes):
-            put(module, noted=lambda history, *_: ())
+            put(module, with_entry=lambda history, *_: ())
         put(reading, decode=decode)
         for module in (accept_registry, jobs, operating):
             put(module, new_op_id=Ids.new, wall_iso=lambda: "")
@@ -303,7 +293,9 @@ def abstracted() -> Iterator[None]:
         put(record_sweep, RESULTS_PER_NAME=RESULTS_KEPT)
         for module in (jobs, blob_sweep):
             put(module, SUBMIT_MAX_S=SUBMIT_MAX_S)
-        put(accept_registry, codec=PlainCodec, _caller=lambda: "operator")
+        put(election, encode=encode_term, decode=decode)
+        put(trust, decode=decode)
+        put(accept_registry, _caller=lambda: "operator")
         for module in (controller, remover, sweeper):
             put(module, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
         # the longest lease there can be: no job of this world has a longer one

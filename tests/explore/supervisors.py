@@ -32,7 +32,7 @@ from supervisor.registry.leader_writes import LeaderWriteContext, unassign
 from tests.explore import judge, operators, removing, sweeping, trust
 from tests.explore.controlling import Hand
 from tests.explore.hosts import host
-from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S, PlainCodec
+from tests.explore.setting import LAYOUT, PATHS, POLICY, SESSION_S, TICK_S
 from tests.explore.shims import Move
 from tests.explore.world import (
     FirstSeen,
@@ -299,7 +299,7 @@ def connect(world: World, index: int) -> World:
 def look(world: World) -> ElectionView:
     tree = world.tree
     return election_view(
-        PATHS, PlainCodec, tree.read(LAYOUT.leader), tree.read(LAYOUT.epoch), tree.read(LAYOUT.switchover)
+        PATHS, tree.read(LAYOUT.leader), tree.read(LAYOUT.epoch), tree.read(LAYOUT.switchover)
     )
 
 
@@ -326,7 +326,6 @@ def election_of(me: Supervisor, epoch: int, version: int) -> Transaction:
     assert me.sight is not None
     return take_leadership(
         PATHS,
-        PlainCodec,
         Candidate(me.id, ""),
         epoch=epoch,
         op_id=f"{me.op_id}.{epoch}",

@@ -31,7 +31,6 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Node, Stat, Transaction
 from supervisor.plan.decide import FRESH
-from supervisor.records import codec
 from supervisor.records.layout import Layout
 from supervisor.registry import attempt_writes, leader_writes, operator_writes, pending_deletions, user_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
@@ -46,15 +45,7 @@ from tests.explore.planting import Edit, around, edited, plain
 from tests.unit.plan.rows import HOST, exited, job, lease, leftover, own
 
 LAYOUT, S = Layout("/c"), OwnState
-PATHS = election.Paths(
-    LAYOUT.leader,
-    LAYOUT.epoch,
-    LAYOUT.cluster,
-    LAYOUT.switchover,
-    LAYOUT.accepted,
-    LAYOUT.doorbell,
-    LAYOUT.recorded,
-)
+PATHS = LAYOUT
 ME, EPOCH = election.Candidate("s1", ""), EpochRecord(epoch=3, supervisor="s1", op="op")
 USER, LEADER = (
     user_writes.UserWriteContext(LAYOUT, "op-1", "now"),
@@ -90,15 +81,13 @@ def act(action: actions.Action) -> Transaction:
 
 MULTIS: dict[Any, tuple[Callable[[], Transaction | None], ...]] = {
     election.take_leadership: (
-        lambda: election.take_leadership(PATHS, codec, ME, epoch=4, op_id="op", seen=EPOCH, version=3),
+        lambda: election.take_leadership(PATHS, ME, epoch=4, op_id="op", seen=EPOCH, version=3),
     ),
     election.publish_distrust: (
-        lambda: election.publish_distrust(PATHS, codec, ME, epoch=4, fence=4, op_id="op", distrust="why"),
+        lambda: election.publish_distrust(PATHS, ME, epoch=4, fence=4, op_id="op", distrust="why"),
     ),
     election.accept: (
-        lambda: election.accept(
-            PATHS, codec, election.RestoredRegistry(NODE, EPOCH, 3, NODE), ACCEPTED.record
-        ),
+        lambda: election.accept(PATHS, election.RestoredRegistry(NODE, EPOCH, 3, NODE), ACCEPTED.record),
     ),
     user_writes.submit: (
         lambda: user_writes.submit(USER, job().record, None, TAKEN),

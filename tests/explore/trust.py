@@ -15,7 +15,7 @@ from supervisor.coord.trust import Memory, RegistryEvidence, Trust, mark_restore
 from supervisor.errors import Conflict, GuardFailed
 from supervisor.model.records import EpochRecord
 from supervisor.model.transaction import Reads
-from tests.explore.setting import PATHS, PlainCodec
+from tests.explore.setting import PATHS
 from tests.explore.shims import Move
 from tests.explore.world import Snapshot, Supervisor, World, apply, described
 
@@ -73,7 +73,7 @@ def trust_with(memory: Memory) -> Trust:
 def judged(memory: Memory, tree: Snapshot) -> Memory:
     read = tree.read
     evidence = RegistryEvidence(read(PATHS.cluster), read(PATHS.accepted), read(PATHS.doorbell), tree.zxid)
-    return trust_with(memory)._judged(PlainCodec, PATHS, evidence)
+    return trust_with(memory)._judged(PATHS, evidence)
 
 
 def looked(world: World, me: Supervisor) -> Supervisor:
@@ -101,7 +101,7 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
     if not me.recorded and me.distrust is None:
         yield record(world, index, me, me.term[0])
     if me.distrust is not None:
-        seen = election_view(PATHS, PlainCodec, world.tree.read(PATHS.leader), world.tree.read(PATHS.epoch))
+        seen = election_view(PATHS, world.tree.read(PATHS.leader), world.tree.read(PATHS.epoch))
         if (
             seen.hint is not None
             and seen.hint.distrust is None
@@ -110,7 +110,6 @@ def moves(world: World, index: int, me: Supervisor) -> Iterator[Move]:
         ):
             tx = publish_distrust(
                 PATHS,
-                PlainCodec,
                 Candidate(me.id, ""),
                 epoch=me.term[0],
                 fence=me.term[1],
@@ -167,7 +166,7 @@ def record(world: World, index: int, me: Supervisor, epoch: int) -> Move:
 
 def doubt_of(world: World, me: Supervisor, path: str) -> tuple[tuple[int, int] | None, str | None]:
     """Why the agent must not start what is assigned at ``path``, and the term that it has asked the store about."""
-    doubt = StartDoubt(PATHS, PlainCodec, trust_with(me.memory), Store(world.store))
+    doubt = StartDoubt(PATHS, trust_with(me.memory), Store(world.store))
     doubt._cleared = me.cleared
     node = world.tree.nodes[path]
     why = doubt.of(Reader(world.tree), node.czxid)

@@ -120,6 +120,12 @@ class MemoryZoo:
             if zxid is not None:
                 self._tree.zxid = zxid
 
+    def skip_zxids(self, unwanted: Callable[[int], bool]) -> None:
+        """Transactions of nobody here, until the next zxid is a wanted one."""
+        with self._lock:
+            while unwanted(self._tree.zxid + 1):
+                self._tree.zxid += 1
+
     # -- for clients -----------------------------------------------------------------------------------------------
 
     def _attach(

@@ -129,7 +129,7 @@ def kill_shim(fleet: Fleet, name: str, figures: dict[str, list[float]]) -> None:
 def cancel(fleet: Fleet, name: str, figures: dict[str, list[float]], *, by_command: bool) -> None:
     tree = fleet.process(name, DRIVER), fleet.child(name)
     commands = fleet.commands()
-    commands.machine_state(name)  # connected
+    commands.job_records(name)  # connected
     asked_s = boottime_s()
     if by_command:
         argv = [sys.executable, "-c", "from supervisor.cli.main import main; main()", "cancel", name]

@@ -23,6 +23,7 @@ from supervisor.model.records import (
     JobRef,
     LeaderHint,
     Lease,
+    LedTerm,
     Member,
     Outcome,
     Ownership,
@@ -211,7 +212,14 @@ SAMPLES: tuple[Any, ...] = (
         uid=UID,
         doom=PendingDeletion(name="clicks", uid=UID, at=AT, spec=SPEC, epoch=9),
     ),
-    EpochRecord(epoch=7, supervisor="host-a", op="op4"),
+    EpochRecord(
+        epoch=7,
+        supervisor="host-a",
+        op="op4",
+        recent=(LedTerm(6, "host-b", "op3"), LedTerm(7, "host-a", "op4")),
+        recorded=LedTerm(6, "host-b", "op3"),
+        before=(LedTerm(5, "host-a", "op2"),),
+    ),
     LeaderHint(
         supervisor="host-a", epoch=7, address="host-a.example:8780", distrust="ZooKeeper was restored"
     ),

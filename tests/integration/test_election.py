@@ -20,8 +20,6 @@ from supervisor.coord.trust import Trust
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import GuardFailed, NotLeader
 from supervisor.model.transaction import ANY_VERSION, Check, Delete, Transaction
-from supervisor.operations.accept_registry import paths_of
-from supervisor.records import codec
 from supervisor.registry.blobs import Blobs
 from tests.testbed.contender_process import ContenderProcess
 from tests.testbed.election_world import CLUSTER, T, World
@@ -389,12 +387,10 @@ def test_graceful_stop_leaves_nothing_behind(world: World, tmp_path: Path) -> No
 
 
 def in_process(world: World, directory: Path, terms: list[Term[ZooClient]]) -> Contender[ZooClient]:
-    paths = paths_of(world.layout)
+    paths = world.layout
     return Contender(
         Candidate("here", "nowhere"),
-        ElectionRegistry(
-            paths, codec, Blobs(FileStore(directory / "store")), Trust(directory / "zxid", CLUSTER)
-        ),
+        ElectionRegistry(paths, Blobs(FileStore(directory / "store")), Trust(directory / "zxid", CLUSTER)),
         SessionFactory(
             lambda on_link: ZooClient(world.hosts, T, on_link=on_link, request_timeout_s=T / 2),
             lambda session: close_session(world.hosts, session.id, session.password, 3.0),

@@ -104,9 +104,7 @@ def preflight(given: Settings, conf: dict[str, str]) -> None:
         spec=BlobRef(key="specs/x.json", sha256="0" * 64, bytes=1),
         memory=1,
     )
-    check_of(
-        assignment, known, access_of_store(given.store, given.policy.endpoints), lambda: conf
-    ).resolve_outcome()
+    check_of(assignment, known, access_of_store(given.store, given.policy.endpoints), lambda: conf).wait()
 
 
 def looked_at(tree: Tree) -> None:

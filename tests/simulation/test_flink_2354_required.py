@@ -39,6 +39,7 @@ from supervisor.model.records import (
     Cleanliness,
     EpochRecord,
     JobRef,
+    LedTerm,
     Outcome,
     OwnState,
     Result,
@@ -91,6 +92,8 @@ def _like(value: Any, hint: Any, *, may_lack: bool) -> st.SearchStrategy[Any]:
     bound = next(bounds_in(hint), None)
     if dataclasses.is_dataclass(value):
         found = like(value)
+    elif isinstance(value, LedTerm):
+        found = st.builds(LedTerm, st.integers(0, 2**53), st.text(max_size=20), st.text(max_size=20))
     elif isinstance(value, tuple):
         found = st.lists(_like(value[0], hint, may_lack=False), max_size=2).map(tuple)
     elif isinstance(bound, Like) and isinstance(value, str):

@@ -30,8 +30,6 @@ from supervisor.coord.trust import Trust
 from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.errors import GuardFailed, SupervisorError
 from supervisor.model.transaction import ANY_VERSION, Check, SetData, Transaction
-from supervisor.operations.accept_registry import paths_of
-from supervisor.records import codec
 from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs
 from tests.waiting import wait_until
@@ -131,11 +129,11 @@ class _Program:
         self.fences: list[Term[ZooClient]] = []
         self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.refuse_to_end = False
-        paths = paths_of(self.layout)
+        paths = self.layout
         trust = Trust(Path(options["zxid"]), options["cluster"])
         self.contender: Contender[ZooClient] = Contender(
             Candidate(options["name"], "nowhere"),
-            ElectionRegistry(paths, codec, Blobs(FileStore(Path(options["store"]))), trust),
+            ElectionRegistry(paths, Blobs(FileStore(Path(options["store"]))), trust),
             SessionFactory(self.connect, self.close, self.tell),
             Duties(self.on_term, self.on_step_down, lambda term: self.say("recorded", epoch=term.epoch)),
         )

@@ -385,7 +385,7 @@ class Fleet(FleetCommands, FleetWitness):
         directory = self.directory / f"s{i}"
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "supervisor.log").touch()
-        member = Member(id=f"s{i}", host=directory, boot_id=self.through.get(i, self.ensemble.hosts))
+        member = Member(f"s{i}", directory, self.through.get(i, self.ensemble.hosts))
         if i in self.behind:
             self.behind[i](member)
         return member

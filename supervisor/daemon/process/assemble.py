@@ -48,10 +48,8 @@ from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
 from supervisor.model.records import Cluster, Member, PendingDeletion
 from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
-from supervisor.operations.accept_registry import paths_of
 from supervisor.operations.context import store_of
 from supervisor.plan.make import Policy
-from supervisor.records import codec
 from supervisor.records.layout import Layout
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
@@ -219,7 +217,6 @@ class Assembly:
 
     def _contender(self, address: str, leader: Leader) -> Contender[ZooClient]:
         layout, hosts = self._layout, self._settings.zookeeper.hosts
-        paths = paths_of(layout)
 
         def close(session: Session) -> None:
             close_session(hosts, session.id, session.password, min(CLOSE_S, session.timeout_s))
@@ -230,7 +227,7 @@ class Assembly:
 
         return Contender(
             Candidate(self._settings.supervisor.id, address),
-            ElectionRegistry(paths, codec, self._blobs, self._trust),
+            ElectionRegistry(layout, self._blobs, self._trust),
             SessionFactory(self._connect, close, self._session_closer.tell),
             Duties(leader.begin, step_down, lambda _term: leader.wake(), self._contender_beats),
         )
@@ -307,7 +304,7 @@ class Assembly:
             since=wall_iso(),
             log_dir=str(self._settings.supervisor.log_dir.absolute()),
         )
-        doubt = StartDoubt(paths_of(self._layout), codec, self._trust, self._blobs)
+        doubt = StartDoubt(self._layout, self._trust, self._blobs)
         starter = Launcher(
             self._settings, self._host, lambda: self._blobs, self._hosted, cgroup_parent, self._metrics
         )

@@ -109,5 +109,5 @@ class Attempt:
             self.runner.post(shim.ExecLate())
             return
         self.starter_alive = False
-        self.driver = Driver(host=self)
+        self.driver = Driver(self)
         self.runner.post(shim.Executed())

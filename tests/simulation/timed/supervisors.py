@@ -29,9 +29,7 @@ from supervisor.daemon.process.supervisor import LOOP_LIMIT_S, wait_for
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.model.launch import GATE, Launch
 from supervisor.model.records import Assignment, Cause, Cluster, Member
-from supervisor.operations.accept_registry import paths_of
 from supervisor.plan.make import Policy
-from supervisor.records import codec
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import bootstrap_or_check, check_known
@@ -279,7 +277,7 @@ class SimSupervisor:
             software="0",
             since="t",
         )
-        doubt = StartDoubt(paths_of(world.layout), codec, self._trust, self._blobs)
+        doubt = StartDoubt(world.layout, self._trust, self._blobs)
         self.agent = Agent(
             member,
             world.layout,
@@ -426,7 +424,7 @@ class SimSupervisor:
 
         return Contender(
             Candidate(self.host.name, ""),
-            ElectionRegistry(paths_of(world.layout), codec, self._blobs, self._trust),
+            ElectionRegistry(world.layout, self._blobs, self._trust),
             SessionFactory(cast(Any, self._connect), close, tell),
             Duties(cast(Any, leader.begin), cast(Any, leader.step_down), lambda _term: leader.wake(), beat),
         )

@@ -9,19 +9,18 @@ from pathlib import Path
 
 from supervisor.clients.zookeeper import Link, Session
 from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
-from supervisor.coord.election import Candidate, Paths
+from supervisor.coord.election import Candidate
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
 from supervisor.coord.trust import Trust
 from supervisor.errors import Conflict, Unreachable
 from supervisor.model.records import Cluster, EpochRecord, Handover
 from supervisor.records import codec
+from supervisor.records.layout import Layout
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 from tests.waiting import wait_until
 
-PATHS = Paths(
-    "/t/leader", "/t/epoch", "/t/cluster", "/t/switchover", "/t/accepted", "/t/doorbell", "/t/recorded"
-)
+PATHS = Layout("/t")
 CLUSTER = Cluster(id="c1", name="test", store="file:///nowhere")
 T = 1.5
 
@@ -82,7 +81,7 @@ class Rig:
         self.trust = Trust(zxid_path, CLUSTER.id)
         self.contender: Contender[MemoryClient] = Contender(
             Candidate(name, f"{name}:1"),
-            ElectionRegistry(PATHS, codec, epochs, self.trust),
+            ElectionRegistry(PATHS, epochs, self.trust),
             SessionFactory(self._connect, self._close, self.told.append),
             Duties(self._on_term, self._on_step_down, beat=self._beat),
         )

@@ -23,7 +23,7 @@ def accepted(zoo: MemoryZoo, epochs: MemoryEpochs) -> Acceptance:
         acceptance = Acceptance(id=f"a{number}", epoch=number, by="me", at="t", wait_s=32.0)
         epochs.record_epoch(number, ACCEPTER, acceptance.id)
         zoo.client().commit(
-            accept(PATHS, codec, RestoredRegistry(cluster, record, epoch.stat.version, before), acceptance)
+            accept(PATHS, RestoredRegistry(cluster, record, epoch.stat.version, before), acceptance)
         )
         return acceptance
 

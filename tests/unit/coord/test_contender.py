@@ -496,7 +496,6 @@ def test_a_follower_that_remembers_another_past_leaves_it_in_the_store(
     somebody.commit(
         take_leadership(
             PATHS,
-            codec,
             Candidate("x", "x:1"),
             epoch=1,
             op_id="op",

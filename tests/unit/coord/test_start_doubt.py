@@ -29,7 +29,7 @@ class Host:
     def __init__(self, zoo: MemoryZoo, directory: Path) -> None:
         self.zoo, self.epochs = zoo, MemoryEpochs()
         self.trust = Trust(directory / "zxid", CLUSTER.id)
-        self.doubt = StartDoubt(PATHS, codec, self.trust, self.epochs)
+        self.doubt = StartDoubt(PATHS, self.trust, self.epochs)
 
     def says(self, assigned_zxid: int = 1 << 40) -> str:
         return self.doubt.of(self.zoo.client(), assigned_zxid) or ""
@@ -37,7 +37,7 @@ class Host:
     def take_note(self) -> None:
         client = self.zoo.client()
         cluster, accepted, doorbell = client.read_many((PATHS.cluster, PATHS.accepted, PATHS.doorbell)).nodes
-        self.trust.judge(codec, PATHS, RegistryEvidence(cluster, accepted, doorbell, self.zoo.zxid))
+        self.trust.judge(PATHS, RegistryEvidence(cluster, accepted, doorbell, self.zoo.zxid))
 
 
 def test_a_new_host_learns_it_from_the_leader(tmp_path: Path) -> None:
@@ -50,7 +50,6 @@ def test_a_new_host_learns_it_from_the_leader(tmp_path: Path) -> None:
     zoo.client().commit(
         publish_distrust(
             PATHS,
-            codec,
             Candidate("s1", "a"),
             epoch=3,
             fence=version,
@@ -92,7 +91,7 @@ def test_an_assignment_from_before_the_acceptance_is_not_started(tmp_path: Path)
     acceptance = Acceptance(id="a1", epoch=4, by="me", at="t", wait_s=32.0)
     before = zoo.zxid
     host.epochs.record_epoch(4, ACCEPTER, "a1")
-    client.commit(accept(PATHS, codec, RestoredRegistry(cluster, seen, epoch.stat.version, None), acceptance))
+    client.commit(accept(PATHS, RestoredRegistry(cluster, seen, epoch.stat.version, None), acceptance))
     assert "note" in host.says()
     host.take_note()
     assert "before" in host.says(before)
@@ -137,7 +136,6 @@ def test_an_election_while_the_store_is_asked_is_no_restore(tmp_path: Path) -> N
             zoo.client().commit(
                 take_leadership(
                     PATHS,
-                    codec,
                     Candidate("s2", "a"),
                     epoch=4,
                     op_id="op4",

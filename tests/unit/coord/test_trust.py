@@ -21,7 +21,7 @@ from supervisor.coord.election import (
 )
 from supervisor.coord.trust import RegistryEvidence, Trust, doubt_of_epochs, record_epoch
 from supervisor.errors import Unreachable
-from supervisor.model.records import Acceptance, EpochRecord, LeaderHint
+from supervisor.model.records import Acceptance, EpochRecord, LeaderHint, LedTerm
 from supervisor.model.transaction import Check, Create, Node, SetData, Stat
 from supervisor.records import codec
 from tests.unit.coord.rig import CLUSTER, PATHS, MemoryEpochs
@@ -37,7 +37,7 @@ def judge(
     doorbell: tuple[int, int] | None = None,
 ) -> str | None:
     """``doorbell``: version and mzxid of /doorbell."""
-    return trust.judge(codec, PATHS, evidence(zxid, accepted, doorbell))
+    return trust.judge(PATHS, evidence(zxid, accepted, doorbell))
 
 
 def evidence(
@@ -88,9 +88,9 @@ def test_an_unreadable_mark_is_not_no_mark(tmp_path: Path, text: str) -> None:
 
 def test_the_election_is_one_multi_on_leader_and_epoch() -> None:
     seen = EpochRecord(
-        epoch=6, supervisor="host-b", op="op6", extra={"recent": [[6, "host-b", "op6"]], "later": 1}
+        epoch=6, supervisor="host-b", op="op6", recent=(LedTerm(6, "host-b", "op6"),), extra={"later": 1}
     )
-    tx = take_leadership(PATHS, codec, ME, epoch=7, op_id="op7", seen=seen, version=12)
+    tx = take_leadership(PATHS, ME, epoch=7, op_id="op7", seen=seen, version=12)
     create, change = tx.ops
     assert isinstance(create, Create) and isinstance(change, SetData)
     assert (create.path, create.ephemeral) == (PATHS.leader, True)
@@ -106,7 +106,6 @@ def test_the_election_is_one_multi_on_leader_and_epoch() -> None:
 def announced(record: EpochRecord, newest: int | None, recorded: Node | None) -> Node:
     tx = publish_recording(
         PATHS,
-        codec,
         epoch=record.epoch,
         fence=3,
         op_id="x",
@@ -123,13 +122,11 @@ def test_the_epoch_record_stays_small() -> None:
     record, recorded = EpochRecord(epoch=0, supervisor="", op=""), None
     me = Candidate("h" * 63, "address")
     for epoch in range(1, 200):
-        tx = take_leadership(
-            PATHS, codec, me, epoch=10**9 + epoch, op_id="0" * 16, seen=record, version=epoch
-        )
+        tx = take_leadership(PATHS, me, epoch=10**9 + epoch, op_id="0" * 16, seen=record, version=epoch)
         recorded = announced(
             codec.decode(EpochRecord, tx.ops[1].data, ""), 10**9 + 1 if epoch > 1 else None, recorded
         )  # type: ignore[union-attr]
-        seen = election_view(PATHS, codec, None, Node(tx.ops[1].data, Stat(epoch, 1)), recorded=recorded)  # type: ignore[union-attr]
+        seen = election_view(PATHS, None, Node(tx.ops[1].data, Stat(epoch, 1)), recorded=recorded)  # type: ignore[union-attr]
         record = seen.epoch
     assert set(recent_terms(record)) == {10**9 + 1, *range(10**9 + 200 - RECENT_KEPT, 10**9 + 200)}
 
@@ -139,7 +136,7 @@ def test_of_what_may_be_in_the_store_nothing_is_forgotten_until_something_newer_
     recorded, known = None, []
     record = EpochRecord(epoch=0, supervisor="", op="")
     for epoch, newest in ((1, None), (2, 1), (3, 1), (4, 1), (5, 4), (6, 5)):
-        tx = take_leadership(PATHS, codec, ME, epoch=epoch, op_id=f"op{epoch}", seen=record, version=epoch)
+        tx = take_leadership(PATHS, ME, epoch=epoch, op_id=f"op{epoch}", seen=record, version=epoch)
         record = codec.decode(EpochRecord, tx.ops[1].data, "")  # type: ignore[union-attr]
         recorded = announced(record, newest, recorded)
         later = EpochRecord(epoch=99, supervisor="b", op="op99")  # its own account goes no further back
@@ -147,7 +144,7 @@ def test_of_what_may_be_in_the_store_nothing_is_forgotten_until_something_newer_
             sorted(
                 recent_terms(
                     election_view(
-                        PATHS, codec, None, Node(codec.encode(later), Stat(epoch, 1)), recorded=recorded
+                        PATHS, None, Node(codec.encode(later), Stat(epoch, 1)), recorded=recorded
                     ).epoch
                 )
             )
@@ -158,26 +155,46 @@ def test_of_what_may_be_in_the_store_nothing_is_forgotten_until_something_newer_
 def test_strange_entries_of_the_recent_terms_are_left_out() -> None:
     strange: tuple[object, ...] = (None, 3, "x", {}, [[1], 2, ["x", "y", "z"], [4, "a", "op4"]])
     for recent in strange:
-        terms = recent_terms(EpochRecord(epoch=4, supervisor="a", op="op4", extra={"recent": recent}))
+        data = json.dumps({"v": 1, "epoch": 4, "supervisor": "a", "op": "op4", "recent": recent}).encode()
+        terms = recent_terms(codec.decode(EpochRecord, data, ""))
         assert terms in ({}, {4: Author("a", "op4")})
+
+
+def test_what_an_earlier_version_wrote_of_the_terms_is_read_and_written_as_it_was() -> None:
+    data = (
+        b'{"before":[[5,"b","op5"]],"epoch":7,"later":1,"op":"op7","recent":[[6,"b","op6"],[7,"a","op7"]],'
+        b'"recorded":[6,"b","op6"],"supervisor":"a","v":1}'
+    )
+    record = codec.decode(EpochRecord, data, "")
+    assert recent_terms(record) == {
+        5: Author("b", "op5"),
+        6: Author("b", "op6"),
+        7: Author("a", "op7"),
+    }
+    assert record.extra == {"later": 1} and codec.encode(record) == data
+
+
+def test_a_record_without_terms_is_written_without_them() -> None:
+    data = b'{"epoch":0,"op":"founding","supervisor":"","v":1}'
+    assert codec.encode(codec.decode(EpochRecord, data, "")) == data
 
 
 def test_own_election_is_known_by_op_and_owner() -> None:
     record = codec.encode(EpochRecord(epoch=7, supervisor="host-a", op="op7"))
     leader = Node(b"not json", Stat(0, 1, ephemeral_owner=42))
-    seen = election_view(PATHS, codec, leader, Node(record, Stat(9, 2)))
+    seen = election_view(PATHS, leader, Node(record, Stat(9, 2)))
     assert (seen.owner, seen.hint, seen.version) == (42, None, 9)
     assert is_ours(seen, "op7", 42)
     assert not is_ours(seen, "op8", 42)
     assert not is_ours(seen, "op7", 43)
-    assert not is_ours(election_view(PATHS, codec, None, Node(record, Stat(9, 2))), "op7", 42)
+    assert not is_ours(election_view(PATHS, None, Node(record, Stat(9, 2))), "op7", 42)
 
 
 @pytest.mark.parametrize(
     "epoch", [None, Node(b"{", Stat(3, 3)), Node(json.dumps({"v": 99}).encode(), Stat(3, 3))]
 )
 def test_a_missing_or_unreadable_epoch_is_a_flaw(epoch: Node | None) -> None:
-    assert PATHS.epoch in (election_view(PATHS, codec, None, epoch).flaw or "")
+    assert PATHS.epoch in (election_view(PATHS, None, epoch).flaw or "")
 
 
 MINE = {n: Author("a", f"op{n}") for n in range(5, 9)}
@@ -270,7 +287,7 @@ class TestAnAcceptance:
     def test_it_does_not_excuse_a_lost_cluster(self, tmp_path: Path) -> None:
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
         gone = RegistryEvidence(None, Node(codec.encode(accepted(9)), Stat(0, 1)), None, 5)
-        assert "lost its data" in (trust.judge(codec, PATHS, gone) or "")
+        assert "lost its data" in (trust.judge(PATHS, gone) or "")
         assert judge(trust, 6, accepted(9)) is None
 
     def test_an_unreadable_memory_needs_a_newer_one(self, tmp_path: Path) -> None:
@@ -285,15 +302,15 @@ class TestAnAcceptance:
         trust = Trust(directory / "zxid", CLUSTER.id)
         with pytest.raises(OSError, match="gone"):
             judge(trust, 5, accepted(9))
-        assert trust.reason and trust.doubt(codec, PATHS, evidence(5, accepted(9)))
+        assert trust.reason and trust.doubt(PATHS, evidence(5, accepted(9)))
         directory.mkdir()
         assert judge(trust, 5, accepted(9)) is None
 
     def test_to_doubt_is_not_to_take_note(self, tmp_path: Path) -> None:
         trust = Trust(tmp_path / "zxid", CLUSTER.id)
         trust.remember(100)
-        assert "note" in (trust.doubt(codec, PATHS, evidence(150, accepted(9))) or "")
-        assert trust.doubt(codec, PATHS, evidence(50)) and trust.reason is None
+        assert "note" in (trust.doubt(PATHS, evidence(150, accepted(9))) or "")
+        assert trust.doubt(PATHS, evidence(50)) and trust.reason is None
 
     def test_a_file_of_an_older_version_is_read(self, tmp_path: Path) -> None:
         (tmp_path / "zxid").write_text(

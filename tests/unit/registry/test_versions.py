@@ -27,9 +27,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, SetData, Transaction
-from supervisor.operations.accept_registry import paths_of
 from supervisor.plan.decide import FRESH
-from supervisor.records import codec
 from supervisor.records.layout import Layout
 from supervisor.registry import attempt_writes, leader_writes, user_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
@@ -114,8 +112,7 @@ WRITES: dict[str, Callable[[], Transaction | None]] = {
     ),
     "run again": lambda: user_writes.run_again(USER, JOB, newer(own(S.CLAIMED)), "nonce", "resumed"),
     "take leadership": lambda: take_leadership(
-        paths_of(LAYOUT),
-        codec,
+        LAYOUT,
         Candidate("s1", ""),
         epoch=8,
         op_id="op-1",

@@ -12,7 +12,6 @@ from supervisor.errors import Conflict
 from supervisor.model.records import Acceptance, Cluster, EpochRecord, OwnState
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, Transaction
 from supervisor.observe.observer import Observer
-from supervisor.operations.accept_registry import paths_of
 from supervisor.records import codec
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -163,8 +162,7 @@ def test_an_acceptance_makes_them_anew_and_ends_the_distrust() -> None:
     restored = RestoredRegistry(cluster, record, epoch.stat.version, None, missing)
     zoo.commit(
         accept(
-            paths_of(layout),
-            codec,
+            layout,
             restored,
             Acceptance(id="x", epoch=2, by="op", at="2026-01-01T00:00:00Z", wait_s=0.0, waited=True),
         )
