@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from enum import StrEnum
 
 import structlog
 
 from supervisor.act.transactions import transaction_for
+from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import wall_iso
 from supervisor.coord.term import Term
@@ -61,7 +62,7 @@ class ActionExecutor:
     def __init__(self, term: Term[ZooClient], layout: Layout) -> None:
         self._term = term
         self._layout = layout
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="act")
+        self._pool = Pool(WORKERS, "act")
         self._lock = threading.Lock()
         self._busy: dict[str, tuple[Action, Future[ActionResult]]] = {}
 
@@ -94,7 +95,7 @@ class ActionExecutor:
 
     def close(self) -> None:
         """Await every action. Bounded: each ends within the client's request time-out."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.close()
 
     def context(self) -> LeaderWriteContext:
         """A desk for one write under this term."""

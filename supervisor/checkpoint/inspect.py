@@ -11,7 +11,6 @@ once more. A state file that vanishes meanwhile is one of the oldest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
@@ -49,6 +48,7 @@ from supervisor.checkpoint.picture import (
 )
 from supervisor.clients.store.base import StoreEntry, listing_order
 from supervisor.clients.store.tree import Tree
+from supervisor.clients.threads import Pool
 from supervisor.errors import Corrupt, NotFound
 
 T = TypeVar("T")
@@ -230,7 +230,7 @@ class _Looker:
             for part in self._tree.level(f"{folder}/{number}").folders
         ]
         parts.sort(key=lambda part: listing_order(f"{part}/"))
-        with ThreadPoolExecutor(SHARES, thread_name_prefix="checkpoint") as pool:
+        with Pool(SHARES, "checkpoint") as pool:
             entries = [
                 pool.submit(self._read, f"{folder}/{number}/{OPERATOR_METADATA}", parse_operator)
                 for number in numbers
@@ -298,7 +298,7 @@ class _Looker:
         if not self._checksums or not stores:
             return (), 0, 0
         chosen = sorted(stores, key=_is_large)[:CHECKED_MAX]
-        with ThreadPoolExecutor(SHARES, thread_name_prefix="checkpoint") as pool:
+        with Pool(SHARES, "checkpoint") as pool:
             wrong = [key for key in pool.map(lambda store: self._wrong(folder, store), chosen) if key]
         read = sum(not _is_large(store) for store in chosen)
         return tuple(wrong), read, len(stores) - read

@@ -7,10 +7,11 @@ Spec files are the shell's own business: completing nothing makes it complete fi
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from supervisor.clients.threads import BackgroundThread
 
 LIMIT_S = 0.8
 """For asking ZooKeeper; starting Python and loading comes on top."""
@@ -28,9 +29,7 @@ def job_names(ctx: Any, incomplete: str) -> list[str]:
         except Exception:  # noqa: BLE001 - the edge of a TAB: an error here has nobody to read it
             return
 
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(LIMIT_S)
+    BackgroundThread("completion", ask).start().join(LIMIT_S)
     return sorted(found)
 
 

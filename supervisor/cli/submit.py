@@ -6,7 +6,7 @@ One bad file does not keep the others from being submitted; each has its line, a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,7 @@ import typer
 from supervisor.cli.completion import files
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice, say
+from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 
@@ -293,8 +294,7 @@ def _store_and_register(
     from supervisor.operations.submit import store_prepared
     from supervisor.records.ids import new_uid
 
-    pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="store")
-    try:
+    with Pool(WORKERS, "store") as pool:
         futures: dict[Future[Submission], SubmitLine] = {}
         for line in _open(lines):
             assert line.prepared is not None
@@ -306,19 +306,14 @@ def _store_and_register(
                 wanted = replace(future.result(), fresh_start=fresh_start, queries=line.queries)
                 done = context.commands.submit(wanted)
                 line.uid, line.did = done.uid, done.did.value
-            except CancelledError:
-                continue
             except SupervisorError as error:
                 line.failed(error)
                 if isinstance(error, Unreachable | OutcomeUnknown):
-                    _give_up(pool, lines, error)
+                    _give_up(lines, error)
                     return
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _give_up(pool: ThreadPoolExecutor, lines: list[SubmitLine], error: SupervisorError) -> None:
-    pool.shutdown(wait=False, cancel_futures=True)
+def _give_up(lines: list[SubmitLine], error: SupervisorError) -> None:
     for line in _open(lines):
         line.failed(Unreachable(f"{line.name} was not submitted: {error}"))
 

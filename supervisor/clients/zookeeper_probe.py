@@ -12,11 +12,11 @@ import secrets
 import socket
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
 from supervisor.clients.four_letter import ask
+from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient, parse_hosts
 from supervisor.errors import AccessDenied, SupervisorError
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, Transaction
@@ -40,7 +40,7 @@ class ServerLook:
 def look_at_servers(hosts: str, within_s: float = SERVER_S) -> tuple[ServerLook, ...]:
     """Every server of ``hosts``, side by side, in order. ``within_s``: of each answer of a server."""
     addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parse_hosts(hosts)]
-    with ThreadPoolExecutor(max(1, len(addresses)), thread_name_prefix="zookeeper-look") as pool:
+    with Pool(max(1, len(addresses)), "zookeeper-look") as pool:
         return tuple(pool.map(partial(look_at, within_s=within_s), addresses))
 
 

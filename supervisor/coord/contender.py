@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper import Link, Session
 from supervisor.clock import boottime_s
 from supervisor.coord import leadership as machine
@@ -138,7 +139,9 @@ class Contender(Generic[Client]):
         self._looked_on = 0
         self._since_s = boottime_s()
         self._report = self._make_report()
-        self._thread = threading.Thread(target=self._run, name="contender", daemon=True)
+        self._thread = BackgroundThread(
+            "contender", self._run, ask=lambda: self._inbox.put((0, machine.Stop()))
+        )
         self._effects: dict[type, Callable[..., machine.Event | None]] = {
             machine.Connect: self._connect,
             machine.Disconnect: self._disconnect,
@@ -159,11 +162,7 @@ class Contender(Generic[Client]):
 
     def stop(self, timeout_s: float) -> bool:
         """Hand over at once and end: tasks awaited, then the session closed. True if that was done in time."""
-        self._inbox.put((0, machine.Stop()))
-        if self._thread.ident is None:
-            return True
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._thread.stop(timeout_s)
 
     def nudge(self) -> None:
         """Look now: a planned hand-over may have been asked for. Without it that is seen at the next tick."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
 
+from supervisor.clients.threads import BackgroundThread
 from supervisor.coord.election import Author
 from supervisor.coord.term import Term
 from supervisor.coord.trust import EpochMarks, EpochStore, mark_restored, record_epoch
@@ -30,13 +32,11 @@ def start_recording(
     recent: Mapping[int, Author],
     announce: Callable[[int | None], None],
     on_settled: Callable[[], None],
-) -> threading.Thread:
+) -> BackgroundThread:
     """``announce``: as in ``trust.record_epoch``. ``on_settled`` is called once, when ``term.recorded`` or
     ``term.distrust`` has been set."""
-    arguments = (term, store, dict(recent), announce, on_settled)
-    thread = threading.Thread(target=_record, args=arguments, name=f"epoch-{term.epoch}", daemon=True)
-    thread.start()
-    return thread
+    work = partial(_record, term, store, dict(recent), announce, on_settled)
+    return BackgroundThread(f"epoch-{term.epoch}", work).start()
 
 
 def start_marking(
@@ -45,17 +45,13 @@ def start_marking(
     recent: Mapping[int, Author],
     by: Author,
     over: threading.Event,
-) -> threading.Thread:
+) -> BackgroundThread:
     """Leave in the store that this registry has another past, for leaders that know of none (``trust.mark_restored``).
 
     Tried until it is done, or until ``over``. What it still does then is harmless: a number is taken once, and not before
     the store was seen to know nothing above the registry as it was looked at.
     """
-    thread = threading.Thread(
-        target=_mark, args=(store, epoch, dict(recent), by, over), name=f"mark-{epoch}", daemon=True
-    )
-    thread.start()
-    return thread
+    return BackgroundThread(f"mark-{epoch}", partial(_mark, store, epoch, dict(recent), by, over)).start()
 
 
 def _mark(

@@ -1,7 +1,7 @@
 """Ends what ``demo`` or ``dev`` started when that process dies without doing so itself: killed with -9, say.
 
-Shims and drivers outlive supervisors by design, and supervisors outlive whoever started them; so a process of its own
-watches the starter's pidfd. When the starter is gone, it kills everything that carries the stack's marker, takes away
+Shims and drivers outlive supervisors by design, and supervisors outlive whoever started them; so a companion watches
+the starter. When the starter is gone, it kills everything that carries the stack's marker, takes away
 the cgroups of its attempts and, unless told to keep it, the directory. The ensemble has a guard of its own
 (``death_guard``). ``end_attempts`` and ``remove_cgroups`` are also used by the orderly way, in ``demo.stack``.
 
@@ -11,27 +11,22 @@ It touches nothing that was not started by this stack: the marker is the stack's
 from __future__ import annotations
 
 import json
-import os
-import select
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from supervisor.clients import processes, run_dir
+from supervisor.clients.companion import Companion, last_word
 from supervisor.clients.containment import CgroupContainment
 from supervisor.clients.marked import kill_marked
-from supervisor.clients.piped_child import PipedChild
 from supervisor.clients.processes import ProcessId
-from supervisor.errors import SupervisorError
 
 MARKER = "SUPERVISOR_STACK"
 """Environment variable of everything that a stack starts; its value is the stack's directory."""
 
 KILL_TIMEOUT_S = 15.0
 _STOP_TIMEOUT_S = 3.0
-_GO = b'{"go": true}\n'
 
 
 class StackGuard:
@@ -39,21 +34,16 @@ class StackGuard:
 
     def __init__(self, directory: Path, *, keep: bool) -> None:
         """Raises SupervisorError when the guard can't be started."""
-        self._child = PipedChild("supervisor.demo.stack_guard")
-        self._child.send(json.dumps({"directory": str(directory), "keep": keep}).encode() + b"\n")
+        self._companion = Companion("supervisor.demo.stack_guard")
+        self._companion.send(json.dumps({"directory": str(directory), "keep": keep}).encode())
 
     @property
     def pid(self) -> int:
-        return self._child.pid
+        return self._companion.pid
 
     def dismiss(self) -> None:
         """The stack was ended in an orderly way: the guard goes, touching nothing. Idempotent."""
-        try:
-            self._child.send(_GO)
-        except (SupervisorError, ValueError):  # it is gone already
-            return
-        if not self._child.wait(_STOP_TIMEOUT_S):
-            self._child.kill()
+        self._companion.dismiss(_STOP_TIMEOUT_S)
 
 
 def living_shims(directory: Path) -> Iterator[ProcessId]:
@@ -97,25 +87,10 @@ def _run_dirs(directory: Path) -> Iterator[Path]:
 
 
 def main() -> None:
-    """The guard: argv[1] is a pidfd of the starter, stdin the pipe from it."""
-    starter, pipe = int(sys.argv[1]), sys.stdin.fileno()
-    poller = select.poll()
-    poller.register(starter, select.POLLIN)
-    poller.register(pipe, select.POLLIN)
-    text = b""
-    while True:
-        ready = {fd for fd, _ in poller.poll()}
-        if pipe in ready:
-            chunk = os.read(pipe, 65536)
-            text += chunk
-            if not chunk:
-                poller.unregister(pipe)  # proves nothing; the pidfd will tell
-            if text.endswith(_GO):
-                return
-        elif starter in ready:
-            break
-    told = json.loads(text.splitlines()[0]) if text else {}
-    if told:
+    """The guard."""
+    word = last_word()
+    if word:
+        told = json.loads(word)
         _end(Path(told["directory"]), keep=bool(told["keep"]))
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import getpass
 import os
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from supervisor.clients.store.base import StoreEntry
+from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.coord.election import ACCEPTER, RestoredRegistry, accept, recent_terms
 from supervisor.coord.trust import RegistryEvidence, Trust, doubt_of_epochs
@@ -226,7 +226,7 @@ def _longest_lease_s(blobs: Blobs, specs: list[StoreEntry]) -> float | None:
         return from_canonical(data, entry.key).lease_s
 
     try:
-        with ThreadPoolExecutor(READERS, thread_name_prefix="specs") as pool:
+        with Pool(READERS, "specs") as pool:
             longest_s = max(pool.map(lease_s, specs), default=LEASE_MIN_S)
     except SupervisorError:
         return None

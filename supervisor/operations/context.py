@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from supervisor.clients.processes import own_age_s
 from supervisor.clients.sessions import KeptSession, connect_within_s, keep_session
+from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.records.layout import Layout
@@ -114,7 +114,7 @@ def status_of(context: CommandContext) -> tuple[dict[str, Any], SupervisorError 
 
     place, settings = place_of(context.settings), context.settings
     # both may take their time to say that they are down
-    with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:
+    with Pool(1, "store") as pool:
         store_ok = pool.submit(is_ok, context.store().check)
         try:
             zoo = context.zoo()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeVar
@@ -31,6 +31,7 @@ from supervisor.checkpoint.layout import (
 )
 from supervisor.clients.store.area import Area, Item
 from supervisor.clients.store.tree import Tree
+from supervisor.clients.threads import Pool
 from supervisor.errors import Conflict, Corrupt, NotFound
 from supervisor.savepoints.choice import belongs, is_needed
 from supervisor.savepoints.manifest import (
@@ -290,8 +291,7 @@ def differing(
 def in_parallel(work: Callable[[T], str | None], todo: Iterable[T]) -> Iterator[tuple[T, str | None]]:
     """Each with its outcome, as they come. The first error ends it; what has begun is awaited, the rest never begins."""
     left = iter(todo)
-    pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="savepoint")
-    try:
+    with Pool(WORKERS, "savepoint") as pool:
         running: dict[Future[str | None], T] = {
             pool.submit(work, each): each for each in islice(left, WAITING_MAX)
         }
@@ -302,5 +302,3 @@ def in_parallel(work: Callable[[T], str | None], todo: Iterable[T]) -> Iterator[
                 yield each, future.result()
                 for more in islice(left, 1):
                     running[pool.submit(work, more)] = more
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)

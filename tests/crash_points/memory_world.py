@@ -271,6 +271,9 @@ class _AtOnce(Executor):
             future.set_exception(error)
         return future
 
+    def close(self) -> None:
+        """Nothing is in flight."""
+
 
 class _Loop:
     def beat(self) -> None:
@@ -330,7 +333,7 @@ class MemoryWorld:
     @contextmanager
     def at_virtual_time(self) -> Iterator[None]:
         with ExitStack() as stack:
-            stack.enter_context(patch.object(carry_out_module, "ThreadPoolExecutor", _AtOnce))
+            stack.enter_context(patch.object(carry_out_module, "Pool", _AtOnce))
             for module in (
                 fake,
                 controller_module,

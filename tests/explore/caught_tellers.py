@@ -166,9 +166,9 @@ _TESTS: dict[str, dict[str, tuple[str, ...]]] = {
     SENTINEL: {
         "test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_before": (
             "end-of-the-pipe-is-taken-for-a-death",
-            "session-closer-hears-half-a-line",
             "session-closer-hears-the-first-word-only",
         ),
+        "test_a_line_that_comes_in_two_pieces_is_one": ("session-closer-hears-half-a-line",),
     },
     RUN_DIR: {
         "test_the_lock_of_a_directory_that_was_removed_is_none": ("lock-of-a-removed-directory-is-taken",),

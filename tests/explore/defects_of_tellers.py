@@ -5,11 +5,12 @@ The explorer plays these halves itself, so it sees none of it; what fails is a t
 
 from __future__ import annotations
 
-from supervisor.clients import processes, run_dir, second_killer
+from supervisor.clients import companion, processes, run_dir, second_killer
 from supervisor.clients.containment import CgroupContainment, ScanContainment
 from supervisor.clients.kazoo_connection import Connection
 from supervisor.clients.run_dir import DeadlineFile
 from supervisor.clients.sessions import KeptSession
+from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper_session import Reply, SessionLink
 from supervisor.coord import epoch_recorder
 from supervisor.coord.contender import Contender
@@ -20,7 +21,6 @@ from supervisor.daemon.host.launcher import HostedAttempts
 from supervisor.daemon.leader.leader import Leader
 from supervisor.daemon.leader.remover import Remover
 from supervisor.daemon.leader.sweeper import Sweeper
-from supervisor.daemon.process import session_closer
 from supervisor.shim import link, starter, twin
 from supervisor.shim.children import Children
 from supervisor.shim.link import RegistryLink
@@ -504,17 +504,21 @@ OFFICES = (
         TERM,
         (Leader._await, "for thread in self._threads if", "for thread in self._threads[:1] if"),
     ),
-    text("loop-that-failed-is-not-told", TERM, (Leader._guarded, "self._failed(name, error)", "pass")),
+    text(
+        "loop-that-failed-is-not-told",
+        TERM,
+        (BackgroundThread._run, "self._failed(self.name, error)", "pass"),
+    ),
     text(
         "end-of-the-pipe-is-taken-for-a-death",
         "§3: a pidfd tells the death of the supervisor, and nothing else",
-        (session_closer.main, "if supervisor in ready:", "if supervisor in ready or ended:"),
+        (companion.last_word, "if dead:", "if dead or ended:"),
     ),
     text(
         "session-closer-hears-half-a-line",
         "§3: the session closer closes the sessions that are current",
         (
-            session_closer.main,
+            companion.last_word,
             '*lines, unread = (unread + text).split(b"\\n")',
             '*lines, unread = text.split(b"\\n")',
         ),
@@ -522,7 +526,7 @@ OFFICES = (
     text(
         "session-closer-hears-the-first-word-only",
         "§3: the session closer closes the sessions that are current",
-        (session_closer.main, "for line in lines:", "for line in lines[:1]:"),
+        (companion.last_word, "lines[-1]", "lines[0]"),
     ),
     text(
         "who-comes-late-is-not-asked-to-stop",

@@ -32,36 +32,58 @@ MODULES = {
     "boto3": {"boto3", "botocore", "urllib3"},
     "prometheus-client": {"prometheus_client"},
     "pyspark": {"pyspark", "py4j"},
-    "pydantic": {"pydantic", "pydantic_core"},
+    "pydantic": {"pydantic", "pydantic_core", "annotated_types"},
     "typer": {"typer", "click"},
 }
 """Of a distribution: what it is imported as, where that is not its name, with what it can't do without."""
 
+TOOLS = {
+    "import-linter": "lint-imports",
+    "mypy": "mypy --strict",
+    "pytest-timeout": "\ntimeout = ",
+    "pytest-xdist": "--dist loadfile",
+    "ruff": "ruff check",
+    "types-PyYAML": "mypy --strict",
+}
+"""Of a distribution that is imported nowhere: what stands in the configuration, or in CI, because of it."""
 
-def imported() -> set[str]:
-    """Top-level modules that the package imports, anywhere in its text."""
+OWN = {"supervisor", "tests", "failpoints"}
+"""``failpoints``: of tests/crash_points/inject, which is put on the path."""
+
+
+def imported(*roots: str) -> set[str]:
+    """Top-level modules of others that the files below ``roots`` import, anywhere in their text."""
     found = set()
-    for file in (ROOT / "supervisor").rglob("*.py"):
+    for file in (file for root in roots for file in (ROOT / root).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 found.add(node.module.partition(".")[0])
-    return found - set(sys.stdlib_module_names) - {"supervisor"}
+    return found - set(sys.stdlib_module_names) - OWN
 
 
-def declared() -> dict[str, set[str]]:
-    names = [re.split(r"[\[<>=~!; ]", line)[0] for line in PROJECT["dependencies"]]
-    return {name: MODULES.get(name, {name}) for name in names}
+def declared(lines: list[str]) -> dict[str, set[str]]:
+    """What each distribution is imported as."""
+    names = [Requirement(line).name for line in lines]
+    return {name: MODULES.get(name, {name.replace("-", "_")}) for name in names}
+
+
+PACKAGE, TEST = declared(PROJECT["dependencies"]), declared(PROJECT["optional-dependencies"]["test"])
 
 
 def test_what_is_imported_is_declared() -> None:
-    assert imported() - set().union(*declared().values()) == set()
+    ours = set().union(*PACKAGE.values())
+    assert imported("supervisor") - ours == set()
+    assert imported("tests", "conf") - ours.union(*TEST.values()) == set()
 
 
-def test_what_is_declared_is_imported() -> None:
-    found = imported()
-    assert [name for name, modules in declared().items() if not modules & found] == []
+def test_what_is_declared_is_used() -> None:
+    ours, theirs = imported("supervisor"), imported("tests")
+    configuration = (ROOT / "pyproject.toml").read_text() + (ROOT / ".ci" / "run").read_text()
+    assert [name for name, modules in PACKAGE.items() if not modules & ours] == []
+    unused = {name for name, modules in TEST.items() if not modules & theirs}
+    assert unused == {name for name, text in TOOLS.items() if text in configuration}
 
 
 def test_there_is_one_version(capsys: pytest.CaptureFixture[str]) -> None:

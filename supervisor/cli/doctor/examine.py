@@ -5,14 +5,15 @@ Whatever hangs or breaks in one area costs its own lines only.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
 from supervisor.cli.doctor.findings import AnyArea, DoctorCheck, DoctorFinding, problem, skipped
 from supervisor.cli.doctor.subject import Subject
+from supervisor.clients.threads import run_in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,6 @@ def examine(subject: Subject, areas: Sequence[AnyArea]) -> list[ReportLine]:
     """Every check of every area, in order; as long as the longest deadline, at most."""
     began_s = time.monotonic()
     looks = [_Look(area, subject) for area in areas]
-    for look in looks:
-        look.start()
     lines: list[ReportLine] = []
     for look in looks:
         look.wait(began_s + look.limit_s)
@@ -39,57 +38,45 @@ def examine(subject: Subject, areas: Sequence[AnyArea]) -> list[ReportLine]:
 
 
 class _Look:
-    """One area under way, on a daemon thread: one that hangs must not keep the process from ending."""
+    """One area under way, in a thread that must not keep the process from ending when it hangs."""
 
     def __init__(self, area: AnyArea, subject: Subject) -> None:
         self.area = area
         self._subject = subject
         self.limit_s = area.deadline_s * subject.patience
-        self._facts: list[Any] = []
-        self._error = ""
         self._ms = 0
-        self._thread = threading.Thread(target=self._run, name=f"doctor-{area.id}", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self._facts: Future[Any] = run_in_thread(f"doctor-{area.id}", self._collect)
 
     def wait(self, until_s: float) -> None:
-        self._thread.join(max(0.0, until_s - time.monotonic()))
+        wait([self._facts], max(0.0, until_s - time.monotonic()))
 
     def lines(self) -> list[ReportLine]:
-        if not self._facts:
-            return self._unknown()
+        if not self._facts.done():
+            limit = f"{self.area.id}: no answer within {self.limit_s:g} s"
+            remedy = "see what hangs (disk, name service, network), or give it more time with --timeout"
+            return self._unknown(problem(limit, remedy))
+        error = self._facts.exception()
+        if error is not None:  # a check that breaks must not hide what the others found
+            return self._unknown(_broken(f"{type(error).__name__}: {error}"))
         return [
             ReportLine(self.area.id, check.id, self._judged(check), self._ms) for check in self.area.checks
         ]
 
-    def _run(self) -> None:
+    def _collect(self) -> Any:
         began_s = time.monotonic()
-        try:
-            facts = self.area.collect(self._subject)
-        except Exception as error:  # noqa: BLE001 - the edge: a check that breaks must not hide what the others found
-            self._error = f"{type(error).__name__}: {error}"
-        else:
-            self._ms = int((time.monotonic() - began_s) * 1000)
-            self._facts.append(facts)
+        facts = self.area.collect(self._subject)
+        self._ms = int((time.monotonic() - began_s) * 1000)
+        return facts
 
     def _judged(self, check: DoctorCheck[Any]) -> DoctorFinding:
         try:
-            return check.judge(self._facts[0])
-        except Exception as error:  # noqa: BLE001 - as above
+            return check.judge(self._facts.result())
+        except Exception as error:  # noqa: BLE001 - the edge of one check
             return _broken(f"{type(error).__name__}: {error}")
 
-    def _unknown(self) -> list[ReportLine]:
+    def _unknown(self, found: DoctorFinding) -> list[ReportLine]:
         """The first check says why, the others were not looked at."""
         first, *others = self.area.checks
-        limit = f"{self.area.id}: no answer within {self.limit_s:g} s"
-        found = (
-            _broken(self._error)
-            if self._error
-            else problem(
-                limit, "see what hangs (disk, name service, network), or give it more time with --timeout"
-            )
-        )
         ms = int(self.limit_s * 1000)
         return [ReportLine(self.area.id, first.id, found, ms)] + [
             ReportLine(self.area.id, check.id, skipped(f"see {first.id}"), ms) for check in others

@@ -16,6 +16,7 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TypeVar
 
+from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
 from supervisor.errors import Unreachable
 
@@ -134,11 +135,8 @@ class Bounded:
         future: Future[T] = Future()
         left = threading.Event()
         # A daemon thread: one that hangs must not keep the command line from exiting (an executor's would).
-        worker = threading.Thread(
-            target=self._work, args=(work, budget, future, left), name="store", daemon=True
-        )
         try:
-            worker.start()
+            BackgroundThread("store", lambda: self._work(work, budget, future, left)).start()
         except RuntimeError as error:  # no more threads on this host
             self._places.free.release()
             raise Unreachable(f"{what}: {error}") from None

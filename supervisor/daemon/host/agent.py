@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
 import structlog
 
+from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import Link, Session, ZooClient
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.daemon.host.launcher import HostedAttempts, Launcher, Refused, TrustCheck
@@ -91,7 +91,7 @@ class Agent:
         self._doubt = doubt
         self._distrust = distrust
         self._stopping = threading.Event()
-        self._pool = ThreadPoolExecutor(max(STARTERS, me.drivers), thread_name_prefix="start")
+        self._pool = Pool(max(STARTERS, me.drivers), "start")
         self._under_way: set[str] = set()
         self._lock = threading.Lock()
         self._client: ZooClient | None = None
@@ -147,7 +147,7 @@ class Agent:
             self.wake.clear()
             self._turn()
             self.wake.wait(PERIOD_S)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.close()
         if self._client is not None:
             self._client.close()
         self._tell(None)

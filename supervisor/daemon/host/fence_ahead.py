@@ -6,11 +6,11 @@ One thread that ends when that is done, or has failed; then the first start trie
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 
 import structlog
 
+from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
 from supervisor.settings.file import Settings
 from supervisor.spark.prepare import make_fence_ahead
@@ -24,18 +24,14 @@ class FenceAhead:
     def __init__(self, settings: Settings, environ: Mapping[str, str] | None = None) -> None:
         self._settings = settings
         self._environ = dict(os.environ) if environ is None else environ
-        self._thread = threading.Thread(target=self.make, name="fence", daemon=True)
+        self._thread = BackgroundThread("fence", self.make)
 
     def start(self) -> None:
         self._thread.start()
 
     def make(self) -> None:
         begun_s = boottime_s()
-        try:
-            built = make_fence_ahead(self._settings, self._environ)
-        except Exception:  # the edge of the thread
-            log.exception("thread_died", thread="fence")
-            return
+        built = make_fence_ahead(self._settings, self._environ)
         if built is None:
             return
         if built.jar is None:

@@ -18,6 +18,7 @@ from pathlib import Path
 import structlog
 
 from supervisor.clients import umask
+from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
@@ -45,14 +46,14 @@ class Housekeeper:
         self._store_said = ""
         self._keep_said = ""
         self._apart = ErrorBoundary("housekeeping")
-        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+        self._thread = BackgroundThread("housekeeping", self._run, ask=self._stopping.set)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
         """Whatever it hangs on is left to it; what is not moved yet is moved by the next supervisor."""
-        self._stopping.set()
+        self._thread.stop()
 
     def _run(self) -> None:
         while not self._stopping.is_set():

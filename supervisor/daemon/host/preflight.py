@@ -8,15 +8,16 @@ only the job has) is started all the same, and said.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import NamedTuple
 
 import structlog
 
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.checkpoint.preflight import preflight, preflight_of_first
+from supervisor.clients.threads import run_in_thread
 from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, InvalidInput, Unreachable
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, queries_of
@@ -45,12 +46,11 @@ class PreflightCheck:
         self.took_s = 0.0
         self._may_last = may_last
         self._over: Future[None] = Future()
-        self._began_s = boottime_s()
         if look is None:
             self._over.set_result(None)
             return
         try:
-            threading.Thread(target=self._run, args=(look,), name="checkpoint", daemon=True).start()
+            self._over = run_in_thread("checkpoint", partial(self._look, look))
         except RuntimeError as error:
             self._over.set_exception(
                 Unreachable(f"no thread can be started for it ({error}); make room on this host")
@@ -83,18 +83,12 @@ class PreflightCheck:
         """Call ``work`` when it is over: in its thread, or here if it is over already."""
         self._over.add_done_callback(lambda _over: work())
 
-    def _run(self, look: Callable[[], None]) -> None:
+    def _look(self, look: Callable[[], None]) -> None:
+        began_s = boottime_s()
         try:
             look()
-        except BaseException as error:  # noqa: BLE001 - it is for whoever asks
-            failed: BaseException | None = error
-        else:
-            failed = None
-        self.took_s = boottime_s() - self._began_s
-        if failed is None:
-            self._over.set_result(None)
-        else:
-            self._over.set_exception(failed)
+        finally:
+            self.took_s = boottime_s() - began_s
 
 
 def check_of(

@@ -6,11 +6,11 @@ tasks of an earlier term never meet a new one (FLINK-9494, 9573).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import structlog
 
+from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
@@ -44,7 +44,7 @@ class Leader:
         self._failed = failed
         self._make_savepoints = make_savepoints
         self._controller: Controller | None = None
-        self._threads: list[threading.Thread] = []
+        self._threads: list[BackgroundThread] = []
 
     @property
     def controller(self) -> Controller | None:
@@ -60,9 +60,7 @@ class Leader:
             loops["savepoints"] = self._make_savepoints(term, controller).run
         self._controller = controller
         self._threads = [
-            threading.Thread(
-                target=self._guarded, args=(f"{name}-{term.epoch}", loop), name=f"{name}-{term.epoch}"
-            )
+            BackgroundThread(f"{name}-{term.epoch}", loop, failed=self._failed, daemon=False)
             for name, loop in loops.items()
         ]
         for thread in self._threads:
@@ -100,11 +98,3 @@ class Leader:
                     next="this supervisor stands again when they have ended; others may lead meanwhile",
                 )
             waiting[0].join(AWAIT_SLICE_S)
-
-    def _guarded(self, name: str, loop: Callable[[], None]) -> None:
-        try:
-            loop()
-        except BaseException as error:
-            log.exception("loop_failed", loop=name)
-            self._failed(name, error)
-            raise

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 import structlog
 
 from supervisor.clients.task_child import TaskEnded
+from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
@@ -133,13 +134,10 @@ class ScheduledSavepoints:
 
     def run(self) -> None:
         """Until the term is over; then what is under way is ended."""
-        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="savepoints")
-        try:
+        with Pool(WORKERS, "savepoints") as pool:
             while not self._term.over.wait(self._tick_s):
                 for wanted in self._apart.attempt("due", self.due, list[WantedSavepoint]()):
                     self._in_flight[wanted.name] = pool.submit(self.see_to, wanted)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
     def due(self) -> list[WantedSavepoint]:
         """Whom to see to now, the longest due first: no more than there are workers free."""

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import TextIO
 
+from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
 from supervisor.daemon.loops.notify import notify, watchdog_period_s
 
@@ -63,7 +64,7 @@ class Watchdog:
         self._loops: set[Loop] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread("watchdog", self._run, ask=self._stop.set)
 
     def register(self, name: str, limit_s: float) -> Loop:
         loop = Loop(name, limit_s, self._forget)
@@ -72,14 +73,11 @@ class Watchdog:
         return loop
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """The process is about to end in an orderly way, with its own time limit."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(2 * ROUND_S)
+        self._thread.stop(2 * ROUND_S)
         faulthandler.cancel_dump_traceback_later()
 
     def stuck(self, now_s: float) -> tuple[Loop, float] | None:
@@ -121,9 +119,7 @@ class Watchdog:
 
     def _give_up(self, loop: Loop, silent_s: float) -> None:
         """Report beside, so that a pipe that nobody reads can't hold us up, and go."""
-        reporter = threading.Thread(target=self._report, args=(loop, silent_s), daemon=True)
-        reporter.start()
-        reporter.join(REPORT_MAX_S)
+        BackgroundThread("report", lambda: self._report(loop, silent_s)).start().join(REPORT_MAX_S)
         self._end(EXIT_CODE)
 
     def _report(self, loop: Loop, silent_s: float) -> None:

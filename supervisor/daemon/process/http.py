@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError
 from supervisor.logs import get_logger
@@ -76,8 +77,8 @@ class HttpServer:
             raise SupervisorError(
                 f"supervisor.http {host}:{port} can't be used ({reason}): choose another"
             ) from None
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.2,), name="http", daemon=True
+        self._thread = BackgroundThread(
+            "http", lambda: self._server.serve_forever(0.2), ask=self._server.shutdown
         )
 
     @property
@@ -93,7 +94,7 @@ class HttpServer:
     def stop(self) -> None:
         """Stop listening. Requests under way end by themselves; nobody waits for them."""
         if self._thread.is_alive():
-            self._server.shutdown()
+            self._thread.stop()
         self._server.server_close()
 
 

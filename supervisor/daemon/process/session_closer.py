@@ -1,12 +1,11 @@
 """Hands over at once when the supervisor crashes: closes its ZooKeeper sessions by id and password (protocol §3, §6).
 
 Two sides in one file. ``SessionCloser`` is used by the daemon: it starts the child and tells it which sessions are
-current, on a pipe (one JSON line each; a password never appears in argv, environment or log). ``main`` is the child:
-it watches the supervisor by pidfd, because the end of a pipe proves nothing (other children may hold it), and acts
-when it is dead.
+current, on a pipe (one JSON line each; a password never appears in argv, environment or log). ``main`` is the child, a
+``companion``: it acts when the supervisor is dead.
 
 It may be wrong, never harmful: closing the session of a live leader costs a change of leader, for the epoch fences. It
-never touches a job. It is deaf to SIGTERM, SIGINT and SIGHUP (blocked by ``PipedChild``: whole groups get them when a
+never touches a job. It is deaf to SIGTERM, SIGINT and SIGHUP (blocked by ``Companion``: whole groups get them when a
 supervisor is stopped), and is gone as soon as the supervisor is, unless a session is left to close: then after
 ``CLOSE_MAX_S`` at the latest.
 """
@@ -16,12 +15,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-import select
 import sys
 import threading
 from dataclasses import dataclass
+from functools import partial
 
-from supervisor.clients.piped_child import PipedChild
+from supervisor.clients.companion import Companion, last_word
+from supervisor.clients.threads import BackgroundThread
 from supervisor.clients.zookeeper import Session, close_session
 from supervisor.errors import SupervisorError
 
@@ -29,7 +29,6 @@ log = logging.getLogger(__name__)
 
 CLOSE_MAX_S = 10.0
 _STOP_TIMEOUT_S = 2.0
-_GO = b'{"go": true}\n'
 
 
 @dataclass(frozen=True)
@@ -48,17 +47,14 @@ def encode(charges: tuple[Charge, ...]) -> bytes:
         {"hosts": c.hosts, "id": c.id, "password": c.password.hex(), "timeout_s": c.timeout_s}
         for c in charges
     ]
-    return json.dumps({"sessions": entries}).encode() + b"\n"
+    return json.dumps({"sessions": entries}).encode()
 
 
-def decode(line: bytes) -> tuple[Charge, ...] | None:
-    """None: there is nothing to watch over any more. Raises ValueError, KeyError or TypeError for another text."""
-    body = json.loads(line)
-    if body.get("go"):
-        return None
+def decode(line: bytes) -> tuple[Charge, ...]:
+    """Raises ValueError, KeyError or TypeError for another text."""
     return tuple(
         Charge(str(e["hosts"]), int(e["id"]), bytes.fromhex(e["password"]), float(e["timeout_s"]))
-        for e in body["sessions"]
+        for e in json.loads(line)["sessions"]
     )
 
 
@@ -70,7 +66,7 @@ class SessionCloser:
         self._hosts = hosts
         self._lock = threading.Lock()
         self._told: dict[str, tuple[Session, ...]] = {}
-        self._child: PipedChild | None = None
+        self._child: Companion | None = None
         self._stopped = False
 
     @property
@@ -102,12 +98,7 @@ class SessionCloser:
             child = self._child
             if child is None or any(self._told.values()):
                 return
-            try:
-                child.send(_GO)
-            except SupervisorError:
-                pass
-            if not child.wait(_STOP_TIMEOUT_S):
-                child.kill()
+            child.dismiss(_STOP_TIMEOUT_S)
             self._child = None
 
     def _speak(self) -> None:
@@ -115,7 +106,7 @@ class SessionCloser:
             return
         try:
             if self._child is None or not self._child.alive:
-                self._child = PipedChild("supervisor.daemon.process.session_closer")
+                self._child = Companion("supervisor.daemon.process.session_closer")
             charges = tuple(
                 Charge(self._hosts, s.id, s.password, s.timeout_s)
                 for told in self._told.values()
@@ -128,44 +119,14 @@ class SessionCloser:
 
 
 def main() -> None:
-    """The child: argv[1] is a pidfd of the supervisor, stdin the pipe from it."""
-    supervisor, pipe = int(sys.argv[1]), sys.stdin.fileno()
-    os.set_blocking(pipe, False)
-    poller = select.poll()
-    poller.register(supervisor, select.POLLIN)
-    poller.register(pipe, select.POLLIN)
-    charges: tuple[Charge, ...] | None = ()
-    unread = b""
-    while charges is not None:
-        ready = {fd for fd, _ in poller.poll()}
-        text, ended = _drain(pipe)
-        *lines, unread = (unread + text).split(b"\n")
-        for line in lines:
-            charges = decode(line) if charges is not None else None
-        if supervisor in ready:
-            _close_all(charges or ())
-            return
-        if ended:
-            poller.unregister(pipe)  # proves nothing; its pidfd will tell
-
-
-def _drain(pipe: int) -> tuple[bytes, bool]:
-    """All that is in the pipe now, and whether it has ended."""
-    text = b""
-    while True:
-        try:
-            chunk = os.read(pipe, 65536)
-        except BlockingIOError:
-            return text, False
-        if not chunk:
-            return text, True
-        text += chunk
+    """The child."""
+    word = last_word()
+    if word:
+        _close_all(decode(word))
 
 
 def _close_all(charges: tuple[Charge, ...]) -> None:
-    threads = [threading.Thread(target=_close, args=(charge,), daemon=True) for charge in charges]
-    for thread in threads:
-        thread.start()
+    threads = [BackgroundThread("close", partial(_close, charge)).start() for charge in charges]
     for thread in threads:
         thread.join(CLOSE_MAX_S + 1)
 

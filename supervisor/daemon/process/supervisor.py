@@ -24,6 +24,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from supervisor.clients import umask
+from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
 from supervisor.daemon.host.agent import Agent
 from supervisor.daemon.host.attempt_reporter import AttemptReporter
@@ -88,7 +89,7 @@ class Supervisor:
         self.stopping = threading.Event()
         self._failure: str | None = None
         self._signals = 0
-        self._threads: list[threading.Thread] = []
+        self._threads: list[BackgroundThread] = []
 
     def run(self) -> int:
         """Until a signal, or a defect. Returns the exit code. Raises SupervisorError if it cannot start."""
@@ -111,6 +112,7 @@ class Supervisor:
 
     def failed(self, what: str, error: BaseException) -> None:
         """A loop ended by a defect: the process must not go on without it; systemd starts it anew."""
+        log.error("loop_failed", loop=what, exc_info=error)
         log.error("supervisor_failed", loop=what, why=str(error), next="the process ends; drivers go on")
         self._failure = what
         self.stopping.set()
@@ -166,18 +168,13 @@ class Supervisor:
     def _spawn(self, name: str, loop: Callable[[Loop], None], watchdog: Watchdog) -> None:
         registered = watchdog.register(name, LOOP_LIMIT_S)
 
-        def guarded() -> None:
+        def watched() -> None:
             try:
                 loop(registered)
-            except BaseException as error:
-                log.exception("loop_failed", loop=name)
-                self.failed(name, error)
             finally:
                 registered.done()
 
-        thread = threading.Thread(target=guarded, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        self._threads.append(BackgroundThread(name, watched, failed=self.failed).start())
 
 
 def guard(guardian: Guardian, stopping: threading.Event, loop: Loop) -> None:

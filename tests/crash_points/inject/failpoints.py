@@ -61,7 +61,6 @@ SOCKET_CALLS = (
 NOT_OURS = {
     "supervisor.clients.kazoo_connection": "the wire below ZooClient's requests, which are points themselves",
     "supervisor.clients.zookeeper_session": "as kazoo_connection",
-    "supervisor.demo.death_guard": "guards the embedded ensemble of demo, dev and tests",
     "supervisor.daemon.process.http": "answers of the HTTP server: nothing rests on them",
     "supervisor.logs": "lines of the log",
     "supervisor.shim.log": "lines of the log",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MODULES = (
     "act.carry_out",
     "clients.sessions",
+    "clients.threads",
     "clients.zookeeper",
     "coord.contender",
     "coord.epoch_recorder",
@@ -103,7 +104,7 @@ def replacements(world: World) -> dict[str, Any]:
         "threading": names.threading,
         "queue": names.queue,
         "time": names.time,
-        "ThreadPoolExecutor": names.executor,
+        "Pool": names.pool,
         "wait": names.wait,
         "secrets": SimpleNamespace(
             token_hex=lambda size: f"{lots.getrandbits(8 * size):0{2 * size}x}",

@@ -1,4 +1,4 @@
-"""What the product takes from ``threading``, ``queue``, ``concurrent.futures`` and ``time``, on the simulated loop.
+"""What the product takes from ``threading``, ``queue``, ``clients.threads`` and ``time``, on the simulated loop.
 
 Only what is used there. A lock is free when it is asked for: threads change places only where they wait, and nobody waits
 with a lock in his hands.
@@ -19,7 +19,7 @@ Ticket = tuple[Fiber, int]
 
 
 class Namespaces:
-    """``threading``, ``queue``, ``time``, ``ThreadPoolExecutor`` and ``wait`` for the modules of the product."""
+    """``threading``, ``queue``, ``time``, ``Pool`` and ``wait`` for the modules of the product."""
 
     def __init__(self, loop: Loop) -> None:
         def bound(cls: type[Any]) -> Callable[..., Any]:
@@ -34,7 +34,7 @@ class Namespaces:
         )
         self.queue = SimpleNamespace(SimpleQueue=bound(SimpleQueue), Empty=queue.Empty)
         self.time = SimpleNamespace(sleep=loop.sleep)
-        self.executor = bound(Executor)
+        self.pool = bound(Pool)
         self.wait = lambda futures, timeout=None: wait(loop, futures, timeout)
 
 
@@ -171,14 +171,14 @@ class Future:
         self._over.set()
 
 
-class Executor:
+class Pool:
     """At most so many threads; each lives as long as there is work."""
 
-    def __init__(self, loop: Loop, workers: int = 1, thread_name_prefix: str = "") -> None:
+    def __init__(self, loop: Loop, workers: int, name: str) -> None:
         self._loop = loop
         self._process = loop.process
         self._free = workers
-        self._name = thread_name_prefix
+        self._name = name
         self._tasks: deque[tuple[Future, Callable[[], Any]]] = deque()
         self._futures: list[Future] = []
 
@@ -202,19 +202,17 @@ class Executor:
         futures = [self.submit(target, item) for item in items]
         return iter([future.result() for future in futures])
 
-    def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:
-        if cancel_futures:
-            while self._tasks:
-                self._tasks.popleft()[0].cancel()
-        if wait:
-            for future in self._futures:
-                future._over.wait()
+    def close(self) -> None:
+        while self._tasks:
+            self._tasks.popleft()[0].cancel()
+        for future in self._futures:
+            future._over.wait()
 
-    def __enter__(self) -> Executor:
+    def __enter__(self) -> Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.shutdown()
+        self.close()
 
 
 def wait(loop: Loop, futures: Iterable[Future], timeout: float | None = None) -> None:
@@ -229,4 +227,4 @@ def wait(loop: Loop, futures: Iterable[Future], timeout: float | None = None) ->
             future._over.wait(left_s)
 
 
-__all__ = ["Event", "Executor", "Future", "Killed", "Lock", "Namespaces", "SimpleQueue", "Thread", "wait"]
+__all__ = ["Event", "Future", "Killed", "Lock", "Namespaces", "Pool", "SimpleQueue", "Thread", "wait"]

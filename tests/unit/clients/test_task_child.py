@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.clients import umask
 from supervisor.clients.task_child import TaskEnded, run_task
 from supervisor.errors import SupervisorError, TimedOut
 from tests.waiting import wait_until
@@ -60,6 +61,16 @@ def test_it_answers_at_low_priority_and_nothing_stands_in_its_argv(pid: Path) ->
     assert (answer["twice"], len(answer["blob"]), len(answer["argv"])) == (42, 1 << 20, 2)
     assert int(pid.read_text().split()[1]) >= min(19, os.nice(0) + 10)
     assert is_gone(pid)
+
+
+def test_it_writes_with_the_umask_of_the_host(pid: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with umask.private():
+            run_task("some_child", {"number": 1, "pid": str(pid)}, 60, lambda: True)
+    finally:
+        os.umask(before)
+    assert pid.stat().st_mode & 0o777 == 0o644
 
 
 def test_it_is_ended_when_it_is_not_wanted_any_more(pid: Path) -> None:

@@ -1,14 +1,18 @@
-"""The loops of a term: a step-down awaits them all, and a defect in one is not kept quiet."""
+"""The loops of a term: a step-down awaits them all, and a defect in one is not kept quiet, nor in one of the process."""
 
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 
 from supervisor.daemon.leader.leader import Leader
+from supervisor.daemon.loops.watchdog import Watchdog
+from supervisor.daemon.process.supervisor import Supervisor
 
 
 class Loops:
@@ -55,9 +59,8 @@ def test_a_step_down_is_over_when_every_loop_is(last: str) -> None:
     assert not early and sorted(loops.ended) == sorted(NAMES)
 
 
-def test_a_defect_that_ends_a_loop_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_that_ends_a_loop_is_told() -> None:
     """The process must not go on without it: it would lead, and do a part of what a leader does."""
-    monkeypatch.setattr(threading, "excepthook", lambda _args: None)
     told: list[tuple[str, BaseException]] = []
 
     def run() -> None:
@@ -76,3 +79,20 @@ def test_a_defect_that_ends_a_loop_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     loops.term.over.set()
     leader.step_down(loops.term)
     assert [(name, type(error)) for name, error in told] == [("sweeper-1", KeyError)]
+
+
+def test_a_defect_that_ends_a_loop_of_the_process_ends_the_process(tmp_path: Path) -> None:
+    def fail(_loop: object) -> None:
+        raise KeyError("planted")
+
+    supervisor = Supervisor(tmp_path, lambda _owner: pytest.fail("nothing is assembled"))
+    watchdog = Watchdog(end=pytest.fail, locked_limit_s=None)
+    with structlog.testing.capture_logs() as logs:
+        supervisor._spawn("agent", fail, watchdog)
+        assert supervisor.stopping.wait(10)
+    assert [(line["event"], line["loop"]) for line in logs] == [
+        ("loop_failed", "agent"),
+        ("supervisor_failed", "agent"),
+    ]
+    assert isinstance(logs[0]["exc_info"], KeyError) and logs[0]["exc_info"].__traceback__ is not None
+    assert watchdog.stuck(float("inf")) is None

@@ -14,9 +14,8 @@ from supervisor.daemon.process import session_closer
 from supervisor.daemon.process.session_closer import Charge, encode
 
 
-def test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def closed_after(monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes) -> list[int]:
+    """The sessions that it closed, which was told ``first`` and ``then`` before its supervisor died."""
     closed: list[int] = []
     read, write = os.pipe()
     with subprocess.Popen(["sleep", "600"]) as supervisor:
@@ -29,11 +28,10 @@ def test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_befor
             lambda _hosts, session, _password, _timeout_s: closed.append(session),
         )
         watching = threading.Thread(target=session_closer.main, daemon=True)
-        older, newer = (encode((Charge("zk:1", number, b"p", 6.0),)) for number in (1, 2))
-        os.write(write, older[:10])
+        os.write(write, first)
         watching.start()
         watching.join(0.2)
-        os.write(write, older[10:] + newer)
+        os.write(write, then)
         os.close(write)
         watching.join(0.2)
         early = not watching.is_alive() or list(closed)
@@ -42,4 +40,17 @@ def test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_befor
         os.close(read)
         os.close(pidfd)
     assert not early, "the end of the pipe proves nothing"
-    assert closed == [2]
+    return closed
+
+
+OLDER, NEWER = (encode((Charge("zk:1", number, b"p", 6.0),)) + b"\n" for number in (1, 2))
+
+
+def test_it_closes_the_newest_sessions_when_the_supervisor_is_dead_and_not_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert closed_after(monkeypatch, OLDER[:10], OLDER[10:] + NEWER) == [2]
+
+
+def test_a_line_that_comes_in_two_pieces_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert closed_after(monkeypatch, OLDER + NEWER[:10], NEWER[10:]) == [2]

@@ -1,0 +1,114 @@
+"""The three ways in which our processes have threads; a test (``unit.clients.test_threads``) lists who uses which, and why.
+
+``BackgroundThread``: a named thread with one piece of work, mostly a loop that lasts as long as its owner. ``Pool``: a
+bounded number of named threads for many items. ``run_in_thread``: work whose outcome somebody asks for, and nobody has to
+wait for.
+
+*Stop.* A loop waits on an event or a queue of its own; ``BackgroundThread.stop`` puts the word there (``ask``) and awaits
+the end for a limited time. A pool is closed: what has not begun is dropped, what has begun is awaited. ``run_in_thread``
+is not stopped: the process may end without it.
+
+*An unexpected error* is told once. A background thread tells ``failed``, else ``threading.excepthook``, which logs
+``thread_died`` (``logs``). A pool and ``run_in_thread`` put it into the future; who does not ask a future for its result
+gives the pool work that handles every error itself. The edge of one item of a loop is ``daemon.loops.error_boundary``.
+
+Three idioms are left beside these. A shim and a driver import nothing that they can do without: ``shim.link``,
+``shim.output`` and kazoo's connection thread (``clients.kazoo_connection``) use ``threading`` itself, ``spark.orders``
+``_thread``. The HTTP server of the standard library makes a thread for each connection; ``daemon.process.http`` bounds them.
+``clients.store.deadline`` has background threads with futures of its own: whether the caller has left or the work is done
+must be decided under one lock, because a thread that was left behind keeps its slot.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class BackgroundThread:
+    """``work`` in a thread called ``name``, once, from ``start`` on.
+
+    ``failed``: is told, within that thread, of the error that ended ``work``. ``ask``: tells the work to end. A thread that
+    is not ``daemon`` keeps the process from ending before it has.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], object],
+        *,
+        failed: Callable[[str, BaseException], object] | None = None,
+        ask: Callable[[], object] | None = None,
+        daemon: bool = True,
+    ) -> None:
+        self.name = name
+        self._work = work
+        self._failed = failed
+        self._ask = ask
+        self._thread = threading.Thread(target=self._run, name=name, daemon=daemon)
+
+    def start(self) -> BackgroundThread:
+        """Raises RuntimeError if no thread can be started."""
+        self._thread.start()
+        return self
+
+    def is_alive(self) -> bool:
+        """It was started, and has not ended."""
+        return self._thread.is_alive()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for its end. True: it has ended in time, or was never started."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def stop(self, timeout_s: float = 0.0) -> bool:
+        """Ask it to end, and wait for that as ``join`` does."""
+        if self._ask is not None:
+            self._ask()
+        return self.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            if self._failed is None:
+                raise
+            self._failed(self.name, error)
+
+
+class Pool(ThreadPoolExecutor):
+    """At most ``workers`` threads called ``name_<n>``, each made when it is needed. A context manager that closes it."""
+
+    def __init__(self, workers: int, name: str) -> None:
+        super().__init__(workers, thread_name_prefix=name)
+
+    def close(self) -> None:
+        """Drop what has not begun, and await what has. Idempotent."""
+        self.shutdown(wait=True, cancel_futures=True)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def run_in_thread(name: str, work: Callable[[], T]) -> Future[T]:
+    """Run ``work`` in a thread of its own that does not keep the process from ending.
+
+    The future has its result or its error, whatever that is. Raises RuntimeError if no thread can be started.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it is for whoever asks
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    BackgroundThread(name, run).start()
+    return future
