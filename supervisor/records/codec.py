@@ -250,9 +250,15 @@ def _is_row(kind: Any) -> bool:
 
 def _row(kind: Any, value: Any) -> Any:
     """The named tuple that ``value`` is, or None where it cannot be read."""
-    kinds = tuple(typing.get_type_hints(kind).values())
-    good = isinstance(value, list) and [type(item) for item in value] == list(kinds)
-    return kind(*value) if good else None
+    hints = typing.get_type_hints(kind, include_extras=True)
+    if not isinstance(value, list) or len(value) != len(hints):
+        return None
+    try:
+        return kind(
+            *(_converter(hint)(item, name) for (name, hint), item in zip(hints.items(), value, strict=True))
+        )
+    except ValueError:
+        return None
 
 
 def _rows(kind: Any, value: Any) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from supervisor.shim.stopping import Ladder
 
 
 class Stage(StrEnum):
-    """Where the attempt stands; the table is in ``machine.py``."""
+    """Where the attempt stands; ``machine.py`` says what ends each stage."""
 
     CONNECTING = "connecting"
     CLAIMING = "claiming"

@@ -12,11 +12,8 @@ from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.observer import Observer
 from supervisor.plan import check, decide
 from supervisor.registry import attempt_writes
-from supervisor.shim import machine
+from supervisor.shim import claim, connection, driver, lease, machine
 from tests.explore.planting import around, planted, text
-
-Turn = machine._Turn
-
 
 # -- the deadline (§7.1) -----------------------------------------------------------------------------------------------
 
@@ -27,26 +24,26 @@ DEADLINES = (
     text(
         "renewal-counts-from-its-answer",
         DEADLINE,
-        (Turn.renewal_settled, "lease_terms.deadline_s(sent_s, ", "lease_terms.deadline_s(self.now_s, "),
+        (lease.renewed, "lease_terms.deadline_s(event.sent_s, ", "lease_terms.deadline_s(turn.now_s, "),
     ),
     text(
         "claim-counts-from-its-answer",
         DEADLINE,
-        (Turn.claim_settled, "claim_sent_s=sent_s", "claim_sent_s=self.now_s"),
+        (claim.committed, "claim_sent_s=event.sent_s", "claim_sent_s=turn.now_s"),
     ),
     text(
         "settled-claim-counts-from-the-reading",
         DEADLINE,
-        (Turn.read_back, "self.set(blind=False)", "self.set(blind=False, claim_sent_s=self.now_s)"),
+        (claim.read_back, "turn.set(blind=False)", "turn.set(blind=False, claim_sent_s=turn.now_s)"),
     ),
     text(
         "unanswered-renewal-counts",
         DEADLINE,
         (
-            Turn.renewal_settled,
-            "case _:\n",
-            "case _:\n            self.set(deadline_s=lease_terms.deadline_s("
-            "self.now_s, state.launch.lease_s))\n            self.do(WriteDeadline(self.state.deadline_s))\n",
+            lease.renewal_unanswered,
+            "ring_again(turn)",
+            "turn.set(deadline_s=lease_terms.deadline_s(turn.now_s, turn.state.launch.lease_s))\n"
+            "    turn.do(WriteDeadline(turn.state.deadline_s))\n    ring_again(turn)",
         ),
     ),
     text("deadline-a-lease-late", DEADLINE, (lease_terms.deadline_s, "- KILL_TIME_S", "+ lease_s")),
@@ -54,14 +51,18 @@ DEADLINES = (
     text(
         "shim-ignores-its-deadline",
         AT_DEADLINE,
-        (Turn.notice_deadlines, "if self.now_s >= lease_terms.shim_acts_s(state.deadline_s):", "if False:"),
+        (
+            driver.is_expiring,
+            "return turn.now_s >= lease_terms.shim_acts_s(turn.state.deadline_s)",
+            "return False",
+        ),
         (machine.next_wake_s, "times.append(lease_terms.shim_acts_s(state.deadline_s))", "pass"),
     ),
     text(
         "deadline-is-not-told-to-the-second-killers",
         "§7.4: the twin reads the deadline from a file written after each commit",
-        (Turn.claimed, "self.do(WriteDeadline(deadline_s), Exec(before_s))", "self.do(Exec(before_s))"),
-        (Turn.renewal_settled, "self.do(WriteDeadline(deadline_s))", "pass"),
+        (claim.claimed, "turn.do(WriteDeadline(deadline_s), Exec(before_s))", "turn.do(Exec(before_s))"),
+        (lease.renewed, "turn.do(WriteDeadline(deadline_s))", "pass"),
     ),
 )
 
@@ -77,94 +78,98 @@ CLAIMS = (
         "exec-without-a-claim",
         CLAIM_FIRST,
         (
-            Turn.read_before_claim,
-            "self.send_claim(own, read.lease_version)",
-            "(self.set(claim_sent_s=self.now_s), self.claimed(own.version, OwnState.CLAIMED))",
+            claim.try_claim,
+            "send_claim(turn, own, event.lease_version)",
+            "(turn.set(claim_sent_s=turn.now_s), claimed(turn, own.version, OwnState.CLAIMED))",
         ),
     ),
     text(
         "exec-before-the-claim-is-answered",
         CLAIM_FIRST,
         (
-            Turn.send_claim,
-            "self.at,\n        ),\n    )",
-            "self.at,\n        ),\n    )\n    self.claimed(own.version + 1, OwnState.CLAIMED)",
+            claim.send_claim,
+            "turn.at,\n        ),\n    )",
+            "turn.at,\n        ),\n    )\n    claimed(turn, own.version + 1, OwnState.CLAIMED)",
         ),
     ),
     text(
         "unanswered-claim-taken-as-committed",
         "§5: a write whose outcome is unknown is settled by reading back",
         (
-            Turn.claim_settled,
-            "self.set(stage=Stage.SETTLING, read_at_s=self.now_s)",
-            "self.claimed(self.state.launch.assignment.own_version + 1, OwnState.CLAIMED)",
+            claim.outcome_unknown,
+            "turn.set(stage=Stage.SETTLING, read_at_s=turn.now_s)",
+            "claimed(turn, turn.state.launch.assignment.own_version + 1, OwnState.CLAIMED)",
         ),
     ),
     text(
         "unanswered-claim-taken-as-failed",
         "§5: a write whose outcome is unknown is settled by reading back",
-        (Turn.claim_settled, "stage=Stage.SETTLING", "stage=Stage.CONNECTING"),
+        (claim.outcome_unknown, "stage=Stage.SETTLING", "stage=Stage.CONNECTING"),
     ),
     text(
         "claim-settled-on-another-session",
         "§5: reading back settles it only on the same session, or when the old one is gone",
-        (Turn.ask, "state.stage is Stage.SETTLING and state.claim_session != state.session", "False"),
+        (machine.ask, "state.stage is Stage.SETTLING and state.claim_session != state.session", "False"),
     ),
     text(
         "closed-session-is-forgotten",
         "§5: reading back settles it when the old session is gone, on whatever connection",
-        (Turn.link, "claim_session=state.last_session", "claim_session=state.session"),
+        (connection.closed, "claim_session=turn.state.last_session", "claim_session=turn.state.session"),
     ),
     text(
         "settling-has-no-end",
         "§5: an outcome that nobody can tell binds a shim no longer than a lease could",
         (
-            Turn.notice_time,
-            "if self.state.stage is Stage.SETTLING and self.now_s >= resolve_by_s(self.state):",
+            claim.watch_settling,
+            "if turn.now_s >= resolve_by_s(turn.state):",
             "if False:",
         ),
-        (machine.next_wake_s, "times.append(resolve_by_s(state))", "pass"),
+        (machine.next_wake_s, "times.append(claim.resolve_by_s(state))", "pass"),
     ),
     text(
         "claim-of-another-shim-taken-as-ours",
         "§5 exit: a restarted agent may start a second shim for one entry",
         (
-            Turn.is_mine,
-            "(record.uid, record.attempt, record.claim) == (entry.uid, entry.attempt, self.state.claim_id)",
+            lease.is_mine,
+            "(record.uid, record.attempt, record.claim) == (entry.uid, entry.attempt, turn.state.claim_id)",
             "(record.uid, record.attempt) == (entry.uid, entry.attempt)",
         ),
     ),
     text(
         "broken-connection-ends-no-shim",
         FIRST_ONLY,
-        (Turn.notice_no_claim, "if self.state.broken:", "if False:"),
+        (claim.watch_connecting, "if turn.state.broken:", "if False:"),
     ),
-    text("claim-is-sent-on-any-connection", FIRST_ONLY, (Turn.send, 'first=what == "claim"', "first=False")),
+    text(
+        "claim-is-sent-on-any-connection",
+        FIRST_ONLY,
+        (connection.send, 'first=what == "claim"', "first=False"),
+    ),
     text(
         "claims-on-any-connection",
         FIRST_ONLY,
-        (Turn.notice_no_claim, "if self.state.broken:", "if False:"),
-        (Turn.send, 'first=what == "claim"', "first=False"),
+        (claim.watch_connecting, "if turn.state.broken:", "if False:"),
+        (connection.send, 'first=what == "claim"', "first=False"),
     ),
-    text("late-claim-is-executed", RECHECK, (Turn.claimed, "elif self.now_s >= before_s:", "elif False:")),
+    text("late-claim-is-executed", RECHECK, (claim.claimed, "elif turn.now_s >= before_s:", "elif False:")),
     text(
-        "starter-does-not-look-at-the-clock", RECHECK, (Turn.claimed, "Exec(before_s)", "Exec(float('inf'))")
+        "starter-does-not-look-at-the-clock", RECHECK, (claim.claimed, "Exec(before_s)", "Exec(float('inf'))")
     ),
     text(
         "nobody-looks-at-the-clock-before-exec",
         RECHECK,
-        (Turn.claimed, "elif self.now_s >= before_s:", "elif False:"),
-        (Turn.claimed, "Exec(before_s)", "Exec(float('inf'))"),
+        (claim.claimed, "elif turn.now_s >= before_s:", "elif False:"),
+        (claim.claimed, "Exec(before_s)", "Exec(float('inf'))"),
     ),
     text(
         "revoked-claim-is-executed",
         "§7.3: revoked, or another attempt: kill at once",
-        (Turn.claimed, "if own_state is OwnState.REVOKED:", "if False:"),
+        (claim.claimed, "if own_state is OwnState.REVOKED:", "if False:"),
     ),
     text(
         "draining-claim-is-executed",
         "§7.3: draining: an orderly stop",
-        (Turn.claimed, "elif own_state is OwnState.DRAINING or self.state.stop_asked:", "elif False:"),
+        (claim.claimed, "elif own_state is OwnState.DRAINING or turn.state.stop_asked:", "elif False:"),
     ),
 )
 
@@ -179,29 +184,29 @@ FENCES = (
         "draining-does-not-renew",
         ORDERLY,
         (
-            Turn.judge,
+            lease.judge,
             "elif own.record.state is OwnState.DRAINING and state.fence is not None:\n"
-            "        self.set(fence=own.version)",
-            "elif own.record.state is OwnState.DRAINING and state.fence is not None:\n        self.set(fence=None)",
+            "        turn.set(fence=own.version)",
+            "elif own.record.state is OwnState.DRAINING and state.fence is not None:\n        turn.set(fence=None)",
         ),
     ),
-    text("draining-is-not-obeyed", ORDERLY, (Turn.judge, "self.request_stop()", "pass")),
+    text("draining-is-not-obeyed", ORDERLY, (lease.judge, "request_stop(turn)", "pass")),
     text(
         "stop-grace-never-ends",
         "§7.3: for at most stop_grace",
-        (Turn.climb, "if self.now_s >= ladder.kill_at_s:", "if False:"),
-        (Turn.may_renew, "state.stop_until_s is None or self.now_s < state.stop_until_s", "True"),
+        (driver.climb, "if turn.now_s >= ladder.kill_at_s:", "if False:"),
+        (lease.may_renew, "state.stop_until_s is None or turn.now_s < state.stop_until_s", "True"),
     ),
     text(
         "revoked-goes-on",
         "§7.3: revoked, or another attempt: kill at once",
-        (Turn.judge, 'self.lose(f"/own is {own.record.state.value}")', "self.set(fence=None)"),
+        (lease.judge, 'lose(turn, f"/own is {own.record.state.value}")', "turn.set(fence=None)"),
     ),
     text(
         "revoked-goes-on-renewing",
         "§7.3: revoked, or another attempt: kill at once",
         (
-            Turn.judge,
+            lease.judge,
             "elif own.record.state is OwnState.CLAIMED and state.fence is not None:",
             "elif own.record.state in (OwnState.CLAIMED, OwnState.REVOKED) and state.fence is not None:",
         ),
@@ -209,28 +214,28 @@ FENCES = (
     text(
         "another-attempt-is-not-noticed",
         "§7.3: revoked, or another attempt: kill at once",
-        (Turn.judge, "if not self.is_mine(own.record):", "if False:"),
+        (lease.judge, "if not is_mine(turn, own.record):", "if False:"),
     ),
-    text("renews-on-an-unknown-fence", UNKNOWN, (Turn.may_renew, " or state.held", "")),
+    text("renews-on-an-unknown-fence", UNKNOWN, (lease.may_renew, " or state.held", "")),
     text(
         "older-fence-is-believed",
         UNKNOWN,
-        (Turn.judge, "or (state.fence is not None and own.version < state.fence)", ""),
+        (lease.judge, "or (state.fence is not None and own.version < state.fence)", ""),
     ),
     text(
         "leases-without-a-parent-are-asked-for-at-once",
         "I9: what somebody removed by hand is no reason to ask without a pause",
-        (Turn.renewal_settled, "min(RETRY_S, self.period_s) if exists", "0.0 if exists"),
+        (lease.renewal_rejected, "min(RETRY_S, period_s(turn)) if exists", "0.0 if exists"),
     ),
     text(
         "clock-jump-is-not-noticed",
         "§7.7: a jump of REALTIME - BOOTTIME means: reread /own/J before anything else",
-        (Turn.notice_clock_jump, "abs(offset_s - before_s) > CLOCK_JUMP_S", "False"),
+        (machine.notice_clock_jump, "abs(offset_s - before_s) > CLOCK_JUMP_S", "False"),
     ),
     text(
         "new-session-does-not-read-first",
         "§7.7: a new session means: reread /own/J before anything else",
-        (Turn.link, "blind=state.blind or fresh", "blind=state.blind"),
+        (connection.connected, "blind=state.blind or fresh", "blind=state.blind"),
     ),
 )
 
@@ -429,20 +434,20 @@ TOMBSTONES = (
         "tombstone-before-the-tree-is-empty",
         EMPTY,
         (
-            Turn.begin_kill,
-            "stage=Stage.KILLING, cause=cause,",
-            "stage=Stage.BURYING, empty_s=self.now_s, read_at_s=self.now_s, cause=cause,",
+            driver.begin_kill,
+            "stage=Stage.KILLING,",
+            "stage=Stage.BURYING, empty_s=turn.now_s, read_at_s=turn.now_s,",
         ),
-        (Turn.begin_kill, "if reason:", "self.do(Kill())\n        if reason:"),
+        (driver.begin_kill, "if reason:", "turn.do(Kill())\n        if reason:"),
     ),
-    text("kill-that-left-something-is-believed", EMPTY, (Turn.tree_seen, "if empty:", "if True:")),
+    text("kill-that-left-something-is-believed", EMPTY, (driver.tree_seen, "if event.empty:", "if True:")),
     text(
         "tombstone-when-the-root-has-exited",
         EMPTY,
         (
-            Turn.exited,
-            'self.begin_kill(None, "")',
-            "self.set(stage=Stage.BURYING, empty_s=self.now_s, read_at_s=self.now_s)",
+            driver.note_exit,
+            "refused=event.refused)",
+            "refused=event.refused, stage=Stage.BURYING, empty_s=turn.now_s, read_at_s=turn.now_s)",
         ),
     ),
     text(

@@ -63,7 +63,7 @@ from supervisor.registry import (
     user_writes,
 )
 from supervisor.registry.blobs import spec_key
-from supervisor.shim import machine
+from supervisor.shim import claim, turn
 
 TICK_S = 2.0625
 LEASE_S = 6.0
@@ -300,7 +300,8 @@ def abstracted() -> Iterator[None]:
             put(module, log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent]))
         # the longest lease there can be: no job of this world has a longer one
         put(decide, LEASE_MAX_S=LEASE_S)
-        put(machine, wall_iso=lambda _: "", CLAIM_PATIENCE_S=6 * TICK_S)
+        put(turn, wall_iso=lambda _: "")
+        put(claim, CLAIM_PATIENCE_S=6 * TICK_S)
         put(election, _next_term=_next_term)
         yield
 

@@ -13,11 +13,13 @@ from unittest import mock
 
 import pytest
 
+from supervisor.model import lease_terms
 from supervisor.model.records import Cause
 from supervisor.model.transaction import Transaction
 from supervisor.registry import leader_writes, user_writes
-from supervisor.shim import machine
-from supervisor.shim.state import Stage, WriteCommitted
+from supervisor.shim import driver, lease
+from supervisor.shim.state import Stage
+from tests.explore.planting import around
 from tests.explore.scenarios import BY_NAME
 from tests.explore.search import explore
 from tests.explore.setting import LAYOUT, abstracted
@@ -33,12 +35,7 @@ def no_epoch_check() -> AbstractContextManager[object]:
 
 
 def deadline_from_the_acknowledgement() -> AbstractContextManager[object]:
-    real = machine._Turn.renewal_settled
-
-    def renewal_settled(turn: Any, event: Any) -> None:
-        real(turn, replace(event, sent_s=turn.now_s) if isinstance(event, WriteCommitted) else event)
-
-    return mock.patch.object(machine._Turn, "renewal_settled", renewal_settled)
+    return around(lease.renewed, lambda real, turn, event: real(turn, replace(event, sent_s=turn.now_s)))
 
 
 def cancel_that_does_not_move_the_fence() -> AbstractContextManager[object]:
@@ -52,19 +49,17 @@ def cancel_that_does_not_move_the_fence() -> AbstractContextManager[object]:
 
 
 def tombstone_before_the_tree_is_empty() -> AbstractContextManager[object]:
-    real = machine._Turn.begin_kill
-
-    def begin_kill(turn: Any, cause: Cause | None, reason: str) -> None:
+    def begin_kill(real: Any, turn: Any, cause: Cause | None, reason: str) -> None:
         real(turn, cause, reason)
         if turn.state.stage is Stage.KILLING:
             turn.set(stage=Stage.BURYING, empty_s=turn.now_s, read_at_s=turn.now_s)
 
-    return mock.patch.object(machine._Turn, "begin_kill", begin_kill)
+    return around(driver.begin_kill, begin_kill)
 
 
 def no_wait() -> AbstractContextManager[object]:
     """W of two seconds."""
-    return mock.patch.object(machine.lease_terms, "CLOCK_RATE_ERROR", -0.5)
+    return mock.patch.object(lease_terms, "CLOCK_RATE_ERROR", -0.5)
 
 
 @pytest.mark.parametrize(

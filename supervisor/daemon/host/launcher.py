@@ -47,7 +47,7 @@ log = structlog.get_logger(__name__)
 
 LAUNCH_MAX_BYTES = 4 * 2**20
 LOOK_LASTS_S = 2.0
-"""A shim has 10 s from the look to its connection (``shim.machine``), and has to be started in them."""
+"""A shim has 10 s from the look to its connection (``shim.claim``), and has to be started in them."""
 
 
 def read_launch(directory: str, key: str) -> Launch | None:

@@ -23,7 +23,7 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.transaction import Check, Node, SetData, Transaction
-from supervisor.shim.machine import CONNECT_PATIENCE_S
+from supervisor.shim.claim import CONNECT_PATIENCE_S
 from tests.simulation.timed.loop import Process
 from tests.simulation.timed.network import Conn
 from tests.simulation.timed.patches import decode

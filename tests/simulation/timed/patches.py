@@ -46,7 +46,7 @@ MODULES = (
     "operations.submit",
     "registry.blob_sweep",
     "shim.link",
-    "shim.machine",
+    "shim.turn",
     "operations.accept_registry",
 )
 """Of ``supervisor``: all that runs in the simulation and asks for time, threads, lots, a log or ZooKeeper."""

@@ -11,6 +11,7 @@ from supervisor.model.records import Cause
 from supervisor.shim import link as links
 from supervisor.shim import machine
 from supervisor.shim import state as shim
+from supervisor.shim.driver import STOP
 from supervisor.shim.state import Now, ShimState, Stage
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Runner:
                 lots = self._world.random
                 late_s = lots.choice([0.005, 0.05, 0.3]) if lots.random() < 0.97 else lots.uniform(0.0, 40.0)
                 loop.after(late_s, lambda: attempt.exec(before_s))
-            case shim.Order(order) if order == machine.STOP:
+            case shim.Order(order) if order == STOP:
                 if attempt.driver is None or not attempt.driver.order_stop():
                     self.post(shim.Unheard(effect))
             case shim.Terminate():

@@ -13,7 +13,7 @@ import pytest
 from supervisor.daemon.leader.controller import Controller
 from supervisor.errors import Corrupt
 from supervisor.model.bounds import JobName, SupervisorId
-from supervisor.model.records import Assignment, JobRef, Lease, OwnState, Result
+from supervisor.model.records import Assignment, EpochRecord, JobRef, LedTerm, Lease, OwnState, Result
 from supervisor.model.restart import RestartPolicy
 from supervisor.records.bulk import bulk_decoder
 from supervisor.records.codec import decode, encode, kind_of
@@ -42,13 +42,26 @@ def _numbers_in(body: Any) -> Iterator[tuple[Any, Any]]:
 def test_no_number_of_any_record_is_without_bounds(record: Any) -> None:
     for odd in ODD_NUMBERS:
         body = json.loads(encode(record))
+        rows = [
+            value for value in body.values() if isinstance(record, EpochRecord) and isinstance(value, list)
+        ]
         for place, key in list(_numbers_in(body)):
+            if place in rows or any(place in each for each in rows):
+                continue  # a row is left out: below
             kept, place[key] = place[key], odd
             data = json.dumps(body).encode()
             with pytest.raises(Corrupt):
                 decode(type(record), data, "p")
             assert bulk_decoder(type(record))(data) is None
             place[key] = kept
+
+
+@pytest.mark.parametrize("odd", [*ODD_NUMBERS, True, 1.0, "6", None])
+def test_a_row_with_an_odd_number_is_left_out(odd: Any) -> None:
+    rows = [[odd, "host-b", "op3"], [7, "host-a", "op4"]]
+    body = {"epoch": 7, "supervisor": "host-a", "op": "op4", "v": 1, "recent": rows, "recorded": rows[0]}
+    read = decode(EpochRecord, json.dumps(body).encode(), "p")
+    assert read.recent == (LedTerm(7, "host-a", "op4"),) and read.recorded is None
 
 
 @pytest.mark.parametrize("cls", [JobRef, Lease, Assignment, Result])

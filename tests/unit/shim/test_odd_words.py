@@ -16,9 +16,10 @@ from supervisor.model.records import QueryProgress
 from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import health, queries, stopping
 from supervisor.shim.fitting import fitting
-from supervisor.shim.machine import _Turn
+from supervisor.shim.lease import record_of
 from supervisor.shim.reports import ReportSocket, parse
 from supervisor.shim.state import Life, Now
+from supervisor.shim.turn import Turn
 from tests.unit.shim.world import LAUNCH, World
 
 VALUES: tuple[Any, ...] = (
@@ -121,7 +122,7 @@ def test_a_lease_always_fits_and_gives_up_what_is_shown_before_what_is_remembere
     )
     world = World(launch=replace(LAUNCH, not_fenced="x" * note, host="h" * 200, remembered=known))
     world.connect()
-    lease = _Turn(world.state, Now(100.0, 1.8e9)).lease()
+    lease = record_of(Turn(world.state, Now(100.0, 1.8e9)))
     shown = tuple(
         QueryProgress(query=f"query{number}", id="i" * 36, error="e" * 160, elsewhere="s" * 120)
         for number in range(count)

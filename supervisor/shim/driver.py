@@ -1,0 +1,207 @@
+"""The driver of an attempt: started, reporting, asked to stop, killed (protocol §7).
+
+Handlers of ``machine.TABLE`` and ``TIME``.
+"""
+
+from __future__ import annotations
+
+from supervisor.model import lease_terms
+from supervisor.model.records import Cause, Phase
+from supervisor.shim import health, queries, stopping
+from supervisor.shim.end import finish
+from supervisor.shim.state import (
+    Event,
+    ExecFailed,
+    Executed,
+    Exited,
+    Kill,
+    Order,
+    Reported,
+    Stage,
+    Terminate,
+    TreeSeen,
+    Unheard,
+    WriteDeadline,
+    WriteLog,
+)
+from supervisor.shim.turn import ALIVE, Turn
+
+KILL_PAUSE_S = 0.05
+STOP, LOOK = "stop", "look"
+
+
+# -- exec --------------------------------------------------------------------------------------------------------------
+
+
+def executed(turn: Turn, _: Executed) -> None:
+    if not turn.state.executed:
+        turn.set(executed=True, renew_at_s=turn.now_s)
+
+
+def started(turn: Turn, event: Executed) -> None:
+    executed(turn, event)
+    turn.set(stage=Stage.RUNNING)
+
+
+def exec_error(turn: Turn, event: ExecFailed) -> None:
+    turn.set(permanent=event.permanent)
+    begin_kill(turn, Cause.NOT_STARTED, event.error)
+
+
+def exec_late(turn: Turn, _: Event) -> None:
+    begin_kill(turn, Cause.LEASE_EXPIRED, "its time was over before it could be started")
+
+
+def unwritable(turn: Turn, _: Event) -> None:
+    begin_kill(turn, Cause.NOT_STARTED, "the run directory can't be written")
+
+
+# -- its exit ----------------------------------------------------------------------------------------------------------
+
+
+def note_exit(turn: Turn, event: Exited) -> None:
+    """Of a starter whose claim is under way too, where nothing else is done: exec will fail then."""
+    if turn.state.status is None:
+        turn.set(status=event.status, tail=event.tail, oom=event.oom, refused=event.refused)
+
+
+def exited(turn: Turn, event: Exited) -> None:
+    """The driver's children go with it."""
+    if turn.state.status is None:
+        note_exit(turn, event)
+        begin_kill(turn, None, "")
+
+
+def exit_early(turn: Turn, event: Exited) -> None:
+    if turn.state.status is None:
+        note_exit(turn, event)
+        finish(turn, "the starter ended before the claim")
+
+
+# -- reports -----------------------------------------------------------------------------------------------------------
+
+
+def reported(turn: Turn, event: Reported) -> None:
+    turn.set(life=health.after_report(turn.state.life, event, turn.now_s))
+    stop_heard(turn, event)
+
+
+def stop_heard(turn: Turn, event: Reported) -> None:
+    """What the driver says of the orderly stop counts to its end, for the tombstone tells of it."""
+    if turn.state.ladder is not None:
+        ladder = stopping.after_report(turn.state.ladder, event.event, event.queries, turn.now_s)
+        turn.set(ladder=ladder)
+
+
+def unheard(turn: Turn, event: Unheard) -> None:
+    if event.order.order == STOP and turn.state.ladder is not None:
+        turn.set(ladder=stopping.unheard(turn.state.ladder, turn.now_s))
+
+
+# -- the orderly stop --------------------------------------------------------------------------------------------------
+
+
+def begin_stop(turn: Turn, _: Event) -> None:
+    request_stop(turn)
+
+
+def request_stop(turn: Turn) -> None:
+    """Orderly: at a batch boundary, else SIGTERM, SIGKILL after the grace. Only the first request counts."""
+    launch = turn.state.launch
+    if turn.state.stage in (Stage.STARTING, Stage.RUNNING):
+        ladder = stopping.begin(launch, turn.state.life.begun_s is not None, turn.now_s)
+        turn.set(stage=Stage.STOPPING, stop_asked=True, stop_until_s=ladder.kill_at_s, ladder=ladder)
+        change_phase(turn, Phase.STOPPING)
+        if stopping.is_asked(ladder):
+            turn.do(Order(STOP, ladder.terminate_at_s - turn.now_s))
+    elif turn.state.stage is Stage.KILLING and turn.state.stop_until_s is None:
+        turn.set(stop_until_s=turn.now_s + launch.stop_grace_s)
+
+
+# -- the kill ----------------------------------------------------------------------------------------------------------
+
+
+def begin_kill(turn: Turn, cause: Cause | None, reason: str) -> None:
+    """Only the first cause counts."""
+    if turn.state.stage in ALIVE:
+        turn.set(
+            stage=Stage.KILLING,
+            cause=cause,
+            reason=reason,
+            kill_at_s=turn.now_s,
+            kill_began_s=turn.now_s,
+        )
+        if reason:
+            turn.do(WriteLog("shim_kills", reason))
+
+
+def tree_seen(turn: Turn, event: TreeSeen) -> None:
+    turn.set(tail=event.tail or turn.state.tail)
+    took_s = turn.now_s - turn.state.kill_began_s
+    if event.empty:
+        turn.set(stage=Stage.BURYING, empty_s=turn.now_s, read_at_s=turn.now_s)
+        over = f", more than {lease_terms.KILL_TIME_S:g} s" if took_s > lease_terms.KILL_TIME_S else ""
+        turn.do(WriteDeadline(None), WriteLog("shim_tree_empty", f"after {took_s:.3f} s{over}"))
+    else:
+        turn.set(kill_at_s=turn.now_s + KILL_PAUSE_S)
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def watch(turn: Turn) -> None:
+    """Starting and running: the deadline comes first, then the driver's life."""
+    state = turn.state
+    if is_expiring(turn):
+        begin_kill(turn, Cause.LEASE_EXPIRED, "no renewal was committed in time")
+    elif state.exec_s is not None:
+        verdict = health.overdue(state.life, state.launch, state.exec_s, turn.now_s)
+        if verdict is not None:
+            begin_kill(turn, *verdict)
+            return
+        look(turn)
+        if state.executed:
+            change_phase(turn, health.phase_of(state.life, state.launch, state.exec_s, turn.now_s))
+
+
+def climb(turn: Turn) -> None:
+    """Stopping: the deadline comes first, then the next rung of the orderly stop, if it is time for it."""
+    if is_expiring(turn):
+        begin_kill(turn, Cause.LEASE_EXPIRED, "no renewal was committed in time")
+        return
+    ladder = turn.state.ladder
+    assert ladder is not None
+    if turn.now_s >= ladder.kill_at_s:
+        begin_kill(turn, Cause.STOPPED, f"it did not stop within {turn.state.launch.stop_grace_s:g} s")
+    elif stopping.is_to_be_terminated(ladder, turn.now_s):
+        turn.set(ladder=stopping.terminated(ladder))
+        turn.do(WriteLog("shim_terminates", "SIGTERM to the driver"), Terminate())
+
+
+def strike(turn: Turn) -> None:
+    """Killing: again and again, until the tree is empty."""
+    if turn.now_s >= turn.state.kill_at_s:
+        turn.set(kill_at_s=float("inf"))  # until this one was answered
+        turn.do(Kill())
+
+
+def is_expiring(turn: Turn) -> bool:
+    """At deadline − 2p the tree is killed, whatever else is going on."""
+    assert turn.state.deadline_s is not None
+    return turn.now_s >= lease_terms.shim_acts_s(turn.state.deadline_s)
+
+
+def look(turn: Turn) -> None:
+    """Have the driver's bootstrap look at a query that has been silent for long; its answer is a report."""
+    timeout_s, state = turn.state.launch.stall_timeout_s, turn.state
+    due = state.launch.reports and turn.now_s >= state.look_at_s
+    if due and queries.is_to_be_looked_at(state.life, timeout_s, turn.now_s):
+        turn.set(look_at_s=turn.now_s + timeout_s * queries.LOOK_EVERY)
+        turn.do(Order(LOOK))
+
+
+def change_phase(turn: Turn, phase: Phase) -> None:
+    """A new phase is told at once, with the doorbell. ``since``: of the claim, of running, or of stopping."""
+    if phase is not turn.state.phase:
+        since = turn.at if phase in (Phase.RUNNING, Phase.STOPPING) else turn.state.since
+        turn.set(phase=phase, since=since, ring=True, renew_at_s=turn.now_s)

@@ -1,0 +1,103 @@
+"""The end of an attempt: the tombstone until it is written, and how it says what the attempt ended by (protocol §5 exit).
+
+Handlers of ``machine.TABLE`` for the stage ``burying``, and of ``OUTCOMES``.
+"""
+
+from __future__ import annotations
+
+from supervisor.model.exits import SHELL_SIGNAL_BASE, ExitEvidence, classify
+from supervisor.model.seen import Found
+from supervisor.registry import attempt_writes
+from supervisor.registry.attempt_writes import AttemptIdentity, Exit
+from supervisor.shim import connection, stopping
+from supervisor.shim.state import Event, Finish, OwnRead, ShimState, Stage
+from supervisor.shim.turn import RETRY_S, Turn
+
+SLOW_RETRY_S = 5.0
+SLOWEST_RETRY_S = 30.0
+DOUBT_S = 600.0
+
+
+# -- handlers ----------------------------------------------------------------------------------------------------------
+
+
+def bury(turn: Turn, event: OwnRead) -> None:
+    """The tombstone is written at the version just read, unless /own is not about this claim any more."""
+    state, entry, own = turn.state, turn.state.launch.assignment, event.own
+    if state.session is None:
+        turn.set(read_at_s=turn.now_s)  # nothing is written without knowing in which session: read again
+        return
+    if not isinstance(own, Found) or (state.fence is not None and own.version < state.fence):
+        since_s = state.doubt_s if state.doubt_s is not None else turn.now_s
+        turn.set(doubt_s=since_s)
+        if turn.now_s - since_s >= DOUBT_S:
+            finish(turn, "/own shows nothing believable: no tombstone")
+        else:
+            retry(turn, event)
+        return
+    turn.set(doubt_s=None, blind=False)
+    mine = AttemptIdentity(entry.name, entry.uid, entry.attempt, state.claim_id)
+    ended = describe(state)
+    op = connection.next_op(turn)
+    transaction = attempt_writes.tombstone(state.layout, own, mine, ended, op, turn.at)
+    if transaction is None:
+        finish(turn, "/own is not about this claim any more")
+    else:
+        connection.send(turn, "exit", transaction)
+
+
+def recorded(turn: Turn, _: Event) -> None:
+    finish(turn, "the exit is recorded")
+
+
+def retry(turn: Turn, _: Event) -> None:
+    """It is tried until it commits; ever more slowly, for a cluster that is down or restored from an old state."""
+    tries = turn.state.bury_tries
+    waited_s = turn.now_s - (turn.state.empty_s or turn.now_s)
+    pause_s = SLOWEST_RETRY_S if waited_s > DOUBT_S else min(SLOW_RETRY_S, RETRY_S * 2 ** min(tries, 5) / 2)
+    turn.set(bury_tries=tries + 1, read_at_s=turn.now_s + pause_s)
+
+
+# -- what they share ---------------------------------------------------------------------------------------------------
+
+
+def finish(turn: Turn, why: str) -> None:
+    turn.set(stage=Stage.DONE)
+    turn.do(Finish(why))
+
+
+def waits_only(state: ShimState) -> bool:
+    """Its application has not begun, because its driver has to wait for the word that it may: that is no running."""
+    return state.launch.is_held and state.life.begun_s is None
+
+
+def describe(state: ShimState) -> Exit:
+    """``exit_code`` as a shell gives it: 128 + signal. ``ran_s``: from letting the starter go to the empty tree."""
+    begun = state.life.begun_s is not None
+    verdict = classify(
+        ExitEvidence(
+            state.status,
+            state.launch.unbounded,
+            stop_requested=state.stop_asked,
+            killed_for=None if state.cause is None else (state.cause, state.reason),
+            begun=begun if state.launch.reports else None,
+            error=state.life.error,
+            tail=state.tail,
+            oom=state.oom,
+            refused=None if begun else state.refused,
+        )
+    )
+    code = state.status
+    if code is not None and code < 0:
+        code = SHELL_SIGNAL_BASE - code
+    ran = state.executed and not waits_only(state)
+    ran_s = state.empty_s - state.exec_s if ran and state.exec_s and state.empty_s else 0.0
+    permanent = verdict.permanent or (state.permanent and not state.stop_asked)
+    return Exit(
+        verdict.cause,
+        verdict.reason,
+        code,
+        round(max(0.0, ran_s), 3),
+        permanent,
+        stop_mode=stopping.mode(state.ladder, killed=state.cause is not None),
+    )
