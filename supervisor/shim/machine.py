@@ -210,7 +210,7 @@ _ = ignored
 
 # fmt: off
 TABLE: Mapping[type, tuple[Callable[..., None], ...]] = {
-    # stage:              connecting  claiming    settling    starting    running     stopping    killing     burying   done
+    # stage:              connecting  claiming    settling    starting    running     stopping    killing     burying    done
     Tick:                (_,          _,          _,          _,          _,          _,          _,          _,          _),
     Connected:           (first_link, connected,  connected,  connected,  connected,  connected,  connected,  connected,  _),
     Disconnected:        (cut_early,  cut_early,  cut_early,  cut,        cut,        cut,        cut,        cut,        _),

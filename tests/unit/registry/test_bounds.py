@@ -13,7 +13,7 @@ import pytest
 from supervisor.daemon.leader.controller import Controller
 from supervisor.errors import Corrupt
 from supervisor.model.bounds import JobName, SupervisorId
-from supervisor.model.records import Assignment, EpochRecord, JobRef, LedTerm, Lease, OwnState, Result
+from supervisor.model.records import Assignment, EpochRecord, JobRef, Lease, LedTerm, OwnState, Result
 from supervisor.model.restart import RestartPolicy
 from supervisor.records.bulk import bulk_decoder
 from supervisor.records.codec import decode, encode, kind_of
