@@ -27,7 +27,8 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import JobState, Shown, state_of, state_of_ended
+from supervisor.model.state import JobState, Shown, shown_state, state_of_ended
+from supervisor.model.view import Row, SeenLease
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.listing import seconds_of
 from supervisor.operations.context import CommandContext
@@ -159,10 +160,15 @@ def repeated(own: Ownership, since_attempt: int) -> str:
 
 
 def _shown(context: CommandContext, name: str, uid: str) -> tuple[Shown, str, Ownership | None]:
-    """State, how far it is on the way to its first batch, and its ownership, if that is about ``uid``."""
+    """State, how far it is on the way to its first batch, and its ownership, if that is about ``uid``.
+
+    The state is the one that is shown of the job, but for what a wait is not about: a driver that is to be replaced by the
+    very change that was asked for is stopping, and one whose queries are not known yet is starting.
+    """
     layout = context.layout
     paths = [layout.job(name), layout.own(name), layout.lease(name), layout.result(uid)]
-    nodes = context.zoo().read_many(paths).nodes
+    reads = context.zoo().read_many(paths)
+    nodes = reads.nodes
     ref: Seen[JobRef] = seen(JobRef, nodes[0], paths[0])
     own: Seen[Ownership] = seen(Ownership, nodes[1], paths[1])
     lease: Seen[Lease] = seen(Lease, nodes[2], paths[2])
@@ -175,7 +181,8 @@ def _shown(context: CommandContext, name: str, uid: str) -> tuple[Shown, str, Ow
     elif isinstance(ref, Found) and isinstance(own, Found) and _is_to_be_replaced(ref.record, own.record):
         shown = Shown(JobState.STOPPING, f"attempt {own.record.attempt} is to be stopped first")
     else:
-        shown = state_of(ref, own, lease)
+        row = Row(name, ref, own, lease=SeenLease(lease, reads.received_at_s, reads.sent_at_s))
+        shown = shown_state(row)
         if shown.state is JobState.RUNNING and not _is_settled(lease):
             shown = Shown(JobState.STARTING, shown.reason)
         if shown.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING) and isinstance(own, Found):

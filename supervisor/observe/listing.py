@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor.clock import wall_iso
-from supervisor.model.headline import headline
 from supervisor.model.records import (
     LEASED,
     OCCUPYING,
@@ -30,7 +29,7 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import JobState, Shown, account_of, state_of, state_of_ended, with_delay
+from supervisor.model.state import JobState, Shown, account_of, shown_state, state_of_ended
 from supervisor.model.transaction import Node
 from supervisor.model.view import Row, SeenAcceptance, SeenLease, View
 from supervisor.records.ids import name_suffix
@@ -235,12 +234,7 @@ def job_row(job: OneJob, wall_now_s: float, why: str | None = None) -> JobRow:
 
 def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | None = None) -> JobRow:
     """The row of a registered name, or of one whose records are corrupt. ``host``: the supervisor that it is assigned to."""
-    shown = state_of(row.ref, row.own, row.lease.seen if row.lease is not None else None)
-    shown = with_delay(shown, row.own, host)
-    if row.flaws:
-        shown = Shown(JobState.QUARANTINED, "; ".join(row.flaws))
-    if row.ref is None and isinstance(row.own, Unreadable):
-        shown = Shown(JobState.QUARANTINED, f"its ownership is unreadable: {row.own.reason}")
+    shown = shown_state(row, host=host)
     if not isinstance(row.ref, Found):
         return JobRow(row.name, state=shown.state.value, reason=shown.reason, trouble=shown.trouble)
     job = row.ref.record
@@ -259,11 +253,7 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | N
     own = row.own.record
     next_at_s = _next_attempt_s(job, own) if shown.state is JobState.BACKOFF else None
     if next_at_s is not None and next_at_s <= wall_now_s:
-        shown = Shown(
-            JobState.PENDING,
-            f"to be started again: {own.reason}",
-            f"to be started again: {headline(own.reason)}",
-        )
+        shown = shown_state(row, host=host, backoff_is_over=True)
     if shown.state is JobState.PENDING and why is not None:
         shown = Shown(JobState.PENDING, why)
     owned = own.uid == job.uid  # else the ownership is still about an earlier submission of the name

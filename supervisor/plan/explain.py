@@ -43,9 +43,7 @@ from supervisor.model.state import (
     failed_query,
     last_exit_of,
     next_attempt,
-    state_of,
     state_of_ended,
-    with_delay,
 )
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
@@ -53,6 +51,7 @@ from supervisor.plan.decide import WaitingAssignment, cell_of, decide, wait_of_s
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.place import lacking, not_judged
 from supervisor.plan.remedies import Remedy, remedies_of_ended, remedies_of_quarantined, remedies_of_state
+from supervisor.plan.shown import shown_by
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
 
 PLACE = "a place"
@@ -146,7 +145,8 @@ class Explainer:
         self._policy = policy
         self._now_s = now_s
         self._leader = leader
-        free = make_plan(replace(view, paused=False, distrust=None, recorded=True), policy, now_s)
+        self._free_view = replace(view, paused=False, distrust=None, recorded=True)
+        free = make_plan(self._free_view, policy, now_s)
         self._actions = {action.name: action for action in free.actions}
         self._notes = {note.name: note for note in free.notes}
         real = make_plan(view, policy, now_s)
@@ -159,9 +159,7 @@ class Explainer:
         action, note = self._actions.get(name), self._notes.get(name)
         cell = None if _is_left_alone(row) else cell_of(row)
         own = row.own.record if isinstance(row.own, Found) else None
-        shown = with_delay(
-            _shown(row, note), row.own, self._view.members.get(own.supervisor) if own is not None else None
-        )
+        shown = shown_by(row, note, self._free_view)
         mine = own is not None and isinstance(row.ref, Found) and own.uid == row.ref.record.uid
         lease = _lease_look(row)
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
@@ -369,19 +367,6 @@ def said(step: Action | WaitingAssignment) -> str:
         case CleanUp():
             doomed = ", and delete its checkpoint" if step.deletes_checkpoint else ""
             return f"clean up what {step.leftover.result.record.uid} left behind{doomed}"
-
-
-def _shown(row: Row, note: Note | None) -> Shown:
-    if row.flaws:
-        return Shown(JobState.QUARANTINED, "; ".join(row.flaws))
-    if note is not None and note.quarantined:
-        return Shown(JobState.QUARANTINED, note.why)
-    shown = state_of(row.ref, row.own, row.lease.seen if row.lease is not None else None)
-    waits = note is not None and note.wait_s is not None
-    if shown.state is JobState.BACKOFF and not waits:
-        own = row.own.record.reason if isinstance(row.own, Found) else ""
-        return Shown(JobState.PENDING, f"to be started again: {own}")
-    return shown
 
 
 def _waits_for(

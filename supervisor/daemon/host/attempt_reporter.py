@@ -39,7 +39,8 @@ from supervisor.model.records import (
     StartTimes,
 )
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import JobState, state_of, strays_of
+from supervisor.model.state import shown_state, strays_of
+from supervisor.model.view import Row, SeenLease
 from supervisor.records.layout import Layout
 from supervisor.records.reading import seen
 
@@ -118,7 +119,8 @@ class AttemptReporter:
         self._last_hosted |= {launch.assignment.name for launch in launches.values()}
         layout, names = self._layout, [launch.assignment.name for launch in launches.values()]
         paths = [path for n in names for path in (layout.job(n), layout.own(n), layout.lease(n))]
-        nodes = client.read_many(paths).nodes
+        reads = client.read_many(paths)
+        nodes = reads.nodes
         shown = set()
         for number, (key, launch) in enumerate(launches.items()):
             ref: Seen[JobRef] = seen(JobRef, nodes[3 * number], paths[3 * number])
@@ -126,12 +128,12 @@ class AttemptReporter:
             lease: Seen[Lease] = seen(Lease, nodes[3 * number + 2], paths[3 * number + 2])
             if not isinstance(own, Found) or (own.record.uid, own.record.attempt) != _which(launch):
                 continue
-            state = state_of(ref, own, lease).state
-            if ref is None:  # cancelled or concluded: on its way, or gone
-                if own.record.state not in LEASED:
-                    continue
-                state = JobState.STOPPING
-            shown.add(launch.assignment.name)
+            if ref is None and own.record.state not in LEASED:  # cancelled or concluded, and gone
+                continue
+            name = launch.assignment.name
+            row = Row(name, ref, own, lease=SeenLease(lease, reads.received_at_s, reads.sent_at_s))
+            state = shown_state(row).state
+            shown.add(name)
             self._apart.attempt(key, partial(self._publish_job, key, launch, state.value, lease), None)
         now_s = boottime_s()
         self._unborn = any(

@@ -14,13 +14,14 @@ from supervisor.act.carry_out import ActionOutcome, ActionResult
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Capacity, Metrics
-from supervisor.model.actions import Action, Assign, CleanUp, Conclude, Plan
+from supervisor.model.actions import Action, Assign, CleanUp, Conclude, Note, Plan
 from supervisor.model.load import Load, loads_of
 from supervisor.model.records import LEASED, OCCUPYING, Outcome
 from supervisor.model.seen import Found
-from supervisor.model.state import JobState, next_attempt, state_of
+from supervisor.model.state import JobState, next_attempt
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
+from supervisor.plan.shown import shown_by
 
 log = structlog.get_logger("supervisor.pass")
 
@@ -55,7 +56,12 @@ class Recorder:
 
     def record(self, done: Pass) -> None:
         """Metrics always; a line when anything was done, changed or is wrong."""
-        by_name = {name: self._state_of(row) for name, row in done.view.rows.items() if row.ref is not None}
+        notes = {note.name: note for note in done.plan.notes}
+        by_name = {
+            name: self._state_of(row, notes.get(name), done.view)
+            for name, row in done.view.rows.items()
+            if row.ref is not None
+        }
         states = Counter(by_name.values())
         unhosted = {name: state for name, state in by_name.items() if not _is_hosted(done.view.rows[name])}
         self._metrics.set_fleet(states, done.view.epoch, unhosted)
@@ -91,8 +97,9 @@ class Recorder:
         self._first = False
         self._why_skipped = ""
 
-    def _state_of(self, row: Row) -> str:
-        return self._apart.attempt(row.name, lambda: state_of_row(row), JobState.QUARANTINED.value)
+    def _state_of(self, row: Row, note: Note | None, view: View) -> str:
+        shown = self._apart.attempt(row.name, lambda: shown_by(row, note, view), None)
+        return (shown.state if shown is not None else JobState.QUARANTINED).value
 
     def skipped(self, epoch: int, error: SupervisorError) -> None:
         """A pass without a view: said once per reason."""
@@ -201,11 +208,3 @@ def _capacity_of(view: View) -> dict[str, Capacity]:
 def _is_hosted(row: Row) -> bool:
     """Some supervisor shows the series of this job."""
     return isinstance(row.own, Found) and row.own.record.state in LEASED
-
-
-def state_of_row(row: Row) -> str:
-    """The state of a registered name, from its row."""
-    lease = row.lease.seen if row.lease else None
-    if row.flaws:
-        return "quarantined"
-    return state_of(row.ref, row.own, lease if isinstance(lease, Found) else None).state.value

@@ -34,7 +34,7 @@ from supervisor.model.location import normalise
 from supervisor.model.records import BlobRef, Desired, JobRef
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.seen import Found
-from supervisor.model.state import JobState, state_of
+from supervisor.model.state import JobState, shown_state
 from supervisor.model.view import Row, View
 from supervisor.savepoints.schedule import Scheduled, began_s, ids_of, newest_of, slot_of, surplus
 from supervisor.savepoints.shelf import Shelf, ShelfEntry
@@ -300,8 +300,7 @@ def wanted_of(row: Row) -> WantedSavepoint | None:
     policy, checkpoint = job.terms.savepoints, job.terms.checkpoint
     if policy is None or checkpoint is None or job.desired is not Desired.RUNNING:
         return None
-    lease = row.lease.seen if row.lease is not None else None
-    running = state_of(row.ref, row.own, lease).state is JobState.RUNNING
+    running = shown_state(row).state is JobState.RUNNING
     return WantedSavepoint(
         job.name,
         job.uid,
