@@ -1,8 +1,7 @@
 """Every error that crosses a module boundary, and the exit code of the CLI for it.
 
 Few types on purpose (kopf's permanent / temporary split): third-party exceptions are translated into these at the edge,
-in ``clients/``; nothing above imports kazoo or botocore to catch something. A message is one sentence that names the
-field, file or host concerned and, after it, the remedy.
+in ``clients/``; nothing above imports kazoo or botocore to catch something.
 """
 
 from __future__ import annotations
@@ -29,9 +28,18 @@ def is_passing(error: Exception) -> bool:
 
 
 class SupervisorError(Exception):
-    """Root of all errors. ``exit_code`` is what the command line exits with (REFERENCE.md: exit codes)."""
+    """Root of all errors. ``what`` names the field, file or host concerned; ``remedy`` is what a person can do, or empty.
+
+    As text it is one sentence: what is wrong, a semicolon, and the remedy. ``exit_code`` is what the command line exits
+    with (REFERENCE.md: exit codes).
+    """
 
     exit_code = 1
+
+    def __init__(self, what: str = "", remedy: str = "") -> None:
+        super().__init__(f"{what}; {remedy}" if remedy else what)
+        self.what = what
+        self.remedy = remedy
 
 
 class InvalidInput(SupervisorError):

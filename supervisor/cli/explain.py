@@ -25,6 +25,7 @@ from supervisor.cli.output import (
     with_local_times,
 )
 from supervisor.errors import NotFound
+from supervisor.model.actions import Alarm
 from supervisor.model.words import counted
 
 if TYPE_CHECKING:
@@ -121,9 +122,9 @@ def lines_of(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, s
         yield "phase", f"{explained.record.phase.value}, no batch yet"
     yield from _lease(explained, wall_now_s)
     if explained.held_by:
-        yield "held", explained.held_by
+        yield "held", str(explained.held_by)
     if explained.waits_for:
-        yield "waits for", explained.waits_for + _until(explained.wait_s, wall_now_s)
+        yield "waits for", str(explained.waits_for) + _until(explained.wait_s, wall_now_s)
     if explained.action:
         leader = "would" if explained.held_by else "will now"
         yield "plan", f"the leader {leader} {explained.action}: {explained.why}"
@@ -134,7 +135,7 @@ def lines_of(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, s
         room += f"{host.starting_max} starting"
         yield "host", f"{host.id}: {room}" + (f"; {host.lacking}" if host.lacking else "")
     if explained.alarm:
-        yield "alarm", explained.alarm
+        yield "alarm", str(explained.alarm)
     if explained.cell and explained.rule:
         owned, wanted = explained.cell
         yield "rule", f"ownership {owned.value} × wanted {wanted.value} → {explained.rule.value}"
@@ -203,8 +204,8 @@ def _heads(scene: Scene, *, verbose: bool) -> Iterator[tuple[str, str]]:
             f"{scene.view.pause.sentence if scene.view.pause else 'yes'}; spark-supervisor unpause ends it",
         )
     for alarm in scene.explainer.alarms:
-        if alarm != scene.view.distrust:
-            yield "alarm:", alarm
+        if alarm != Alarm(scene.view.distrust or ""):
+            yield "alarm:", str(alarm)
     if scene.store_error is not None:
         yield "store:", scene.store_error
 
@@ -225,9 +226,13 @@ def _cluster(scene: Scene) -> dict[str, Any]:
         "epoch": scene.epoch,
         "paused": scene.view.paused,
         "distrust": scene.view.distrust,
-        "alarms": list(scene.explainer.alarms),
+        "alarms": [str(alarm) for alarm in scene.explainer.alarms],
         "store_error": scene.store_error,
     }
+
+
+def _text(told: object | None) -> str | None:
+    return None if told is None else str(told)
 
 
 def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
@@ -261,12 +266,12 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "rule": explained.rule.value if explained.rule else None,
         "action": explained.action,
         "why": explained.why or None,
-        "held_by": explained.held_by,
-        "waits_for": explained.waits_for,
+        "held_by": _text(explained.held_by),
+        "waits_for": _text(explained.waits_for),
         "until": None if explained.wait_s is None else wall_iso(wall_now_s + explained.wait_s),
         "then": explained.then,
         "hosts": [asdict(host) for host in explained.hosts],
-        "alarm": explained.alarm,
+        "alarm": _text(explained.alarm),
         "last_exit": None
         if explained.last_exit is None
         else {

@@ -163,7 +163,9 @@ def _prepared(specs: Iterable[Path], settings: Settings) -> list[SubmitLine]:
         site = site_policy(settings.policy)
         forbidden = site.why_no_checkpoint(prepared.spec.checkpoint)
         if forbidden is not None:
-            line.failed(InvalidInput(f"{source}: checkpoint: {forbidden}; choose a location that is allowed"))
+            line.failed(
+                InvalidInput(f"{source}: checkpoint: {forbidden}", "choose a location that is allowed")
+            )
             continue
         spec, store = prepared.spec, access_of_store(settings.store, settings.policy.endpoints)
         unreachable = why_no_access(

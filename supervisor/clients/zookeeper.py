@@ -93,7 +93,7 @@ class ZooClient:
             raise AccessDenied(f"ZooKeeper at {self._hosts} refused our credentials")
         if link is Link.SUSPENDED:
             raise Unreachable(
-                f"ZooKeeper at {self._hosts} did not answer within {timeout_s:g} s; is it running?"
+                f"ZooKeeper at {self._hosts} did not answer within {timeout_s:g} s", "is it running?"
             )
         raise Unreachable(f"the session with ZooKeeper at {self._hosts} is {link}")
 

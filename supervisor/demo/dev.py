@@ -65,7 +65,7 @@ def _ready(stack: Stack) -> dict[str, Any]:
             if document["leader"] is not None and len(document["supervisors"]) == len(stack.daemons):
                 return document
             time.sleep(_LOOK_S)
-    raise TimedOut(f"no leader within {READY_LIMIT_S:g} s; see {stack.directory}/*/supervisor.log")
+    raise TimedOut(f"no leader within {READY_LIMIT_S:g} s", f"see {stack.directory}/*/supervisor.log")
 
 
 def _tell(stack: Stack, document: dict[str, Any]) -> None:

@@ -211,7 +211,7 @@ class JobOperations:
             if other or (
                 found.ref is None and found.result is None and not isinstance(found.own, Unreadable)
             ):
-                raise Conflict(f"{name} was submitted anew while it was being cancelled; try again")
+                raise Conflict(f"{name} was submitted anew while it was being cancelled", "try again")
             if found.result is not None:
                 _must_be_newest(found, name, uid)
             tx = user_writes.cancel(
@@ -396,7 +396,7 @@ class JobOperations:
             raise Conflict(
                 f"nothing was done: {gone} is missing, it was removed by hand; a leader makes it anew"
             )
-        raise Conflict(f"{name} keeps being changed by somebody else: nothing was done; try again")
+        raise Conflict(f"{name} keeps being changed by somebody else: nothing was done", "try again")
 
     def _commit(self, zoo: ZkSession, write: JobWrite, name: str, uid: str) -> bool:
         """On the session that was read on: a process that was stopped since has lost it, and with it this multi."""

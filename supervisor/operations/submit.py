@@ -73,7 +73,9 @@ def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired)
     for file in prepared.files:
         key = blobs.put_artifact(prepared.name, uid, file.path)
         if key != artifact_key(prepared.name, uid, file.sha256, file.path.name):
-            raise Conflict(f"{file.path} changed while {prepared.name} was being submitted; submit it again")
+            raise Conflict(
+                f"{file.path} changed while {prepared.name} was being submitted", "submit it again"
+            )
     ref = blobs.put_spec(prepared.name, uid, 1, canonical_json(prepared.spec))
     return Submission(prepared.name, uid, ref, prepared.spec.terms(), desired, began_s)
 

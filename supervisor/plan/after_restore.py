@@ -13,7 +13,7 @@ over. Before that no attempt is started; draining, revoking and cleaning go on, 
 from __future__ import annotations
 
 from supervisor.model.acceptance import wait_of_s, why_held
-from supervisor.model.actions import Assign, Note, Plan
+from supervisor.model.actions import Alarm, Assign, Note, Plan
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import View
 
@@ -42,4 +42,4 @@ def hold_starts(view: View, plan: Plan, now_s: float) -> Plan:
     actions = tuple(action for action in plan.actions if not isinstance(action, Assign))
     accepted = view.accepted.seen
     over = accepted if isinstance(accepted, Found) and left_s == 0.0 else None
-    return Plan(actions, (*plan.notes, *notes), (*plan.alarms, why), waited_out=over)
+    return Plan(actions, (*plan.notes, *notes), (*plan.alarms, Alarm(why)), waited_out=over)

@@ -7,10 +7,12 @@ of ``plan``: nothing here decides anything, so what it says is what the leader d
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from supervisor.model.acceptance import why_held
 from supervisor.model.actions import (
     Action,
+    Alarm,
     Assign,
     Bury,
     CleanUp,
@@ -54,7 +56,42 @@ from supervisor.plan.remedies import Remedy, remedies_of_ended, remedies_of_quar
 from supervisor.plan.shown import shown_by
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
 
-PLACE = "a place"
+
+class Await(Enum):
+    """What a job waits for: a person, a slot on a host, or something that its records or a clock will tell."""
+
+    PERSON = "you"
+    SLOT = "a place"
+    RESTORE = "the wait after an accepted restore"
+    BACKOFF = "its back-off"
+    CLAIM = "its shim to claim it"
+    EXIT = "the exit of its attempt"
+    RENEWAL = "a renewal of its lease, or the full wait"
+    FIRST_BATCH = "its first batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """``kind``, and the same in words with what is special about this job."""
+
+    kind: Await
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text or self.kind.value
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What keeps the leader from acting. ``is_unrecorded``: no more than its own term, which is to be recorded first."""
+
+    text: str
+    is_unrecorded: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
 NOT_RECORDED = "this epoch is not yet recorded in the store: nothing is started or cleaned before"
 SILENT_AFTER = 1 / 3
 """Of the lease length: two renewals are missing by then, and a person should know."""
@@ -91,8 +128,9 @@ class Explanation:
     """One job. ``held_by``: what keeps the leader from acting at all, else None.
 
     ``action``: what it does now; ``then``: what it does when ``wait_s`` (seconds from now) is over; None: nothing.
-    ``waits_for``: in words, None for a job of which nobody waits for anything. ``step``, ``later``: what ``action`` and
+    ``waits_for``: None for a job of which nobody waits for anything. ``step``, ``later``: what ``action`` and
     ``then`` say. ``error``: what ended the last attempt that failed, as its records have it; empty: nothing did.
+    ``after_earlier``: an attempt of an earlier submission of the name may be alive still.
     """
 
     name: str
@@ -103,10 +141,10 @@ class Explanation:
     rule: Do | None = None
     action: str | None = None
     why: str = ""
-    waits_for: str | None = None
+    waits_for: Awaited | None = None
     wait_s: float | None = None
     then: str | None = None
-    held_by: str | None = None
+    held_by: Hold | None = None
     attempt: int = 0
     host: str = ""
     failures: int = 0
@@ -114,11 +152,12 @@ class Explanation:
     record: Lease | None = None
     hosts: tuple[Host, ...] = ()
     remedies: tuple[Remedy, ...] = ()
-    alarm: str | None = None
+    alarm: Alarm | None = None
     last_exit: Entry | None = None
     step: Action | WaitingAssignment | None = None
     later: Action | WaitingAssignment | None = None
     error: str = ""
+    after_earlier: bool = False
 
     @property
     def is_fine(self) -> bool:
@@ -164,8 +203,8 @@ class Explainer:
         lease = _lease_look(row)
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
         waits_for = _waits_for(own, shown, note, lease, timeout_s)
-        if waits_for == PLACE and not may_start(self._view):
-            waits_for = "the wait after an accepted restore"
+        if waits_for == Awaited(Await.SLOT) and not may_start(self._view):
+            waits_for = Awaited(Await.RESTORE)
         wait_s = note.wait_s if note is not None and waits_for is not None else None
         renewed = lease is not None and not lease.is_silent  # each renewal begins the full wait anew
         later = self._later(row, wait_s) if shown.state is not JobState.STARTING or not renewed else None
@@ -195,6 +234,7 @@ class Explainer:
             step=action,
             later=later,
             error=_error(own, ended) if own is not None and mine else "",
+            after_earlier=own is not None and not mine and own.state not in DEAD,
         )
 
     def everything(self) -> list[Explanation]:
@@ -212,17 +252,19 @@ class Explainer:
 
     # -- what keeps it ---------------------------------------------------------------------------------------------
 
-    def _held_by(self, name: str, action: Action | None) -> str | None:
+    def _held_by(self, name: str, action: Action | None) -> Hold | None:
         if self._view.distrust is not None:
-            return f"the registry is not trusted: {self._view.distrust}"
+            return Hold(f"the registry is not trusted: {self._view.distrust}")
         if self._view.paused:
-            return self._view.pause.sentence if self._view.pause is not None else "the cluster is paused"
+            return Hold(
+                self._view.pause.sentence if self._view.pause is not None else "the cluster is paused"
+            )
         if self._leader is None:
-            return "no supervisor leads at the moment" if self._view.members else "no supervisor is up"
+            return Hold("no supervisor leads at the moment" if self._view.members else "no supervisor is up")
         if not may_start(self._view) and self._view.accepted is not None and name in self._notes:
-            return why_held(self._view.accepted.seen) if self._notes[name].pending else None
+            return Hold(why_held(self._view.accepted.seen)) if self._notes[name].pending else None
         if action is not None and name not in self._real:
-            return NOT_RECORDED
+            return Hold(NOT_RECORDED, is_unrecorded=True)
         return None
 
     def _later(self, row: Row, wait_s: float | None) -> Action | WaitingAssignment | None:
@@ -288,8 +330,8 @@ class Explainer:
             delayed=own is not None and bool(delay_of(own, self._view.members.get(own.supervisor))),
         )
 
-    def _alarm(self, name: str) -> str | None:
-        return next((alarm for alarm in self.alarms if alarm.startswith(f"{name}: ")), None)
+    def _alarm(self, name: str) -> Alarm | None:
+        return next((alarm for alarm in self.alarms if alarm.job == name), None)
 
 
 def _error(own: Ownership, ended: Entry | None) -> str:
@@ -321,7 +363,7 @@ def explain_ended(name: str, uid: str, result: Seen[Result], row: Row | None) ->
         cell,
         rule,
         attempt=result.record.attempt,
-        waits_for=None if dead or own is None else f"the exit of attempt {own.attempt}",
+        waits_for=None if dead or own is None else Awaited(Await.EXIT, f"the exit of attempt {own.attempt}"),
         remedies=remedies_of_ended(name, shown.state, terms.checkpoint if terms else None),
     )
 
@@ -375,25 +417,25 @@ def _waits_for(
     note: Note | None,
     lease: LeaseLook | None,
     start_timeout_s: float,
-) -> str | None:
+) -> Awaited | None:
     if note is None:
         return None
     if note.quarantined or shown.state is JobState.SUSPENDED:
-        return "you"
+        return Awaited(Await.PERSON)
     if note.pending:
-        return PLACE
+        return Awaited(Await.SLOT)
     if own is None:
         return None
     if own.state is OwnState.EXITED and note.wait_s is not None:
-        return "its back-off"
+        return Awaited(Await.BACKOFF)
     if own.state is OwnState.ASSIGNED:
-        return f"its shim on {own.host or own.supervisor} to claim it"
+        return Awaited(Await.CLAIM, f"its shim on {own.host or own.supervisor} to claim it")
     if own.state in (OwnState.DRAINING, OwnState.REVOKED):
-        return f"the exit of attempt {own.attempt}, or the full wait"
+        return Awaited(Await.EXIT, f"the exit of attempt {own.attempt}, or the full wait")
     if own.state is OwnState.CLAIMED and lease is not None and lease.is_silent:
-        return "a renewal of its lease, or the full wait"
+        return Awaited(Await.RENEWAL)
     if own.state is OwnState.CLAIMED and shown.state is JobState.STARTING:
-        return f"its first batch (start_timeout: {start_timeout_s:g}s)"
+        return Awaited(Await.FIRST_BATCH, f"its first batch (start_timeout: {start_timeout_s:g}s)")
     return None
 
 

@@ -52,9 +52,9 @@ def commit_resolved(
         outcome = committed(resolved)
     except Unreachable as error:
         why = str(error).partition("; ")[0]
-        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}; {look}") from lost
+        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}", f"{look}") from lost
     if outcome is None:
         raise OutcomeUnknown(
-            f"the outcome of {tx.what} is unknown: it was changed again meanwhile; {look}"
+            f"the outcome of {tx.what} is unknown: it was changed again meanwhile", f"{look}"
         ) from lost
     return outcome

@@ -150,7 +150,7 @@ class Shelf:
             away = self._out_of_sight(begun)
             if away and not force:
                 raise Conflict(
-                    f"savepoint {savepoint} can't be deleted here: {away}; --force removes its entry alone"
+                    f"savepoint {savepoint} can't be deleted here: {away}", "--force removes its entry alone"
                 )
             self._empty(self.place(begun), force, tell)
         here = f"{name}/{savepoint}"
@@ -259,7 +259,8 @@ def _refuse_readers(place: Area) -> None:
         except (Corrupt, ValueError, KeyError, TypeError, RecursionError):
             told = "by somebody"
         raise Conflict(
-            f"it is being restored {told}: wait for it; if that was interrupted, restore it there again, or give --force"
+            f"it is being restored {told}: wait for it",
+            "if that was interrupted, restore it there again, or give --force",
         )
 
 

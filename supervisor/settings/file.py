@@ -161,18 +161,19 @@ def _text(path: Path, *, may_be_absent: bool) -> str | None:
         if may_be_absent:
             return None
         raise InvalidInput(
-            f"configuration file {path} does not exist; name one with --config or {PATH_VARIABLE}"
+            f"configuration file {path} does not exist", f"name one with --config or {PATH_VARIABLE}"
         ) from None
     except OSError as error:
         raise InvalidInput(
-            f"configuration file {shortened(path)} cannot be read ({error.strerror}); check its name and permissions"
+            f"configuration file {shortened(path)} cannot be read ({error.strerror})",
+            "check its name and permissions",
         ) from None
     if len(data) > FILE_MAX_BYTES:
         raise InvalidInput(f"configuration file {path} is larger than {FILE_MAX_BYTES // 1024} KiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InvalidInput(f"configuration file {path} is not UTF-8 text; save it as UTF-8") from None
+        raise InvalidInput(f"configuration file {path} is not UTF-8 text", "save it as UTF-8") from None
 
 
 def _override(body: dict[str, Any], environ: Mapping[str, str], source: str) -> dict[str, str]:
@@ -185,7 +186,7 @@ def _override(body: dict[str, Any], environ: Mapping[str, str], source: str) -> 
         keys = name.removeprefix(OVERRIDE_PREFIX).lower().split("__")
         if not all(keys):
             raise InvalidInput(
-                f"environment variable {name} names no key; write {OVERRIDE_PREFIX}SECTION__KEY"
+                f"environment variable {name} names no key", f"write {OVERRIDE_PREFIX}SECTION__KEY"
             )
         target = body
         for index, key in enumerate(keys[:-1]):

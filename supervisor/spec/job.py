@@ -243,7 +243,7 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
     What the spec does not say is taken from ``defaults``; sections are merged key by key.
     """
     if len(text.encode("utf-8", "replace")) > SPEC_MAX_BYTES:
-        raise InvalidInput(f"{source} is larger than {SPEC_MAX_BYTES // 1024} KiB; move data out of it")
+        raise InvalidInput(f"{source} is larger than {SPEC_MAX_BYTES // 1024} KiB", "move data out of it")
     body = read_mapping(text, source, as_written={"conf", "env"})
     spec = validated(JobSpec, _with_defaults(body, defaults or Defaults()), source)
     # Not of what is stored: a job that was registered before these were known stays what it is.
@@ -257,7 +257,8 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
     for place in _files(spec):
         if place.startswith(STORE_SCHEME):
             raise InvalidInput(
-                f"{source}: {place[:80]!r} begins with store:, which only the supervisor writes; give a file"
+                f"{source}: {place[:80]!r} begins with store:, which only the supervisor writes",
+                "give a file",
             )
     return spec
 
@@ -302,7 +303,7 @@ def from_canonical(data: bytes, source: str) -> JobSpec:
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
-        raise Corrupt(f"{source} is not JSON; submit the job again") from None
+        raise Corrupt(f"{source} is not JSON", "submit the job again") from None
     if (
         not isinstance(body, dict)
         or type(version := body.pop("v", None)) is not int

@@ -53,7 +53,7 @@ class PreflightCheck:
             self._over = run_in_thread("checkpoint", partial(self._look, look))
         except RuntimeError as error:
             self._over.set_exception(
-                Unreachable(f"no thread can be started for it ({error}); make room on this host")
+                Unreachable(f"no thread can be started for it ({error})", "make room on this host")
             )
 
     @property

@@ -76,7 +76,7 @@ class Recorder:
             self._log_action(done, one)
         if self._first:
             self._metrics.set_takeover(done.ended_s - self._vacant_s)
-        self._log_alarms(frozenset(done.plan.alarms) | frozenset(done.broken), done.view.epoch)
+        self._log_alarms(frozenset(map(str, (*done.plan.alarms, *done.broken))), done.view.epoch)
         if done.carried or self._first or self._why_skipped:
             log.info(
                 "pass",

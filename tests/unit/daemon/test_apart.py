@@ -123,7 +123,7 @@ def test_a_job_that_cannot_be_placed_keeps_no_other_from_its_place(
     done = rig.controller.reconcile_once()
     assert [one.action.name for one in done.carried] == ["good"]
     (note,) = [note for note in done.plan.notes if note.name == "odd"]
-    assert note.quarantined and any("odd" in alarm for alarm in done.plan.alarms)
+    assert note.quarantined and any(alarm.job == "odd" for alarm in done.plan.alarms)
 
 
 def test_metrics_that_raise_hold_no_pass_up(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

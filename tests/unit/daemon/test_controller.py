@@ -166,7 +166,7 @@ def test_a_reference_that_names_another_job_is_left_alone(rig: Rig) -> None:
     rig.bench.put(rig.bench.layout.job("b"), rig.bench.ref("a").record)
     done = rig.controller.reconcile_once()
     assert [one.action.name for one in done.carried] == ["a"]
-    assert any("is about 'a'" in alarm for alarm in done.plan.alarms)
+    assert any("is about 'a'" in alarm.text for alarm in done.plan.alarms)
 
 
 # -- what an operator asks of the cluster ---------------------------------------------------------------------------

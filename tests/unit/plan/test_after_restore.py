@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.model.actions import Assign, Drain, Plan, Revoke, Unassign
+from supervisor.model.actions import Alarm, Assign, Drain, Plan, Revoke, Unassign
 from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Acceptance, Desired, OwnState
 from supervisor.model.seen import Found, Unreadable
@@ -47,7 +47,7 @@ def test_nothing_is_started_until_a_leader_has_noted_the_end_of_the_wait(waiting
         assert (plan.waited_out is not None) is over
         (note,) = plan.notes
         assert "restored" in note.why and note.pending
-        assert plan.alarms == (note.why,)
+        assert plan.alarms == (Alarm(note.why),)
     for accepted in (sight(0.0, waited=True), None):
         (action,) = planned(accepted, waiting).actions
         assert isinstance(action, Assign)

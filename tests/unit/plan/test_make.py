@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from supervisor.model.actions import (
+    Alarm,
     Assign,
     Bury,
     CleanUp,
@@ -295,7 +296,7 @@ class TestOlderUids:
 class TestWhatStopsEverything:
     def test_a_registry_that_is_not_trusted(self) -> None:
         plan = make_plan(view(row(ref=job(), own=own(S.VACANT)), distrust="restored"), Policy(), NOW_S)
-        assert (plan.actions, plan.alarms) == ((), ("restored",))
+        assert (plan.actions, plan.alarms) == ((), (Alarm("restored"),))
 
     def test_pause(self) -> None:
         assert kinds(row(ref=job(), own=own(S.VACANT)), paused=True) == []
