@@ -7,7 +7,7 @@ in ``clients/``; nothing above imports kazoo or botocore to catch something.
 from __future__ import annotations
 
 import errno
-from typing import Final
+from typing import Final, NamedTuple
 
 _PASSING: Final = frozenset(
     {
@@ -27,6 +27,19 @@ def is_passing(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in _PASSING
 
 
+class Complaint(NamedTuple):
+    """What is wrong, and what a person can do about it: a remedy, or empty. False: nothing is wrong."""
+
+    what: str = ""
+    remedy: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.what)
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}" if self.remedy else self.what
+
+
 class SupervisorError(Exception):
     """Root of all errors. ``what`` names the field, file or host concerned; ``remedy`` is what a person can do, or empty.
 
@@ -37,9 +50,13 @@ class SupervisorError(Exception):
     exit_code = 1
 
     def __init__(self, what: str = "", remedy: str = "") -> None:
-        super().__init__(f"{what}; {remedy}" if remedy else what)
-        self.what = what
-        self.remedy = remedy
+        self.complaint = Complaint(what, remedy)
+        super().__init__(str(self.complaint))
+
+
+def complaint_of(error: Exception) -> Complaint:
+    """What ``error`` says; an error that is none of ours says no remedy."""
+    return error.complaint if isinstance(error, SupervisorError) else Complaint(str(error))
 
 
 class InvalidInput(SupervisorError):

@@ -60,7 +60,7 @@ def prepare(path: Path, defaults: Defaults) -> Prepared:
     )
     stored = stored_spec(spec, path.parent, {file.path: file.reference for file in files})
     return Prepared(
-        path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *memory_warnings(spec))
+        path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *map(str, memory_warnings(spec)))
     )
 
 

@@ -121,7 +121,7 @@ class Creation:
             before = taken.queries
         why = str(findings[0]) if findings else "what it needed had gone each time"
         raise Conflict(
-            f"{self._source.location} is cleaned up faster than it can be copied ({ROUNDS_MAX} times; "
+            f"{self._source.location} is cleaned up faster than it can be copied ({ROUNDS_MAX} times",
             f"{why}): raise spark.sql.streaming.minBatchesToRetain, or suspend the job first",
         )
 

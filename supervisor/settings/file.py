@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from supervisor.errors import InvalidInput
+from supervisor.errors import Complaint, InvalidInput
 from supervisor.model.lease_terms import KILL_TIME_S, SHIM_AHEAD_S, renew_period_s
 from supervisor.settings.addresses import (
     AbsolutePath,
@@ -141,7 +141,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     return validated(Settings, body, source, _override(body, environ, source))
 
 
-def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[str, ...]:
+def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[Complaint, ...]:
     """Why a lease is legal but short (protocol §7): an outage that the session survives could then stop drivers."""
     margin_s = lease_s - KILL_TIME_S - SHIM_AHEAD_S - renew_period_s(lease_s)
     needed_s = session_timeout_s + 2 * ASSUMED_TICK_S
@@ -149,8 +149,11 @@ def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[str, ...]:
         return ()
     better = format_duration(-(-(needed_s + KILL_TIME_S + SHIM_AHEAD_S) * 6 // 5))
     return (
-        f"a lease of {format_duration(lease_s)} is short for a session of {format_duration(session_timeout_s)}: a ZooKeeper "
-        f"outage of {margin_s:.1f} s stops drivers although the session would survive it; use a lease of {better} or more",
+        Complaint(
+            f"a lease of {format_duration(lease_s)} is short for a session of {format_duration(session_timeout_s)}: a "
+            f"ZooKeeper outage of {margin_s:.1f} s stops drivers although the session would survive it",
+            f"use a lease of {better} or more",
+        ),
     )
 
 

@@ -174,7 +174,7 @@ def _path_of(
     except (NotFound, Corrupt, InvalidInput) as error:
         raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
     if not path.is_file():
-        raise Refused(Cause.BAD_ARTIFACT, f"{named} is no file on this host; put it there")
+        raise Refused(Cause.BAD_ARTIFACT, f"{named} is no file on this host", "put it there")
     return path
 
 

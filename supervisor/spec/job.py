@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from supervisor.errors import Corrupt, InvalidInput
+from supervisor.errors import Complaint, Corrupt, InvalidInput
 from supervisor.model import driver_memory, heap, host_tools, master
 from supervisor.model.deletable import why_not_deletable
 from supervisor.model.location import normalise
@@ -357,7 +357,7 @@ def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
     )
 
 
-def memory_warnings(spec: JobSpec) -> tuple[str, ...]:
+def memory_warnings(spec: JobSpec) -> tuple[Complaint, ...]:
     """What is declared for the driver, where it can't hold it."""
     why = heap.why_short(spec.conf, spec.resources.memory_bytes, python=spec.is_python)
     return () if why is None else (why,)

@@ -17,7 +17,7 @@ from supervisor.cli.doctor.findings import (
     DoctorFinding,
     ok,
     problem,
-    problem_said,
+    problem_of,
     skipped,
     warning,
 )
@@ -25,6 +25,7 @@ from supervisor.cli.doctor.java import host_environment
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import MORE_TIME
 from supervisor.clients.tools import Ran, run_tool
+from supervisor.errors import Complaint
 from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import why_not, why_not_this_spark
 from supervisor.spark.refusal import Refused
@@ -77,11 +78,11 @@ class SparkFacts:
     """
 
     home: str = ""
-    refused: str = ""
+    refused: Complaint = Complaint()
     version: str | None = None
     submit: Ran | None = None
     python: str = ""
-    python_refused: str = ""
+    python_refused: Complaint = Complaint()
     python_version: tuple[int, ...] = ()
     pyspark: str | None = None
     python_error: str = ""
@@ -92,7 +93,7 @@ class SparkFacts:
     is_python: bool = True
     jars: frozenset[str] = frozenset()
     thin: frozenset[str] = frozenset()
-    thin_refused: str = ""
+    thin_refused: Complaint = Complaint()
     brought: tuple[str, ...] = ()
     s3a: str = ""
     s3a_sure: bool = False
@@ -132,7 +133,7 @@ def collect(subject: Subject) -> SparkFacts:
         home = spark_home_of(settings.home, subject.environ)
         defaults = dict(defaults_of(home, subject.job_env, subject.environ))
     except Refused as error:
-        return replace(known, refused=str(error))
+        return replace(known, refused=error.complaint)
     thin, thin_refused = _thin(subject, home)
     return replace(
         known,
@@ -194,16 +195,16 @@ def _submit(subject: Subject, home: Path, until_s: float) -> Ran:
     )
 
 
-def _python(subject: Subject) -> tuple[str, str, Ran | None]:
+def _python(subject: Subject) -> tuple[str, Complaint, Ran | None]:
     try:
         python = python_of(subject.job_env, subject.environ)
     except Refused as error:
-        return "", str(error), None
+        return "", error.complaint, None
     if not _is_hosts(python, subject):
-        return str(python), "", None
+        return str(python), Complaint(), None
     return (
         str(python),
-        "",
+        Complaint(),
         run_tool((str(python), "-c", LOOK), host_environment(subject), PYTHON_S * subject.patience),
     )
 
@@ -228,12 +229,12 @@ def _python_error(look: Ran | None) -> str:
     return "" if look is None else look.error or look.last_line
 
 
-def _thin(subject: Subject, home: Path) -> tuple[frozenset[str], str]:
+def _thin(subject: Subject, home: Path) -> tuple[frozenset[str], Complaint]:
     try:
         jars = s3a_jars_of(subject.settings.spark.s3a_jars, home, subject.environ)
     except Refused as error:
-        return frozenset(), str(error)
-    return frozenset(jar.name for jar in jars), ""
+        return frozenset(), error.complaint
+    return frozenset(jar.name for jar in jars), Complaint()
 
 
 def _brought(subject: Subject, defaults: dict[str, str]) -> tuple[str, ...]:
@@ -253,7 +254,7 @@ def _brought(subject: Subject, defaults: dict[str, str]) -> tuple[str, ...]:
 
 def judge_spark(facts: SparkFacts) -> DoctorFinding:
     if facts.refused:
-        return problem_said(facts.refused)
+        return problem_of(facts.refused)
     if facts.version is None:
         return problem(
             f"{facts.home} holds no spark-core jar in jars/",
@@ -291,7 +292,7 @@ def judge_submit(facts: SparkFacts) -> DoctorFinding:
 
 def judge_python(facts: SparkFacts) -> DoctorFinding:
     if facts.python_refused:
-        return problem_said(facts.python_refused)
+        return problem_of(facts.python_refused)
     if facts.python_late:
         return warning(facts.python_error, MORE_TIME)
     if facts.python_of_job:
@@ -341,7 +342,7 @@ def judge_s3a(facts: SparkFacts) -> DoctorFinding:
     if facts.refused:
         return skipped("there is no Spark")
     if facts.thin_refused:
-        return problem_said(facts.thin_refused)
+        return problem_of(facts.thin_refused)
     if facts.brought:
         return _judge_brought(facts)
     jars = facts.jars | facts.thin

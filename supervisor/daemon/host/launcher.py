@@ -329,7 +329,7 @@ class Launcher:
             return run_dir.create(str(self._hosted.attempts_dir), key, encode(launch, LAUNCH_MAX_BYTES))
         except OSError as error:
             raise Refused(
-                Cause.NO_ROOM, f"{self._host}: {error.filename}: {error.strerror}; make room there"
+                Cause.NO_ROOM, f"{self._host}: {error.filename}: {error.strerror}", "make room there"
             ) from error
 
     def _spawn(self, directory: str, launch: Launch) -> int:

@@ -122,5 +122,5 @@ def _look(
         )
         return
     if found is not None:
-        raise Refused(Cause.BAD_CHECKPOINT, f"{found.sentence}; {found.remedy}")
+        raise Refused(Cause.BAD_CHECKPOINT, found.sentence, found.remedy)
     log.info("checkpoint_checked", **told, checkpoint=location, requests=tree.requests)

@@ -17,6 +17,7 @@ from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.zookeeper_probe import Latency
+from supervisor.errors import Complaint
 from supervisor.model.records import Cause, Lease, QueryProgress, QueryState, with_entry
 from supervisor.registry.blobs import epoch_key
 from tests.fakes.offices import AT
@@ -179,7 +180,8 @@ FACTS = {
 }
 ILL = {
     "store": facts.store(
-        failed="write", error="s3://bucket/p refused the request (AccessDenied); grant s3:PutObject on it"
+        failed="write",
+        error=Complaint("s3://bucket/p refused the request (AccessDenied)", "grant s3:PutObject on it"),
     ),
     "zookeeper": replace(FACTS["zookeeper"], latency=Latency(100, 300, 500)),  # type: ignore[type-var]
 }

@@ -112,7 +112,7 @@ def test_a_server_that_is_slow_is_given_its_share_and_one_that_is_down_is_not_wa
     monkeypatch.setattr(zookeeper, "ZooClient", Client)
     monkeypatch.setattr(zookeeper, "look_at_servers", look)
     settings = load_settings(terminal.config, {})
-    assert zookeeper.collect(Subject(settings, {}, patience=3.0)).error == "nobody answers"
+    assert zookeeper.collect(Subject(settings, {}, patience=3.0)).error.what == "nobody answers"
     assert asked == {"server": 9.0, "request": 9.0, "connect": connect_s}
 
 
