@@ -207,7 +207,7 @@ def _operator(operator: StateOperator) -> dict[str, Any]:
 def _amount(amount: Amount) -> dict[str, Any]:
     from supervisor.clock import wall_iso
 
-    newest = wall_iso(amount.newest_s) if amount.newest_s else None
+    newest = wall_iso(amount.newest_at_s) if amount.newest_at_s else None
     return {"objects": amount.objects, "bytes": amount.bytes, "newest_at": newest}
 
 

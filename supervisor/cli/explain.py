@@ -149,8 +149,8 @@ def _lease(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str
     if not lease.is_silent:
         yield "lease", f"{length}, renewed {lease.silent_s:.0f}s ago"
         return
-    since_s = wall_now_s - lease.silent_s
-    since, until = _clock(since_s, wall_now_s), _clock(since_s + lease.full_wait_s, wall_now_s)
+    since_at_s = wall_now_s - lease.silent_s
+    since, until = _clock(since_at_s, wall_now_s), _clock(since_at_s + lease.full_wait_s, wall_now_s)
     yield (
         "lease",
         (

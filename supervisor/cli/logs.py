@@ -251,12 +251,12 @@ class _Standing:
         self._name = name
         self._uid = uid
         self._number = number
-        self._asked_s = 0.0
+        self._asked_at_s = 0.0
 
     def is_over(self) -> bool:
-        if time.monotonic() - self._asked_s < ASK_EVERY_S:
+        if time.monotonic() - self._asked_at_s < ASK_EVERY_S:
             return False
-        self._asked_s = time.monotonic()
+        self._asked_at_s = time.monotonic()
         try:
             return self._ask()
         except Unreachable as error:

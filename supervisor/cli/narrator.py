@@ -26,7 +26,7 @@ class Narrator:
         self._goal = goal
         self._said: dict[str, str] = {}
         self._done: set[str] = set()
-        self._begun_s = time.monotonic()
+        self._begun_at_s = time.monotonic()
         self._status: Status | None = None
 
     def __enter__(self) -> Narrator:
@@ -65,6 +65,6 @@ class Narrator:
         open_ones = [f"{name}: {phase}" for name, phase in self._said.items() if name not in self._done]
         counted = f"{len(self._done)} of {self._names} {self._goal}; " if self._names > 1 else ""
         more = f" and {len(open_ones) - SHOWN_MAX} more" if len(open_ones) > SHOWN_MAX else ""
-        passed_s = time.monotonic() - self._begun_s
+        passed_s = time.monotonic() - self._begun_at_s
         line = f"{counted}{'; '.join(open_ones[:SHOWN_MAX])}{more} ({passed_s:.0f}s)"
         self._status.update(Text(clean(line), no_wrap=True, overflow="ellipsis"))

@@ -73,14 +73,14 @@ def switchover(chosen: Chosen, to: To = None, timeout: Timeout = "60s") -> int:
 
     timeout_s = seconds("--timeout", timeout)
     with _open(chosen) as (context, operator):
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         asked = operator.switchover(to)
         if asked.wish is None:
             return _led_already(chosen, asked)
         from supervisor.cli.waiting import wait_switched_over
 
         hint = wait_switched_over(context, asked, timeout_s)
-        took_s = boottime_s() - begun_s
+        took_s = boottime_s() - begun_at_s
     leader, epoch = hint.supervisor, hint.epoch
     if leader == asked.leader:
         raise SupervisorError(

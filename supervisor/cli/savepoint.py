@@ -171,7 +171,7 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
 def _of_one(shelf: Shelf, name: str) -> list[dict[str, Any]]:
     """The newest of the schedule says when the next one is due."""
     from supervisor.clock import wall_iso
-    from supervisor.savepoints.shelf import next_due_s
+    from supervisor.savepoints.shelf import next_due_at_s
 
     found = sorted(
         shelf.entries(name), key=lambda entry: (entry.begun.at if entry.begun is not None else "", entry.id)
@@ -179,8 +179,8 @@ def _of_one(shelf: Shelf, name: str) -> list[dict[str, Any]]:
     documents = [_entry(entry) for entry in found]
     last = next((n for n, entry in reversed([*enumerate(found)]) if entry.scheduled and entry.manifest), None)
     if last is not None:
-        due_s = next_due_s(found[last])
-        documents[last]["next_due_at"] = None if due_s is None else wall_iso(due_s)
+        due_at_s = next_due_at_s(found[last])
+        documents[last]["next_due_at"] = None if due_at_s is None else wall_iso(due_at_s)
     return documents
 
 

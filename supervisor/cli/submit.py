@@ -199,10 +199,10 @@ def _ask_masters(lines: list[SubmitLine]) -> None:
     from supervisor.clients.listening import why_silent
     from supervisor.model.master import addresses
 
-    deadline_s = boottime_s() + MASTERS_S
+    deadline_at_s = boottime_s() + MASTERS_S
     masters = {line.prepared.spec.master: line.source for line in _open(lines) if line.prepared is not None}
     for master, source in masters.items():
-        left_s = deadline_s - boottime_s()
+        left_s = deadline_at_s - boottime_s()
         why = why_silent(addresses(master), left_s) if left_s > 0 and addresses(master) else None
         if why is not None:
             notice(

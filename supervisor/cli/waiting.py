@@ -194,8 +194,8 @@ def _is_settled(lease: Seen[Lease]) -> bool:
     """Whether who waits may go: a query has committed a batch or waits for data, or there will be none (``shim.health``)."""
     if not isinstance(lease, Found) or lease.record.progress is not None or lease.record.queries:
         return True
-    since_s = seconds_of(lease.record.since)
-    return since_s is None or not 0 <= wall_s() - since_s < SETTLED_AFTER_S
+    since_at_s = seconds_of(lease.record.since)
+    return since_at_s is None or not 0 <= wall_s() - since_at_s < SETTLED_AFTER_S
 
 
 def _is_to_be_replaced(job: JobRef, own: Ownership) -> bool:
@@ -262,9 +262,9 @@ def _poll(
     is_over: Callable[[], bool], timeout_s: float, narrator: Narrator, period_s: float = PERIOD_S
 ) -> bool:
     """Whether it was over in time. At least one look is taken."""
-    deadline_s = boottime_s() + timeout_s
+    deadline_at_s = boottime_s() + timeout_s
     while True:
-        last_look = boottime_s() >= deadline_s
+        last_look = boottime_s() >= deadline_at_s
         try:
             if is_over():
                 return True
@@ -273,4 +273,4 @@ def _poll(
         narrator.refresh()
         if last_look:
             return False
-        sleep(min(period_s, max(0.0, deadline_s - boottime_s())))
+        sleep(min(period_s, max(0.0, deadline_at_s - boottime_s())))

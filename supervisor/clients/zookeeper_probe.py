@@ -108,11 +108,11 @@ def measure(client: ZooClient, path: str, rounds: int = ROUNDS) -> Latency:
     """Raises Unreachable."""
     times = []
     for _ in range(rounds):
-        began_s = time.monotonic()
+        began_at_s = time.monotonic()
         client.sync()
         with contextlib.suppress(AccessDenied):  # an answer, too
             client.read(path)
-        times.append((time.monotonic() - began_s) * 1000)
+        times.append((time.monotonic() - began_at_s) * 1000)
     times.sort()
     return Latency(times[0], times[len(times) // 2], times[-1])
 
@@ -138,12 +138,12 @@ def try_write(client: ZooClient, root: str) -> WriteTrial:
     except AccessDenied as error:
         return WriteTrial(parent, error.complaint)
     path = f"{parent}/spark-supervisor-doctor-{secrets.token_hex(8)}"
-    before_s = time.time()
+    before_at_s = time.time()
     try:
         client.commit(Transaction("doctor", path, (Create(path, b"", ephemeral=True),)))
     except SupervisorError as error:
         return WriteTrial(parent or "/", error.complaint)
-    written_s = (before_s + time.time()) / 2
+    written_s = (before_at_s + time.time()) / 2
     try:
         node = client.read(path)
         client.commit(Transaction("doctor", path, (Delete(path, ANY_VERSION),)))

@@ -55,9 +55,9 @@ def _ready(stack: Stack) -> dict[str, Any]:
     """The document of ``status`` as soon as both supervisors are there and one leads. Raises TimedOut, SupervisorError."""
     from supervisor.operations.context import open_commands, status_of
 
-    until_s = time.monotonic() + READY_LIMIT_S
+    until_at_s = time.monotonic() + READY_LIMIT_S
     with open_commands(stack.settings()) as context:
-        while time.monotonic() < until_s:
+        while time.monotonic() < until_at_s:
             ended = stack.find_ended()
             if ended is not None:
                 raise SupervisorError(f"{ended.what}; its last words: {ended.last_words}")
@@ -118,7 +118,7 @@ def _say_columns(lines: list[tuple[str, str]]) -> None:
 
 def _keep_running(stack: Stack) -> None:
     """Until Ctrl-C."""
-    due_s: dict[str, float] = {}
+    due_at_s: dict[str, float] = {}
     while True:
         time.sleep(_LOOK_S)
         ended = stack.find_ended()
@@ -127,8 +127,8 @@ def _keep_running(stack: Stack) -> None:
         now_s = time.monotonic()
         for name, daemon in stack.daemons.items():
             if daemon.process is not None:
-                due_s.pop(name, None)
-            elif now_s >= due_s.setdefault(name, now_s + RESTART_AFTER_S):
+                due_at_s.pop(name, None)
+            elif now_s >= due_at_s.setdefault(name, now_s + RESTART_AFTER_S):
                 _say(f"supervisor {name} is started: pid {stack.start_supervisor(name)}")
 
 

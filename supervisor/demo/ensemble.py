@@ -362,8 +362,8 @@ def find_class_path() -> str:
 
 def _polls(timeout_s: float, period_s: float = 0.05) -> Iterator[None]:
     """Yields now, then every ``period_s``, and once more at the end."""
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
+    deadline_at_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_at_s:
         yield
         time.sleep(period_s)
     yield

@@ -251,7 +251,7 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | N
             trouble=shown.trouble,
         )
     own = row.own.record
-    next_at_s = _next_attempt_s(job, own) if shown.state is JobState.BACKOFF else None
+    next_at_s = _next_attempt_at_s(job, own) if shown.state is JobState.BACKOFF else None
     if next_at_s is not None and next_at_s <= wall_now_s:
         shown = shown_state(row, host=host, backoff_is_over=True)
     if shown.state is JobState.PENDING and why is not None:
@@ -300,10 +300,10 @@ def _failures(job: JobRef, own: Ownership) -> int:
     return account_of(job, own).failures if own.state is OwnState.EXITED else own.failures
 
 
-def _next_attempt_s(job: JobRef, own: Ownership) -> float | None:
+def _next_attempt_at_s(job: JobRef, own: Ownership) -> float | None:
     """Wall time, for display: of the exit, plus the back-off."""
-    exited_s = exited_at_s(own)
-    return None if exited_s is None else exited_s + account_of(job, own).delay_s
+    exit_at_s = exited_at_s(own)
+    return None if exit_at_s is None else exit_at_s + account_of(job, own).delay_s
 
 
 def exited_at_s(own: Ownership) -> float | None:
@@ -365,7 +365,7 @@ def _aged_acceptance(sight: SeenAcceptance | None, now_s: float, wall_now_s: flo
         at_s = datetime.fromisoformat(sight.seen.record.at).timestamp()
     except ValueError:
         return sight
-    return replace(sight, first_seen_s=now_s - max(0.0, wall_now_s - at_s))
+    return replace(sight, first_seen_at_s=now_s - max(0.0, wall_now_s - at_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,17 +397,19 @@ def _changed_at_s(record: Seen[Any], node: Node | None) -> float | None:
 
 
 def _aged(row: Row, now_s: float, wall_now_s: float, changed: Changed | None) -> Row:
-    def seen_s(at_s: float | None, else_s: float) -> float:
+    def seen_at_s(at_s: float | None, else_s: float) -> float:
         return else_s if at_s is None else now_s - max(0.0, wall_now_s - at_s)
 
     if isinstance(row.own, Found) and row.own.record.state is OwnState.EXITED:
-        return replace(row, own_seen_s=seen_s(exited_at_s(row.own.record), row.own_seen_s))
+        return replace(row, own_seen_at_s=seen_at_s(exited_at_s(row.own.record), row.own_seen_at_s))
     if changed is None:
         return row
     lease = row.lease
     if lease is not None:
-        lease = replace(lease, first_seen_s=seen_s(changed.lease_at_s, lease.first_seen_s), read_sent_s=now_s)
-    return replace(row, own_seen_s=seen_s(changed.own_at_s, row.own_seen_s), lease=lease)
+        lease = replace(
+            lease, first_seen_at_s=seen_at_s(changed.lease_at_s, lease.first_seen_at_s), read_sent_at_s=now_s
+        )
+    return replace(row, own_seen_at_s=seen_at_s(changed.own_at_s, row.own_seen_at_s), lease=lease)
 
 
 def counted(rows: Iterable[JobRow]) -> dict[str, int]:

@@ -81,7 +81,7 @@ class Done:
 class Submission:
     """A validated spec whose blob and artifacts are in the store already.
 
-    ``stored_from_s``: BOOTTIME before the first of them was stored; ``registry.blob_sweep`` counts on a bound from there.
+    ``stored_from_at_s``: BOOTTIME before the first of them was stored; ``registry.blob_sweep`` counts on a bound from there.
     ``fresh_start``: the first start may find another checkpoint than an earlier submission of the name left, or none.
     ``queries``: what it has to find then, if a savepoint was restored there.
     """
@@ -91,7 +91,7 @@ class Submission:
     spec: BlobRef
     terms: SchedulingSpec
     desired: Desired = Desired.RUNNING
-    stored_from_s: float = field(default_factory=boottime_s)
+    stored_from_at_s: float = field(default_factory=boottime_s)
     fresh_start: bool = False
     queries: tuple[SeenQuery, ...] = ()
 
@@ -159,7 +159,7 @@ class JobOperations:
         self._sessions.zoo().sync()
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
-            if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:
+            if boottime_s() - submission.stored_from_at_s > SUBMIT_MAX_S:
                 raise TimedOut(
                     f"storing {name} took more than {SUBMIT_MAX_S:g} s, nothing was registered: submit it again"
                 )

@@ -29,7 +29,7 @@ def wait_left_s(view: View, now_s: float) -> float | None:
     """Seconds until the wait after an acceptance is over; 0: it is, and can be noted; None: it never will be by itself."""
     if view.accepted is None or isinstance(view.accepted.seen, Unreadable):
         return None
-    return max(0.0, view.accepted.first_seen_s + wait_of_s(view.accepted.seen.record) - now_s)
+    return max(0.0, view.accepted.first_seen_at_s + wait_of_s(view.accepted.seen.record) - now_s)
 
 
 def hold_starts(view: View, plan: Plan, now_s: float) -> Plan:

@@ -182,7 +182,7 @@ def full_wait_over(row: Row) -> Waited | None:
 def _remaining_s(case: Case) -> float | None:
     if case.row.lease is None:
         return None
-    return max(0.0, case.row.lease.first_seen_s + wait_of_s(case.row) - case.now_s)
+    return max(0.0, case.row.lease.first_seen_at_s + wait_of_s(case.row) - case.now_s)
 
 
 def _overdue(case: Case) -> bool:
@@ -191,7 +191,7 @@ def _overdue(case: Case) -> bool:
         return False
     lease = case.row.lease_of_owner
     allowed_s = lease.stop_grace_s + lease.lease_s if lease else LEASE_MAX_S
-    return case.now_s - case.row.own_seen_s > allowed_s
+    return case.now_s - case.row.own_seen_at_s > allowed_s
 
 
 STILL_THERE: Final = {
@@ -254,7 +254,7 @@ def _check_assignment(case: Case) -> Decision:
         return _unassign(
             case, "it was assigned before the restored registry was accepted: that attempt may have run since"
         )
-    waited_s = case.now_s - case.row.own_seen_s
+    waited_s = case.now_s - case.row.own_seen_at_s
     held = delay_of(own, case.members[own.supervisor])
     why = f": {held}" if held else ""
     if waited_s >= case.claim_timeout_s:
@@ -362,7 +362,7 @@ def _after_exit(case: Case) -> Decision:
     acc = account_of(job, own)
     if acc.exhausted:
         return _exhausted(case, acc)
-    wait_s = case.row.own_seen_s + acc.delay_s - case.now_s
+    wait_s = case.row.own_seen_at_s + acc.delay_s - case.now_s
     if wait_s > 0:
         return case.waits(f"back-off after {counted(acc.failures, 'failure')}: {own.reason}", wait_s)
     return _candidate(case, f"to be restarted after {own.cause.value if own.cause else 'its exit'}", acc)

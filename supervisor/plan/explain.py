@@ -273,7 +273,7 @@ class Explainer:
             return None
         later_s = self._now_s + wait_s + 0.001
         if row.lease is not None:
-            row = replace(row, lease=replace(row.lease, read_sent_s=later_s))
+            row = replace(row, lease=replace(row.lease, read_sent_at_s=later_s))
         decision = decide(
             row, self._view.members, later_s, self._policy.claim_timeout_s, self._view.accepted_zxid
         )

@@ -29,7 +29,7 @@ from supervisor.savepoints.manifest import (
     encode_begun,
     encode_manifest,
 )
-from supervisor.savepoints.schedule import Scheduled, began_s
+from supervisor.savepoints.schedule import Scheduled, began_at_s
 from supervisor.spec.s3a import S3Access
 
 ITS_OWN = (AccessDenied, Conflict, Corrupt, InvalidInput, NotFound)
@@ -224,13 +224,13 @@ class Shelf:
         return begun
 
 
-def next_due_s(entry: ShelfEntry) -> float | None:
+def next_due_at_s(entry: ShelfEntry) -> float | None:
     """When the slot after that of a savepoint of the schedule begins; None: it is none of those."""
-    slot_s = began_s(entry.id)
+    slot_at_s = began_at_s(entry.id)
     return (
         None
-        if entry.begun is None or not entry.begun.every_s or slot_s is None
-        else slot_s + entry.begun.every_s
+        if entry.begun is None or not entry.begun.every_s or slot_at_s is None
+        else slot_at_s + entry.begun.every_s
     )
 
 

@@ -201,7 +201,7 @@ def _title(line: dict[str, Any]) -> str:
 
 def in_memory(options: argparse.Namespace) -> int:
     """Random pairs in memory, or one of them again."""
-    began_s = time.process_time()
+    began_at_s = time.process_time()
     with memory_runs.quiet():
         if options.replay is not None:
             todo: Iterable[memory_runs.Pair] = [memory_runs.parse_pair(options.replay)]
@@ -213,7 +213,7 @@ def in_memory(options: argparse.Namespace) -> int:
         print("\n".join(f"    {sentence}" for sentence in sentences))
     print(
         f"{struck.total()} pairs, seed {options.seed}: both struck in {struck[2]}, one in {struck[1]}, none in {struck[0]}; "
-        f"{len(wrong)} wrong; {time.process_time() - began_s:.0f} CPU seconds"
+        f"{len(wrong)} wrong; {time.process_time() - began_at_s:.0f} CPU seconds"
     )
     return 1 if wrong else 0
 
@@ -222,7 +222,7 @@ def main() -> int:
     options = arguments()
     if options.memory:
         return in_memory(options)
-    began_s = time.monotonic()
+    began_at_s = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="crash-points-", ignore_cleanup_errors=True) as temporary,
         EmbeddedEnsemble(Path(temporary) / "zookeeper") as ensemble,
@@ -266,8 +266,8 @@ def main() -> int:
                 for sentence in outcome.wrong:
                     print(f"    {sentence}", flush=True)
             elif counts["runs"] % 25 == 0:
-                print(f"  {counts['runs']} runs after {time.monotonic() - began_s:.0f} s", flush=True)
-    print(f"{dict(counts)} in {time.monotonic() - began_s:.0f} s")
+                print(f"  {counts['runs']} runs after {time.monotonic() - began_at_s:.0f} s", flush=True)
+    print(f"{dict(counts)} in {time.monotonic() - began_at_s:.0f} s")
     return 1 if counts["wrong"] else 0
 
 

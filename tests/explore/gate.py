@@ -70,7 +70,7 @@ class Verdict:
 
 def judge(defect: Defect, others: Iterable[str] = (), max_states: int = OTHERS_MAX) -> Verdict:
     """Explore with the defect planted: its own scenarios, then ``others``, up to the first violation."""
-    begun_s, states, kept = time.process_time(), 0, Kept()
+    begun_at_s, states, kept = time.process_time(), 0, Kept()
     plan = [partial(explore, BY_NAME[name], most) for most in OWN_MAX for name in defect.scenarios]
     plan += [scattered(name, max_states) for name in others if name not in defect.scenarios]
     try:
@@ -80,12 +80,12 @@ def judge(defect: Defect, others: Iterable[str] = (), max_states: int = OTHERS_M
                     found = run(kept=kept)
                 states += found.states
                 if found.broken is not None:
-                    return Verdict(defect, found, states, time.process_time() - begun_s)
+                    return Verdict(defect, found, states, time.process_time() - begun_at_s)
     except Exception as error:  # one defect that can't be planted is no reason not to try the others
         return Verdict(
-            defect, None, states, time.process_time() - begun_s, f"{type(error).__name__}: {error}"
+            defect, None, states, time.process_time() - begun_at_s, f"{type(error).__name__}: {error}"
         )
-    return Verdict(defect, None, states, time.process_time() - begun_s)
+    return Verdict(defect, None, states, time.process_time() - begun_at_s)
 
 
 def scattered(name: str, max_states: int) -> Callable[..., Found]:

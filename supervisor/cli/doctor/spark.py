@@ -112,7 +112,7 @@ def versions_of(artifact: str, jars: frozenset[str] | Sequence[str]) -> tuple[st
 
 def collect(subject: Subject) -> SparkFacts:
     settings, spec = subject.settings.spark, subject.spec
-    until_s = time.monotonic() + (WHOLE_S - REST_S) * subject.patience
+    until_at_s = time.monotonic() + (WHOLE_S - REST_S) * subject.patience
     s3a, sure = _who_needs_s3a(subject)
     python, python_refused, look = _python(subject)
     seen = _read(look)
@@ -139,17 +139,17 @@ def collect(subject: Subject) -> SparkFacts:
         known,
         home=str(home),
         version=spark_version(home),
-        submit=_submit(subject, home, until_s),
+        submit=_submit(subject, home, until_at_s),
         own_pyspark=(home / "python" / "pyspark" / "__init__.py").is_file(),
         jars=frozenset(jar.name for jar in home.glob("jars/*.jar")),
         thin=thin,
         thin_refused=thin_refused,
         brought=_brought(subject, defaults),
-        fence=_fence(subject, home, defaults, until_s) if s3a else None,
+        fence=_fence(subject, home, defaults, until_at_s) if s3a else None,
     )
 
 
-def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_s: float) -> str | None:
+def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_at_s: float) -> str | None:
     """It is made for a trial, in a directory that is removed again."""
     version = spark_version(home)
     spec = subject.spec
@@ -159,7 +159,7 @@ def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_s: floa
     try:
         java = java_of(java_home_of(subject.settings.spark.java_home, subject.environ), subject.environ)
         with tempfile.TemporaryDirectory() as trial:
-            env, within_s = host_environment(subject), _share_s(FENCE_S * subject.patience, until_s)
+            env, within_s = host_environment(subject), _share_s(FENCE_S * subject.patience, until_at_s)
             return fence_jar(home, java, version or "", Path(trial), env, within_s).why
     except (Refused, OSError) as error:
         return str(error)
@@ -177,12 +177,12 @@ def _who_needs_s3a(subject: Subject) -> tuple[str, bool]:
     )
 
 
-def _share_s(wish_s: float, until_s: float) -> float:
+def _share_s(wish_s: float, until_at_s: float) -> float:
     """What is left for one tool: a slow one must not cost the facts that are known already."""
-    return max(0.1, min(wish_s, until_s - time.monotonic()))
+    return max(0.1, min(wish_s, until_at_s - time.monotonic()))
 
 
-def _submit(subject: Subject, home: Path, until_s: float) -> Ran:
+def _submit(subject: Subject, home: Path, until_at_s: float) -> Ran:
     env = host_environment(subject) | {"SPARK_HOME": str(home)}
     try:
         java = java_home_of(subject.settings.spark.java_home, subject.environ)
@@ -191,7 +191,9 @@ def _submit(subject: Subject, home: Path, until_s: float) -> Ran:
     if java is not None:
         env["JAVA_HOME"] = str(java)
     return run_tool(
-        (str(home / "bin" / "spark-submit"), "--version"), env, _share_s(SUBMIT_S * subject.patience, until_s)
+        (str(home / "bin" / "spark-submit"), "--version"),
+        env,
+        _share_s(SUBMIT_S * subject.patience, until_at_s),
     )
 
 

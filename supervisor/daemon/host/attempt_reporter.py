@@ -80,7 +80,7 @@ class AttemptReporter:
         self._phases: dict[str, Phase] = {}
         self._told: dict[str, set[str]] = {}
         self._unborn = False
-        self._began_s = boottime_s()
+        self._began_at_s = boottime_s()
         self._said = ""
         self._apart = ErrorBoundary("hosting")
 
@@ -164,9 +164,9 @@ class AttemptReporter:
         name, attempt = launch.assignment.name, launch.assignment.attempt
         self._metrics.job_attempt(name, attempt, state)
         try:
-            deadline_s = run_dir.read_deadline(str(self._hosted.attempts_dir / key))
-            if deadline_s is not None:
-                self._metrics.lease_deadline(name, deadline_s, launch.lease_s)
+            deadline_at_s = run_dir.read_deadline(str(self._hosted.attempts_dir / key))
+            if deadline_at_s is not None:
+                self._metrics.lease_deadline(name, deadline_at_s, launch.lease_s)
         except (OSError, ValueError):
             pass
         if not isinstance(lease, Found) or (lease.record.uid, lease.record.attempt) != _which(launch):
@@ -187,7 +187,7 @@ class AttemptReporter:
         start = lease.start or StartTimes()
         phases = {"spawn": start.spawn_s, "session": start.session_s, "first_batch": start.first_batch_s}
         known = {phase for phase, seconds in phases.items() if seconds is not None}
-        told = self._told.setdefault(key, known if launch.begun_s < self._began_s else set())
+        told = self._told.setdefault(key, known if launch.begun_s < self._began_at_s else set())
         for phase, seconds in phases.items():
             if seconds is not None and phase not in told:
                 self._metrics.job_started(phase, seconds)
@@ -195,11 +195,11 @@ class AttemptReporter:
 
     def _log_silence(self, name: str, key: str, lease: Lease) -> None:
         """``silence_s`` was true when this renewal was sent; it is as old as that, and no renewal shows twice."""
-        seen_renewals, since_s = self._silence.get(key, (-1, 0.0))
+        seen_renewals, since_at_s = self._silence.get(key, (-1, 0.0))
         if lease.renewals != seen_renewals:
-            since_s = boottime_s() - (lease.silence_s or 0.0)
-            self._silence[key] = (lease.renewals, since_s)
-        self._metrics.job_silence(name, since_s)
+            since_at_s = boottime_s() - (lease.silence_s or 0.0)
+            self._silence[key] = (lease.renewals, since_at_s)
+        self._metrics.job_silence(name, since_at_s)
 
     def _is_starting(self) -> bool:
         """Something here is on its way to its first batch: its phases are timed."""

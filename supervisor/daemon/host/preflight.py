@@ -84,11 +84,11 @@ class PreflightCheck:
         self._over.add_done_callback(lambda _over: work())
 
     def _look(self, look: Callable[[], None]) -> None:
-        began_s = boottime_s()
+        began_at_s = boottime_s()
         try:
             look()
         finally:
-            self.took_s = boottime_s() - began_s
+            self.took_s = boottime_s() - began_at_s
 
 
 def check_of(

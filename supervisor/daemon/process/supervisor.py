@@ -143,7 +143,7 @@ class Supervisor:
 
     def _stop(self, parts: SupervisorParts) -> None:
         """Leadership first, so that it is handed over at once; then this host leaves; shims go on."""
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         parts.watchdog.stop()
         handed_over = parts.contender.stop(STOP_TIMEOUT_S)
         parts.agent.stop()
@@ -159,7 +159,7 @@ class Supervisor:
             "supervisor_stopped",
             supervisor=parts.id,
             handed_over=handed_over,
-            s=round(boottime_s() - begun_s, 2),
+            s=round(boottime_s() - begun_at_s, 2),
             next="drivers go on under their shims"
             if parts.stop_drivers is None
             else "the drivers were stopped in order",

@@ -194,7 +194,7 @@ def test_a_deletion_that_raises_is_put_off_and_its_place_stays_claimed(rig: Rig)
     for _ in range(4):
         remover.step()
     assert rig.bench.has(odd) and not rig.bench.has(good)
-    assert remover._jobs[odd].next_s > remover._clock()
+    assert remover._jobs[odd].next_at_s > remover._clock()
 
 
 def test_what_cannot_be_swept_keeps_nothing_else_from_being_swept(rig: Rig) -> None:

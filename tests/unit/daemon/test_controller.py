@@ -227,7 +227,7 @@ def test_the_end_of_the_wait_after_a_restore_is_written_down_once_and_jobs_start
     assert rig.done() == []
     sight = rig.controller._observer._accepted
     assert sight is not None
-    rig.controller._observer._accepted = replace(sight, first_seen_s=sight.first_seen_s - 100)
+    rig.controller._observer._accepted = replace(sight, first_seen_at_s=sight.first_seen_at_s - 100)
     assert rig.done() == []
     found = rig.bench.record(Acceptance, layout.accepted)
     assert isinstance(found, Found) and found.record.waited

@@ -23,7 +23,7 @@ from tests.fakes.offices import Bench
 def read_at(view: View, name: str) -> float:
     sight = view.rows[name].lease
     assert sight is not None
-    return sight.read_sent_s
+    return sight.read_sent_at_s
 
 
 def test_a_short_lease_is_not_kept_waiting_by_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def planned(accepted: SeenAcceptance | None, *rows: Row, **parts: object) -> Pla
 
 WAITING = {
     "first attempt": row(ref=job(), own=own(S.VACANT, uid="")),
-    "restart": row(ref=job(), own=exited(), own_seen_s=NOW_S - 100),
+    "restart": row(ref=job(), own=exited(), own_seen_at_s=NOW_S - 100),
     "lost attempt": row(ref=job(), own=own(S.REVOKED), lease=lease(WAIT_S)),
     "resubmitted": row(ref=job(uid="u2"), own=exited()),
 }
