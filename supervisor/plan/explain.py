@@ -52,7 +52,13 @@ from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import WaitingAssignment, cell_of, decide, wait_of_s
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.place import lacking, not_judged
-from supervisor.plan.remedies import Remedy, remedies_of_ended, remedies_of_quarantined, remedies_of_state
+from supervisor.plan.remedies import (
+    Remedy,
+    remedies_of_ended,
+    remedies_of_quarantined,
+    remedies_of_state,
+    runbook_of,
+)
 from supervisor.plan.shown import shown_by
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
 
@@ -315,11 +321,16 @@ class Explainer:
         lease: Lease | None,
     ) -> tuple[Remedy, ...]:
         if note is not None and note.quarantined:
-            return remedies_of_quarantined(name, own)
+            damaged = own is None or not own.permanent
+            return (
+                *remedies_of_quarantined(name, own),
+                *runbook_of(own.cause if own is not None else None, damaged=damaged),
+            )
+        failed = own is not None and own.failures > 0 and shown.state is not JobState.RUNNING
         full = note is not None and note.pending and bool(self._view.members) and may_start(self._view)
         half = lease is not None and failed_query(lease) is not None
         conflict = own is not None and own.cause is Cause.CHECKPOINT_CONFLICT
-        return remedies_of_state(
+        of_state = remedies_of_state(
             name,
             shown.state,
             paused=self._view.paused,
@@ -329,6 +340,7 @@ class Explainer:
             conflict=conflict,
             delayed=own is not None and bool(delay_of(own, self._view.members.get(own.supervisor))),
         )
+        return (*of_state, *runbook_of(own.cause if own is not None and failed else None))
 
     def _alarm(self, name: str) -> Alarm | None:
         return next((alarm for alarm in self.alarms if alarm.job == name), None)

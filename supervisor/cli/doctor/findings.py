@@ -49,7 +49,7 @@ def skipped(why: str) -> DoctorFinding:
 
 def problem_of(complaint: Complaint, remedy: str = "") -> DoctorFinding:
     """``remedy``: in place of the complaint's own."""
-    return problem(complaint.what, remedy or complaint.remedy or "see spark-supervisor docs install")
+    return problem(complaint.what, remedy or complaint.remedy or "see spark-supervisor docs install-systemd")
 
 
 @dataclass(frozen=True)
