@@ -155,7 +155,7 @@ class Judge:
         if (life.uid, life.number) not in self.claims:
             self.broke(f"I5: {life.name} {life.uid}.{life.number} is executed without a committed claim")
         if any((one.uid, one.number) == (life.uid, life.number) for one in self.lives) and not self.restores:
-            self.broke(f"I5: {life.name} {life.uid}.{life.number} is executed a second time")
+            self.broke(f"I1: {life.name} {life.uid}.{life.number} is executed a second time")
         recent = [one for one in self.lives if one.name == life.name and one.exec_at_s > now_s - WITHIN_S]
         if len(recent) >= RESTARTS_MAX:
             self.broke(f"I11: {life.name} was started {len(recent) + 1} times within {WITHIN_S:g} s")

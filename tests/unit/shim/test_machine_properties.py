@@ -13,7 +13,7 @@ from supervisor.model import lease_terms
 from supervisor.model.records import OwnState
 from supervisor.shim import state as shim
 from supervisor.shim.machine import next_wake_at_s
-from tests.unit.shim.world import World, kill_tree, running
+from tests.unit.shim.world import REPORT_EVENTS, World, kill_tree, running
 
 OUTCOMES = ["done", "done", "done", "not_sent", "lost", "applied", "late"]
 REPORTS = ["begun", "progress", "stopping", "stopped", "terminated", "unheard"]
@@ -253,24 +253,7 @@ def test_an_unknown_claim_that_nobody_can_settle_ends_the_shim(
 
 LIES = st.builds(
     shim.Reported,
-    st.sampled_from(
-        [
-            "begun",
-            "session",
-            "query",
-            "progress",
-            "idle",
-            "working",
-            "looked",
-            "terminated",
-            "error",
-            "heard",
-            "stopping",
-            "stopped",
-            "ended",
-            "nonsense",
-        ]
-    ),
+    st.sampled_from([*REPORT_EVENTS, "nonsense"]),
     query=st.sampled_from(["", "q", "r"]),
     id=st.sampled_from(["", "i", "j"]),
     queries=st.sampled_from([None, 0, 1, -3, 10**9]),

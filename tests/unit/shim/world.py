@@ -21,6 +21,23 @@ from supervisor.shim.machine import step
 from supervisor.shim.state import Effect, Event, Now, ShimState, Stage
 
 LAYOUT = Layout("/c")
+# Every event that a driver or the reporter of an attempt may name in a report.
+REPORT_EVENTS = (
+    "waiting",
+    "begun",
+    "session",
+    "query",
+    "progress",
+    "idle",
+    "working",
+    "looked",
+    "terminated",
+    "error",
+    "heard",
+    "stopping",
+    "stopped",
+    "ended",
+)
 ENTRY = Assignment(
     name="job",
     uid="uid-1",
