@@ -38,6 +38,14 @@ def imported_by(source: str) -> set[str]:
     return found
 
 
+def is_named_like(test: str, module: str) -> bool:
+    """``tests/unit/a/test_b*.py`` is named like ``supervisor/a/b.py``, and like ``supervisor/a/c/b.py``."""
+    room, of = PurePosixPath(test).parts[2:-1], PurePosixPath(module)
+    if not room or of.parts[0] != "supervisor" or of.parts[1:-1][: len(room)] != room:
+        return False
+    return PurePosixPath(test).name.startswith(f"test_{of.stem}")
+
+
 def choose(changed: Iterable[str], sources: Mapping[str, str], most: int = MOST_FILES) -> list[str]:
     """The test files to run. ``sources``: each unit test file with its text.
 
@@ -46,19 +54,10 @@ def choose(changed: Iterable[str], sources: Mapping[str, str], most: int = MOST_
     changed = [path for path in changed if path.endswith(".py")]
     modules = {module_of(path) for path in changed}
     own = {path for path in changed if path in sources}
-    named = {
-        path
-        for path in sources
-        for module in map(PurePosixPath, changed)
-        if module.parts[0] == "supervisor"
-        and PurePosixPath(path).parts[2:-1] == module.parts[1:-1][: len(PurePosixPath(path).parts) - 3]
-        and len(PurePosixPath(path).parts) > 3
-        and PurePosixPath(path).name.startswith(f"test_{module.stem}")
-    }
+    named = {path for path in sources if any(is_named_like(path, module) for module in changed)}
     importing = [path for path in sorted(sources) if modules & imported_by(sources[path])]
-    nearest = own | named
-    far = [path for path in importing if path not in nearest][:most]
-    return sorted({*nearest, *far, *ALWAYS})
+    far = [path for path in importing if path not in own | named][:most]
+    return sorted({*own, *named, *far, *ALWAYS})
 
 
 def changed_files() -> list[str]:
