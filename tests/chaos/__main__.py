@@ -45,6 +45,8 @@ def main() -> int:
     )
     add_option(parser)
     chosen = parser.parse_args()
+    if chosen.spark and chosen.write_results:
+        parser.error("--write-results: a run with --spark reports sentences, and no figures that can be kept")
     measured = Measured("chaos")
     logging.getLogger().addHandler(logging.NullHandler())  # lost connections are no news here
     # a shell's background job is started deaf to the first
