@@ -14,6 +14,12 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
+def title(given: argparse.Namespace) -> str:
+    """The section of RESULTS.md that a run belongs to."""
+    how = [*(["small"] if given.small else []), *([f"also {given.also}"] if given.also else [])]
+    return ", ".join([f"From seed {given.first}", *how])
+
+
 def rows(figures: runs.Figures) -> list[tuple[str, ...]]:
     """What RESULTS.md has of a run."""
     counts = figures.counts
@@ -56,7 +62,7 @@ def main() -> int:
     )
     say(figures.told())
     if given.write_results:
-        measured.write(f"From seed {given.first}", ("what", "count"), rows(figures))
+        measured.write(title(given), ("what", "count"), rows(figures))
     if figures.failed and given.shrink:
         say(runs.story_of(runs.shrink(plan_of(min(figures.failed), also), say)))
     return 1 if figures.failed else 0
