@@ -212,7 +212,12 @@ def rows(counts: Mapping[str, int]) -> list[tuple[str, ...]]:
 def title(options: argparse.Namespace) -> str:
     """The section of RESULTS.md that a run on real processes belongs to: a part of the points has one of its own."""
     parts = ("role", "only", "scenario", "sample", "replay", "missed")
-    of = [f"{part} {value}" for part in parts if (value := getattr(options, part)) is not None]
+    values = {part: getattr(options, part) for part in parts}
+    of = [
+        f"{part} {' '.join(value) if isinstance(value, list) else value}"
+        for part, value in values.items()
+        if value is not None
+    ]
     kind = f"pairs, seed {options.seed}" if options.pairs else "points"
     return ", ".join([f"Real processes: {options.mode}, {kind}", *of])
 
