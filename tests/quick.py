@@ -6,12 +6,15 @@ changed or new, or those that are named.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
+
+from tests.results import Measured
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -73,13 +76,16 @@ def _git(*words: str) -> str:
     return subprocess.run(("git", *words), cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def main(paths: list[str]) -> int:
+def unit_tests() -> dict[str, str]:
+    """Each unit test file with its text."""
+    files = (ROOT / "tests" / "unit").rglob("test_*.py")
+    return {str(path.relative_to(ROOT)): path.read_text() for path in files}
+
+
+def run(changed: list[str]) -> tuple[int, float, list[str]]:
+    """Run everything for these files: how many test files that were, the seconds, and what failed."""
     began_at_s = time.monotonic()
-    named = [str(Path(path).resolve().relative_to(ROOT)) for path in paths]
-    tests = choose(
-        named or changed_files(),
-        {str(p.relative_to(ROOT)): p.read_text() for p in (ROOT / "tests" / "unit").rglob("test_*.py")},
-    )
+    tests = choose(changed, unit_tests())
     commands = (
         ("ruff", "check", "."),
         ("ruff", "format", "--check", "."),
@@ -90,13 +96,34 @@ def main(paths: list[str]) -> int:
     for command in commands:
         print(f"-- {' '.join(command[:4])}", flush=True)
         if subprocess.run((sys.executable, "-m", *command), cwd=ROOT).returncode != 0:
-            failed.append(command[0])
-    print(
-        f"{len(tests)} test files, {time.monotonic() - began_at_s:.0f} s; "
-        + (f"failed: {', '.join(failed)}" if failed else "all is well")
+            failed.append(" ".join(command[:2]))
+    took_s = time.monotonic() - began_at_s
+    said = f"failed: {', '.join(failed)}" if failed else "all is well"
+    print(f"{len(tests)} test files, {took_s:.0f} s; {said}", flush=True)
+    return len(tests), took_s, failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests/run quick", description=__doc__)
+    parser.add_argument("path", nargs="*", help="take these files for the changed ones")
+    parser.add_argument(
+        "--write-results",
+        action="store_true",
+        help="measure a change of each path by itself, and write the figures to tests/RESULTS.md",
     )
-    return 1 if failed else 0
+    asked = parser.parse_args()
+    named = [str(Path(path).resolve().relative_to(ROOT)) for path in asked.path]
+    if not asked.write_results:
+        return 1 if run(named or changed_files())[2] else 0
+    measured = Measured(".", "tests.quick")
+    runs = {path: run([path]) for path in named}
+    rows = [
+        (path, str(count), f"{took_s:.0f}", ", ".join(failed) or "nothing")
+        for path, (count, took_s, failed) in runs.items()
+    ]
+    measured.write("tests/run quick", ("changed file", "test files", "seconds", "failed"), rows)
+    return 1 if any(failed for _, _, failed in runs.values()) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
