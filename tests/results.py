@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,7 +106,7 @@ class Measured:
         self._module = module or f"tests.{harness}"
         self._began_at_s = time.monotonic()
 
-    def write(self, title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    def write(self, title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         """Write one section of the harness's RESULTS.md."""
         words = [word for word in sys.argv[1:] if word != "--write-results"]
         result = RunResult(
