@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from supervisor.cli.options import Chosen, OutputFormat, command
+from supervisor.cli.global_options import OutputFormat
+from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import (
     Columns,
     age,

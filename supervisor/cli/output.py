@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -86,8 +87,6 @@ def print_labelled(label: str, text: str) -> None:
     if width is None:
         say(label + text)
         return
-    import textwrap
-
     for line in textwrap.wrap(clean(text), max(30, width - len(label))) or [""]:
         print(label + line)
         label = " " * len(label)
@@ -100,13 +99,6 @@ def notice(line: str) -> None:
 
 def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2))
-
-
-def print_yaml(document: Any) -> None:
-    import yaml
-
-    plain = json.loads(json.dumps(document))  # a StrEnum is text to JSON, but nothing that YAML knows
-    print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=WIDE_ENOUGH), end="")
 
 
 def print_table(

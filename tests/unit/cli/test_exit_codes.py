@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -277,10 +276,3 @@ def test_as_a_process_of_its_own(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (2, "") and "does not exist" in ran.stderr
     helped = subprocess.run([*call, "--help"], capture_output=True, text=True, check=False)
     assert helped.returncode == 0 and "submit" in helped.stdout
-
-
-def test_help_imports_nothing_heavy() -> None:
-    heavy = ["pydantic", "boto3", "kazoo", "structlog", "rich", "yaml", "prometheus_client", "msgspec"]
-    code = "import sys; from supervisor.cli import main; import json; print(json.dumps(sorted(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(heavy) & set(json.loads(ran.stdout))
