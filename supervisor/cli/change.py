@@ -9,10 +9,13 @@ import typer
 
 from supervisor.cli.options import Chosen, Name, Timeout, command, known_name, seconds
 from supervisor.cli.output import notice, say
+from supervisor.cli.waiting import wait_gone, wait_running
+from supervisor.cli.with_savepoint import resume_from, save_stopped, told_of
 from supervisor.errors import InvalidInput, NotFound
+from supervisor.operations.context import CommandContext, open_commands
+from supervisor.savepoints.suspend import check_before
 
 if TYPE_CHECKING:
-    from supervisor.operations.context import CommandContext
     from supervisor.operations.jobs import Done
 
 GoneWait = Annotated[
@@ -133,8 +136,6 @@ def resume(
         raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
 
     def act(context: CommandContext) -> Done:
-        from supervisor.cli.with_savepoint import resume_from
-
         return resume_from(chosen, context, name, from_savepoint, to)
 
     return _change(chosen, name, act, afterwards, told=True)
@@ -160,8 +161,6 @@ Afterwards: TypeAlias = "Callable[[CommandContext, Done], None]"
 def _until_gone(wait: bool, timeout_s: float) -> Afterwards:
     def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
-            from supervisor.cli.waiting import wait_gone
-
             wait_gone(context, done.name, done.uid, timeout_s, _state_after(done))
 
     return afterwards
@@ -170,8 +169,6 @@ def _until_gone(wait: bool, timeout_s: float) -> Afterwards:
 def _until_running(wait: bool, timeout_s: float) -> Afterwards:
     def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
-            from supervisor.cli.waiting import wait_running
-
             error = wait_running(context, {done.name: done.uid}, timeout_s, _state_after(done))[done.name]
             if error is not None:
                 raise error
@@ -188,8 +185,6 @@ def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: f
     known: list[Done] = []
 
     def act(context: CommandContext) -> Done:
-        from supervisor.savepoints.suspend import check_before
-
         check_before(context, name, which)
         known.append(context.commands.suspend(name))
         if not chosen.document:
@@ -197,8 +192,6 @@ def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: f
         return known[0]
 
     def afterwards(context: CommandContext, done: Done) -> None:
-        from supervisor.cli.with_savepoint import save_stopped
-
         _until_gone(True, timeout_s)(context, done)
         save_stopped(chosen, context, done, which)
 
@@ -206,8 +199,6 @@ def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: f
         return _change(chosen, name, act, afterwards, told=True)
     except BaseException:
         if known:
-            from supervisor.cli.with_savepoint import told_of
-
             notice(
                 f"{name} is suspended, and there is no savepoint of it yet: the same command goes on; resume {name} runs it "
                 "without"
@@ -228,8 +219,6 @@ def _change(
     """``told``: ``act`` has said itself what it did."""
     known_name(name)
     settings = chosen.settings()
-    from supervisor.operations.context import open_commands
-
     with open_commands(settings) as context:
         if context.check() is None:
             raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")

@@ -20,9 +20,10 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from supervisor.cli.columns import WIDE_ENOUGH
 from supervisor.cli.completion import job_names
 from supervisor.cli.global_options import Config, Debug, Form, GlobalOptions, OutputFormat, reader_left
-from supervisor.cli.output import WIDE_ENOUGH, print_json
+from supervisor.cli.output import print_json
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.settings.file import Settings, load_settings
 from supervisor.settings.units import parse_duration_s

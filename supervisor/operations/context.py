@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from supervisor.clients.processes import own_age_s
 from supervisor.clients.sessions import KeptSession, connect_within_s, keep_session
+from supervisor.clients.store.open import open_store
 from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import SupervisorError, Unreachable
+from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
+from supervisor.operations.jobs import JobOperations
 from supervisor.records.layout import Layout
+from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
 from supervisor.spec.s3a import access_of_store, asked
 
 if TYPE_CHECKING:
     from supervisor.clients.store.base import Store
     from supervisor.model.records import Cluster
-    from supervisor.observe.status import ClusterConfiguration
-    from supervisor.operations.jobs import JobOperations
-    from supervisor.registry.blobs import Blobs
     from supervisor.settings.file import Settings
 
 COMMAND_STORE_DEADLINE_S = 6.0
@@ -40,8 +41,6 @@ def identity_of(settings: Settings) -> ClusterIdentity:
 
 def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
     """The store of ``settings``; no I/O yet. ``deadline_s``: bound of each call, None for the daemon's."""
-    from supervisor.clients.store.open import open_store  # cancel, list and show need no store
-
     store, wishes = settings.store, asked(access_of_store(settings.store))
     if deadline_s is None:
         return open_store(store.url, store.endpoint_url, store.region, asked=wishes)
@@ -62,8 +61,6 @@ class CommandContext:
 
     @cached_property
     def commands(self) -> JobOperations:
-        from supervisor.operations.jobs import JobOperations  # list and show only read
-
         return JobOperations(self.sessions, self.layout)
 
     def zoo(self) -> ZooClient:
@@ -79,8 +76,6 @@ class CommandContext:
         return bootstrap_or_check(self.zoo(), self.layout, blobs, identity_of(self.settings))
 
     def blobs(self) -> Blobs:
-        from supervisor.registry.blobs import Blobs
-
         return Blobs(self.store())
 
     def store(self) -> Store:
@@ -103,15 +98,11 @@ def open_commands(settings: Settings) -> Iterator[CommandContext]:
 
 
 def place_of(settings: Settings) -> ClusterConfiguration:
-    from supervisor.observe.status import ClusterConfiguration
-
     return ClusterConfiguration(settings.cluster, settings.zookeeper.hosts, settings.store.url)
 
 
 def status_of(context: CommandContext) -> tuple[dict[str, Any], SupervisorError | None]:
     """The document of ``status``; with the error if ZooKeeper did not answer, then with nulls."""
-    from supervisor.observe.status import is_ok, take_status, unreachable_status
-
     place, settings = place_of(context.settings), context.settings
     # both may take their time to say that they are down
     with Pool(1, "store") as pool:

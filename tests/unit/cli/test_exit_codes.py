@@ -253,7 +253,7 @@ def test_an_unknown_layout_is_4(terminal: Terminal) -> None:
 
 
 def test_a_defect_is_1_with_a_hint(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor.operations.context.open_commands", lambda _settings: 1 / 0)
+    monkeypatch.setattr("supervisor.cli.listing.open_commands", lambda _settings: 1 / 0)
     ran = terminal.run("list")
     assert ran.code == 1 and "--debug" in sentence(ran.err)
     assert "Traceback" in terminal.run("list", "--debug").err
@@ -263,7 +263,7 @@ def test_interrupted_is_130(terminal: Terminal, monkeypatch: pytest.MonkeyPatch)
     def interrupt(_settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("supervisor.operations.context.open_commands", interrupt)
+    monkeypatch.setattr("supervisor.cli.listing.open_commands", interrupt)
     assert terminal.run("list").code == 130
 
 
