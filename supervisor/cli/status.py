@@ -7,7 +7,8 @@ from typing import Any
 from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import age, local_time, notice, print_labelled, print_table, with_local_times
-from supervisor.operations.context import open_commands, status_of
+from supervisor.operations.cluster_status import status_of
+from supervisor.operations.context import open_commands
 
 SUPERVISORS = Columns(
     ("SUPERVISOR", "HOST", "LEADER", "DRIVERS", "UP", "SOFTWARE", "ADDRESS"),

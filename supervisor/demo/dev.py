@@ -16,7 +16,8 @@ from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import say
 from supervisor.demo.stack import FLEET, Stack, forget_configuration
 from supervisor.errors import InvalidInput, SupervisorError, TimedOut
-from supervisor.operations.context import open_commands, status_of
+from supervisor.operations.cluster_status import status_of
+from supervisor.operations.context import open_commands
 
 PROGRAM = "spark-supervisor"
 READY_LIMIT_S = 90.0

@@ -1,4 +1,4 @@
-"""What one command of the command line works with, and what it shows. Called by ``cli``; no policy here."""
+"""What one command of the command line works with. Called by ``cli``; no policy here."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from supervisor.clients.processes import own_age_s
 from supervisor.clients.sessions import KeptSession, connect_within_s, keep_session
 from supervisor.clients.store.open import open_store
-from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.errors import SupervisorError, Unreachable
-from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
+from supervisor.errors import SupervisorError
 from supervisor.operations.jobs import JobOperations
 from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs
@@ -92,26 +90,3 @@ def open_commands(settings: Settings) -> Iterator[CommandContext]:
     finally:
         with suppress(SupervisorError):  # what was answered stands, whatever becomes of the session
             sessions.close()
-
-
-# -- what is shown ------------------------------------------------------------------------------------------------
-
-
-def place_of(settings: Settings) -> ClusterConfiguration:
-    return ClusterConfiguration(settings.cluster, settings.zookeeper.hosts, settings.store.url)
-
-
-def status_of(context: CommandContext) -> tuple[dict[str, Any], SupervisorError | None]:
-    """The document of ``status``; with the error if ZooKeeper did not answer, then with nulls."""
-    place, settings = place_of(context.settings), context.settings
-    # both may take their time to say that they are down
-    with Pool(1, "store") as pool:
-        store_ok = pool.submit(is_ok, context.store().check)
-        try:
-            zoo = context.zoo()
-            context.check()
-            session = zoo.session
-            session_s = session.timeout_s if session is not None else settings.zookeeper.session_timeout_s
-            return take_status(zoo, context.layout, place, session_s, store_ok.result()), None
-        except Unreachable as error:
-            return unreachable_status(place, store_ok.result()), error
