@@ -8,28 +8,24 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, known_name
-from supervisor.cli.output import (
-    Columns,
-    local_time,
-    notice,
-    print_labelled,
-    print_table,
-    say,
-    span,
-    with_local_times,
-)
+from supervisor.cli.output import local_time, notice, print_labelled, print_table, say, span, with_local_times
+from supervisor.cli.plain import brief, plain_lines
+from supervisor.clock import wall_iso
 from supervisor.errors import NotFound
 from supervisor.model.actions import Alarm
 from supervisor.model.words import counted
+from supervisor.operations.context import open_commands
+from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 
 if TYPE_CHECKING:
-    from supervisor.operations.scene import Scene
     from supervisor.plan.explain import Explanation
 
 MaybeName = Annotated[
@@ -66,8 +62,6 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
     if name is not None:
         known_name(name)
     settings = chosen.settings()
-    from supervisor.operations.context import open_commands
-
     with open_commands(settings) as context:
         if context.check() is None:
             if name is not None:
@@ -75,8 +69,6 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
                     f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}"
                 )
             notice(f"nothing was ever submitted at {settings.zookeeper.root}")
-        from supervisor.operations.scene import explain_all, explain_name, take_scene
-
         scene = take_scene(context)
         if name is not None:
             _tell_one(chosen, scene, explain_name(context, scene, name), verbose=verbose)
@@ -93,8 +85,6 @@ def _tell_one(chosen: Chosen, scene: Scene, explained: Explanation, *, verbose: 
     if chosen.document:
         chosen.say({**document_of(explained, now_s), **_cluster(scene)})
         return
-    from supervisor.cli.plain import plain_lines
-
     lines = list(plain_lines(explained, now_s))
     if scene.view.distrust:
         lines.append(("you can", ACCEPT))
@@ -165,8 +155,6 @@ def _until(wait_s: float | None, wall_now_s: float) -> str:
 
 
 def _clock(wall_s: float, now_s: float) -> str:
-    from supervisor.clock import wall_iso
-
     return local_time(wall_iso(wall_s), now_s)
 
 
@@ -211,8 +199,6 @@ def _heads(scene: Scene, *, verbose: bool) -> Iterator[tuple[str, str]]:
 
 
 def _brief(explained: Explanation) -> list[Any]:
-    from supervisor.cli.plain import brief
-
     following, why = brief(explained)
     return [explained.name, explained.state.value, following, with_local_times(why)]
 
@@ -237,10 +223,6 @@ def _text(told: object | None) -> str | None:
 
 def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
     """Of one job. Times: ISO 8601, UTC; memory in bytes."""
-    from dataclasses import asdict
-
-    from supervisor.clock import wall_iso
-
     progress = explained.record.progress if explained.record else None
     lease = explained.lease
     return {

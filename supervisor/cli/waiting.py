@@ -32,6 +32,7 @@ from supervisor.model.view import Row, SeenLease
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.listing import seconds_of
 from supervisor.operations.context import CommandContext
+from supervisor.operations.scene import take_scene, why_not_yet
 from supervisor.records.reading import seen
 
 if TYPE_CHECKING:
@@ -221,8 +222,6 @@ def _phase(own: Ownership, lease: Seen[Lease]) -> str:
 
 def _whys(context: CommandContext, names: Iterable[str]) -> dict[str, str]:
     """Why each is not there yet, by one look at the whole cluster; ZooKeeper may be what is missing."""
-    from supervisor.operations.scene import take_scene, why_not_yet
-
     names = list(names)
     if not names:
         return {}

@@ -262,9 +262,9 @@ class ScanContainment:
 def become_subreaper() -> None:
     """Orphans of this process's descendants become its children (prctl). Raises OSError.
 
-    ctypes costs half a megabyte: only where there is no cgroup.
+    Only where there is no cgroup.
     """
-    import ctypes
+    import ctypes  # here: it costs half a megabyte, which a shim in a cgroup does not need
 
     set_child_subreaper = 36
     libc = ctypes.CDLL(None, use_errno=True)
@@ -344,7 +344,7 @@ def _remove_probes_of_the_dead(parent: str) -> None:
 
 def _holds(group: CgroupContainment) -> bool:
     """Whether a process can be put into ``group``, is seen there, and is killed with it."""
-    from supervisor.clients.spawn import waiting_child
+    from supervisor.clients.spawn import waiting_child  # here: a shim goes without subprocess
 
     with waiting_child() as child:
         try:

@@ -10,14 +10,14 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import say
+from supervisor.demo.stack import FLEET, Stack, forget_configuration
 from supervisor.errors import InvalidInput, SupervisorError, TimedOut
-
-if TYPE_CHECKING:
-    from supervisor.demo.stack import Stack
+from supervisor.operations.cluster_status import status_of
+from supervisor.operations.context import open_commands
 
 PROGRAM = "spark-supervisor"
 READY_LIMIT_S = 90.0
@@ -31,8 +31,6 @@ def dev(chosen: Chosen) -> int:
 
     Three ZooKeeper servers and two supervisors, all real, in a directory of their own. Prints what to type next.
     """
-    from supervisor.demo.stack import FLEET, Stack, forget_configuration
-
     if chosen.document:
         raise InvalidInput("dev runs until Ctrl-C and prints what to type: leave out -o json")
     forget_configuration()
@@ -53,8 +51,6 @@ def dev(chosen: Chosen) -> int:
 
 def _ready(stack: Stack) -> dict[str, Any]:
     """The document of ``status`` as soon as both supervisors are there and one leads. Raises TimedOut, SupervisorError."""
-    from supervisor.operations.context import open_commands, status_of
-
     until_at_s = time.monotonic() + READY_LIMIT_S
     with open_commands(stack.settings()) as context:
         while time.monotonic() < until_at_s:

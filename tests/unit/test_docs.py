@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 
+from supervisor.cli.lazy import ListedCommand
 from supervisor.cli.main import app
 from supervisor.model import lease_terms
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
@@ -156,6 +157,7 @@ def test_a_command_of_a_page_is_one_that_the_program_takes(typed: str) -> None:
     arguments = shlex.split(typed)[1:]
     while arguments and arguments[0] in getattr(command, "commands", ()):
         command = command.commands[arguments.pop(0)]
+        command = command.load() if isinstance(command, ListedCommand) else command
     assert not hasattr(command, "commands"), f"no such command: {typed}"
     command.make_context(typed, arguments)
 

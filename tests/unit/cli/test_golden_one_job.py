@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.cli.doctor import examine as examining
+from supervisor.cli.doctor import command as doctor_command
 from supervisor.cli.doctor.catalogue import AREAS
 from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
@@ -203,6 +203,6 @@ def test_the_screen_of_the_doctor_is_the_golden_file(
         for area in AREAS
         for check in area.checks
     ]
-    monkeypatch.setattr(examining, "examine", lambda _subject, _areas: lines)
+    monkeypatch.setattr(doctor_command, "examine", lambda _subject, _areas: lines)
     text = screen(terminal, monkeypatch, columns, "doctor", *options, code=1 if health == "ill" else 0)
     check(f"doctor{'-verbose' if options else ''}-{health}-{columns}", text)
