@@ -14,6 +14,7 @@ from tests.unit.test_docs import COMMANDS
 NAME = "rate-counts"
 
 NOT_HERE = {
+    "dev": "starts ZooKeeper and two supervisors: tests/e2e/test_demo.py",
     "demo": "starts ZooKeeper and two supervisors: tests/e2e/test_demo.py",
     "doctor": "asks the host for Java, Spark and its servers: tests/integration/test_doctor.py",
     "list --watch": "runs until it is interrupted",
@@ -31,6 +32,8 @@ NOT_HERE = {
 def _is_elsewhere(typed: str) -> bool:
     """``--wait`` needs a fleet that carries the command out: tests/unit/cli/test_waiting.py."""
     words = " ".join(shlex.split(typed)[1:])
+    if "clicks" in words:  # the tutorial: tests/e2e/test_tutorial.py
+        return True
     return words.endswith("--wait") or any(words == each or words.startswith(f"{each} ") for each in NOT_HERE)
 
 
