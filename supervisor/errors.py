@@ -1,14 +1,13 @@
 """Every error that crosses a module boundary, and the exit code of the CLI for it.
 
 Few types on purpose (kopf's permanent / temporary split): third-party exceptions are translated into these at the edge,
-in ``clients/``; nothing above imports kazoo or botocore to catch something. A message is one sentence that names the
-field, file or host concerned and, after it, the remedy.
+in ``clients/``; nothing above imports kazoo or botocore to catch something.
 """
 
 from __future__ import annotations
 
 import errno
-from typing import Final
+from typing import Final, NamedTuple
 
 _PASSING: Final = frozenset(
     {
@@ -28,10 +27,36 @@ def is_passing(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in _PASSING
 
 
+class Complaint(NamedTuple):
+    """What is wrong, and what a person can do about it: a remedy, or empty. False: nothing is wrong."""
+
+    what: str = ""
+    remedy: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.what)
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}" if self.remedy else self.what
+
+
 class SupervisorError(Exception):
-    """Root of all errors. ``exit_code`` is what the command line exits with (REFERENCE.md: exit codes)."""
+    """Root of all errors. ``what`` names the field, file or host concerned; ``remedy`` is what a person can do, or empty.
+
+    As text it is one sentence: what is wrong, a semicolon, and the remedy. ``exit_code`` is what the command line exits
+    with (REFERENCE.md: exit codes).
+    """
 
     exit_code = 1
+
+    def __init__(self, what: str = "", remedy: str = "") -> None:
+        self.complaint = Complaint(what, remedy)
+        super().__init__(str(self.complaint))
+
+
+def complaint_of(error: Exception) -> Complaint:
+    """What ``error`` says; an error that is none of ours says no remedy."""
+    return error.complaint if isinstance(error, SupervisorError) else Complaint(str(error))
 
 
 class InvalidInput(SupervisorError):

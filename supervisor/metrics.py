@@ -102,7 +102,7 @@ class Metrics:
         self._states: dict[str, str] = {}
         self._progress_at_s: dict[str, float] = {}
         self._deadline_s: dict[str, float] = {}
-        self._silent_since_s: dict[str, float] = {}
+        self._silent_since_at_s: dict[str, float] = {}
         self._queries: dict[str, frozenset[str]] = {}
         self._failed_at_s: dict[tuple[str, str], float] = {}
         self._supervisor_ids: set[str] = set()
@@ -147,10 +147,10 @@ class Metrics:
         self._epoch.set_function(epoch)
         self._distrust.set_function(lambda: float(distrust()))
 
-    def follow_zookeeper(self, connected: Callable[[], bool], last_success_s: Callable[[], float]) -> None:
-        """Asked at every scrape. ``last_success_s``: when the last request that was answered was sent; 0: never."""
+    def follow_zookeeper(self, connected: Callable[[], bool], last_success_at_s: Callable[[], float]) -> None:
+        """Asked at every scrape. ``last_success_at_s``: when the last request that was answered was sent; 0: never."""
         self._connected.set_function(lambda: float(connected()))
-        self._last_success_age.set_function(lambda: self._age_s(last_success_s()))
+        self._last_success_age.set_function(lambda: self._age_s(last_success_at_s()))
 
     def store_checked(self, ok: bool) -> None:
         """The store was asked whether it can be used."""
@@ -295,19 +295,19 @@ class Metrics:
                     if value is not None:
                         gauge.labels(job, query).set(value)
 
-    def job_silence(self, job: str, since_s: float) -> None:
+    def job_silence(self, job: str, since_at_s: float) -> None:
         """The instant of the last sign of life of a query of ``job``: a batch, or the word that it waits for data."""
-        self._silent_since_s[job] = since_s
-        self._silence.labels(job).set_function(lambda: self._age_s(self._silent_since_s.get(job, 0.0)))
+        self._silent_since_at_s[job] = since_at_s
+        self._silence.labels(job).set_function(lambda: self._age_s(self._silent_since_at_s.get(job, 0.0)))
 
     def job_strays(self, job: str, count: int) -> None:
         """How many queries of ``job`` keep their checkpoint elsewhere than the job says."""
         self._strays.labels(job).set(count)
 
-    def lease_deadline(self, job: str, deadline_s: float, lease_s: float) -> None:
+    def lease_deadline(self, job: str, deadline_at_s: float, lease_s: float) -> None:
         """The instant at which the driver is killed unless a renewal commits before. ``lease_s``: as the job has it."""
         self._lease.labels(job).set(lease_s)
-        self._deadline_s[job] = deadline_s
+        self._deadline_s[job] = deadline_at_s
         self._lease_remaining.labels(job).set_function(
             lambda: self._deadline_s.get(job, _UNKNOWN) - self._now_s()
         )
@@ -335,7 +335,7 @@ class Metrics:
             self._queries.pop(job, None)
             self._progress_at_s.pop(job, None)
             self._deadline_s.pop(job, None)
-            self._silent_since_s.pop(job, None)
+            self._silent_since_at_s.pop(job, None)
 
     def hosts_only(self, jobs: Collection[str], restarting: Collection[str] = ()) -> None:
         """Forget every job that was hosted here and is not in ``jobs``.

@@ -97,9 +97,9 @@ def ratio(what: str, above: float, below: float) -> None:
 
 
 def timed(work: Callable[[], object]) -> float:
-    begun_s = boottime_s()
+    begun_at_s = boottime_s()
     work()
-    return boottime_s() - begun_s
+    return boottime_s() - begun_at_s
 
 
 def command(fleet: Fleet, *words: str) -> str:
@@ -158,12 +158,12 @@ def latency(fleet: Fleet, sizes: Sizes) -> None:
         name = f"quick-{number}"
         spec = parse_spec(fleet.spec_file(name).read_text(), name)
         uid, data = new_uid(name), canonical_json(spec)
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         ref = blobs.put_spec(name, uid, 1, data)
         stored_s = boottime_s()
         commands.check_submit(name, ref.sha256, spec.checkpoint)
         commands.submit(Submission(name, uid, ref, spec.terms(), Desired.SUSPENDED))
-        stored.append(stored_s - begun_s)
+        stored.append(stored_s - begun_at_s)
         submitted.append(boottime_s() - stored_s)
         cancelled.append(timed(lambda name=name: commands.cancel(name)))  # type: ignore[misc]
     store_ms, submit_ms, cancel_ms = (
@@ -256,9 +256,9 @@ def idle(fleet: Fleet, sizes: Sizes) -> None:
 
 def _operations_per_s(fleet: Fleet, seconds: float) -> float:
     own = fleet.client.session
-    before, begun_s = dict(sessions(fleet)), boottime_s()
-    wait_until(lambda: boottime_s() > begun_s + seconds, 2 * seconds + 60, "the time to pass")
-    after, took_s = dict(sessions(fleet)), boottime_s() - begun_s
+    before, begun_at_s = dict(sessions(fleet)), boottime_s()
+    wait_until(lambda: boottime_s() > begun_at_s + seconds, 2 * seconds + 60, "the time to pass")
+    after, took_s = dict(sessions(fleet)), boottime_s() - begun_at_s
     counts = [
         after[session] - count
         for session, count in before.items()

@@ -128,9 +128,9 @@ def table(rows: dict[str, list[float]], unit: str, more: dict[str, str] | None =
 
 
 def timed(work: Callable[[], object]) -> float:
-    begun_s = time.monotonic()
+    begun_at_s = time.monotonic()
     work()
-    return time.monotonic() - begun_s
+    return time.monotonic() - begun_at_s
 
 
 # -- a checkpoint ----------------------------------------------------------------------------------------------------
@@ -254,9 +254,9 @@ def savepoints(bench: Bench) -> None:
                 if copy is None:
                     continue
                 target = f"copy-{count}-{number}-{name.replace(' ', '-')}"
-                begun_s = time.monotonic()
+                begun_at_s = time.monotonic()
                 more[name] = copy(bench, source, target)
-                took[name].append(time.monotonic() - begun_s)
+                took[name].append(time.monotonic() - begun_at_s)
                 assert copied(bench, target) >= count
         print(f"  {count:,} objects", flush=True)
         table(took, "s", {name: text for name, text in more.items() if took[name] or tools[name] is None})
@@ -398,7 +398,7 @@ def cold_starts(bench: Bench) -> None:
 
 
 def cold_start(bench: Bench, own: Path, jars: Path) -> float:
-    begun_s = time.monotonic()
+    begun_at_s = time.monotonic()
     driver = Driver("first", own, bench.server, bench.chosen.heap, jars)
     try:
         driver.answer()
@@ -414,7 +414,7 @@ def cold_start(bench: Bench, own: Path, jars: Path) -> float:
         wait_until(
             lambda: len(batches(own / "sink")) >= 2, FIRST_BATCH_MAX_S, "the first batch to be committed"
         )
-        return time.monotonic() - begun_s
+        return time.monotonic() - begun_at_s
     finally:
         driver.end()
 

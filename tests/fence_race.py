@@ -333,12 +333,12 @@ def run(chosen: argparse.Namespace, directory: Path) -> None:
     moto = MotoServer(directory)
     bucket = moto.new_bucket()
     drivers = [Driver(name, directory, moto, chosen.heap) for name in ("first", "second")]
-    begun_s = boottime_s()
+    begun_at_s = boottime_s()
     try:
         for driver in drivers:
             driver.answer()
         print(
-            f"two drivers are up after {boottime_s() - begun_s:.0f} s, load {os.getloadavg()[0]:.1f}",
+            f"two drivers are up after {boottime_s() - begun_at_s:.0f} s, load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
         found: dict[str, list[Race]] = {name: [] for name in chosen.managers}

@@ -185,10 +185,10 @@ def take_moments(
         name = f"m{len(found)}"
         location = f"{shelf}/{name}"
         begun = Begun(name, "proof", "proof-u1", 1, checkpoint, location, access, wall_iso(), "proof")
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         creation = Creation(open_area(checkpoint, access), open_area(location, access), begun, wall_iso)
         manifest = creation.run()
-        found.append(Moment(manifest, creation.rounds, boottime_s() - begun_s))
+        found.append(Moment(manifest, creation.rounds, boottime_s() - begun_at_s))
         print(
             f"  {name}: after batch {manifest.queries[0].batch}, {manifest.objects} objects, {creation.rounds} rounds, "
             f"{found[-1].seconds:.1f} s",
@@ -300,7 +300,7 @@ def main() -> int:
     given.add_argument("--state", nargs="*", choices=sorted(STATES), default=sorted(STATES))
     given.add_argument("--seed", type=int, default=1)
     chosen = given.parse_args()
-    begun_s, held = boottime_s(), True
+    begun_at_s, held = boottime_s(), True
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         moto = MotoServer(directory)
@@ -312,7 +312,7 @@ def main() -> int:
                 held = held and taken == equal == chosen.moments
                 print(
                     f"{kind}: at {equal} of {taken} moments ({chosen.moments} wanted) the restored result is that of the "
-                    f"undisturbed run; load {os.getloadavg()[0]:.0f}, {boottime_s() - begun_s:.0f} s so far",
+                    f"undisturbed run; load {os.getloadavg()[0]:.0f}, {boottime_s() - begun_at_s:.0f} s so far",
                     flush=True,
                 )
             spark.stop()

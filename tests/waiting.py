@@ -16,10 +16,10 @@ def wait_until(
 
     An exception of the predicate ends the wait at once. Raises AssertionError that names ``what`` and the last value.
     """
-    deadline_s = time.monotonic() + timeout_s
+    deadline_at_s = time.monotonic() + timeout_s
     while True:
         # decided before the look: a slow machine still gets a look at the end
-        last = time.monotonic() >= deadline_s
+        last = time.monotonic() >= deadline_at_s
         value = predicate()
         if value:
             return value

@@ -162,16 +162,16 @@ class _Looker:
         batches: list[int] = []
         hidden: list[int] = []
         count = size = 0
-        newest_s = 0.0
+        newest_at_s = 0.0
         for entry in self._counted(self._tree.entries(folder)):
-            count, size, newest_s = count + 1, size + entry.bytes, max(newest_s, entry.modified_s)
+            count, size, newest_at_s = count + 1, size + entry.bytes, max(newest_at_s, entry.modified_s)
             name = entry.key.rpartition("/")[2]
             batch = batch_of(name)
             if batch is not None:
                 batches.append(batch)
             elif name.startswith(".") and name.endswith(".crc"):
                 hidden.append(batch_of(name[1:-4]) or 0)
-        return _Listed(Log(runs_of(batches), Amount(count, size, newest_s)), frozenset(hidden))
+        return _Listed(Log(runs_of(batches), Amount(count, size, newest_at_s)), frozenset(hidden))
 
     def _source_logs(self, folder: str) -> tuple[Amount, tuple[tuple[str, int], ...]]:
         newest: dict[str, int] = {}
@@ -335,10 +335,10 @@ class _Looker:
 
     def _amount(self, entries: Iterable[StoreEntry]) -> Amount:
         count = size = 0
-        newest_s = 0.0
+        newest_at_s = 0.0
         for entry in self._counted(entries):
-            count, size, newest_s = count + 1, size + entry.bytes, max(newest_s, entry.modified_s)
-        return Amount(count, size, newest_s)
+            count, size, newest_at_s = count + 1, size + entry.bytes, max(newest_at_s, entry.modified_s)
+        return Amount(count, size, newest_at_s)
 
 
 def _is_large(store: StateStore) -> bool:

@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Of objects. ``newest_s``: when the youngest of them was written; 0.0 where there is none."""
+    """Of objects. ``newest_at_s``: when the youngest of them was written; 0.0 where there is none."""
 
     objects: int = 0
     bytes: int = 0
-    newest_s: float = 0.0
+    newest_at_s: float = 0.0
 
     def __add__(self, other: Amount) -> Amount:
         return Amount(
-            self.objects + other.objects, self.bytes + other.bytes, max(self.newest_s, other.newest_s)
+            self.objects + other.objects, self.bytes + other.bytes, max(self.newest_at_s, other.newest_at_s)
         )
 
 

@@ -96,7 +96,8 @@ def _new_path(key: str, path: str, keys: Collection[str], source: str, target: s
     if rest not in keys:
         raise Corrupt(
             f"{key} names the schema file {path}, which is not among what was saved from {source}: a copy could not be read "
-            "without it; make another savepoint, where all of the checkpoint is in one place"
+            "without it",
+            "make another savepoint, where all of the checkpoint is in one place",
         )
     return f"{_as_hadoop(target)}/{rest}"
 

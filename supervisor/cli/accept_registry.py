@@ -11,11 +11,12 @@ import typer
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import local_time, notice, print_table, say
 from supervisor.errors import Conflict, InvalidInput
+from supervisor.operations.accept_registry import RegistryFinding, examine_registry
+from supervisor.operations.accept_registry import accept_registry as accept
+from supervisor.operations.context import open_commands
 
 if TYPE_CHECKING:
     from supervisor.model.records import Acceptance
-    from supervisor.operations.accept_registry import RegistryFinding
-
 SHOWN_MAX = 50
 
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
@@ -42,10 +43,6 @@ def accept_registry(
     lost state is certainly dead.
     """
     settings = chosen.settings()
-    from supervisor.operations.accept_registry import accept_registry as accept
-    from supervisor.operations.accept_registry import examine_registry
-    from supervisor.operations.context import open_commands
-
     with open_commands(settings) as context:
         finding = examine_registry(context)
         if not chosen.document:

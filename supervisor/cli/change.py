@@ -1,4 +1,4 @@
-"""``cancel``, ``suspend``, ``resume``, ``restart``: one write to the registry each; durable when the command returns."""
+"""``cancel``, ``restart``: one write to the registry each; durable when the command returns. Shared with ``cli.suspend``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from supervisor.cli.options import Chosen, Name, Timeout, command, known_name, seconds
-from supervisor.cli.output import notice, say
-from supervisor.errors import InvalidInput, NotFound
+from supervisor.cli.output import say
+from supervisor.cli.waiting import wait_gone, wait_running
+from supervisor.errors import NotFound
+from supervisor.operations.context import CommandContext, open_commands
 
 if TYPE_CHECKING:
-    from supervisor.operations.context import CommandContext
     from supervisor.operations.jobs import Done
 
 GoneWait = Annotated[
@@ -20,29 +21,6 @@ GoneWait = Annotated[
 ]
 RunWait = Annotated[
     bool, typer.Option("--wait", help="Return when the job runs: its first batch is committed.")
-]
-
-FreshStart = Annotated[
-    bool,
-    typer.Option("--accept-fresh-start", help="Start once with the checkpoint as it is, or with none."),
-]
-
-FromSavepoint = Annotated[
-    str | None,
-    typer.Option(
-        "--from-savepoint", metavar="ID|LOCATION", help="Go on from a copy of it, in a fresh location."
-    ),
-]
-To = Annotated[
-    str | None,
-    typer.Option("--to", metavar="LOCATION", help="Where that is; else beside the present checkpoint."),
-]
-Save = Annotated[
-    bool,
-    typer.Option("--savepoint", help="Then save its checkpoint, verified; with --timeout as for --wait."),
-]
-SaveId = Annotated[
-    str | None, typer.Argument(metavar="ID", help="Of the savepoint; else one made from the time.")
 ]
 
 _HINTS = {
@@ -64,80 +42,9 @@ def cancel(chosen: Chosen, name: Name, wait: GoneWait = False, timeout: Timeout 
       spark-supervisor cancel clicks --wait --timeout 2m      until its driver is gone
     """
     timeout_s = seconds("--timeout", timeout)
-    return _change(chosen, name, lambda context: context.commands.cancel(name), _until_gone(wait, timeout_s))
-
-
-@command
-def suspend(
-    chosen: Chosen,
-    name: Name,
-    which: SaveId = None,
-    wait: GoneWait = False,
-    timeout: Timeout = "5m",
-    savepoint: Save = False,
-) -> int:
-    """Stop a job but keep it registered; resume runs it again, from its checkpoint.
-
-    With --savepoint it waits until the driver is gone, and copies what that has left. Interrupted, the job is suspended,
-    and the same command goes on.
-
-    \b
-    Examples:
-      spark-supervisor suspend clicks --wait      until its driver is gone
-      spark-supervisor suspend clicks --savepoint before-upgrade
-    """
-    timeout_s = seconds("--timeout", timeout)
-    if savepoint:
-        return _suspend_and_save(chosen, name, which, timeout_s)
-    if which is not None:
-        raise InvalidInput(f"{which} would be the id of a savepoint: give --savepoint, too")
-    return _change(chosen, name, lambda context: context.commands.suspend(name), _until_gone(wait, timeout_s))
-
-
-@command
-def resume(
-    chosen: Chosen,
-    name: Name,
-    wait: RunWait = False,
-    timeout: Timeout = "10m",
-    accept_fresh_start: FreshStart = False,
-    from_savepoint: FromSavepoint = None,
-    to: To = None,
-) -> int:
-    """Run a suspended, failed or quarantined job again, from its checkpoint, with a fresh restart budget.
-
-    A job whose checkpoint is missing, or not the one that it left, is not started. With --accept-fresh-start the next
-    start takes what is there: nothing means from the beginning, and what was counted so far is lost.
-
-    With --from-savepoint it goes on from a copy of the savepoint, which becomes its checkpoint; the old one stays as it
-    is. Interrupted, the same command goes on. A LOCATION may be a savepoint of another job.
-
-    \b
-    Examples:
-      spark-supervisor resume clicks --wait       until its first batch is committed
-      spark-supervisor resume clicks --accept-fresh-start
-      spark-supervisor resume clicks --from-savepoint before-upgrade
-    """
-    timeout_s = seconds("--timeout", timeout)
-    afterwards = _until_running(wait, timeout_s)
-    if from_savepoint is None:
-        if to is not None:
-            raise InvalidInput("--to is where --from-savepoint copies to: give that, too")
-        return _change(
-            chosen,
-            name,
-            lambda context: context.commands.resume(name, fresh_start=accept_fresh_start),
-            afterwards,
-        )
-    if accept_fresh_start:
-        raise InvalidInput("--from-savepoint says what the start shall find: leave out --accept-fresh-start")
-
-    def act(context: CommandContext) -> Done:
-        from supervisor.cli.with_savepoint import resume_from
-
-        return resume_from(chosen, context, name, from_savepoint, to)
-
-    return _change(chosen, name, act, afterwards, told=True)
+    return change_job(
+        chosen, name, lambda context: context.commands.cancel(name), until_gone(wait, timeout_s)
+    )
 
 
 @command
@@ -149,29 +56,29 @@ def restart(chosen: Chosen, name: Name, wait: RunWait = False, timeout: Timeout 
       spark-supervisor restart clicks --wait      until the new attempt has committed its first batch
     """
     timeout_s = seconds("--timeout", timeout)
-    return _change(
-        chosen, name, lambda context: context.commands.restart(name), _until_running(wait, timeout_s)
+    return change_job(
+        chosen, name, lambda context: context.commands.restart(name), until_running(wait, timeout_s)
     )
 
 
 Afterwards: TypeAlias = "Callable[[CommandContext, Done], None]"
 
 
-def _until_gone(wait: bool, timeout_s: float) -> Afterwards:
+def until_gone(wait: bool, timeout_s: float) -> Afterwards:
+    """What ``--wait`` does after a command that stops a job."""
+
     def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
-            from supervisor.cli.waiting import wait_gone
-
             wait_gone(context, done.name, done.uid, timeout_s, _state_after(done))
 
     return afterwards
 
 
-def _until_running(wait: bool, timeout_s: float) -> Afterwards:
+def until_running(wait: bool, timeout_s: float) -> Afterwards:
+    """What ``--wait`` does after a command that runs a job."""
+
     def afterwards(context: CommandContext, done: Done) -> None:
         if wait:
-            from supervisor.cli.waiting import wait_running
-
             error = wait_running(context, {done.name: done.uid}, timeout_s, _state_after(done))[done.name]
             if error is not None:
                 raise error
@@ -184,40 +91,7 @@ def _state_after(done: Done) -> str:
     return done.did.value.removeprefix("already ")
 
 
-def _suspend_and_save(chosen: Chosen, name: str, which: str | None, timeout_s: float) -> int:
-    known: list[Done] = []
-
-    def act(context: CommandContext) -> Done:
-        from supervisor.savepoints.suspend import check_before
-
-        check_before(context, name, which)
-        known.append(context.commands.suspend(name))
-        if not chosen.document:
-            _tell(chosen, known[0])
-        return known[0]
-
-    def afterwards(context: CommandContext, done: Done) -> None:
-        from supervisor.cli.with_savepoint import save_stopped
-
-        _until_gone(True, timeout_s)(context, done)
-        save_stopped(chosen, context, done, which)
-
-    try:
-        return _change(chosen, name, act, afterwards, told=True)
-    except BaseException:
-        if known:
-            from supervisor.cli.with_savepoint import told_of
-
-            notice(
-                f"{name} is suspended, and there is no savepoint of it yet: the same command goes on; resume {name} runs it "
-                "without"
-            )
-            if chosen.document:
-                chosen.say(told_of(known[0], None))
-        raise
-
-
-def _change(
+def change_job(
     chosen: Chosen,
     name: str,
     act: Callable[[CommandContext], Done],
@@ -225,23 +99,21 @@ def _change(
     *,
     told: bool = False,
 ) -> int:
-    """``told``: ``act`` has said itself what it did."""
+    """Carry out ``act``, say what it did, then do ``afterwards``. ``told``: ``act`` has said it itself."""
     known_name(name)
     settings = chosen.settings()
-    from supervisor.operations.context import open_commands
-
     with open_commands(settings) as context:
         if context.check() is None:
             raise NotFound(f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}")
         done = act(context)
         if not told:
-            _tell(chosen, done)
+            say_done(chosen, done)
         afterwards(context, done)
     return 0
 
 
-def _tell(chosen: Chosen, done: Done) -> None:
-    """At once: it is durable, whatever comes of a wait."""
+def say_done(chosen: Chosen, done: Done) -> None:
+    """Say what was done, at once: it is durable, whatever comes of a wait."""
     if chosen.document:
         chosen.say({"name": done.name, "uid": done.uid, "did": done.did.value})
         return

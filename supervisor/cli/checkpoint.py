@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor.checkpoint.inspect import inspect
+from supervisor.checkpoint.judge import judge
+from supervisor.checkpoint.layout import in_words
+from supervisor.checkpoint.preflight import preflight
+from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, known_name
-from supervisor.cli.output import Columns, age, local_time, print_labelled, print_table, say
+from supervisor.cli.output import age, local_time, print_labelled, print_table, say
+from supervisor.cli.progress import counting
+from supervisor.clock import wall_iso
 from supervisor.errors import InvalidInput, NotFound
+from supervisor.operations.checkpoints import Located, is_location, located, tree_of
+from supervisor.operations.context import open_commands
+from supervisor.settings.file import PATH_VARIABLE, Settings
 
 if TYPE_CHECKING:
     from supervisor.checkpoint.findings import CheckpointFinding
     from supervisor.checkpoint.picture import Amount, Checkpoint, Log, Query, StateOperator
-    from supervisor.operations.checkpoints import Located
-    from supervisor.settings.file import Settings
-
 Where = Annotated[
     str,
     typer.Argument(
@@ -66,8 +70,6 @@ def verify(chosen: Chosen, where: Where) -> int:
       spark-supervisor checkpoint verify clicks
       spark-supervisor checkpoint verify file:///data/checkpoints/clicks -o json | jq '.findings[].code'
     """
-    from supervisor.checkpoint.judge import judge
-
     seen, lost = _look(chosen, where, checksums=True)
     findings = judge(seen)
     if lost is not None and lost.code not in {finding.code for finding in findings}:
@@ -89,10 +91,6 @@ app.command("verify", short_help="Say whether Spark can go on from it.")(verify)
 
 def _look(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, CheckpointFinding | None]:
     """And, with ``checksums``, what is not there though the registry remembers it of a job. Raises NotFound."""
-    from supervisor.checkpoint.inspect import inspect
-    from supervisor.checkpoint.preflight import preflight
-    from supervisor.operations.checkpoints import Located, is_location, tree_of
-
     settings: Settings | None
     if is_location(where):
         settings, place = _settings_if_any(chosen), Located(where, {})
@@ -100,7 +98,7 @@ def _look(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, C
         settings = chosen.settings()
         place = _of_job(settings, known_name(where))
     tree = tree_of(settings, place)
-    with _progress() as tell:
+    with counting() as tell:
         seen = inspect(tree, checksums=checksums, tell=tell)
     if not seen.queries:
         what = (
@@ -113,38 +111,18 @@ def _look(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, C
 
 
 def _of_job(settings: Settings, name: str) -> Located:
-    from supervisor.operations.checkpoints import located
-    from supervisor.operations.context import open_commands
-
     with open_commands(settings) as context:
         return located(context, name)
 
 
 def _settings_if_any(chosen: Chosen) -> Settings | None:
     """A location can be looked at without a configuration; one that was named must be right."""
-    from supervisor.settings.file import PATH_VARIABLE
-
     try:
         return chosen.settings()
     except InvalidInput:
         if chosen.config is not None or PATH_VARIABLE in os.environ:
             raise
         return None
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int], None]]:
-    """Counts the objects on a terminal; a pipe gets nothing."""
-    if not sys.stderr.isatty():
-        yield lambda _count: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), TextColumn("{task.completed:.0f} objects"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("listing", total=None)
-        yield lambda count: bar.advance(task, count)
 
 
 # -- showing ------------------------------------------------------------------------------------------------------
@@ -161,9 +139,6 @@ def document_of(seen: Checkpoint) -> dict[str, Any]:
 
 
 def _query(query: Query) -> dict[str, Any]:
-    from supervisor.checkpoint.layout import in_words
-    from supervisor.clock import wall_iso
-
     offset = query.newest_offset.value if query.newest_offset is not None else None
     return {
         "path": query.path,
@@ -205,9 +180,7 @@ def _operator(operator: StateOperator) -> dict[str, Any]:
 
 
 def _amount(amount: Amount) -> dict[str, Any]:
-    from supervisor.clock import wall_iso
-
-    newest = wall_iso(amount.newest_s) if amount.newest_s else None
+    newest = wall_iso(amount.newest_at_s) if amount.newest_at_s else None
     return {"objects": amount.objects, "bytes": amount.bytes, "newest_at": newest}
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.clients.threads import BackgroundThread
+from supervisor.operations.context import open_commands
+from supervisor.settings.file import load_settings
 
 LIMIT_S = 0.8
 """For asking ZooKeeper; starting Python and loading comes on top."""
@@ -19,8 +21,6 @@ LIMIT_S = 0.8
 
 def job_names(ctx: Any, incomplete: str) -> list[str]:
     """Of registered jobs; where none begins so, of every name that was ever submitted."""
-    from supervisor.operations import context  # noqa: F401 - loading is not the time of ZooKeeper
-
     found: list[str] = []
 
     def ask() -> None:
@@ -50,9 +50,6 @@ def _config_of(ctx: Any) -> Path | None:
 
 
 def _ask(config: Path | None, incomplete: str, found: list[str]) -> None:
-    from supervisor.operations.context import open_commands
-    from supervisor.settings.file import load_settings
-
     with open_commands(load_settings(config, os.environ)) as context:
         for parent in (context.layout.jobs, context.layout.owns):
             found.extend(name for name in context.zoo().children(parent) or () if name.startswith(incomplete))

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import Columns, print_table
+from supervisor.cli.output import print_table
 from supervisor.errors import NotFound
+from supervisor.settings.nearest import nearest
 
 HEAD = Columns(("TOPIC", "PAGE"), whole=True)
 PACKAGE = Path(__file__).parent.parent
@@ -44,8 +46,6 @@ def docs(chosen: Chosen, topic: Topic = None) -> int:
         return 0
     page = pages.get(topic.lower())
     if page is None:
-        from supervisor.settings.nearest import nearest  # only a mistake pays for difflib
-
         best = nearest(topic, pages)
         hint = f"did you mean {best}?" if best else "see spark-supervisor docs"
         raise NotFound(f"there is no page {topic}: {hint}")

@@ -8,27 +8,24 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, known_name
-from supervisor.cli.output import (
-    Columns,
-    local_time,
-    notice,
-    print_labelled,
-    print_table,
-    say,
-    span,
-    with_local_times,
-)
+from supervisor.cli.output import local_time, notice, print_labelled, print_table, say, span, with_local_times
+from supervisor.cli.plain import brief, plain_lines
+from supervisor.clock import wall_iso
 from supervisor.errors import NotFound
+from supervisor.model.actions import Alarm
 from supervisor.model.words import counted
+from supervisor.operations.context import open_commands
+from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 
 if TYPE_CHECKING:
-    from supervisor.operations.scene import Scene
     from supervisor.plan.explain import Explanation
 
 MaybeName = Annotated[
@@ -65,8 +62,6 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
     if name is not None:
         known_name(name)
     settings = chosen.settings()
-    from supervisor.operations.context import open_commands
-
     with open_commands(settings) as context:
         if context.check() is None:
             if name is not None:
@@ -74,8 +69,6 @@ def explain(chosen: Chosen, name: MaybeName = None, verbose: Verbose = False) ->
                     f"no job is named {name}: nothing was ever submitted at {settings.zookeeper.root}"
                 )
             notice(f"nothing was ever submitted at {settings.zookeeper.root}")
-        from supervisor.operations.scene import explain_all, explain_name, take_scene
-
         scene = take_scene(context)
         if name is not None:
             _tell_one(chosen, scene, explain_name(context, scene, name), verbose=verbose)
@@ -92,8 +85,6 @@ def _tell_one(chosen: Chosen, scene: Scene, explained: Explanation, *, verbose: 
     if chosen.document:
         chosen.say({**document_of(explained, now_s), **_cluster(scene)})
         return
-    from supervisor.cli.plain import plain_lines
-
     lines = list(plain_lines(explained, now_s))
     if scene.view.distrust:
         lines.append(("you can", ACCEPT))
@@ -121,9 +112,9 @@ def lines_of(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, s
         yield "phase", f"{explained.record.phase.value}, no batch yet"
     yield from _lease(explained, wall_now_s)
     if explained.held_by:
-        yield "held", explained.held_by
+        yield "held", str(explained.held_by)
     if explained.waits_for:
-        yield "waits for", explained.waits_for + _until(explained.wait_s, wall_now_s)
+        yield "waits for", str(explained.waits_for) + _until(explained.wait_s, wall_now_s)
     if explained.action:
         leader = "would" if explained.held_by else "will now"
         yield "plan", f"the leader {leader} {explained.action}: {explained.why}"
@@ -134,7 +125,7 @@ def lines_of(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, s
         room += f"{host.starting_max} starting"
         yield "host", f"{host.id}: {room}" + (f"; {host.lacking}" if host.lacking else "")
     if explained.alarm:
-        yield "alarm", explained.alarm
+        yield "alarm", str(explained.alarm)
     if explained.cell and explained.rule:
         owned, wanted = explained.cell
         yield "rule", f"ownership {owned.value} × wanted {wanted.value} → {explained.rule.value}"
@@ -148,8 +139,8 @@ def _lease(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, str
     if not lease.is_silent:
         yield "lease", f"{length}, renewed {lease.silent_s:.0f}s ago"
         return
-    since_s = wall_now_s - lease.silent_s
-    since, until = _clock(since_s, wall_now_s), _clock(since_s + lease.full_wait_s, wall_now_s)
+    since_at_s = wall_now_s - lease.silent_s
+    since, until = _clock(since_at_s, wall_now_s), _clock(since_at_s + lease.full_wait_s, wall_now_s)
     yield (
         "lease",
         (
@@ -164,8 +155,6 @@ def _until(wait_s: float | None, wall_now_s: float) -> str:
 
 
 def _clock(wall_s: float, now_s: float) -> str:
-    from supervisor.clock import wall_iso
-
     return local_time(wall_iso(wall_s), now_s)
 
 
@@ -203,15 +192,13 @@ def _heads(scene: Scene, *, verbose: bool) -> Iterator[tuple[str, str]]:
             f"{scene.view.pause.sentence if scene.view.pause else 'yes'}; spark-supervisor unpause ends it",
         )
     for alarm in scene.explainer.alarms:
-        if alarm != scene.view.distrust:
-            yield "alarm:", alarm
+        if alarm != Alarm(scene.view.distrust or ""):
+            yield "alarm:", str(alarm)
     if scene.store_error is not None:
         yield "store:", scene.store_error
 
 
 def _brief(explained: Explanation) -> list[Any]:
-    from supervisor.cli.plain import brief
-
     following, why = brief(explained)
     return [explained.name, explained.state.value, following, with_local_times(why)]
 
@@ -225,17 +212,17 @@ def _cluster(scene: Scene) -> dict[str, Any]:
         "epoch": scene.epoch,
         "paused": scene.view.paused,
         "distrust": scene.view.distrust,
-        "alarms": list(scene.explainer.alarms),
+        "alarms": [str(alarm) for alarm in scene.explainer.alarms],
         "store_error": scene.store_error,
     }
 
 
+def _text(told: object | None) -> str | None:
+    return None if told is None else str(told)
+
+
 def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
     """Of one job. Times: ISO 8601, UTC; memory in bytes."""
-    from dataclasses import asdict
-
-    from supervisor.clock import wall_iso
-
     progress = explained.record.progress if explained.record else None
     lease = explained.lease
     return {
@@ -261,12 +248,12 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "rule": explained.rule.value if explained.rule else None,
         "action": explained.action,
         "why": explained.why or None,
-        "held_by": explained.held_by,
-        "waits_for": explained.waits_for,
+        "held_by": _text(explained.held_by),
+        "waits_for": _text(explained.waits_for),
         "until": None if explained.wait_s is None else wall_iso(wall_now_s + explained.wait_s),
         "then": explained.then,
         "hosts": [asdict(host) for host in explained.hosts],
-        "alarm": explained.alarm,
+        "alarm": _text(explained.alarm),
         "last_exit": None
         if explained.last_exit is None
         else {

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import Columns, local_time, print_labelled, print_table, with_local_times
+from supervisor.cli.output import local_time, print_labelled, print_table, with_local_times
+from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, NotFound
-
-if TYPE_CHECKING:
-    from supervisor.model.records import Entry
-    from supervisor.observe.listing import OneJob
-    from supervisor.operations.context import CommandContext
+from supervisor.model.history import Series, first_failure
+from supervisor.model.records import Entry
+from supervisor.model.seen import Found
+from supervisor.model.state import history_of
+from supervisor.observe.listing import OneJob, job_row, read_ended, read_job
+from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.names import no_job
 
 Uid = Annotated[str | None, typer.Option("--uid", metavar="UID", help="Of this submission; see list --all.")]
 All = Annotated[
@@ -49,9 +53,6 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
     if uid is not None and every_uid:
         raise InvalidInput("--uid names one submission and --all means every one: give one of the two")
     settings = chosen.settings()
-    from supervisor.operations.context import open_commands
-    from supervisor.operations.names import no_job
-
     with open_commands(settings) as context:
         jobs = _jobs(context, name) if context.check() is not None else []
         if not jobs:
@@ -81,8 +82,6 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
 
 def _jobs(context: CommandContext, name: str) -> list[OneJob]:
     """Oldest first; the live or newest uid is the last."""
-    from supervisor.observe.listing import read_ended, read_job
-
     newest = read_job(context.zoo(), context.layout, name)
     if newest is None:
         return []
@@ -94,9 +93,6 @@ def _jobs(context: CommandContext, name: str) -> list[OneJob]:
 
 def _story(job: OneJob) -> tuple[dict[str, Any], str]:
     """The document of one submission, and its reason in its shortest form."""
-    from supervisor.clock import wall_s
-    from supervisor.observe.listing import job_row
-
     row = job_row(job, wall_s())
     story = {
         "uid": job.uid or None,
@@ -109,9 +105,6 @@ def _story(job: OneJob) -> tuple[dict[str, Any], str]:
 
 def entries_of(job: OneJob) -> tuple[Entry, ...]:
     """What happened to the uid of ``job``, oldest first."""
-    from supervisor.model.seen import Found
-    from supervisor.model.state import history_of
-
     result = job.result.record if isinstance(job.result, Found) else None
     ref = job.ref if job.ref is not None and job.ref.uid == job.uid else None
     return history_of(ref, job.own, result, job.uid)
@@ -119,8 +112,6 @@ def entries_of(job: OneJob) -> tuple[Entry, ...]:
 
 def documents_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """``attempt`` is null for what is about none. Of a series also how many there were, the last, and what is left out."""
-    from supervisor.model.history import Series
-
     documents: list[dict[str, Any]] = []
     for entry in entries:
         told: dict[str, Any] = {"at": entry.at, "event": entry.event, "attempt": entry.attempt or None}
@@ -145,9 +136,6 @@ def line_of(document: dict[str, Any]) -> list[Any]:
 
 def brief(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The newest ``BRIEF`` entries, and before them the first failure of the newest series."""
-    from supervisor.model.history import first_failure
-    from supervisor.model.records import Entry
-
     entries = [Entry(at=told["at"], event=told["event"], attempt=told["attempt"] or 0) for told in documents]
     first = first_failure(entries)
     place = next((n for n, entry in enumerate(entries[:-BRIEF]) if entry is first), None)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
 
-from supervisor.cli.options import Chosen, OutputFormat, command
+from supervisor.cli.columns import Columns
+from supervisor.cli.global_options import OutputFormat
+from supervisor.cli.list_view import ListView, take_look, told_apart
+from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import (
-    Columns,
     age,
-    local_time,
     notice,
     print_labelled,
     print_table,
@@ -26,11 +27,8 @@ from supervisor.cli.output import (
     with_local_times,
 )
 from supervisor.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from supervisor.model.records import Pause
-    from supervisor.observe.listing import JobRow
-    from supervisor.operations.context import CommandContext
+from supervisor.observe.listing import JobRow
+from supervisor.operations.context import open_commands
 
 NARROW = Columns(
     ("NAME", "STATE", "SINCE", "ATTEMPT", "HOST", "BATCH", "ROWS/S", "REASON"),
@@ -106,8 +104,6 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
             "--watch has no end, so it can't be one document: leave out -o, or call list in a loop"
         )
     settings = chosen.settings()
-    from supervisor.operations.context import open_commands
-
     columns, row_cells = (WIDE, _wide) if chosen.output is OutputFormat.WIDE else (NARROW, _narrow)
     if watch:
         columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
@@ -126,35 +122,6 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
             print_table(columns, [row_cells(row) for row in told_apart(look).rows])
             _say_what_helps(look)
     return 0
-
-
-@dataclass(frozen=True)
-class ListView:
-    """What a list shows. ``paused``: the cluster is; ``pause``: by whom, if that can be read. ``shared``: the names of hosts
-    that have several supervisors, as in ``dev``."""
-
-    rows: list[JobRow]
-    paused: bool = False
-    pause: Pause | None = None
-    shared: frozenset[str] = frozenset()
-
-    @property
-    def head(self) -> str:
-        """Of a cluster that is paused: what is to be known before any row; else empty."""
-        if not self.paused:
-            return ""
-        told = "" if self.pause is None else f" by {self.pause.by} since {local_time(self.pause.at)}"
-        told += f" ({self.pause.reason})" if self.pause is not None and self.pause.reason else ""
-        return f"the cluster is paused{told}: nothing is started or cleaned; spark-supervisor unpause ends it"
-
-
-def told_apart(look: ListView) -> ListView:
-    """For people: a HOST with several supervisors is shown with the one that has the job."""
-    rows = [
-        replace(row, host=f"{row.host} ({row.supervisor})") if row.host in look.shared else row
-        for row in look.rows
-    ]
-    return replace(look, rows=rows)
 
 
 def _say_what_helps(look: ListView) -> None:
@@ -186,6 +153,7 @@ def collector_at_rest() -> Iterator[None]:
 
 
 def _watch(columns: Columns, take: Callable[[], ListView], row_cells: Callable[[JobRow], list[Any]]) -> None:
+    # rich takes 40 ms to load: a list that is printed once in a pipe starts without it
     from supervisor.cli.watch import watch_lines, watch_screen
 
     try:
@@ -197,50 +165,12 @@ def _watch(columns: Columns, take: Callable[[], ListView], row_cells: Callable[[
         return
 
 
-def take_look(context: CommandContext, every_uid: bool) -> ListView:
-    from supervisor.clock import boottime_s, wall_s
-    from supervisor.model.records import LeaderHint
-    from supervisor.observe.listing import take_rows, with_reasons
-    from supervisor.observe.observer import Observer
-    from supervisor.records.reading import seen
-
-    if context.check() is None:
-        return ListView([])
-    zoo = context.zoo()
-    view = Observer(zoo, context.layout, boottime_s, epoch=0).take_view(None)
-    rows = take_rows(zoo, context.layout, view, wall_s(), every_uid=every_uid)
-
-    told: dict[str, str] = {}
-
-    def reasons() -> dict[str, str]:
-        from supervisor.cli.reasons import reasons_of
-        from supervisor.spec.site_policy import site_policy
-
-        path = context.layout.leader
-        leader, site = seen(LeaderHint, zoo.read(path), path), site_policy(context.settings.policy)
-        if view.paused:
-            told.update(reasons_of(view, leader, site, pause_is_told=True))
-        return reasons_of(view, leader, site)
-
-    rows = with_reasons(rows, reasons)
-    rows = [
-        replace(row, trouble=told[row.name]) if row.state == "pending" and row.name in told else row
-        for row in rows
-    ]
-    hosts = Counter(member.host for member in view.members.values())
-    return ListView(
-        rows, view.paused, view.pause, frozenset(host for host, count in hosts.items() if count > 1)
-    )
-
-
 def trouble_of(row: JobRow, now_s: float | None = None) -> str:
     """REASON: what is not well, and when it is tried again."""
     said = row.reason if row.trouble is None else row.trouble
     said = with_local_times(said)
     if row.state != "backoff" or row.next_attempt_at is None:
         return said
-    from datetime import datetime
-
     left_s = datetime.fromisoformat(row.next_attempt_at).timestamp() - (
         time.time() if now_s is None else now_s
     )

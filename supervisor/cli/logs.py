@@ -16,17 +16,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, NoReturn
+from typing import IO, Annotated, NoReturn
 
 import typer
 
 from supervisor.cli.options import Chosen, Name, command, known_name
 from supervisor.cli.output import notice
 from supervisor.errors import InvalidInput, SupervisorError, Unreachable
-
-if TYPE_CHECKING:
-    from supervisor.observe.listing import OneJob
-    from supervisor.operations.context import CommandContext
+from supervisor.model.records import Member, OwnState
+from supervisor.model.seen import Found
+from supervisor.model.state import history_of
+from supervisor.observe.listing import OneJob, read_job
+from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.names import no_job
+from supervisor.records.reading import seen
 
 CHUNK_BYTES = 64 * 1024
 PERIOD_S = 0.3
@@ -74,8 +77,6 @@ def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = 
     if follow and chosen.document:
         raise InvalidInput("-f has no end, so it can't be one JSON document: leave out -o json")
     settings = chosen.settings()
-    from supervisor.operations.context import open_commands
-
     with open_commands(settings) as context:
         job = _job(context, name)
         number = attempt or _latest_attempt(job)
@@ -95,9 +96,6 @@ def logs(chosen: Chosen, name: Name, follow: Follow = False, attempt: Attempt = 
 
 
 def _job(context: CommandContext, name: str) -> OneJob:
-    from supervisor.observe.listing import read_job
-    from supervisor.operations.names import no_job
-
     job = read_job(context.zoo(), context.layout, name) if context.check() is not None else None
     if job is None:
         raise no_job(context.zoo(), context.layout, name)
@@ -105,8 +103,6 @@ def _job(context: CommandContext, name: str) -> OneJob:
 
 
 def _latest_attempt(job: OneJob) -> int:
-    from supervisor.model.seen import Found
-
     if isinstance(job.result, Found) and job.result.record.attempt:
         return job.result.record.attempt
     if job.own is not None and job.own.uid == job.uid and job.own.attempt:
@@ -121,10 +117,6 @@ def output_of(context: CommandContext, job: OneJob, number: int) -> AttemptOutpu
 
 def _log_dir(context: CommandContext, job: OneJob, number: int) -> Path:
     """Of the supervisor that ran the attempt: several may share this host. While that one is down: as configured here."""
-    from supervisor.model.records import Member
-    from supervisor.model.seen import Found
-    from supervisor.records.reading import seen
-
     settings, supervisor = context.settings.supervisor, _where(job, number)[1]
     if not supervisor or supervisor == settings.id:
         return settings.log_dir
@@ -183,9 +175,6 @@ def _where(job: OneJob, number: int) -> tuple[str, str]:
 
 def _supervisor_of(job: OneJob, number: int) -> str:
     """Of an earlier attempt: the history says to whom it was assigned."""
-    from supervisor.model.seen import Found
-    from supervisor.model.state import history_of
-
     result = job.result.record if isinstance(job.result, Found) else None
     for entry in reversed(history_of(job.ref, job.own, result, job.uid)):
         if entry.event == "claimed" and entry.attempt == number:
@@ -251,12 +240,12 @@ class _Standing:
         self._name = name
         self._uid = uid
         self._number = number
-        self._asked_s = 0.0
+        self._asked_at_s = 0.0
 
     def is_over(self) -> bool:
-        if time.monotonic() - self._asked_s < ASK_EVERY_S:
+        if time.monotonic() - self._asked_at_s < ASK_EVERY_S:
             return False
-        self._asked_s = time.monotonic()
+        self._asked_at_s = time.monotonic()
         try:
             return self._ask()
         except Unreachable as error:
@@ -264,9 +253,6 @@ class _Standing:
             return False
 
     def _ask(self) -> bool:
-        from supervisor.model.records import OwnState
-        from supervisor.observe.listing import read_job
-
         job = read_job(self._office.zoo(), self._office.layout, self._name)
         if job is None or job.uid != self._uid or job.result is not None:
             return True

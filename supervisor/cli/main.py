@@ -1,7 +1,7 @@
 """The command ``spark-supervisor``: its commands, and how an error ends it (REFERENCE.md: exit codes).
 
 Entry point of the package. Thin: parse, call, print. An error is one sentence on stderr; a traceback only with
-``--debug``. Every command module is light, and imports what it works with when it runs.
+``--debug``. The commands stand in a table: the module of one is imported when it is called (``cli.lazy``).
 """
 
 from __future__ import annotations
@@ -12,32 +12,12 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable
 
 import typer
 
-from supervisor.cli import (
-    accept_registry,
-    change,
-    checkpoint,
-    docs,
-    explain,
-    history,
-    listing,
-    logs,
-    operate,
-    run,
-    savepoint,
-    show,
-    status,
-    stop_drivers,
-    submit,
-)
-from supervisor.cli.doctor import command as doctor
-from supervisor.cli.options import Chosen, Config, Debug, Form, Version, reader_left
+from supervisor.cli.global_options import Config, Debug, Form, GlobalOptions, Version, reader_left
+from supervisor.cli.lazy import CommandEntry, LazyGroup
 from supervisor.cli.output import notice
-from supervisor.demo import command as demo
-from supervisor.demo import dev
 from supervisor.errors import SupervisorError
 
 PROGRAM = "spark-supervisor"
@@ -65,8 +45,54 @@ First steps:
   spark-supervisor docs      the documentation, without a network
 """
 
+COMMANDS = tuple(
+    CommandEntry(*row)
+    for row in (
+        ("submit", "supervisor.cli.submit:submit", "Submit jobs; the same spec again changes nothing."),
+        ("list", "supervisor.cli.listing:list_jobs", "List the jobs; --watch goes on doing it."),
+        ("show", "supervisor.cli.show:show", "Show one job: state, place, history, spec."),
+        ("explain", "supervisor.cli.explain:explain", "Say what a job waits for, and what helps."),
+        ("history", "supervisor.cli.history:history", "Show what happened to a job."),
+        ("logs", "supervisor.cli.logs:logs", "Print what the driver of a job wrote."),
+        ("cancel", "supervisor.cli.change:cancel", "Cancel a job for good; its checkpoint stays."),
+        ("suspend", "supervisor.cli.suspend:suspend", "Stop a job but keep it registered."),
+        ("resume", "supervisor.cli.suspend:resume", "Run a suspended, failed or quarantined job again."),
+        ("restart", "supervisor.cli.change:restart", "Start a new attempt of a job now."),
+        ("status", "supervisor.cli.status:status", "Show the cluster: leader, hosts, health."),
+        ("pause", "supervisor.cli.operate:pause", "Stop acting on any job; drivers run on."),
+        ("unpause", "supervisor.cli.operate:unpause", "Let the leader act again."),
+        ("switchover", "supervisor.cli.operate:switchover", "Hand leadership over to another supervisor."),
+        (
+            "accept-registry",
+            "supervisor.cli.accept_registry:accept_registry",
+            "Accept a ZooKeeper that was restored.",
+        ),
+        ("doctor", "supervisor.cli.doctor.command:doctor", "Check this host and what a job needs."),
+        ("run", "supervisor.cli.run:run", "Run the supervisor daemon on this host."),
+        (
+            "stop-drivers",
+            "supervisor.cli.stop_drivers:stop_drivers",
+            "Stop all drivers of this host in order.",
+        ),
+        ("demo", "supervisor.demo.command:demo", "Watch it survive, on this machine."),
+        ("dev", "supervisor.demo.dev:dev", "Run a fleet on this machine, to try things on."),
+        ("docs", "supervisor.cli.docs:docs", "Print a page of the documentation."),
+        ("checkpoint", "supervisor.cli.checkpoint:app", "Look at a checkpoint: show, verify."),
+        ("savepoint", "supervisor.cli.savepoint:app", "Copies of a checkpoint: create, list, restore."),
+    )
+)
+"""In the order of the help: what is typed daily comes first."""
+
+
+class ProgramGroup(LazyGroup):
+    """The commands of ``spark-supervisor``."""
+
+    table = COMMANDS
+
+
 app = typer.Typer(
     name=PROGRAM,
+    cls=ProgramGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -84,38 +110,7 @@ def _globals(
     debug: Debug = False,
     _version: Version = False,
 ) -> None:
-    ctx.ensure_object(Chosen).take(config, output, debug)
-
-
-COMMANDS: tuple[tuple[str, Callable[..., int], str], ...] = (
-    ("submit", submit.submit, "Submit jobs; the same spec again changes nothing."),
-    ("list", listing.list_jobs, "List the jobs; --watch goes on doing it."),
-    ("show", show.show, "Show one job: state, place, history, spec."),
-    ("explain", explain.explain, "Say what a job waits for, and what helps."),
-    ("history", history.history, "Show what happened to a job."),
-    ("logs", logs.logs, "Print what the driver of a job wrote."),
-    ("cancel", change.cancel, "Cancel a job for good; its checkpoint stays."),
-    ("suspend", change.suspend, "Stop a job but keep it registered."),
-    ("resume", change.resume, "Run a suspended, failed or quarantined job again."),
-    ("restart", change.restart, "Start a new attempt of a job now."),
-    ("status", status.status, "Show the cluster: leader, hosts, health."),
-    ("pause", operate.pause, "Stop acting on any job; drivers run on."),
-    ("unpause", operate.unpause, "Let the leader act again."),
-    ("switchover", operate.switchover, "Hand leadership over to another supervisor."),
-    ("accept-registry", accept_registry.accept_registry, "Accept a ZooKeeper that was restored."),
-    ("doctor", doctor.doctor, "Check this host and what a job needs."),
-    ("run", run.run, "Run the supervisor daemon on this host."),
-    ("stop-drivers", stop_drivers.stop_drivers, "Stop all drivers of this host in order."),
-    ("demo", demo.demo, "Watch it survive, on this machine."),
-    ("dev", dev.dev, "Run a fleet on this machine, to try things on."),
-    ("docs", docs.docs, "Print a page of the documentation."),
-)
-"""In the order of the help: what is typed daily comes first. The third is the line there: short enough to stay whole."""
-
-for _name, _function, _line in COMMANDS:
-    app.command(_name, short_help=_line)(_function)
-app.add_typer(checkpoint.app, name="checkpoint", short_help="Look at a checkpoint: show, verify.")
-app.add_typer(savepoint.app, name="savepoint", short_help="Copies of a checkpoint: create, list, restore.")
+    ctx.ensure_object(GlobalOptions).take(config, output, debug)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -142,7 +137,7 @@ def _nothing_is_left() -> bool:
 
 def run_command(arguments: list[str] | None = None) -> int:
     """The exit code of ``arguments`` (default: those of the process)."""
-    chosen = Chosen()
+    chosen = GlobalOptions()
     # a command says what matters itself; ``run`` sets up logs
     logging.getLogger().addHandler(logging.NullHandler())
     for stream in (sys.stdout, sys.stderr):
@@ -165,7 +160,7 @@ def run_command(arguments: list[str] | None = None) -> int:
         return _told(chosen, f"unexpected {type(error).__name__}: {error}; --debug shows where", 1)
 
 
-def _told(chosen: Chosen, sentence: str, code: int) -> int:
+def _told(chosen: GlobalOptions, sentence: str, code: int) -> int:
     if chosen.debug:
         traceback.print_exc()
     notice(f"error: {sentence}")

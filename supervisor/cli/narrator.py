@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from supervisor.cli.output import clean, notice
 
 if TYPE_CHECKING:
-    from rich.status import Status
+    from supervisor.cli.drawing import StatusLine
 
 SHOWN_MAX = 3
 
@@ -26,16 +26,14 @@ class Narrator:
         self._goal = goal
         self._said: dict[str, str] = {}
         self._done: set[str] = set()
-        self._begun_s = time.monotonic()
-        self._status: Status | None = None
+        self._begun_at_s = time.monotonic()
+        self._status: StatusLine | None = None
 
     def __enter__(self) -> Narrator:
         if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.status import Status
+            from supervisor.cli import drawing  # rich takes 40 ms to load: a pipe starts without it
 
-            self._status = Status("", console=Console(stderr=True, highlight=False, markup=False))
-            self._status.start()
+            self._status = drawing.StatusLine()
         return self
 
     def __exit__(
@@ -45,7 +43,7 @@ class Narrator:
         _trace: TracebackType | None,
     ) -> None:
         if self._status is not None:
-            self._status.stop()
+            self._status.end()
 
     def tell(self, name: str, phase: str, *, done: bool = False) -> None:
         """How far ``name`` is. The same again says nothing."""
@@ -60,11 +58,9 @@ class Narrator:
         """After each look: the line of a terminal, which also shows that time passes."""
         if self._status is None:
             return
-        from rich.text import Text
-
         open_ones = [f"{name}: {phase}" for name, phase in self._said.items() if name not in self._done]
         counted = f"{len(self._done)} of {self._names} {self._goal}; " if self._names > 1 else ""
         more = f" and {len(open_ones) - SHOWN_MAX} more" if len(open_ones) > SHOWN_MAX else ""
-        passed_s = time.monotonic() - self._begun_s
+        passed_s = time.monotonic() - self._begun_at_s
         line = f"{counted}{'; '.join(open_ones[:SHOWN_MAX])}{more} ({passed_s:.0f}s)"
-        self._status.update(Text(clean(line), no_wrap=True, overflow="ellipsis"))
+        self._status.show(clean(line))

@@ -13,13 +13,15 @@ import typer
 
 from supervisor.cli.options import Chosen, command, seconds
 from supervisor.cli.output import say, with_local_times
+from supervisor.cli.waiting import wait_switched_over
+from supervisor.clock import boottime_s
 from supervisor.errors import NotFound, SupervisorError
+from supervisor.observe.status import pause_document
+from supervisor.operations.cluster import Asked, ClusterOperations, Paused
+from supervisor.operations.context import CommandContext, open_commands
 
 if TYPE_CHECKING:
     from supervisor.model.records import Pause
-    from supervisor.operations.cluster import Asked, ClusterOperations, Paused
-    from supervisor.operations.context import CommandContext
-
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown by status, list and show.")]
 To = Annotated[
     str | None,
@@ -69,18 +71,14 @@ def switchover(chosen: Chosen, to: To = None, timeout: Timeout = "60s") -> int:
 
     With --to the others give way to that one for the session time; if it does not come, any other leads.
     """
-    from supervisor.clock import boottime_s
-
     timeout_s = seconds("--timeout", timeout)
     with _open(chosen) as (context, operator):
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         asked = operator.switchover(to)
         if asked.wish is None:
             return _led_already(chosen, asked)
-        from supervisor.cli.waiting import wait_switched_over
-
         hint = wait_switched_over(context, asked, timeout_s)
-        took_s = boottime_s() - begun_s
+        took_s = boottime_s() - begun_at_s
     leader, epoch = hint.supervisor, hint.epoch
     if leader == asked.leader:
         raise SupervisorError(
@@ -116,9 +114,6 @@ def _handed_over(leader: str, was: str, epoch: int, did: str, took_s: float) -> 
 def _open(chosen: Chosen) -> Iterator[tuple[CommandContext, ClusterOperations]]:
     """The registry, with a cluster on it."""
     settings = chosen.settings()
-    from supervisor.operations.cluster import ClusterOperations
-    from supervisor.operations.context import open_commands
-
     with open_commands(settings) as context:
         if context.check() is None:
             root = settings.zookeeper.root
@@ -143,8 +138,6 @@ def _sentence(record: Pause | None) -> str:
 
 
 def _document(done: Paused, *, paused: bool) -> dict[str, Any]:
-    from supervisor.observe.status import pause_document
-
     did = (
         ("paused" if paused else "unpaused")
         if done.changed

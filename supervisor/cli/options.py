@@ -1,49 +1,39 @@
 """The options that every command takes, before and after its name, and what they lead to.
 
-Called by ``cli.main`` and by each command. ``@command`` adds ``--config``, ``-o`` and ``--debug`` to a function's own
-parameters and hands it a ``Chosen``. Imports nothing heavy: ``--help`` must be quick.
+Called by each command. ``@command`` adds ``--config``, ``-o`` and ``--debug`` to a function's own parameters and hands it a
+``Chosen``.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import re
 import sys
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+import yaml
 
-from supervisor import __version__
+from supervisor.cli.columns import WIDE_ENOUGH
 from supervisor.cli.completion import job_names
+from supervisor.cli.global_options import Config, Debug, Form, GlobalOptions, OutputFormat, reader_left
+from supervisor.cli.output import print_json
 from supervisor.errors import InvalidInput, NotFound
-
-if TYPE_CHECKING:
-    from supervisor.settings.file import Settings
+from supervisor.settings.file import Settings, load_settings
+from supervisor.settings.units import parse_duration_s
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
-class OutputFormat(StrEnum):
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-
-
 @dataclass
-class Chosen:
-    """What was asked for by the global options; given after the command they win."""
-
-    config: Path | None = None
-    output: OutputFormat = OutputFormat.TABLE
-    debug: bool = False
+class Chosen(GlobalOptions):
+    """The global options as a command has them, and what they lead to."""
 
     @property
     def document(self) -> bool:
@@ -54,46 +44,13 @@ class Chosen:
 
     def say(self, document: Any) -> None:
         """Print ``document`` in the form that was asked for."""
-        from supervisor.cli.output import print_json, print_yaml
-
-        (print_yaml if self.output is OutputFormat.YAML else print_json)(document)
-
-    def take(self, config: Path | None, output: OutputFormat | None, debug: bool) -> None:
-        self.config = config or self.config
-        self.output = output or self.output
-        self.debug = debug or self.debug
+        (_print_yaml if self.output is OutputFormat.YAML else print_json)(document)
 
     def settings(self) -> Settings:
         """The configuration. Raises InvalidInput."""
-        from supervisor.settings.file import load_settings
-
         return load_settings(self.config, os.environ)
 
 
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="supervisor.yaml; else $SPARK_SUPERVISOR_CONFIG, else the one in /etc.",
-    ),
-]
-Form = Annotated[
-    OutputFormat | None,
-    typer.Option(
-        "--output", "-o", help="json, yaml: one document on stdout, nothing else. wide: more columns."
-    ),
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
-Version = Annotated[
-    bool,
-    typer.Option(
-        "--version",
-        help="Print the version and exit.",
-        is_eager=True,
-        callback=lambda asked: _say_version(asked),
-    ),
-]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=job_names)]
 Timeout = Annotated[
     str,
@@ -101,11 +58,9 @@ Timeout = Annotated[
 ]
 
 
-def _say_version(asked: bool) -> None:
-    """Before anything else is parsed: no command is needed beside it."""
-    if asked:
-        print(f"spark-supervisor {__version__}")
-        raise typer.Exit
+def _print_yaml(document: Any) -> None:
+    plain = json.loads(json.dumps(document))  # a StrEnum is text to JSON, but nothing that YAML knows
+    print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=WIDE_ENOUGH), end="")
 
 
 _GLOBAL = {"config": (Config, None), "output": (Form, None), "debug": (Debug, False)}
@@ -118,8 +73,9 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(function)
     def wrapper(ctx: typer.Context, **given: Any) -> int:
-        chosen: Chosen = ctx.ensure_object(Chosen)
-        chosen.take(*(given.pop(name) for name in _GLOBAL))
+        told = ctx.ensure_object(GlobalOptions)
+        told.take(*(given.pop(name) for name in _GLOBAL))
+        chosen = Chosen(told.config, told.output, told.debug)
         try:
             code = function(chosen, **given)
             sys.stdout.flush()
@@ -141,12 +97,6 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     return wrapper
 
 
-def reader_left() -> int:
-    """``… | head``: nobody reads on, which is no error; and flushing at exit must not complain."""
-    sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - until the process ends
-    return 0
-
-
 def known_name(name: str) -> str:
     """``name`` itself if a job can have it. Raises NotFound: it must not lead to any other znode or file."""
     if not _NAME.fullmatch(name):
@@ -156,8 +106,6 @@ def known_name(name: str) -> str:
 
 def seconds(option: str, text: str) -> float:
     """A duration given with ``option``. Raises InvalidInput."""
-    from supervisor.settings.units import parse_duration_s
-
     try:
         return parse_duration_s(text)
     except ValueError as error:

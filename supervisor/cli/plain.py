@@ -26,7 +26,7 @@ from supervisor.model.records import OwnState
 from supervisor.model.state import JobState, next_attempt
 from supervisor.model.words import counted
 from supervisor.plan.decide import WaitingAssignment
-from supervisor.plan.explain import NOT_RECORDED, PLACE
+from supervisor.plan.explain import Await
 from supervisor.plan.table import Wanted
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def brief(explained: Explanation) -> tuple[str | None, str]:
         explained.state is JobState.PENDING
         and explained.error
         and not explained.held_by
-        and explained.waits_for != PLACE
+        and not _waits_for_slot(explained)
     ):
         why = f"{_reason(explained)}: {headline(explained.error)}"
     wait = f" in {span(explained.wait_s)}" if explained.wait_s is not None else ""
@@ -101,11 +101,11 @@ def _reason(explained: Explanation) -> str:
         if lease.lease_s is None:
             return f"{reason}, but what it says of itself can't be read"
         return f"{reason}, but nothing was heard of it for {span(lease.silent_s)}"
-    if explained.state is not JobState.PENDING or explained.cell is None or "earlier submission" in reason:
+    if explained.state is not JobState.PENDING or explained.cell is None or explained.after_earlier:
         return reason
     if explained.held_by:
-        return TERM_NOT_NOTED if explained.held_by == NOT_RECORDED else explained.held_by
-    if explained.waits_for == PLACE:
+        return TERM_NOT_NOTED if explained.held_by.is_unrecorded else explained.held_by.text
+    if _waits_for_slot(explained):
         return explained.why
     return "it is to be started again" if explained.failures else "it is to be started"
 
@@ -127,6 +127,10 @@ def _ended(explained: Explanation, wall_now_s: float | None) -> str:
     return f" (attempt {ended.attempt}, {age(ended.at, wall_now_s)} ago)"
 
 
+def _waits_for_slot(explained: Explanation) -> bool:
+    return explained.waits_for is not None and explained.waits_for.kind is Await.SLOT
+
+
 # -- what comes next ----------------------------------------------------------------------------------------------
 
 
@@ -142,9 +146,9 @@ def _next(explained: Explanation, wall_now_s: float) -> str | None:
             if explained.is_unproven and explained.record
             else None
         )
-    if waits == "you":
+    if waits.kind is Await.PERSON:
         return "nothing, until you act" if not explained.remedies else None
-    if waits == PLACE:
+    if waits.kind is Await.SLOT:
         return (
             "it starts as soon as there is room"
             if explained.hosts

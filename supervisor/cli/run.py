@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from supervisor.cli.options import Chosen, command
+from supervisor.clients import umask
+from supervisor.daemon.process.assemble import build_supervisor
+from supervisor.daemon.process.supervisor import check_log_dir
+from supervisor.logs import configure_logs
 
 
 @command
@@ -17,11 +21,6 @@ def run(chosen: Chosen) -> int:
       spark-supervisor run --config /etc/spark-supervisor/supervisor.yaml
     """
     settings = chosen.settings()
-    from supervisor.clients import umask
-    from supervisor.daemon.process.assemble import build_supervisor
-    from supervisor.daemon.process.supervisor import check_log_dir
-    from supervisor.logs import configure_logs
-
     with umask.private():
         check_log_dir(settings.supervisor.log_dir)
         configure_logs("DEBUG" if chosen.debug else "INFO")

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, Name, command, known_name
-from supervisor.cli.output import Columns, age, local_time, notice, print_labelled, print_table, say
-from supervisor.errors import InvalidInput
+from supervisor.cli.output import age, local_time, notice, print_labelled, print_table, say
+from supervisor.cli.progress import progress
+from supervisor.clock import wall_iso
+from supervisor.errors import InvalidInput, NotFound
+from supervisor.model.location import normalise
+from supervisor.model.seen import Found
+from supervisor.operations.checkpoints import Located, is_location, located
+from supervisor.operations.context import open_commands
+from supervisor.savepoints.deep_verify import open_saved_state, why_bad
+from supervisor.savepoints.manifest import Begun, Manifest, checked_id
+from supervisor.savepoints.operations import (
+    create_savepoint,
+    find_savepoint,
+    newest,
+    require_free,
+    restore_to,
+    shelf_of,
+)
+from supervisor.savepoints.restore import verify as look
+from supervisor.savepoints.shelf import Shelf, ShelfEntry, next_due_at_s
+from supervisor.settings.units import format_duration
+from supervisor.spec.s3a import bucket_of
 
 if TYPE_CHECKING:
-    from supervisor.operations.checkpoints import Located
-    from supervisor.savepoints.manifest import Begun, Manifest
-    from supervisor.savepoints.shelf import Shelf, ShelfEntry
     from supervisor.settings.file import Settings
     from supervisor.spark.state_reading import OpenedStore
 
@@ -92,8 +108,6 @@ def create(
       spark-supervisor savepoint create clicks
       spark-supervisor savepoint create clicks before-upgrade
     """
-    from supervisor.savepoints.operations import create_savepoint
-
     _only_deep(deep, job_code)
     settings = chosen.settings()
     place, uid, attempt = _job(settings, known_name(name))
@@ -132,8 +146,6 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
       spark-supervisor savepoint list
       spark-supervisor savepoint list clicks -o json | jq '.[] | select(.state == "complete").id'
     """
-    from supervisor.savepoints.operations import shelf_of
-
     shelf = shelf_of(chosen.settings())
     names = shelf.names() if name is None else (known_name(name),)
     found = [document for each in names for document in _of_one(shelf, each)]
@@ -170,25 +182,20 @@ def show_list(chosen: Chosen, name: MaybeName = None) -> int:
 
 def _of_one(shelf: Shelf, name: str) -> list[dict[str, Any]]:
     """The newest of the schedule says when the next one is due."""
-    from supervisor.clock import wall_iso
-    from supervisor.savepoints.shelf import next_due_s
-
     found = sorted(
         shelf.entries(name), key=lambda entry: (entry.begun.at if entry.begun is not None else "", entry.id)
     )
     documents = [_entry(entry) for entry in found]
     last = next((n for n, entry in reversed([*enumerate(found)]) if entry.scheduled and entry.manifest), None)
     if last is not None:
-        due_s = next_due_s(found[last])
-        documents[last]["next_due_at"] = None if due_s is None else wall_iso(due_s)
+        due_at_s = next_due_at_s(found[last])
+        documents[last]["next_due_at"] = None if due_at_s is None else wall_iso(due_at_s)
     return documents
 
 
 @command
 def show(chosen: Chosen, name: Name, which: Which = None) -> int:
     """Show a savepoint: of what, when, how much, where."""
-    from supervisor.savepoints.operations import newest, shelf_of
-
     settings = chosen.settings()
     document = _entry(newest(shelf_of(settings), known_name(name), which))
     if chosen.document:
@@ -236,8 +243,6 @@ def verify(
       spark-supervisor savepoint verify clicks before-upgrade
       spark-supervisor savepoint verify s3a://bucket/store/savepoints/clicks/before-upgrade
     """
-    from supervisor.savepoints.restore import verify as look
-
     _only_deep(deep, job_code)
     settings = chosen.settings()
     area = _area(settings, where, which)
@@ -273,10 +278,6 @@ def delete(chosen: Chosen, name: Name, savepoint: MustId, force: Force = False) 
 
     Interrupted, it leaves an incomplete savepoint, which can be deleted again.
     """
-    from supervisor.operations.context import open_commands
-    from supervisor.savepoints.manifest import checked_id
-    from supervisor.savepoints.operations import require_free, shelf_of
-
     settings = chosen.settings()
     shelf = shelf_of(settings)
     if not force:
@@ -305,11 +306,6 @@ def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
       spark-supervisor savepoint restore clicks --to s3a://bucket/checkpoints/clicks-2
       spark-supervisor savepoint restore clicks before-upgrade --to file:///data/checkpoints/clicks-2
     """
-    from supervisor.model.location import normalise
-    from supervisor.operations.checkpoints import is_location
-    from supervisor.operations.context import open_commands
-    from supervisor.savepoints.operations import require_free, restore_to
-
     settings = chosen.settings()
     job = None if is_location(where) else known_name(where)
     saved = _area(settings, where, which)
@@ -343,10 +339,6 @@ app.command("restore", short_help="Copy a savepoint to a new location.")(restore
 
 def _job(settings: Settings, name: str) -> tuple[Located, str, int]:
     """The checkpoint of a job, its uid and attempt."""
-    from supervisor.model.seen import Found
-    from supervisor.operations.checkpoints import located
-    from supervisor.operations.context import open_commands
-
     with open_commands(settings) as context:
         place, job_records = located(context, name), context.commands.job_records(name)
     own = job_records.own.record if isinstance(job_records.own, Found) else None
@@ -355,10 +347,6 @@ def _job(settings: Settings, name: str) -> tuple[Located, str, int]:
 
 def _conf(settings: Settings, name: str | None, location: str) -> dict[str, str]:
     """Properties of the job, where they may say where the S3 of ``location`` is."""
-    from supervisor.errors import NotFound
-    from supervisor.model.location import normalise
-    from supervisor.spec.s3a import bucket_of
-
     if name is None or bucket_of(normalise(location)) is None:
         return {}
     try:
@@ -368,9 +356,6 @@ def _conf(settings: Settings, name: str | None, location: str) -> dict[str, str]
 
 
 def _area(settings: Settings, where: str, which: str | None) -> Any:
-    from supervisor.operations.checkpoints import is_location
-    from supervisor.savepoints.operations import find_savepoint
-
     if not is_location(where):
         return find_savepoint(settings, known_name(where), which, {})
     if which is not None:
@@ -386,8 +371,6 @@ def _only_deep(deep: bool, job_code: bool) -> None:
 def _opened(
     settings: Settings, area: Any, manifest: Manifest, name: str, job_code: bool
 ) -> tuple[OpenedStore, ...]:
-    from supervisor.savepoints.deep_verify import open_saved_state
-
     if sys.stderr.isatty():
         notice("opening the state with Spark ...")
     return open_saved_state(settings, area, manifest, name, job_code=job_code)
@@ -396,8 +379,6 @@ def _opened(
 def _bad(stores: tuple[OpenedStore, ...] | None) -> list[str]:
     if stores is None:
         return []
-    from supervisor.savepoints.deep_verify import why_bad
-
     return [why for store in stores if (why := why_bad(store)) is not None]
 
 
@@ -415,15 +396,11 @@ def _say_stores(stores: tuple[OpenedStore, ...] | None) -> None:
 
 
 def _document(settings: Settings, name: str, savepoint: str) -> dict[str, Any]:
-    from supervisor.savepoints.operations import shelf_of
-
     return _entry(shelf_of(settings).find(name, savepoint))
 
 
 def _entry(entry: ShelfEntry) -> dict[str, Any]:
     """The document of one savepoint. Nulls: not known, or not yet."""
-    from supervisor.settings.units import format_duration
-
     begun, manifest = entry.begun, entry.manifest
     return {
         "name": entry.name,
@@ -462,18 +439,3 @@ def _size(count: int) -> str:
             break
         size, unit = size / 1024, larger
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
-
-
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """On a terminal: how many of how many objects. A pipe gets nothing."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _of: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, of: bar.update(task, completed=done, total=of)

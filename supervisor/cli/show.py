@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from supervisor.cli.history import documents_of, entries_of
+from supervisor.cli.last_words import last_words, read_tail
+from supervisor.cli.logs import is_here, output_of
 from supervisor.cli.options import Chosen, Name, command, known_name
+from supervisor.cli.reasons import reasons_of
+from supervisor.cli.show_screen import LastWords, print_job
+from supervisor.clock import boottime_s, wall_s
 from supervisor.errors import Corrupt, SupervisorError
-
-if TYPE_CHECKING:
-    from supervisor.cli.show_screen import LastWords
-    from supervisor.model.records import BlobRef, Lease
-    from supervisor.observe.listing import JobRow, OneJob
-    from supervisor.operations.context import CommandContext
+from supervisor.model import driver_memory
+from supervisor.model.host_tools import why_ignored
+from supervisor.model.records import PLANNED_CAUSES, BlobRef, LeaderHint, Lease
+from supervisor.model.secret import redacted
+from supervisor.model.seen import Found
+from supervisor.model.state import last_exit_of
+from supervisor.observe.listing import JobRow, OneJob, job_row, read_job
+from supervisor.observe.observer import Observer
+from supervisor.observe.queries import queries_of
+from supervisor.observe.start import start_of
+from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.names import no_job
+from supervisor.records.reading import seen
+from supervisor.savepoints.operations import schedule_of
+from supervisor.settings.units import format_duration
+from supervisor.spark.fence.choice import why_not_wanted
+from supervisor.spec.site_policy import site_policy
 
 All = Annotated[bool, typer.Option("--all", help="Also what is unknown, or as it is by default.")]
 
@@ -36,10 +52,6 @@ def show(chosen: Chosen, name: Name, everything: All = False) -> int:
     """
     known_name(name)
     settings = chosen.settings()
-    from supervisor.observe.listing import read_job
-    from supervisor.operations.context import open_commands
-    from supervisor.operations.names import no_job
-
     with open_commands(settings) as context:
         job = read_job(context.zoo(), context.layout, name) if context.check() is not None else None
         if job is None:
@@ -49,21 +61,11 @@ def show(chosen: Chosen, name: Name, everything: All = False) -> int:
     if chosen.document:
         chosen.say(document)
         return 0
-    from supervisor.cli.show_screen import print_job
-
     print_job(document, words, every=everything)
     return 0
 
 
 def _document(context: CommandContext, job: OneJob) -> dict[str, Any]:
-    from supervisor.clock import wall_s
-    from supervisor.model import driver_memory
-    from supervisor.model.secret import redacted
-    from supervisor.model.seen import Found
-    from supervisor.model.state import last_exit_of
-    from supervisor.observe.queries import queries_of
-    from supervisor.observe.start import start_of
-
     result = job.result.record if isinstance(job.result, Found) else None
     queries, more = queries_of(job, wall_s())
     history = entries_of(job)
@@ -97,18 +99,9 @@ def _document(context: CommandContext, job: OneJob) -> dict[str, Any]:
 
 def _row(context: CommandContext, job: OneJob) -> JobRow:
     """A pending job needs a look at the whole cluster to say why."""
-    from supervisor.clock import boottime_s, wall_s
-    from supervisor.observe.listing import job_row
-
     row = job_row(job, wall_s())
     if row.state != "pending":
         return row
-    from supervisor.cli.reasons import reasons_of
-    from supervisor.model.records import LeaderHint
-    from supervisor.observe.observer import Observer
-    from supervisor.records.reading import seen
-    from supervisor.spec.site_policy import site_policy
-
     zoo = context.zoo()
     view = Observer(zoo, context.layout, boottime_s, epoch=0).take_view(None)
     leader = seen(LeaderHint, zoo.read(context.layout.leader), context.layout.leader)
@@ -133,8 +126,6 @@ def _spec(context: CommandContext, ref: BlobRef | None) -> tuple[dict[str, Any] 
 
 def _env_ignored(spec: dict[str, Any] | None) -> str | None:
     """What of the spec's env does not count, and why: an older version registered it. None: all of it counts."""
-    from supervisor.model.host_tools import why_ignored
-
     env = spec.get("env") if spec is not None else None
     return why_ignored(env) if isinstance(env, dict) else None
 
@@ -143,8 +134,6 @@ def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
     """Why the driver that runs has none; else, as far as the spec says, ``auto`` or why not. None: no checkpoint on S3."""
     if lease is not None and lease.not_fenced:
         return f"off: {lease.not_fenced}"
-    from supervisor.spark.fence.choice import why_not_wanted
-
     conf, place = (spec.get(key) for key in ("conf", "checkpoint")) if spec is not None else (None, None)
     if spec is None or not isinstance(conf, dict) or not isinstance(place, str):
         return None
@@ -154,9 +143,6 @@ def _fence(spec: dict[str, Any] | None, lease: Lease | None) -> str | None:
 
 def _savepoints(context: CommandContext, job: OneJob) -> dict[str, Any] | None:
     """What the leader makes by itself (spec key ``savepoints``), the newest of them, and when the next is due."""
-    from supervisor.savepoints.operations import schedule_of
-    from supervisor.settings.units import format_duration
-
     terms = job.ref.terms if job.ref is not None else None
     if job.ref is None or terms is None or terms.savepoints is None or terms.checkpoint is None:
         return None
@@ -178,11 +164,6 @@ def _savepoints(context: CommandContext, job: OneJob) -> dict[str, Any] | None:
 
 def _last_words(context: CommandContext, job: OneJob, document: dict[str, Any]) -> LastWords | None:
     """How the driver that failed last took its leave, if it wrote that on this host; else where it is."""
-    from supervisor.cli.last_words import last_words, read_tail
-    from supervisor.cli.logs import is_here, output_of
-    from supervisor.cli.show_screen import LastWords
-    from supervisor.model.records import PLANNED_CAUSES
-
     ended = document["last_exit"]
     if ended is None or ended["cause"] in PLANNED_CAUSES:
         return None

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import yaml
+
+from supervisor.cli.columns import Columns
 from supervisor.cli.history import HEAD, brief, line_of
 from supervisor.cli.output import (
-    Columns,
     age,
     clean,
     local_time,
@@ -26,6 +28,7 @@ from supervisor.cli.output import (
 from supervisor.clock import wall_s
 from supervisor.model.headline import headline
 from supervisor.model.words import counted
+from supervisor.spec.job import without_defaults
 
 LABEL = 17
 QUERIES = Columns(
@@ -288,15 +291,11 @@ def _row(entry: dict[str, Any], document: dict[str, Any]) -> list[Any]:
 
 
 def _print_spec(document: dict[str, Any], *, every: bool) -> None:
-    import yaml
-
     spec = document["spec"]
     if spec is None:
         notice(f"the spec can't be shown: {document['spec_error']}")
         return
     if not every:
-        from supervisor.spec.job import without_defaults
-
         spec = without_defaults(spec)
     print("spec:" if every else "spec, without defaults (--all has them):")
     for line in yaml.safe_dump(spec, sort_keys=False, allow_unicode=True).splitlines():

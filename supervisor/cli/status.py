@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, command
-from supervisor.cli.output import (
-    Columns,
-    age,
-    local_time,
-    notice,
-    print_labelled,
-    print_table,
-    with_local_times,
-)
+from supervisor.cli.output import age, local_time, notice, print_labelled, print_table, with_local_times
+from supervisor.operations.cluster_status import status_of
+from supervisor.operations.context import open_commands
 
 SUPERVISORS = Columns(
     ("SUPERVISOR", "HOST", "LEADER", "DRIVERS", "UP", "SOFTWARE", "ADDRESS"),
@@ -32,8 +27,6 @@ def status(chosen: Chosen) -> int:
       spark-supervisor status -o json | jq -r .leader
     """
     settings = chosen.settings()
-    from supervisor.operations.context import open_commands, status_of
-
     with open_commands(settings) as context:
         document, error = status_of(context)
     if chosen.document:

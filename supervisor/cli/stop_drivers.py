@@ -8,6 +8,9 @@ import typer
 
 from supervisor.cli.options import Chosen, command, seconds
 from supervisor.cli.output import notice, say
+from supervisor.daemon.host import drain_host
+from supervisor.daemon.host.launcher import HostedAttempts
+from supervisor.logs import configure_logs
 from supervisor.model.words import counted
 
 Patience = Annotated[
@@ -27,13 +30,9 @@ def stop_drivers(chosen: Chosen, timeout: Patience = None) -> int:
     """
     timeout_s = None if timeout is None else seconds("--timeout", timeout)
     settings = chosen.settings()
-    from supervisor.daemon.host.drain_host import stop_drivers
-    from supervisor.daemon.host.launcher import HostedAttempts
-    from supervisor.logs import configure_logs
-
     configure_logs("DEBUG" if chosen.debug else "WARNING")
     directory = HostedAttempts(settings.supervisor.runtime_dir, settings.supervisor.log_dir).attempts_dir
-    departed = stop_drivers(directory, timeout_s)
+    departed = drain_host.stop_drivers(directory, timeout_s)
     if chosen.document:
         chosen.say({"stopped": list(departed.stopped), "left": list(departed.left)})
     else:

@@ -16,21 +16,28 @@ import typer
 from supervisor.cli.completion import files
 from supervisor.cli.options import Chosen, Timeout, command, seconds
 from supervisor.cli.output import notice, say
+from supervisor.cli.progress import progress
+from supervisor.cli.waiting import wait_running
+from supervisor.clients.listening import why_silent
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.master import addresses
+from supervisor.model.records import Desired
+from supervisor.operations.context import CommandContext, open_commands
+from supervisor.operations.submit import Batch, Prepared, prepare, store_prepared
+from supervisor.records.ids import new_uid
+from supervisor.savepoints.operations import find_savepoint, restore_to
+from supervisor.savepoints.restore import read_savepoint
+from supervisor.settings.file import Settings, lease_warnings
+from supervisor.spec.s3a import access_of_store, why_no_access
+from supervisor.spec.site_policy import SitePolicy, site_policy
 
 if TYPE_CHECKING:
-    from supervisor.model.checkpoint_expectation import SeenQuery
-    from supervisor.model.records import Desired
-    from supervisor.operations.context import CommandContext
     from supervisor.operations.jobs import Submission
-    from supervisor.operations.submit import Prepared
     from supervisor.registry.blobs import Blobs
-    from supervisor.settings.file import Settings
     from supervisor.spec.job import JobSpec
-    from supervisor.spec.site_policy import SitePolicy
-
 WORKERS = 8
 MASTERS_S = 2.0
 """For asking whether the Spark masters of all the specs answer."""
@@ -145,11 +152,6 @@ def submit(
 
 def _prepared(specs: Iterable[Path], settings: Settings) -> list[SubmitLine]:
     """Read and check every file before anything is asked of anybody."""
-    from supervisor.operations.submit import prepare
-    from supervisor.settings.file import lease_warnings
-    from supervisor.spec.s3a import access_of_store, why_no_access
-    from supervisor.spec.site_policy import site_policy
-
     lines = []
     for source in specs:
         line = SubmitLine(source)
@@ -163,7 +165,9 @@ def _prepared(specs: Iterable[Path], settings: Settings) -> list[SubmitLine]:
         site = site_policy(settings.policy)
         forbidden = site.why_no_checkpoint(prepared.spec.checkpoint)
         if forbidden is not None:
-            line.failed(InvalidInput(f"{source}: checkpoint: {forbidden}; choose a location that is allowed"))
+            line.failed(
+                InvalidInput(f"{source}: checkpoint: {forbidden}", "choose a location that is allowed")
+            )
             continue
         spec, store = prepared.spec, access_of_store(settings.store, settings.policy.endpoints)
         unreachable = why_no_access(
@@ -194,13 +198,10 @@ def _not_deleted(spec: JobSpec, site: SitePolicy) -> tuple[str, ...]:
 def _ask_masters(lines: list[SubmitLine]) -> None:
     """Tell of a Spark master that does not answer, each once. It may be up by the time the driver starts, or be reached
     from the supervisors' hosts only: no reason to refuse the job."""
-    from supervisor.clients.listening import why_silent
-    from supervisor.model.master import addresses
-
-    deadline_s = boottime_s() + MASTERS_S
+    deadline_at_s = boottime_s() + MASTERS_S
     masters = {line.prepared.spec.master: line.source for line in _open(lines) if line.prepared is not None}
     for master, source in masters.items():
-        left_s = deadline_s - boottime_s()
+        left_s = deadline_at_s - boottime_s()
         why = why_silent(addresses(master), left_s) if left_s > 0 and addresses(master) else None
         if why is not None:
             notice(
@@ -209,9 +210,6 @@ def _ask_masters(lines: list[SubmitLine]) -> None:
 
 
 def _carry_out(lines: list[SubmitLine], settings: Settings, wish: Wish) -> None:
-    from supervisor.model.records import Desired
-    from supervisor.operations.context import open_commands
-
     with open_commands(settings) as context:
         if wish.dry_run:
             _check_all(context, lines, founded=context.check() is not None)
@@ -237,8 +235,6 @@ def _open(lines: Iterable[SubmitLine]) -> list[SubmitLine]:
 
 def _check_all(context: CommandContext, lines: list[SubmitLine], *, founded: bool = True) -> None:
     """Refuse before anything is stored. What is registered already needs nothing more."""
-    from supervisor.operations.submit import Batch
-
     batch = Batch(context.layout)
     for line in _open(lines):
         assert line.prepared is not None
@@ -259,11 +255,6 @@ def _restore(context: CommandContext, lines: list[SubmitLine], wish: Wish) -> No
     """Copy the savepoint to where the job shall begin. A dry run only looks whether it is one."""
     if wish.savepoint is None:
         return
-    from supervisor.cli.savepoint import progress
-    from supervisor.model.checkpoint_expectation import SeenQuery
-    from supervisor.savepoints.operations import find_savepoint, restore_to
-    from supervisor.savepoints.restore import read_savepoint
-
     for line in _open(lines):
         assert line.prepared is not None
         spec = line.prepared.spec
@@ -291,9 +282,6 @@ def _store_and_register(
 
     Once ZooKeeper or the store does not answer, the rest is given up: nothing of it was acknowledged.
     """
-    from supervisor.operations.submit import store_prepared
-    from supervisor.records.ids import new_uid
-
     with Pool(WORKERS, "store") as pool:
         futures: dict[Future[Submission], SubmitLine] = {}
         for line in _open(lines):
@@ -319,8 +307,6 @@ def _give_up(lines: list[SubmitLine], error: SupervisorError) -> None:
 
 
 def _wait(context: CommandContext, lines: list[SubmitLine], wait_s: float) -> None:
-    from supervisor.cli.waiting import wait_running
-
     uids = {line.name: line.uid for line in lines if line.error is None and line.name and line.uid}
     outcomes = wait_running(context, uids, wait_s, "submitted")
     for line in lines:

@@ -27,10 +27,12 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import JobState, Shown, state_of, state_of_ended
+from supervisor.model.state import JobState, Shown, shown_state, state_of_ended
+from supervisor.model.view import Row, SeenLease
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.listing import seconds_of
 from supervisor.operations.context import CommandContext
+from supervisor.operations.scene import take_scene, why_not_yet
 from supervisor.records.reading import seen
 
 if TYPE_CHECKING:
@@ -159,10 +161,15 @@ def repeated(own: Ownership, since_attempt: int) -> str:
 
 
 def _shown(context: CommandContext, name: str, uid: str) -> tuple[Shown, str, Ownership | None]:
-    """State, how far it is on the way to its first batch, and its ownership, if that is about ``uid``."""
+    """State, how far it is on the way to its first batch, and its ownership, if that is about ``uid``.
+
+    The state is the one that is shown of the job, but for what a wait is not about: a driver that is to be replaced by the
+    very change that was asked for is stopping, and one whose queries are not known yet is starting.
+    """
     layout = context.layout
     paths = [layout.job(name), layout.own(name), layout.lease(name), layout.result(uid)]
-    nodes = context.zoo().read_many(paths).nodes
+    reads = context.zoo().read_many(paths)
+    nodes = reads.nodes
     ref: Seen[JobRef] = seen(JobRef, nodes[0], paths[0])
     own: Seen[Ownership] = seen(Ownership, nodes[1], paths[1])
     lease: Seen[Lease] = seen(Lease, nodes[2], paths[2])
@@ -175,7 +182,8 @@ def _shown(context: CommandContext, name: str, uid: str) -> tuple[Shown, str, Ow
     elif isinstance(ref, Found) and isinstance(own, Found) and _is_to_be_replaced(ref.record, own.record):
         shown = Shown(JobState.STOPPING, f"attempt {own.record.attempt} is to be stopped first")
     else:
-        shown = state_of(ref, own, lease)
+        row = Row(name, ref, own, lease=SeenLease(lease, reads.received_at_s, reads.sent_at_s))
+        shown = shown_state(row)
         if shown.state is JobState.RUNNING and not _is_settled(lease):
             shown = Shown(JobState.STARTING, shown.reason)
         if shown.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING) and isinstance(own, Found):
@@ -187,8 +195,8 @@ def _is_settled(lease: Seen[Lease]) -> bool:
     """Whether who waits may go: a query has committed a batch or waits for data, or there will be none (``shim.health``)."""
     if not isinstance(lease, Found) or lease.record.progress is not None or lease.record.queries:
         return True
-    since_s = seconds_of(lease.record.since)
-    return since_s is None or not 0 <= wall_s() - since_s < SETTLED_AFTER_S
+    since_at_s = seconds_of(lease.record.since)
+    return since_at_s is None or not 0 <= wall_s() - since_at_s < SETTLED_AFTER_S
 
 
 def _is_to_be_replaced(job: JobRef, own: Ownership) -> bool:
@@ -214,8 +222,6 @@ def _phase(own: Ownership, lease: Seen[Lease]) -> str:
 
 def _whys(context: CommandContext, names: Iterable[str]) -> dict[str, str]:
     """Why each is not there yet, by one look at the whole cluster; ZooKeeper may be what is missing."""
-    from supervisor.operations.scene import take_scene, why_not_yet
-
     names = list(names)
     if not names:
         return {}
@@ -255,9 +261,9 @@ def _poll(
     is_over: Callable[[], bool], timeout_s: float, narrator: Narrator, period_s: float = PERIOD_S
 ) -> bool:
     """Whether it was over in time. At least one look is taken."""
-    deadline_s = boottime_s() + timeout_s
+    deadline_at_s = boottime_s() + timeout_s
     while True:
-        last_look = boottime_s() >= deadline_s
+        last_look = boottime_s() >= deadline_at_s
         try:
             if is_over():
                 return True
@@ -266,4 +272,4 @@ def _poll(
         narrator.refresh()
         if last_look:
             return False
-        sleep(min(period_s, max(0.0, deadline_s - boottime_s())))
+        sleep(min(period_s, max(0.0, deadline_at_s - boottime_s())))

@@ -8,16 +8,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from supervisor.cli.output import Columns, cells, clean, drawn, notice
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from supervisor.cli.columns import Columns
+from supervisor.cli.drawing import drawn
+from supervisor.cli.list_view import ListView
+from supervisor.cli.output import cells, clean, notice
 from supervisor.errors import Unreachable
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from supervisor.cli.listing import ListView
-    from supervisor.observe.listing import JobRow
+from supervisor.observe.listing import JobRow
 
 PERIOD_S = 2.0
 MARKED_LOOKS = 3
@@ -26,14 +28,11 @@ AROUND = 4
 """Lines of the screen that are not rows: the head, the foot, the prompt."""
 
 Key = tuple[str | None, str | None]
-Take = Callable[[], "ListView"]
+Take = Callable[[], ListView]
 
 
 def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], list[Any]]) -> None:
     """Until KeyboardInterrupt. ``row_cells``: the cells of a row."""
-    from rich.console import Console
-    from rich.live import Live
-
     console = Console(highlight=False, markup=False)
     look, trouble, changes = take(), "", RowChanges()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
@@ -56,9 +55,6 @@ def watch_screen(columns: Columns, take: Take, row_cells: Callable[[JobRow], lis
 
 
 def _page(head: str, table: RenderableType, more: int, trouble: str) -> RenderableType:
-    from rich.console import Group
-    from rich.text import Text
-
     hidden = f"… and {more} more (a taller window, or spark-supervisor list); " if more else ""
     foot = Text(
         f"{hidden}{time.strftime('%H:%M:%S')}, every {PERIOD_S:g} s, Ctrl-C ends", "dim", no_wrap=True

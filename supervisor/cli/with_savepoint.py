@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from supervisor.cli.output import notice, say
-from supervisor.cli.savepoint import progress
+from supervisor.cli.progress import progress
+from supervisor.savepoints import resume, suspend
 
 if TYPE_CHECKING:
     from supervisor.cli.options import Chosen
@@ -19,8 +20,6 @@ def resume_from(
     chosen: Chosen, context: CommandContext, name: str, which: str | None, to: str | None
 ) -> Done:
     """Says what it did. Interrupted, or refused after the copy was begun, it names the copy."""
-    from supervisor.savepoints import resume
-
     begun: list[Planned] = []
     try:
         with progress("restoring") as tell:
@@ -53,8 +52,6 @@ def resume_from(
 
 def save_stopped(chosen: Chosen, context: CommandContext, done: Done, which: str | None) -> None:
     """Once the driver of ``done`` has stopped. Says what it did."""
-    from supervisor.savepoints import suspend
-
     savepoint = suspend.id_after(context, done.name, which)
     with progress("copying") as tell:
         saved = suspend.save(context, done.name, savepoint, _nobody, tell)

@@ -91,14 +91,14 @@ class CgroupContainment:
             file.write("0")
 
     def kill(self, timeout_s: float) -> float:
-        began_s = time.monotonic()
+        began_at_s = time.monotonic()
         while self.emptiness() is Emptiness.POPULATED:
             self._kill_once()
-            left_s = began_s + timeout_s - time.monotonic()
+            left_s = began_at_s + timeout_s - time.monotonic()
             if left_s <= 0:
                 break
             self._await_change(min(left_s, 0.1))
-        return time.monotonic() - began_s
+        return time.monotonic() - began_at_s
 
     def emptiness(self) -> Emptiness:
         """Whoever has held the group since it was made knows that a removed one is empty: the kernel removes only what has
@@ -196,7 +196,7 @@ class ScanContainment:
         """Nothing to enter: setsid and the marker are all there is."""
 
     def kill(self, timeout_s: float) -> float:
-        began_s = time.monotonic()
+        began_at_s = time.monotonic()
         clean = 0
         while clean < 2:  # once more after a clean look: /proc is no snapshot
             tree = self._tree()
@@ -204,11 +204,11 @@ class ScanContainment:
                 with contextlib.suppress(OSError):  # no descriptor just now: the next look finds it again
                     processes.kill(ProcessId(member.pid, member.start_ticks, self._boot_id))
             clean = 0 if tree else clean + 1
-            if time.monotonic() - began_s >= timeout_s:
+            if time.monotonic() - began_at_s >= timeout_s:
                 break
             if tree:
                 time.sleep(_STEP_S)
-        return time.monotonic() - began_s
+        return time.monotonic() - began_at_s
 
     def emptiness(self) -> Emptiness:
         if self._tree():
@@ -262,9 +262,9 @@ class ScanContainment:
 def become_subreaper() -> None:
     """Orphans of this process's descendants become its children (prctl). Raises OSError.
 
-    ctypes costs half a megabyte: only where there is no cgroup.
+    Only where there is no cgroup.
     """
-    import ctypes
+    import ctypes  # here: it costs half a megabyte, which a shim in a cgroup does not need
 
     set_child_subreaper = 36
     libc = ctypes.CDLL(None, use_errno=True)
@@ -344,7 +344,7 @@ def _remove_probes_of_the_dead(parent: str) -> None:
 
 def _holds(group: CgroupContainment) -> bool:
     """Whether a process can be put into ``group``, is seen there, and is killed with it."""
-    from supervisor.clients.spawn import waiting_child
+    from supervisor.clients.spawn import waiting_child  # here: a shim goes without subprocess
 
     with waiting_child() as child:
         try:

@@ -104,16 +104,16 @@ class Handler:
             poller.register(sock, select.POLLIN)
         for sock in writers:
             poller.register(sock, select.POLLOUT)
-        end_s = boottime_s() + timeout
+        end_at_s = boottime_s() + timeout
         # kazoo takes the end of this wait for the end of its patience, which is ours
         if self._owner.ping_is_out():
-            end_s = max(end_s, self._owner.heard_s + self._owner.timeout_s() * _SILENCE_SHARE)
+            end_at_s = max(end_at_s, self._owner.heard_at_s + self._owner.timeout_s() * _SILENCE_SHARE)
         while True:
             self._owner.resolve_overdue()
             now_s = boottime_s()
-            wake_s = min(end_s, self._owner.next_deadline_s() or end_s)
-            ready = {fd for fd, _ in poller.poll(max(0.0, wake_s - now_s) * 1000)}
-            if ready or boottime_s() >= end_s:
+            wake_at_s = min(end_at_s, self._owner.next_deadline_at_s() or end_at_s)
+            ready = {fd for fd, _ in poller.poll(max(0.0, wake_at_s - now_s) * 1000)}
+            if ready or boottime_s() >= end_at_s:
                 return (
                     [s for s in readers if s.fileno() in ready],
                     [s for s in writers if s.fileno() in ready],
@@ -125,7 +125,7 @@ class Silence(NamedTuple):
     """How often in a row a server has taken, or swallowed, our connection and said nothing; until when it is left alone."""
 
     times: int = 0
-    rests_until_s: float = 0.0
+    rests_until_at_s: float = 0.0
 
 
 class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
@@ -199,7 +199,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         for the stopped one comes seconds late to those that serve again, and a lease may end meanwhile.
         """
         silence = self._silences.get((hostip, port))
-        if self._spoken_to and silence is not None and boottime_s() < silence.rests_until_s:
+        if self._spoken_to and silence is not None and boottime_s() < silence.rests_until_at_s:
             return None
         return super()._connect_attempt(host, hostip, port, retry)
 
@@ -209,11 +209,11 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self.ping_outstanding.clear()
         self.handler.connect_timeout_s = self._patience_s(_TCP_SHARE)
         allowed_s = min(self.handler.connect_timeout_s, self._patience_s(_REPLY_SHARE))
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         try:
             limits = self._connect_once(host, hostip, port)
         except Exception:
-            took_s = boottime_s() - begun_s
+            took_s = boottime_s() - begun_at_s
             if took_s < allowed_s:
                 self._spoken_to = True
                 self._silences.pop(address, None)
@@ -227,7 +227,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         return limits
 
     def _connect_once(self, host: str, hostip: str, port: int) -> tuple[float, float]:
-        if boottime_s() - self._owner.heard_s > self._owner.timeout_s():
+        if boottime_s() - self._owner.heard_at_s > self._owner.timeout_s():
             # Servers that know less than we have seen (wiped, or restored) turn us away before they look at the session, all
             # of them, for ever. By now it has ended, most likely; if not, whoever reads after an outage does a sync first.
             self._owner.last_zxid = 0
@@ -254,7 +254,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
     def _read_header(self, timeout: float) -> Any:
         result = super()._read_header(timeout)
-        self._owner.heard_s = boottime_s()
+        self._owner.heard_at_s = boottime_s()
         return result
 
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
@@ -263,7 +263,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             self._owner.answered_zxid = header.zxid
         if reply is not None and xid == header.xid:
             self._owner.answered(reply)
-            self._note_answer(boottime_s() - reply.sent_s)
+            self._note_answer(boottime_s() - reply.sent_at_s)
         try:
             response = super()._read_response(header, buffer, offset)
         except Exception as error:
@@ -281,7 +281,7 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         for sent, (frame, request, reply) in enumerate(self._owner.take_waiting(), 1):
             self._xid = self._xid % _XID_MAX + 1
             if reply is not None:
-                reply.sent_s = boottime_s()
+                reply.sent_at_s = boottime_s()
             # Pending before the first byte is written: from here on its outcome may be unknown.
             self._owner._pending.append((request, reply, self._xid))
             message += int_struct.pack(len(frame) + 4) + int_struct.pack(self._xid) + frame

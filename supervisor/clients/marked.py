@@ -36,14 +36,14 @@ def find_marked(variable: str, value: str) -> list[ProcessId]:
 
 def kill_marked(variable: str, value: str, timeout_s: float) -> bool:
     """SIGKILL to all of them until two looks in a row find none. False: some still live after ``timeout_s``."""
-    until_s = time.monotonic() + timeout_s
+    until_at_s = time.monotonic() + timeout_s
     clean = 0
     while clean < 2:  # once more after a clean look: /proc is no snapshot
         members = find_marked(variable, value)
         for member in members:
             processes.kill(member)
         clean = 0 if members else clean + 1
-        if members and time.monotonic() >= until_s:
+        if members and time.monotonic() >= until_at_s:
             return False
         time.sleep(_STEP_S)
     return True

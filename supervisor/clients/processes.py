@@ -85,7 +85,7 @@ def alive(process: ProcessId) -> bool:
     return same and found is not None and not found.dead
 
 
-def started_s(process: ProcessId) -> float:
+def started_at_s(process: ProcessId) -> float:
     """CLOCK_BOOTTIME at which the process was forked; good to one clock tick (10 ms)."""
     return process.start_ticks / os.sysconf("SC_CLK_TCK")
 
@@ -93,7 +93,7 @@ def started_s(process: ProcessId) -> float:
 def own_age_s() -> float:
     """For how long this process has existed. 0.0 where /proc does not tell."""
     me = identify(os.getpid())
-    return 0.0 if me is None else max(0.0, boottime_s() - started_s(me))
+    return 0.0 if me is None else max(0.0, boottime_s() - started_at_s(me))
 
 
 def open_pidfd(process: ProcessId) -> int | None:
@@ -146,9 +146,9 @@ def wait_dead(pidfd: int, timeout_s: float) -> bool:
     """Whether the process ended (a zombie counts) within ``timeout_s``; 0 just looks. Bounded, also when interrupted."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
-    until_s = time.monotonic() + timeout_s
+    until_at_s = time.monotonic() + timeout_s
     while True:
-        left_s = max(0.0, until_s - time.monotonic())
+        left_s = max(0.0, until_at_s - time.monotonic())
         if poll.poll(left_s * 1000):
             return True
         if left_s == 0.0:

@@ -79,9 +79,9 @@ class DeadlineFile:
         made.write(None)
         return made
 
-    def write(self, deadline_s: float | None) -> None:
+    def write(self, deadline_at_s: float | None) -> None:
         """Raises OSError."""
-        text = "none" if deadline_s is None else f"{deadline_s:.6f}"
+        text = "none" if deadline_at_s is None else f"{deadline_at_s:.6f}"
         body = f"{text:>{_DEADLINE_WIDTH}}".encode()
         line = b"%s %08x\n" % (body, zlib.crc32(body))
         if os.pwrite(self._descriptor, line, 0) != len(line):
@@ -100,10 +100,10 @@ def parse_deadline(line: bytes) -> float | None:
     text = body.decode("ascii").strip()
     if text == "none":
         return None
-    deadline_s = float(text)
-    if deadline_s - deadline_s != 0.0:
+    deadline_at_s = float(text)
+    if deadline_at_s - deadline_at_s != 0.0:
         raise ValueError(f"{text} is no time")
-    return deadline_s
+    return deadline_at_s
 
 
 def read_deadline(run_dir: str) -> float | None:

@@ -72,15 +72,15 @@ class KeptSession(Generic[C]):
 
     def resolve_outcome(self) -> C:
         """A client that shows the outcome of every earlier write. Raises Unreachable when nothing can be known yet."""
-        deadline_s = boottime_s() + self._settle_s
+        deadline_at_s = boottime_s() + self._settle_s
         client = self._client
         while client is not None and client.link not in (Link.LOST, Link.CLOSED):
             try:
-                client.wait_connected(max(0.0, deadline_s - boottime_s()))
+                client.wait_connected(max(0.0, deadline_at_s - boottime_s()))
                 client.sync()
                 return client
             except Unreachable:
-                if boottime_s() >= deadline_s:
+                if boottime_s() >= deadline_at_s:
                     raise
                 time.sleep(_PAUSE_S)
         if client is not None and client.session is not None:

@@ -93,7 +93,7 @@ class ZooClient:
             raise AccessDenied(f"ZooKeeper at {self._hosts} refused our credentials")
         if link is Link.SUSPENDED:
             raise Unreachable(
-                f"ZooKeeper at {self._hosts} did not answer within {timeout_s:g} s; is it running?"
+                f"ZooKeeper at {self._hosts} did not answer within {timeout_s:g} s", "is it running?"
             )
         raise Unreachable(f"the session with ZooKeeper at {self._hosts} is {link}")
 
@@ -116,9 +116,9 @@ class ZooClient:
         return self._session.connections
 
     @property
-    def last_success_s(self) -> float:
+    def last_success_at_s(self) -> float:
         """BOOTTIME of *sending* the last request that was answered, connecting included; 0.0 if there was none."""
-        return self._session.last_success_s
+        return self._session.last_success_at_s
 
     @property
     def last_zxid(self) -> int:
@@ -296,31 +296,35 @@ class _Batch:
 
     def _read_one(self, what: str, begin: int, reply: Reply) -> float:
         self._store(begin, [read_of(what, node_of, reply)], reply)
-        return reply.heard_s
+        return reply.heard_at_s
 
     def _read_chunk(self, what: str, begin: int, reply: Reply) -> float | None:
         """None: the server does not know such requests."""
         if isinstance(reply.error, kazoo.errors.UnimplementedError):
             return None
         self._store(begin, read_of(what, partial(nodes_of, what), reply), reply)
-        return reply.heard_s
+        return reply.heard_at_s
 
     def _store(self, begin: int, nodes: Sequence[Node | None], reply: Reply) -> None:
         self._nodes[begin : begin + len(nodes)] = nodes
         with self._lock:
-            self._sent_at_s = reply.sent_s if self._sent_at_s is None else min(self._sent_at_s, reply.sent_s)
+            self._sent_at_s = (
+                reply.sent_at_s if self._sent_at_s is None else min(self._sent_at_s, reply.sent_at_s)
+            )
 
-    def _advance(self, count: int, heard_s: float | SupervisorError | None) -> None:
-        if heard_s is None:
+    def _advance(self, count: int, heard_at_s: float | SupervisorError | None) -> None:
+        if heard_at_s is None:
             self._begin_again()
             return
         done: Callable[[Reads | SupervisorError], None] | None = None
-        result: Reads | SupervisorError | None = heard_s if isinstance(heard_s, SupervisorError) else None
+        result: Reads | SupervisorError | None = (
+            heard_at_s if isinstance(heard_at_s, SupervisorError) else None
+        )
         with self._lock:
             self._answered += count
             if result is None and self._answered == len(self._paths):
-                assert not isinstance(heard_s, SupervisorError) and self._sent_at_s is not None
-                result = Reads(tuple(self._nodes), self._sent_at_s, heard_s)
+                assert not isinstance(heard_at_s, SupervisorError) and self._sent_at_s is not None
+                result = Reads(tuple(self._nodes), self._sent_at_s, heard_at_s)
             if result is not None:
                 done, self._done = self._done, None
         if result is None:
@@ -343,7 +347,7 @@ def close_session(hosts: str, session_id: int, password: bytes, timeout_s: float
     After this returns nothing of that session can be applied any more. A wrong password is reported by ZooKeeper like a
     session that is gone. Raises Unreachable if it could not be done within ``timeout_s``.
     """
-    deadline_s = boottime_s() + timeout_s
+    deadline_at_s = boottime_s() + timeout_s
     client = ZooClient(hosts, 10.0, request_timeout_s=timeout_s, resume=(session_id, password))
     client.start()
     closed = False
@@ -353,7 +357,7 @@ def close_session(hosts: str, session_id: int, password: bytes, timeout_s: float
         if client.link is not Link.LOST:
             raise
     finally:
-        closed = client.close(max(0.0, deadline_s - boottime_s()))
+        closed = client.close(max(0.0, deadline_at_s - boottime_s()))
     if not closed:
         raise Unreachable(
             f"ZooKeeper at {hosts} did not confirm in {timeout_s:g} s that the session is closed"

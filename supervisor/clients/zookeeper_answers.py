@@ -77,7 +77,7 @@ def outcome_of(tx: Transaction, reply: Reply) -> Committed:
                 raise _rejected(tx.what, op, index, result)
         if any(isinstance(result, Exception) for result in reply.value):
             raise Conflict(f"ZooKeeper rolled {tx.what} back and did not say why")
-        return Committed(reply.sent_s, tuple(map(_version_after, tx.ops, reply.value)))
+        return Committed(reply.sent_at_s, tuple(map(_version_after, tx.ops, reply.value)))
     if isinstance(error, _DENIED):
         raise AccessDenied(f"ZooKeeper does not permit {tx.what}: {_name(error)}")
     if isinstance(error, _MALFORMED):

@@ -18,7 +18,7 @@ from functools import partial
 from supervisor.clients.four_letter import ask
 from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient, parse_hosts
-from supervisor.errors import AccessDenied, SupervisorError
+from supervisor.errors import AccessDenied, Complaint, SupervisorError
 from supervisor.model.transaction import ANY_VERSION, Create, Delete, Transaction
 
 SERVER_S = 3.0
@@ -108,11 +108,11 @@ def measure(client: ZooClient, path: str, rounds: int = ROUNDS) -> Latency:
     """Raises Unreachable."""
     times = []
     for _ in range(rounds):
-        began_s = time.monotonic()
+        began_at_s = time.monotonic()
         client.sync()
         with contextlib.suppress(AccessDenied):  # an answer, too
             client.read(path)
-        times.append((time.monotonic() - began_s) * 1000)
+        times.append((time.monotonic() - began_at_s) * 1000)
     times.sort()
     return Latency(times[0], times[len(times) // 2], times[-1])
 
@@ -122,7 +122,7 @@ class WriteTrial:
     """``parent``: where an ephemeral znode was tried. ``skew_s``: how far ZooKeeper's clock is ahead of ours."""
 
     parent: str
-    error: str = ""
+    error: Complaint = Complaint()
     skew_s: float | None = None
 
 
@@ -136,19 +136,19 @@ def try_write(client: ZooClient, root: str) -> WriteTrial:
         while parent and client.read(parent) is None:
             parent = parent.rpartition("/")[0]
     except AccessDenied as error:
-        return WriteTrial(parent, str(error))
+        return WriteTrial(parent, error.complaint)
     path = f"{parent}/spark-supervisor-doctor-{secrets.token_hex(8)}"
-    before_s = time.time()
+    before_at_s = time.time()
     try:
         client.commit(Transaction("doctor", path, (Create(path, b"", ephemeral=True),)))
     except SupervisorError as error:
-        return WriteTrial(parent or "/", str(error))
-    written_s = (before_s + time.time()) / 2
+        return WriteTrial(parent or "/", error.complaint)
+    written_s = (before_at_s + time.time()) / 2
     try:
         node = client.read(path)
         client.commit(Transaction("doctor", path, (Delete(path, ANY_VERSION),)))
     except SupervisorError as error:
-        return WriteTrial(parent or "/", str(error))
+        return WriteTrial(parent or "/", error.complaint)
     modified_s = node.stat.modified_at_s if node is not None else 0.0
     return WriteTrial(parent or "/", skew_s=modified_s - written_s if modified_s else None)
 

@@ -74,12 +74,21 @@ class Reply:
     ``set`` and ``set_exception`` are what kazoo calls, in the connection thread like everything that settles a reply.
     """
 
-    __slots__ = ("deadline_s", "error", "heard_s", "queued_s", "sent_s", "settled", "value", "_then")
+    __slots__ = (
+        "deadline_at_s",
+        "error",
+        "heard_at_s",
+        "queued_at_s",
+        "sent_at_s",
+        "settled",
+        "value",
+        "_then",
+    )
 
     def __init__(self, then: Callable[[Reply], None]) -> None:
         self.value: Any = None
         self.error: Exception | None = None
-        self.queued_s = self.deadline_s = self.sent_s = self.heard_s = 0.0
+        self.queued_at_s = self.deadline_at_s = self.sent_at_s = self.heard_at_s = 0.0
         self.settled = False
         self._then = then
 
@@ -94,7 +103,7 @@ class Reply:
         if self.settled:
             return
         self.settled = True
-        self.value, self.error, self.heard_s = value, error, boottime_s()
+        self.value, self.error, self.heard_at_s = value, error, boottime_s()
         run_callback(self._then, self)
 
 
@@ -116,8 +125,8 @@ class SessionLink:
         self.link = Link.SUSPENDED
         self.connections = 0  # that were made so far; the present one has this number
         self.session: Session | None = None
-        self.last_success_s = 0.0
-        self.heard_s = 0.0
+        self.last_success_at_s = 0.0
+        self.heard_at_s = 0.0
         self.refused_credentials = False
         self._on_link = on_link
         self._changed = threading.Condition()
@@ -186,8 +195,8 @@ class SessionLink:
                 raise Unanswered(f"connection {connection} to ZooKeeper is gone", sent=False)
             if len(self._waiting) >= QUEUE_MAX:
                 raise Unanswered(f"{QUEUE_MAX} requests are waiting already", sent=False)
-            reply.queued_s = boottime_s()
-            reply.deadline_s = reply.queued_s + self.request_timeout_s
+            reply.queued_at_s = boottime_s()
+            reply.deadline_at_s = reply.queued_at_s + self.request_timeout_s
             self._waiting.append((frame, request, reply))
             self._wake()
 
@@ -263,7 +272,7 @@ class SessionLink:
         if self._session_id and granted.session_id != connect.session_id:
             raise SessionExpiredError("the server answered with another session")
         self.session = Session(granted.session_id, granted.passwd, granted.time_out / 1000.0)
-        self.last_success_s, self.heard_s = asked_s, boottime_s()
+        self.last_success_at_s, self.heard_at_s = asked_s, boottime_s()
 
     def _move_to(self, link: Link) -> None:
         with self._changed:
@@ -298,7 +307,7 @@ class SessionLink:
                 if not self._waiting:
                     return
                 frame, request, reply = self._waiting.popleft()
-            if reply is None or reply.deadline_s > boottime_s():
+            if reply is None or reply.deadline_at_s > boottime_s():
                 yield frame, request, reply
             else:
                 reply.set_exception(Unanswered("it could not be sent in time", sent=False))
@@ -307,24 +316,24 @@ class SessionLink:
         return bool(self._waiting)
 
     def answered(self, reply: Reply) -> None:
-        """A reply was read. ``sent_s`` of the newest one so answered is what the caller's own deadlines count from."""
-        self.last_success_s = max(self.last_success_s, reply.sent_s)
+        """A reply was read. ``sent_at_s`` of the newest one so answered is what the caller's own deadlines count from."""
+        self.last_success_at_s = max(self.last_success_at_s, reply.sent_at_s)
 
-    def next_deadline_s(self) -> float | None:
+    def next_deadline_at_s(self) -> float | None:
         for _, reply, _ in self._pending:
             if reply is not None and not reply.settled:
-                return reply.deadline_s
+                return reply.deadline_at_s
         return None
 
     def resolve_overdue(self) -> None:
         """Settle what has waited too long. Raises ConnectionDropped when nothing was heard since it was sent."""
         now_s, reason = boottime_s(), f"no answer within {self.request_timeout_s:g} s"
-        first_s = self.next_deadline_s()
+        first_s = self.next_deadline_at_s()
         if first_s is None or first_s > now_s:
             return
         outstanding = [reply for _, reply, _ in self._pending if reply is not None and not reply.settled]
-        overdue = list(takewhile(lambda reply: reply.deadline_s <= now_s, outstanding))
-        if any(self.heard_s < reply.sent_s for reply in overdue):
+        overdue = list(takewhile(lambda reply: reply.deadline_at_s <= now_s, outstanding))
+        if any(self.heard_at_s < reply.sent_at_s for reply in overdue):
             raise ConnectionDropped(reason)  # that settles them, after the link was suspended
         for reply in overdue:
             reply.set_exception(Unanswered(reason, sent=True))

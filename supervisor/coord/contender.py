@@ -102,7 +102,7 @@ class Report:
     session: int | None
     why: str
     alarm: str | None
-    since_s: float
+    since_at_s: float
 
 
 class Contender(Generic[Client]):
@@ -129,15 +129,15 @@ class Contender(Generic[Client]):
         self._sight: ElectionView | None = None
         self._op_id = ""
         self._abandoned: list[Session] = []
-        self._next_tick_s = 0.0
-        self._vacant_s: float | None = None
-        self._hinted_s: float | None = None
-        self._zxid_kept_s = 0.0
+        self._next_tick_at_s = 0.0
+        self._vacant_at_s: float | None = None
+        self._hinted_at_s: float | None = None
+        self._zxid_kept_at_s = 0.0
         self._said_distrust: str | None = None
         self._recent: dict[int, Author] = {}
         self._marking: tuple[int, threading.Event] | None = None
         self._looked_on = 0
-        self._since_s = boottime_s()
+        self._since_at_s = boottime_s()
         self._report = self._make_report()
         self._thread = BackgroundThread(
             "contender", self._run, ask=lambda: self._inbox.put((0, machine.Stop()))
@@ -201,7 +201,7 @@ class Contender(Generic[Client]):
 
     def _receive(self) -> None:
         try:
-            candidacy, item = self._inbox.get(timeout=max(0.0, self._next_tick_s - boottime_s()))
+            candidacy, item = self._inbox.get(timeout=max(0.0, self._next_tick_at_s - boottime_s()))
         except queue.Empty:
             return
         self._tick_if_due()  # after a SIGSTOP the deadline comes before any news
@@ -210,7 +210,7 @@ class Contender(Generic[Client]):
         event = self._link_event(item) if isinstance(item, Link) else item
         if isinstance(event, machine.LeaderChanged):
             self._watching = False
-            self._hinted_s = boottime_s()
+            self._hinted_at_s = boottime_s()
         if event is not None:
             self._advance(event)
 
@@ -225,15 +225,15 @@ class Contender(Generic[Client]):
 
     def _tick_if_due(self) -> None:
         now_s = boottime_s()
-        if now_s < self._next_tick_s:
+        if now_s < self._next_tick_at_s:
             return
         period_s = min(_TICK_MAX_S, max(_TICK_MIN_S, self._machine_state.timeout_s * _TICK_SHARE))
-        self._next_tick_s = now_s + period_s
+        self._next_tick_at_s = now_s + period_s
         self._keep_zxid(now_s)
         self._publish_distrust()
         self._mark_restored()
         self._advance(
-            machine.ElectionTick(now_s, self._client.last_success_s if self._client is not None else now_s)
+            machine.ElectionTick(now_s, self._client.last_success_at_s if self._client is not None else now_s)
         )
 
     def _advance(self, event: machine.Event) -> None:
@@ -253,7 +253,7 @@ class Contender(Generic[Client]):
     def _say(self, before: machine.LeadershipState) -> None:
         now = self._machine_state
         if now.state is not before.state:
-            self._since_s = boottime_s()
+            self._since_at_s = boottime_s()
             log.info(
                 "leadership", state=now.state.value, was=before.state.value, epoch=now.epoch, why=now.why
             )
@@ -275,7 +275,7 @@ class Contender(Generic[Client]):
             session=machine_state.session,
             why=machine_state.why,
             alarm=distrust or self._trust.reason or (seen.flaw if seen is not None else None),
-            since_s=self._since_s,
+            since_at_s=self._since_at_s,
         )
 
     # -- effects ---------------------------------------------------------------------------------------------------
@@ -362,10 +362,10 @@ class Contender(Generic[Client]):
     def _set_vacancy(self, vacant: bool) -> None:
         """Since when nobody leads, as seen from here: the watch comes before the look that it causes."""
         if not vacant:
-            self._vacant_s = None
-        elif self._vacant_s is None:
-            self._vacant_s = boottime_s() if self._hinted_s is None else self._hinted_s
-        self._hinted_s = None
+            self._vacant_at_s = None
+        elif self._vacant_at_s is None:
+            self._vacant_at_s = boottime_s() if self._hinted_at_s is None else self._hinted_at_s
+        self._hinted_at_s = None
 
     def _look(self, _: machine.ReadElection) -> machine.Event:
         try:
@@ -441,8 +441,8 @@ class Contender(Generic[Client]):
             nudge=self.nudge,
             connection=self._looked_on,
         )
-        term.vacant_s = self._vacant_s if self._vacant_s is not None else term.began_s
-        self._vacant_s = None
+        term.vacant_at_s = self._vacant_at_s if self._vacant_at_s is not None else term.began_at_s
+        self._vacant_at_s = None
         self._term = term
         self._recent = recent_terms(self._sight.epoch) if self._sight is not None else {}
         self._recent[term.epoch] = Author(self._me.supervisor, self._op_id)
@@ -547,9 +547,9 @@ class Contender(Generic[Client]):
 
     def _keep_zxid(self, now_s: float) -> None:
         """Now and then; a full disk must not matter (F56)."""
-        if self._client is None or self._sight is None or now_s < self._zxid_kept_s + ZXID_KEPT_EVERY_S:
+        if self._client is None or self._sight is None or now_s < self._zxid_kept_at_s + ZXID_KEPT_EVERY_S:
             return
-        self._zxid_kept_s = now_s
+        self._zxid_kept_at_s = now_s
         try:
             self._trust.remember(self._client.last_zxid)
         except OSError as error:

@@ -86,10 +86,10 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class ElectionTick:
-    """Time passes. ``answered_s``: when the latest request that was answered on this session was *sent*."""
+    """Time passes. ``answered_at_s``: when the latest request that was answered on this session was *sent*."""
 
     now_s: float
-    answered_s: float
+    answered_at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ class LeadershipState:
     owner: int | None = None  # the session that led when last seen
     look_at_s: float = 0.0
     gave_way: int = -1  # the epoch whose planned hand-over it has begun to wait for …
-    yield_until_s: float = 0.0  # … and until when at most it lets others stand first
+    yield_until_at_s: float = 0.0  # … and until when at most it lets others stand first
     rejections: int = 0
     stopping: bool = False
     why: str = "not started"  # one sentence about the latest change, for the log and ``status``
@@ -417,9 +417,9 @@ def decide(machine_state: LeadershipState, event: ElectionRead) -> Stepped:
             why="another supervisor leads",
         ), ()
     if event.give_way and seen.gave_way != event.epoch:
-        seen = replace(seen, gave_way=event.epoch, yield_until_s=event.now_s + machine_state.timeout_s)
-    if event.give_way and event.now_s < seen.yield_until_s:
-        wait_s = min(seen.yield_until_s - event.now_s, RETRY_S)
+        seen = replace(seen, gave_way=event.epoch, yield_until_at_s=event.now_s + machine_state.timeout_s)
+    if event.give_way and event.now_s < seen.yield_until_at_s:
+        wait_s = min(seen.yield_until_at_s - event.now_s, RETRY_S)
         return replace(seen, look_at_s=event.now_s + wait_s, why="giving others the chance to lead"), ()
     epoch = seen.highest + 1
     machine_state = replace(
@@ -472,7 +472,7 @@ def resolve_later(machine_state: LeadershipState, event: ResolveFailed) -> Stepp
 
 
 def resolve_due(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
-    if event.now_s >= event.answered_s + machine_state.timeout_s:
+    if event.now_s >= event.answered_at_s + machine_state.timeout_s:
         return _candidacy_over(machine_state, "no answer within the session time"), (Disconnect(), Connect())
     return (
         (machine_state, (ResolveOutcome(),))
@@ -493,7 +493,7 @@ def prove(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
 
 
 def deadline(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
-    if event.now_s < event.answered_s + machine_state.timeout_s:
+    if event.now_s < event.answered_at_s + machine_state.timeout_s:
         return machine_state, ()
     return _step_down(
         machine_state, f"no answer from ZooKeeper to anything sent in the last {machine_state.timeout_s:g} s"

@@ -45,8 +45,8 @@ class Term(Generic[Client]):
         self.epoch = epoch
         self.fence_version = fence_version
         self.client = client
-        self.began_s = boottime_s()
-        self.vacant_s = self.began_s  # since when nobody had led before, as far as the contender saw it
+        self.began_at_s = boottime_s()
+        self.vacant_at_s = self.began_at_s  # since when nobody had led before, as far as the contender saw it
         self.over = threading.Event()
         self._timeout_s = timeout_s
         self._depose = depose
@@ -117,7 +117,7 @@ class Term(Generic[Client]):
             return NotLeader(f"term {self.epoch} is over: {self._why}")
         if self.client.link in (Link.LOST, Link.CLOSED):
             return self._give_up("its session is gone")
-        if boottime_s() >= self.client.last_success_s + self._timeout_s:
+        if boottime_s() >= self.client.last_success_at_s + self._timeout_s:
             return self._give_up(
                 f"no answer from ZooKeeper to anything sent in the last {self._timeout_s:g} s"
             )

@@ -10,21 +10,30 @@ import contextlib
 import io
 import shlex
 import time
+from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from supervisor.cli.main import run_command
 from supervisor.cli.options import Chosen, command
+from supervisor.clients import processes
+from supervisor.clients.marked import find_marked, is_marked
+from supervisor.clock import boottime_s, wall_s
+from supervisor.demo.record import BatchLine, parse_record
+from supervisor.demo.screen import Screen
+from supervisor.demo.stack import FLEET, JOB, ROWS_PER_BATCH, Stack, forget_configuration
+from supervisor.demo.story import Story
+from supervisor.demo.world import FAST, DemoPace
 from supervisor.errors import InvalidInput, SupervisorError
+from supervisor.model.records import LeaderHint
+from supervisor.model.seen import Found, Seen
+from supervisor.observe.listing import JobRow, job_row, read_job
+from supervisor.operations.context import CommandContext, open_commands
+from supervisor.records.reading import seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from supervisor.demo.record import BatchLine
-    from supervisor.demo.stack import Stack
-    from supervisor.model.records import LeaderHint
-    from supervisor.observe.listing import JobRow
-    from supervisor.operations.context import CommandContext
 
 Keep = Annotated[
     bool, typer.Option("--keep", help="Leave the directory with logs, record and configuration behind.")
@@ -42,11 +51,6 @@ def demo(chosen: Chosen, keep: Keep = False, fast: Fast = False) -> int:
     Needs Java 17 and nothing else; takes a minute or two and leaves nothing behind. Exit code 0 only if all of what it
     promises was seen.
     """
-    from supervisor.demo.screen import Screen
-    from supervisor.demo.stack import FLEET, ROWS_PER_BATCH, Stack, forget_configuration
-    from supervisor.demo.story import Story
-    from supervisor.demo.world import FAST, DemoPace
-
     if chosen.document:
         raise InvalidInput("demo tells a story on the screen: leave out -o json")
     forget_configuration()
@@ -99,8 +103,6 @@ class Live:
         self._office: CommandContext | None = None
 
     def now_s(self) -> float:
-        from supervisor.clock import boottime_s
-
         return boottime_s()
 
     def pause(self, seconds: float) -> None:
@@ -112,8 +114,6 @@ class Live:
         time.sleep(seconds)
 
     def start_ensemble(self) -> str:
-        from supervisor.operations.context import open_commands
-
         self._stack.start_ensemble()
         settings = self._stack.settings()
         self._office = self._closing.enter_context(open_commands(settings))
@@ -129,10 +129,6 @@ class Live:
         self._stack.kill_supervisor(name)
 
     def leader(self) -> LeaderHint | None:
-        from supervisor.model.records import LeaderHint
-        from supervisor.model.seen import Found, Seen
-        from supervisor.records.reading import seen
-
         context = self._context()
         with contextlib.suppress(SupervisorError):
             found: Seen[LeaderHint] = seen(
@@ -150,8 +146,6 @@ class Live:
     def has_planned(self, leader: LeaderHint) -> bool:
         host, _, port = leader.address.rpartition(":")
         # the heaviest import there is, for this command alone
-        from http.client import HTTPConnection, HTTPException
-
         connection = HTTPConnection(host, int(port), timeout=_HTTP_TIMEOUT_S)
         try:
             connection.request("GET", "/metrics")
@@ -166,18 +160,12 @@ class Live:
         return self._run("submit", str(self._stack.spec))
 
     def cancel(self) -> str:
-        from supervisor.demo.stack import JOB
-
         return self._run("cancel", JOB)
 
     def list_all(self) -> str:
         return self._run("list", "--all")
 
     def job(self) -> JobRow | None:
-        from supervisor.clock import wall_s
-        from supervisor.demo.stack import JOB
-        from supervisor.observe.listing import job_row, read_job
-
         context = self._context()
         with contextlib.suppress(SupervisorError):
             found = read_job(context.zoo(), context.layout, JOB)
@@ -185,16 +173,12 @@ class Live:
         return None
 
     def record(self) -> tuple[BatchLine, ...]:
-        from supervisor.demo.record import parse_record
-
         try:
             return parse_record(self._stack.record.read_text())
         except FileNotFoundError:
             return ()
 
     def drivers(self, uid: str, attempt: int | None = None) -> list[int]:
-        from supervisor.clients.marked import find_marked, is_marked
-
         found = [process.pid for process in find_marked("SPARK_SUPERVISOR_UID", uid)]
         return [
             pid
@@ -203,9 +187,6 @@ class Live:
         ]
 
     def kill_driver(self, uid: str, pid: int) -> None:
-        from supervisor.clients import processes
-        from supervisor.clients.marked import is_marked
-
         process = processes.identify(pid)
         if process is None or not is_marked(pid, "SPARK_SUPERVISOR_UID", uid) or not processes.kill(process):
             raise SupervisorError(
@@ -221,8 +202,6 @@ class Live:
 
     def _run(self, *arguments: str) -> str:
         """A command of the command line, as anybody would give it, in this process. Raises SupervisorError."""
-        from supervisor.cli.main import run_command
-
         printed, noticed = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(noticed):
             code = run_command([*arguments, "--config", str(self._stack.config)])

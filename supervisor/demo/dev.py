@@ -10,14 +10,14 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import say
+from supervisor.demo.stack import FLEET, Stack, forget_configuration
 from supervisor.errors import InvalidInput, SupervisorError, TimedOut
-
-if TYPE_CHECKING:
-    from supervisor.demo.stack import Stack
+from supervisor.operations.cluster_status import status_of
+from supervisor.operations.context import open_commands
 
 PROGRAM = "spark-supervisor"
 READY_LIMIT_S = 90.0
@@ -31,8 +31,6 @@ def dev(chosen: Chosen) -> int:
 
     Three ZooKeeper servers and two supervisors, all real, in a directory of their own. Prints what to type next.
     """
-    from supervisor.demo.stack import FLEET, Stack, forget_configuration
-
     if chosen.document:
         raise InvalidInput("dev runs until Ctrl-C and prints what to type: leave out -o json")
     forget_configuration()
@@ -53,11 +51,9 @@ def dev(chosen: Chosen) -> int:
 
 def _ready(stack: Stack) -> dict[str, Any]:
     """The document of ``status`` as soon as both supervisors are there and one leads. Raises TimedOut, SupervisorError."""
-    from supervisor.operations.context import open_commands, status_of
-
-    until_s = time.monotonic() + READY_LIMIT_S
+    until_at_s = time.monotonic() + READY_LIMIT_S
     with open_commands(stack.settings()) as context:
-        while time.monotonic() < until_s:
+        while time.monotonic() < until_at_s:
             ended = stack.find_ended()
             if ended is not None:
                 raise SupervisorError(f"{ended.what}; its last words: {ended.last_words}")
@@ -65,7 +61,7 @@ def _ready(stack: Stack) -> dict[str, Any]:
             if document["leader"] is not None and len(document["supervisors"]) == len(stack.daemons):
                 return document
             time.sleep(_LOOK_S)
-    raise TimedOut(f"no leader within {READY_LIMIT_S:g} s; see {stack.directory}/*/supervisor.log")
+    raise TimedOut(f"no leader within {READY_LIMIT_S:g} s", f"see {stack.directory}/*/supervisor.log")
 
 
 def _tell(stack: Stack, document: dict[str, Any]) -> None:
@@ -118,7 +114,7 @@ def _say_columns(lines: list[tuple[str, str]]) -> None:
 
 def _keep_running(stack: Stack) -> None:
     """Until Ctrl-C."""
-    due_s: dict[str, float] = {}
+    due_at_s: dict[str, float] = {}
     while True:
         time.sleep(_LOOK_S)
         ended = stack.find_ended()
@@ -127,8 +123,8 @@ def _keep_running(stack: Stack) -> None:
         now_s = time.monotonic()
         for name, daemon in stack.daemons.items():
             if daemon.process is not None:
-                due_s.pop(name, None)
-            elif now_s >= due_s.setdefault(name, now_s + RESTART_AFTER_S):
+                due_at_s.pop(name, None)
+            elif now_s >= due_at_s.setdefault(name, now_s + RESTART_AFTER_S):
                 _say(f"supervisor {name} is started: pid {stack.start_supervisor(name)}")
 
 

@@ -176,7 +176,7 @@ class EmbeddedEnsemble:
             index = newest_leader([self.address(i) for i in range(self._count)])
             if index is not None:
                 return index
-        raise TimedOut(f"no leader within {timeout_s:g} s; see {self.directory}/node*/zookeeper.log")
+        raise TimedOut(f"no leader within {timeout_s:g} s", f"see {self.directory}/node*/zookeeper.log")
 
     def wait_serving(self, timeout_s: float = 30.0) -> None:
         """Until every node that is up, and not paused, serves. Raises TimedOut; SupervisorError if one exited."""
@@ -187,7 +187,7 @@ class EmbeddedEnsemble:
             if all(look(self.address(i)).mode is not None for i in up):
                 return
         raise TimedOut(
-            f"the ensemble did not serve within {timeout_s:g} s; see {self.directory}/node*/zookeeper.log"
+            f"the ensemble did not serve within {timeout_s:g} s", f"see {self.directory}/node*/zookeeper.log"
         )
 
     def _home(self, i: int) -> Path:
@@ -250,7 +250,7 @@ class EmbeddedEnsemble:
     def _signal(self, i: int, number: signal.Signals) -> None:
         process = self._processes[i]
         if process is None or process.poll() is not None:
-            raise NotFound(f"node {i} of the ensemble is not running; restart it first")
+            raise NotFound(f"node {i} of the ensemble is not running", "restart it first")
         process.send_signal(number)
 
     def _end(self, i: int, number: signal.Signals) -> None:
@@ -288,7 +288,7 @@ class EmbeddedEnsemble:
             raise _PortTaken(f"a port of ZooKeeper node {i} was taken by another process; try again")
         last = tail.strip().splitlines()[-1:] or ["it printed nothing"]
         raise SupervisorError(
-            f"ZooKeeper node {i} exited with {process.returncode} ({last[0][:200]}); see {log}"
+            f"ZooKeeper node {i} exited with {process.returncode} ({last[0][:200]})", f"see {log}"
         )
 
 
@@ -362,8 +362,8 @@ def find_class_path() -> str:
 
 def _polls(timeout_s: float, period_s: float = 0.05) -> Iterator[None]:
     """Yields now, then every ``period_s``, and once more at the end."""
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
+    deadline_at_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_at_s:
         yield
         time.sleep(period_s)
     yield

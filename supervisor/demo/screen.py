@@ -35,9 +35,9 @@ class Screen:
         self._on_terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         self._colours = self._on_terminal and not os.environ.get("NO_COLOR")
         self._now_s = now_s
-        self._began_s = now_s()
+        self._began_at_s = now_s()
         self._living = False
-        self._said_s = self._began_s
+        self._said_at_s = self._began_at_s
 
     @property
     def width(self) -> int:
@@ -83,11 +83,11 @@ class Screen:
         """What there is while one waits; the next line of any kind takes its place."""
         now_s = self._now_s()
         if self._on_terminal:
-            if now_s - self._said_s >= REDRAW_S:
+            if now_s - self._said_at_s >= REDRAW_S:
                 line = f"{self._stamp()}{clean(text)}"[: self.width]
                 self._write(f"\r\033[K{self._coloured(line, _DIM)}")
-                self._living, self._said_s = True, now_s
-        elif now_s - self._said_s >= QUIET_S:
+                self._living, self._said_at_s = True, now_s
+        elif now_s - self._said_at_s >= QUIET_S:
             self._line(f"{self._stamp()}... {text}")
 
     def verdict(self, ok: bool | None, text: str) -> None:
@@ -99,7 +99,7 @@ class Screen:
             self._line(line)
 
     def _stamp(self) -> str:
-        return f"{self._now_s() - self._began_s:6.1f} s  "
+        return f"{self._now_s() - self._began_at_s:6.1f} s  "
 
     def _wrapped(self, text: str, first: str, others: str) -> list[str]:
         wrapped = textwrap.wrap(
@@ -114,7 +114,7 @@ class Screen:
 
     def _line(self, text: str, colour: str | None = None) -> None:
         erase = "\r\033[K" if self._living else ""
-        self._living, self._said_s = False, self._now_s()
+        self._living, self._said_at_s = False, self._now_s()
         self._write(f"{erase}{self._coloured(text, colour)}\n")
 
     def _coloured(self, text: str, code: str | None) -> str:

@@ -320,8 +320,8 @@ class Stack:
             self.kill_supervisor(name)
 
     def _until(self, is_over: Callable[[], bool], timeout_s: float) -> None:
-        deadline_s = time.monotonic() + timeout_s
-        while not self._hurry.is_set() and time.monotonic() < deadline_s and not is_over():
+        deadline_at_s = time.monotonic() + timeout_s
+        while not self._hurry.is_set() and time.monotonic() < deadline_at_s and not is_over():
             time.sleep(0.05)
 
 

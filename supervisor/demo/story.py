@@ -322,8 +322,8 @@ class Story:
     def _watch_dead(self, written: int) -> None:
         world, claim = self._world, Claim.STAYS_DEAD
         self._seen.pop(claim, None)
-        began_s = world.now_s()
-        while (passed_s := world.now_s() - began_s) < self._pace.watch_s:
+        began_at_s = world.now_s()
+        while (passed_s := world.now_s() - began_at_s) < self._pace.watch_s:
             drivers, lines = world.drivers(self._uid), self._record(claim)
             if drivers:
                 raise NotSeen(claim, f"the cancelled job has a driver: process {drivers[0]}")
@@ -364,9 +364,9 @@ class Story:
     ) -> T:
         """What ``look`` returns once it is true. Raises NotSeen after ``limit_s``; at least one look is taken."""
         world = self._world
-        until_s = world.now_s() + limit_s
+        until_at_s = world.now_s() + limit_s
         while True:
-            last_look = world.now_s() >= until_s
+            last_look = world.now_s() >= until_at_s
             found = look()
             if found:
                 return found

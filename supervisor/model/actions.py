@@ -114,13 +114,24 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Alarm:
+    """What a person should look at. ``job``: whose it is; None: it is about the whole. As text its name comes first."""
+
+    text: str
+    job: str | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.job is None else f"{self.job}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """At most one action per name. ``alarms``: what a human should look at; ``notes``: why the others wait.
+    """At most one action per name. ``notes``: why the others wait.
 
     ``waited_out``: the wait after this acceptance of a restored registry is over, which is to be written down.
     """
 
     actions: tuple[Action, ...]
     notes: tuple[Note, ...] = ()
-    alarms: tuple[str, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
     waited_out: Found[Acceptance] | None = None

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from supervisor.errors import Complaint
 from supervisor.model.driver_memory import LEAST_BYTES, MIB, PROPERTY, spark_size_bytes
 
 _LEAST_WITH: Final = {"+UseSerialGC": 465 * MIB, "+UseParallelGC": 505 * MIB}
@@ -44,14 +45,14 @@ def needed_bytes(heap: int, *, python: bool) -> int:
     return heap + max(JVM_BYTES, heap // 10) + (PYTHON_BYTES if python else 0)
 
 
-def why_short(conf: Mapping[str, str], declared: int, *, python: bool) -> str | None:
+def why_short(conf: Mapping[str, str], declared: int, *, python: bool) -> Complaint | None:
     """Why ``resources.memory`` does not hold the driver; None: it does, or the heap is not said."""
     heap = spark_size_bytes(conf.get(PROPERTY, ""))
     if heap is None or declared >= needed_bytes(heap, python=python):
         return None
     needed = math.ceil(needed_bytes(heap, python=python) / MIB)
     beside = f"{'JVM and Python' if python else 'the JVM'} take {needed - heap // MIB} MiB beside it"
-    return (
-        f"resources.memory {declared // MIB} MiB does not hold a driver with {PROPERTY} {heap // MIB} MiB: {beside}; "
-        f"set resources.memory to {needed}m"
+    return Complaint(
+        f"resources.memory {declared // MIB} MiB does not hold a driver with {PROPERTY} {heap // MIB} MiB: {beside}",
+        f"set resources.memory to {needed}m",
     )

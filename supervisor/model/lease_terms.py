@@ -28,7 +28,7 @@ def renew_period_s(lease_s: float) -> float:
     return lease_s / 6
 
 
-def deadline_s(sent_at_s: float, lease_s: float) -> float:
+def deadline_at_s(sent_at_s: float, lease_s: float) -> float:
     """When the driver tree must be killed: the *sending* of the last claim or renewal that committed, + D − K."""
     return sent_at_s + lease_s - KILL_TIME_S
 
@@ -38,7 +38,7 @@ def full_wait_s(lease_s: float) -> float:
     return lease_s * (1 + 2 * CLOCK_RATE_ERROR) + KILL_TIME_S
 
 
-def shim_acts_s(deadline_at_s: float) -> float:
+def shim_acts_at_s(deadline_at_s: float) -> float:
     """When a living shim kills its driver: deadline − 2p.
 
     Before the second killers, which would kill the shim first and with it the tombstone that spares everybody the wait.
@@ -46,11 +46,11 @@ def shim_acts_s(deadline_at_s: float) -> float:
     return deadline_at_s - SHIM_AHEAD_S
 
 
-def second_killer_acts_s(deadline_at_s: float) -> float:
+def second_killer_acts_at_s(deadline_at_s: float) -> float:
     """When twin and guardian act although the shim is alive: deadline − p (they look every p)."""
     return deadline_at_s - SECOND_KILLER_PERIOD_S
 
 
 def outage_survived_s(lease_s: float) -> float:
     """For how long ZooKeeper may be away before a driver is stopped: from the worst moment, just before a renewal."""
-    return shim_acts_s(deadline_s(0.0, lease_s)) - renew_period_s(lease_s)
+    return shim_acts_at_s(deadline_at_s(0.0, lease_s)) - renew_period_s(lease_s)

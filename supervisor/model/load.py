@@ -66,7 +66,7 @@ def _is_starting(row: Row, now_s: float | None) -> bool:
         if lease.phase in (Phase.RUNNING, Phase.STOPPING):
             return False
         ran_s = lease.ran_s
-    return now_s is None or max(ran_s, now_s - row.own_seen_s) < _slot_s(row)
+    return now_s is None or max(ran_s, now_s - row.own_seen_at_s) < _slot_s(row)
 
 
 def _slot_s(row: Row) -> float:

@@ -39,7 +39,9 @@ def normalise(location: str) -> str:
     if not location or location != location.strip() or not location.isprintable():
         raise _invalid(location, "is empty or holds spaces around it or control characters")
     if len(location.encode("utf-8", "replace")) > LOCATION_MAX_BYTES:
-        raise InvalidInput(f"location {location[:60]}… is longer than {LOCATION_MAX_BYTES} bytes; shorten it")
+        raise InvalidInput(
+            f"location {location[:60]}… is longer than {LOCATION_MAX_BYTES} bytes", "shorten it"
+        )
     match = _SCHEME.fullmatch(location)
     scheme, rest = (match[1].lower(), match[2]) if match else ("", location)
     scheme = _SAME_SCHEME.get(scheme, scheme)
@@ -119,5 +121,5 @@ def _path(location: str, path: str) -> str:
 
 def _invalid(location: str, why: str) -> InvalidInput:
     return InvalidInput(
-        f"location {location[:120]!r} {why}; write one like s3a://bucket/path or file:///path"
+        f"location {location[:120]!r} {why}", "write one like s3a://bucket/path or file:///path"
     )

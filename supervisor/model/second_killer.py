@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from supervisor.model.emptiness import Emptiness
-from supervisor.model.lease_terms import second_killer_acts_s
+from supervisor.model.lease_terms import second_killer_acts_at_s
 
 
 class Act(StrEnum):
@@ -37,10 +37,10 @@ class Act(StrEnum):
 
 
 class KillerProbe(NamedTuple):
-    """``deadline_s``: as the file says, None: no driver is to be killed. Not ``readable``: torn, or no descriptor."""
+    """``deadline_at_s``: as the file says, None: no driver is to be killed. Not ``readable``: torn, or no descriptor."""
 
     shim_dead: bool
-    deadline_s: float | None
+    deadline_at_s: float | None
     readable: bool = True
 
 
@@ -65,7 +65,7 @@ class SecondKiller(NamedTuple):
     """
 
     act: Act = Act.LOOK
-    deadline_s: float | None = None
+    deadline_at_s: float | None = None
     shim_dead: bool = False
     due: bool = False
     took_s: float = 0.0
@@ -88,12 +88,12 @@ def step(killer: SecondKiller, event: Event, now_s: float) -> SecondKiller:
 
 
 def _looked(killer: SecondKiller, look: KillerProbe, now_s: float) -> SecondKiller:
-    deadline_s = look.deadline_s if look.readable else killer.deadline_s  # what is known stays
-    due = deadline_s is not None and now_s >= second_killer_acts_s(deadline_s)
+    deadline_at_s = look.deadline_at_s if look.readable else killer.deadline_at_s  # what is known stays
+    due = deadline_at_s is not None and now_s >= second_killer_acts_at_s(deadline_at_s)
     act = Act.KILL_SHIM if due or look.shim_dead else Act.LOOK
-    return killer._replace(deadline_s=deadline_s, shim_dead=look.shim_dead, due=due, act=act)
+    return killer._replace(deadline_at_s=deadline_at_s, shim_dead=look.shim_dead, due=due, act=act)
 
 
-def looks_again_s(killer: SecondKiller) -> float | None:
+def looks_again_at_s(killer: SecondKiller) -> float | None:
     """When to look at the latest (BOOTTIME), by the deadline that is known; None: none is, every p will do."""
-    return None if killer.deadline_s is None else second_killer_acts_s(killer.deadline_s)
+    return None if killer.deadline_at_s is None else second_killer_acts_at_s(killer.deadline_at_s)

@@ -13,6 +13,7 @@ from typing import Final
 from supervisor.model.headline import headline
 from supervisor.model.history import Series, opened
 from supervisor.model.records import (
+    LEASED,
     PLANNED_CAUSES,
     UNCHARGED_CAUSES,
     Cause,
@@ -33,6 +34,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import Account, account, spent
 from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.view import Row
 
 
 class JobState(StrEnum):
@@ -72,8 +74,36 @@ FATES: Final[dict[CheckpointState, str]] = {
 }
 
 
-def state_of(ref: Seen[JobRef], own: Seen[Ownership], lease: Seen[Lease]) -> Shown:
-    """The state of a registered job. ``lease``: of the name, whoever's it is."""
+def shown_state(
+    row: Row, *, host: Member | None = None, backoff_is_over: bool = False, quarantined: str | None = None
+) -> Shown:
+    """The state of a job, as everybody shows it: ``list``, ``show``, ``explain``, ``--wait``, the metrics.
+
+    ``host`` is the supervisor to which the job is assigned: it may tell why a start does not come about. The records do
+    not tell when a back-off is over, since the leader measures it with its own clock: ``backoff_is_over`` is the caller's
+    answer. ``quarantined`` is why the leader leaves the job alone, if it does.
+    """
+    shown = _state_of_records(row)
+    if quarantined is not None:
+        return Shown(JobState.QUARANTINED, quarantined)
+    if shown.state is JobState.BACKOFF and backoff_is_over:
+        why = row.own.record.reason if isinstance(row.own, Found) else ""
+        return Shown(JobState.PENDING, f"to be started again: {why}", f"to be started again: {headline(why)}")
+    return _with_delay(shown, row.own, host)
+
+
+def _state_of_records(row: Row) -> Shown:
+    if isinstance(row.own, Unreadable) and row.ref is None:
+        return Shown(JobState.QUARANTINED, f"its ownership is unreadable: {row.own.reason}")
+    if row.flaws:
+        return Shown(JobState.QUARANTINED, "; ".join(row.flaws))
+    if row.ref is None and isinstance(row.own, Found) and row.own.record.state in LEASED:
+        return Shown(JobState.STOPPING, f"cancelled: attempt {row.own.record.attempt} is being stopped")
+    return _state_of_registered(row.ref, row.own, row.lease.seen if row.lease is not None else None)
+
+
+def _state_of_registered(ref: Seen[JobRef], own: Seen[Ownership], lease: Seen[Lease]) -> Shown:
+    """``lease``: of the name, whoever's it is."""
     for record, what in ((ref, "reference"), (own, "ownership")):
         if isinstance(record, Unreadable):
             return Shown(JobState.QUARANTINED, f"its {what} is unreadable: {record.reason}")
@@ -103,7 +133,7 @@ def delay_of(own: Ownership, host: Member | None) -> str:
     return next((delay.why for delay in delays if (delay.uid, delay.attempt) == (own.uid, own.attempt)), "")
 
 
-def with_delay(shown: Shown, own: Seen[Ownership], host: Member | None) -> Shown:
+def _with_delay(shown: Shown, own: Seen[Ownership], host: Member | None) -> Shown:
     """``shown`` of a registered job, with what its host says of a start that does not come about."""
     why = delay_of(own.record, host) if isinstance(own, Found) and shown.state is JobState.STARTING else ""
     if not why:

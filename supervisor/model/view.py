@@ -26,18 +26,18 @@ from supervisor.model.seen import Found, Seen, Unreadable
 class SeenLease:
     """A lease and since when it has looked like this.
 
-    ``first_seen_s``: after the response arrived that first showed this mzxid. ``read_sent_s``: when the latest read
+    ``first_seen_at_s``: after the response arrived that first showed this mzxid. ``read_sent_at_s``: when the latest read
     that still showed it was *sent*; that read was sent after the ownership beside it had been received.
     """
 
     seen: Seen[Lease]
-    first_seen_s: float
-    read_sent_s: float
+    first_seen_at_s: float
+    read_sent_at_s: float
 
     @property
     def silent_s(self) -> float:
         """For how long the lease has certainly not changed."""
-        return self.read_sent_s - self.first_seen_s
+        return self.read_sent_at_s - self.first_seen_at_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """All that is known of one name. ``own_seen_s``: first sight of the present state of /own/<name>."""
+    """All that is known of one name. ``own_seen_at_s``: first sight of the present state of /own/<name>."""
 
     name: str
     ref: Seen[JobRef] = None
     own: Seen[Ownership] = None
-    own_seen_s: float = 0.0
+    own_seen_at_s: float = 0.0
     lease: SeenLease | None = None
     leftovers: tuple[Leftover, ...] = ()
     flaws: tuple[str, ...] = ()
@@ -83,11 +83,11 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class SeenAcceptance:
     """The latest acceptance of a restored registry. ``since_zxid``: of its commit; what has a lower one was written in
-    the lost state, or before. ``first_seen_s``: after the response arrived that first showed it to this observer."""
+    the lost state, or before. ``first_seen_at_s``: after the response arrived that first showed it to this observer."""
 
     seen: Found[Acceptance] | Unreadable
     since_zxid: int
-    first_seen_s: float
+    first_seen_at_s: float
 
 
 @dataclass(frozen=True, slots=True)

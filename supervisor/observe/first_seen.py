@@ -20,7 +20,7 @@ class FirstSeen:
         self._owns: dict[str, tuple[int, float]] = {}
         self._leases: dict[str, tuple[int, float]] = {}
 
-    def own_seen_s(self, name: str, mzxid: int, received_at_s: float) -> float:
+    def own_seen_at_s(self, name: str, mzxid: int, received_at_s: float) -> float:
         """First sight of this state of /own/<name>."""
         known = self._owns.get(name)
         if known is None or known[0] != mzxid:

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor.clock import wall_iso
-from supervisor.model.headline import headline
 from supervisor.model.records import (
     LEASED,
     OCCUPYING,
@@ -30,7 +29,7 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import JobState, Shown, account_of, state_of, state_of_ended, with_delay
+from supervisor.model.state import JobState, Shown, account_of, shown_state, state_of_ended
 from supervisor.model.transaction import Node
 from supervisor.model.view import Row, SeenAcceptance, SeenLease, View
 from supervisor.records.ids import name_suffix
@@ -235,12 +234,7 @@ def job_row(job: OneJob, wall_now_s: float, why: str | None = None) -> JobRow:
 
 def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | None = None) -> JobRow:
     """The row of a registered name, or of one whose records are corrupt. ``host``: the supervisor that it is assigned to."""
-    shown = state_of(row.ref, row.own, row.lease.seen if row.lease is not None else None)
-    shown = with_delay(shown, row.own, host)
-    if row.flaws:
-        shown = Shown(JobState.QUARANTINED, "; ".join(row.flaws))
-    if row.ref is None and isinstance(row.own, Unreadable):
-        shown = Shown(JobState.QUARANTINED, f"its ownership is unreadable: {row.own.reason}")
+    shown = shown_state(row, host=host)
     if not isinstance(row.ref, Found):
         return JobRow(row.name, state=shown.state.value, reason=shown.reason, trouble=shown.trouble)
     job = row.ref.record
@@ -257,13 +251,9 @@ def row_of(row: Row, wall_now_s: float, why: str | None = None, host: Member | N
             trouble=shown.trouble,
         )
     own = row.own.record
-    next_at_s = _next_attempt_s(job, own) if shown.state is JobState.BACKOFF else None
+    next_at_s = _next_attempt_at_s(job, own) if shown.state is JobState.BACKOFF else None
     if next_at_s is not None and next_at_s <= wall_now_s:
-        shown = Shown(
-            JobState.PENDING,
-            f"to be started again: {own.reason}",
-            f"to be started again: {headline(own.reason)}",
-        )
+        shown = shown_state(row, host=host, backoff_is_over=True)
     if shown.state is JobState.PENDING and why is not None:
         shown = Shown(JobState.PENDING, why)
     owned = own.uid == job.uid  # else the ownership is still about an earlier submission of the name
@@ -310,10 +300,10 @@ def _failures(job: JobRef, own: Ownership) -> int:
     return account_of(job, own).failures if own.state is OwnState.EXITED else own.failures
 
 
-def _next_attempt_s(job: JobRef, own: Ownership) -> float | None:
+def _next_attempt_at_s(job: JobRef, own: Ownership) -> float | None:
     """Wall time, for display: of the exit, plus the back-off."""
-    exited_s = exited_at_s(own)
-    return None if exited_s is None else exited_s + account_of(job, own).delay_s
+    exit_at_s = exited_at_s(own)
+    return None if exit_at_s is None else exit_at_s + account_of(job, own).delay_s
 
 
 def exited_at_s(own: Ownership) -> float | None:
@@ -375,7 +365,7 @@ def _aged_acceptance(sight: SeenAcceptance | None, now_s: float, wall_now_s: flo
         at_s = datetime.fromisoformat(sight.seen.record.at).timestamp()
     except ValueError:
         return sight
-    return replace(sight, first_seen_s=now_s - max(0.0, wall_now_s - at_s))
+    return replace(sight, first_seen_at_s=now_s - max(0.0, wall_now_s - at_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,17 +397,19 @@ def _changed_at_s(record: Seen[Any], node: Node | None) -> float | None:
 
 
 def _aged(row: Row, now_s: float, wall_now_s: float, changed: Changed | None) -> Row:
-    def seen_s(at_s: float | None, else_s: float) -> float:
+    def seen_at_s(at_s: float | None, else_s: float) -> float:
         return else_s if at_s is None else now_s - max(0.0, wall_now_s - at_s)
 
     if isinstance(row.own, Found) and row.own.record.state is OwnState.EXITED:
-        return replace(row, own_seen_s=seen_s(exited_at_s(row.own.record), row.own_seen_s))
+        return replace(row, own_seen_at_s=seen_at_s(exited_at_s(row.own.record), row.own_seen_at_s))
     if changed is None:
         return row
     lease = row.lease
     if lease is not None:
-        lease = replace(lease, first_seen_s=seen_s(changed.lease_at_s, lease.first_seen_s), read_sent_s=now_s)
-    return replace(row, own_seen_s=seen_s(changed.own_at_s, row.own_seen_s), lease=lease)
+        lease = replace(
+            lease, first_seen_at_s=seen_at_s(changed.lease_at_s, lease.first_seen_at_s), read_sent_at_s=now_s
+        )
+    return replace(row, own_seen_at_s=seen_at_s(changed.own_at_s, row.own_seen_at_s), lease=lease)
 
 
 def counted(rows: Iterable[JobRow]) -> dict[str, int]:

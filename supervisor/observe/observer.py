@@ -172,13 +172,13 @@ class Observer:
         dirty: Sequence[Found[Result]],
         claims: Mapping[str, tuple[str, Found[CheckpointClaim]]],
     ) -> None:
-        seen_s = self._first_seen.own_seen_s(name, -1 if own is None else own.mzxid, received_at_s)
+        seen_at_s = self._first_seen.own_seen_at_s(name, -1 if own is None else own.mzxid, received_at_s)
         leftovers = tuple(Leftover(r, claims.get(r.record.uid)) for r in dirty)
         before = self._rows.get(name)
         lease = before.lease if before and isinstance(own, Found) and own.record.state in LEASED else None
         if lease is not None and before is not None and before.own != own:
             lease = None  # the lease must be read after this state of the ownership was seen
-        self._rows[name] = Row(name, ref, own, seen_s, lease, leftovers)
+        self._rows[name] = Row(name, ref, own, seen_at_s, lease, leftovers)
         if not _needs_lease(self._rows[name]):
             # absence looks like an earlier absence: nothing may be waited out on it
             self._first_seen.forget_lease(name)
@@ -214,9 +214,9 @@ class Observer:
         budget = max(1, int((now_s - self._swept_at_s) * LEASE_READS_PER_S))
         self._swept_at_s = now_s
         close = [row for row in leased if _is_close(row, lives)]
-        calm = sorted((row for row in leased if not _is_close(row, lives)), key=_read_sent_s)
-        late = [row for row in calm if now_s - _read_sent_s(row) > _lease_s(row) / 2]
-        others = [row for row in calm if now_s - _read_sent_s(row) <= _lease_s(row) / 2]
+        calm = sorted((row for row in leased if not _is_close(row, lives)), key=_read_sent_at_s)
+        late = [row for row in calm if now_s - _read_sent_at_s(row) > _lease_s(row) / 2]
+        others = [row for row in calm if now_s - _read_sent_at_s(row) <= _lease_s(row) / 2]
         due = [*close, *late, *others[: max(0, budget - len(late))]]
         paths = [self._layout.lease(row.name) for row in due]
         reads = self._zoo.read_many(paths)
@@ -236,8 +236,8 @@ class Observer:
             self._accepted = None
             return
         same = before is not None and before.since_zxid == node.stat.czxid
-        first_seen_s = before.first_seen_s if before is not None and same else reads.received_at_s
-        self._accepted = SeenAcceptance(found, node.stat.czxid, first_seen_s)
+        first_seen_at_s = before.first_seen_at_s if before is not None and same else reads.received_at_s
+        self._accepted = SeenAcceptance(found, node.stat.czxid, first_seen_at_s)
 
     def _read_wishes(self) -> tuple[Seen[Pause], Seen[Handover]]:
         """What an operator has asked of the whole cluster."""
@@ -327,8 +327,8 @@ def _is_moving(row: Row) -> bool:
     return state in (OwnState.ASSIGNED, OwnState.DRAINING, OwnState.REVOKED)
 
 
-def _read_sent_s(row: Row) -> float:
-    return row.lease.read_sent_s if isinstance(row.lease, SeenLease) else 0.0
+def _read_sent_at_s(row: Row) -> float:
+    return row.lease.read_sent_at_s if isinstance(row.lease, SeenLease) else 0.0
 
 
 def _lease_s(row: Row) -> float:

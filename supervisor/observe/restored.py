@@ -13,7 +13,7 @@ from supervisor.clients.store.base import StoreEntry
 from supervisor.clock import wall_iso
 from supervisor.model.records import Desired
 from supervisor.model.seen import Found, Unreadable
-from supervisor.model.state import state_of
+from supervisor.model.state import shown_state
 from supervisor.model.view import Row, View
 from supervisor.registry.blobs import parse_key
 
@@ -57,7 +57,7 @@ def known_jobs(view: View, keys: frozenset[str]) -> tuple[KnownJob, ...]:
 
 
 def _known(row: Row, keys: frozenset[str]) -> KnownJob:
-    shown = state_of(row.ref, row.own, row.lease.seen if row.lease is not None else None)
+    shown = shown_state(row)
     if not isinstance(row.ref, Found):
         return KnownJob(row.name, None, None, None, shown.state.value, None, None, None, shown.reason)
     job = row.ref.record

@@ -119,7 +119,7 @@ def accept_registry(context: CommandContext, wait_s: float, *, no_driver_runs: b
         except GuardFailed:
             continue
     raise Conflict(
-        "the registry keeps changing: nothing was accepted; see who writes to it (status), and try again"
+        "the registry keeps changing: nothing was accepted", "see who writes to it (status), and try again"
     )
 
 
@@ -163,7 +163,8 @@ def _epoch(zoo: ZkSession, layout: Layout) -> Found[EpochRecord]:
     epoch: Seen[EpochRecord] = seen(EpochRecord, zoo.read(layout.epoch), layout.epoch)
     if not isinstance(epoch, Found):
         raise Corrupt(
-            f"{epoch.reason if epoch else layout.epoch + ' is missing'}; restore ZooKeeper from a whole snapshot"
+            f"{epoch.reason if epoch else layout.epoch + ' is missing'}",
+            "restore ZooKeeper from a whole snapshot",
         )
     return epoch
 

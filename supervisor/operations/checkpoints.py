@@ -12,6 +12,10 @@ from supervisor.clients.store.tree import Tree
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
 from supervisor.model.location import normalise
+from supervisor.model.records import JobRef, Lease
+from supervisor.model.seen import Found, Seen
+from supervisor.records.reading import seen
+from supervisor.spec.job import from_canonical
 from supervisor.spec.s3a import S3Access, access_of_store, bucket_of
 
 if TYPE_CHECKING:
@@ -42,11 +46,6 @@ def is_location(text: str) -> bool:
 
 def located(context: CommandContext, name: str) -> Located:
     """The checkpoint of a job: of its live submission, else of its newest. Raises NotFound, Unreachable, AccessDenied."""
-    from supervisor.model.records import JobRef, Lease
-    from supervisor.model.seen import Found, Seen
-    from supervisor.records.reading import seen
-    from supervisor.spec.job import from_canonical
-
     if context.check() is None:
         raise NotFound(
             f"no job is named {name}: nothing was ever submitted at {context.settings.zookeeper.root}"

@@ -94,7 +94,7 @@ class ClusterOperations:
             notifier = zoo.read(self._layout.doorbell)
             if notifier is None:
                 raise Corrupt(
-                    f"{self._layout.doorbell} is missing; nothing can be changed until it is restored"
+                    f"{self._layout.doorbell} is missing", "nothing can be changed until it is restored"
                 )
             found = self._read_pause(zoo)
             if found is None:
@@ -162,14 +162,14 @@ class ClusterOperations:
         path = self._layout.epoch
         epoch: Seen[EpochRecord] = seen(EpochRecord, zoo.read(path), path)
         if not isinstance(epoch, Found):
-            raise Corrupt(f"{path} is missing or unreadable; nobody can lead until it is restored")
+            raise Corrupt(f"{path} is missing or unreadable", "nobody can lead until it is restored")
         return epoch
 
     def _check_candidates(self, zoo: ZkSession, leader: str, to: str | None) -> None:
         others = sorted(set(zoo.children(self._layout.supervisors) or ()) - {leader})
         if to is not None and to not in others:
             known = ", ".join(sorted({*others, leader}))
-            raise NotFound(f"no supervisor {to} is up; these are: {known}")
+            raise NotFound(f"no supervisor {to} is up", f"these are: {known}")
         if not others:
             raise Conflict(
                 f"{leader} is the only supervisor that is up: start another one first, so that it can take over"
@@ -193,7 +193,7 @@ class ClusterOperations:
                     return step.answer
             except GuardFailed:
                 zoo.sync()
-        raise Conflict(f"{what} keeps being changed by somebody else: nothing was done; try again")
+        raise Conflict(f"{what} keeps being changed by somebody else: nothing was done", "try again")
 
 
 def _readable(found: Found[Pause] | Unreadable) -> Pause | None:

@@ -1,4 +1,4 @@
-"""What one command of the command line works with, and what it shows. Called by ``cli``; no policy here."""
+"""What one command of the command line works with. Called by ``cli``; no policy here."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from supervisor.clients.processes import own_age_s
 from supervisor.clients.sessions import KeptSession, connect_within_s, keep_session
-from supervisor.clients.threads import Pool
+from supervisor.clients.store.open import open_store
 from supervisor.clients.zookeeper import ZooClient
-from supervisor.errors import SupervisorError, Unreachable
+from supervisor.errors import SupervisorError
+from supervisor.operations.jobs import JobOperations
 from supervisor.records.layout import Layout
+from supervisor.registry.blobs import Blobs
 from supervisor.registry.bootstrap_cluster import ClusterIdentity, bootstrap_or_check, check_known
 from supervisor.spec.s3a import access_of_store, asked
 
 if TYPE_CHECKING:
     from supervisor.clients.store.base import Store
     from supervisor.model.records import Cluster
-    from supervisor.observe.status import ClusterConfiguration
-    from supervisor.operations.jobs import JobOperations
-    from supervisor.registry.blobs import Blobs
     from supervisor.settings.file import Settings
 
 COMMAND_STORE_DEADLINE_S = 6.0
@@ -40,8 +39,6 @@ def identity_of(settings: Settings) -> ClusterIdentity:
 
 def store_of(settings: Settings, deadline_s: float | None = None) -> Store:
     """The store of ``settings``; no I/O yet. ``deadline_s``: bound of each call, None for the daemon's."""
-    from supervisor.clients.store.open import open_store  # cancel, list and show need no store
-
     store, wishes = settings.store, asked(access_of_store(settings.store))
     if deadline_s is None:
         return open_store(store.url, store.endpoint_url, store.region, asked=wishes)
@@ -62,8 +59,6 @@ class CommandContext:
 
     @cached_property
     def commands(self) -> JobOperations:
-        from supervisor.operations.jobs import JobOperations  # list and show only read
-
         return JobOperations(self.sessions, self.layout)
 
     def zoo(self) -> ZooClient:
@@ -79,8 +74,6 @@ class CommandContext:
         return bootstrap_or_check(self.zoo(), self.layout, blobs, identity_of(self.settings))
 
     def blobs(self) -> Blobs:
-        from supervisor.registry.blobs import Blobs
-
         return Blobs(self.store())
 
     def store(self) -> Store:
@@ -97,30 +90,3 @@ def open_commands(settings: Settings) -> Iterator[CommandContext]:
     finally:
         with suppress(SupervisorError):  # what was answered stands, whatever becomes of the session
             sessions.close()
-
-
-# -- what is shown ------------------------------------------------------------------------------------------------
-
-
-def place_of(settings: Settings) -> ClusterConfiguration:
-    from supervisor.observe.status import ClusterConfiguration
-
-    return ClusterConfiguration(settings.cluster, settings.zookeeper.hosts, settings.store.url)
-
-
-def status_of(context: CommandContext) -> tuple[dict[str, Any], SupervisorError | None]:
-    """The document of ``status``; with the error if ZooKeeper did not answer, then with nulls."""
-    from supervisor.observe.status import is_ok, take_status, unreachable_status
-
-    place, settings = place_of(context.settings), context.settings
-    # both may take their time to say that they are down
-    with Pool(1, "store") as pool:
-        store_ok = pool.submit(is_ok, context.store().check)
-        try:
-            zoo = context.zoo()
-            context.check()
-            session = zoo.session
-            session_s = session.timeout_s if session is not None else settings.zookeeper.session_timeout_s
-            return take_status(zoo, context.layout, place, session_s, store_ok.result()), None
-        except Unreachable as error:
-            return unreachable_status(place, store_ok.result()), error

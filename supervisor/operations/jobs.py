@@ -81,7 +81,7 @@ class Done:
 class Submission:
     """A validated spec whose blob and artifacts are in the store already.
 
-    ``stored_from_s``: BOOTTIME before the first of them was stored; ``registry.blob_sweep`` counts on a bound from there.
+    ``stored_from_at_s``: BOOTTIME before the first of them was stored; ``registry.blob_sweep`` counts on a bound from there.
     ``fresh_start``: the first start may find another checkpoint than an earlier submission of the name left, or none.
     ``queries``: what it has to find then, if a savepoint was restored there.
     """
@@ -91,7 +91,7 @@ class Submission:
     spec: BlobRef
     terms: SchedulingSpec
     desired: Desired = Desired.RUNNING
-    stored_from_s: float = field(default_factory=boottime_s)
+    stored_from_at_s: float = field(default_factory=boottime_s)
     fresh_start: bool = False
     queries: tuple[SeenQuery, ...] = ()
 
@@ -159,7 +159,7 @@ class JobOperations:
         self._sessions.zoo().sync()
 
         def attempt(zoo: ZkSession) -> Done | JobWrite:
-            if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:
+            if boottime_s() - submission.stored_from_at_s > SUBMIT_MAX_S:
                 raise TimedOut(
                     f"storing {name} took more than {SUBMIT_MAX_S:g} s, nothing was registered: submit it again"
                 )
@@ -211,7 +211,7 @@ class JobOperations:
             if other or (
                 found.ref is None and found.result is None and not isinstance(found.own, Unreadable)
             ):
-                raise Conflict(f"{name} was submitted anew while it was being cancelled; try again")
+                raise Conflict(f"{name} was submitted anew while it was being cancelled", "try again")
             if found.result is not None:
                 _must_be_newest(found, name, uid)
             tx = user_writes.cancel(
@@ -396,7 +396,7 @@ class JobOperations:
             raise Conflict(
                 f"nothing was done: {gone} is missing, it was removed by hand; a leader makes it anew"
             )
-        raise Conflict(f"{name} keeps being changed by somebody else: nothing was done; try again")
+        raise Conflict(f"{name} keeps being changed by somebody else: nothing was done", "try again")
 
     def _commit(self, zoo: ZkSession, write: JobWrite, name: str, uid: str) -> bool:
         """On the session that was read on: a process that was stopped since has lost it, and with it this multi."""

@@ -9,12 +9,11 @@ from supervisor.errors import NotFound, SupervisorError
 from supervisor.records.ids import name_suffix
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkReader
+from supervisor.settings.nearest import nearest
 
 
 def no_job(zoo: ZkReader, layout: Layout, name: str) -> NotFound:
     """To be raised for ``name``, of which nothing is kept. Never raises: without an answer there is no suggestion."""
-    from supervisor.settings.nearest import nearest  # only a mistake pays for difflib
-
     best = None
     with suppress(SupervisorError):
         best = nearest(name, (each for each in known_names(zoo, layout) if each != name))

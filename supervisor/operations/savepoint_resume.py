@@ -21,7 +21,8 @@ from supervisor.model.records import (
     clip,
 )
 from supervisor.model.seen import Found
-from supervisor.model.state import JobState, state_of
+from supervisor.model.state import JobState, shown_state
+from supervisor.model.view import Row
 
 DETAIL_MAX_BYTES = 120
 
@@ -62,7 +63,7 @@ def why_running(job: JobRef, own: Found[Ownership]) -> str:
     Suspended is not enough: its driver may be stopping. In back-off it starts by itself.
     """
     name, owner = job.name, own.record
-    shown = state_of(Found(job, 0), own, None)
+    shown = shown_state(Row(name, Found(job, 0), own))
     if owner.state not in DEAD:
         suspended = job.desired is Desired.SUSPENDED
         now = "is suspended, but its driver may be alive still" if suspended else "runs, or is about to"

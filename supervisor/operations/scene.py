@@ -18,7 +18,7 @@ from supervisor.observe.listing import aged, changes_of, newest_results, read_jo
 from supervisor.observe.observer import Observer
 from supervisor.operations.context import CommandContext
 from supervisor.operations.names import no_job
-from supervisor.plan.explain import Explainer, Explanation, explain_ended, urgency
+from supervisor.plan.explain import Await, Explainer, Explanation, explain_ended, urgency
 from supervisor.plan.make import Policy
 from supervisor.records.reading import seen
 from supervisor.spec.site_policy import site_policy
@@ -82,8 +82,9 @@ def explain_all(context: CommandContext, scene: Scene) -> list[Explanation]:
 def why_not_yet(context: CommandContext, scene: Scene, name: str) -> str:
     """Half a sentence for a wait that has run out of time: what the job still waits for. Raises SupervisorError."""
     explained = explain_name(context, scene, name)
-    held = f"; {explained.held_by}" if explained.held_by and explained.held_by != explained.why else ""
-    waits = f", waits for {explained.waits_for}" if explained.waits_for not in (None, "you") else ""
+    held = f"; {explained.held_by}" if explained.held_by and explained.held_by.text != explained.why else ""
+    awaited = explained.waits_for
+    waits = "" if awaited is None or awaited.kind is Await.PERSON else f", waits for {awaited}"
     why = explained.why if explained.state is JobState.PENDING and explained.why else explained.reason
     return f"{explained.state.value}: {why}{waits}{held}"
 

@@ -60,7 +60,7 @@ def prepare(path: Path, defaults: Defaults) -> Prepared:
     )
     stored = stored_spec(spec, path.parent, {file.path: file.reference for file in files})
     return Prepared(
-        path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *memory_warnings(spec))
+        path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *map(str, memory_warnings(spec)))
     )
 
 
@@ -69,13 +69,15 @@ def store_prepared(blobs: Blobs, prepared: Prepared, uid: str, desired: Desired)
 
     Raises Conflict when a file was changed since ``prepare``, and what the store raises.
     """
-    began_s = boottime_s()
+    began_at_s = boottime_s()
     for file in prepared.files:
         key = blobs.put_artifact(prepared.name, uid, file.path)
         if key != artifact_key(prepared.name, uid, file.sha256, file.path.name):
-            raise Conflict(f"{file.path} changed while {prepared.name} was being submitted; submit it again")
+            raise Conflict(
+                f"{file.path} changed while {prepared.name} was being submitted", "submit it again"
+            )
     ref = blobs.put_spec(prepared.name, uid, 1, canonical_json(prepared.spec))
-    return Submission(prepared.name, uid, ref, prepared.spec.terms(), desired, began_s)
+    return Submission(prepared.name, uid, ref, prepared.spec.terms(), desired, began_at_s)
 
 
 class Batch:

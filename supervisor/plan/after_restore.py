@@ -13,7 +13,7 @@ over. Before that no attempt is started; draining, revoking and cleaning go on, 
 from __future__ import annotations
 
 from supervisor.model.acceptance import wait_of_s, why_held
-from supervisor.model.actions import Assign, Note, Plan
+from supervisor.model.actions import Alarm, Assign, Note, Plan
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import View
 
@@ -29,7 +29,7 @@ def wait_left_s(view: View, now_s: float) -> float | None:
     """Seconds until the wait after an acceptance is over; 0: it is, and can be noted; None: it never will be by itself."""
     if view.accepted is None or isinstance(view.accepted.seen, Unreadable):
         return None
-    return max(0.0, view.accepted.first_seen_s + wait_of_s(view.accepted.seen.record) - now_s)
+    return max(0.0, view.accepted.first_seen_at_s + wait_of_s(view.accepted.seen.record) - now_s)
 
 
 def hold_starts(view: View, plan: Plan, now_s: float) -> Plan:
@@ -42,4 +42,4 @@ def hold_starts(view: View, plan: Plan, now_s: float) -> Plan:
     actions = tuple(action for action in plan.actions if not isinstance(action, Assign))
     accepted = view.accepted.seen
     over = accepted if isinstance(accepted, Found) and left_s == 0.0 else None
-    return Plan(actions, (*plan.notes, *notes), (*plan.alarms, why), waited_out=over)
+    return Plan(actions, (*plan.notes, *notes), (*plan.alarms, Alarm(why)), waited_out=over)

@@ -12,6 +12,7 @@ from typing import Final
 
 from supervisor.model.actions import (
     Action,
+    Alarm,
     Bury,
     CleanUp,
     Conclude,
@@ -65,7 +66,7 @@ class Decision:
     action: Action | None = None
     candidate: WaitingAssignment | None = None
     note: Note | None = None
-    alarm: str | None = None
+    alarm: Alarm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def decide(
     """The decision for one name. A name with a flaw is left alone (I9): nothing is done on doubt."""
     if row.flaws or isinstance(row.ref, Unreadable):
         why = "; ".join(row.flaws) or (row.ref.reason if isinstance(row.ref, Unreadable) else "")
-        return Decision(note=Note(row.name, why, quarantined=True), alarm=f"{row.name}: {why}")
+        return Decision(note=Note(row.name, why, quarantined=True), alarm=Alarm(why, row.name))
     if row.is_torn:
         return Decision(
             note=Note(row.name, "its reference and its result were read at different moments: read again")
@@ -181,7 +182,7 @@ def full_wait_over(row: Row) -> Waited | None:
 def _remaining_s(case: Case) -> float | None:
     if case.row.lease is None:
         return None
-    return max(0.0, case.row.lease.first_seen_s + wait_of_s(case.row) - case.now_s)
+    return max(0.0, case.row.lease.first_seen_at_s + wait_of_s(case.row) - case.now_s)
 
 
 def _overdue(case: Case) -> bool:
@@ -190,7 +191,7 @@ def _overdue(case: Case) -> bool:
         return False
     lease = case.row.lease_of_owner
     allowed_s = lease.stop_grace_s + lease.lease_s if lease else LEASE_MAX_S
-    return case.now_s - case.row.own_seen_s > allowed_s
+    return case.now_s - case.row.own_seen_at_s > allowed_s
 
 
 STILL_THERE: Final = {
@@ -225,7 +226,7 @@ def _quarantine(case: Case) -> Decision:
         if isinstance(own, Unreadable)
         else f"/own/{case.name} is absent although the job is registered"
     )
-    return Decision(note=Note(case.name, why, quarantined=True), alarm=f"{case.name}: {why}")
+    return Decision(note=Note(case.name, why, quarantined=True), alarm=Alarm(why, case.name))
 
 
 def _candidate(case: Case, why: str, acc: Account, waited: Waited | None = None) -> Decision:
@@ -253,7 +254,7 @@ def _check_assignment(case: Case) -> Decision:
         return _unassign(
             case, "it was assigned before the restored registry was accepted: that attempt may have run since"
         )
-    waited_s = case.now_s - case.row.own_seen_s
+    waited_s = case.now_s - case.row.own_seen_at_s
     held = delay_of(own, case.members[own.supervisor])
     why = f": {held}" if held else ""
     if waited_s >= case.claim_timeout_s:
@@ -271,7 +272,7 @@ def _unassign_plain(case: Case) -> Decision:
 
 def _unassign_alarm(case: Case) -> Decision:
     why = f"impossible: {case.owned.value} while {case.wanted.value}"
-    return Decision(action=Unassign(case.name, why, case.own), alarm=f"{case.name}: {why}")
+    return Decision(action=Unassign(case.name, why, case.own), alarm=Alarm(why, case.name))
 
 
 def _keep(case: Case) -> Decision:
@@ -304,7 +305,7 @@ def _revoke_silent(case: Case) -> Decision:
 def _revoke_alarm(case: Case) -> Decision:
     why = f"impossible: {case.owned.value} while {case.wanted.value}"
     decision = _revoke(case, why)
-    return Decision(action=decision.action, note=decision.note, alarm=f"{case.name}: {why}")
+    return Decision(action=decision.action, note=decision.note, alarm=Alarm(why, case.name))
 
 
 def _assign_when_dead(case: Case) -> Decision:
@@ -326,8 +327,8 @@ def _bury_when_dead(case: Case) -> Decision:
 
 def _bury_alarm(case: Case) -> Decision:
     decision = _bury_when_dead(case)
-    alarm = f"{case.name}: impossible: {case.owned.value} while {case.wanted.value}"
-    return Decision(action=decision.action, note=decision.note, alarm=alarm)
+    why = f"impossible: {case.owned.value} while {case.wanted.value}"
+    return Decision(action=decision.action, note=decision.note, alarm=Alarm(why, case.name))
 
 
 def _clean(case: Case) -> Decision:
@@ -361,7 +362,7 @@ def _after_exit(case: Case) -> Decision:
     acc = account_of(job, own)
     if acc.exhausted:
         return _exhausted(case, acc)
-    wait_s = case.row.own_seen_s + acc.delay_s - case.now_s
+    wait_s = case.row.own_seen_at_s + acc.delay_s - case.now_s
     if wait_s > 0:
         return case.waits(f"back-off after {counted(acc.failures, 'failure')}: {own.reason}", wait_s)
     return _candidate(case, f"to be restarted after {own.cause.value if own.cause else 'its exit'}", acc)

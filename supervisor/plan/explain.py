@@ -7,10 +7,12 @@ of ``plan``: nothing here decides anything, so what it says is what the leader d
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from supervisor.model.acceptance import why_held
 from supervisor.model.actions import (
     Action,
+    Alarm,
     Assign,
     Bury,
     CleanUp,
@@ -43,19 +45,59 @@ from supervisor.model.state import (
     failed_query,
     last_exit_of,
     next_attempt,
-    state_of,
     state_of_ended,
-    with_delay,
 )
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import WaitingAssignment, cell_of, decide, wait_of_s
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.place import lacking, not_judged
-from supervisor.plan.remedies import Remedy, remedies_of_ended, remedies_of_quarantined, remedies_of_state
+from supervisor.plan.remedies import (
+    Remedy,
+    remedies_of_ended,
+    remedies_of_quarantined,
+    remedies_of_state,
+    runbook_of,
+)
+from supervisor.plan.shown import shown_by
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
 
-PLACE = "a place"
+
+class Await(Enum):
+    """What a job waits for: a person, a slot on a host, or something that its records or a clock will tell."""
+
+    PERSON = "you"
+    SLOT = "a place"
+    RESTORE = "the wait after an accepted restore"
+    BACKOFF = "its back-off"
+    CLAIM = "its shim to claim it"
+    EXIT = "the exit of its attempt"
+    RENEWAL = "a renewal of its lease, or the full wait"
+    FIRST_BATCH = "its first batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """``kind``, and the same in words with what is special about this job."""
+
+    kind: Await
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text or self.kind.value
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What keeps the leader from acting. ``is_unrecorded``: no more than its own term, which is to be recorded first."""
+
+    text: str
+    is_unrecorded: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
 NOT_RECORDED = "this epoch is not yet recorded in the store: nothing is started or cleaned before"
 SILENT_AFTER = 1 / 3
 """Of the lease length: two renewals are missing by then, and a person should know."""
@@ -92,8 +134,9 @@ class Explanation:
     """One job. ``held_by``: what keeps the leader from acting at all, else None.
 
     ``action``: what it does now; ``then``: what it does when ``wait_s`` (seconds from now) is over; None: nothing.
-    ``waits_for``: in words, None for a job of which nobody waits for anything. ``step``, ``later``: what ``action`` and
+    ``waits_for``: None for a job of which nobody waits for anything. ``step``, ``later``: what ``action`` and
     ``then`` say. ``error``: what ended the last attempt that failed, as its records have it; empty: nothing did.
+    ``after_earlier``: an attempt of an earlier submission of the name may be alive still.
     """
 
     name: str
@@ -104,10 +147,10 @@ class Explanation:
     rule: Do | None = None
     action: str | None = None
     why: str = ""
-    waits_for: str | None = None
+    waits_for: Awaited | None = None
     wait_s: float | None = None
     then: str | None = None
-    held_by: str | None = None
+    held_by: Hold | None = None
     attempt: int = 0
     host: str = ""
     failures: int = 0
@@ -115,11 +158,12 @@ class Explanation:
     record: Lease | None = None
     hosts: tuple[Host, ...] = ()
     remedies: tuple[Remedy, ...] = ()
-    alarm: str | None = None
+    alarm: Alarm | None = None
     last_exit: Entry | None = None
     step: Action | WaitingAssignment | None = None
     later: Action | WaitingAssignment | None = None
     error: str = ""
+    after_earlier: bool = False
 
     @property
     def is_fine(self) -> bool:
@@ -146,7 +190,8 @@ class Explainer:
         self._policy = policy
         self._now_s = now_s
         self._leader = leader
-        free = make_plan(replace(view, paused=False, distrust=None, recorded=True), policy, now_s)
+        self._free_view = replace(view, paused=False, distrust=None, recorded=True)
+        free = make_plan(self._free_view, policy, now_s)
         self._actions = {action.name: action for action in free.actions}
         self._notes = {note.name: note for note in free.notes}
         real = make_plan(view, policy, now_s)
@@ -159,15 +204,13 @@ class Explainer:
         action, note = self._actions.get(name), self._notes.get(name)
         cell = None if _is_left_alone(row) else cell_of(row)
         own = row.own.record if isinstance(row.own, Found) else None
-        shown = with_delay(
-            _shown(row, note), row.own, self._view.members.get(own.supervisor) if own is not None else None
-        )
+        shown = shown_by(row, note, self._free_view)
         mine = own is not None and isinstance(row.ref, Found) and own.uid == row.ref.record.uid
         lease = _lease_look(row)
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
         waits_for = _waits_for(own, shown, note, lease, timeout_s)
-        if waits_for == PLACE and not may_start(self._view):
-            waits_for = "the wait after an accepted restore"
+        if waits_for == Awaited(Await.SLOT) and not may_start(self._view):
+            waits_for = Awaited(Await.RESTORE)
         wait_s = note.wait_s if note is not None and waits_for is not None else None
         renewed = lease is not None and not lease.is_silent  # each renewal begins the full wait anew
         later = self._later(row, wait_s) if shown.state is not JobState.STARTING or not renewed else None
@@ -197,6 +240,7 @@ class Explainer:
             step=action,
             later=later,
             error=_error(own, ended) if own is not None and mine else "",
+            after_earlier=own is not None and not mine and own.state not in DEAD,
         )
 
     def everything(self) -> list[Explanation]:
@@ -214,17 +258,19 @@ class Explainer:
 
     # -- what keeps it ---------------------------------------------------------------------------------------------
 
-    def _held_by(self, name: str, action: Action | None) -> str | None:
+    def _held_by(self, name: str, action: Action | None) -> Hold | None:
         if self._view.distrust is not None:
-            return f"the registry is not trusted: {self._view.distrust}"
+            return Hold(f"the registry is not trusted: {self._view.distrust}")
         if self._view.paused:
-            return self._view.pause.sentence if self._view.pause is not None else "the cluster is paused"
+            return Hold(
+                self._view.pause.sentence if self._view.pause is not None else "the cluster is paused"
+            )
         if self._leader is None:
-            return "no supervisor leads at the moment" if self._view.members else "no supervisor is up"
+            return Hold("no supervisor leads at the moment" if self._view.members else "no supervisor is up")
         if not may_start(self._view) and self._view.accepted is not None and name in self._notes:
-            return why_held(self._view.accepted.seen) if self._notes[name].pending else None
+            return Hold(why_held(self._view.accepted.seen)) if self._notes[name].pending else None
         if action is not None and name not in self._real:
-            return NOT_RECORDED
+            return Hold(NOT_RECORDED, is_unrecorded=True)
         return None
 
     def _later(self, row: Row, wait_s: float | None) -> Action | WaitingAssignment | None:
@@ -233,7 +279,7 @@ class Explainer:
             return None
         later_s = self._now_s + wait_s + 0.001
         if row.lease is not None:
-            row = replace(row, lease=replace(row.lease, read_sent_s=later_s))
+            row = replace(row, lease=replace(row.lease, read_sent_at_s=later_s))
         decision = decide(
             row, self._view.members, later_s, self._policy.claim_timeout_s, self._view.accepted_zxid
         )
@@ -275,11 +321,16 @@ class Explainer:
         lease: Lease | None,
     ) -> tuple[Remedy, ...]:
         if note is not None and note.quarantined:
-            return remedies_of_quarantined(name, own)
+            damaged = own is None or not own.permanent
+            return (
+                *remedies_of_quarantined(name, own),
+                *runbook_of(own.cause if own is not None else None, damaged=damaged),
+            )
+        failed = own is not None and own.failures > 0 and shown.state is not JobState.RUNNING
         full = note is not None and note.pending and bool(self._view.members) and may_start(self._view)
         half = lease is not None and failed_query(lease) is not None
         conflict = own is not None and own.cause is Cause.CHECKPOINT_CONFLICT
-        return remedies_of_state(
+        of_state = remedies_of_state(
             name,
             shown.state,
             paused=self._view.paused,
@@ -289,9 +340,10 @@ class Explainer:
             conflict=conflict,
             delayed=own is not None and bool(delay_of(own, self._view.members.get(own.supervisor))),
         )
+        return (*of_state, *runbook_of(own.cause if own is not None and failed else None))
 
-    def _alarm(self, name: str) -> str | None:
-        return next((alarm for alarm in self.alarms if alarm.startswith(f"{name}: ")), None)
+    def _alarm(self, name: str) -> Alarm | None:
+        return next((alarm for alarm in self.alarms if alarm.job == name), None)
 
 
 def _error(own: Ownership, ended: Entry | None) -> str:
@@ -323,7 +375,7 @@ def explain_ended(name: str, uid: str, result: Seen[Result], row: Row | None) ->
         cell,
         rule,
         attempt=result.record.attempt,
-        waits_for=None if dead or own is None else f"the exit of attempt {own.attempt}",
+        waits_for=None if dead or own is None else Awaited(Await.EXIT, f"the exit of attempt {own.attempt}"),
         remedies=remedies_of_ended(name, shown.state, terms.checkpoint if terms else None),
     )
 
@@ -371,44 +423,31 @@ def said(step: Action | WaitingAssignment) -> str:
             return f"clean up what {step.leftover.result.record.uid} left behind{doomed}"
 
 
-def _shown(row: Row, note: Note | None) -> Shown:
-    if row.flaws:
-        return Shown(JobState.QUARANTINED, "; ".join(row.flaws))
-    if note is not None and note.quarantined:
-        return Shown(JobState.QUARANTINED, note.why)
-    shown = state_of(row.ref, row.own, row.lease.seen if row.lease is not None else None)
-    waits = note is not None and note.wait_s is not None
-    if shown.state is JobState.BACKOFF and not waits:
-        own = row.own.record.reason if isinstance(row.own, Found) else ""
-        return Shown(JobState.PENDING, f"to be started again: {own}")
-    return shown
-
-
 def _waits_for(
     own: Ownership | None,
     shown: Shown,
     note: Note | None,
     lease: LeaseLook | None,
     start_timeout_s: float,
-) -> str | None:
+) -> Awaited | None:
     if note is None:
         return None
     if note.quarantined or shown.state is JobState.SUSPENDED:
-        return "you"
+        return Awaited(Await.PERSON)
     if note.pending:
-        return PLACE
+        return Awaited(Await.SLOT)
     if own is None:
         return None
     if own.state is OwnState.EXITED and note.wait_s is not None:
-        return "its back-off"
+        return Awaited(Await.BACKOFF)
     if own.state is OwnState.ASSIGNED:
-        return f"its shim on {own.host or own.supervisor} to claim it"
+        return Awaited(Await.CLAIM, f"its shim on {own.host or own.supervisor} to claim it")
     if own.state in (OwnState.DRAINING, OwnState.REVOKED):
-        return f"the exit of attempt {own.attempt}, or the full wait"
+        return Awaited(Await.EXIT, f"the exit of attempt {own.attempt}, or the full wait")
     if own.state is OwnState.CLAIMED and lease is not None and lease.is_silent:
-        return "a renewal of its lease, or the full wait"
+        return Awaited(Await.RENEWAL)
     if own.state is OwnState.CLAIMED and shown.state is JobState.STARTING:
-        return f"its first batch (start_timeout: {start_timeout_s:g}s)"
+        return Awaited(Await.FIRST_BATCH, f"its first batch (start_timeout: {start_timeout_s:g}s)")
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from supervisor.model.actions import Action, Assign, Drain, Note, Plan, Revoke
+from supervisor.model.actions import Action, Alarm, Assign, Drain, Note, Plan, Revoke
 from supervisor.model.load import loads_of
 from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
@@ -34,11 +34,13 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     """
     if view.distrust is not None:
         why = f"nothing is done, the registry is not trusted: {view.distrust}"
-        return Plan((), tuple(Note(name, why, pending=True) for name in sorted(view.rows)), (view.distrust,))
+        return Plan(
+            (), tuple(Note(name, why, pending=True) for name in sorted(view.rows)), (Alarm(view.distrust),)
+        )
     actions: list[Action] = []
     candidates: list[WaitingAssignment] = []
     notes: list[Note] = []
-    alarms: list[str] = []
+    alarms: list[Alarm] = []
     for name in sorted(view.rows):
         decision = _decided(view, name, now_s, policy)
         if decision.action is not None:
@@ -57,11 +59,11 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     placed, pending = place(
         allowed, willing, with_flying(loads_of(view.rows.values(), now_s), in_flight, view.rows)
     )
-    alarms.extend(f"{note.name}: {note.why}" for note in pending if note.quarantined)
+    alarms.extend(Alarm(note.why, note.name) for note in pending if note.quarantined)
     pending = [_with_unwilling(note, view) if note.pending else note for note in pending]
     waiting = {note.name for note in (*pending, *forbidden)}
     meanwhile = [c.meanwhile for c in candidates if c.meanwhile is not None and c.name in waiting]
-    plan = Plan((*actions, *meanwhile, *placed), (*notes, *pending), (*view.errors, *alarms))
+    plan = Plan((*actions, *meanwhile, *placed), (*notes, *pending), (*map(Alarm, view.errors), *alarms))
     plan = plan if may_start(view) else hold_starts(view, plan, now_s)
     plan = plan if view.recorded else _unrecorded(plan)
     return (
@@ -85,7 +87,7 @@ def _decided(view: View, name: str, now_s: float, policy: Policy) -> Decision:
         return decide(view.rows[name], view.members, now_s, policy.claim_timeout_s, view.accepted_zxid)
     except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
         note = not_judged(name, error)
-        return Decision(note=note, alarm=f"{name}: {note.why}")
+        return Decision(note=note, alarm=Alarm(note.why, name))
 
 
 def _with_unwilling(note: Note, view: View) -> Note:

@@ -5,7 +5,10 @@ Used by ``plan.explain``. A remedy is for a person: nothing of it is ever carrie
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from supervisor.model.records import Cause, Ownership, OwnState
 from supervisor.model.state import JobState
@@ -19,6 +22,30 @@ class Remedy:
 
     command: str | None
     note: str
+
+
+RUNBOOKS: Final[Mapping[Cause, str]] = MappingProxyType(
+    {
+        Cause.BAD_CHECKPOINT: "checkpoint",
+        Cause.CHECKPOINT_CONFLICT: "checkpoint",
+        Cause.NO_ACCESS: "s3",
+        Cause.OUT_OF_MEMORY: "oom",
+        Cause.STALLED: "stalled",
+        Cause.START_TIMED_OUT: "stalled",
+    }
+)
+"""By what the last attempt ended of: the page of ``docs/runbooks`` that goes through it step by step."""
+
+DAMAGED: Final = "zookeeper-restore"
+"""The page about records that cannot be read."""
+
+
+def runbook_of(cause: Cause | None, *, damaged: bool = False) -> tuple[Remedy, ...]:
+    """The runbook that fits, if there is one. ``damaged``: a record of the job cannot be read, or is missing."""
+    page = DAMAGED if damaged else RUNBOOKS.get(cause) if cause is not None else None
+    return (
+        () if page is None else (Remedy(f"{PROGRAM} docs runbooks/{page}", "goes through it step by step"),)
+    )
 
 
 def remedies_of_quarantined(name: str, own: Ownership | None) -> tuple[Remedy, ...]:

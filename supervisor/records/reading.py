@@ -69,7 +69,7 @@ def seen_all(cls: type[T], paths: Sequence[str], nodes: Sequence[Node | None]) -
     """``seen`` for the answer of one pipelined read, in its order."""
     if len(nodes) < LONG:
         return [seen(cls, node, path) for path, node in zip(paths, nodes, strict=True)]
-    from supervisor.records.bulk import bulk_decoder
+    from supervisor.records.bulk import bulk_decoder  # here: a shim goes without msgspec
 
     decoded: Callable[[bytes], T | None] = bulk_decoder(cls)  # type: ignore[arg-type]  # mypy: cls is not Hashable
     found: list[Seen[T]] = []

@@ -47,7 +47,7 @@ class Sighting:
     """An object that a scan saw unreferenced, and when the first such scan had ended (CLOCK_BOOTTIME)."""
 
     entry: StoreEntry
-    first_s: float
+    first_at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ def judge(
     sightings: Mapping[str, Sighting],
     listed: Iterable[StoreEntry],
     references: References,
-    began_s: float,
-    ended_s: float,
+    began_at_s: float,
+    ended_at_s: float,
     grace_s: float = GRACE_S,
     max_deletes: int = DELETES_MAX,
 ) -> SweepVerdict:
     """Which of the listed objects may go. An object that was referenced, absent or another in between starts anew.
 
-    ``began_s``, ``ended_s``: before the listing and after the references were read. The time between two scans counts
+    ``began_at_s``, ``ended_at_s``: before the listing and after the references were read. The time between two scans counts
     from the end of the one to the beginning of the other, so it is never taken for longer than it was.
 
     No uids at all means a registry that was lost rather than a cluster without a history: nothing goes (I10).
@@ -82,9 +82,9 @@ def judge(
         if references.keep(entry.key):
             continue
         before = sightings.get(entry.key)
-        sighting = before if before is not None and before.entry == entry else Sighting(entry, ended_s)
+        sighting = before if before is not None and before.entry == entry else Sighting(entry, ended_at_s)
         kept[entry.key] = sighting
-        if began_s - sighting.first_s >= grace_s and len(doomed) < max_deletes:
+        if began_at_s - sighting.first_at_s >= grace_s and len(doomed) < max_deletes:
             doomed.append(entry.key)
     return SweepVerdict(tuple(doomed), kept)
 
@@ -121,14 +121,14 @@ class BlobSweeper:
         ``go_on`` is asked between requests of the store, which may be many and slow: False ends the scan (a step-down
         awaits it).
         """
-        began_s = self._clock()
+        began_at_s = self._clock()
         listed = []
         for entry in itertools.chain(self._store.entries(SPECS), self._store.entries(ARTIFACTS)):
             if not go_on():
                 return ()
             listed.append(entry)
         references = referenced()
-        verdict = judge(self._sightings, listed, references, began_s, self._clock(), self._grace_s)
+        verdict = judge(self._sightings, listed, references, began_at_s, self._clock(), self._grace_s)
         left = dict(verdict.sightings)
         self._sightings = left
         deleted = delete_each(self._store, verdict.doomed, go_on, left.pop)

@@ -157,7 +157,7 @@ class Blobs:
             raise self._missing(key) from None
         except OSError as error:
             raise Unreachable(
-                f"{target} cannot be written: {error.strerror or error}; mend the directory"
+                f"{target} cannot be written: {error.strerror or error}", "mend the directory"
             ) from None
         finally:
             with suppress(OSError):
@@ -174,7 +174,7 @@ class Blobs:
             return Unreachable(
                 f"{key} is missing, and so is {CLUSTER_KEY}: is {self._store.url} mounted and intact?"
             )
-        return NotFound(f"{key} is missing in {self._store.url}; cancel the job and submit it again")
+        return NotFound(f"{key} is missing in {self._store.url}", "cancel the job and submit it again")
 
     # Epochs (protocol §6: a restored ZooKeeper is noticed by an epoch here above its own).
 
@@ -250,12 +250,12 @@ class Blobs:
             found = self.read_cluster()
         if found is None:
             raise Unreachable(
-                f"{self._store.url}/{CLUSTER_KEY} vanished after it was stored; do not delete it"
+                f"{self._store.url}/{CLUSTER_KEY} vanished after it was stored", "do not delete it"
             )
         if (found.id, found.root) != (mark.id, mark.root):
             raise Conflict(
-                f"{self._store.url} belongs to cluster {found.name} ({found.id}, ZooKeeper root {found.root}); "
-                f"give cluster {mark.name} a store.url of its own"
+                f"{self._store.url} belongs to cluster {found.name} ({found.id}, ZooKeeper root {found.root})",
+                f"give cluster {mark.name} a store.url of its own",
             )
         return found
 
@@ -273,7 +273,7 @@ class Blobs:
         finally:
             self._store.delete(key)
         raise AccessDenied(
-            f"{self._store.url} overwrites objects in spite of If-None-Match; use a store that keeps it"
+            f"{self._store.url} overwrites objects in spite of If-None-Match", "use a store that keeps it"
         )
 
 

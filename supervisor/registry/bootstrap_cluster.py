@@ -81,12 +81,13 @@ def _same_cluster(known: Found[Cluster], layout: Layout, identity: ClusterIdenti
     if cluster.store != identity.store:
         raise Conflict(
             f"zookeeper.root {layout.root} belongs to a cluster whose store is {cluster.store}, not "
-            f"{identity.store}; set store.url to that one, or choose another root"
+            f"{identity.store}",
+            "set store.url to that one, or choose another root",
         )
     if cluster.name != identity.name:
         raise Conflict(
-            f"zookeeper.root {layout.root} belongs to cluster {cluster.name}, not {identity.name}; correct the name, or "
-            "choose another zookeeper.root and store.url"
+            f"zookeeper.root {layout.root} belongs to cluster {cluster.name}, not {identity.name}",
+            "correct the name, or choose another zookeeper.root and store.url",
         )
     return cluster
 
@@ -112,7 +113,7 @@ def _found(zoo: ZkSession, layout: Layout, identity: ClusterIdentity) -> Found[C
         known = _known(zoo, layout)
         if known is not None:
             return known
-    raise Conflict(f"zookeeper.root {layout.root} exists but is no cluster; choose another root")
+    raise Conflict(f"zookeeper.root {layout.root} exists but is no cluster", "choose another root")
 
 
 def _missing_ancestors(zoo: ZkSession, root: str) -> list[str]:

@@ -51,10 +51,10 @@ def commit_resolved(
         resolved.sync()
         outcome = committed(resolved)
     except Unreachable as error:
-        why = str(error).partition("; ")[0]
-        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}; {look}") from lost
+        why = error.complaint.what
+        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}", look) from lost
     if outcome is None:
         raise OutcomeUnknown(
-            f"the outcome of {tx.what} is unknown: it was changed again meanwhile; {look}"
+            f"the outcome of {tx.what} is unknown: it was changed again meanwhile", look
         ) from lost
     return outcome

@@ -121,8 +121,8 @@ class Creation:
             before = taken.queries
         why = str(findings[0]) if findings else "what it needed had gone each time"
         raise Conflict(
-            f"{self._source.location} is cleaned up faster than it can be copied ({ROUNDS_MAX} times; {why}): raise "
-            "spark.sql.streaming.minBatchesToRetain, or suspend the job first"
+            f"{self._source.location} is cleaned up faster than it can be copied ({ROUNDS_MAX} times",
+            f"{why}): raise spark.sql.streaming.minBatchesToRetain, or suspend the job first",
         )
 
     def _copy(self, taken: Taken, there: dict[str, Item]) -> set[str]:
@@ -155,7 +155,7 @@ class Creation:
         wrong = differences(self._target, saved, read_files=False)
         if wrong:
             raise Corrupt(
-                f"{self._target.location} was written to by somebody else: {wrong[0]}; create it again"
+                f"{self._target.location} was written to by somebody else: {wrong[0]}", "create it again"
             )
         listed = encode_objects(saved)
         begun, sha256 = self._begun, hashlib.sha256(listed).hexdigest()

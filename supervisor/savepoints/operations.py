@@ -21,18 +21,20 @@ from supervisor.clock import wall_iso
 from supervisor.errors import Conflict, InvalidInput, NotFound
 from supervisor.model.deletable import BESIDE
 from supervisor.model.location import normalise, overlaps
+from supervisor.model.records import DEAD
 from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.seen import Found, Unreadable
 from supervisor.operations.checkpoints import Located, is_location
-from supervisor.operations.context import COMMAND_STORE_DEADLINE_S
+from supervisor.operations.context import COMMAND_STORE_DEADLINE_S, CommandContext
+from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.savepoints.create import Creation, Tell, boundaries
 from supervisor.savepoints.manifest import SHELF, Begun, Manifest, SavepointStage, checked_id, new_id
 from supervisor.savepoints.restore import RestoredCopy, restore
-from supervisor.savepoints.schedule import PREFIX, began_s, newest_of, slot_of
+from supervisor.savepoints.schedule import PREFIX, began_at_s, newest_of, slot_of
 from supervisor.savepoints.shelf import Shelf, ShelfEntry
 from supervisor.spec.s3a import S3Access, access_of, access_of_store, allowed, bucket_of
 
 if TYPE_CHECKING:
-    from supervisor.operations.context import CommandContext
     from supervisor.settings.file import Settings
 
 
@@ -145,7 +147,7 @@ def schedule_of(
     shelf = shelf_of(settings, COMMAND_STORE_DEADLINE_S)
     now_s, source = shelf.now_s(), normalise(checkpoint)
     newest_first = sorted(
-        ((at_s, each) for each in shelf.ids(name) if (at_s := began_s(each)) is not None), reverse=True
+        ((at_s, each) for each in shelf.ids(name) if (at_s := began_at_s(each)) is not None), reverse=True
     )
     for at_s, savepoint in newest_first[:LOOKS]:
         found = shelf.find(name, savepoint).scheduled
@@ -155,8 +157,8 @@ def schedule_of(
             and found.source == source
             and newest_of([found], now_s, policy.every_s)
         ):
-            due_s = slot_of(name, policy.every_s, at_s) + policy.every_s
-            return savepoint, wall_iso(due_s) if due_s > now_s else None
+            due_at_s = slot_of(name, policy.every_s, at_s) + policy.every_s
+            return savepoint, wall_iso(due_at_s) if due_at_s > now_s else None
     return None, None
 
 
@@ -188,10 +190,6 @@ def require_free(context: CommandContext, name: str | None, location: str) -> No
     A job that may be running keeps nobody from a place that no claim overlaps, its own neither. One that names no
     checkpoint could have it anywhere, and one whose records can't be read too: they are refused while they may run.
     """
-    from supervisor.model.records import DEAD
-    from supervisor.model.seen import Found, Unreadable
-    from supervisor.registry.checkpoint_claims import CheckpointClaims
-
     if context.check() is None:
         return
     zoo = context.zoo()

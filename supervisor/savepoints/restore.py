@@ -89,7 +89,7 @@ def _restore(area: Area, target: Area, tell: Tell) -> RestoredCopy:
     manifest, saved = read_savepoint(area)
     wrong = differences(area, saved, read_files=False)
     if wrong:
-        raise Corrupt(f"savepoint {manifest.id} is damaged: {wrong[0]}; see savepoint verify")
+        raise Corrupt(f"savepoint {manifest.id} is damaged: {wrong[0]}", "see savepoint verify")
     keys = {each.key for each in saved}
     changed = moved(
         keys, lambda key: area.read(f"{DATA}/{key}", SMALL_MAX_BYTES), manifest.source, target.location
@@ -153,7 +153,7 @@ def _copy(
     tell(0, len(saved))
     for done, (each, tag) in enumerate(in_parallel(one, sorted(saved, key=_turn)), 1):
         if target.location.startswith("file:") and tag != each.tag:  # of the very bytes that were copied
-            raise Corrupt(f"the savepoint is damaged: {each.key} has another content; see savepoint verify")
+            raise Corrupt(f"the savepoint is damaged: {each.key} has another content", "see savepoint verify")
         tell(done, len(saved))
 
 

@@ -94,6 +94,7 @@ def _moved(spec: JobSpec, target: str) -> JobSpec:
     if stays is not None:
         raise InvalidInput(
             f"{stays} of {spec.name} names {spec.checkpoint} itself, where its application would go on: write "
-            f"{{checkpoint}} there; cancel {spec.name}, then submit it with --from-savepoint and another checkpoint"
+            f"{{checkpoint}} there",
+            f"cancel {spec.name}, then submit it with --from-savepoint and another checkpoint",
         )
     return validated(JobSpec, {**spec.model_dump(mode="json", by_alias=True), "checkpoint": target}, "--to")

@@ -41,12 +41,12 @@ def slot_of(name: str, every_s: float, now_s: float) -> int:
     return int((now_s - shift) // every) * every + shift
 
 
-def id_of(slot_s: int) -> str:
+def id_of(slot_at_s: int) -> str:
     """``scheduled-20261122-061742``."""
-    return PREFIX + datetime.fromtimestamp(slot_s, UTC).strftime(_STAMP)
+    return PREFIX + datetime.fromtimestamp(slot_at_s, UTC).strftime(_STAMP)
 
 
-def began_s(savepoint: str) -> int | None:
+def began_at_s(savepoint: str) -> int | None:
     """The slot of an id. None: it is none of these."""
     match = _ID.fullmatch(savepoint)
     if match is None:
@@ -57,10 +57,10 @@ def began_s(savepoint: str) -> int | None:
         return None
 
 
-def ids_of(slot_s: int) -> Iterator[str]:
+def ids_of(slot_at_s: int) -> Iterator[str]:
     """What a savepoint of the slot may be called, the usual one first: a name may have been submitted anew with another
     checkpoint within the slot, or somebody else may have taken the id; then it gets a number."""
-    first = id_of(slot_s)
+    first = id_of(slot_at_s)
     yield first
     yield from (f"{first}-{number}" for number in range(2, NUMBER_MAX))
 
@@ -78,19 +78,19 @@ def surplus(there: Iterable[Scheduled], policy: SavepointPolicy, now_s: float) -
     complete = [each for each in past if each.complete]
     if not complete:
         return ()
-    newest_s = _rank(complete[-1])[0]
+    newest_at_s = _rank(complete[-1])[0]
     over = {each.id for each in complete[: -max(1, policy.keep)]}
     if policy.max_age_s is not None:
-        limit_s = min(now_s, newest_s) - policy.max_age_s
+        limit_s = min(now_s, newest_at_s) - policy.max_age_s
         over |= {each.id for each in complete[:-1] if _rank(each)[0] < limit_s}
-    over |= {each.id for each in past if not each.complete and _rank(each)[0] < newest_s}
+    over |= {each.id for each in past if not each.complete and _rank(each)[0] < newest_at_s}
     return tuple(each.id for each in past if each.id in over)
 
 
 def _past(there: Iterable[Scheduled], now_s: float, every_s: float) -> list[Scheduled]:
     """A slot that begins within a period from now is of a clock that is a little ahead."""
-    return [each for each in there if (at_s := began_s(each.id)) is not None and at_s <= now_s + every_s]
+    return [each for each in there if (at_s := began_at_s(each.id)) is not None and at_s <= now_s + every_s]
 
 
 def _rank(each: Scheduled) -> tuple[int, int, str]:
-    return began_s(each.id) or 0, len(each.id), each.id
+    return began_at_s(each.id) or 0, len(each.id), each.id

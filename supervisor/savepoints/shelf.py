@@ -29,7 +29,7 @@ from supervisor.savepoints.manifest import (
     encode_begun,
     encode_manifest,
 )
-from supervisor.savepoints.schedule import Scheduled, began_s
+from supervisor.savepoints.schedule import Scheduled, began_at_s
 from supervisor.spec.s3a import S3Access
 
 ITS_OWN = (AccessDenied, Conflict, Corrupt, InvalidInput, NotFound)
@@ -150,7 +150,7 @@ class Shelf:
             away = self._out_of_sight(begun)
             if away and not force:
                 raise Conflict(
-                    f"savepoint {savepoint} can't be deleted here: {away}; --force removes its entry alone"
+                    f"savepoint {savepoint} can't be deleted here: {away}", "--force removes its entry alone"
                 )
             self._empty(self.place(begun), force, tell)
         here = f"{name}/{savepoint}"
@@ -224,13 +224,13 @@ class Shelf:
         return begun
 
 
-def next_due_s(entry: ShelfEntry) -> float | None:
+def next_due_at_s(entry: ShelfEntry) -> float | None:
     """When the slot after that of a savepoint of the schedule begins; None: it is none of those."""
-    slot_s = began_s(entry.id)
+    slot_at_s = began_at_s(entry.id)
     return (
         None
-        if entry.begun is None or not entry.begun.every_s or slot_s is None
-        else slot_s + entry.begun.every_s
+        if entry.begun is None or not entry.begun.every_s or slot_at_s is None
+        else slot_at_s + entry.begun.every_s
     )
 
 
@@ -259,7 +259,8 @@ def _refuse_readers(place: Area) -> None:
         except (Corrupt, ValueError, KeyError, TypeError, RecursionError):
             told = "by somebody"
         raise Conflict(
-            f"it is being restored {told}: wait for it; if that was interrupted, restore it there again, or give --force"
+            f"it is being restored {told}: wait for it",
+            "if that was interrupted, restore it there again, or give --force",
         )
 
 

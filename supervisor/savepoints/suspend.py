@@ -71,7 +71,7 @@ def save(
         raise Conflict(f"savepoint {savepoint} of {name} was deleted while it was being verified")
     wrong = verify(shelf_of(context.settings).place(made.begun)).problems
     if wrong:
-        raise Corrupt(f"savepoint {savepoint} of {name} is damaged: {wrong[0]}; see savepoint verify")
+        raise Corrupt(f"savepoint {savepoint} of {name} is damaged: {wrong[0]}", "see savepoint verify")
     _suspended(context, name)
     return SuspendedSavepoint(manifest, True)
 

@@ -27,15 +27,15 @@ class SavepointSweeper:
     def __init__(self, shelf: Shelf, clock: Callable[[], float] = boottime_s) -> None:
         self._shelf = shelf
         self._clock = clock
-        self._next_s: float | None = None
+        self._next_at_s: float | None = None
         self._sightings: dict[tuple[str, str], Sighting] = {}
 
     def scan(self, go_on: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
         """Called often, looks once an hour. Returns ``<name>/<id>`` of what it removed. Raises what the store does."""
-        began_s = self._clock()
-        if self._next_s is not None and began_s < self._next_s:
+        began_at_s = self._clock()
+        if self._next_at_s is not None and began_at_s < self._next_at_s:
             return ()
-        self._next_s = began_s + EVERY_S
+        self._next_at_s = began_at_s + EVERY_S
         seen: dict[tuple[str, str], Sighting] = {}
         doomed = []
         for each in self._shelf.leftovers():
@@ -47,7 +47,7 @@ class SavepointSweeper:
                 continue
             before = self._sightings.get(each)
             seen[each] = before if before is not None and before[0] == now else (now, self._clock())
-            if began_s - seen[each][1] >= GRACE_S:
+            if began_at_s - seen[each][1] >= GRACE_S:
                 doomed.append(each)
         self._sightings = seen
         removed = []

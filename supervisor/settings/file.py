@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from supervisor.errors import InvalidInput
+from supervisor.errors import Complaint, InvalidInput
 from supervisor.model.lease_terms import KILL_TIME_S, SHIM_AHEAD_S, renew_period_s
 from supervisor.settings.addresses import (
     AbsolutePath,
@@ -141,7 +141,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     return validated(Settings, body, source, _override(body, environ, source))
 
 
-def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[str, ...]:
+def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[Complaint, ...]:
     """Why a lease is legal but short (protocol §7): an outage that the session survives could then stop drivers."""
     margin_s = lease_s - KILL_TIME_S - SHIM_AHEAD_S - renew_period_s(lease_s)
     needed_s = session_timeout_s + 2 * ASSUMED_TICK_S
@@ -149,8 +149,11 @@ def lease_warnings(lease_s: float, session_timeout_s: float) -> tuple[str, ...]:
         return ()
     better = format_duration(-(-(needed_s + KILL_TIME_S + SHIM_AHEAD_S) * 6 // 5))
     return (
-        f"a lease of {format_duration(lease_s)} is short for a session of {format_duration(session_timeout_s)}: a ZooKeeper "
-        f"outage of {margin_s:.1f} s stops drivers although the session would survive it; use a lease of {better} or more",
+        Complaint(
+            f"a lease of {format_duration(lease_s)} is short for a session of {format_duration(session_timeout_s)}: a "
+            f"ZooKeeper outage of {margin_s:.1f} s stops drivers although the session would survive it",
+            f"use a lease of {better} or more",
+        ),
     )
 
 
@@ -161,18 +164,19 @@ def _text(path: Path, *, may_be_absent: bool) -> str | None:
         if may_be_absent:
             return None
         raise InvalidInput(
-            f"configuration file {path} does not exist; name one with --config or {PATH_VARIABLE}"
+            f"configuration file {path} does not exist", f"name one with --config or {PATH_VARIABLE}"
         ) from None
     except OSError as error:
         raise InvalidInput(
-            f"configuration file {shortened(path)} cannot be read ({error.strerror}); check its name and permissions"
+            f"configuration file {shortened(path)} cannot be read ({error.strerror})",
+            "check its name and permissions",
         ) from None
     if len(data) > FILE_MAX_BYTES:
         raise InvalidInput(f"configuration file {path} is larger than {FILE_MAX_BYTES // 1024} KiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InvalidInput(f"configuration file {path} is not UTF-8 text; save it as UTF-8") from None
+        raise InvalidInput(f"configuration file {path} is not UTF-8 text", "save it as UTF-8") from None
 
 
 def _override(body: dict[str, Any], environ: Mapping[str, str], source: str) -> dict[str, str]:
@@ -185,7 +189,7 @@ def _override(body: dict[str, Any], environ: Mapping[str, str], source: str) -> 
         keys = name.removeprefix(OVERRIDE_PREFIX).lower().split("__")
         if not all(keys):
             raise InvalidInput(
-                f"environment variable {name} names no key; write {OVERRIDE_PREFIX}SECTION__KEY"
+                f"environment variable {name} names no key", f"write {OVERRIDE_PREFIX}SECTION__KEY"
             )
         target = body
         for index, key in enumerate(keys[:-1]):

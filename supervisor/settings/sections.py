@@ -57,7 +57,7 @@ def validated(model: type[Model], data: Any, source: str, sources: Mapping[str, 
     nul = _path_of_nul(data)
     if nul is not None:
         raise InvalidInput(
-            f"{_origin(nul, source, sources)}: {nul or 'a key'} holds a NUL character; remove it"
+            f"{_origin(nul, source, sources)}: {nul or 'a key'} holds a NUL character", "remove it"
         )
     try:
         return model.model_validate(data)

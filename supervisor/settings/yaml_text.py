@@ -112,7 +112,7 @@ def read_mapping(text: str, source: str, *, as_written: Collection[str] = ()) ->
     """The one mapping that ``text`` holds. ``source``: file name for messages. Raises ``InvalidInput``."""
     value = _parsed(text, source, as_written)
     if value is None:
-        raise InvalidInput(f"{source} is empty; write 'key: value' lines into it")
+        raise InvalidInput(f"{source} is empty", "write 'key: value' lines into it")
     if not isinstance(value, dict):
         raise InvalidInput(f"{source} must hold 'key: value' lines, not {_KINDS.get(type(value), 'text')}")
     return value

@@ -50,6 +50,7 @@ def own_attempt(directory: str, cgroup: str | None) -> None:
     twin_pidfd = os.pidfd_open(twin)
     _record(directory, run_dir.TWIN, twin)
 
+    # after the fork of the twin, which keeps what is loaded before it: once per job
     from supervisor.shim.starter import fork_starter, read_launch
 
     launch = read_launch(directory)
@@ -61,6 +62,7 @@ def own_attempt(directory: str, cgroup: str | None) -> None:
     children.watched = starter.pid
     _record(directory, run_dir.DRIVER, starter.pid)
 
+    # after the fork of the starter, for the same reason: kazoo, the largest part
     from supervisor.shim.runner import Runner, RunnerParts
 
     Runner(RunnerParts(directory, launch, claim_id, tree, children, deadline, starter, twin_pidfd)).run()

@@ -42,14 +42,14 @@ TOO_LATE = (
 
 def first_link(turn: Turn, event: Connected) -> None:
     """The first connection counts only if it comes soon after the agent's look at the registry."""
-    if turn.state.last_session is None and turn.now_s >= connect_by_s(turn):
+    if turn.state.last_session is None and turn.now_s >= connect_due_at_s(turn):
         finish(turn, TOO_LATE)
     else:
         connection.connected(turn, event)
 
 
-def connect_by_s(turn: Turn) -> float:
-    return (turn.state.launch.looked_s or turn.state.born_s) + CONNECT_PATIENCE_S
+def connect_due_at_s(turn: Turn) -> float:
+    return (turn.state.launch.looked_s or turn.state.born_at_s) + CONNECT_PATIENCE_S
 
 
 def try_claim(turn: Turn, event: OwnRead) -> None:
@@ -82,7 +82,7 @@ def send_claim(turn: Turn, own: Found[Ownership], lease_version: int | None) -> 
     state = turn.state
     turn.set(
         since=turn.at,
-        claim_sent_s=turn.now_s,
+        claim_sent_at_s=turn.now_s,
         claim_session=state.session,
         stage=Stage.CLAIMING,
         claim_tries=state.claim_tries + 1,
@@ -111,9 +111,9 @@ def watch_connecting(turn: Turn) -> None:
     """What ends a shim that has not claimed."""
     if turn.state.broken:
         finish(turn, "the connection broke before the claim: the agent looks at the registry again")
-    elif turn.state.last_session is None and turn.now_s >= connect_by_s(turn):
+    elif turn.state.last_session is None and turn.now_s >= connect_due_at_s(turn):
         finish(turn, TOO_LATE)
-    elif turn.now_s - turn.state.born_s >= CLAIM_PATIENCE_S:
+    elif turn.now_s - turn.state.born_at_s >= CLAIM_PATIENCE_S:
         finish(turn, f"no claim could be made for {CLAIM_PATIENCE_S:g} s")
 
 
@@ -125,7 +125,7 @@ def committed(turn: Turn, event: WriteCommitted) -> None:
     if event.own_version is None or turn.state.blind:
         outcome_unknown(turn, event)
     else:
-        turn.set(claim_sent_s=event.sent_s, live=turn.state.claim_session)
+        turn.set(claim_sent_at_s=event.sent_at_s, live=turn.state.claim_session)
         claimed(turn, event.own_version, OwnState.CLAIMED)
 
 
@@ -175,19 +175,19 @@ def read_back(turn: Turn, event: OwnRead) -> None:
 
 
 def watch_settling(turn: Turn) -> None:
-    if turn.now_s >= resolve_by_s(turn.state):
+    if turn.now_s >= resolve_due_at_s(turn.state):
         finish(turn, "nobody could tell in time what became of the claim: nothing was executed")
 
 
-def resolve_by_s(state: ShimState) -> float:
+def resolve_due_at_s(state: ShimState) -> float:
     """When a shim that can't learn what became of its claim ends (BOOTTIME): whoever waits for the lease of a claim that was
     applied has waited for long enough by then. One whose end was asked for goes on until the claim could not lead to an exec
     any more: a tombstone would spare the others the rest."""
-    sent_s, lease_s = state.claim_sent_s, state.launch.lease_s
+    sent_at_s, lease_s = state.claim_sent_at_s, state.launch.lease_s
     return (
-        lease_terms.deadline_s(sent_s, lease_s)
+        lease_terms.deadline_at_s(sent_at_s, lease_s)
         if state.stop_asked
-        else sent_s + lease_terms.full_wait_s(lease_s)
+        else sent_at_s + lease_terms.full_wait_s(lease_s)
     )
 
 
@@ -196,22 +196,22 @@ def resolve_by_s(state: ShimState) -> float:
 
 def claimed(turn: Turn, fence: int, own_state: OwnState) -> None:
     """The claim has committed: the starter is let go, if it may still be."""
-    deadline_s = lease_terms.deadline_s(turn.state.claim_sent_s, turn.state.launch.lease_s)
-    before_s = lease_terms.shim_acts_s(deadline_s)
+    deadline_at_s = lease_terms.deadline_at_s(turn.state.claim_sent_at_s, turn.state.launch.lease_s)
+    before_at_s = lease_terms.shim_acts_at_s(deadline_at_s)
     turn.set(
         stage=Stage.STARTING,
         fence=fence,
         lease_exists=True,
-        deadline_s=deadline_s,
-        renew_at_s=turn.state.claim_sent_s + period_s(turn),
+        deadline_at_s=deadline_at_s,
+        renew_at_s=turn.state.claim_sent_at_s + period_s(turn),
     )
     if own_state is OwnState.REVOKED:
         lose(turn, "revoked before it was started")
     elif own_state is OwnState.DRAINING or turn.state.stop_asked:
-        turn.set(stop_asked=True, stop_until_s=turn.now_s + turn.state.launch.stop_grace_s)
+        turn.set(stop_asked=True, stop_until_at_s=turn.now_s + turn.state.launch.stop_grace_s)
         begin_kill(turn, Cause.STOPPED, "stopped before it was started")
-    elif turn.now_s >= before_s:
+    elif turn.now_s >= before_at_s:
         begin_kill(turn, Cause.LEASE_EXPIRED, "the claim was confirmed too late")
     else:
-        turn.set(exec_s=turn.now_s, started_at=turn.at)
-        turn.do(WriteDeadline(deadline_s), Exec(before_s))
+        turn.set(exec_at_s=turn.now_s, started_at=turn.at)
+        turn.do(WriteDeadline(deadline_at_s), Exec(before_at_s))

@@ -109,13 +109,13 @@ def request_stop(turn: Turn) -> None:
     """Orderly: at a batch boundary, else SIGTERM, SIGKILL after the grace. Only the first request counts."""
     launch = turn.state.launch
     if turn.state.stage in (Stage.STARTING, Stage.RUNNING):
-        ladder = stopping.begin(launch, turn.state.life.begun_s is not None, turn.now_s)
-        turn.set(stage=Stage.STOPPING, stop_asked=True, stop_until_s=ladder.kill_at_s, ladder=ladder)
+        ladder = stopping.begin(launch, turn.state.life.begun_at_s is not None, turn.now_s)
+        turn.set(stage=Stage.STOPPING, stop_asked=True, stop_until_at_s=ladder.kill_at_s, ladder=ladder)
         change_phase(turn, Phase.STOPPING)
         if stopping.is_asked(ladder):
             turn.do(Order(STOP, ladder.terminate_at_s - turn.now_s))
-    elif turn.state.stage is Stage.KILLING and turn.state.stop_until_s is None:
-        turn.set(stop_until_s=turn.now_s + launch.stop_grace_s)
+    elif turn.state.stage is Stage.KILLING and turn.state.stop_until_at_s is None:
+        turn.set(stop_until_at_s=turn.now_s + launch.stop_grace_s)
 
 
 # -- the kill ----------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def begin_kill(turn: Turn, cause: Cause | None, reason: str) -> None:
             cause=cause,
             reason=reason,
             kill_at_s=turn.now_s,
-            kill_began_s=turn.now_s,
+            kill_began_at_s=turn.now_s,
         )
         if reason:
             turn.do(WriteLog("shim_kills", reason))
@@ -137,9 +137,9 @@ def begin_kill(turn: Turn, cause: Cause | None, reason: str) -> None:
 
 def tree_seen(turn: Turn, event: TreeSeen) -> None:
     turn.set(tail=event.tail or turn.state.tail)
-    took_s = turn.now_s - turn.state.kill_began_s
+    took_s = turn.now_s - turn.state.kill_began_at_s
     if event.empty:
-        turn.set(stage=Stage.BURYING, empty_s=turn.now_s, read_at_s=turn.now_s)
+        turn.set(stage=Stage.BURYING, empty_at_s=turn.now_s, read_at_s=turn.now_s)
         over = f", more than {lease_terms.KILL_TIME_S:g} s" if took_s > lease_terms.KILL_TIME_S else ""
         turn.do(WriteDeadline(None), WriteLog("shim_tree_empty", f"after {took_s:.3f} s{over}"))
     else:
@@ -154,14 +154,14 @@ def watch(turn: Turn) -> None:
     state = turn.state
     if is_expiring(turn):
         begin_kill(turn, Cause.LEASE_EXPIRED, "no renewal was committed in time")
-    elif state.exec_s is not None:
-        verdict = health.overdue(state.life, state.launch, state.exec_s, turn.now_s)
+    elif state.exec_at_s is not None:
+        verdict = health.overdue(state.life, state.launch, state.exec_at_s, turn.now_s)
         if verdict is not None:
             begin_kill(turn, *verdict)
             return
         look(turn)
         if state.executed:
-            change_phase(turn, health.phase_of(state.life, state.launch, state.exec_s, turn.now_s))
+            change_phase(turn, health.phase_of(state.life, state.launch, state.exec_at_s, turn.now_s))
 
 
 def climb(turn: Turn) -> None:
@@ -187,8 +187,8 @@ def strike(turn: Turn) -> None:
 
 def is_expiring(turn: Turn) -> bool:
     """At deadline − 2p the tree is killed, whatever else is going on."""
-    assert turn.state.deadline_s is not None
-    return turn.now_s >= lease_terms.shim_acts_s(turn.state.deadline_s)
+    assert turn.state.deadline_at_s is not None
+    return turn.now_s >= lease_terms.shim_acts_at_s(turn.state.deadline_at_s)
 
 
 def look(turn: Turn) -> None:

@@ -28,14 +28,14 @@ def bury(turn: Turn, event: OwnRead) -> None:
         turn.set(read_at_s=turn.now_s)  # nothing is written without knowing in which session: read again
         return
     if not isinstance(own, Found) or (state.fence is not None and own.version < state.fence):
-        since_s = state.doubt_s if state.doubt_s is not None else turn.now_s
-        turn.set(doubt_s=since_s)
-        if turn.now_s - since_s >= DOUBT_S:
+        since_at_s = state.doubt_at_s if state.doubt_at_s is not None else turn.now_s
+        turn.set(doubt_at_s=since_at_s)
+        if turn.now_s - since_at_s >= DOUBT_S:
             finish(turn, "/own shows nothing believable: no tombstone")
         else:
             retry(turn, event)
         return
-    turn.set(doubt_s=None, blind=False)
+    turn.set(doubt_at_s=None, blind=False)
     mine = AttemptIdentity(entry.name, entry.uid, entry.attempt, state.claim_id)
     ended = describe(state)
     op = connection.next_op(turn)
@@ -53,7 +53,7 @@ def recorded(turn: Turn, _: Event) -> None:
 def retry(turn: Turn, _: Event) -> None:
     """It is tried until it commits; ever more slowly, for a cluster that is down or restored from an old state."""
     tries = turn.state.bury_tries
-    waited_s = turn.now_s - (turn.state.empty_s or turn.now_s)
+    waited_s = turn.now_s - (turn.state.empty_at_s or turn.now_s)
     pause_s = SLOWEST_RETRY_S if waited_s > DOUBT_S else min(SLOW_RETRY_S, RETRY_S * 2 ** min(tries, 5) / 2)
     turn.set(bury_tries=tries + 1, read_at_s=turn.now_s + pause_s)
 
@@ -68,12 +68,12 @@ def finish(turn: Turn, why: str) -> None:
 
 def waits_only(state: ShimState) -> bool:
     """Its application has not begun, because its driver has to wait for the word that it may: that is no running."""
-    return state.launch.is_held and state.life.begun_s is None
+    return state.launch.is_held and state.life.begun_at_s is None
 
 
 def describe(state: ShimState) -> Exit:
     """``exit_code`` as a shell gives it: 128 + signal. ``ran_s``: from letting the starter go to the empty tree."""
-    begun = state.life.begun_s is not None
+    begun = state.life.begun_at_s is not None
     verdict = classify(
         ExitEvidence(
             state.status,
@@ -91,7 +91,7 @@ def describe(state: ShimState) -> Exit:
     if code is not None and code < 0:
         code = SHELL_SIGNAL_BASE - code
     ran = state.executed and not waits_only(state)
-    ran_s = state.empty_s - state.exec_s if ran and state.exec_s and state.empty_s else 0.0
+    ran_s = state.empty_at_s - state.exec_at_s if ran and state.exec_at_s and state.empty_at_s else 0.0
     permanent = verdict.permanent or (state.permanent and not state.stop_asked)
     return Exit(
         verdict.cause,

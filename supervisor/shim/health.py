@@ -30,9 +30,9 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         case "waiting":
             return replace(life, waits=True)
         case "begun":
-            return replace(life, begun_s=life.begun_s or now_s)
+            return replace(life, begun_at_s=life.begun_at_s or now_s)
         case "session":
-            return replace(life, begun_s=life.begun_s or now_s, session_s=life.session_s or now_s)
+            return replace(life, begun_at_s=life.begun_at_s or now_s, session_s=life.session_s or now_s)
         case "query" | "working":
             return _query_lives(life, now_s)
         case "idle":
@@ -55,7 +55,9 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
 
 
 def _query_lives(life: Life, now_s: float) -> Life:
-    return replace(life, begun_s=life.begun_s or now_s, query_s=life.query_s or now_s, last_s=now_s)
+    return replace(
+        life, begun_at_s=life.begun_at_s or now_s, query_at_s=life.query_at_s or now_s, last_at_s=now_s
+    )
 
 
 def _has_moved(life: Life, report: Reported) -> bool:
@@ -65,48 +67,52 @@ def _has_moved(life: Life, report: Reported) -> bool:
     return report.progress.batch_id != life.progress.batch_id
 
 
-def phase_of(life: Life, launch: Launch, exec_s: float, now_s: float) -> Phase:
+def phase_of(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> Phase:
     """How far the application has come, while nobody has asked it to stop. With the time it only ever goes forward.
 
     ``running`` is its first batch. A session or a query is none: on a busy host each may be a minute apart, and
     ``start_timeout`` judges until the first batch. An application with neither is on its way to a session as long as a
     start may take; from then on nothing judges its start any more, and it runs as what it is, a job without queries.
     """
-    if life.batch_s is not None or _is_left_alone(life, launch, exec_s, now_s):
+    if life.batch_s is not None or _is_left_alone(life, launch, exec_at_s, now_s):
         return Phase.RUNNING
-    if life.query_s is not None:
+    if life.query_at_s is not None:
         return Phase.QUERY
     if life.session_s is not None:
         return Phase.SESSION
-    if life.begun_s is not None:
+    if life.begun_at_s is not None:
         return Phase.BEGUN
     return Phase.WAITING if life.waits else Phase.CLAIMED
 
 
-def _is_left_alone(life: Life, launch: Launch, exec_s: float, now_s: float) -> bool:
+def _is_left_alone(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> bool:
     """Up for as long as a start may take before there was a session or query, if there is one by now."""
-    up_since_s = life.begun_s if launch.reports else exec_s
-    if up_since_s is None:
+    up_since_at_s = life.begun_at_s if launch.reports else exec_at_s
+    if up_since_at_s is None:
         return False
     limit_s = launch.start_timeout_s if launch.reports or launch.checkpoint is not None else UNSEEN_S
-    first_s = min((at_s for at_s in (life.session_s, life.query_s) if at_s is not None), default=now_s)
-    return first_s - up_since_s >= limit_s
+    first_s = min((at_s for at_s in (life.session_s, life.query_at_s) if at_s is not None), default=now_s)
+    return first_s - up_since_at_s >= limit_s
 
 
-def overdue(life: Life, launch: Launch, exec_s: float, now_s: float) -> tuple[Cause, str] | None:
+def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple[Cause, str] | None:
     """Why the attempt has to be ended now, or None."""
-    since_s = life.begun_s if life.waits and life.begun_s is not None else exec_s
-    if now_s - since_s >= launch.start_timeout_s:
-        if life.begun_s is None and life.waits:  # of S3, or of this host: not the job's fault
+    since_at_s = life.begun_at_s if life.waits and life.begun_at_s is not None else exec_at_s
+    if now_s - since_at_s >= launch.start_timeout_s:
+        if life.begun_at_s is None and life.waits:  # of S3, or of this host: not the job's fault
             waited = f"after {launch.start_timeout_s:g} s the application had not begun: its driver waited for the look at"
             return Cause.NO_ACCESS, f"{waited} its checkpoint; the log of its host's supervisor says more"
-        if life.begun_s is None and launch.reports:
+        if life.begun_at_s is None and launch.reports:
             return Cause.START_TIMED_OUT, f"the application had not begun after {launch.start_timeout_s:g} s"
-        if life.batch_s is None and (life.session_s is not None or life.query_s is not None):
+        if life.batch_s is None and (life.session_s is not None or life.query_at_s is not None):
             return Cause.START_TIMED_OUT, f"no batch was committed within {launch.start_timeout_s:g} s"
     if life.batch_s is None:
         # on its way to the first batch a query plans, lists and loads for longer than ever after: a start
         return None
-    known_until_s = now_s if launch.reports else life.looked_s
-    why = queries.silent(life, launch.stall_timeout_s, known_until_s) if known_until_s is not None else None
+    known_until_at_s = now_s if launch.reports else life.looked_s
+    why = (
+        queries.silent(life, launch.stall_timeout_s, known_until_at_s)
+        if known_until_at_s is not None
+        else None
+    )
     return None if why is None else (Cause.STALLED, why)

@@ -63,11 +63,11 @@ def may_renew(turn: Turn) -> bool:
         or state.fence is None
         or state.held
         or state.blind
-        or state.deadline_s is None
+        or state.deadline_at_s is None
     ):
         return False
-    in_grace = state.stop_until_s is None or turn.now_s < state.stop_until_s
-    return in_grace and turn.now_s < state.deadline_s and state.cause is not Cause.LEASE_EXPIRED
+    in_grace = state.stop_until_at_s is None or turn.now_s < state.stop_until_at_s
+    return in_grace and turn.now_s < state.deadline_at_s and state.cause is not Cause.LEASE_EXPIRED
 
 
 def renew(turn: Turn) -> None:
@@ -93,15 +93,17 @@ def renew(turn: Turn) -> None:
 def renewed(turn: Turn, event: WriteCommitted) -> None:
     """The deadline counts from the sending. A phase that changed meanwhile still has to be told: ``ring`` stays."""
     state = turn.state
-    deadline_s = max(state.deadline_s or 0.0, lease_terms.deadline_s(event.sent_s, state.launch.lease_s))
+    deadline_at_s = max(
+        state.deadline_at_s or 0.0, lease_terms.deadline_at_s(event.sent_at_s, state.launch.lease_s)
+    )
     turn.set(
         lease_exists=True,
-        deadline_s=deadline_s,
-        renew_at_s=turn.now_s if state.ring else event.sent_s + period_s(turn),
+        deadline_at_s=deadline_at_s,
+        renew_at_s=turn.now_s if state.ring else event.sent_at_s + period_s(turn),
         rings=False,
     )
     if state.stage in LEASED:
-        turn.do(WriteDeadline(deadline_s))
+        turn.do(WriteDeadline(deadline_at_s))
 
 
 def renewal_rejected(turn: Turn, event: WriteRejected) -> None:
@@ -162,7 +164,7 @@ def not_announced(turn: Turn, _: Event) -> None:
 def record_of(turn: Turn) -> Lease:
     """What a claim or a renewal writes to /lease."""
     state, entry = turn.state, turn.state.launch.assignment
-    pid = state.driver_pid if state.executed and state.empty_s is None else None
+    pid = state.driver_pid if state.executed and state.empty_at_s is None else None
     shown, more = queries.shown(state.life, state.launch.stall_timeout_s, turn.now_s, state.launch.checkpoint)
     return fitting(
         Lease(
@@ -195,13 +197,13 @@ def record_of(turn: Turn) -> Lease:
 
 def start_times(turn: Turn) -> StartTimes | None:
     """For metrics and ``show``: where the time of this start went."""
-    exec_s, begun_s, life = turn.state.exec_s, turn.state.launch.begun_s, turn.state.life
-    if exec_s is None or not turn.state.executed:
+    exec_at_s, begun_at_s, life = turn.state.exec_at_s, turn.state.launch.begun_s, turn.state.life
+    if exec_at_s is None or not turn.state.executed:
         return None
-    ready_s = exec_s if life.session_s is None else life.session_s
+    ready_s = exec_at_s if life.session_s is None else life.session_s
     return StartTimes(
-        spawn_s=round(exec_s - begun_s, 3) if begun_s else None,
-        session_s=None if life.session_s is None else round(life.session_s - exec_s, 3),
+        spawn_s=round(exec_at_s - begun_at_s, 3) if begun_at_s else None,
+        session_s=None if life.session_s is None else round(life.session_s - exec_at_s, 3),
         first_batch_s=None if life.batch_s is None else round(max(0.0, life.batch_s - ready_s), 3),
     )
 
@@ -209,13 +211,13 @@ def start_times(turn: Turn) -> StartTimes | None:
 def silence_s(turn: Turn) -> float | None:
     """Of the query that has been silent for longest, of those that have not ended."""
     life = turn.state.life
-    last_s = min((query.last_s for query in life.queries if not query.ended), default=life.last_s)
-    return None if last_s is None else round(max(0.0, turn.now_s - last_s), 3)
+    last_at_s = min((query.last_at_s for query in life.queries if not query.ended), default=life.last_at_s)
+    return None if last_at_s is None else round(max(0.0, turn.now_s - last_at_s), 3)
 
 
 def ran_s(turn: Turn) -> float:
     """So far: whoever has to bury this attempt without a word from us knows how long it ran at least."""
     state = turn.state
-    if not state.executed or state.exec_s is None or waits_only(state):
+    if not state.executed or state.exec_at_s is None or waits_only(state):
         return 0.0
-    return round(turn.now_s - state.exec_s, 3)
+    return round(turn.now_s - state.exec_at_s, 3)

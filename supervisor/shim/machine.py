@@ -33,7 +33,7 @@ What is never bent:
   was lost, under a lease that nobody remembers. So a shim whose connection breaks ends, and the agent looks anew.
 * The deadline is the BOOTTIME read before *sending* the last claim or renewal that is known to have committed, + D − K
   (a claim that was settled by reading back counts from its own sending). Nothing else moves it, least of all an answer
-  whose outcome is unknown. At deadline − 2p the tree is killed (``lease_terms.shim_acts_s`` says why not later).
+  whose outcome is unknown. At deadline − 2p the tree is killed (``lease_terms.shim_acts_at_s`` says why not later).
 * A fence that moved is read before the next renewal: draining of this very claim is taken over, ``revoked`` or another
   attempt kills at once; absent, unreadable or older than seen is *unknown*: no renewal, and the deadline decides.
 * After a new session or a jump of REALTIME − BOOTTIME, /own is read before anything else is written or executed.
@@ -128,32 +128,32 @@ def step(state: ShimState, event: Event, now: Now) -> tuple[ShimState, tuple[Eff
     return turn.state, tuple(turn.effects)
 
 
-def next_wake_s(state: ShimState) -> float:
+def next_wake_at_s(state: ShimState) -> float:
     """When the next ``Tick`` is wanted at the latest (BOOTTIME); the runner caps the wait anyway."""
     times = [stopping.acts_at_s(state.ladder) if state.stage is Stage.STOPPING and state.ladder else None]
     if state.session is not None and not (state.op or state.reading or state.closing):
         times.append(state.read_at_s)
         times.append(state.renew_at_s if state.stage in ALIVE and not (state.held or state.blind) else None)
-    if state.stage in ALIVE and state.deadline_s is not None:
-        times.append(lease_terms.shim_acts_s(state.deadline_s))
+    if state.stage in ALIVE and state.deadline_at_s is not None:
+        times.append(lease_terms.shim_acts_at_s(state.deadline_at_s))
     if state.stage is Stage.KILLING:
         times.append(state.kill_at_s)
     if state.stage is Stage.CONNECTING:
-        times.append(state.born_s + claim.CLAIM_PATIENCE_S)
+        times.append(state.born_at_s + claim.CLAIM_PATIENCE_S)
     if state.stage is Stage.SETTLING:
-        times.append(claim.resolve_by_s(state))
+        times.append(claim.resolve_due_at_s(state))
     return min((at for at in times if at is not None), default=float("inf"))
 
 
 def notice_clock_jump(turn: Turn) -> None:
-    before_s, offset_s = turn.state.clock_offset_s, turn.wall_s - turn.now_s
+    before_at_s, offset_s = turn.state.clock_offset_s, turn.wall_s - turn.now_s
     turn.set(clock_offset_s=offset_s)
-    if before_s is not None and abs(offset_s - before_s) > CLOCK_JUMP_S:
+    if before_at_s is not None and abs(offset_s - before_at_s) > CLOCK_JUMP_S:
         turn.set(blind=True, read_at_s=turn.now_s)
         turn.do(
             WriteLog(
                 "shim_clocks_jumped",
-                f"by {offset_s - before_s:+.1f} s: /own is read before anything else",
+                f"by {offset_s - before_at_s:+.1f} s: /own is read before anything else",
             )
         )
 

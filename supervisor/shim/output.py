@@ -28,7 +28,7 @@ class RotatedFile:
         self._keep = max(1, keep)
         self._descriptor: int | None = None
         self._size = 0
-        self._retry_s = 0.0
+        self._retry_at_s = 0.0
 
     def write(self, data: bytes) -> None:
         if self._descriptor is None and not self._open():
@@ -67,9 +67,9 @@ class RotatedFile:
 
     def _open(self) -> bool:
         now_s = time.monotonic()
-        if now_s < self._retry_s:
+        if now_s < self._retry_at_s:
             return False
-        self._retry_s = now_s + _REOPEN_S
+        self._retry_at_s = now_s + _REOPEN_S
         try:
             umask.make_shared_directories(os.path.dirname(self.path), umask.GROUP)
             self._descriptor = os.open(
@@ -80,7 +80,7 @@ class RotatedFile:
                 umask.share(self._descriptor, umask.GROUP)
         except OSError:
             return False
-        self._retry_s = 0.0
+        self._retry_at_s = 0.0
         return True
 
     def _rotate(self) -> None:

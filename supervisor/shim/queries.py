@@ -75,7 +75,7 @@ def _with_room(life: Life, report: Reported) -> Life:
 
 
 def _told(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
-    query = replace(query, name=report.query or query.name, last_s=now_s, at=report.at or query.at)
+    query = replace(query, name=report.query or query.name, last_at_s=now_s, at=report.at or query.at)
     match report.event:
         case "query":  # it may be one that had ended: the same checkpoint, started again
             return replace(query, ended=False, idle=False, error="")
@@ -106,11 +106,11 @@ def remembered(launch: Launch, life: Life) -> CheckpointExpectation | None:
 def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
     """Why the application counts as stalled, or None."""
     for query in life.queries:
-        if not query.ended and now_s - query.last_s >= stall_timeout_s:
+        if not query.ended and now_s - query.last_at_s >= stall_timeout_s:
             which = f"query {query.name or query.id}: " if query.name or query.id else ""
             return f"{which}no progress, no idle event and no task of Spark's for {stall_timeout_s:g} s"
     if life.queries and all(
-        query.ended and now_s - query.last_s >= stall_timeout_s for query in life.queries
+        query.ended and now_s - query.last_at_s >= stall_timeout_s for query in life.queries
     ):
         return f"all its queries have ended, and it has started none for {stall_timeout_s:g} s"
     return None
@@ -119,7 +119,7 @@ def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
 def is_to_be_looked_at(life: Life, stall_timeout_s: float, now_s: float) -> bool:
     """Has any query been silent for so long that somebody must look what it does?"""
     return any(
-        not query.ended and now_s - query.last_s >= stall_timeout_s * LOOK_AFTER for query in life.queries
+        not query.ended and now_s - query.last_at_s >= stall_timeout_s * LOOK_AFTER for query in life.queries
     )
 
 
@@ -162,7 +162,7 @@ def shown(
 def _state(query: QueryLife, stall_timeout_s: float, now_s: float) -> QueryState:
     if query.ended:
         return QueryState.FAILED if query.error else QueryState.TERMINATED
-    if now_s - query.last_s >= stall_timeout_s:
+    if now_s - query.last_at_s >= stall_timeout_s:
         return QueryState.STALLED
     return QueryState.IDLE if query.idle else QueryState.ACTIVE
 

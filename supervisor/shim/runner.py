@@ -26,7 +26,7 @@ from supervisor.shim import state as shim
 from supervisor.shim.children import Children
 from supervisor.shim.link import RegistryLink
 from supervisor.shim.log import ShimLog
-from supervisor.shim.machine import next_wake_s, step
+from supervisor.shim.machine import next_wake_at_s, step
 from supervisor.shim.oom import OomWatch
 from supervisor.shim.output import OutputPump, RotatedFile
 from supervisor.shim.reports import ReportSocket
@@ -61,7 +61,7 @@ class Runner:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._state = ShimState(
-            launch, layout, parts.claim_id, os.getpid(), parts.starter.pid, born_s=boottime_s()
+            launch, layout, parts.claim_id, os.getpid(), parts.starter.pid, born_at_s=boottime_s()
         )
         file = RotatedFile(launch.log_path, launch.log_max_bytes, launch.log_keep)
         self._pump = OutputPump(parts.starter.output, file)
@@ -108,7 +108,8 @@ class Runner:
 
     def _wait(self) -> None:
         """Until something happens; at most p, for a wait is measured on a clock that stands still in a suspend."""
-        wait_s = min(SECOND_KILLER_PERIOD_S, max(_SHORTEST_WAIT_S, next_wake_s(self._state) - boottime_s()))
+        wanted_s = max(_SHORTEST_WAIT_S, next_wake_at_s(self._state) - boottime_s())
+        wait_s = min(SECOND_KILLER_PERIOD_S, wanted_s)
         ready = {descriptor for descriptor, _ in self._poll.poll(wait_s * 1000)}
         if self._wake in ready:
             os.eventfd_read(self._wake)
@@ -183,8 +184,8 @@ class Runner:
             self._log.say("shim_phase", phase=now.phase.value, was=before.phase.value)
         if now.status is not None and before.status is None:
             self._log.say("shim_driver_exited", status=now.status, driver_pid=now.driver_pid)
-        if now.empty_s is not None and before.empty_s is None and now.cause is not None:
-            run_dir.note_kill(self._parts.directory, "shim", now.empty_s - now.kill_began_s)
+        if now.empty_at_s is not None and before.empty_at_s is None and now.cause is not None:
+            run_dir.note_kill(self._parts.directory, "shim", now.empty_at_s - now.kill_began_at_s)
 
     def _perform(self, effects: tuple[Effect, ...]) -> list[Event]:
         events: list[Event] = []
@@ -192,13 +193,13 @@ class Runner:
             match effect:
                 case shim.Read() | shim.Commit() | shim.NewClient() | shim.CloseSession():
                     self._link.submit(effect)
-                case shim.WriteDeadline(deadline_s):
-                    if not self._write_deadline(deadline_s) and any(
+                case shim.WriteDeadline(deadline_at_s):
+                    if not self._write_deadline(deadline_at_s) and any(
                         isinstance(e, shim.Exec) for e in effects
                     ):
                         return [*events, shim.DeadlineUnwritable()]
-                case shim.Exec(before_s):
-                    events.extend(self._exec(before_s))
+                case shim.Exec(before_at_s):
+                    events.extend(self._exec(before_at_s))
                 case shim.Order(order, within_s):
                     if not self._reports.order(order, within_s):
                         events.append(shim.Unheard(effect))
@@ -212,19 +213,19 @@ class Runner:
                     self._log.say(said, why=why)
         return events
 
-    def _write_deadline(self, deadline_s: float | None) -> bool:
+    def _write_deadline(self, deadline_at_s: float | None) -> bool:
         try:
-            self._parts.deadline.write(deadline_s)
+            self._parts.deadline.write(deadline_at_s)
         except OSError as error:
             self._log.say("shim_deadline_unwritable", "error", why=str(error))
             return False
         return True
 
-    def _exec(self, before_s: float) -> list[Event]:
+    def _exec(self, before_at_s: float) -> list[Event]:
         self._let_go = True
         self._oom_watch = OomWatch(self._parts.launch.cgroup)
         try:
-            let_go(self._parts.starter, before_s)
+            let_go(self._parts.starter, before_at_s)
         except OSError as error:
             return [shim.ExecFailed(f"the starter is gone: {error}", False)]
         return []

@@ -94,10 +94,10 @@ class ReadFailed:
 
 @dataclass(frozen=True, slots=True)
 class WriteCommitted:
-    """``sent_s``: read just before sending. ``own_version``: new version of /own where the transaction set it."""
+    """``sent_at_s``: read just before sending. ``own_version``: new version of /own where the transaction set it."""
 
     op: str
-    sent_s: float
+    sent_at_s: float
     own_version: int | None = None
 
 
@@ -268,14 +268,14 @@ class CloseSession:
 class WriteDeadline:
     """Tell the second killers. If that fails, what follows in the same step is not done."""
 
-    deadline_s: float | None
+    deadline_at_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Exec:
-    """Let the starter become the driver, unless it is ``before_s`` by then."""
+    """Let the starter become the driver, unless it is ``before_at_s`` by then."""
 
-    before_s: float
+    before_at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ class QueryLife:
 
     id: str
     name: str
-    last_s: float
+    last_at_s: float
     idle: bool = False
     ended: bool = False
     error: str = ""
@@ -345,17 +345,17 @@ class QueryLife:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Signs of life of the application, for ``health``. ``last_s``: newest event of a query; idle counts.
+    """Signs of life of the application, for ``health``. ``last_at_s``: newest event of a query; idle counts.
 
     ``looked_s``: when somebody last looked for signs of a driver that does not report (a JVM application), and found none.
     """
 
     waits: bool = False  # at its gate
-    begun_s: float | None = None
+    begun_at_s: float | None = None
     session_s: float | None = None
-    query_s: float | None = None
+    query_at_s: float | None = None
     batch_s: float | None = None
-    last_s: float | None = None
+    last_at_s: float | None = None
     looked_s: float | None = None
     progress: Progress | None = None
     error: str = ""
@@ -376,7 +376,7 @@ class ShimState:
     claim_id: str
     shim_pid: int
     driver_pid: int
-    born_s: float
+    born_at_s: float
     stage: Stage = Stage.CONNECTING
 
     # The connection, and the one request that is under way.
@@ -394,7 +394,7 @@ class ShimState:
     clock_offset_s: float | None = None  # REALTIME − BOOTTIME when last looked
 
     # The claim.
-    claim_sent_s: float = 0.0
+    claim_sent_at_s: float = 0.0
     claim_session: int | None = None
     claim_tries: int = 0
 
@@ -404,7 +404,7 @@ class ShimState:
     blind: bool = False  # new session, moved fence or clocks jumped: read /own before anything else
     live: int | None = None  # session that owns /live, as last read
     lease_exists: bool = False
-    deadline_s: float | None = None
+    deadline_at_s: float | None = None
     renew_at_s: float = 0.0
     ring: bool = False  # the next renewal rings the doorbell
     rings: bool = False  # the one under way does
@@ -414,11 +414,11 @@ class ShimState:
     # The driver.
     phase: Phase = Phase.CLAIMED
     life: Life = Life()
-    exec_s: float | None = None  # when it was let go
+    exec_at_s: float | None = None  # when it was let go
     executed: bool = False
     started_at: str = ""
     stop_asked: bool = False  # in any way, before its exit
-    stop_until_s: float | None = None
+    stop_until_at_s: float | None = None
     ladder: Ladder | None = None  # of the orderly stop that is under way
     look_at_s: float = 0.0  # the next look at a silent query, not before
     status: int | None = None
@@ -426,12 +426,12 @@ class ShimState:
     oom: Oom | None = None
     refused: tuple[Cause, str] | None = None  # the application was not let begin
     kill_at_s: float = 0.0
-    kill_began_s: float = 0.0
+    kill_began_at_s: float = 0.0
     cause: Cause | None = None  # why we killed it; None: it ended by itself
     reason: str = ""
     permanent: bool = False
 
     # The end.
-    empty_s: float | None = None
+    empty_at_s: float | None = None
     bury_tries: int = 0
-    doubt_s: float | None = None  # since when /own shows nothing believable
+    doubt_at_s: float | None = None  # since when /own shows nothing believable

@@ -35,7 +35,7 @@ class Ladder:
 
     kill_at_s: float
     terminate_at_s: float
-    answer_by_s: float | None = None  # None: it has answered, or was not asked
+    answer_due_at_s: float | None = None  # None: it has answered, or was not asked
     at_boundary: bool = False
     terminated: bool = False
 
@@ -46,26 +46,26 @@ def begin(launch: Launch, begun: bool, now_s: float) -> Ladder:
     if not (launch.reports and begun):
         return Ladder(kill_at_s, now_s)
     share_s = min(TERMINATE_MAX_S, launch.stop_grace_s * TERMINATE_SHARE)
-    return Ladder(kill_at_s, kill_at_s - share_s, answer_by_s=now_s + ANSWER_S)
+    return Ladder(kill_at_s, kill_at_s - share_s, answer_due_at_s=now_s + ANSWER_S)
 
 
 def is_asked(ladder: Ladder) -> bool:
     """Is the order to be sent?"""
-    return ladder.answer_by_s is not None
+    return ladder.answer_due_at_s is not None
 
 
 def unheard(ladder: Ladder, now_s: float) -> Ladder:
     """Nobody takes orders there."""
-    return replace(ladder, terminate_at_s=min(now_s, ladder.terminate_at_s), answer_by_s=None)
+    return replace(ladder, terminate_at_s=min(now_s, ladder.terminate_at_s), answer_due_at_s=None)
 
 
 def after_report(ladder: Ladder, event: str, queries: int | None, now_s: float) -> Ladder:
     """What the driver says: ``heard``; ``stopping``, for so many ``queries``; ``stopped``: each is at its boundary."""
     if event == "stopping":
-        return replace(ladder, answer_by_s=None) if queries else unheard(ladder, now_s)
+        return replace(ladder, answer_due_at_s=None) if queries else unheard(ladder, now_s)
     if event == "stopped":
-        return replace(ladder, answer_by_s=None, at_boundary=True)
-    return replace(ladder, answer_by_s=None) if event == "heard" else ladder
+        return replace(ladder, answer_due_at_s=None, at_boundary=True)
+    return replace(ladder, answer_due_at_s=None) if event == "heard" else ladder
 
 
 def acts_at_s(ladder: Ladder) -> float:
@@ -74,8 +74,8 @@ def acts_at_s(ladder: Ladder) -> float:
         return ladder.kill_at_s
     return (
         ladder.terminate_at_s
-        if ladder.answer_by_s is None
-        else min(ladder.answer_by_s, ladder.terminate_at_s)
+        if ladder.answer_due_at_s is None
+        else min(ladder.answer_due_at_s, ladder.terminate_at_s)
     )
 
 

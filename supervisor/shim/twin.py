@@ -18,7 +18,7 @@ from supervisor.clients.run_dir import DeadlineFile
 from supervisor.clients.second_killer import strike
 from supervisor.clock import boottime_s
 from supervisor.model.lease_terms import KILL_TIME_S, SECOND_KILLER_PERIOD_S
-from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, looks_again_s, step
+from supervisor.model.second_killer import Act, KillerProbe, SecondKiller, looks_again_at_s, step
 from supervisor.shim.log import ShimLog
 
 
@@ -79,11 +79,11 @@ def watch(shim: int, tree: Containment, deadline: DeadlineFile, log: ShimLog, di
     if not killer.shim_dead:
         log.say("twin_acts", "error", why="the deadline is near and the shim has not acted")
     while killer.act is not Act.OVER:
-        before_s = killer.took_s
+        before_at_s = killer.took_s
         killer = step(killer, strike(killer.act, shim, tree, KILL_TIME_S), boottime_s())
-        if killer.took_s - before_s > KILL_TIME_S:
+        if killer.took_s - before_at_s > KILL_TIME_S:
             log.say("twin_kill_slow", "error", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
-    if killer.deadline_s is not None:  # else the shim had seen to it, and only ended
+    if killer.deadline_at_s is not None:  # else the shim had seen to it, and only ended
         log.say("twin_killed", "warning", tree=killer.tree.value, killed_s=round(killer.took_s, 3))
         run_dir.note_kill(directory, "twin", killer.took_s)
 
@@ -97,7 +97,7 @@ def _look(dead: bool, deadline: DeadlineFile) -> KillerProbe:
 
 def _pause_s(killer: SecondKiller) -> float:
     """At most p: a wait is measured on a clock that stands still while the host sleeps."""
-    at_s = looks_again_s(killer)
+    at_s = looks_again_at_s(killer)
     return (
         SECOND_KILLER_PERIOD_S if at_s is None else min(SECOND_KILLER_PERIOD_S, max(0.0, at_s - boottime_s()))
     )

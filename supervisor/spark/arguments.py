@@ -55,7 +55,7 @@ def build_argv(spec: JobSpec, files: Files, toolchain: Toolchain, properties_fil
         return (*options, *_bootstrapped((files.application, *args)))
     if any("\r" in arg for arg in args):
         raise Refused(
-            Cause.NOT_STARTED, "args hold a carriage return, which spark-submit drops for a .jar; remove it"
+            Cause.NOT_STARTED, "args hold a carriage return, which spark-submit drops for a .jar", "remove it"
         )
     return (*options, files.application, *args)
 
@@ -119,7 +119,8 @@ def build_properties(
     if said.get("spark.remote"):
         raise Refused(
             Cause.NOT_STARTED,
-            "conf spark.remote names a Spark Connect server: its queries live where no lease holds them; remove it",
+            "conf spark.remote names a Spark Connect server: its queries live where no lease holds them",
+            "remove it",
         )
     added = {RETRIES_KEY: str(PORT_RETRIES)}
     if toolchain.is_4_1 and said.get(FORMAT_KEY, "1") == "1":

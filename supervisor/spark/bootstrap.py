@@ -235,6 +235,7 @@ def listener(reports: Reports, orders: Any = None, places: dict[str, str] | None
 
     ``places``: query id → location of its checkpoint, filled while it runs.
     """
+    # here: ``Watch`` waits for the application to import pyspark, so the bootstrap must not be the first
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     names: dict[str, str] = {}  # query id → its name: idle and terminated events carry the id only
@@ -444,7 +445,7 @@ def run_session(reports: Reports, entry: str, path: str, args: Sequence[str]) ->
     sys.meta_path.insert(0, watch)
 
     def execute() -> None:
-        from pyspark.sql import SparkSession
+        from pyspark.sql import SparkSession  # here: it is to be imported with ``watch`` in place
 
         spark = SparkSession.builder.getOrCreate()
         pass_gate(reports)

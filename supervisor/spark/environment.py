@@ -71,7 +71,7 @@ def build_environment(
     """``report``: the socket for reports. Raises ``Refused``."""
     for name, why in NOT_FOR_JOBS.items():
         if name in spec.env:
-            raise Refused(Cause.NOT_STARTED, f"env sets {name}, but {why}; remove it")
+            raise Refused(Cause.NOT_STARTED, f"env sets {name}, but {why}", "remove it")
     env = {name: value for name, value in environ.items() if passes(name)}
     env |= _tools(toolchain)
     env |= {name: resolved(name, value, environ) for name, value in without(spec.env).items()}
@@ -105,11 +105,12 @@ def resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
     )
     if secret is None:
         why = f"env {name} refers to variable {reference.where}, which the supervisor on this host does not have"
-        raise Refused(Cause.NOT_STARTED, f"{why}; set it in the supervisor's environment")
+        raise Refused(Cause.NOT_STARTED, f"{why}", "set it in the supervisor's environment")
     if "\0" in secret:
         raise Refused(
             Cause.NOT_STARTED,
-            f"env {name}: the secret at {reference.where} holds a NUL character; correct it",
+            f"env {name}: the secret at {reference.where} holds a NUL character",
+            "correct it",
         )
     return secret
 
@@ -130,7 +131,7 @@ def _secret_of_file(name: str, reference: SecretRef) -> str:
             else error
         )
         raise Refused(
-            Cause.NOT_STARTED, f"env {name} refers to file {reference.where} ({why}); correct it"
+            Cause.NOT_STARTED, f"env {name} refers to file {reference.where} ({why})", "correct it"
         ) from None
 
 

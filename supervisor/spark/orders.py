@@ -324,6 +324,7 @@ def engine_of(query: Any) -> tuple[Any, Any, Any, Any] | None:
 
 
 def jvm() -> Any:
+    # here: the bootstrap imports this module, and must not be the first to import pyspark
     from pyspark import SparkContext
 
     context: Any = SparkContext._active_spark_context

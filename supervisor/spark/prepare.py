@@ -174,7 +174,7 @@ def _path_of(
     except (NotFound, Corrupt, InvalidInput) as error:
         raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
     if not path.is_file():
-        raise Refused(Cause.BAD_ARTIFACT, f"{named} is no file on this host; put it there")
+        raise Refused(Cause.BAD_ARTIFACT, f"{named} is no file on this host", "put it there")
     return path
 
 
@@ -221,7 +221,7 @@ def _make_directory(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unreachable(
-            f"{directory} cannot be made ({error.strerror}); mend supervisor.runtime_dir"
+            f"{directory} cannot be made ({error.strerror})", "mend supervisor.runtime_dir"
         ) from None
 
 
@@ -236,5 +236,5 @@ def _write_private(path: Path, text: str) -> None:
         temporary.replace(path)
     except OSError as error:
         raise Unreachable(
-            f"{path} cannot be written ({error.strerror}); make room or mend the directory"
+            f"{path} cannot be written ({error.strerror})", "make room or mend the directory"
         ) from None

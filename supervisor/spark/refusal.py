@@ -12,8 +12,8 @@ from supervisor.model.records import Cause
 
 
 class Refused(SupervisorError):
-    """``cause``: one of ``model.records.PERMANENT_CAUSES``; the message: one sentence with the remedy."""
+    """``cause`` is one of ``model.records.PERMANENT_CAUSES``."""
 
-    def __init__(self, cause: Cause, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, cause: Cause, what: str, remedy: str = "") -> None:
+        super().__init__(what, remedy)
         self.cause = cause

@@ -13,13 +13,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql.functions import count as counted
+from pyspark.sql.functions import lit
+
 ERROR_MAX_CHARS = 600
 FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 def main() -> None:
-    from pyspark.sql import SparkSession
-
     task = json.loads(Path(sys.argv[1]).read_text())
     answer: dict[str, Any] = {"queries": [], "error": None}
     try:
@@ -67,10 +69,6 @@ def stores_of(spark: Any, location: str, batch: int, state_format: int) -> list[
 
 def count(spark: Any, location: str, where: dict[str, Any]) -> int:
     """Every row of every partition is read, key and value, and goes nowhere."""
-    from pyspark.sql import Observation
-    from pyspark.sql.functions import count as counted
-    from pyspark.sql.functions import lit
-
     state = (
         spark.read.format("statestore")
         .options(**{key: str(value) for key, value in where.items()})

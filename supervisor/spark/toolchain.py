@@ -104,12 +104,12 @@ def spark_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path:
     home = told or installed_spark_home()
     if home is None:
         raise Refused(
-            Cause.NO_SPARK, "no Spark on this host; install pyspark, or set spark.home in supervisor.yaml"
+            Cause.NO_SPARK, "no Spark on this host", "install pyspark, or set spark.home in supervisor.yaml"
         )
     submit = home / "bin" / "spark-submit"
     if not _executable(submit):
         who = by or "the installed pyspark"
-        raise Refused(Cause.NO_SPARK, f"{who} is {home}, but {submit} cannot be executed; correct it")
+        raise Refused(Cause.NO_SPARK, f"{who} is {home}, but {submit} cannot be executed", "correct it")
     return home
 
 
@@ -123,15 +123,18 @@ def java_home_of(configured: Path | None, environ: Mapping[str, str]) -> Path | 
     )
     if found is None:
         raise Refused(
-            Cause.NO_SPARK, "no Java on this host; install Java 17, or set spark.java_home in supervisor.yaml"
+            Cause.NO_SPARK,
+            "no Java on this host",
+            "install Java 17, or set spark.java_home in supervisor.yaml",
         )
     if not _executable(Path(found)):
-        raise Refused(Cause.NO_SPARK, f"{by} is {home}, but {found} cannot be executed; correct it")
+        raise Refused(Cause.NO_SPARK, f"{by} is {home}, but {found} cannot be executed", "correct it")
     major = java_major(Path(found))
     if major is not None and major < JAVA_MAJOR_MIN:
         raise Refused(
             Cause.NO_SPARK,
-            f"{found} is Java {major}, and Spark 4 needs {JAVA_MAJOR_MIN} or newer; install it",
+            f"{found} is Java {major}, and Spark 4 needs {JAVA_MAJOR_MIN} or newer",
+            "install it",
         )
     return home
 
@@ -171,7 +174,7 @@ def python_of(job_env: Mapping[str, str], environ: Mapping[str, str]) -> Path:
     found = shutil.which(named, path=job_env.get("PATH", environ.get("PATH", os.defpath)))
     if found is None:
         raise Refused(
-            Cause.NO_SPARK, f"PYSPARK_PYTHON is {named}, which cannot be executed on this host; correct it"
+            Cause.NO_SPARK, f"PYSPARK_PYTHON is {named}, which cannot be executed on this host", "correct it"
         )
     return Path(found)
 
@@ -183,7 +186,7 @@ def s3a_jars_of(configured: Path | None, home: Path, environ: Mapping[str, str])
     told = configured or (Path(environ[S3A_JARS_VARIABLE]) if environ.get(S3A_JARS_VARIABLE) else None)
     if told is not None and not any(told.glob("hadoop-aws-*.jar")):
         remedy = "fill it with deploy/s3a-jars/fetch, or correct it"
-        raise Refused(Cause.NO_SPARK, f"spark.s3a_jars is {told}, which holds no hadoop-aws jar; {remedy}")
+        raise Refused(Cause.NO_SPARK, f"spark.s3a_jars is {told}, which holds no hadoop-aws jar", f"{remedy}")
     return tuple(sorted(told.glob("*.jar"))) if told is not None else ()
 
 
@@ -200,7 +203,7 @@ def defaults_of(
     except (OSError, UnicodeDecodeError) as error:
         if is_passing(error):
             raise Unreachable(f"{file} cannot be read now: {error}") from None
-        raise Refused(Cause.NO_SPARK, f"{file} cannot be read ({error}); correct it") from None
+        raise Refused(Cause.NO_SPARK, f"{file} cannot be read ({error})", "correct it") from None
     return tuple((key, value) for key, value in parse_properties(text).items() if key.startswith("spark."))
 
 

@@ -32,7 +32,7 @@ def read_spec_file(path: Path, defaults: Defaults | None = None) -> JobSpec:
         raise InvalidInput(f"{path} is {why}") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "its name is impossible"
-        raise InvalidInput(f"spec {shortened(path)} cannot be read ({why}); check its name") from None
+        raise InvalidInput(f"spec {shortened(path)} cannot be read ({why})", "check its name") from None
     return parse_spec(text, str(path), defaults)
 
 
@@ -59,15 +59,15 @@ def _readable(base_dir: Path, written: str, name: str) -> Path:
             status = os.fstat(descriptor)
     except FileNotFoundError:
         raise InvalidInput(
-            f"job {name}: file {path} does not exist; '{written}' is relative to the directory of the spec"
+            f"job {name}: file {path} does not exist", f"'{written}' is relative to the directory of the spec"
         ) from None
     except OSError as error:
         raise InvalidInput(f"job {name}: file {path} cannot be read ({error.strerror or error})") from None
     if not stat.S_ISREG(status.st_mode):
-        raise InvalidInput(f"job {name}: {path} is not a regular file; '{written}' must name one")
+        raise InvalidInput(f"job {name}: {path} is not a regular file", f"'{written}' must name one")
     if status.st_size > UPLOAD_MAX_BYTES:
         raise InvalidInput(
-            f"job {name}: file {path} is larger than the {UPLOAD_MAX_BYTES >> 30} GiB that are uploaded; put it on every "
-            "host and name it as local:/path, or on S3 and name it as s3://bucket/key"
+            f"job {name}: file {path} is larger than the {UPLOAD_MAX_BYTES >> 30} GiB that are uploaded",
+            "put it on every host and name it as local:/path, or on S3 and name it as s3://bucket/key",
         )
     return path

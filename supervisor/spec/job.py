@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from supervisor.errors import Corrupt, InvalidInput
+from supervisor.errors import Complaint, Corrupt, InvalidInput
 from supervisor.model import driver_memory, heap, host_tools, master
 from supervisor.model.deletable import why_not_deletable
 from supervisor.model.location import normalise
@@ -243,7 +243,7 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
     What the spec does not say is taken from ``defaults``; sections are merged key by key.
     """
     if len(text.encode("utf-8", "replace")) > SPEC_MAX_BYTES:
-        raise InvalidInput(f"{source} is larger than {SPEC_MAX_BYTES // 1024} KiB; move data out of it")
+        raise InvalidInput(f"{source} is larger than {SPEC_MAX_BYTES // 1024} KiB", "move data out of it")
     body = read_mapping(text, source, as_written={"conf", "env"})
     spec = validated(JobSpec, _with_defaults(body, defaults or Defaults()), source)
     # Not of what is stored: a job that was registered before these were known stays what it is.
@@ -257,7 +257,8 @@ def parse_spec(text: str, source: str, defaults: Defaults | None = None) -> JobS
     for place in _files(spec):
         if place.startswith(STORE_SCHEME):
             raise InvalidInput(
-                f"{source}: {place[:80]!r} begins with store:, which only the supervisor writes; give a file"
+                f"{source}: {place[:80]!r} begins with store:, which only the supervisor writes",
+                "give a file",
             )
     return spec
 
@@ -302,7 +303,7 @@ def from_canonical(data: bytes, source: str) -> JobSpec:
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
-        raise Corrupt(f"{source} is not JSON; submit the job again") from None
+        raise Corrupt(f"{source} is not JSON", "submit the job again") from None
     if (
         not isinstance(body, dict)
         or type(version := body.pop("v", None)) is not int
@@ -356,7 +357,7 @@ def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
     )
 
 
-def memory_warnings(spec: JobSpec) -> tuple[str, ...]:
+def memory_warnings(spec: JobSpec) -> tuple[Complaint, ...]:
     """What is declared for the driver, where it can't hold it."""
     why = heap.why_short(spec.conf, spec.resources.memory_bytes, python=spec.is_python)
     return () if why is None else (why,)

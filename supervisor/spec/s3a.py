@@ -67,7 +67,8 @@ def allowed(access: S3Access, store: S3Access) -> S3Access:
     named = f"S3 endpoint {(access.endpoint_url or 'of AWS')[:200]!r}"
     raise InvalidInput(
         f"{named} is neither the store's nor listed in policy.endpoints of supervisor.yaml: it gets no credentials of the "
-        "supervisor; list it there, or leave it out of the job's conf"
+        "supervisor",
+        "list it there, or leave it out of the job's conf",
     )
 
 

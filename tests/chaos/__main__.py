@@ -10,8 +10,21 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos import spark
-from tests.chaos.run import run
+from tests.chaos.run import Outcome, run
 from tests.chaos.world import Options
+from tests.results import Measured, add_option
+
+
+def rows(options: Options, outcome: Outcome) -> list[tuple[str, ...]]:
+    """What RESULTS.md has of a run; how long it really lasted is in the line above the table."""
+    return [
+        ("minutes asked for", f"{options.seconds / 60:.1f}"),
+        ("jobs", str(options.jobs)),
+        ("restores", str(options.restores)),
+        ("leader changes", f"{outcome.leader_changes:,}"),
+        ("faults", f"{outcome.faults:,}"),
+        ("violations", str(len(outcome.verdict.violations))),
+    ]
 
 
 def main() -> int:
@@ -30,7 +43,11 @@ def main() -> int:
         type=Path,
         help="where to keep everything; else a temporary one, removed if all is well",
     )
+    add_option(parser)
     chosen = parser.parse_args()
+    if chosen.spark and chosen.write_results:
+        parser.error("--write-results: a run with --spark reports sentences, and no figures that can be kept")
+    measured = Measured("chaos")
     logging.getLogger().addHandler(logging.NullHandler())  # lost connections are no news here
     # a shell's background job is started deaf to the first
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -54,6 +71,8 @@ def main() -> int:
     outcome = run(options, directory, lambda line: print(line, flush=True))
     print(outcome.text, flush=True)
     (directory / "report.txt").write_text(outcome.text + "\n")
+    if chosen.write_results:
+        measured.write(f"{chosen.ensemble}, seed {chosen.seed}", ("what", "count"), rows(options, outcome))
     return 1 if outcome.verdict.violations else 0
 
 

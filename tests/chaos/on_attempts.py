@@ -188,8 +188,8 @@ def freeze_host(world: World, choice: random.Random) -> None:
     ):
         with standing_still(world, *killers):
             world.wait(world.leases_s[attempt.job] + choice.uniform(2.0, 8.0))
-        deadline_s = time.monotonic() + 10
-        while populated(group) and any(map(processes.alive, killers)) and time.monotonic() < deadline_s:
+        deadline_at_s = time.monotonic() + 10
+        while populated(group) and any(map(processes.alive, killers)) and time.monotonic() < deadline_at_s:
             time.sleep(0.05)
 
 

@@ -71,10 +71,10 @@ def _seen_by_attempts(world: World, verdict: Verdict) -> Iterator[str]:
     through = clean = 0
     for term in world.terms.found[1:]:
         for span in spans:
-            if span.first_s < term.seen_s < span.last_s:
+            if span.first_s < term.seen_at_s < span.last_at_s:
                 through += 1
-                here = replace(span, last_s=term.seen_s)
-                clean += not any(harm.kind and harm.meets(here, term.seen_s) for harm in verdict.harms)
+                here = replace(span, last_at_s=term.seen_at_s)
+                clean += not any(harm.kind and harm.meets(here, term.seen_at_s) for harm in verdict.harms)
     yield (
         f"attempts that ran through a change of leader (each change counts): {through}; of these with nothing else around that "
         f"could excuse an end: {clean}"
@@ -91,7 +91,7 @@ def _commands(users: Sequence[User]) -> Iterator[str]:
 
 def _attempts(verdict: Verdict) -> Iterator[str]:
     spans = checker.spans(verdict.notes)
-    ended = [span for span in spans if span.last_s < verdict.until_s]
+    ended = [span for span in spans if span.last_at_s < verdict.until_at_s]
     causes = Counter(cause_of(span, verdict) for span in ended)
     yield f"attempts: {len(spans)} of {len({span.uid for span in spans})} uids; ended before the end, by the likeliest cause:"
     yield from (f"  {count:6}  {cause}" for cause, count in causes.most_common())
@@ -111,14 +111,16 @@ def _unavailability(users: Sequence[User], verdict: Verdict) -> Iterator[str]:
         spans[span.uid].append(span)
     starts, gaps, by_cause, wanted_s, away_s = [], [], defaultdict(list), 0.0, 0.0
     for job in (job for user in users for job in user.jobs):
-        for from_s, to_s, uid in wanted_times(job, verdict.until_s):
+        for from_s, to_s, uid in wanted_times(job, verdict.until_at_s):
             wanted_s += to_s - from_s
-            mine = [span for span in spans[uid] if span.first_s < to_s and span.last_s > from_s]
-            away_s += to_s - from_s - sum(min(span.last_s, to_s) - max(span.first_s, from_s) for span in mine)
+            mine = [span for span in spans[uid] if span.first_s < to_s and span.last_at_s > from_s]
+            away_s += (
+                to_s - from_s - sum(min(span.last_at_s, to_s) - max(span.first_s, from_s) for span in mine)
+            )
             if mine and mine[0].first_s > from_s:
                 starts.append(mine[0].first_s - from_s)
             for old, new in zip(mine, mine[1:], strict=False):
-                gap_s = new.first_s - old.last_s
+                gap_s = new.first_s - old.last_at_s
                 gaps.append(gap_s)
                 by_cause[cause_of(old, verdict)].append(gap_s)
     yield (
@@ -131,7 +133,7 @@ def _unavailability(users: Sequence[User], verdict: Verdict) -> Iterator[str]:
         yield f"    after {cause + ':':48} {distribution(values)}"
 
 
-def wanted_times(job: Job, until_s: float) -> Iterator[tuple[float, float, str]]:
+def wanted_times(job: Job, until_at_s: float) -> Iterator[tuple[float, float, str]]:
     """(from, to, uid): when it was acknowledged as to run, with no command under way."""
     begun: tuple[float, str] | None = None
     for stage in job.stages:
@@ -141,7 +143,7 @@ def wanted_times(job: Job, until_s: float) -> Iterator[tuple[float, float, str]]
             yield begun[0], stage.at_s, begun[1]
             begun = None
     if begun is not None:
-        yield begun[0], until_s, begun[1]
+        yield begun[0], until_at_s, begun[1]
 
 
 def distribution(values: Sequence[float]) -> str:

@@ -48,14 +48,14 @@ def run(options: Options, directory: Path, say: Callable[[str], None] = print) -
         for user in users:
             user.start()
         _wait_begun(world)
-        began_s = boottime_s()
+        began_at_s = boottime_s()
         for lane in threads[len(users) :]:
             lane.start()
-        _watch(world, users, began_s, say)
+        _watch(world, users, began_at_s, say)
         world.done.set()
         for thread in threads:
             thread.join(180)
-        lasted_s = boottime_s() - began_s
+        lasted_s = boottime_s() - began_at_s
         repair(world)
         verdict = judge(world, users)
         for user in users:
@@ -91,19 +91,19 @@ def lanes(world: World) -> list[Lane]:
     ]
 
 
-def _watch(world: World, users: list[User], began_s: float, say: Callable[[str], None]) -> None:
+def _watch(world: World, users: list[User], began_at_s: float, say: Callable[[str], None]) -> None:
     """Until the time is up, or something is wrong already."""
     options, choice, tail = world.options, world.random("restore"), Tail(world.fleet.witness_file)
     due = [options.seconds * (number + 1) / (options.restores + 1) for number in range(options.restores)]
-    while boottime_s() - began_s < options.seconds:
-        world.done.wait(min(LOOK_S, max(0.1, options.seconds - (boottime_s() - began_s))))
-        if due and boottime_s() - began_s > due[0]:
+    while boottime_s() - began_at_s < options.seconds:
+        world.done.wait(min(LOOK_S, max(0.1, options.seconds - (boottime_s() - began_at_s))))
+        if due and boottime_s() - began_at_s > due[0]:
             due.pop(0)
             _restore(world, choice)
         wrong = [*look(world, users, tail), *ended(world)]
         world.violations += wrong
         say(
-            f"{boottime_s() - began_s:6.0f} s  faults {sum(world.diary.faults.values())}  leader changes "
+            f"{boottime_s() - began_at_s:6.0f} s  faults {sum(world.diary.faults.values())}  leader changes "
             f"{changes_of_leader(world)}  failed {sum(world.diary.failed.values())}  alive {len(world.fleet.attempts())}"
         )
         if wrong:

@@ -66,9 +66,9 @@ def _chaos(
         fleet.submit(name)
     for name in names:
         fleet.wait_batch_of(name, 1)
-    began_s, faults, epoch = boottime_s(), Counter[str](), fleet.epoch()
+    began_at_s, faults, epoch = boottime_s(), Counter[str](), fleet.epoch()
     round_: list[Fault] = []
-    while boottime_s() - began_s < seconds:
+    while boottime_s() - began_at_s < seconds:
         # each of them before any comes again
         round_ = round_ or choice.sample(ALL_FAULTS, len(ALL_FAULTS))
         what = round_.pop()(fleet, choice.choice(names))
@@ -77,8 +77,10 @@ def _chaos(
             fleet.wait_batches(name, MORE_BATCHES, PATIENCE_S)
         fleet.restore()
         fleet.judge()
-        say(f"{boottime_s() - began_s:6.0f} s  {what}; batches {[fleet.last_batch(name) for name in names]}")
-    lasted_s = boottime_s() - began_s
+        say(
+            f"{boottime_s() - began_at_s:6.0f} s  {what}; batches {[fleet.last_batch(name) for name in names]}"
+        )
+    lasted_s = boottime_s() - began_at_s
     batches = {name: fleet.last_batch(name) + 1 for name in names}
     attempts = len(checker.spans(fleet.notes()))
     return (

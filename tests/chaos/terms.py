@@ -21,12 +21,12 @@ PERIOD_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """``seen_s``: BOOTTIME at which it was seen first; later than its beginning by a look at most, if ZooKeeper answers."""
+    """``seen_at_s``: BOOTTIME at which it was seen first; later than its beginning by a look at most, if ZooKeeper answers."""
 
     epoch: int
     supervisor: str
     session: int
-    seen_s: float
+    seen_at_s: float
 
 
 class TermWatcher(threading.Thread):

@@ -40,7 +40,7 @@ class Verdict:
     harms: tuple[Harm, ...]
     acknowledged: list[Acknowledged]
     settled_s: float | None
-    until_s: float
+    until_at_s: float
 
 
 def repair(world: World) -> None:
@@ -86,20 +86,20 @@ def judge(world: World, users: Sequence[User]) -> Verdict:
         violations.append(f"did not settle: {error}")
         wanted = wanted_now(users)
     violations += _disagreements(world, users)
-    since_s = boottime_s()
+    since_at_s = boottime_s()
     time.sleep(QUIET_S)  # the span that is looked at
     notes = checker.read(world.fleet.witness_file, TAIL_BYTES)
-    violations += checker.lost(notes, [Wanted(w.job, w.uid, since_s) for w in wanted])
-    violations += checker.unwanted(notes, wanted, since_s)
-    until_s = since_s
+    violations += checker.lost(notes, [Wanted(w.job, w.uid, since_at_s) for w in wanted])
+    violations += checker.unwanted(notes, wanted, since_at_s)
+    until_at_s = since_at_s
     violations += leftovers(world, users)
     notes = checker.read(world.fleet.witness_file)
     acknowledged = [ack for user in users for ack in user.acknowledged]
     violations += checker.violations(notes, acknowledged, grace_s=GRACE_S, restored_s=world.restored_s)
     harms = world.diary.harms
-    violations += checker.disturbed(notes, harms, until_s)
+    violations += checker.disturbed(notes, harms, until_at_s)
     violations += [wrong for wrong in world.violations if wrong not in violations]
-    return Verdict(violations, notes, harms, acknowledged, settled_s, until_s)
+    return Verdict(violations, notes, harms, acknowledged, settled_s, until_at_s)
 
 
 def wanted_now(users: Sequence[User]) -> list[Wanted]:
@@ -119,9 +119,9 @@ def _wait_running(world: World, wanted: Sequence[Wanted]) -> None:
         notes = checker.read(world.fleet.witness_file, TAIL_BYTES)
         return checker.lost(notes, [Wanted(w.job, w.uid, boottime_s() - 1.0) for w in wanted])
 
-    deadline_s = time.monotonic() + SETTLED_S
+    deadline_at_s = time.monotonic() + SETTLED_S
     while True:
-        late = time.monotonic() > deadline_s
+        late = time.monotonic() > deadline_at_s
         missing = silent()
         if not missing:
             return

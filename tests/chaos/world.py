@@ -59,10 +59,10 @@ class Stalls(threading.Thread):
         self.longest_s = 0.0
 
     def run(self) -> None:
-        last_s = boottime_s()
+        last_at_s = boottime_s()
         while not self._stopping.is_set():
             time.sleep(LOOK_S)
-            gap_s, last_s = boottime_s() - last_s - LOOK_S, boottime_s()
+            gap_s, last_at_s = boottime_s() - last_at_s - LOOK_S, boottime_s()
             self.longest_s = max(self.longest_s, gap_s)
             if gap_s > STALL_S:
                 self._diary.write("stall", for_s=round(gap_s, 2))

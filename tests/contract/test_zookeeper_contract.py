@@ -102,7 +102,7 @@ def commit(client: Client, *ops: Op) -> Committed:
 class TestMulti:
     def test_versions_are_returned(self, client: Client, root: str) -> None:
         path = f"{root}/a"
-        before_s = boottime_s()
+        before_at_s = boottime_s()
         done = commit(
             client,
             Create(path, b"0"),
@@ -111,7 +111,7 @@ class TestMulti:
             Check(path, 2),
         )
         assert done.versions == (0, 1, 2, None)
-        assert before_s <= done.sent_at_s <= boottime_s()
+        assert before_at_s <= done.sent_at_s <= boottime_s()
         assert commit(client, SetData(path, b"3", 2), Delete(path, 3)).versions == (3, None)
         assert client.read(path) is None
 
@@ -257,9 +257,9 @@ class TestReads:
 
     def test_a_thousand_in_order(self, client: Client, root: str) -> None:
         commit(client, *(Create(f"{root}/{i}", str(i).encode()) for i in range(0, 1000, 2)))
-        before_s = boottime_s()
+        before_at_s = boottime_s()
         reads = client.read_many([f"{root}/{i}" for i in range(1000)])
-        assert before_s <= reads.sent_at_s <= reads.received_at_s <= boottime_s()
+        assert before_at_s <= reads.sent_at_s <= reads.received_at_s <= boottime_s()
         data = [None if node is None else int(node.data) for node in reads.nodes]
         assert data == [i if i % 2 == 0 else None for i in range(1000)]
 
@@ -276,11 +276,11 @@ class TestReads:
             assert other.read(f"{root}/{i}") is not None
 
     def test_last_success_is_the_sending(self, client: Client, root: str) -> None:
-        before_s = boottime_s()
+        before_at_s = boottime_s()
         zxid = client.last_zxid
         done = commit(client, SetData(root, b"x", 0))
-        assert before_s <= client.last_success_s <= boottime_s()
-        assert client.last_success_s >= done.sent_at_s
+        assert before_at_s <= client.last_success_at_s <= boottime_s()
+        assert client.last_success_at_s >= done.sent_at_s
         assert client.last_zxid > zxid
 
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from tests.crash_points.run import OF_ONE_JOB, Task
 from tests.crash_points.scenarios import ALONE, SCENARIOS
 from tests.crash_points.unreached import unreached
 from tests.crash_points.workers import run_all
+from tests.results import Measured, add_option
 
 
 def arguments() -> argparse.Namespace:
@@ -82,6 +83,7 @@ def arguments() -> argparse.Namespace:
         metavar="FILE",
         help="a line per run; what went well in there is not run again",
     )
+    add_option(parser)
     return parser.parse_args()
 
 
@@ -199,9 +201,30 @@ def _title(line: dict[str, Any]) -> str:
     ).title  # type: ignore[arg-type]
 
 
+COLUMNS = ("what", "count")
+
+
+def rows(counts: Mapping[str, int]) -> list[tuple[str, ...]]:
+    """What RESULTS.md has of a run."""
+    return [(what, f"{count:,}") for what, count in counts.items()]
+
+
+def title(options: argparse.Namespace) -> str:
+    """The section of RESULTS.md that a run on real processes belongs to: a part of the points has one of its own."""
+    parts = ("role", "only", "scenario", "sample", "replay", "missed")
+    values = {part: getattr(options, part) for part in parts}
+    of = [
+        f"{part} {' '.join(value) if isinstance(value, list) else value}"
+        for part, value in values.items()
+        if value is not None
+    ]
+    kind = f"pairs, seed {options.seed}" if options.pairs else "points"
+    return ", ".join([f"Real processes: {options.mode}, {kind}", *of])
+
+
 def in_memory(options: argparse.Namespace) -> int:
     """Random pairs in memory, or one of them again."""
-    began_s = time.process_time()
+    began_at_s, measured = time.process_time(), Measured("crash_points")
     with memory_runs.quiet():
         if options.replay is not None:
             todo: Iterable[memory_runs.Pair] = [memory_runs.parse_pair(options.replay)]
@@ -213,8 +236,16 @@ def in_memory(options: argparse.Namespace) -> int:
         print("\n".join(f"    {sentence}" for sentence in sentences))
     print(
         f"{struck.total()} pairs, seed {options.seed}: both struck in {struck[2]}, one in {struck[1]}, none in {struck[0]}; "
-        f"{len(wrong)} wrong; {time.process_time() - began_s:.0f} CPU seconds"
+        f"{len(wrong)} wrong; {time.process_time() - began_at_s:.0f} CPU seconds"
     )
+    if options.write_results:
+        counts = {
+            "pairs": struck.total(),
+            "both struck": struck[2],
+            "one struck": struck[1],
+            "wrong": len(wrong),
+        }
+        measured.write(f"Pairs in memory, seed {options.seed}", COLUMNS, rows(counts))
     return 1 if wrong else 0
 
 
@@ -222,7 +253,7 @@ def main() -> int:
     options = arguments()
     if options.memory:
         return in_memory(options)
-    began_s = time.monotonic()
+    began_at_s, measured = time.monotonic(), Measured("crash_points")
     with (
         tempfile.TemporaryDirectory(prefix="crash-points-", ignore_cleanup_errors=True) as temporary,
         EmbeddedEnsemble(Path(temporary) / "zookeeper") as ensemble,
@@ -266,8 +297,11 @@ def main() -> int:
                 for sentence in outcome.wrong:
                     print(f"    {sentence}", flush=True)
             elif counts["runs"] % 25 == 0:
-                print(f"  {counts['runs']} runs after {time.monotonic() - began_s:.0f} s", flush=True)
-    print(f"{dict(counts)} in {time.monotonic() - began_s:.0f} s")
+                print(f"  {counts['runs']} runs after {time.monotonic() - began_at_s:.0f} s", flush=True)
+    print(f"{dict(counts)} in {time.monotonic() - began_at_s:.0f} s")
+    if options.write_results:
+        totals = {what: counts[what] for what in ("runs", "struck", "wrong")}
+        measured.write(title(options), COLUMNS, rows({"points": len(chosen), **totals, **counts}))
     return 1 if counts["wrong"] else 0
 
 

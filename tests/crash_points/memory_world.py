@@ -41,7 +41,7 @@ from supervisor.errors import (
     Unreachable,
 )
 from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
-from supervisor.model.lease_terms import deadline_s
+from supervisor.model.lease_terms import deadline_at_s
 from supervisor.model.location import digest
 from supervisor.model.records import (
     Assignment,
@@ -237,7 +237,7 @@ class Execution:
 
     uid: str
     attempt: int
-    exec_s: float
+    exec_at_s: float
     dead_s: float | None = None
 
 
@@ -251,7 +251,7 @@ class MemoryShim:
     claim: str
     driver: Execution | None = None
     fence: int = 0
-    deadline_s: float = 0.0
+    deadline_at_s: float = 0.0
     over: bool = False
     vanished: bool = False
     stop_at_s: float | None = None
@@ -514,7 +514,7 @@ class MemoryWorld:
             shim.over = own.version != a.own_version
             return
         shim.fence = versions[1] or 0
-        shim.deadline_s = deadline_s(self.now_s, LEASE_S)
+        shim.deadline_at_s = deadline_at_s(self.now_s, LEASE_S)
         shim.driver = Execution(a.uid, a.attempt, self.now_s)
         self._judge_exec(shim.driver)
 
@@ -524,7 +524,7 @@ class MemoryWorld:
                 self.layout, shim.assignment.name, shim.fence, self._lease(shim), self.new_id()
             )
             shim.client.commit(tx)
-            shim.deadline_s = deadline_s(self.now_s, LEASE_S)
+            shim.deadline_at_s = deadline_at_s(self.now_s, LEASE_S)
         except GuardFailed:
             own = self._own(shim)
             if own is None or own.version < shim.fence:
@@ -559,7 +559,7 @@ class MemoryWorld:
 
     def _kill_late(self) -> None:
         for shim in self.shims:
-            if shim.driver is not None and shim.driver.dead_s is None and self.now_s >= shim.deadline_s:
+            if shim.driver is not None and shim.driver.dead_s is None and self.now_s >= shim.deadline_at_s:
                 shim.driver.dead_s = self.now_s
                 shim.over = True
 
@@ -738,7 +738,7 @@ class MemoryWorld:
         done = commands.check_submit(NAME, ref.sha256, PLACE)
         if done is not None:
             return done
-        return commands.submit(Submission(NAME, uid, ref, _terms(**changes), stored_from_s=self.now_s))
+        return commands.submit(Submission(NAME, uid, ref, _terms(**changes), stored_from_at_s=self.now_s))
 
     def _go_back(self, process: Process, commands: JobOperations, changes: dict[str, Any]) -> Done:
         """As ``savepoints.resume`` does it, with a copy that is there."""

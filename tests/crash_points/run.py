@@ -99,7 +99,7 @@ class OneRun:
     # -- the run ----------------------------------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        began_s = time.monotonic()
+        began_at_s = time.monotonic()
         for control, arm in self._arms.values():
             control.arm(arm)
             if arm.mode == "pause":
@@ -122,7 +122,7 @@ class OneRun:
         if self.outcome.wrong:
             self.outcome.story = self.fleet.story(self.name)
         self.fleet.forget(self.name)
-        self.outcome.took_s = round(time.monotonic() - began_s, 2)
+        self.outcome.took_s = round(time.monotonic() - began_at_s, 2)
         return self.outcome
 
     def _wake_later(self, control: Control, arm: Arm) -> None:

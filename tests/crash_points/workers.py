@@ -89,11 +89,11 @@ def run_all(
     ]
     for worker in workers:
         worker.start()
-    until_s = time.monotonic() + seconds
+    until_at_s = time.monotonic() + seconds
     waiting, under_way, living = list(todo), 0, len(workers)
     told = False
     while living:
-        while waiting and under_way < fleets and time.monotonic() < until_s:
+        while waiting and under_way < fleets and time.monotonic() < until_at_s:
             tasks.put(waiting.pop(0))
             under_way += 1
         if not under_way and not told:

@@ -191,7 +191,7 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
         one.sessions,
         one.registrations,
         one.todo,
-        _age(one.answered_s, now) if leads or state is State.SETTLING else None,
+        _age(one.answered_at_s, now) if leads or state is State.SETTLING else None,
         one.tick_due,
         sight_key(one),
         one.term,
@@ -204,7 +204,7 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
         machine_state.rejections,
         machine_state.stopping,
         machine_state.gave_way,
-        _due(machine_state.yield_until_s, now),
+        _due(machine_state.yield_until_at_s, now),
         sights_key(one.first_seen, world, one),
         tuple([sent_key(sent, world) for sent in one.queue]),
         None if one.reading is None else (_tree_now(one.reading[0], world), _age(one.reading[1], now)),
@@ -274,7 +274,7 @@ def _tree_now(tree: Snapshot, world: World) -> tuple[Any, ...]:
 
 # -- shims -------------------------------------------------------------------------------------------------------------
 
-DUE = ("read_at_s", "renew_at_s", "deadline_s", "stop_until_s", "kill_at_s")
+DUE = ("read_at_s", "renew_at_s", "deadline_at_s", "stop_until_at_s", "kill_at_s")
 PLAIN = (
     "stage",
     "session",
@@ -359,19 +359,19 @@ def state_key(state: ShimState, now_s: float) -> tuple[Any, ...]:
             bool(state.op),
             min(state.bury_tries, 5),
             _until(state.read_at_s, now_s),
-            None if state.doubt_s is None else _age(state.doubt_s, now_s),
+            None if state.doubt_at_s is None else _age(state.doubt_at_s, now_s),
         )
     ladder = state.ladder
     return (
         *[getattr(state, name) for name in PLAIN],
         bool(state.op),
         *[_until(getattr(state, name), now_s) for name in DUE],
-        _age(state.claim_sent_s, now_s) if state.stage in (Stage.CLAIMING, Stage.SETTLING) else None,
-        state.exec_s is None,
+        _age(state.claim_sent_at_s, now_s) if state.stage in (Stage.CLAIMING, Stage.SETTLING) else None,
+        state.exec_at_s is None,
         None if ladder is None else (_until(ladder.kill_at_s, now_s), ladder.terminated),
-        _age(state.born_s, now_s) if state.stage is Stage.CONNECTING else None,
-        None if state.doubt_s is None else _age(state.doubt_s, now_s),
-        state.empty_s is None,
+        _age(state.born_at_s, now_s) if state.stage is Stage.CONNECTING else None,
+        None if state.doubt_at_s is None else _age(state.doubt_at_s, now_s),
+        state.empty_at_s is None,
     )
 
 
@@ -399,8 +399,8 @@ def event_key(event: Any, shim: Shim, world: World) -> tuple[Any, ...]:
                 else min(node.version - lease_version, BEHIND_MAX)
             )
             return "own", record, lease_version is None, behind, live
-        case said.WriteCommitted(_, sent_s, own_version):
-            return "committed", _age(sent_s, world.now_s), own_version
+        case said.WriteCommitted(_, sent_at_s, own_version):
+            return "committed", _age(sent_at_s, world.now_s), own_version
         case said.WriteRejected(_, path, kind):
             return "rejected", path, kind
         case said.Connected(session):
@@ -417,8 +417,8 @@ def ward_key(shim: Shim, now_s: float) -> tuple[Any, ...]:
     return (
         guarded_attempt.stage,
         guarded_attempt.asking,
-        _due(guarded_attempt.retry_s, now_s),
-        None if guarded_attempt.doubt_s is None else _age(guarded_attempt.doubt_s, now_s),
+        _due(guarded_attempt.retry_at_s, now_s),
+        None if guarded_attempt.doubt_at_s is None else _age(guarded_attempt.doubt_at_s, now_s),
         killer.act,
         killer.shim_dead,
         killer.due,
@@ -464,5 +464,5 @@ def _until(at_s: float | None, now_s: float) -> float | None:
 
 
 @cache
-def _age(since_s: float, now_s: float) -> float:
-    return min(now_s - since_s, OLDEST_S)
+def _age(since_at_s: float, now_s: float) -> float:
+    return min(now_s - since_at_s, OLDEST_S)

@@ -53,7 +53,7 @@ def supervisor_ages(world: World, index: int) -> World:
     if one.paused:
         return world.with_supervisor(index, one._replace(paused_ticks=one.paused_ticks + 1))
     if is_quiet(world, one):
-        return world.with_supervisor(index, one._replace(answered_s=world.now_s))
+        return world.with_supervisor(index, one._replace(answered_at_s=world.now_s))
     if follows_quietly(world, one):
         return poll(world, index)
     return world.with_supervisor(index, one._replace(tick_due=True)) if clock_matters(world, one) else world

@@ -24,17 +24,21 @@ DEADLINES = (
     text(
         "renewal-counts-from-its-answer",
         DEADLINE,
-        (lease.renewed, "lease_terms.deadline_s(event.sent_s, ", "lease_terms.deadline_s(turn.now_s, "),
+        (
+            lease.renewed,
+            "lease_terms.deadline_at_s(event.sent_at_s, ",
+            "lease_terms.deadline_at_s(turn.now_s, ",
+        ),
     ),
     text(
         "claim-counts-from-its-answer",
         DEADLINE,
-        (claim.committed, "claim_sent_s=event.sent_s", "claim_sent_s=turn.now_s"),
+        (claim.committed, "claim_sent_at_s=event.sent_at_s", "claim_sent_at_s=turn.now_s"),
     ),
     text(
         "settled-claim-counts-from-the-reading",
         DEADLINE,
-        (claim.read_back, "turn.set(blind=False)", "turn.set(blind=False, claim_sent_s=turn.now_s)"),
+        (claim.read_back, "turn.set(blind=False)", "turn.set(blind=False, claim_sent_at_s=turn.now_s)"),
     ),
     text(
         "unanswered-renewal-counts",
@@ -42,27 +46,31 @@ DEADLINES = (
         (
             lease.renewal_unanswered,
             "ring_again(turn)",
-            "turn.set(deadline_s=lease_terms.deadline_s(turn.now_s, turn.state.launch.lease_s))\n"
-            "    turn.do(WriteDeadline(turn.state.deadline_s))\n    ring_again(turn)",
+            "turn.set(deadline_at_s=lease_terms.deadline_at_s(turn.now_s, turn.state.launch.lease_s))\n"
+            "    turn.do(WriteDeadline(turn.state.deadline_at_s))\n    ring_again(turn)",
         ),
     ),
-    text("deadline-a-lease-late", DEADLINE, (lease_terms.deadline_s, "- KILL_TIME_S", "+ lease_s")),
-    text("deadline-without-the-kill-time", DEADLINE, (lease_terms.deadline_s, " - KILL_TIME_S", "")),
+    text("deadline-a-lease-late", DEADLINE, (lease_terms.deadline_at_s, "- KILL_TIME_S", "+ lease_s")),
+    text("deadline-without-the-kill-time", DEADLINE, (lease_terms.deadline_at_s, " - KILL_TIME_S", "")),
     text(
         "shim-ignores-its-deadline",
         AT_DEADLINE,
         (
             driver.is_expiring,
-            "return turn.now_s >= lease_terms.shim_acts_s(turn.state.deadline_s)",
+            "return turn.now_s >= lease_terms.shim_acts_at_s(turn.state.deadline_at_s)",
             "return False",
         ),
-        (machine.next_wake_s, "times.append(lease_terms.shim_acts_s(state.deadline_s))", "pass"),
+        (machine.next_wake_at_s, "times.append(lease_terms.shim_acts_at_s(state.deadline_at_s))", "pass"),
     ),
     text(
         "deadline-is-not-told-to-the-second-killers",
         "§7.4: the twin reads the deadline from a file written after each commit",
-        (claim.claimed, "turn.do(WriteDeadline(deadline_s), Exec(before_s))", "turn.do(Exec(before_s))"),
-        (lease.renewed, "turn.do(WriteDeadline(deadline_s))", "pass"),
+        (
+            claim.claimed,
+            "turn.do(WriteDeadline(deadline_at_s), Exec(before_at_s))",
+            "turn.do(Exec(before_at_s))",
+        ),
+        (lease.renewed, "turn.do(WriteDeadline(deadline_at_s))", "pass"),
     ),
 )
 
@@ -80,7 +88,7 @@ CLAIMS = (
         (
             claim.try_claim,
             "send_claim(turn, own, event.lease_version)",
-            "(turn.set(claim_sent_s=turn.now_s), claimed(turn, own.version, OwnState.CLAIMED))",
+            "(turn.set(claim_sent_at_s=turn.now_s), claimed(turn, own.version, OwnState.CLAIMED))",
         ),
     ),
     text(
@@ -121,10 +129,10 @@ CLAIMS = (
         "§5: an outcome that nobody can tell binds a shim no longer than a lease could",
         (
             claim.watch_settling,
-            "if turn.now_s >= resolve_by_s(turn.state):",
+            "if turn.now_s >= resolve_due_at_s(turn.state):",
             "if False:",
         ),
-        (machine.next_wake_s, "times.append(claim.resolve_by_s(state))", "pass"),
+        (machine.next_wake_at_s, "times.append(claim.resolve_due_at_s(state))", "pass"),
     ),
     text(
         "claim-of-another-shim-taken-as-ours",
@@ -151,15 +159,19 @@ CLAIMS = (
         (claim.watch_connecting, "if turn.state.broken:", "if False:"),
         (connection.send, 'first=what == "claim"', "first=False"),
     ),
-    text("late-claim-is-executed", RECHECK, (claim.claimed, "elif turn.now_s >= before_s:", "elif False:")),
     text(
-        "starter-does-not-look-at-the-clock", RECHECK, (claim.claimed, "Exec(before_s)", "Exec(float('inf'))")
+        "late-claim-is-executed", RECHECK, (claim.claimed, "elif turn.now_s >= before_at_s:", "elif False:")
+    ),
+    text(
+        "starter-does-not-look-at-the-clock",
+        RECHECK,
+        (claim.claimed, "Exec(before_at_s)", "Exec(float('inf'))"),
     ),
     text(
         "nobody-looks-at-the-clock-before-exec",
         RECHECK,
-        (claim.claimed, "elif turn.now_s >= before_s:", "elif False:"),
-        (claim.claimed, "Exec(before_s)", "Exec(float('inf'))"),
+        (claim.claimed, "elif turn.now_s >= before_at_s:", "elif False:"),
+        (claim.claimed, "Exec(before_at_s)", "Exec(float('inf'))"),
     ),
     text(
         "revoked-claim-is-executed",
@@ -195,7 +207,7 @@ FENCES = (
         "stop-grace-never-ends",
         "§7.3: for at most stop_grace",
         (driver.climb, "if turn.now_s >= ladder.kill_at_s:", "if False:"),
-        (lease.may_renew, "state.stop_until_s is None or turn.now_s < state.stop_until_s", "True"),
+        (lease.may_renew, "state.stop_until_at_s is None or turn.now_s < state.stop_until_at_s", "True"),
     ),
     text(
         "revoked-goes-on",
@@ -230,7 +242,7 @@ FENCES = (
     text(
         "clock-jump-is-not-noticed",
         "§7.7: a jump of REALTIME - BOOTTIME means: reread /own/J before anything else",
-        (machine.notice_clock_jump, "abs(offset_s - before_s) > CLOCK_JUMP_S", "False"),
+        (machine.notice_clock_jump, "abs(offset_s - before_at_s) > CLOCK_JUMP_S", "False"),
     ),
     text(
         "new-session-does-not-read-first",
@@ -323,7 +335,7 @@ WAITS = (
             Observer._read_leases,
             "reads.sent_at_s, reads.received_at_s)",
             "reads.sent_at_s, reads.received_at_s)\n        if _is_close(row, lives) and row.own.record.state in LEASED:\n"
-            "            sight = replace(sight, first_seen_s=float('-inf'))",
+            "            sight = replace(sight, first_seen_at_s=float('-inf'))",
         ),
     ),
     text(
@@ -348,7 +360,7 @@ WAITS = (
     text(
         "draining-is-never-overdue",
         "§8: a draining that outlasts stop_grace + D is revoked",
-        (decide._overdue, "return case.now_s - case.row.own_seen_s > allowed_s", "return False"),
+        (decide._overdue, "return case.now_s - case.row.own_seen_at_s > allowed_s", "return False"),
     ),
 )
 
@@ -399,7 +411,7 @@ KILLERS = (
     text(
         "second-killers-act-a-lease-late",
         "§7.4: twin and guardian act at deadline - p",
-        (lease_terms.second_killer_acts_s, "- SECOND_KILLER_PERIOD_S", "+ LEASE_MIN_S"),
+        (lease_terms.second_killer_acts_at_s, "- SECOND_KILLER_PERIOD_S", "+ LEASE_MIN_S"),
     ),
     text(
         "second-killers-never-act",
@@ -436,7 +448,7 @@ TOMBSTONES = (
         (
             driver.begin_kill,
             "stage=Stage.KILLING,",
-            "stage=Stage.BURYING, empty_s=turn.now_s, read_at_s=turn.now_s,",
+            "stage=Stage.BURYING, empty_at_s=turn.now_s, read_at_s=turn.now_s,",
         ),
         (driver.begin_kill, "if reason:", "turn.do(Kill())\n        if reason:"),
     ),
@@ -447,7 +459,7 @@ TOMBSTONES = (
         (
             driver.note_exit,
             "refused=event.refused)",
-            "refused=event.refused, stage=Stage.BURYING, empty_s=turn.now_s, read_at_s=turn.now_s)",
+            "refused=event.refused, stage=Stage.BURYING, empty_at_s=turn.now_s, read_at_s=turn.now_s)",
         ),
     ),
     text(

@@ -38,7 +38,7 @@ HAND_OVERS = (
     text(
         "hand-over-waits-for-ever",
         FALLS_BACK,
-        (leadership.decide, " and event.now_s < seen.yield_until_s:", ":"),
+        (leadership.decide, " and event.now_s < seen.yield_until_at_s:", ":"),
     ),
     text(
         "each-look-waits-anew",

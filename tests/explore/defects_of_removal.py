@@ -156,8 +156,8 @@ TOLD = (
         "§7.4: the second killers know the deadline before exec",
         (
             Runner._perform,
-            "if not self._write_deadline(deadline_s) and",
-            "if not self._write_deadline(deadline_s) and False and",
+            "if not self._write_deadline(deadline_at_s) and",
+            "if not self._write_deadline(deadline_at_s) and False and",
         ),
     ),
     text(

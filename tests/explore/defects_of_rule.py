@@ -62,7 +62,7 @@ LEADERSHIP = (
     text(
         "leader-without-a-deadline",
         STEP_DOWN,
-        (leadership.deadline, "if event.now_s < event.answered_s + machine_state.timeout_s:", "if True:"),
+        (leadership.deadline, "if event.now_s < event.answered_at_s + machine_state.timeout_s:", "if True:"),
     ),
     text(
         "leads-before-the-election-has-committed",
@@ -210,7 +210,7 @@ DECISIONS = (
     text(
         "takeover-restarts-what-it-finds",
         ADOPT,
-        (decide._keep, "if own.revision != job.revision:", "if case.now_s - case.row.own_seen_s <= 0:"),
+        (decide._keep, "if own.revision != job.revision:", "if case.now_s - case.row.own_seen_at_s <= 0:"),
     ),
     text(
         "suspended-is-started",

@@ -14,7 +14,7 @@ RESULTS = "§5: what a kept result names is no orphan"
 ORPHANS = "§4: orphan blobs are swept after a grace time"
 DISTRUST = "I10: nothing is cleaned while the registry is not trusted"
 
-OLD_ENOUGH = "began_s - sighting.first_s >= grace_s"
+OLD_ENOUGH = "began_at_s - sighting.first_at_s >= grace_s"
 OF_OWN = "uids.update(uid for uid in (row.own.record.uid, row.own.record.newest_uid) if uid)"
 OF_REF = "uids.add(row.ref.record.uid)"
 
@@ -28,14 +28,14 @@ BLOBS = (
     text(
         "grace-shorter-than-a-submit",
         GRACE,
-        (blob_sweep.judge, OLD_ENOUGH, "began_s - sighting.first_s >= grace_s / 3"),
+        (blob_sweep.judge, OLD_ENOUGH, "began_at_s - sighting.first_at_s >= grace_s / 3"),
     ),
     text(
         "submit-without-a-bound",
         WITHIN,
         (
             jobs.JobOperations.submit,
-            "if boottime_s() - submission.stored_from_s > SUBMIT_MAX_S:",
+            "if boottime_s() - submission.stored_from_at_s > SUBMIT_MAX_S:",
             "if False:",
         ),
     ),
@@ -45,8 +45,8 @@ BLOBS = (
         ORPHANS,
         (
             blob_sweep.judge,
-            "before if before is not None and before.entry == entry else Sighting(entry, ended_s)",
-            "Sighting(entry, ended_s)",
+            "before if before is not None and before.entry == entry else Sighting(entry, ended_at_s)",
+            "Sighting(entry, ended_at_s)",
         ),
     ),
     text(
@@ -54,8 +54,8 @@ BLOBS = (
         "§5: references are read after the listing",
         (
             blob_sweep.BlobSweeper.scan,
-            "    began_s = self._clock()\n",
-            "    began_s = self._clock()\n    references = referenced()\n",
+            "    began_at_s = self._clock()\n",
+            "    began_at_s = self._clock()\n    references = referenced()\n",
         ),
         (blob_sweep.BlobSweeper.scan, "    references = referenced()\n    verdict", "    verdict"),
     ),

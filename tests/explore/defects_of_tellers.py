@@ -39,14 +39,13 @@ LATEST = "§7.3: /own is watched, and read after a sync"
 ONE_SESSION = "§3: a session that is lost is lost for good, and nothing of an older one is heard"
 TERM = "§6: a term is over by its own deadline, and its tasks before the next one begins"
 
-_WAKE = "max(_SHORTEST_WAIT_S, next_wake_s(self._state) - boottime_s())"
 _AT = "Now(boottime_s(), wall_s())"
 
 RUNNER = (
     text(
         "runner-waits-as-long-as-it-likes",
         IN_TIME,
-        (Runner._wait, f"min(SECOND_KILLER_PERIOD_S, {_WAKE})", _WAKE),
+        (Runner._wait, "min(SECOND_KILLER_PERIOD_S, wanted_s)", "wanted_s"),
     ),
     text(
         "runner-tells-what-is-not-proven-empty",
@@ -76,7 +75,11 @@ RUNNER = (
     text(
         "starter-is-let-go-for-ever",
         BEFORE_EXEC,
-        (Runner._exec, "let_go(self._parts.starter, before_s)", "let_go(self._parts.starter, float('inf'))"),
+        (
+            Runner._exec,
+            "let_go(self._parts.starter, before_at_s)",
+            "let_go(self._parts.starter, float('inf'))",
+        ),
     ),
     text(
         "runner-does-not-hear-the-last-words",
@@ -431,7 +434,7 @@ SESSION = (
     text(
         "request-goes-out-after-its-time",
         UNKNOWN,
-        (SessionLink.take_waiting, "reply.deadline_s > boottime_s()", "True"),
+        (SessionLink.take_waiting, "reply.deadline_at_s > boottime_s()", "True"),
     ),
     text(
         "another-session-is-taken",
@@ -457,14 +460,14 @@ SESSION = (
         "§7.3: /own is watched",
         (SessionLink._drain, "run_callback(watch)", "pass"),
     ),
-    text("success-counts-from-the-answer", SENT, (SessionLink.answered, "reply.sent_s", "boottime_s()")),
+    text("success-counts-from-the-answer", SENT, (SessionLink.answered, "reply.sent_at_s", "boottime_s()")),
     text(
         "success-counts-from-the-grant",
         SENT,
         (
             SessionLink.granted,
-            "self.last_success_s, self.heard_s = asked_s, boottime_s()",
-            "self.last_success_s = self.heard_s = boottime_s()",
+            "self.last_success_at_s, self.heard_at_s = asked_s, boottime_s()",
+            "self.last_success_at_s = self.heard_at_s = boottime_s()",
         ),
     ),
     text(
@@ -478,7 +481,7 @@ SESSION = (
         (
             Connection._send_request,
             "self._write(bytes(message), connect_timeout)",
-            "self._write(bytes(message), connect_timeout)\n        for _, each, _ in self._owner._pending:\n            each.sent_s = boottime_s()",
+            "self._write(bytes(message), connect_timeout)\n        for _, each, _ in self._owner._pending:\n            each.sent_at_s = boottime_s()",
         ),
     ),
     text(
@@ -599,7 +602,7 @@ OFFICES = (
         TERM,
         (
             Contender._tick_if_due,
-            "self._client.last_success_s if self._client is not None else now_s",
+            "self._client.last_success_at_s if self._client is not None else now_s",
             "now_s",
         ),
     ),

@@ -1,4 +1,4 @@
-"""The mutation gate: ``python -m tests.explore.gate [--only NAME] [--own | --redundant] [--trace] [--states N]``.
+"""The mutation gate: ``python -m tests.explore.gate [--only NAME] [--own | --redundant] [--trace] [--states N] [--write-results]``.
 
 Every defect of ``defects.py`` is planted into production code, and the scenarios are explored until one shows a
 violation; code that raises is one. A defect that survives all of them fails the build, unless it is named redundant, with
@@ -27,6 +27,7 @@ from tests.explore.scenario import Scenario
 from tests.explore.scenarios import BY_NAME, SCENARIOS
 from tests.explore.search import Found, Kept, explore
 from tests.explore.setting import abstracted
+from tests.results import Measured, add_option
 
 OWN_MAX = (1_000, 20_000)
 """States of the scenarios that a defect names: all of them within the first bound, before any within the next."""
@@ -70,7 +71,7 @@ class Verdict:
 
 def judge(defect: Defect, others: Iterable[str] = (), max_states: int = OTHERS_MAX) -> Verdict:
     """Explore with the defect planted: its own scenarios, then ``others``, up to the first violation."""
-    begun_s, states, kept = time.process_time(), 0, Kept()
+    begun_at_s, states, kept = time.process_time(), 0, Kept()
     plan = [partial(explore, BY_NAME[name], most) for most in OWN_MAX for name in defect.scenarios]
     plan += [scattered(name, max_states) for name in others if name not in defect.scenarios]
     try:
@@ -80,12 +81,12 @@ def judge(defect: Defect, others: Iterable[str] = (), max_states: int = OTHERS_M
                     found = run(kept=kept)
                 states += found.states
                 if found.broken is not None:
-                    return Verdict(defect, found, states, time.process_time() - begun_s)
+                    return Verdict(defect, found, states, time.process_time() - begun_at_s)
     except Exception as error:  # one defect that can't be planted is no reason not to try the others
         return Verdict(
-            defect, None, states, time.process_time() - begun_s, f"{type(error).__name__}: {error}"
+            defect, None, states, time.process_time() - begun_at_s, f"{type(error).__name__}: {error}"
         )
-    return Verdict(defect, None, states, time.process_time() - begun_s)
+    return Verdict(defect, None, states, time.process_time() - begun_at_s)
 
 
 def scattered(name: str, max_states: int) -> Callable[..., Found]:
@@ -141,6 +142,27 @@ def _calling(called: set[Any], function: Any, real: Any, *args: Any, **kwargs: A
     return real(*args, **kwargs)
 
 
+def title(asked: argparse.Namespace) -> str:
+    """The section of RESULTS.md that a run belongs to."""
+    if asked.only is not None:
+        return "Mutation gate, chosen defects"
+    how = [option for option in ("own", "redundant") if getattr(asked, option)]
+    return " --".join(["Mutation gate", *how])
+
+
+def rows(verdicts: list[Verdict], left_out: int) -> list[tuple[str, ...]]:
+    """What RESULTS.md has of a run of the gate."""
+    seen = sum(verdict.caught is not None for verdict in verdicts)
+    return [
+        ("explored", str(len(verdicts))),
+        ("caught", str(seen)),
+        ("not seen", str(len(verdicts) - seen)),
+        ("named redundant and not explored", str(left_out)),
+        ("not as named", ", ".join(v.defect.name for v in verdicts if not v.is_right) or "0"),
+        ("states", f"{sum(verdict.states for verdict in verdicts):,}"),
+    ]
+
+
 def main() -> int:
     from tests.explore.defects import DEFECTS
 
@@ -159,18 +181,20 @@ def main() -> int:
     )
     parser.add_argument("--trace", action="store_true", help="tell the story of each violation")
     parser.add_argument("--list", action="store_true")
+    add_option(parser)
     asked = parser.parse_args()
     chosen = [one for one in DEFECTS if asked.only is None or one.name in asked.only]
     if asked.list:
         for one in chosen:
             print(f"{one.name:44} {one.of}")
         return 0
+    measured = Measured("explore", "tests.explore.gate")
     left_out = [
         one for one in chosen if one.redundant_because is not None and not (asked.redundant or asked.only)
     ]
     tried = [one for one in chosen if one not in left_out]
     comes_to = {} if asked.own else reached(tried, SCENARIOS, asked.states)
-    wrong = 0
+    verdicts: list[Verdict] = []
     for one in tried:
         others = [name for name, called in comes_to.items() if called.intersection(changed_by(one))]
         verdict = judge(one, others, asked.states)
@@ -180,11 +204,14 @@ def main() -> int:
                 "\n".join(["", *verdict.caught.trace, "", f"VIOLATION: {verdict.caught.broken}", ""]),
                 flush=True,
             )
-        wrong += not verdict.is_right
+        verdicts.append(verdict)
+    wrong = sum(not verdict.is_right for verdict in verdicts)
     print(
         f"{len(chosen)} defects: {len(left_out)} named redundant and not explored, {wrong} of the others not as named; "
         f"{time.process_time():.0f} CPU seconds"
     )
+    if asked.write_results:
+        measured.write(title(asked), ("of the defects", "count"), rows(verdicts, len(left_out)))
     return 1 if wrong else 0
 
 

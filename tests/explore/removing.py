@@ -104,7 +104,8 @@ class Duster(Remover):
             open_at=lambda location, _: Removal(location, came),
         )
         self._jobs = {
-            dust.path: LocationDeletion(dust.path, dust.unsure_s, next_s=dust.next_s) for dust in me.dusts
+            dust.path: LocationDeletion(dust.path, dust.unsure_at_s, next_at_s=dust.next_at_s)
+            for dust in me.dusts
         }
         self._context = LeaderWriteContext(LAYOUT, *(me.term or (0, 0)), "remove", "")
         self.due: list[str] = []
@@ -128,7 +129,7 @@ class Duster(Remover):
     def dusts(self) -> tuple[Dust, ...]:
         return tuple(
             sorted(
-                (Dust(job.path, job.unsure_s, job.next_s) for job in self._jobs.values()),
+                (Dust(job.path, job.unsure_at_s, job.next_at_s) for job in self._jobs.values()),
                 key=lambda dust: dust.path,
             )
         )
@@ -311,8 +312,8 @@ def _remover_key(one: Supervisor, world: World) -> tuple[Any, ...]:
         [
             (
                 dust.path,
-                min(now - dust.unsure_s, LATE_S),
-                max(0.0, dust.next_s - now),
+                min(now - dust.unsure_at_s, LATE_S),
+                max(0.0, dust.next_at_s - now),
                 None if dust.now is None else versions_of(dust.now),
             )
             for dust in one.dusts

@@ -200,7 +200,7 @@ def explore(
     raises, in production code or in what is planted there, is a violation like any other. ``kept``: of earlier explorations
     of the very same code.
     """
-    begun_s = time.process_time()
+    begun_at_s = time.process_time()
     search = Search(scenario, rest_every, deep, Kept() if kept is None else kept)
     Remembering.kept = scenario.replaceable
     try:
@@ -211,7 +211,7 @@ def explore(
     found = search.found
     found.trace = search.tell()
     found.states = max(1, len(search.story))
-    found.seconds = time.process_time() - begun_s
+    found.seconds = time.process_time() - begun_at_s
     return found
 
 

@@ -139,7 +139,7 @@ def spawn(world: World, host: int, supervisor: str, entry: Assignment) -> World:
     claim = f"{entry.uid}.{entry.attempt}/{number}"
     launch = launch_of(entry.name, entry.uid, entry.attempt, entry.job_version, entry.own_version, supervisor)
     sid = sid_of(f"shim {claim} #1")
-    state = ShimState(launch, LAYOUT, claim, 1, 2, born_s=world.now_s)
+    state = ShimState(launch, LAYOUT, claim, 1, 2, born_at_s=world.now_s)
     shim = Shim(
         entry.name,
         entry.uid,
@@ -189,10 +189,10 @@ def perform(world: World, index: int, effect: Effect) -> tuple[World, tuple[Even
             if shim.connected:
                 world, shim = new_session(world, shim)
                 more = (said.Connected(shim.sid),)
-        case said.WriteDeadline(deadline_s):
-            shim = shim._replace(file_s=deadline_s)
-        case said.Exec(before_s):
-            shim = shim._replace(exec_before_s=before_s)
+        case said.WriteDeadline(deadline_at_s):
+            shim = shim._replace(file_s=deadline_at_s)
+        case said.Exec(before_at_s):
+            shim = shim._replace(exec_before_s=before_at_s)
         case said.Order():
             more = (said.Unheard(effect),)
         case said.Terminate():

@@ -134,14 +134,14 @@ def contend(world: World, index: int, me: Supervisor) -> Iterator[Move]:
             f"{me.id} hears that its session is gone", and_so_on(tell(before, index, lead.Lost()), index)
         )
         if me.tick_due:
-            after = tell(before, index, lead.ElectionTick(world.now_s, me.answered_s))
+            after = tell(before, index, lead.ElectionTick(world.now_s, me.answered_at_s))
             yield Move(f"{me.id}'s contender looks at the clock", and_so_on(after, index))
         return
     if me.tick_due:
         after = world.with_supervisor(index, me._replace(tick_due=False))
         yield Move(
             f"{me.id}'s contender looks at the clock",
-            tell(after, index, lead.ElectionTick(world.now_s, me.answered_s)),
+            tell(after, index, lead.ElectionTick(world.now_s, me.answered_at_s)),
         )
     if me.machine_state.state is State.FOLLOWING and me.connected and leader_owner(world) != known_owner(me):
         yield Move(f"{me.id} hears that /leader has changed", tell(world, index, lead.LeaderChanged()))
@@ -171,7 +171,7 @@ def clock_matters(world: World, me: Supervisor) -> bool:
     """Would a tick lead to more than a proof of life that says nothing new?"""
     if not me.alive or me.paused or me.todo:
         return False
-    machine_state, effects = lead.step(me.machine_state, lead.ElectionTick(world.now_s, me.answered_s))
+    machine_state, effects = lead.step(me.machine_state, lead.ElectionTick(world.now_s, me.answered_at_s))
     return machine_state != me.machine_state or bool(effects)
 
 
@@ -205,7 +205,7 @@ def follows_quietly(world: World, me: Supervisor) -> bool:
 
 def poll(world: World, index: int) -> World:
     """The look of a quiet follower, if it is time for one."""
-    world = tell(world, index, lead.ElectionTick(world.now_s, world.supervisors[index].answered_s))
+    world = tell(world, index, lead.ElectionTick(world.now_s, world.supervisors[index].answered_at_s))
     while world.supervisors[index].todo:
         done = perform(world, index, world.supervisors[index])
         assert done is not None
@@ -256,7 +256,7 @@ def ask(world: World, after: World, index: int, me: Supervisor, effect: lead.Eff
         return "hears nothing", after if failed is None else tell(after, index, failed)
     found = look(world)
     me = trust.looked(world, me) if world.replaceable else me
-    after = after.with_supervisor(index, me._replace(sight=found, answered_s=world.now_s))
+    after = after.with_supervisor(index, me._replace(sight=found, answered_at_s=world.now_s))
     after = judge.looks(after, index) if world.replaceable else after
     if isinstance(effect, lead.Probe):
         version = None if found.flaw else found.version
@@ -292,7 +292,7 @@ def connect(world: World, index: int) -> World:
     number = me.sessions + 1
     sid = sid_of(f"{me.id} #{number}")
     world = open_session(world, sid)
-    me = me._replace(sid=sid, sessions=number, answered_s=world.now_s, op_id=f"{me.id}.{number}")
+    me = me._replace(sid=sid, sessions=number, answered_at_s=world.now_s, op_id=f"{me.id}.{number}")
     return tell(world.with_supervisor(index, me), index, lead.SessionConnected(sid, SESSION_S))
 
 
@@ -340,10 +340,10 @@ def election_of(me: Supervisor, epoch: int, version: int) -> Transaction:
 class Still:
     """What the observer reads from: one tree, at one moment, or at two."""
 
-    def __init__(self, tree: Snapshot, now_s: float, sent_s: float | None = None) -> None:
+    def __init__(self, tree: Snapshot, now_s: float, sent_at_s: float | None = None) -> None:
         self.tree = tree
         self.now_s = now_s
-        self.sent_s = now_s if sent_s is None else sent_s
+        self.sent_at_s = now_s if sent_at_s is None else sent_at_s
 
     def read(self, path: str) -> Node | None:
         return self.tree.read(path)
@@ -352,7 +352,7 @@ class Still:
         return self.tree.children(path)
 
     def read_many(self, paths: Sequence[str]) -> Reads:
-        return Reads(tuple(map(self.tree.read, paths)), self.sent_s, self.now_s)
+        return Reads(tuple(map(self.tree.read, paths)), self.sent_at_s, self.now_s)
 
 
 class Split(Still):
@@ -364,7 +364,7 @@ class Split(Still):
 
     def children(self, path: str) -> tuple[str, ...] | None:
         if path == LAYOUT.lives:
-            self.sent_s = self.now_s
+            self.sent_at_s = self.now_s
             self.tree, self.now_s = self._then
         return super().children(path)
 
@@ -433,7 +433,7 @@ def take_pass(me: Supervisor, zoo: Still, now_s: float) -> Outcome:
     view = observer.take_view(None, recorded=me.recorded, distrust=me.distrust)
     plan = make_plan(view, POLICY, now_s)
     broken = violations(view, plan)
-    accepted = view.accepted and (view.accepted.since_zxid, view.accepted.first_seen_s)
+    accepted = view.accepted and (view.accepted.since_zxid, view.accepted.first_seen_at_s)
     first_seen = FirstSeen(
         tuple(sorted(observer._first_seen._owns.items())),
         tuple(sorted(observer._first_seen._leases.items())),

@@ -357,14 +357,14 @@ def key_of(world: World) -> tuple[Any, ...]:
 
 
 def _sweeper_key(one: Supervisor, there: dict[str, float], now: float) -> tuple[Any, ...]:
-    began_s = one.sweep[0].at_s if one.sweep else now
+    began_at_s = one.sweep[0].at_s if one.sweep else now
     sightings = tuple(
         [
             (
                 key,
                 there.get(key) == sighting.entry.modified_s,
-                min(began_s - sighting.first_s, SWEEP_GRACE_S),
-                min(now - began_s, SWEEP_GRACE_S),
+                min(began_at_s - sighting.first_at_s, SWEEP_GRACE_S),
+                min(now - began_at_s, SWEEP_GRACE_S),
             )
             for key, sighting in one.sightings
         ]

@@ -35,7 +35,7 @@ def no_epoch_check() -> AbstractContextManager[object]:
 
 
 def deadline_from_the_acknowledgement() -> AbstractContextManager[object]:
-    return around(lease.renewed, lambda real, turn, event: real(turn, replace(event, sent_s=turn.now_s)))
+    return around(lease.renewed, lambda real, turn, event: real(turn, replace(event, sent_at_s=turn.now_s)))
 
 
 def cancel_that_does_not_move_the_fence() -> AbstractContextManager[object]:
@@ -52,7 +52,7 @@ def tombstone_before_the_tree_is_empty() -> AbstractContextManager[object]:
     def begin_kill(real: Any, turn: Any, cause: Cause | None, reason: str) -> None:
         real(turn, cause, reason)
         if turn.state.stage is Stage.KILLING:
-            turn.set(stage=Stage.BURYING, empty_s=turn.now_s, read_at_s=turn.now_s)
+            turn.set(stage=Stage.BURYING, empty_at_s=turn.now_s, read_at_s=turn.now_s)
 
     return around(driver.begin_kill, begin_kill)
 

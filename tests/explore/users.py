@@ -58,7 +58,7 @@ def stored(replay: Replay, wish: Wish) -> Submission:
         spec(wish.name, wish.uid),
         terms_of(wish.name, wish.uid),
         desired_of(wish.name),
-        stored_from_s=0.0,
+        stored_from_at_s=0.0,
     )
 
 

@@ -106,8 +106,8 @@ class Dust(NamedTuple):
     """What a remover remembers of a doomed claim (``daemon.leader.remover.LocationDeletion``). Times: BOOTTIME. ``now``: what it has just read of it."""
 
     path: str
-    unsure_s: float
-    next_s: float = 0.0
+    unsure_at_s: float
+    next_at_s: float = 0.0
     now: Any = None
 
 
@@ -152,7 +152,7 @@ class Supervisor(NamedTuple):
     agent_sid: int = 0
     sessions: int = 0
     registrations: int = 0
-    answered_s: float = 0.0
+    answered_at_s: float = 0.0
     tick_due: bool = False
     sight: Any = None
     op_id: str = ""

@@ -241,7 +241,7 @@ class MemoryClient:
         self.link = Link.SUSPENDED
         self.session: Session | None = None
         self.connections = 0
-        self.last_success_s = 0.0
+        self.last_success_at_s = 0.0
         self.last_zxid = 0
         self._zoo = zoo
         self._timeout_s = session_timeout_s
@@ -357,10 +357,10 @@ class MemoryClient:
 
     # -- plumbing --------------------------------------------------------------------------------------------------
 
-    def _read_all(self, paths: tuple[str, ...], sent_s: float) -> Reads:
-        return Reads(tuple(map(self._zoo._tree.read, paths)), sent_s, boottime_s())
+    def _read_all(self, paths: tuple[str, ...], sent_at_s: float) -> Reads:
+        return Reads(tuple(map(self._zoo._tree.read, paths)), sent_at_s, boottime_s())
 
-    def _commit(self, tx: Transaction, sent_s: float) -> Committed:
+    def _commit(self, tx: Transaction, sent_at_s: float) -> Committed:
         action, self._before_commit = self._before_commit, None
         if action is not None:
             action()
@@ -369,7 +369,7 @@ class MemoryClient:
             raise OutcomeUnknown(f"{tx.what} may or may not have been applied (the connection was lost)")
         failure, self._fail_commit = self._fail_commit, None
         if failure is None:
-            return Committed(sent_s, self._zoo._apply(tx, self.session.id))
+            return Committed(sent_at_s, self._zoo._apply(tx, self.session.id))
         if failure == "after":
             self._zoo._apply(tx, self.session.id)
         self._zoo._callbacks.run(self._suspend())
@@ -400,13 +400,13 @@ class MemoryClient:
                 self._carry_out(request)
 
     def _carry_out(self, request: _Held) -> None:
-        sent_s = boottime_s()
+        sent_at_s = boottime_s()
         try:
             result: Any = request.carry_out()
         except SupervisorError as error:
             result = error
         if not isinstance(result, OutcomeUnknown):
-            self.last_success_s, self.last_zxid = sent_s, self._zoo.zxid
+            self.last_success_at_s, self.last_zxid = sent_at_s, self._zoo.zxid
         if not request.resolved:
             request.resolved = True
             self._zoo._callbacks.run([partial(request.resolve_outcome, result)])
@@ -444,7 +444,7 @@ class MemoryClient:
         if session is None:
             return self._lose()
         self.session = session
-        self.last_success_s, self.last_zxid = boottime_s(), self._zoo.zxid
+        self.last_success_at_s, self.last_zxid = boottime_s(), self._zoo.zxid
         self.connections += 1
         return self._move_to(Link.CONNECTED)
 

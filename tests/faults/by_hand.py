@@ -173,7 +173,7 @@ class Running:
     claim: str
     fence: int
     pid: int
-    sent_s: float
+    sent_at_s: float
     alive: bool = True
     deadline_s: float = field(default=0.0)
 
@@ -227,7 +227,7 @@ class HostByHand:
 
     def claim(self, entry: Assignment) -> Running:
         """Raises GuardFailed when it was taken back."""
-        layout, claim_id, sent_s = self.stage.layout, new_op_id(), boottime_s()
+        layout, claim_id, sent_at_s = self.stage.layout, new_op_id(), boottime_s()
         own_path = layout.own(entry.name)
         self.client.sync()
         own = seen(Ownership, self.client.read(own_path), own_path)
@@ -244,7 +244,7 @@ class HostByHand:
             wall_iso(),
         )
         self.client.commit(tx)
-        made = Running(entry, claim_id, entry.own_version + 1, len(self.stage.notes) + 1000, sent_s)
+        made = Running(entry, claim_id, entry.own_version + 1, len(self.stage.notes) + 1000, sent_at_s)
         self.running.append(made)
         self._note(made, "start")
         return made
@@ -255,7 +255,7 @@ class HostByHand:
         self.client.commit(
             attempt_writes.renew(self.stage.layout, driver.entry.name, driver.fence, lease, new_op_id())
         )
-        driver.sent_s = boottime_s()
+        driver.sent_at_s = boottime_s()
         self._note(driver, "beat")
 
     def beat(self, driver: Running) -> None:

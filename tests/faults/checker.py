@@ -85,24 +85,24 @@ class Harm:
     host: str = ""
     over_s: float = float("inf")
 
-    def meets(self, span: Span, until_s: float) -> bool:
-        """Whether it came upon ``span`` between its last line and ``until_s``."""
+    def meets(self, span: Span, until_at_s: float) -> bool:
+        """Whether it came upon ``span`` between its last line and ``until_at_s``."""
         return (
             (self.jobs is None or span.job in self.jobs)
             and self.host in ("", span.host)
             and span.first_s <= self.over_s + STARTING_S
-            and self.from_s <= until_s
-            and span.last_s - BEAT_S <= self.to_s
+            and self.from_s <= until_at_s
+            and span.last_at_s - BEAT_S <= self.to_s
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """``uid`` was acknowledged as to run, and nothing has been in its way since ``since_s``."""
+    """``uid`` was acknowledged as to run, and nothing has been in its way since ``since_at_s``."""
 
     job: str
     uid: str
-    since_s: float
+    since_at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Span:
     uid: str
     attempt: int
     first_s: float
-    last_s: float
+    last_at_s: float
     host: str = ""
 
     @property
@@ -168,9 +168,9 @@ def spans(notes: Iterable[Note]) -> list[Span]:
         key = (note.job, note.uid, note.attempt, turn)
         old = found.get(key)
         first_s = note.at_s if old is None else min(old.first_s, note.at_s)
-        last_s = note.at_s if old is None else max(old.last_s, note.at_s)
+        last_at_s = note.at_s if old is None else max(old.last_at_s, note.at_s)
         found[key] = Span(
-            note.job, note.uid, note.attempt, first_s, last_s, note.host or (old.host if old else "")
+            note.job, note.uid, note.attempt, first_s, last_at_s, note.host or (old.host if old else "")
         )
     return sorted(found.values(), key=lambda span: span.first_s)
 
@@ -198,11 +198,11 @@ def overlaps(notes: Iterable[Note]) -> list[str]:
     latest: dict[str, Span] = {}
     for span in spans(notes):
         old = latest.get(span.job)
-        if old is not None and span.first_s < old.last_s:
+        if old is not None and span.first_s < old.last_at_s:
             wrong.append(
-                f"I1: {span.title} ran together with {old.title} for {old.last_s - span.first_s:.3f} s"
+                f"I1: {span.title} ran together with {old.title} for {old.last_at_s - span.first_s:.3f} s"
             )
-        if old is None or span.last_s > old.last_s:
+        if old is None or span.last_at_s > old.last_at_s:
             latest[span.job] = span
     return wrong
 
@@ -220,19 +220,19 @@ def revived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged]) -> list
             wrong.append(
                 f"I2: {span.title} started {span.first_s - ack.at_s:.3f} s after its cancel was acknowledged"
             )
-        if span.first_s <= ack.at_s < span.last_s or span.first_s > ack.at_s:
+        if span.first_s <= ack.at_s < span.last_at_s or span.first_s > ack.at_s:
             alive.add(span.uid)
     return wrong
 
 
 def outlived(notes: Iterable[Note], acknowledged: Iterable[Acknowledged], grace_s: float) -> list[str]:
     """I2: an attempt claimed before is gone within its stop grace."""
-    until_s = {ack.uid: (ack.at_s, ack.ends_until_s(grace_s)) for ack in acknowledged}
+    until_at_s = {ack.uid: (ack.at_s, ack.ends_until_s(grace_s)) for ack in acknowledged}
     wrong = []
     for span in spans(notes):
-        at_s, end_s = until_s.get(span.uid, (0.0, None))
-        if end_s is not None and span.last_s > end_s:
-            wrong.append(f"I2: {span.title} was still alive {span.last_s - at_s:.3f} s after its cancel")
+        at_s, end_at_s = until_at_s.get(span.uid, (0.0, None))
+        if end_at_s is not None and span.last_at_s > end_at_s:
+            wrong.append(f"I2: {span.title} was still alive {span.last_at_s - at_s:.3f} s after its cancel")
     return wrong
 
 
@@ -241,42 +241,46 @@ def disturbed(notes: Iterable[Note], harms: Sequence[Harm], alive_s: float) -> l
     harm, so an attempt that ends with nothing else around it was disturbed by them. ``alive_s``: who spoke after that had
     not ended when the record did."""
     return [
-        f"I6: {span.title} on {span.host or 'its host'} ended at {span.last_s:.3f}, and nothing was done to it"
+        f"I6: {span.title} on {span.host or 'its host'} ended at {span.last_at_s:.3f}, and nothing was done to it"
         for span in spans(notes)
-        if span.last_s < alive_s and not causes(span, harms)
+        if span.last_at_s < alive_s and not causes(span, harms)
     ]
 
 
 def causes(span: Span, harms: Sequence[Harm]) -> list[Harm]:
     """What may have ended ``span``."""
-    silent = [harm.to_s for harm in harms if not harm.kind and harm.meets(span, span.last_s + BEAT_S)]
-    until_s = max(silent, default=span.last_s) + BEAT_S
-    return [harm for harm in harms if harm.kind and harm.meets(span, until_s)]
+    silent = [harm.to_s for harm in harms if not harm.kind and harm.meets(span, span.last_at_s + BEAT_S)]
+    until_at_s = max(silent, default=span.last_at_s) + BEAT_S
+    return [harm for harm in harms if harm.kind and harm.meets(span, until_at_s)]
 
 
 def lost(notes: Iterable[Note], wanted: Iterable[Wanted]) -> list[str]:
     """I3: what was acknowledged as to run has spoken since then."""
-    last_s: dict[str, float] = {}
+    last_at_s: dict[str, float] = {}
     for note in notes:
-        last_s[note.uid] = max(note.at_s, last_s.get(note.uid, 0.0))
+        last_at_s[note.uid] = max(note.at_s, last_at_s.get(note.uid, 0.0))
     return [
-        f"I3: {each.job} {each.uid} does not run ({_since(last_s.get(each.uid), each.since_s)})"
+        f"I3: {each.job} {each.uid} does not run ({_since(last_at_s.get(each.uid), each.since_at_s)})"
         for each in wanted
-        if last_s.get(each.uid, 0.0) < each.since_s
+        if last_at_s.get(each.uid, 0.0) < each.since_at_s
     ]
 
 
-def _since(last_s: float | None, since_s: float) -> str:
-    return "it never did" if last_s is None else f"last heard of {since_s - last_s:.1f} s before it was due"
+def _since(last_at_s: float | None, since_at_s: float) -> str:
+    return (
+        "it never did"
+        if last_at_s is None
+        else f"last heard of {since_at_s - last_at_s:.1f} s before it was due"
+    )
 
 
-def unwanted(notes: Iterable[Note], wanted: Iterable[Wanted], since_s: float) -> list[str]:
-    """Left behind: drivers that spoke after ``since_s`` though nobody wants their uid."""
+def unwanted(notes: Iterable[Note], wanted: Iterable[Wanted], since_at_s: float) -> list[str]:
+    """Left behind: drivers that spoke after ``since_at_s`` though nobody wants their uid."""
     uids = {each.uid for each in wanted}
     return [
-        f"left behind: {span.title} was alive {span.last_s - since_s:.3f} s after everything had settled"
+        f"left behind: {span.title} was alive {span.last_at_s - since_at_s:.3f} s after everything had settled"
         for span in spans(notes)
-        if span.last_s > since_s and span.uid not in uids
+        if span.last_at_s > since_at_s and span.uid not in uids
     ]
 
 

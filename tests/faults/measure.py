@@ -107,9 +107,9 @@ def attempts(fleet: Fleet, rounds: int) -> None:
 def kill_driver(fleet: Fleet, name: str, figures: dict[str, list[float]]) -> None:
     killed_s = boottime_s()
     fleet.signal(fleet.process(name, DRIVER), signal.SIGKILL)
-    started_s = fleet.wait_attempt(name, 2).at_s
+    started_at_s = fleet.wait_attempt(name, 2).at_s
     figures[f"driver killed -> next driver runs, beyond the delay of {DELAY_S} s"].append(
-        started_s - killed_s - DELAY_S
+        started_at_s - killed_s - DELAY_S
     )
     fleet.wait_state(name, "running")
 
@@ -214,11 +214,11 @@ def many(fleet: Fleet, jobs: int) -> None:
         f"actions {said['actions']}, load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
-    seen_s, asked = boottime_s(), dict(sessions(fleet))[session]
-    wait_until(lambda: boottime_s() > seen_s + IDLE_S, 2 * IDLE_S, "some idle passes")
+    seen_at_s, asked = boottime_s(), dict(sessions(fleet))[session]
+    wait_until(lambda: boottime_s() > seen_at_s + IDLE_S, 2 * IDLE_S, "some idle passes")
     asked = dict(sessions(fleet))[session] - asked
     print(
-        f"  then, idle: {asked / (boottime_s() - seen_s):.1f} requests/s, leader {pss_kb(leader.pid) / 1024:.0f} MiB "
+        f"  then, idle: {asked / (boottime_s() - seen_at_s):.1f} requests/s, leader {pss_kb(leader.pid) / 1024:.0f} MiB "
         f"(one that was just started: {_fresh_kb(fleet) / 1024:.0f})",
         flush=True,
     )

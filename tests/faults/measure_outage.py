@@ -37,7 +37,7 @@ class Renewer:
     number: int
     lease_s: float
     session_s: float
-    sent_s: list[float] = field(default_factory=list)
+    sent_at_s: list[float] = field(default_factory=list)
     wake: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -62,11 +62,11 @@ class Renewer:
         for count in range(1_000_000):
             change = SetData(self.path, b"", ANY_VERSION)
             try:
-                sent_s = self.client.commit(
+                sent_at_s = self.client.commit(
                     Transaction("renew", f"{self.number}-{count}", (change,))
                 ).sent_at_s
-                self.sent_s.append(sent_s)
-                wait_s = sent_s + renew_period_s(self.lease_s) - boottime_s()
+                self.sent_at_s.append(sent_at_s)
+                wait_s = sent_at_s + renew_period_s(self.lease_s) - boottime_s()
             except SupervisorError:
                 wait_s = RETRY_S
             self.wake.wait(max(0.0, wait_s))
@@ -102,11 +102,11 @@ def main() -> None:
             time.sleep(3.0)
             stopped_s, again_s = stop_leader(ensemble)
             after = [
-                min((at for at in each.sent_s if at > stopped_s + 0.05), default=float("inf"))
+                min((at for at in each.sent_at_s if at > stopped_s + 0.05), default=float("inf"))
                 for each in renewers
             ]
-            before = [max(at for at in each.sent_s if at <= stopped_s + 0.05) for each in renewers]
-            gaps += [end_s - begin_s for begin_s, end_s in zip(before, after, strict=True)]
+            before = [max(at for at in each.sent_at_s if at <= stopped_s + 0.05) for each in renewers]
+            gaps += [end_at_s - begin_s for begin_s, end_at_s in zip(before, after, strict=True)]
             late += [max(0.0, at - again_s) for at in after]
             told = " ".join(f"{each:.2f}" for each in sorted(late[-SESSIONS:]))
             print(

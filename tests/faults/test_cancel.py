@@ -295,13 +295,13 @@ def test_f48_cancel_racing_exit_restart_assign_and_claim(fleet: Fleet, job: str)
         names = [f"{job}-{turn}-{i}" for i in range(8)]
         knobs = {"exit_code": 1, "exit_after_s": chance.choice([0.0, 0.1, 0.3])}
         fleet.submit_many(names, knobs=knobs, restart={"strategy": "fixed", "initial": "100ms"})
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         if turn == 0:
             fleet.wait_attempt(names[0], 2)
-            span_s = max(span_s, 0.5 * (boottime_s() - begun_s))
-            begun_s = boottime_s()
+            span_s = max(span_s, 0.5 * (boottime_s() - begun_at_s))
+            begun_at_s = boottime_s()
         for at_s, name in sorted((chance.uniform(0.0, span_s), name) for name in names):
-            time.sleep(max(0.0, begun_s + at_s - boottime_s()))  # the random moment itself
+            time.sleep(max(0.0, begun_at_s + at_s - boottime_s()))  # the random moment itself
             done = commands.cancel(name)
             assert done.did is Did.CANCELLED
             fleet.note_cancelled(name, done.uid)

@@ -21,10 +21,10 @@ from tests.waiting import wait_until
 
 
 def attempt(
-    number: int, first_s: float, last_s: float, uid: str = "u1", batches: range = range(0), **more: str
+    number: int, first_s: float, last_at_s: float, uid: str = "u1", batches: range = range(0), **more: str
 ) -> list[Note]:
     role = more.get("role", "driver")
-    count = round((last_s - first_s) / 0.1)
+    count = round((last_at_s - first_s) / 0.1)
     beats = [
         Note("beat", "job", uid, number, 100 + number, first_s + (i + 1) * 0.1, role) for i in range(count)
     ]

@@ -14,7 +14,7 @@ from supervisor.act.carry_out import ActionOutcome, ActionResult
 from supervisor.clock import boottime_s
 from supervisor.errors import GuardFailed, NotLeader
 from supervisor.model.actions import Assign, Conclude, Revoke, Unassign
-from supervisor.model.lease_terms import deadline_s
+from supervisor.model.lease_terms import deadline_at_s
 from supervisor.model.records import Cause, Outcome, OwnState, Result
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, Transaction
@@ -151,18 +151,18 @@ def test_flink_2354_mirror_a_running_job_is_not_started_twice(stage: Stage) -> N
         assert b.plan() == ()
     assert came(a.pass_once()) in ([], [ActionOutcome.NOT_LEADER])
 
-    end_s = deadline_s(driver.sent_s, LEASE_S)
+    end_at_s = deadline_at_s(driver.sent_at_s, LEASE_S)
     revoked = False
     while not revoked:
-        if driver.alive and boottime_s() >= end_s:
+        if driver.alive and boottime_s() >= end_at_s:
             host.end(driver, Cause.LEASE_EXPIRED, None, tombstone=False)
         elif driver.alive:
             host.beat(driver)
         revoked = any(isinstance(action, Revoke) for action in b.plan())
         assert not (revoked and driver.alive)
         assert revoked or b.latest.actions == ()
-        until_s = boottime_s() + 0.1
-        wait_until(lambda until_s=until_s: boottime_s() > until_s, 10, "the next pass")  # type: ignore[misc]
+        until_at_s = boottime_s() + 0.1
+        wait_until(lambda until_at_s=until_at_s: boottime_s() > until_at_s, 10, "the next pass")  # type: ignore[misc]
     b.act()
     with pytest.raises(GuardFailed):
         host.renew(driver)

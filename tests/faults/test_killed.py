@@ -94,7 +94,7 @@ def test_f33_kill_9_of_the_shim_while_its_supervisor_is_down(fleet: Fleet, job: 
     fleet.signal(shim, signal.SIGKILL)
     fleet.wait_gone(shim, twin)
     wait_until(lambda: not fleet.alive_pids(job), 30, "the driver tree to be gone")
-    died_s = checker.spans(fleet.notes(job))[-1].last_s
+    died_s = checker.spans(fleet.notes(job))[-1].last_at_s
     second = fleet.wait_attempt(job, 2)
     assert second.at_s > died_s
     assert fleet.host_of(job) is not host

@@ -14,7 +14,7 @@ from supervisor.clients import processes
 from supervisor.clients.run_dir import read_deadline
 from supervisor.clock import boottime_s
 from supervisor.demo.ensemble import EmbeddedEnsemble
-from supervisor.model.lease_terms import shim_acts_s
+from supervisor.model.lease_terms import shim_acts_at_s
 from tests.faults.conftest import MakeFleet
 from tests.testbed.fleet import DRIVER, Fleet
 from tests.testbed.requirements import need
@@ -129,7 +129,7 @@ def test_f22_the_disks_of_zookeeper_are_full(
     small_disks.start_again()  # as systemd does: they elect, can't write that down, and end again
     small_disks.wait_no_quorum()
     fleet.wait_gone(short_driver)
-    assert processes.alive(driver) or boottime_s() >= shim_acts_s(deadline_s)
+    assert processes.alive(driver) or boottime_s() >= shim_acts_at_s(deadline_s)
 
     room_s = boottime_s()
     small_disks.make_room()
@@ -145,7 +145,7 @@ def test_f22_the_disks_of_zookeeper_are_full(
     assert fleet.epoch() >= epoch
     starts = fleet.starts(job)
     assert [note.attempt for note in starts] in ([1], [1, 2])
-    assert all(note.at_s > shim_acts_s(deadline_s) for note in starts[1:])
+    assert all(note.at_s > shim_acts_at_s(deadline_s) for note in starts[1:])
     registered = {row["name"] for row in fleet.rows()}
     assert submits.acknowledged() <= registered
     assert not registered & {name for name, code in submits.codes.items() if code == 5}

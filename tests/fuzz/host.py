@@ -192,7 +192,7 @@ class OddHost:
         return replace(LAUNCH, assignment=given, supervisor="host-a")
 
     def _attempt(
-        self, launch: Launch, shim: ProcessId, claim: str, deadline_s: float | None, driver: ProcessId
+        self, launch: Launch, shim: ProcessId, claim: str, deadline_at_s: float | None, driver: ProcessId
     ) -> Path:
         key = f"{launch.assignment.uid}.{launch.assignment.attempt}"
         made = run_dir.create(str(self.attempts), key, encode(launch, 1 << 20))
@@ -202,7 +202,7 @@ class OddHost:
         run_dir.write_process(f"{made}/{run_dir.SHIM}", shim, claim)
         run_dir.write_process(f"{made}/{run_dir.TWIN}", shim)
         run_dir.write_process(f"{made}/{run_dir.DRIVER}", driver)
-        DeadlineFile.create(made).write(deadline_s)
+        DeadlineFile.create(made).write(deadline_at_s)
         run_dir.note_kill(made, "twin", 0.125)
         (Path(made) / run_dir.SHIM_LOG).write_text("{}\n")
         return Path(made)
@@ -246,7 +246,7 @@ class OddHost:
         shim = rng.choice(
             (lied, other, strange) if run_dir.LOCK in chosen else (witness, witness, lied, other, strange)
         )
-        deadline_s = rng.choice((None, NOW_S - 5.0, NOW_S + 10.0, NOW_S + FAR_S))
+        deadline_at_s = rng.choice((None, NOW_S - 5.0, NOW_S + 10.0, NOW_S + FAR_S))
         launch = self._launch("odd", rng.choice((1, 1, 2, 3)))
         cgroup = rng.choice(
             (
@@ -262,9 +262,9 @@ class OddHost:
         gate = {GATE: "x"} if rng.random() < 0.3 else {}
         launch = replace(launch, cgroup=cgroup, env=gate, reports=rng.random() < 0.7)
         claim = rng.choice(("", "0ddc1a1", "\0", MARKER[:4]))
-        made = self._attempt(launch, shim, claim, deadline_s, rng.choice((lied, other, strange)))
+        made = self._attempt(launch, shim, claim, deadline_at_s, rng.choice((lied, other, strange)))
         self.changed.append(
-            f"{made.name}: shim {shim}, claim {claim!r}, cgroup {cgroup}, deadline {deadline_s}"
+            f"{made.name}: shim {shim}, claim {claim!r}, cgroup {cgroup}, deadline {deadline_at_s}"
         )
         for file in sorted(chosen):
             self._odd_file(made / file, to_calm=run_dir.LOCK not in chosen)
@@ -467,7 +467,7 @@ class OddHost:
         if (
             guarded_attempt is None
             or guarded_attempt.stage is not GuardStage.WATCHED
-            or guarded_attempt.killer.deadline_s != NOW_S + FAR_S
+            or guarded_attempt.killer.deadline_at_s != NOW_S + FAR_S
         ):
             self._note(
                 "calm is not guarded",

@@ -22,14 +22,17 @@ def test_curator_460_leadership_is_over_a_session_time_after_the_last_answered_r
     noticed_s: float,
 ) -> None:
     """However late the loss of the connection was noticed."""
-    sent_s = 100.0
+    sent_at_s = 100.0
     leads = LeadershipState(State.LEADING, session=1, timeout_s=10.0, epoch=7, fence=7, highest=7, owner=1)
-    machine_state, _ = leadership.step(leads, leadership.ElectionTick(noticed_s, sent_s))
+    machine_state, _ = leadership.step(leads, leadership.ElectionTick(noticed_s, sent_at_s))
     machine_state, _ = leadership.step(machine_state, leadership.SessionDisconnected())
     assert machine_state.state is State.SUSPENDED
-    assert leadership.step(machine_state, leadership.ElectionTick(109.9, sent_s))[0].state is State.SUSPENDED
     assert (
-        leadership.step(machine_state, leadership.ElectionTick(110.0, sent_s))[0].state is State.STEPPING_DOWN
+        leadership.step(machine_state, leadership.ElectionTick(109.9, sent_at_s))[0].state is State.SUSPENDED
+    )
+    assert (
+        leadership.step(machine_state, leadership.ElectionTick(110.0, sent_at_s))[0].state
+        is State.STEPPING_DOWN
     )
 
 

@@ -19,7 +19,8 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import EpochRecord, Outcome, Result
 from supervisor.model.transaction import ANY_VERSION, Delete, Transaction
-from supervisor.operations.context import open_commands, status_of
+from supervisor.operations.cluster_status import status_of
+from supervisor.operations.context import open_commands
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
 from supervisor.settings.file import load_settings

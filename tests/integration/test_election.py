@@ -245,10 +245,10 @@ def test_f21_a_slow_network_makes_no_leader_flap(world: World) -> None:
 
 def led_on(leader: ContenderProcess, standby: ContenderProcess, timeout_s: float) -> None:
     """For three session times from now on there is work under a fence, and the leader changes once at most."""
-    began_s = boottime_s()
+    began_at_s = boottime_s()
     wait_until(
         lambda: any(
-            each["at"] > began_s + 3 * timeout_s
+            each["at"] > began_at_s + 3 * timeout_s
             for contender in (leader, standby)
             for each in contender.all("wrote")
         ),

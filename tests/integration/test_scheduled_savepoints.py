@@ -76,8 +76,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 def test_made_shown_and_removed_by_a_process_of_its_own(place: Place, tmp_path: Path) -> None:
-    shelf, slot_s = place.means.shelf, slot_of("clicks", POLICY.every_s, place.means.shelf.now_s())
-    savepoint = id_of(slot_s)
+    shelf, slot_at_s = place.means.shelf, slot_of("clicks", POLICY.every_s, place.means.shelf.now_s())
+    savepoint = id_of(slot_at_s)
     with pytest.raises(NotYet, match="no checkpoint of Spark's"):
         place.means.create(place.wanted, savepoint, 60, YES)
     place.fill(tmp_path)

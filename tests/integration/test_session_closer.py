@@ -89,8 +89,8 @@ def test_it_does_not_outlive_a_graceful_stop(world: World) -> None:
 def test_a_supervisor_that_is_only_stopped_is_not_dead(world: World) -> None:
     leader, session_closer = lead(world)
     leader.send_signal(signal.SIGSTOP)
-    seen_s = boottime_s()
-    wait_until(lambda: boottime_s() > seen_s + 1.0, 5)
+    seen_at_s = boottime_s()
+    wait_until(lambda: boottime_s() > seen_at_s + 1.0, 5)
     assert processes.alive(session_closer)
     assert world.zoo.read(world.layout.leader) is not None
     leader.send_signal(signal.SIGCONT)

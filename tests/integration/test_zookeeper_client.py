@@ -665,7 +665,7 @@ class TestSilence:
         self, client: ZooClient, servers: list[Deaf]
     ) -> None:
         """kazoo keeps it as outstanding until the next connection is there; our patience with pings is 0.6 of the session."""
-        client._session.heard_s = boottime_s()
+        client._session.heard_at_s = boottime_s()
         client._session._connection.ping_outstanding.set()
         client.start()
         wait_until(lambda: servers[1].accepted >= 1, 60, "the next server, long before 72 s are over")

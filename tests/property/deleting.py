@@ -131,7 +131,7 @@ class Late(NamedTuple):
 
     location: str
     keys: tuple[str, ...]
-    sent_s: float
+    sent_at_s: float
 
 
 class Sight(NamedTuple):
@@ -255,7 +255,7 @@ class World:
 
     def arrive(self, late: Late) -> None:
         self.in_flight.remove(late)
-        if self.now_s <= late.sent_s + SIGNATURE_VALID_S + CLOCKS_APART_S:
+        if self.now_s <= late.sent_at_s + SIGNATURE_VALID_S + CLOCKS_APART_S:
             self._keys.difference_update(late.keys)
 
     def deleting_at(self) -> list[str]:
@@ -741,7 +741,7 @@ class World:
             each
             for each in (
                 *stopped,
-                *(late.location for late in self.in_flight if self.now_s <= late.sent_s + valid_s),
+                *(late.location for late in self.in_flight if self.now_s <= late.sent_at_s + valid_s),
             )
             if each
         ]

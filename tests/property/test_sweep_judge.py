@@ -50,12 +50,12 @@ def _orphaned_for_s(
     seen: list[tuple[float, dict[str, StoreEntry], References]], key: str, now_s: float
 ) -> float:
     """How long the newest unbroken run of scans is in which the object was there, the same, and unnamed; -1 for none."""
-    since_s = now_s + 1
+    since_at_s = now_s + 1
     for at_s, listed, named in reversed(seen):
         if named.keep(key) or listed.get(key) != seen[-1][1][key]:
             break
-        since_s = at_s
-    return now_s - since_s
+        since_at_s = at_s
+    return now_s - since_at_s
 
 
 @dataclass
@@ -78,13 +78,13 @@ class World:
             self.named.add(uid)
 
     def scan(self, between: list[tuple[str, str, float]], grace_s: float) -> None:
-        began_s = self.now_s
+        began_at_s = self.now_s
         listed = [
             StoreEntry(_key(uid), 1, at_s) for uid, at_s in self.put_at_s.items() if uid not in self.deleted
         ]
         self.play(between)
         references = References(frozenset(self.named) | {ALWAYS})
-        verdict = judge(self.sightings, listed, references, began_s, self.now_s, grace_s)
+        verdict = judge(self.sightings, listed, references, began_at_s, self.now_s, grace_s)
         self.sightings = dict(verdict.sightings)
         uids = {key.split("/")[2] for key in verdict.doomed}
         assert not uids & self.named

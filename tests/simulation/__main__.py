@@ -1,16 +1,37 @@
-"""``python -m tests.simulation [--seeds N] [--from S] [--seconds N] [--also FAULT] [--small] [--replay SEED] [--shrink]``: see README.md beside it."""
+"""``python -m tests.simulation [--seeds N] [--from S] [--seconds N] [--also FAULT] [--small] [--write-results] [--replay SEED] [--shrink]``: see README.md beside it."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
+from tests.results import Measured, add_option
 from tests.simulation.timed import runs
 from tests.simulation.timed.scenario import Fault, plan_of
 
 
 def say(text: str) -> None:
     print(text, flush=True)
+
+
+def title(given: argparse.Namespace) -> str:
+    """The section of RESULTS.md that a run belongs to."""
+    how = [*(["small"] if given.small else []), *([f"also {given.also}"] if given.also else [])]
+    return ", ".join([f"From seed {given.first}", *how])
+
+
+def rows(figures: runs.Figures) -> list[tuple[str, ...]]:
+    """What RESULTS.md has of a run."""
+    counts = figures.counts
+    return [
+        ("seeds", f"{figures.seeds:,}"),
+        ("simulated hours", f"{figures.simulated_s / 3600:.1f}"),
+        ("events", f"{figures.events:,}"),
+        *((what, f"{counts[what]:,}") for what in ("jobs", "drivers", "terms", "passes")),
+        ("faults", f"{figures.faults.total():,}"),
+        ("violations", str(len(figures.failed))),
+        ("seeds with a violation", ", ".join(map(str, sorted(figures.failed))) or "none"),
+    ]
 
 
 def main() -> int:
@@ -27,7 +48,9 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="leave out the few seeds that are large or long")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run this one and tell its story")
     parser.add_argument("--shrink", action="store_true", help="make a failing story as short as can be")
+    add_option(parser)
     given = parser.parse_args()
+    measured = Measured("simulation")
     also = Fault[given.also] if given.also else None
     runs.prepare()
     if given.replay is not None:
@@ -38,6 +61,8 @@ def main() -> int:
         range(given.first, given.first + given.seeds), given.seconds, say, also, given.small
     )
     say(figures.told())
+    if given.write_results:
+        measured.write(title(given), ("what", "count"), rows(figures))
     if figures.failed and given.shrink:
         say(runs.story_of(runs.shrink(plan_of(min(figures.failed), also), say)))
     return 1 if figures.failed else 0

@@ -82,7 +82,7 @@ class Attempt:
     given: Assignment
     claim: str
     fence: int
-    since_s: float
+    since_at_s: float
     renewals: int = 0
 
 
@@ -172,7 +172,7 @@ class Host:
         kind = Kind.of(attempt.given.name)
         if kind is Kind.CRASH:
             self._end(attempt, Cause.USER_ERROR)
-        elif kind is not Kind.HEALTHY and now_s - attempt.since_s >= START_TIMEOUT_S:
+        elif kind is not Kind.HEALTHY and now_s - attempt.since_at_s >= START_TIMEOUT_S:
             self._end(attempt, Cause.START_TIMED_OUT)
         else:
             attempt.renewals += 1
@@ -206,7 +206,7 @@ class Host:
             driver=Driver(host=self.name, shim_pid=1, pid=2),
             since=AT,
         )
-        return replace(lease, renewals=attempt.renewals, ran_s=now_s - attempt.since_s)
+        return replace(lease, renewals=attempt.renewals, ran_s=now_s - attempt.since_at_s)
 
 
 class Fleet:

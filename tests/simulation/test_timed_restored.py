@@ -29,7 +29,7 @@ def quiet() -> Plan:
         starting=10,
         claim_timeout_s=12.0,
         sweep_s=20.0,
-        until_s=60.0,
+        until_at_s=60.0,
         jobs=(JOB,),
         steps=(Step(Act.SUBMIT, 2.0, "j0"),),
         troubles=(),

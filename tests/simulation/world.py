@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from supervisor.act.transactions import transaction_for
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, OutcomeUnknown
 from supervisor.model.actions import Action
-from supervisor.model.lease_terms import KILL_TIME_S, deadline_s
+from supervisor.model.lease_terms import KILL_TIME_S, deadline_at_s
 from supervisor.model.records import (
     Assignment,
     BlobRef,
@@ -76,7 +76,7 @@ class Tree:
     uid: str
     attempt: int
     place: str
-    exec_s: float
+    exec_at_s: float
     dead_s: float | None = None
 
 
@@ -91,7 +91,7 @@ class ShimModel:
     claim: str
     tree: Tree | None = None
     fence: int = 0
-    deadline_s: float = 0.0
+    deadline_at_s: float = 0.0
     claiming_s: float | None = None
     stopping_since_s: float | None = None
     cut: bool = False
@@ -369,22 +369,22 @@ class World:
             self.new_id(),
             "t",
         )
-        sent_s = self.now_s
+        sent_at_s = self.now_s
         self._spoil_reply(shim.client)
         try:
             versions = shim.client.commit(tx).versions
         except OutcomeUnknown:
-            shim.claiming_s = sent_s
+            shim.claiming_s = sent_at_s
         except GuardFailed:
             shim.done = True
         else:
-            self.execute(shim, versions[1] or 0, sent_s)
+            self.execute(shim, versions[1] or 0, sent_at_s)
 
     def _read_claim_back(self, shim: ShimModel, own: Found[Ownership]) -> None:
         """On the session of the claim, or after that was lost: the reply was lost, what it did is there."""
         assert shim.claiming_s is not None
         if self._is_mine(shim, own.record) and own.record.state is OwnState.CLAIMED:
-            if self.now_s < deadline_s(shim.claiming_s, LEASE_S):
+            if self.now_s < deadline_at_s(shim.claiming_s, LEASE_S):
                 self.execute(shim, own.version, shim.claiming_s)
                 return
             shim.tree = Tree(shim.assignment.name, shim.assignment.uid, shim.assignment.attempt, "", 0.0, 0.0)
@@ -395,7 +395,7 @@ class World:
         else:
             shim.done = True
 
-    def execute(self, shim: ShimModel, fence: int, sent_s: float) -> None:
+    def execute(self, shim: ShimModel, fence: int, sent_at_s: float) -> None:
         """Exec of the driver: the judge looks."""
         a = shim.assignment
         if a.uid in self.cancelled:
@@ -412,7 +412,7 @@ class World:
                     f"I1: {a.name} {a.uid}.{a.attempt} starts while {tree.uid}.{tree.attempt} is alive"
                 )
         shim.fence = fence
-        shim.deadline_s = deadline_s(sent_s, LEASE_S)
+        shim.deadline_at_s = deadline_at_s(sent_at_s, LEASE_S)
         shim.tree = Tree(a.name, a.uid, a.attempt, place, self.now_s)
         self.trees.append(shim.tree)
         self.log.append(f"{self.now_s:.1f} exec {a.name} {a.uid}.{a.attempt} on {shim.host}")
@@ -420,7 +420,7 @@ class World:
     def renew(self, shim: ShimModel) -> None:
         """One renewal, and what a moved fence means (§7.3)."""
         name = shim.assignment.name
-        sent_s = self.now_s
+        sent_at_s = self.now_s
         create = shim.client.read(self.layout.lease(name)) is None
         self._spoil_reply(shim.client)
         try:
@@ -429,7 +429,7 @@ class World:
                     self.layout, name, shim.fence, self._lease(shim), self.new_id(), create=create
                 )
             )
-            shim.deadline_s = deadline_s(sent_s, LEASE_S)
+            shim.deadline_at_s = deadline_at_s(sent_at_s, LEASE_S)
         except OutcomeUnknown:
             pass
         except GuardFailed:
@@ -488,7 +488,7 @@ class World:
             if shim.tree is None or shim.tree.dead_s is not None:
                 continue
             grace_over = shim.stopping_since_s is not None and self.now_s >= shim.stopping_since_s + GRACE_S
-            if self.now_s >= shim.deadline_s + KILL_TIME_S or (grace_over and not shim.frozen):
+            if self.now_s >= shim.deadline_at_s + KILL_TIME_S or (grace_over and not shim.frozen):
                 self.kill(shim)
 
     # -- the user -------------------------------------------------------------------------------------------------
@@ -534,9 +534,9 @@ class World:
     # -- the schedule ---------------------------------------------------------------------------------------------
 
     def advance(self, by_s: float) -> None:
-        end_s = self.now_s + by_s
-        while self.now_s < end_s:
-            self.now_s = min(end_s, self.now_s + 0.5)
+        end_at_s = self.now_s + by_s
+        while self.now_s < end_at_s:
+            self.now_s = min(end_at_s, self.now_s + 0.5)
             self._deadlines()
 
     def step(self) -> None:

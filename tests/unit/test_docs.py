@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 
+from supervisor.cli.lazy import ListedCommand
 from supervisor.cli.main import app
 from supervisor.model import lease_terms
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
@@ -77,6 +78,27 @@ def test_every_invariant_that_is_cited_is_a_heading_of_the_protocol() -> None:
     assert _unresolved(r"\b(I\d+)\b", INVARIANTS) == []
 
 
+JUDGED = ("chaos", "crash_points", "explore", "faults", "fuzz", "simulation")
+"""The harnesses whose README says which judge checks which invariant."""
+
+
+@pytest.mark.parametrize("harness", JUDGED)
+def test_a_harness_says_which_judge_checks_which_invariant(harness: str) -> None:
+    (said,) = re.findall(
+        r"^\*\*Judges\.\*\* (.+?)\n\n", TEXTS[f"tests/{harness}/README.md"] + "\n", re.MULTILINE | re.DOTALL
+    )
+    cited = set(re.findall(r"\bI\d+\b", said))
+    assert cited and cited <= INVARIANTS
+    judges = re.findall(r"`([^`]+\.py)`", said)
+    homes = (ROOT, ROOT / "tests" / harness)
+    assert judges and [one for one in judges if not any((home / one).is_file() for home in homes)] == []
+
+
+def test_every_harness_with_a_command_says_it() -> None:
+    commands = {path.parent.name for path in (ROOT / "tests").glob("*/__main__.py")}
+    assert {name for name in commands if f"tests/{name}/README.md" in TEXTS} <= set(JUDGED)
+
+
 def test_every_fault_that_is_cited_has_a_row() -> None:
     assert _unresolved(r"(?<!noqa: )(?<!, )\b(F[1-9]\d?)\b(?!\d)", FAULTS) == []
 
@@ -135,6 +157,7 @@ def test_a_command_of_a_page_is_one_that_the_program_takes(typed: str) -> None:
     arguments = shlex.split(typed)[1:]
     while arguments and arguments[0] in getattr(command, "commands", ()):
         command = command.commands[arguments.pop(0)]
+        command = command.load() if isinstance(command, ListedCommand) else command
     assert not hasattr(command, "commands"), f"no such command: {typed}"
     command.make_context(typed, arguments)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import re
 import sys
 import tomllib
@@ -87,7 +88,12 @@ def test_what_is_declared_is_used() -> None:
 
 
 def test_there_is_one_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert PROJECT["version"] == supervisor.__version__
+    """It stands in ``supervisor/__init__.py``. The newest entry of the changelog is about it."""
+    assert PROJECT["dynamic"] == ["version"]
+    assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "supervisor.__version__"}
+    assert importlib.metadata.version("spark-supervisor") == supervisor.__version__
+    changelog = (ROOT / "supervisor" / "docs" / "changelog.md").read_text()
+    assert re.findall(r"^## (.*)$", changelog, re.MULTILINE)[0] == supervisor.__version__
     assert run_command(["--version"]) == 0
     assert capsys.readouterr().out == f"spark-supervisor {supervisor.__version__}\n"
 

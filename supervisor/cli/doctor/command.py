@@ -10,17 +10,19 @@ import os
 import textwrap
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from supervisor.cli.doctor.catalogue import AREAS
+from supervisor.cli.doctor.catalogue import listed as list_checks
+from supervisor.cli.doctor.examine import ReportLine, examine
+from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.cli.options import Chosen, command, seconds
 from supervisor.cli.output import clean, print_labelled, say, terminal_width, with_local_times
 from supervisor.model.words import counted
-
-if TYPE_CHECKING:
-    from supervisor.cli.doctor.examine import ReportLine
+from supervisor.spec.files import read_spec_file
 
 _STYLES = {"ok": "32", "warning": "33", "problem": "31;1", "skipped": "2"}
 
@@ -65,12 +67,6 @@ def doctor(
       spark-supervisor doctor jobs/clicks.yaml -o json
       spark-supervisor doctor --unit deploy/systemd/spark-supervisor.service
     """
-    from supervisor.cli.doctor.catalogue import AREAS
-    from supervisor.cli.doctor.catalogue import listed as list_checks
-    from supervisor.cli.doctor.examine import examine
-    from supervisor.cli.doctor.subject import Subject
-    from supervisor.spec.files import read_spec_file
-
     if listed:
         return _list(chosen, list_checks())
     patience = seconds("--timeout", timeout) / WHOLE_S

@@ -28,11 +28,11 @@ class ReportLine:
 
 def examine(subject: Subject, areas: Sequence[AnyArea]) -> list[ReportLine]:
     """Every check of every area, in order; as long as the longest deadline, at most."""
-    began_s = time.monotonic()
+    began_at_s = time.monotonic()
     looks = [_Look(area, subject) for area in areas]
     lines: list[ReportLine] = []
     for look in looks:
-        look.wait(began_s + look.limit_s)
+        look.wait(began_at_s + look.limit_s)
         lines += look.lines()
     return lines
 
@@ -47,8 +47,8 @@ class _Look:
         self._ms = 0
         self._facts: Future[Any] = run_in_thread(f"doctor-{area.id}", self._collect)
 
-    def wait(self, until_s: float) -> None:
-        wait([self._facts], max(0.0, until_s - time.monotonic()))
+    def wait(self, until_at_s: float) -> None:
+        wait([self._facts], max(0.0, until_at_s - time.monotonic()))
 
     def lines(self) -> list[ReportLine]:
         if not self._facts.done():
@@ -63,9 +63,9 @@ class _Look:
         ]
 
     def _collect(self) -> Any:
-        began_s = time.monotonic()
+        began_at_s = time.monotonic()
         facts = self.area.collect(self._subject)
-        self._ms = int((time.monotonic() - began_s) * 1000)
+        self._ms = int((time.monotonic() - began_at_s) * 1000)
         return facts
 
     def _judged(self, check: DoctorCheck[Any]) -> DoctorFinding:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from supervisor.cli.doctor.subject import Subject
+from supervisor.errors import Complaint
 
 F = TypeVar("F")
 
@@ -46,10 +47,9 @@ def skipped(why: str) -> DoctorFinding:
     return DoctorFinding(CheckVerdict.SKIPPED, why)
 
 
-def problem_said(sentence: str, remedy: str = "") -> DoctorFinding:
-    """What an error of ours says: what is wrong, and after a semicolon the remedy."""
-    what, _, told = sentence.partition("; ")
-    return problem(what, remedy or told or "see spark-supervisor docs install")
+def problem_of(complaint: Complaint, remedy: str = "") -> DoctorFinding:
+    """``remedy``: in place of the complaint's own."""
+    return problem(complaint.what, remedy or complaint.remedy or "see spark-supervisor docs install-systemd")
 
 
 @dataclass(frozen=True)

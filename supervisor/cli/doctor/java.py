@@ -12,13 +12,14 @@ from supervisor.cli.doctor.findings import (
     DoctorFinding,
     ok,
     problem,
-    problem_said,
+    problem_of,
     skipped,
     warning,
 )
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import MORE_TIME
 from supervisor.clients.tools import Ran, run_tool
+from supervisor.errors import Complaint
 from supervisor.spark.environment import passes
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import JAVA_MAJOR_MIN, java_home_of, java_of
@@ -62,7 +63,7 @@ class JavaFacts:
     """
 
     path: str = ""
-    refused: str = ""
+    refused: Complaint = Complaint()
     ran: Ran | None = None
     options: tuple[str, ...] = ()
     of_job: tuple[str, ...] = ()
@@ -90,15 +91,15 @@ def collect(subject: Subject) -> JavaFacts:
     try:
         home = java_home_of(subject.settings.spark.java_home, subject.environ)
     except Refused as error:
-        return JavaFacts(refused=str(error), options=options)
+        return JavaFacts(refused=error.complaint, options=options)
     java = java_of(home, subject.environ)
     ran = run_tool((str(java), "--list-modules"), env, JAVA_S * subject.patience)
-    return JavaFacts(str(java), "", ran, options, of_job)
+    return JavaFacts(str(java), Complaint(), ran, options, of_job)
 
 
 def judge_java(facts: JavaFacts) -> DoctorFinding:
     if facts.refused:
-        return problem_said(facts.refused)
+        return problem_of(facts.refused)
     ran = facts.ran
     assert ran is not None
     blame = (

@@ -13,7 +13,7 @@ from supervisor.cli.doctor.findings import (
     DoctorFinding,
     ok,
     problem,
-    problem_said,
+    problem_of,
     skipped,
     warning,
 )
@@ -22,7 +22,7 @@ from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.listening import why_silent
 from supervisor.clients.maven import CENTRAL, TIMEOUT_S, missing_from
 from supervisor.clients.store.open import open_store
-from supervisor.errors import SupervisorError
+from supervisor.errors import Complaint, SupervisorError
 from supervisor.model.driver_memory import spark_size_bytes
 from supervisor.model.master import addresses
 from supervisor.settings.units import format_size
@@ -50,11 +50,11 @@ class JobFacts:
 
     given: bool = False
     files: int = 0
-    unreadable: tuple[str, ...] = ()
-    unresolved: tuple[str, ...] = ()
+    unreadable: tuple[Complaint, ...] = ()
+    unresolved: tuple[Complaint, ...] = ()
     memory_bytes: int = 0
     driver_memory: str = ""
-    short: str = ""
+    short: Complaint = Complaint()
     master: str = ""
     master_silent: str = ""
     deletes: bool = False
@@ -82,7 +82,7 @@ def collect(subject: Subject) -> JobFacts:
         tuple(filter(None, (_secret_trouble(subject, name, value) for name, value in spec.env.items()))),
         spec.resources.memory_bytes,
         spec.conf.get(DRIVER_MEMORY, ""),
-        "".join(memory_warnings(spec)),
+        next(iter(memory_warnings(spec)), Complaint()),
         spec.master,
         _master_trouble(spec.master, subject.patience),
         spec.checkpoint_on_cancel == "delete",
@@ -92,29 +92,34 @@ def collect(subject: Subject) -> JobFacts:
     )
 
 
-def _file_trouble(subject: Subject, spec: JobSpec, named: str) -> str:
+def _file_trouble(subject: Subject, spec: JobSpec, named: str) -> Complaint:
     bucket = bucket_of(named)
     try:
         if bucket is not None:
             return _object_trouble(subject, bucket, named)
         if named.startswith("local:"):
             path = Path("/" + named.removeprefix("local:").lstrip("/"))
-            return "" if path.is_file() else f"{named} is no file on this host; put it on every host"
+            return (
+                Complaint()
+                if path.is_file()
+                else Complaint(f"{named} is no file on this host", "put it on every host")
+            )
         base = subject.spec_path.parent if subject.spec_path is not None else Path()
         local_files(spec.model_copy(update={"application": named, "py_files": (), "jars": ()}), base)
     except SupervisorError as error:
-        return str(error)
-    return ""
+        return error.complaint
+    return Complaint()
 
 
-def _object_trouble(subject: Subject, bucket: str, named: str) -> str:
+def _object_trouble(subject: Subject, bucket: str, named: str) -> Complaint:
     access = subject.access_to(bucket)
     key = for_store(named).removeprefix(f"s3://{bucket}/")
     store = open_store(
         f"s3://{bucket}", access.endpoint_url, access.region, STEP_S * subject.patience, asked(access)
     )
     found = next(iter(store.entries(key)), None)
-    return "" if found is not None and found.key == key else f"{named} is not in its bucket; put it there"
+    there = found is not None and found.key == key
+    return Complaint() if there else Complaint(f"{named} is not in its bucket", "put it there")
 
 
 def _master_trouble(master: str, patience: float) -> str:
@@ -122,12 +127,12 @@ def _master_trouble(master: str, patience: float) -> str:
     return (why_silent(listed, MASTER_S * patience) or "") if listed else ""
 
 
-def _secret_trouble(subject: Subject, name: str, value: str) -> str:
+def _secret_trouble(subject: Subject, name: str, value: str) -> Complaint:
     try:
         resolved(name, value, subject.environ)
     except Refused as error:
-        return str(error)
-    return ""
+        return error.complaint
+    return Complaint()
 
 
 def collect_packages(subject: Subject) -> PackageFacts:
@@ -184,7 +189,7 @@ def judge_files(facts: JobFacts) -> DoctorFinding:
         return skipped(NO_SPEC)
     if facts.unreadable:
         more = f" (and {len(facts.unreadable) - 1} more)" if len(facts.unreadable) > 1 else ""
-        found = problem_said(facts.unreadable[0], "correct the path in the spec")
+        found = problem_of(facts.unreadable[0], "correct the path in the spec")
         return problem(f"{found.found}{more}", found.remedy)
     return ok(f"application and files ({facts.files}) can be read")
 
@@ -193,7 +198,7 @@ def judge_secrets(facts: JobFacts) -> DoctorFinding:
     if not facts.given:
         return skipped(NO_SPEC)
     if facts.unresolved:
-        found = problem_said(facts.unresolved[0])
+        found = problem_of(facts.unresolved[0])
         return warning(
             f"{found.found} (seen from this shell)",
             f"{found.remedy}; the service may have it by its EnvironmentFile",
@@ -209,8 +214,7 @@ def judge_memory(facts: JobFacts) -> DoctorFinding:
     if spark_size_bytes(facts.driver_memory) is None:
         return skipped(f"{DRIVER_MEMORY} {facts.driver_memory} is not a size that is known here")
     if facts.short:
-        found, _, remedy = facts.short.partition("; ")
-        return warning(found, remedy)
+        return warning(facts.short.what, facts.short.remedy)
     return ok(
         f"{DRIVER_MEMORY} {facts.driver_memory} is within resources.memory {format_size(facts.memory_bytes)}"
     )

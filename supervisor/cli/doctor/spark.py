@@ -17,7 +17,7 @@ from supervisor.cli.doctor.findings import (
     DoctorFinding,
     ok,
     problem,
-    problem_said,
+    problem_of,
     skipped,
     warning,
 )
@@ -25,6 +25,7 @@ from supervisor.cli.doctor.java import host_environment
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import MORE_TIME
 from supervisor.clients.tools import Ran, run_tool
+from supervisor.errors import Complaint
 from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import why_not, why_not_this_spark
 from supervisor.spark.refusal import Refused
@@ -77,11 +78,11 @@ class SparkFacts:
     """
 
     home: str = ""
-    refused: str = ""
+    refused: Complaint = Complaint()
     version: str | None = None
     submit: Ran | None = None
     python: str = ""
-    python_refused: str = ""
+    python_refused: Complaint = Complaint()
     python_version: tuple[int, ...] = ()
     pyspark: str | None = None
     python_error: str = ""
@@ -92,7 +93,7 @@ class SparkFacts:
     is_python: bool = True
     jars: frozenset[str] = frozenset()
     thin: frozenset[str] = frozenset()
-    thin_refused: str = ""
+    thin_refused: Complaint = Complaint()
     brought: tuple[str, ...] = ()
     s3a: str = ""
     s3a_sure: bool = False
@@ -111,7 +112,7 @@ def versions_of(artifact: str, jars: frozenset[str] | Sequence[str]) -> tuple[st
 
 def collect(subject: Subject) -> SparkFacts:
     settings, spec = subject.settings.spark, subject.spec
-    until_s = time.monotonic() + (WHOLE_S - REST_S) * subject.patience
+    until_at_s = time.monotonic() + (WHOLE_S - REST_S) * subject.patience
     s3a, sure = _who_needs_s3a(subject)
     python, python_refused, look = _python(subject)
     seen = _read(look)
@@ -132,23 +133,23 @@ def collect(subject: Subject) -> SparkFacts:
         home = spark_home_of(settings.home, subject.environ)
         defaults = dict(defaults_of(home, subject.job_env, subject.environ))
     except Refused as error:
-        return replace(known, refused=str(error))
+        return replace(known, refused=error.complaint)
     thin, thin_refused = _thin(subject, home)
     return replace(
         known,
         home=str(home),
         version=spark_version(home),
-        submit=_submit(subject, home, until_s),
+        submit=_submit(subject, home, until_at_s),
         own_pyspark=(home / "python" / "pyspark" / "__init__.py").is_file(),
         jars=frozenset(jar.name for jar in home.glob("jars/*.jar")),
         thin=thin,
         thin_refused=thin_refused,
         brought=_brought(subject, defaults),
-        fence=_fence(subject, home, defaults, until_s) if s3a else None,
+        fence=_fence(subject, home, defaults, until_at_s) if s3a else None,
     )
 
 
-def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_s: float) -> str | None:
+def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_at_s: float) -> str | None:
     """It is made for a trial, in a directory that is removed again."""
     version = spark_version(home)
     spec = subject.spec
@@ -158,7 +159,7 @@ def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_s: floa
     try:
         java = java_of(java_home_of(subject.settings.spark.java_home, subject.environ), subject.environ)
         with tempfile.TemporaryDirectory() as trial:
-            env, within_s = host_environment(subject), _share_s(FENCE_S * subject.patience, until_s)
+            env, within_s = host_environment(subject), _share_s(FENCE_S * subject.patience, until_at_s)
             return fence_jar(home, java, version or "", Path(trial), env, within_s).why
     except (Refused, OSError) as error:
         return str(error)
@@ -176,12 +177,12 @@ def _who_needs_s3a(subject: Subject) -> tuple[str, bool]:
     )
 
 
-def _share_s(wish_s: float, until_s: float) -> float:
+def _share_s(wish_s: float, until_at_s: float) -> float:
     """What is left for one tool: a slow one must not cost the facts that are known already."""
-    return max(0.1, min(wish_s, until_s - time.monotonic()))
+    return max(0.1, min(wish_s, until_at_s - time.monotonic()))
 
 
-def _submit(subject: Subject, home: Path, until_s: float) -> Ran:
+def _submit(subject: Subject, home: Path, until_at_s: float) -> Ran:
     env = host_environment(subject) | {"SPARK_HOME": str(home)}
     try:
         java = java_home_of(subject.settings.spark.java_home, subject.environ)
@@ -190,20 +191,22 @@ def _submit(subject: Subject, home: Path, until_s: float) -> Ran:
     if java is not None:
         env["JAVA_HOME"] = str(java)
     return run_tool(
-        (str(home / "bin" / "spark-submit"), "--version"), env, _share_s(SUBMIT_S * subject.patience, until_s)
+        (str(home / "bin" / "spark-submit"), "--version"),
+        env,
+        _share_s(SUBMIT_S * subject.patience, until_at_s),
     )
 
 
-def _python(subject: Subject) -> tuple[str, str, Ran | None]:
+def _python(subject: Subject) -> tuple[str, Complaint, Ran | None]:
     try:
         python = python_of(subject.job_env, subject.environ)
     except Refused as error:
-        return "", str(error), None
+        return "", error.complaint, None
     if not _is_hosts(python, subject):
-        return str(python), "", None
+        return str(python), Complaint(), None
     return (
         str(python),
-        "",
+        Complaint(),
         run_tool((str(python), "-c", LOOK), host_environment(subject), PYTHON_S * subject.patience),
     )
 
@@ -228,12 +231,12 @@ def _python_error(look: Ran | None) -> str:
     return "" if look is None else look.error or look.last_line
 
 
-def _thin(subject: Subject, home: Path) -> tuple[frozenset[str], str]:
+def _thin(subject: Subject, home: Path) -> tuple[frozenset[str], Complaint]:
     try:
         jars = s3a_jars_of(subject.settings.spark.s3a_jars, home, subject.environ)
     except Refused as error:
-        return frozenset(), str(error)
-    return frozenset(jar.name for jar in jars), ""
+        return frozenset(), error.complaint
+    return frozenset(jar.name for jar in jars), Complaint()
 
 
 def _brought(subject: Subject, defaults: dict[str, str]) -> tuple[str, ...]:
@@ -253,7 +256,7 @@ def _brought(subject: Subject, defaults: dict[str, str]) -> tuple[str, ...]:
 
 def judge_spark(facts: SparkFacts) -> DoctorFinding:
     if facts.refused:
-        return problem_said(facts.refused)
+        return problem_of(facts.refused)
     if facts.version is None:
         return problem(
             f"{facts.home} holds no spark-core jar in jars/",
@@ -291,7 +294,7 @@ def judge_submit(facts: SparkFacts) -> DoctorFinding:
 
 def judge_python(facts: SparkFacts) -> DoctorFinding:
     if facts.python_refused:
-        return problem_said(facts.python_refused)
+        return problem_of(facts.python_refused)
     if facts.python_late:
         return warning(facts.python_error, MORE_TIME)
     if facts.python_of_job:
@@ -341,7 +344,7 @@ def judge_s3a(facts: SparkFacts) -> DoctorFinding:
     if facts.refused:
         return skipped("there is no Spark")
     if facts.thin_refused:
-        return problem_said(facts.thin_refused)
+        return problem_of(facts.thin_refused)
     if facts.brought:
         return _judge_brought(facts)
     jars = facts.jars | facts.thin

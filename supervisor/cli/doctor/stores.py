@@ -14,7 +14,7 @@ from supervisor.cli.doctor.findings import (
     DoctorFinding,
     ok,
     problem,
-    problem_said,
+    problem_of,
     skipped,
     warning,
 )
@@ -24,7 +24,7 @@ from supervisor.clients.store.base import Store
 from supervisor.clients.store.files import FileStore
 from supervisor.clients.store.open import open_store
 from supervisor.clients.store.probe import StoreProbe, probe_directory, probe_store
-from supervisor.errors import InvalidInput, SupervisorError
+from supervisor.errors import Complaint, InvalidInput, SupervisorError
 from supervisor.model.location import normalise
 from supervisor.registry.blobs import Blobs
 from supervisor.spec.s3a import PREFIX, asked, bucket_of, for_store
@@ -46,7 +46,7 @@ class StoreFacts:
     url: str
     probe: StoreProbe
     owner: tuple[str, str] | None = None
-    owner_error: str = ""
+    owner_error: Complaint = Complaint()
     expected: tuple[str, str] = ("", "")
     versions: tuple[bool, bool] | None = None
 
@@ -61,7 +61,7 @@ class CheckpointFacts:
     probe: StoreProbe | None = None
     keys: bool = False
     local: bool = False
-    refused: str = ""
+    refused: Complaint = Complaint()
 
 
 def collect_store(subject: Subject) -> StoreFacts:
@@ -69,13 +69,13 @@ def collect_store(subject: Subject) -> StoreFacts:
     within_s, access = STEP_S * subject.patience, subject.store_access
     store = open_store(settings.store.url, access.endpoint_url, access.region, within_s, asked(access))
     probe = probe_store(store)
-    owner, owner_error = None, ""
+    owner, owner_error = None, Complaint()
     if not probe.failed:
         try:
             mark = Blobs(store).read_cluster()
             owner = None if mark is None else (mark.root, mark.name)
         except SupervisorError as error:
-            owner_error = str(error)
+            owner_error = error.complaint
     expected = (settings.zookeeper.root, settings.cluster)
     return StoreFacts(
         store.url, probe, owner, owner_error, expected, None if probe.failed else _versions(store)
@@ -105,7 +105,7 @@ def collect_checkpoint(subject: Subject) -> CheckpointFacts:
         try:
             access = subject.access_to(bucket)
         except InvalidInput as error:
-            return CheckpointFacts(location, refused=str(error))
+            return CheckpointFacts(location, refused=error.complaint)
         within_s = STEP_S * subject.patience
         probe = probe_store(
             open_store(for_store(location), access.endpoint_url, access.region, within_s, asked(access))
@@ -135,11 +135,8 @@ def judge_probe(what: str, key: str, probe: StoreProbe) -> DoctorFinding:
             f"grant deleting, and remove {probe.left}",
         )
     if probe.failed:
-        said = problem_said(probe.error, "")
-        remedy = (
-            said.remedy if "; " in probe.error else f"see that this host reaches it and may use it ({key})"
-        )
-        return problem(f"{what}: {probe.failed} failed: {said.found}", remedy)
+        remedy = probe.error.remedy or f"see that this host reaches it and may use it ({key})"
+        return problem(f"{what}: {probe.failed} failed: {probe.error.what}", remedy)
     step, ms = probe.slowest
     if ms > SLOW_MS:
         return warning(
@@ -171,7 +168,7 @@ def judge_store_exclusive(facts: StoreFacts) -> DoctorFinding:
 
 def judge_owner(facts: StoreFacts) -> DoctorFinding:
     if facts.owner_error:
-        return problem_said(facts.owner_error)
+        return problem_of(facts.owner_error)
     if facts.probe.failed:
         return skipped("the store could not be written to")
     if facts.owner is None:
@@ -224,7 +221,7 @@ def judge_versioning(facts: StoreFacts) -> DoctorFinding:
 
 def judge_checkpoint(facts: CheckpointFacts) -> DoctorFinding:
     if facts.refused:
-        return problem_said(facts.refused, "list the endpoint in policy.endpoints")
+        return problem_of(facts.refused, "list the endpoint in policy.endpoints")
     if facts.probe is None:
         return skipped(facts.why)
     found = judge_probe("checkpoint", "conf spark.hadoop.fs.s3a.endpoint, or store.endpoint_url", facts.probe)

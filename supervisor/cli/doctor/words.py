@@ -1,4 +1,4 @@
-"""Words that several parts of ``doctor`` say alike. Light: ``cli.main`` imports it at every start."""
+"""Words that several parts of ``doctor`` say alike."""
 
 from __future__ import annotations
 

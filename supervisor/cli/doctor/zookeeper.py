@@ -11,7 +11,7 @@ from supervisor.cli.doctor.findings import (
     DoctorFinding,
     ok,
     problem,
-    problem_said,
+    problem_of,
     skipped,
     warning,
 )
@@ -32,7 +32,7 @@ from supervisor.clients.zookeeper_probe import (
     try_write,
 )
 from supervisor.daemon.process.supervisor import LOCK
-from supervisor.errors import AccessDenied, Conflict, Corrupt, SupervisorError
+from supervisor.errors import AccessDenied, Complaint, Conflict, Corrupt, SupervisorError
 from supervisor.model.records import Member
 from supervisor.model.seen import Found, Seen
 from supervisor.operations.context import identity_of
@@ -63,12 +63,12 @@ class ZooFacts:
     asked_s: float
     servers: tuple[ServerLook, ...] = ()
     doubled: tuple[str, ...] = ()
-    error: str = ""
+    error: Complaint = Complaint()
     granted_s: float | None = None
     latency: Latency | None = None
     trial: WriteTrial | None = None
     cluster: str = ""
-    cluster_error: str = ""
+    cluster_error: Complaint = Complaint()
     children: tuple[tuple[str, int], ...] = ()
     members: tuple[Member, ...] = ()
     id: str = ""
@@ -78,7 +78,7 @@ class ZooFacts:
     job: str = ""
     memory: int = 0
     checkpoint: str | None = None
-    overlap: str = ""
+    overlap: Complaint = Complaint()
 
 
 def collect(subject: Subject) -> ZooFacts:
@@ -110,7 +110,7 @@ def collect(subject: Subject) -> ZooFacts:
         client.wait_connected(CONNECT_S * (subject.patience if up else min(1.0, subject.patience)))
         return _by_session(subject, client, known)
     except SupervisorError as error:
-        return replace(known, error=str(error))
+        return replace(known, error=error.complaint)
     finally:
         client.close(1.0)
 
@@ -129,7 +129,7 @@ def _by_session(subject: Subject, client: ZooClient, known: ZooFacts) -> ZooFact
     try:
         cluster = check_known(client, layout, identity_of(settings))
     except (Conflict, Corrupt, AccessDenied) as error:
-        return replace(found, cluster_error=str(error))
+        return replace(found, cluster_error=error.complaint)
     if cluster is None:
         return found
     parents = layout.persistent_parents()
@@ -151,15 +151,15 @@ def _members(client: ZooClient, layout: Layout) -> tuple[Member, ...]:
     return tuple(each.record for each in found if isinstance(each, Found))
 
 
-def _overlap(subject: Subject, client: ZooClient, layout: Layout) -> str:
+def _overlap(subject: Subject, client: ZooClient, layout: Layout) -> Complaint:
     spec = subject.spec
     if spec is None or spec.checkpoint is None:
-        return ""
+        return Complaint()
     try:
         CheckpointClaims.load(client, layout).reserve(spec.name, spec.checkpoint)
     except Conflict as error:
-        return str(error)
-    return ""
+        return error.complaint
+    return Complaint()
 
 
 # -- judges -------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def judge_ensemble(facts: ZooFacts) -> DoctorFinding:
 
 def judge_session(facts: ZooFacts) -> DoctorFinding:
     if facts.error:
-        return problem_said(facts.error, "see the line zookeeper-servers")
+        return problem_of(facts.error, "see the line zookeeper-servers")
     if facts.granted_s is None:
         return skipped("the session time is not known")
     asked, granted = format_duration(facts.asked_s), format_duration(facts.granted_s)
@@ -262,7 +262,7 @@ def judge_permissions(facts: ZooFacts) -> DoctorFinding:
         return skipped("there is no session")
     if facts.trial.error:
         return problem(
-            f"nothing can be created in {facts.trial.parent}: {facts.trial.error.partition('; ')[0]}",
+            f"nothing can be created in {facts.trial.parent}: {facts.trial.error.what}",
             "set its ACL to world:anyone:cdrwa (this software uses no authentication), or take another zookeeper.root",
         )
     return ok(f"znodes can be created, read and deleted in {facts.trial.parent}")
@@ -272,7 +272,7 @@ def judge_root(facts: ZooFacts) -> DoctorFinding:
     if facts.error:
         return skipped("there is no session")
     if facts.cluster_error:
-        return problem_said(facts.cluster_error)
+        return problem_of(facts.cluster_error)
     if not facts.cluster:
         return ok("zookeeper.root is empty: the first submit or supervisor founds the cluster")
     return ok(f"zookeeper.root holds cluster {facts.cluster}, as configured")
@@ -299,11 +299,11 @@ def judge_load(facts: ZooFacts) -> DoctorFinding:
 def judge_leases(facts: ZooFacts) -> DoctorFinding:
     session_s = facts.granted_s or facts.asked_s
     warned = [
-        f"{name}: {text}" for name, lease_s in facts.leases for text in lease_warnings(lease_s, session_s)
+        (name, warned) for name, lease_s in facts.leases for warned in lease_warnings(lease_s, session_s)
     ]
     if warned:
-        what, _, remedy = warned[0].partition("; ")
-        return warning(what, remedy)
+        name, complaint = warned[0]
+        return warning(f"{name}: {complaint.what}", complaint.remedy)
     told = ", ".join(f"{name} {format_duration(lease_s)}" for name, lease_s in facts.leases)
     return ok(f"{told}: long enough for any outage that a session survives")
 
@@ -340,7 +340,7 @@ def judge_overlap(facts: ZooFacts) -> DoctorFinding:
     if facts.error:
         return skipped("there is no session")
     if facts.overlap:
-        return problem_said(facts.overlap)
+        return problem_of(facts.overlap)
     return ok("no other job has this checkpoint, or one inside or around it")
 
 

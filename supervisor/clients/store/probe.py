@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.clients.store.base import Store
-from supervisor.errors import Conflict, NotFound, SupervisorError
+from supervisor.errors import Complaint, Conflict, NotFound, SupervisorError, complaint_of
 
 PREFIX = "checks/"
 """Where ``registry.blobs`` proves the store, too: no sweeper and no listing of the product looks there."""
@@ -33,7 +33,7 @@ class StoreProbe:
 
     where: str
     failed: str = ""
-    error: str = ""
+    error: Complaint = Complaint()
     exclusive: bool | None = None
     skew_s: float | None = None
     ms: tuple[tuple[str, float], ...] = ()
@@ -48,7 +48,7 @@ class _Steps:
     """Runs one step after another until one fails; ``exclusive`` and ``skew_s`` are what they found out."""
 
     def __init__(self) -> None:
-        self.failed = self.error = ""
+        self.failed, self.error = "", Complaint()
         self.ms: list[tuple[str, float]] = []
         self.exclusive: bool | None = None
         self.skew_s: float | None = None
@@ -60,7 +60,7 @@ class _Steps:
         try:
             step()
         except (SupervisorError, OSError) as error:
-            self.failed, self.error = name, str(error)
+            self.failed, self.error = name, complaint_of(error)
         else:
             self.ms.append((name, (time.monotonic() - began_s) * 1000))
 
@@ -110,7 +110,7 @@ def probe_store(store: Store) -> StoreProbe:
     except SupervisorError as error:
         if steps.failed != "write":
             left = f"{store.url}/{key}"
-            steps.failed, steps.error = steps.failed or "delete", steps.error or str(error)
+            steps.failed, steps.error = steps.failed or "delete", steps.error or complaint_of(error)
     return steps.result(store.url, left)
 
 

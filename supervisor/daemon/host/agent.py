@@ -132,9 +132,9 @@ class Agent:
         client.wait_connected(timeout_s)
         path = self._layout.supervisor(self._me.id)
         gone = threading.Event()
-        deadline_s = boottime_s() + timeout_s
+        deadline_at_s = boottime_s() + timeout_s
         while client.watch_exists(path, gone.set) is not None:
-            if not gone.wait(max(0.0, deadline_s - boottime_s())):
+            if not gone.wait(max(0.0, deadline_at_s - boottime_s())):
                 raise Conflict(
                     f"supervisor id {self._me.id} is in use by a live supervisor: stop it, or set another supervisor.id"
                 )

@@ -39,7 +39,8 @@ from supervisor.model.records import (
     StartTimes,
 )
 from supervisor.model.seen import Found, Seen
-from supervisor.model.state import JobState, state_of, strays_of
+from supervisor.model.state import shown_state, strays_of
+from supervisor.model.view import Row, SeenLease
 from supervisor.records.layout import Layout
 from supervisor.records.reading import seen
 
@@ -79,7 +80,7 @@ class AttemptReporter:
         self._phases: dict[str, Phase] = {}
         self._told: dict[str, set[str]] = {}
         self._unborn = False
-        self._began_s = boottime_s()
+        self._began_at_s = boottime_s()
         self._said = ""
         self._apart = ErrorBoundary("hosting")
 
@@ -118,7 +119,8 @@ class AttemptReporter:
         self._last_hosted |= {launch.assignment.name for launch in launches.values()}
         layout, names = self._layout, [launch.assignment.name for launch in launches.values()]
         paths = [path for n in names for path in (layout.job(n), layout.own(n), layout.lease(n))]
-        nodes = client.read_many(paths).nodes
+        reads = client.read_many(paths)
+        nodes = reads.nodes
         shown = set()
         for number, (key, launch) in enumerate(launches.items()):
             ref: Seen[JobRef] = seen(JobRef, nodes[3 * number], paths[3 * number])
@@ -126,12 +128,12 @@ class AttemptReporter:
             lease: Seen[Lease] = seen(Lease, nodes[3 * number + 2], paths[3 * number + 2])
             if not isinstance(own, Found) or (own.record.uid, own.record.attempt) != _which(launch):
                 continue
-            state = state_of(ref, own, lease).state
-            if ref is None:  # cancelled or concluded: on its way, or gone
-                if own.record.state not in LEASED:
-                    continue
-                state = JobState.STOPPING
-            shown.add(launch.assignment.name)
+            if ref is None and own.record.state not in LEASED:  # cancelled or concluded, and gone
+                continue
+            name = launch.assignment.name
+            row = Row(name, ref, own, lease=SeenLease(lease, reads.received_at_s, reads.sent_at_s))
+            state = shown_state(row).state
+            shown.add(name)
             self._apart.attempt(key, partial(self._publish_job, key, launch, state.value, lease), None)
         now_s = boottime_s()
         self._unborn = any(
@@ -162,9 +164,9 @@ class AttemptReporter:
         name, attempt = launch.assignment.name, launch.assignment.attempt
         self._metrics.job_attempt(name, attempt, state)
         try:
-            deadline_s = run_dir.read_deadline(str(self._hosted.attempts_dir / key))
-            if deadline_s is not None:
-                self._metrics.lease_deadline(name, deadline_s, launch.lease_s)
+            deadline_at_s = run_dir.read_deadline(str(self._hosted.attempts_dir / key))
+            if deadline_at_s is not None:
+                self._metrics.lease_deadline(name, deadline_at_s, launch.lease_s)
         except (OSError, ValueError):
             pass
         if not isinstance(lease, Found) or (lease.record.uid, lease.record.attempt) != _which(launch):
@@ -185,7 +187,7 @@ class AttemptReporter:
         start = lease.start or StartTimes()
         phases = {"spawn": start.spawn_s, "session": start.session_s, "first_batch": start.first_batch_s}
         known = {phase for phase, seconds in phases.items() if seconds is not None}
-        told = self._told.setdefault(key, known if launch.begun_s < self._began_s else set())
+        told = self._told.setdefault(key, known if launch.begun_s < self._began_at_s else set())
         for phase, seconds in phases.items():
             if seconds is not None and phase not in told:
                 self._metrics.job_started(phase, seconds)
@@ -193,11 +195,11 @@ class AttemptReporter:
 
     def _log_silence(self, name: str, key: str, lease: Lease) -> None:
         """``silence_s`` was true when this renewal was sent; it is as old as that, and no renewal shows twice."""
-        seen_renewals, since_s = self._silence.get(key, (-1, 0.0))
+        seen_renewals, since_at_s = self._silence.get(key, (-1, 0.0))
         if lease.renewals != seen_renewals:
-            since_s = boottime_s() - (lease.silence_s or 0.0)
-            self._silence[key] = (lease.renewals, since_s)
-        self._metrics.job_silence(name, since_s)
+            since_at_s = boottime_s() - (lease.silence_s or 0.0)
+            self._silence[key] = (lease.renewals, since_at_s)
+        self._metrics.job_silence(name, since_at_s)
 
     def _is_starting(self) -> bool:
         """Something here is on its way to its first batch: its phases are timed."""

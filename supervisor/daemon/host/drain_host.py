@@ -50,7 +50,7 @@ class _Leaving:
     """One attempt. ``pidfd``: of its shim, None before it is known."""
 
     key: str
-    seen_s: float
+    seen_at_s: float
     pidfd: int | None = None
     over: bool = False
     grace_s: float = field(default=0.0)
@@ -67,7 +67,7 @@ def stop_drivers(
     true ends the wait. Attempts that appear meanwhile are asked too. Idempotent. Raises OSError when the directory
     exists and cannot be read.
     """
-    begun_s = boottime_s()
+    begun_at_s = boottime_s()
     known: dict[str, _Leaving] = {}
     while True:
         _ask_new(attempts_dir, known)
@@ -77,7 +77,7 @@ def stop_drivers(
             if timeout_s is not None
             else max((o.grace_s for o in known.values()), default=0.0) + MARGIN_S
         )
-        if not waiting or hurry() or boottime_s() - begun_s >= limit_s:
+        if not waiting or hurry() or boottime_s() - begun_at_s >= limit_s:
             break
         _await_one(waiting)
     for one in waiting:
@@ -91,7 +91,7 @@ def stop_drivers(
         "drivers_stopped",
         stopped=len(departed.stopped),
         left=len(departed.left),
-        s=round(boottime_s() - begun_s, 2),
+        s=round(boottime_s() - begun_at_s, 2),
         next="their jobs start again elsewhere, or here with the next supervisor",
     )
     return departed
@@ -109,7 +109,7 @@ def _ask(directory: Path, one: _Leaving) -> None:
     """SIGTERM to exactly the shim that wrote ``shim.json``; a pid that was given to another process is never signalled."""
     shim = run_dir.read_process(str(directory / run_dir.SHIM))
     if shim is None:
-        one.over = not directory.exists() or boottime_s() - one.seen_s >= UNBORN_S
+        one.over = not directory.exists() or boottime_s() - one.seen_at_s >= UNBORN_S
         return
     try:
         one.pidfd = processes.open_pidfd(shim.process)

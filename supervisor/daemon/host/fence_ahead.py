@@ -30,7 +30,7 @@ class FenceAhead:
         self._thread.start()
 
     def make(self) -> None:
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         built = make_fence_ahead(self._settings, self._environ)
         if built is None:
             return
@@ -39,4 +39,4 @@ class FenceAhead:
                 "fence_not_made", why=built.why, next="the first start with a checkpoint on S3 tries again"
             )
         else:
-            log.info("fence_made", jar=str(built.jar), s=round(boottime_s() - begun_s, 2))
+            log.info("fence_made", jar=str(built.jar), s=round(boottime_s() - begun_at_s, 2))

@@ -92,13 +92,13 @@ class Stranger:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipRead:
-    """Answer to ``ReadOwn``. ``driver_began_s``: when the driver's process was started, None: not known.
+    """Answer to ``ReadOwn``. ``driver_began_at_s``: when the driver's process was started, None: not known.
 
     ``at``: wall time, for display.
     """
 
     own: Seen[Ownership]
-    driver_began_s: float | None
+    driver_began_at_s: float | None
     at: str
 
 
@@ -175,15 +175,15 @@ class GuardedAttempt:
     supervisor: str
     boot_id: str
     layout: Layout
-    seen_s: float
+    seen_at_s: float
     stage: GuardStage = GuardStage.UNBORN
     launch: Launch | None = None
     shim: ShimRecord | None = None
     killer: SecondKiller = SecondKiller()
-    acted_s: float = 0.0  # when looking was over
+    acted_at_s: float = 0.0  # when looking was over
     asking: bool = False
-    retry_s: float = 0.0
-    doubt_s: float | None = None  # since when /own shows nothing to go by
+    retry_at_s: float = 0.0
+    doubt_at_s: float | None = None  # since when /own shows nothing to go by
 
     @property
     def cause(self) -> Cause:
@@ -200,10 +200,10 @@ def step(
     return turn.guarded_attempt, tuple(turn.effects)
 
 
-def next_wake_s(guarded_attempt: GuardedAttempt) -> float | None:
+def next_wake_at_s(guarded_attempt: GuardedAttempt) -> float | None:
     """When it wants to be looked at, at the latest (BOOTTIME); None: every p will do."""
     return (
-        second_killer.looks_again_s(guarded_attempt.killer)
+        second_killer.looks_again_at_s(guarded_attempt.killer)
         if guarded_attempt.stage is GuardStage.WATCHED
         else None
     )
@@ -246,7 +246,7 @@ class _Turn:
                 if (
                     connected
                     and not self.guarded_attempt.asking
-                    and self.now_s >= self.guarded_attempt.retry_s
+                    and self.now_s >= self.guarded_attempt.retry_at_s
                 ):
                     self.set(asking=True)
                     self.effects.append(ReadOwn())
@@ -255,7 +255,7 @@ class _Turn:
             case OwnershipRead() | Buried() | CommitUnanswered(), GuardStage.BURYING if (
                 self.guarded_attempt.asking
             ):
-                self.set(asking=False, retry_s=self.now_s + _RETRY_S)
+                self.set(asking=False, retry_at_s=self.now_s + _RETRY_S)
                 self.answered(event)
 
     def meet(self, found: DirectoryRead) -> None:
@@ -264,7 +264,7 @@ class _Turn:
         if launch is not None and launch.supervisor != self.guarded_attempt.supervisor:
             return  # somebody else's: leave it alone
         if found.shim is None:
-            if self.now_s - self.guarded_attempt.seen_s >= UNBORN_S:
+            if self.now_s - self.guarded_attempt.seen_at_s >= UNBORN_S:
                 self.effects.append(Remove())
             return
         self.set(shim=found.shim)
@@ -280,9 +280,9 @@ class _Turn:
         killer = second_killer.step(self.guarded_attempt.killer, look, self.now_s)
         self.set(killer=killer)
         if killer.act is not Act.LOOK:
-            self.set(stage=GuardStage.KILLING, acted_s=self.now_s)
+            self.set(stage=GuardStage.KILLING, acted_at_s=self.now_s)
             if not killer.shim_dead:
-                self.say("shim_let_deadline_come", "error", deadline_s=killer.deadline_s)
+                self.say("shim_let_deadline_come", "error", deadline_s=killer.deadline_at_s)
 
     def struck(self, blow: ShimStruck | TreeStruck) -> None:
         killer = second_killer.step(self.guarded_attempt.killer, blow, self.now_s)
@@ -291,9 +291,9 @@ class _Turn:
             self.over()
         elif isinstance(blow, ShimStruck):
             self.effects.append(Strike(killer.act))
-        elif self.now_s - self.guarded_attempt.acted_s > KILL_TIME_S:  # again at the next tick
+        elif self.now_s - self.guarded_attempt.acted_at_s > KILL_TIME_S:  # again at the next tick
             self.say(
-                "kill_takes_too_long", "error", seconds=round(self.now_s - self.guarded_attempt.acted_s, 1)
+                "kill_takes_too_long", "error", seconds=round(self.now_s - self.guarded_attempt.acted_at_s, 1)
             )
 
     def over(self) -> None:
@@ -335,7 +335,7 @@ class _Turn:
             self.doubt(CLAIM_UNDER_WAY_S)
         else:
             mine = AttemptIdentity(entry.name, entry.uid, entry.attempt, claim)
-            ended = self.exit(own.record, read.driver_began_s)
+            ended = self.exit(own.record, read.driver_began_at_s)
             transaction = tombstone(
                 self.guarded_attempt.layout, own, mine, ended, f"guardian.{claim}", read.at
             )
@@ -346,18 +346,20 @@ class _Turn:
                 self.effects.append(CommitBurial(transaction))
 
     def doubt(self, patience_s: float) -> None:
-        since_s = self.now_s if self.guarded_attempt.doubt_s is None else self.guarded_attempt.doubt_s
-        self.set(doubt_s=since_s)
-        if self.now_s - since_s >= patience_s:
+        since_at_s = (
+            self.now_s if self.guarded_attempt.doubt_at_s is None else self.guarded_attempt.doubt_at_s
+        )
+        self.set(doubt_at_s=since_at_s)
+        if self.now_s - since_at_s >= patience_s:
             self.say("no_tombstone", "warning", why="/own does not show the claim")
             self.set(stage=GuardStage.REMOVING)
 
-    def exit(self, own: Ownership, driver_began_s: float | None) -> Exit:
+    def exit(self, own: Ownership, driver_began_at_s: float | None) -> Exit:
         """A stop that was requested before is a stop, whatever killed the driver in the end."""
         ran_s = (
             0.0
-            if driver_began_s is None
-            else round(max(0.0, self.guarded_attempt.acted_s - driver_began_s), 3)
+            if driver_began_at_s is None
+            else round(max(0.0, self.guarded_attempt.acted_at_s - driver_began_at_s), 3)
         )
         if own.state is OwnState.DRAINING:
             return Exit(

@@ -46,7 +46,7 @@ from supervisor.daemon.host.guarded_attempt import (
     Remove,
     Stranger,
     Strike,
-    next_wake_s,
+    next_wake_at_s,
     step,
 )
 from supervisor.daemon.host.housekeeping import ENDED, put_aside
@@ -171,7 +171,9 @@ class Guardian:
             guarded_attempt.stage is GuardStage.KILLING for guarded_attempt in self.guarded_attempts()
         )
         wakes = [
-            max(0.0, at_s - now_s) for at_s in map(next_wake_s, self.guarded_attempts()) if at_s is not None
+            max(0.0, at_s - now_s)
+            for at_s in map(next_wake_at_s, self.guarded_attempts())
+            if at_s is not None
         ]
         return min([SECOND_KILLER_PERIOD_S, *([_SLICE_S / 5] if killing else []), *wakes])
 
@@ -319,9 +321,9 @@ class Guardian:
         if not isinstance(answer, Reads):
             return CommitUnanswered()
         driver = run_dir.read_process(f"{watched.directory}/{run_dir.DRIVER}")
-        began_s = None if driver is None else processes.started_s(driver.process)
+        began_at_s = None if driver is None else processes.started_at_s(driver.process)
         return OwnershipRead(
-            seen(Ownership, answer.nodes[0], self._own_path(watched.guarded_attempt)), began_s, wall_iso()
+            seen(Ownership, answer.nodes[0], self._own_path(watched.guarded_attempt)), began_at_s, wall_iso()
         )
 
     def _own_path(self, guarded_attempt: GuardedAttempt) -> str:
@@ -350,7 +352,7 @@ class Guardian:
     def _last_look(self, watched: GuardedProcess) -> None:
         """Nobody lives there any more: its log is kept, its kills are counted. Neither keeps it from being removed."""
         kills, killer = run_dir.read_kills(watched.directory), watched.guarded_attempt.killer
-        if killer.deadline_s is not None and not any(by == "twin" for by, _ in kills):
+        if killer.deadline_at_s is not None and not any(by == "twin" for by, _ in kills):
             # a driver was to be killed, and no twin was left to do it
             kills.append(("guardian", killer.took_s))
         for by, seconds in kills:

@@ -42,7 +42,7 @@ class Housekeeper:
         self._check_store = check_store
         self._metrics = metrics
         self._stopping = threading.Event()
-        self._asked_s = float("-inf")
+        self._asked_at_s = float("-inf")
         self._store_said = ""
         self._keep_said = ""
         self._apart = ErrorBoundary("housekeeping")
@@ -58,8 +58,8 @@ class Housekeeper:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._apart.attempt("logs", self.keep_logs, None)
-            if boottime_s() - self._asked_s >= STORE_EVERY_S:
-                self._asked_s = boottime_s()
+            if boottime_s() - self._asked_at_s >= STORE_EVERY_S:
+                self._asked_at_s = boottime_s()
                 self._apart.attempt("store", self.ask_store, None)
             self._stopping.wait(PERIOD_S)
 

@@ -171,7 +171,7 @@ class Launcher:
 
         Raises Refused, Unreachable, AccessDenied.
         """
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         key = f"{given.uid}.{given.attempt}"
         with self._room(key, given):
             spec = self._spec(given)
@@ -188,7 +188,9 @@ class Launcher:
             looked_s = look.lately()  # files may have taken long to come
             if looked_s is None:
                 return
-            launch = replace(prepared, begun_s=begun_s, looked_s=looked_s, remembered=look.known.remembered)
+            launch = replace(
+                prepared, begun_s=begun_at_s, looked_s=looked_s, remembered=look.known.remembered
+            )
             shim = self._started(key, launch) if not held else self._started_held(key, launch, check)
         if shim is None:
             return
@@ -329,7 +331,7 @@ class Launcher:
             return run_dir.create(str(self._hosted.attempts_dir), key, encode(launch, LAUNCH_MAX_BYTES))
         except OSError as error:
             raise Refused(
-                Cause.NO_ROOM, f"{self._host}: {error.filename}: {error.strerror}; make room there"
+                Cause.NO_ROOM, f"{self._host}: {error.filename}: {error.strerror}", "make room there"
             ) from error
 
     def _spawn(self, directory: str, launch: Launch) -> int:

@@ -53,7 +53,7 @@ class PreflightCheck:
             self._over = run_in_thread("checkpoint", partial(self._look, look))
         except RuntimeError as error:
             self._over.set_exception(
-                Unreachable(f"no thread can be started for it ({error}); make room on this host")
+                Unreachable(f"no thread can be started for it ({error})", "make room on this host")
             )
 
     @property
@@ -84,11 +84,11 @@ class PreflightCheck:
         self._over.add_done_callback(lambda _over: work())
 
     def _look(self, look: Callable[[], None]) -> None:
-        began_s = boottime_s()
+        began_at_s = boottime_s()
         try:
             look()
         finally:
-            self.took_s = boottime_s() - began_s
+            self.took_s = boottime_s() - began_at_s
 
 
 def check_of(
@@ -122,5 +122,5 @@ def _look(
         )
         return
     if found is not None:
-        raise Refused(Cause.BAD_CHECKPOINT, f"{found.sentence}; {found.remedy}")
+        raise Refused(Cause.BAD_CHECKPOINT, found.sentence, found.remedy)
     log.info("checkpoint_checked", **told, checkpoint=location, requests=tree.requests)

@@ -117,14 +117,14 @@ class Controller:
 
     def reconcile_once(self) -> Pass:
         """One pass. Raises Unreachable (nothing was planned), NotLeader."""
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         self._term.check()
         view = self._observe()
         plan = self._without_busy(make_plan(view, self._policy, boottime_s(), self._executor.in_flight))
         broken = violations(view, plan)
         self._mind_whole(view)
         carried = self._act(plan.actions if not broken else ())
-        done = Pass(view, plan, broken, tuple(carried), begun_s, boottime_s())
+        done = Pass(view, plan, broken, tuple(carried), begun_at_s, boottime_s())
         self._apart.attempt("record", lambda: self._recorder.record(done), None)
         if plan.waited_out is not None and not broken:
             self._set_waited(plan.waited_out)

@@ -84,9 +84,9 @@ class Leader:
         log.info("stepped_down", epoch=term.epoch)
 
     def _await(self, term: Term[ZooClient], beat: Callable[[], None]) -> None:
-        begun_s, told = boottime_s(), False
+        begun_at_s, told = boottime_s(), False
         while waiting := [thread for thread in self._threads if thread.is_alive()]:
-            waited_s = boottime_s() - begun_s
+            waited_s = boottime_s() - begun_at_s
             if waited_s < AWAIT_MAX_S:
                 beat()
             if waited_s >= AWAIT_TOLD_S and not told:

@@ -14,13 +14,14 @@ from supervisor.act.carry_out import ActionOutcome, ActionResult
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
 from supervisor.metrics import Capacity, Metrics
-from supervisor.model.actions import Action, Assign, CleanUp, Conclude, Plan
+from supervisor.model.actions import Action, Assign, CleanUp, Conclude, Note, Plan
 from supervisor.model.load import Load, loads_of
 from supervisor.model.records import LEASED, OCCUPYING, Outcome
 from supervisor.model.seen import Found
-from supervisor.model.state import JobState, next_attempt, state_of
+from supervisor.model.state import JobState, next_attempt
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
+from supervisor.plan.shown import shown_by
 
 log = structlog.get_logger("supervisor.pass")
 
@@ -33,20 +34,20 @@ class Pass:
     plan: Plan
     broken: tuple[str, ...]
     carried: tuple[ActionResult, ...]
-    begun_s: float
-    ended_s: float
+    begun_at_s: float
+    ended_at_s: float
 
 
 class Recorder:
     """Keeps what was said last, so that a standing alarm is a line when it comes and goes, not at every pass.
 
-    ``vacant_s``: since when nobody had led before this term (BOOTTIME).
+    ``vacant_at_s``: since when nobody had led before this term (BOOTTIME).
     """
 
-    def __init__(self, metrics: Metrics, vacant_s: float) -> None:
+    def __init__(self, metrics: Metrics, vacant_at_s: float) -> None:
         self._metrics = metrics
-        self._vacant_s = vacant_s
-        self._wanted_s: dict[str, float] = {}
+        self._vacant_at_s = vacant_at_s
+        self._wanted_at_s: dict[str, float] = {}
         self._alarms: frozenset[str] = frozenset()
         self._first = True
         self._why_skipped = ""
@@ -55,7 +56,12 @@ class Recorder:
 
     def record(self, done: Pass) -> None:
         """Metrics always; a line when anything was done, changed or is wrong."""
-        by_name = {name: self._state_of(row) for name, row in done.view.rows.items() if row.ref is not None}
+        notes = {note.name: note for note in done.plan.notes}
+        by_name = {
+            name: self._state_of(row, notes.get(name), done.view)
+            for name, row in done.view.rows.items()
+            if row.ref is not None
+        }
         states = Counter(by_name.values())
         unhosted = {name: state for name, state in by_name.items() if not _is_hosted(done.view.rows[name])}
         self._metrics.set_fleet(states, done.view.epoch, unhosted)
@@ -63,14 +69,14 @@ class Recorder:
         self._metrics.jobs_registered(by_name)
         self._set_wanted_metrics(done)
         self._log_paused(done.view)
-        self._metrics.observe_pass(done.ended_s - done.begun_s)
+        self._metrics.observe_pass(done.ended_at_s - done.begun_at_s)
         for one in done.carried:
             self._metrics.count_action(type(one.action).__name__, one.came.value)
             self._count_outcome(one, done)
             self._log_action(done, one)
         if self._first:
-            self._metrics.set_takeover(done.ended_s - self._vacant_s)
-        self._log_alarms(frozenset(done.plan.alarms) | frozenset(done.broken), done.view.epoch)
+            self._metrics.set_takeover(done.ended_at_s - self._vacant_at_s)
+        self._log_alarms(frozenset(map(str, (*done.plan.alarms, *done.broken))), done.view.epoch)
         if done.carried or self._first or self._why_skipped:
             log.info(
                 "pass",
@@ -80,7 +86,7 @@ class Recorder:
                 actions=dict(Counter(f"{type(c.action).__name__}:{c.came}" for c in done.carried)),
                 waiting=sum(1 for note in done.plan.notes if note.pending),
                 alarms=len(self._alarms),
-                ms=round((done.ended_s - done.begun_s) * 1000, 1),
+                ms=round((done.ended_at_s - done.begun_at_s) * 1000, 1),
                 first=self._first,
                 starts_held=not may_start(done.view),
             )
@@ -91,8 +97,9 @@ class Recorder:
         self._first = False
         self._why_skipped = ""
 
-    def _state_of(self, row: Row) -> str:
-        return self._apart.attempt(row.name, lambda: state_of_row(row), JobState.QUARANTINED.value)
+    def _state_of(self, row: Row, note: Note | None, view: View) -> str:
+        shown = self._apart.attempt(row.name, lambda: shown_by(row, note, view), None)
+        return (shown.state if shown is not None else JobState.QUARANTINED).value
 
     def skipped(self, epoch: int, error: SupervisorError) -> None:
         """A pass without a view: said once per reason."""
@@ -127,11 +134,11 @@ class Recorder:
         waiting = {note.name for note in done.plan.notes if not note.pending}
         kept = {
             name: at_s
-            for name, at_s in self._wanted_s.items()
+            for name, at_s in self._wanted_at_s.items()
             if name in wanted
             or (name in done.view.rows and name not in waiting and not _occupies(done.view.rows[name]))
         }
-        self._wanted_s = {**dict.fromkeys(wanted, done.begun_s), **kept}
+        self._wanted_at_s = {**dict.fromkeys(wanted, done.begun_at_s), **kept}
 
     def _count_outcome(self, one: ActionResult, done: Pass) -> None:
         if one.came is not ActionOutcome.DONE:
@@ -139,7 +146,7 @@ class Recorder:
         match one.action:
             case Assign(name=name):
                 self._metrics.job_started(
-                    "queued", max(0.0, done.ended_s - self._wanted_s.pop(name, done.begun_s))
+                    "queued", max(0.0, done.ended_at_s - self._wanted_at_s.pop(name, done.begun_at_s))
                 )
             case Conclude(name=name, outcome=outcome, own=own):
                 self._metrics.job_ended(outcome.value)
@@ -201,11 +208,3 @@ def _capacity_of(view: View) -> dict[str, Capacity]:
 def _is_hosted(row: Row) -> bool:
     """Some supervisor shows the series of this job."""
     return isinstance(row.own, Found) and row.own.record.state in LEASED
-
-
-def state_of_row(row: Row) -> str:
-    """The state of a registered name, from its row."""
-    lease = row.lease.seen if row.lease else None
-    if row.flaws:
-        return "quarantined"
-    return state_of(row.ref, row.own, lease if isinstance(lease, Found) else None).state.value

@@ -55,14 +55,14 @@ Open = Callable[[str, S3Access], Removal]
 
 @dataclass
 class LocationDeletion:
-    """One location under deletion. Times: BOOTTIME. ``unsure_s``: a request of somebody may have been sent until then.
+    """One location under deletion. Times: BOOTTIME. ``unsure_at_s``: a request of somebody may have been sent until then.
     ``recognised``: what lies there was seen to be what the job left."""
 
     path: str
-    unsure_s: float
+    unsure_at_s: float
     removal: Removal | None = None
     objects: int = 0
-    next_s: float = 0.0
+    next_at_s: float = 0.0
     again_s: float = AGAIN_FIRST_S
     told: str = ""
     recognised: bool = False
@@ -113,7 +113,7 @@ class Remover:
         self._open = open_at
         self._others = Others(layout)
         self._jobs: dict[str, LocationDeletion] = {}
-        self._look_s = clock()
+        self._look_at_s = clock()
         self._apart = ErrorBoundary("remover", clock)
 
     def run(self) -> None:
@@ -134,11 +134,11 @@ class Remover:
         """A batch of each location that is due. True: there is more to do at once."""
         if self._term.distrust is not None or not self._term.recorded or self._paused():
             return False
-        if self._wanted.is_set() or self._clock() >= self._look_s:
+        if self._wanted.is_set() or self._clock() >= self._look_at_s:
             self._wanted.clear()
-            self._look_s = self._clock() + LOOK_EVERY_S
+            self._look_at_s = self._clock() + LOOK_EVERY_S
             self._look()
-        due = [job for job in self._jobs.values() if self._clock() >= job.next_s]
+        due = [job for job in self._jobs.values() if self._clock() >= job.next_at_s]
         return any([self._advance(job) for job in due if not self._term.over.is_set()])
 
     def _look(self) -> None:
@@ -168,7 +168,7 @@ class Remover:
             raise
         except (Conflict, NotSent, OutcomeUnknown) as error:  # looked at again
             log.debug("deletion_interrupted", epoch=self._term.epoch, path=job.path, why=str(error))
-            job.next_s = self._clock() + TICK_S
+            job.next_at_s = self._clock() + TICK_S
         except SupervisorError as error:
             self._put_off(job)
             if str(error) != job.told:
@@ -186,7 +186,7 @@ class Remover:
         return False
 
     def _put_off(self, job: LocationDeletion) -> None:
-        job.next_s = self._clock() + job.again_s
+        job.next_at_s = self._clock() + job.again_s
         job.again_s = min(AGAIN_MAX_S, 2 * job.again_s)
 
     def _read(self, path: str) -> ClaimUnderDeletion | None:
@@ -231,7 +231,7 @@ class Remover:
             return self._keep(job, now, str(error))
         finally:
             if removal.unanswered:
-                job.unsure_s = self._clock()
+                job.unsure_at_s = self._clock()
         job.objects += removed.objects
         job.again_s, job.told = AGAIN_FIRST_S, ""
         if removed.left:
@@ -251,9 +251,9 @@ class Remover:
     def _finish(self, job: LocationDeletion, now: ClaimUnderDeletion, removal: Removal) -> bool:
         """Nothing is there any more. Is there anybody whose request may be under way?"""
         alone = now.doom.epoch == self._term.epoch and not removal.unanswered
-        left_s = job.unsure_s + removal.late_s - self._clock()
+        left_s = job.unsure_at_s + removal.late_s - self._clock()
         if not alone and left_s > 0:
-            job.next_s = self._clock() + min(left_s, LOOK_EVERY_S)
+            job.next_at_s = self._clock() + min(left_s, LOOK_EVERY_S)
             return False
         if not removal.seen:
             return self._keep(job, now, _never_seen(now, self._term.epoch))
@@ -264,9 +264,9 @@ class Remover:
         which began, may have been allowed to, may see another directory, and may only have been stopped."""
         begun_by_other = now.doom.epoch not in (0, self._term.epoch)
         unsure = begun_by_other or (job.removal is not None and job.removal.unanswered > 0)
-        left_s = job.unsure_s + KEPT_LATE_S - self._clock()
+        left_s = job.unsure_at_s + KEPT_LATE_S - self._clock()
         if unsure and left_s > 0:
-            job.next_s = self._clock() + min(left_s, LOOK_EVERY_S)
+            job.next_at_s = self._clock() + min(left_s, LOOK_EVERY_S)
             return False
         detail = f"{why}; {job.objects} objects had been deleted" if job.objects else why
         return self._give_up(job, now, CheckpointState.KEPT, detail)

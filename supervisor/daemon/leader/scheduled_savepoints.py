@@ -34,9 +34,9 @@ from supervisor.model.location import normalise
 from supervisor.model.records import BlobRef, Desired, JobRef
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.seen import Found
-from supervisor.model.state import JobState, state_of
+from supervisor.model.state import JobState, shown_state
 from supervisor.model.view import Row, View
-from supervisor.savepoints.schedule import Scheduled, began_s, ids_of, newest_of, slot_of, surplus
+from supervisor.savepoints.schedule import Scheduled, began_at_s, ids_of, newest_of, slot_of, surplus
 from supervisor.savepoints.shelf import Shelf, ShelfEntry
 
 log = structlog.get_logger(__name__)
@@ -104,7 +104,7 @@ class SavepointStatus:
 
     uid: str
     at_s: float
-    look_s: float
+    look_at_s: float
     failures: int = 0
 
 
@@ -168,9 +168,9 @@ class ScheduledSavepoints:
         ready = [
             job
             for name, job in jobs.items()
-            if job.running and name not in self._in_flight and statuses[name].look_s <= now_s
+            if job.running and name not in self._in_flight and statuses[name].look_at_s <= now_s
         ]
-        ready.sort(key=lambda job: statuses[job.name].look_s)
+        ready.sort(key=lambda job: statuses[job.name].look_at_s)
         return ready[: WORKERS - len(self._in_flight)]
 
     def _wanted_of(self, row: Row) -> WantedSavepoint | None:
@@ -200,13 +200,13 @@ class ScheduledSavepoints:
     def _see_to(self, job: WantedSavepoint) -> None:
         shelf, every_s = self._means.shelf, job.policy.every_s
         began, now_s = self._clock(), shelf.now_s()
-        slot_s = slot_of(job.name, every_s, now_s)
-        savepoint = to_make(shelf, job, slot_s)
+        slot_at_s = slot_of(job.name, every_s, now_s)
+        savepoint = to_make(shelf, job, slot_at_s)
         if savepoint is not None:
             entries = list(shelf.entries(job.name))
             newest = newest_of(scheduled(entries, job.source), now_s, every_s)
             if newest is not None:
-                self._note(job, at_s=began - (now_s - (began_s(newest.id) or 0)))
+                self._note(job, at_s=began - (now_s - (began_at_s(newest.id) or 0)))
             made = self._means.create(job, savepoint, max(TIMEOUT_MIN_S, every_s), self._go_on)
             self._metrics.count_savepoint(job.name, "done")
             log.info(
@@ -221,7 +221,9 @@ class ScheduledSavepoints:
                 s=round(self._clock() - began, 1),
             )
             self._remove_surplus(job, now_s)
-        self._note(job, at_s=began - (now_s - slot_s), look_s=began + (slot_s + every_s - now_s), failures=0)
+        self._note(
+            job, at_s=began - (now_s - slot_at_s), look_at_s=began + (slot_at_s + every_s - now_s), failures=0
+        )
 
     def _remove_surplus(self, job: WantedSavepoint, now_s: float) -> None:
         shelf = self._means.shelf
@@ -278,7 +280,7 @@ class ScheduledSavepoints:
             savepoint_status = self._standings.get(job.name)
         failures = savepoint_status.failures + 1 if savepoint_status is not None else 1
         wait_s = min(first_s * 2.0 ** min(failures - 1, 16), RETRY_MAX_S, job.policy.every_s)
-        self._note(job, look_s=self._clock() + wait_s, failures=failures)
+        self._note(job, look_at_s=self._clock() + wait_s, failures=failures)
         return wait_s
 
     def _note(self, job: WantedSavepoint, **changes: float) -> None:
@@ -300,8 +302,7 @@ def wanted_of(row: Row) -> WantedSavepoint | None:
     policy, checkpoint = job.terms.savepoints, job.terms.checkpoint
     if policy is None or checkpoint is None or job.desired is not Desired.RUNNING:
         return None
-    lease = row.lease.seen if row.lease is not None else None
-    running = state_of(row.ref, row.own, lease).state is JobState.RUNNING
+    running = shown_state(row).state is JobState.RUNNING
     return WantedSavepoint(
         job.name,
         job.uid,
@@ -314,10 +315,10 @@ def wanted_of(row: Row) -> WantedSavepoint | None:
     )
 
 
-def to_make(shelf: Shelf, job: WantedSavepoint, slot_s: int) -> str | None:
+def to_make(shelf: Shelf, job: WantedSavepoint, slot_at_s: int) -> str | None:
     """Id of the savepoint that the slot lacks, also of one that is incomplete; None: it is there. Raises SupervisorError."""
     there = set(shelf.ids(job.name))
-    for savepoint in ids_of(slot_s):
+    for savepoint in ids_of(slot_at_s):
         if savepoint not in there:
             return savepoint
         found = shelf.find(job.name, savepoint).scheduled

@@ -34,11 +34,11 @@ class Loop:
     def __init__(self, name: str, limit_s: float, forget: Callable[[Loop], None]) -> None:
         self.name = name
         self.limit_s = limit_s
-        self.beaten_s = boottime_s()
+        self.beaten_at_s = boottime_s()
         self._forget = forget
 
     def beat(self) -> None:
-        self.beaten_s = boottime_s()
+        self.beaten_at_s = boottime_s()
 
     def done(self) -> None:
         self._forget(self)
@@ -83,15 +83,15 @@ class Watchdog:
     def stuck(self, now_s: float) -> tuple[Loop, float] | None:
         """The loop that is furthest over its limit, and how long it has been silent."""
         with self._lock:
-            late = [(now_s - loop.beaten_s - loop.limit_s, loop) for loop in self._loops]
+            late = [(now_s - loop.beaten_at_s - loop.limit_s, loop) for loop in self._loops]
         over_s, loop = max(late, key=lambda each: each[0], default=(0.0, None))
-        return (loop, now_s - loop.beaten_s) if loop is not None and over_s > 0 else None
+        return (loop, now_s - loop.beaten_at_s) if loop is not None and over_s > 0 else None
 
     def forgive(self, gap_s: float) -> None:
         """Nobody could run for ``gap_s``."""
         with self._lock:
             for loop in self._loops:
-                loop.beaten_s += gap_s
+                loop.beaten_at_s += gap_s
 
     def _forget(self, loop: Loop) -> None:
         with self._lock:
@@ -100,19 +100,19 @@ class Watchdog:
     def _run(self) -> None:
         period_s = watchdog_period_s()
         round_s = min(ROUND_S, period_s or ROUND_S)
-        last_s = told_s = boottime_s()
+        last_at_s = told_at_s = boottime_s()
         while not self._stop.is_set():
             now_s = boottime_s()
-            if now_s - last_s > 2 * ROUND_S:
-                self.forgive(now_s - last_s)
-            last_s = now_s
+            if now_s - last_at_s > 2 * ROUND_S:
+                self.forgive(now_s - last_at_s)
+            last_at_s = now_s
             found = self.stuck(now_s)
             if found is not None:
                 self._give_up(*found)
                 return
-            if period_s is not None and now_s - told_s >= period_s - round_s:
+            if period_s is not None and now_s - told_at_s >= period_s - round_s:
                 notify("WATCHDOG=1")
-                told_s = now_s
+                told_at_s = now_s
             if self._locked_limit_s is not None:
                 faulthandler.dump_traceback_later(self._locked_limit_s, exit=True, file=self._out)
             self._stop.wait(round_s)

@@ -125,7 +125,7 @@ class Assembly:
         )
         self._metrics.follow_zookeeper(
             lambda: agent.registered,
-            lambda: agent.client.last_success_s if agent.client else 0.0,
+            lambda: agent.client.last_success_at_s if agent.client else 0.0,
         )
         self._metrics.follow_starts(lambda: agent.delayed)
         self._leadership = lambda: (contender.leads(), contender.report().epoch, contender.report().leader)
@@ -241,7 +241,7 @@ class Assembly:
     def _controller(self, term: Term[ZooClient]) -> Controller:
         loop = self._watchdog.register(f"controller-{term.epoch}", LOOP_LIMIT_S)
         policy = Policy(self._settings.spark.submit_timeout_s, site_policy(self._settings.policy))
-        return Controller(term, self._layout, policy, Recorder(self._metrics, term.vacant_s), loop)
+        return Controller(term, self._layout, policy, Recorder(self._metrics, term.vacant_at_s), loop)
 
     def _sweeper(self, term: Term[ZooClient], controller: Controller) -> Sweeper:
         def paused() -> bool:

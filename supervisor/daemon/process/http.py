@@ -192,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle(self) -> None:
         self.close_connection = True
-        self._until_s = boottime_s() + HEADER_TIMEOUT_S
+        self._until_at_s = boottime_s() + HEADER_TIMEOUT_S
         self._asked = False
         header = self._read_header()
         if header is None:
@@ -222,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _receive(self, bytes_max: int) -> bytes:
         """Empty: nothing comes any more, or not in time; or the connection was put out."""
-        left_s = self._until_s - boottime_s()
+        left_s = self._until_at_s - boottime_s()
         if left_s <= 0:
             return b""
         self.connection.settimeout(left_s)
@@ -313,7 +313,7 @@ class _Fresh:
         self._fresh_s = fresh_s
         self._turn = threading.Lock()
         self._waiting = threading.BoundedSemaphore(STATUS_MAX)
-        self._taken_s = float("-inf")
+        self._taken_at_s = float("-inf")
         self._document: dict[str, Any] = {}
 
     def get(self) -> dict[str, Any]:
@@ -325,9 +325,9 @@ class _Fresh:
                 raise SupervisorError("the status takes too long: try again")
             try:
                 now_s, about = boottime_s(), self._about()
-                if now_s - self._taken_s >= self._fresh_s or about != self._taken_about:
+                if now_s - self._taken_at_s >= self._fresh_s or about != self._taken_about:
                     self._document = self._take()
-                    self._taken_s, self._taken_about = now_s, about
+                    self._taken_at_s, self._taken_about = now_s, about
                 return self._document
             finally:
                 self._turn.release()

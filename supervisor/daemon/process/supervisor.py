@@ -143,7 +143,7 @@ class Supervisor:
 
     def _stop(self, parts: SupervisorParts) -> None:
         """Leadership first, so that it is handed over at once; then this host leaves; shims go on."""
-        begun_s = boottime_s()
+        begun_at_s = boottime_s()
         parts.watchdog.stop()
         handed_over = parts.contender.stop(STOP_TIMEOUT_S)
         parts.agent.stop()
@@ -159,7 +159,7 @@ class Supervisor:
             "supervisor_stopped",
             supervisor=parts.id,
             handed_over=handed_over,
-            s=round(boottime_s() - begun_s, 2),
+            s=round(boottime_s() - begun_at_s, 2),
             next="drivers go on under their shims"
             if parts.stop_drivers is None
             else "the drivers were stopped in order",
@@ -198,14 +198,16 @@ def take_lock(runtime_dir: Path) -> int:
         descriptor = os.open(runtime_dir / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise InvalidInput(
-            f"supervisor.runtime_dir {runtime_dir} cannot be used ({error.strerror}); create it, or choose another"
+            f"supervisor.runtime_dir {runtime_dir} cannot be used ({error.strerror})",
+            "create it, or choose another",
         ) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         raise Conflict(
-            f"another supervisor is running with runtime_dir {runtime_dir}; stop it, or choose another directory"
+            f"another supervisor is running with runtime_dir {runtime_dir}",
+            "stop it, or choose another directory",
         ) from None
     return descriptor
 
@@ -253,7 +255,7 @@ def check_log_dir(log_dir: Path) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             return
         raise InvalidInput(
-            f"supervisor.log_dir {log_dir} cannot be used ({error.strerror}); create it, or choose another"
+            f"supervisor.log_dir {log_dir} cannot be used ({error.strerror})", "create it, or choose another"
         ) from None
 
 

@@ -41,7 +41,7 @@ def note(event: str, **more: Any) -> None:
 
 def begin() -> None:
     """Who is there: since when our own tree is, and whether anything of another attempt of this job still lives."""
-    born_s, strangers = time.clock_gettime(time.CLOCK_BOOTTIME), []
+    born_at_s, strangers = time.clock_gettime(time.CLOCK_BOOTTIME), []
     for process in Path("/proc").iterdir():
         try:
             environment = (process / "environ").read_bytes().split(b"\0") if process.name.isdigit() else []
@@ -51,10 +51,10 @@ def begin() -> None:
         except OSError:
             continue
         if all(f"{name}={os.environ[name]}".encode() in environment for name in ATTEMPT):
-            born_s = min(born_s, int(stat[19]) / TICKS)
+            born_at_s = min(born_at_s, int(stat[19]) / TICKS)
         elif stat[0] not in "ZX":
             strangers.append(int(process.name))
-    note("start", role="tree", boottime=born_s)
+    note("start", role="tree", boottime=born_at_s)
     secrets = {
         name: hashlib.sha256(os.environ.get(name, "").encode()).hexdigest()
         for name in ("TOKEN", "FILE_TOKEN")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Attempt:
-    """A run directory and who lives there. ``deadline_s``: what the deadline file says, by the host's clock.
+    """A run directory and who lives there. ``deadline_at_s``: what the deadline file says, by the host's clock.
 
     ``decided_s``: true time when the agent had found nothing against starting it.
     """
@@ -44,7 +44,7 @@ class Attempt:
     twin: Twin | None = None
     starter_alive: bool = False
     driver: Driver | None = None
-    deadline_s: float | None = None
+    deadline_at_s: float | None = None
     gate: BarrierFile | None = None
 
     def start_shim(self) -> None:
@@ -81,8 +81,8 @@ class Attempt:
     def nobody_lives(self) -> bool:
         return self.shim_dead and (self.twin is None or self.twin.process.dead)
 
-    def write_deadline(self, deadline_s: float | None) -> None:
-        self.deadline_s = deadline_s
+    def write_deadline(self, deadline_at_s: float | None) -> None:
+        self.deadline_at_s = deadline_at_s
         if self.twin is not None:
             self.twin.look_later()
         self.host.deadline_written(self)
@@ -99,12 +99,12 @@ class Attempt:
             return Emptiness.POPULATED
         return Emptiness.EMPTY if by_shim or self.host.cgroups else Emptiness.UNPROVABLE
 
-    def exec(self, before_s: float) -> None:
+    def exec(self, before_at_s: float) -> None:
         """The starter looks at its clock once more, and becomes the driver."""
         assert self.runner is not None and self.shim is not None
         if not self.starter_alive:
             return
-        if self.host.clock.boottime_s(self.world.loop.now_s) >= before_s:
+        if self.host.clock.boottime_s(self.world.loop.now_s) >= before_at_s:
             self.starter_alive = False
             self.runner.post(shim.ExecLate())
             return

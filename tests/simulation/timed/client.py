@@ -37,9 +37,9 @@ class SimClient:
         self.link = Link.SUSPENDED
         self.connections = 0
         self.session: Session | None = None
-        self.last_success_s = 0.0
+        self.last_success_at_s = 0.0
         self.last_zxid = self._claimed_zxid = 0
-        self.heard_s = 0.0
+        self.heard_at_s = 0.0
         self._timeout_s = session_timeout_s
         self._request_timeout_s = request_timeout_s
         self._on_link = on_link
@@ -48,7 +48,7 @@ class SimClient:
         self._trying: Conn | None = None
         self._order: list[Server] = []
         self._started = self._closing = self._closed_in_order = False
-        self._asked_s = self._sent_s = 0.0
+        self._asked_at_s = self._sent_s = 0.0
         self._pending: dict[Request, None] = {}
         self._watches: dict[tuple[str, str], dict[Callable[[], None], None]] = {}
         self._waiting: list[tuple[Fiber, int]] = []
@@ -64,9 +64,9 @@ class SimClient:
             self._try_next()
 
     def wait_connected(self, timeout_s: float) -> None:
-        until_s = self.boot_s() + timeout_s
+        until_at_s = self.boot_s() + timeout_s
         while self.link is Link.SUSPENDED:
-            left_s = until_s - self.boot_s()
+            left_s = until_at_s - self.boot_s()
             if left_s <= 0:
                 raise Unreachable(f"ZooKeeper did not answer within {timeout_s:g} s")
             self._waiting.append(self.loop.ticket())
@@ -78,9 +78,9 @@ class SimClient:
         self._closing = True
         if self.link is Link.CONNECTED:
             self._send_close()
-        until_s = self.boot_s() + timeout_s
+        until_at_s = self.boot_s() + timeout_s
         while self._started and self.session is not None and self.link not in (Link.LOST, Link.CLOSED):
-            left_s = until_s - self.boot_s()
+            left_s = until_at_s - self.boot_s()
             if left_s <= 0:
                 break
             self._waiting.append(self.loop.ticket())
@@ -166,9 +166,9 @@ class SimClient:
 
     def read_many_async(self, paths: Sequence[str], done: Callable[[Reads | SupervisorError], None]) -> None:
         """In requests of a few paths, which may be answered from different moments."""
-        sent_s = self.boot_s()
+        sent_at_s = self.boot_s()
         if not paths:
-            done(Reads((), sent_s, sent_s))
+            done(Reads((), sent_at_s, sent_at_s))
             return
         size = self.net.chunk
         chunks = [tuple(paths[first : first + size]) for first in range(0, len(paths), size)]
@@ -187,7 +187,7 @@ class SimClient:
             if left[0] == 0:
                 if self.net.on_read is not None:
                     self.net.on_read(self.process, paths, found)
-                done(Reads(tuple(found), sent_s, self.boot_s()))
+                done(Reads(tuple(found), sent_at_s, self.boot_s()))
 
         for chunk in chunks:
             self._ask("reads", Unreachable, answered, read=partial(self._read_chunk, chunk))
@@ -216,10 +216,10 @@ class SimClient:
         if connection not in (None, self.connections):
             done(NotSent(f"connection {connection} is gone"))
             return
-        sent_s = self.boot_s()
+        sent_at_s = self.boot_s()
 
         def answered(result: Any) -> None:
-            done(Committed(sent_s, result) if isinstance(result, tuple) else result)
+            done(Committed(sent_at_s, result) if isinstance(result, tuple) else result)
 
         self._ask(tx.what, OutcomeUnknown, answered, tx=tx)
 
@@ -241,13 +241,13 @@ class SimClient:
             return
         request = Request(what, lost, done, self.boot_s(), tx, read, is_sync)
         self._pending[request] = None
-        self._sent_s = request.sent_s
+        self._sent_s = request.sent_at_s
         conn.up(lambda: conn.serve(request))
         self.loop.after(self._request_timeout_s, lambda: self._overdue(request), self.process)
 
     def answered(self, conn: Conn, request: Request, result: Any, zxid: int) -> None:
         self.last_zxid = self._claimed_zxid = zxid
-        self.last_success_s = max(self.last_success_s, request.sent_s)
+        self.last_success_at_s = max(self.last_success_at_s, request.sent_at_s)
         self._settle(request, result)
 
     def _settle(self, request: Request, result: Any) -> None:
@@ -259,7 +259,7 @@ class SimClient:
     def _overdue(self, request: Request) -> None:
         if request.settled:
             return
-        if self.heard_s < request.sent_s and self._conn is not None:
+        if self.heard_at_s < request.sent_at_s and self._conn is not None:
             self._drop()
         else:
             self._settle(
@@ -302,8 +302,8 @@ class SimClient:
             self.loop.after(0.002, lambda: self.refused(conn), self.process)
             return
         resume = (self.session.id, self.session.password) if self.session is not None else self._resume
-        self._asked_s = self.boot_s()
-        if self.session is not None and self._asked_s - self.heard_s > self.session.timeout_s:
+        self._asked_at_s = self.boot_s()
+        if self.session is not None and self._asked_at_s - self.heard_at_s > self.session.timeout_s:
             self._claimed_zxid = 0
         claimed = self._claimed_zxid
         conn.up(lambda: conn.handshake(resume, self._timeout_s, claimed))
@@ -328,7 +328,7 @@ class SimClient:
             return
         self._conn = conn
         self.session = session
-        self.last_success_s, self._sent_s = self._asked_s, self.boot_s()
+        self.last_success_at_s, self._sent_s = self._asked_at_s, self.boot_s()
         self.link = Link.CONNECTED
         self.connections += 1
         if self._closing:
@@ -341,7 +341,7 @@ class SimClient:
         if conn is not self._conn or self.session is None:
             return
         now_s, third_s = self.boot_s(), self.session.timeout_s / 3
-        if now_s - self.heard_s >= 2 * third_s - 1e-6:
+        if now_s - self.heard_at_s >= 2 * third_s - 1e-6:
             self._drop()
             return
         if now_s - self._sent_s >= third_s - 1e-6:
@@ -354,8 +354,8 @@ class SimClient:
                     conn.down(lambda: None)
 
             conn.up(ping)
-        due_s = min(self._sent_s + third_s, self.heard_s + 2 * third_s)
-        self.loop.after(max(0.01, due_s - now_s), lambda: self._look_after(conn), self.process)
+        due_at_s = min(self._sent_s + third_s, self.heard_at_s + 2 * third_s)
+        self.loop.after(max(0.01, due_at_s - now_s), lambda: self._look_after(conn), self.process)
 
     def dropped(self, conn: Conn) -> None:
         """The server has closed the connection."""

@@ -33,12 +33,12 @@ class Driver:
     def _live(self) -> None:
         lots, kind = self.random, self._behaviour
         if not self.attempt.launch.reports:
-            begun_s = 0.5
+            begun_at_s = 0.5
         elif kind.hangs and lots.random() < 0.5:
-            begun_s = 1e6
+            begun_at_s = 1e6
         else:
-            begun_s = lots.uniform(0.2, 2.0)
-        self._after(begun_s, self._begin)
+            begun_at_s = lots.uniform(0.2, 2.0)
+        self._after(begun_at_s, self._begin)
         if kind.crash_mean_s is not None:
             self._after(lots.expovariate(1 / kind.crash_mean_s), self._crash)
         if kind.finishes_s is not None:

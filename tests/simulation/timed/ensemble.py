@@ -267,9 +267,9 @@ class Ensemble:
             granted.touched_s = self.loop.now_s
 
     def _expect(self, granted: Granted) -> None:
-        due_s = granted.touched_s + granted.session.timeout_s * (1 - granted.early)
-        if due_s > self.loop.now_s:
-            self.loop.after(due_s - self.loop.now_s + 1e-6, lambda: self._check(granted))
+        due_at_s = granted.touched_s + granted.session.timeout_s * (1 - granted.early)
+        if due_at_s > self.loop.now_s:
+            self.loop.after(due_at_s - self.loop.now_s + 1e-6, lambda: self._check(granted))
         else:
             self.end_session(granted)
 

@@ -68,7 +68,7 @@ class ChangeNotifier(NamedTuple):
 
     rings: int
     rung: int
-    since_s: float
+    since_at_s: float
     process: Process
 
     def is_like(self, other: ChangeNotifier) -> bool:
@@ -89,9 +89,9 @@ class Life:
     place: str
     host: str
     lease_s: float
-    exec_s: float
+    exec_at_s: float
     claimed_s: float
-    empty_s: float | None = None
+    empty_at_s: float | None = None
     ended: str = ""
 
 
@@ -155,8 +155,8 @@ class Judge:
         if (life.uid, life.number) not in self.claims:
             self.broke(f"I5: {life.name} {life.uid}.{life.number} is executed without a committed claim")
         if any((one.uid, one.number) == (life.uid, life.number) for one in self.lives) and not self.restores:
-            self.broke(f"I5: {life.name} {life.uid}.{life.number} is executed a second time")
-        recent = [one for one in self.lives if one.name == life.name and one.exec_s > now_s - WITHIN_S]
+            self.broke(f"I1: {life.name} {life.uid}.{life.number} is executed a second time")
+        recent = [one for one in self.lives if one.name == life.name and one.exec_at_s > now_s - WITHIN_S]
         if len(recent) >= RESTARTS_MAX:
             self.broke(f"I11: {life.name} was started {len(recent) + 1} times within {WITHIN_S:g} s")
         if self.restored_s is not None and claimed_s > self.restored_s and life.host in self.knows:
@@ -187,7 +187,7 @@ class Judge:
     def tree_empty(self, driver: Driver) -> None:
         now_s = self.world.loop.now_s
         life = self._alive.pop(driver)
-        life.empty_s, life.ended = now_s, driver.ended
+        life.empty_at_s, life.ended = now_s, driver.ended
         self.world.loop.note(f"empty {driver.name} {driver.uid}.{driver.number}: {driver.ended}")
         self._check_deadline(life, now_s)
         if not self.world.over:
@@ -195,10 +195,10 @@ class Judge:
 
     def _check_deadline(self, life: Life, now_s: float) -> None:
         """Dead at the sending of the last committed renewal + D; when it was applied is a later moment."""
-        heard_s = self.heard.get((life.uid, life.number))
-        if heard_s is not None and now_s > heard_s + life.lease_s * (1 + CLOCK_RATE_ERROR) + 0.01:
+        heard_at_s = self.heard.get((life.uid, life.number))
+        if heard_at_s is not None and now_s > heard_at_s + life.lease_s * (1 + CLOCK_RATE_ERROR) + 0.01:
             self.broke(
-                f"§7.1: {life.name} {life.uid}.{life.number} lived {now_s - heard_s:.2f} s after its last renewal, D = "
+                f"§7.1: {life.name} {life.uid}.{life.number} lived {now_s - heard_at_s:.2f} s after its last renewal, D = "
                 f"{life.lease_s:g}"
             )
 
@@ -217,18 +217,18 @@ class Judge:
             )
         ):
             return
-        since_s = now_s - 3 * life.lease_s - self.world.job_of(life.name).grace_s - 5.0
-        if self.touched.get(life.name, -1e9) > since_s or self.restores:
+        since_at_s = now_s - 3 * life.lease_s - self.world.job_of(life.name).grace_s - 5.0
+        if self.touched.get(life.name, -1e9) > since_at_s or self.restores:
             return
         brief = ("follower cut",) if life.lease_s * 5 / 6 - 3.0 < FOLLOWER_CUT_S else ()
         for victim in (life.host, driver.attempt.key, "all", *brief):
             for from_s, to_s in self.trouble.get(victim, ()):
-                if from_s <= now_s and to_s >= since_s:
+                if from_s <= now_s and to_s >= since_at_s:
                     return
         silent_s = sum(
-            min(to_s, now_s) - max(from_s, since_s)
+            min(to_s, now_s) - max(from_s, since_at_s)
             for from_s, to_s in self.world.ensemble.leaderless
-            if to_s > since_s
+            if to_s > since_at_s
         )
         if silent_s > (life.lease_s * 5 / 6 - 3.0) / 3 or not self.world.plan.survives_minority:
             return
@@ -262,7 +262,7 @@ class Judge:
             now = ChangeNotifier(node.stat.version, node.stat.mzxid, self.world.loop.now_s, process)
             before = self.knew.pop(host, None)
             kept = before is not None and (
-                before.process is process or before.since_s < (self.restored_s or 0.0) - KEPT_AFTER_S
+                before.process is process or before.since_at_s < (self.restored_s or 0.0) - KEPT_AFTER_S
             )
             if before is not None and kept and not now.may_follow(before):
                 self.knows.add(host)

@@ -44,11 +44,11 @@ class Twin:
 
     def look_later(self) -> None:
         """In time for the deadline that was written, unless a look before it is planned: that one sees the new deadline."""
-        deadline_s, loop = self._attempt.deadline_s, self._world.loop
-        if deadline_s is None or self._planned_s > loop.now_s:
+        deadline_at_s, loop = self._attempt.deadline_at_s, self._world.loop
+        if deadline_at_s is None or self._planned_s > loop.now_s:
             return
         clock = self.process.clock
-        at_s = deadline_s - SECOND_KILLER_PERIOD_S - clock.boottime_s(loop.now_s)
+        at_s = deadline_at_s - SECOND_KILLER_PERIOD_S - clock.boottime_s(loop.now_s)
         wait_s = max(0.0, at_s / clock.rate) + 0.05 * self._world.random.random()
         self._planned_s = loop.now_s + wait_s
         loop.after(wait_s, self._look, self.process)
@@ -58,7 +58,7 @@ class Twin:
         if self._killer.act is not Act.LOOK:
             return
         self._killer = second_killer.step(
-            self._killer, KillerProbe(attempt.shim_dead, attempt.deadline_s), now_s
+            self._killer, KillerProbe(attempt.shim_dead, attempt.deadline_at_s), now_s
         )
         if self._killer.act is Act.LOOK:
             self._planned_s = 0.0
@@ -141,13 +141,14 @@ class Guardian:
         post, loop = self._posts.get(attempt.key), self._world.loop
         if (
             post is None
-            or attempt.deadline_s is None
+            or attempt.deadline_at_s is None
             or post.planned_s > loop.now_s
             or post.attempt is not attempt
         ):
             return
         wait_s = (
-            max(0.0, attempt.deadline_s - SECOND_KILLER_PERIOD_S - self._now_s()) / self._process.clock.rate
+            max(0.0, attempt.deadline_at_s - SECOND_KILLER_PERIOD_S - self._now_s())
+            / self._process.clock.rate
         )
         wait_s += 0.05 * self._world.random.random()
         post.planned_s = loop.now_s + wait_s
@@ -164,7 +165,7 @@ class Guardian:
         if post.guarded_attempt.stage is GuardStage.UNBORN:
             return warding.DirectoryRead(attempt.launch, attempt.record)
         if post.guarded_attempt.stage is GuardStage.WATCHED:
-            return KillerProbe(attempt.shim_dead, attempt.deadline_s)
+            return KillerProbe(attempt.shim_dead, attempt.deadline_at_s)
         return warding.GuardTick(self._client() is not None)
 
     def _feed(self, post: Post, event: warding.Event) -> None:

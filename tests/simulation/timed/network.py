@@ -137,7 +137,7 @@ class Conn:
     def _receive(self, what: Callable[[], object]) -> None:
         if self.open_client:
             if self.session is not None:  # being turned away is no word from ZooKeeper
-                self.client.heard_s = self.client.boot_s()
+                self.client.heard_at_s = self.client.boot_s()
             what()
 
     # -- the server's side -----------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class Request:
     what: str
     lost: type[SupervisorError]
     done: Callable[[Any], None]
-    sent_s: float
+    sent_at_s: float
     tx: Transaction | None = None
     read: Callable[[Conn], Any] | None = None
     is_sync: bool = False

@@ -218,10 +218,10 @@ class Pool:
 def wait(loop: Loop, futures: Iterable[Future], timeout: float | None = None) -> None:
     """Until all are done, at most ``timeout``."""
     process = loop.process
-    until_s = None if timeout is None else process.clock.boottime_s(loop.now_s) + timeout
+    until_at_s = None if timeout is None else process.clock.boottime_s(loop.now_s) + timeout
     for future in futures:
         if not future.done():
-            left_s = None if until_s is None else until_s - process.clock.boottime_s(loop.now_s)
+            left_s = None if until_at_s is None else until_at_s - process.clock.boottime_s(loop.now_s)
             if left_s is not None and left_s <= 0:
                 return
             future._over.wait(left_s)

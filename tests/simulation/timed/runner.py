@@ -35,7 +35,7 @@ class Runner:
             attempt.claim,
             self._world.new_pid(),
             self._world.new_pid(),
-            born_s=self._boot_s(),
+            born_at_s=self._boot_s(),
         )
         self.let_go = False
         self._posted: deque[shim.Event] = deque()
@@ -83,7 +83,7 @@ class Runner:
         self._ticks += 1
         number, wait_s = (
             self._ticks,
-            min(SECOND_KILLER_PERIOD_S, max(0.01, machine.next_wake_s(self.state) - self._boot_s())),
+            min(SECOND_KILLER_PERIOD_S, max(0.01, machine.next_wake_at_s(self.state) - self._boot_s())),
         )
         self._world.loop.after(wait_s, lambda: self._turn() if number == self._ticks else None, self.process)
 
@@ -105,13 +105,13 @@ class Runner:
         match effect:
             case shim.Read() | shim.Commit() | shim.NewClient() | shim.CloseSession():
                 self._link.submit(effect)
-            case shim.WriteDeadline(deadline_s):
-                attempt.write_deadline(deadline_s)
-            case shim.Exec(before_s):
+            case shim.WriteDeadline(deadline_at_s):
+                attempt.write_deadline(deadline_at_s)
+            case shim.Exec(before_at_s):
                 self.let_go = True
                 lots = self._world.random
                 late_s = lots.choice([0.005, 0.05, 0.3]) if lots.random() < 0.97 else lots.uniform(0.0, 40.0)
-                loop.after(late_s, lambda: attempt.exec(before_s))
+                loop.after(late_s, lambda: attempt.exec(before_at_s))
             case shim.Order(order) if order == STOP:
                 if attempt.driver is None or not attempt.driver.order_stop():
                     self.post(shim.Unheard(effect))

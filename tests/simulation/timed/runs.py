@@ -24,7 +24,7 @@ class Figures:
     seeds: int = 0
     events: int = 0
     simulated_s: float = 0.0
-    began_s: float = field(default_factory=time.monotonic)
+    began_at_s: float = field(default_factory=time.monotonic)
     cpu_s: float = field(default_factory=time.process_time)
     counts: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
@@ -45,7 +45,7 @@ class Figures:
             self.failed[plan.seed] = world.judge.broken
 
     def told(self) -> str:
-        wall_s, cpu_s = time.monotonic() - self.began_s, time.process_time() - self.cpu_s
+        wall_s, cpu_s = time.monotonic() - self.began_at_s, time.process_time() - self.cpu_s
         counts = self.counts
         lines = [
             f"{self.seeds} seeds in {wall_s:.0f} s ({cpu_s:.0f} s of CPU): {self.seeds / wall_s:.1f} seeds/s, "
@@ -94,21 +94,21 @@ def run_many(
 ) -> Figures:
     """``seconds``: begin no new seed after so long. ``also``: as for ``plan_of``. ``small``: skip the others. A collection in the middle of a run would only cost time."""
     figures = Figures()
-    told_s = figures.began_s
+    told_at_s = figures.began_at_s
     for seed in seeds:
-        if seconds is not None and time.monotonic() - figures.began_s >= seconds:
+        if seconds is not None and time.monotonic() - figures.began_at_s >= seconds:
             break
-        plan, began_s = plan_of(seed, also), time.monotonic()
+        plan, began_at_s = plan_of(seed, also), time.monotonic()
         if small and not plan.is_small:
             continue
         world = run_one(plan)
-        figures.add(plan, world, time.monotonic() - began_s)
+        figures.add(plan, world, time.monotonic() - began_at_s)
         if figures.seeds % 20 == 0:
             gc.collect()
         if world.judge.broken:
             say(f"seed {seed}: {world.judge.broken[0]}")
-        if time.monotonic() - told_s >= 60.0:
-            told_s = time.monotonic()
+        if time.monotonic() - told_at_s >= 60.0:
+            told_at_s = time.monotonic()
             say(figures.told())
     return figures
 

@@ -96,7 +96,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run. Times are true seconds from its beginning; faults and users stop at ``until_s``."""
+    """One run. Times are true seconds from its beginning; faults and users stop at ``until_at_s``."""
 
     seed: int
     hosts: int
@@ -108,7 +108,7 @@ class Plan:
     starting: int
     claim_timeout_s: float
     sweep_s: float
-    until_s: float
+    until_at_s: float
     jobs: tuple[Job, ...]
     steps: tuple[Step, ...]
     troubles: tuple[Trouble, ...]
@@ -120,12 +120,12 @@ class Plan:
 
     @property
     def is_small(self) -> bool:
-        return len(self.jobs) <= 3 and self.until_s <= 100.0
+        return len(self.jobs) <= 3 and self.until_at_s <= 100.0
 
     def told(self) -> str:
         lines = [
             f"seed {self.seed}: {self.hosts} hosts, {self.servers} ZooKeeper servers, session {self.session_s:g} s, "
-            f"{len(self.jobs)} jobs, {self.until_s:.0f} s of faults, {'cgroups' if self.cgroups else 'no cgroups'}",
+            f"{len(self.jobs)} jobs, {self.until_at_s:.0f} s of faults, {'cgroups' if self.cgroups else 'no cgroups'}",
         ]
         lines += [
             f"  job {job.name}: lease {job.lease_s:g} s, grace {job.grace_s:g} s, {job.behaviour}"
@@ -183,25 +183,29 @@ def plan_of(seed: int, also: Fault | None = None) -> Plan:
     lots = random.Random(seed)
     size = lots.random()
     if size < 0.96:
-        hosts, names, until_s = lots.choice([2, 2, 3]), lots.choice([1, 1, 1, 2, 3]), lots.uniform(12.0, 50.0)
+        hosts, names, until_at_s = (
+            lots.choice([2, 2, 3]),
+            lots.choice([1, 1, 1, 2, 3]),
+            lots.uniform(12.0, 50.0),
+        )
     elif size < 0.9995:
-        hosts, names, until_s = lots.choice([3, 4, 5]), lots.randint(3, 12), lots.uniform(30.0, 90.0)
+        hosts, names, until_at_s = lots.choice([3, 4, 5]), lots.randint(3, 12), lots.uniform(30.0, 90.0)
     else:
-        hosts, names, until_s = lots.choice([5, 7]), lots.choice([50, 100, 200]), lots.uniform(20.0, 40.0)
+        hosts, names, until_at_s = lots.choice([5, 7]), lots.choice([50, 100, 200]), lots.uniform(20.0, 40.0)
     if names == 1 and lots.random() < 0.0015:
-        until_s = lots.uniform(1800.0, 7200.0)
+        until_at_s = lots.uniform(1800.0, 7200.0)
     lease_s = lots.choice([5.0, 8.0, 12.0, 12.0, 20.0])
     session_s = lots.choice([4.0, 4.0, 6.0])
     jobs = tuple(_job(lots, n, lease_s) for n in range(names))
     calm = lots.random() < 0.1
-    steps = tuple(_steps(lots, jobs, until_s))
-    troubles = () if calm else tuple(_troubles(lots, until_s, names))
+    steps = tuple(_steps(lots, jobs, until_at_s))
+    troubles = () if calm else tuple(_troubles(lots, until_at_s, names))
     if also is not None:
         more = random.Random(f"{seed} {also}")
         extra = (
             Trouble(
                 also,
-                more.uniform(4.0, until_s),
+                more.uniform(4.0, until_at_s),
                 more.uniform(1.0, 30.0),
                 more.randrange(1000),
                 more.randrange(1000),
@@ -220,7 +224,7 @@ def plan_of(seed: int, also: Fault | None = None) -> Plan:
         starting=lots.choice([2, 10]),
         claim_timeout_s=lots.choice([8.0, 15.0]),
         sweep_s=lots.choice([5.0, 20.0]),
-        until_s=until_s,
+        until_at_s=until_at_s,
         jobs=jobs,
         steps=steps,
         troubles=troubles,
@@ -253,16 +257,16 @@ def _job(lots: random.Random, number: int, lease_s: float) -> Job:
     )
 
 
-def _steps(lots: random.Random, jobs: tuple[Job, ...], until_s: float) -> list[Step]:
+def _steps(lots: random.Random, jobs: tuple[Job, ...], until_at_s: float) -> list[Step]:
     steps = [
         Step(
             Act.SUBMIT,
-            lots.uniform(0.5, 3.0) if lots.random() < 0.8 else lots.uniform(0.5, until_s),
+            lots.uniform(0.5, 3.0) if lots.random() < 0.8 else lots.uniform(0.5, until_at_s),
             job.name,
         )
         for job in jobs
     ]
-    count = int(lots.expovariate(1 / (until_s / 25.0 * min(4.0, 1 + len(jobs) / 8))))
+    count = int(lots.expovariate(1 / (until_at_s / 25.0 * min(4.0, 1 + len(jobs) / 8))))
     kinds = (
         [Act.SUBMIT] * 5
         + [Act.CANCEL] * 5
@@ -272,22 +276,22 @@ def _steps(lots: random.Random, jobs: tuple[Job, ...], until_s: float) -> list[S
         + [Act.SWITCHOVER]
     )
     for _ in range(min(count, 60)):
-        at_s, job = lots.uniform(3.0, until_s), lots.choice(jobs)
+        at_s, job = lots.uniform(3.0, until_at_s), lots.choice(jobs)
         act = lots.choice(kinds)
         steps.append(Step(act, at_s, job.name))
         if act is Act.CANCEL and lots.random() < 0.5:
             steps.append(Step(Act.SUBMIT, at_s + lots.choice([0.01, 0.3, 3.0]), job.name))
     if lots.random() < 0.08:
-        at_s = lots.uniform(3.0, until_s)
+        at_s = lots.uniform(3.0, until_at_s)
         steps += [
             Step(Act.PAUSE, at_s, ""),
-            Step(Act.UNPAUSE, min(until_s, at_s + lots.uniform(0.5, 15.0)), ""),
+            Step(Act.UNPAUSE, min(until_at_s, at_s + lots.uniform(0.5, 15.0)), ""),
         ]
     return sorted(steps, key=lambda step: step.at_s)
 
 
-def _troubles(lots: random.Random, until_s: float, names: int) -> list[Trouble]:
-    mean = until_s / lots.choice([4.0, 8.0, 20.0])
+def _troubles(lots: random.Random, until_at_s: float, names: int) -> list[Trouble]:
+    mean = until_at_s / lots.choice([4.0, 8.0, 20.0])
     kinds, weights = list(OFTEN), [float(weight) for weight in OFTEN.values()]
     for index in range(len(kinds)):  # a run has its own character: some faults often, some never
         weights[index] *= lots.choice([0.0, 1.0, 1.0, 4.0])
@@ -299,7 +303,7 @@ def _troubles(lots: random.Random, until_s: float, names: int) -> list[Trouble]:
         shortest, longest = LENGTHS.get(fault, (0.1, 15.0))
         for_s = shortest + (longest - shortest) * lots.random() ** 2
         found.append(
-            Trouble(fault, lots.uniform(2.0, until_s), for_s, lots.randrange(1000), lots.randrange(1000))
+            Trouble(fault, lots.uniform(2.0, until_at_s), for_s, lots.randrange(1000), lots.randrange(1000))
         )
         if lots.random() < 0.15:  # faults come together
             other = lots.choice(kinds)

@@ -122,7 +122,7 @@ class SimStarter:
         others = [a for other, a in host.attempts.items() if other != key and not a.shim_dead]
         if len(others) >= host.drivers:
             raise Refused(Cause.NO_ROOM, f"{host.name} has all its {host.drivers} drivers")
-        begun_s, decided_s = host.clock.boottime_s(world.loop.now_s), world.loop.now_s
+        begun_at_s, decided_s = host.clock.boottime_s(world.loop.now_s), world.loop.now_s
         try:
             spec = json.loads(self._blobs.read_spec(given.spec))
         except (NotFound, Corrupt) as error:
@@ -151,7 +151,7 @@ class SimStarter:
             "/",
             "/log",
             cgroup="/cgroup" if host.cgroups else None,
-            begun_s=begun_s,
+            begun_s=begun_at_s,
             looked_s=looked_s,
         )
         held = job.reports and world.lots("held", host.name, key).random() < HELD
@@ -216,11 +216,11 @@ class SimLoop:
     def __init__(self, owner: SimSupervisor, name: str) -> None:
         self._owner = owner
         self.name = name
-        self.beaten_s = owner.world.loop.now_s
+        self.beaten_at_s = owner.world.loop.now_s
         owner.loops[self] = None
 
     def beat(self) -> None:
-        self.beaten_s = self._owner.world.loop.now_s
+        self.beaten_at_s = self._owner.world.loop.now_s
 
     def done(self) -> None:
         self._owner.loops.pop(self, None)
@@ -314,7 +314,7 @@ class SimSupervisor:
         """The watchdog."""
         now_s = self.world.loop.now_s
         for loop in self.loops:
-            if now_s - loop.beaten_s > LOOP_LIMIT_S and not self._in_order:
+            if now_s - loop.beaten_at_s > LOOP_LIMIT_S and not self._in_order:
                 self.world.judge.stuck += 1
                 self.world.loop.note(f"{self.process.name}: {loop.name} is stuck, the process ends")
                 self.world.loop.kill(self.process)
@@ -328,7 +328,7 @@ class SimSupervisor:
             loop.kill(process)
             return
         for each in self.loops:
-            each.beaten_s = loop.now_s
+            each.beaten_at_s = loop.now_s
         loop.cont(process)
 
     def stop(self) -> None:

@@ -133,10 +133,10 @@ class Users:
     def _submit(self, commands: JobOperations, name: str) -> Any:
         world = self._world
         spec, data = spec_of(world.job_of(name))
-        began_s = world.boottime_s()
+        began_at_s = world.boottime_s()
         uid = new_uid(name)
         ref = Blobs(world.store).put_spec(name, uid, 1, data)
-        return commands.submit(Submission(name, uid, ref, spec.terms(), Desired.RUNNING, began_s))
+        return commands.submit(Submission(name, uid, ref, spec.terms(), Desired.RUNNING, began_at_s))
 
     def unpause(self) -> None:
         """Whenever there is a pause: an earlier command may take its time."""

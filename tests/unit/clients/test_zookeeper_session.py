@@ -102,11 +102,11 @@ def test_what_has_no_answer_in_time_is_unknown_and_ends_a_silent_connection(
 ) -> None:
     clock, link = Clock(monkeypatch), connected()
     reply = sent_on(link)
-    reply.sent_s = clock.look()
+    reply.sent_at_s = clock.look()
     clock.now_s += REQUEST_S
     with pytest.raises(kazoo.ConnectionDropped):
         link.resolve_overdue()
-    link.heard_s = clock.look()
+    link.heard_at_s = clock.look()
     link.resolve_overdue()
     assert outcome(reply)
 
@@ -124,11 +124,11 @@ def test_the_session_counts_from_the_sending_of_what_was_answered(monkeypatch: p
     link.granted(
         50.0, SimpleNamespace(session_id=0), SimpleNamespace(time_out=6000, session_id=7, passwd=b"p")
     )
-    assert link.last_success_s == 50.0
+    assert link.last_success_at_s == 50.0
     reply = sent_on(link)
-    reply.sent_s = 60.0
+    reply.sent_at_s = 60.0
     link.answered(reply)
-    assert link.last_success_s == 60.0
+    assert link.last_success_at_s == 60.0
 
 
 def test_another_session_than_the_one_asked_for_is_none_of_ours() -> None:
@@ -172,4 +172,4 @@ def test_a_request_is_pending_with_its_time_before_a_byte_of_it_leaves(
     link._connection._write = write
     link.submit("r", b"frame", reply)
     link._connection._send_request(1.0, 1.0)
-    assert 0.0 < reply.sent_s < left_s[0]
+    assert 0.0 < reply.sent_at_s < left_s[0]

@@ -45,7 +45,7 @@ def advanced(contender: Contender[MemoryClient], monkeypatch: pytest.MonkeyPatch
 
 def received(contender: Contender[MemoryClient]) -> None:
     """All that has come in, without a tick."""
-    contender._next_tick_s = boottime_s() + 1000.0
+    contender._next_tick_at_s = boottime_s() + 1000.0
     while not contender._inbox.empty():
         contender._receive()
 
@@ -143,19 +143,19 @@ def test_after_a_stop_of_the_process_the_deadline_comes_before_any_news(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, contender, client = candidate(tmp_path)
-    client.last_success_s = 12.5
+    client.last_success_at_s = 12.5
     events = advanced(contender, monkeypatch)
     contender._inbox.put((0, machine.Nudged()))
-    contender._next_tick_s = 0.0
+    contender._next_tick_at_s = 0.0
     while not contender._inbox.empty():
         contender._receive()
-        contender._next_tick_s = boottime_s() + 1000.0
+        contender._next_tick_at_s = boottime_s() + 1000.0
     assert [type(event) for event in events if not isinstance(event, machine.SessionConnected)] == [
         machine.ElectionTick,
         machine.Nudged,
     ]
     (tick,) = (event for event in events if isinstance(event, machine.ElectionTick))
-    assert tick.answered_s == 12.5, "it counts from the sending of what was answered last"
+    assert tick.answered_at_s == 12.5, "it counts from the sending of what was answered last"
 
 
 def test_each_election_has_an_op_of_its_own_and_an_unknown_one_is_told_as_such(tmp_path: Path) -> None:
@@ -181,9 +181,9 @@ def test_who_leads_is_told_by_the_term_and_not_by_the_thread(tmp_path: Path) -> 
     _, contender, client = candidate(tmp_path)
     assert not contender.leads()
     contender._term = term_of(client)
-    client.last_success_s = boottime_s()
+    client.last_success_at_s = boottime_s()
     assert contender.leads()
-    client.last_success_s = boottime_s() - 2 * T_S
+    client.last_success_at_s = boottime_s() - 2 * T_S
     assert not contender.leads(), "its deadline is over, whether or not this thread has been told"
 
 
@@ -271,7 +271,7 @@ def test_a_restore_is_marked_when_the_store_is_back(monkeypatch: pytest.MonkeyPa
 def test_while_the_connection_is_down_nothing_new_is_begun(tmp_path: Path) -> None:
     _, contender, client = candidate(tmp_path)
     term = contender._term = term_of(client)
-    client.last_success_s = boottime_s()
+    client.last_success_at_s = boottime_s()
     contender._pause_term(machine.PauseTerm())
     with pytest.raises(NotSent):
         term.check()

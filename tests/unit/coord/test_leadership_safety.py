@@ -60,7 +60,7 @@ class Supervisor:
     machine_state: LeadershipState = field(default_factory=LeadershipState)
     session: int | None = None
     cut: bool = False
-    answered_s: float = 0.0
+    answered_at_s: float = 0.0
     term: tuple[int, int] | None = None  # (epoch, fence) of the term whose tasks may still run
     paused: bool = False
     draining: bool = False
@@ -107,7 +107,7 @@ class Supervisor:
             case m.Stand(epoch, version):
                 return self.stand(epoch, version)
             case m.Probe() if self.connected:
-                self.answered_s = self.zoo.now_s
+                self.answered_at_s = self.zoo.now_s
                 return m.Probed(self.zoo.version, self.zoo.owner, self.gives_way)
             case _:
                 self.lead(effect)
@@ -136,7 +136,7 @@ class Supervisor:
                 if isinstance(effect, m.ReadElection)
                 else m.ResolveFailed(zoo.now_s)
             )
-        self.answered_s = zoo.now_s
+        self.answered_at_s = zoo.now_s
         while zoo.late:  # first in, first out, and the sync
             zoo.late.pop(0)()
         ours = zoo.op == (self.session, self.machine_state.epoch) and zoo.owner == self.session
@@ -148,7 +148,7 @@ class Supervisor:
         session = self.session
         if not self.connected or session is None:
             return m.NotStood(self.zoo.now_s, "down")
-        self.answered_s = self.zoo.now_s
+        self.answered_at_s = self.zoo.now_s
         if self.apply_late:
             self.zoo.late.append(lambda: (self.zoo.elect(session, epoch, version), None)[1])
             return m.StoodUnknown("late")
@@ -166,7 +166,7 @@ class Supervisor:
             self.mine.add(self.session)
         if self.session is None:
             return
-        self.answered_s = self.zoo.now_s
+        self.answered_at_s = self.zoo.now_s
         self.feed(m.SessionConnected(self.session, T) if self.session in self.zoo.sessions else m.Lost())
 
     def disconnect(self) -> None:
@@ -178,7 +178,7 @@ class Supervisor:
         self.zoo.end(self.session)
 
     def tick(self) -> None:
-        self.feed(m.ElectionTick(self.zoo.now_s, self.answered_s))
+        self.feed(m.ElectionTick(self.zoo.now_s, self.answered_at_s))
 
     def drain(self) -> None:
         if self.draining:

@@ -31,11 +31,11 @@ def test_f60_its_own_deadline_needs_no_thread_to_be_awake(
     term: Term[MemoryClient], deposed: list[str]
 ) -> None:
     """After a SIGCONT a task may be the first to run."""
-    term.client.last_success_s = boottime_s() - 10.0
+    term.client.last_success_at_s = boottime_s() - 10.0
     with pytest.raises(NotLeader, match="no answer"):
         term.check()
     assert len(deposed) == 1
-    term.client.last_success_s = boottime_s()
+    term.client.last_success_at_s = boottime_s()
     with pytest.raises(NotLeader):  # what is heard later does not bring it back
         term.check()
 

@@ -123,7 +123,7 @@ def test_a_job_that_cannot_be_placed_keeps_no_other_from_its_place(
     done = rig.controller.reconcile_once()
     assert [one.action.name for one in done.carried] == ["good"]
     (note,) = [note for note in done.plan.notes if note.name == "odd"]
-    assert note.quarantined and any("odd" in alarm for alarm in done.plan.alarms)
+    assert note.quarantined and any(alarm.job == "odd" for alarm in done.plan.alarms)
 
 
 def test_metrics_that_raise_hold_no_pass_up(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_a_deletion_that_raises_is_put_off_and_its_place_stays_claimed(rig: Rig)
     for _ in range(4):
         remover.step()
     assert rig.bench.has(odd) and not rig.bench.has(good)
-    assert remover._jobs[odd].next_s > remover._clock()
+    assert remover._jobs[odd].next_at_s > remover._clock()
 
 
 def test_what_cannot_be_swept_keeps_nothing_else_from_being_swept(rig: Rig) -> None:

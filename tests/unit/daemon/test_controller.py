@@ -166,7 +166,7 @@ def test_a_reference_that_names_another_job_is_left_alone(rig: Rig) -> None:
     rig.bench.put(rig.bench.layout.job("b"), rig.bench.ref("a").record)
     done = rig.controller.reconcile_once()
     assert [one.action.name for one in done.carried] == ["a"]
-    assert any("is about 'a'" in alarm for alarm in done.plan.alarms)
+    assert any("is about 'a'" in alarm.text for alarm in done.plan.alarms)
 
 
 # -- what an operator asks of the cluster ---------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_the_end_of_the_wait_after_a_restore_is_written_down_once_and_jobs_start
     assert rig.done() == []
     sight = rig.controller._observer._accepted
     assert sight is not None
-    rig.controller._observer._accepted = replace(sight, first_seen_s=sight.first_seen_s - 100)
+    rig.controller._observer._accepted = replace(sight, first_seen_at_s=sight.first_seen_at_s - 100)
     assert rig.done() == []
     found = rig.bench.record(Acceptance, layout.accepted)
     assert isinstance(found, Found) and found.record.waited

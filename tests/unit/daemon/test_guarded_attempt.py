@@ -28,7 +28,7 @@ from supervisor.daemon.host.guarded_attempt import (
     Remove,
     Stranger,
     Strike,
-    next_wake_s,
+    next_wake_at_s,
     step,
 )
 from supervisor.model.emptiness import Emptiness
@@ -112,8 +112,8 @@ def burying(look: KillerProbe = DIED, at_s: float = 110.0) -> GuardedAttempt:
     return guarded_attempt
 
 
-def read(own: Seen[Ownership], began_s: float | None = None) -> OwnershipRead:
-    return OwnershipRead(own, began_s, "2026-11-21T00:00:00.000Z")
+def read(own: Seen[Ownership], began_at_s: float | None = None) -> OwnershipRead:
+    return OwnershipRead(own, began_at_s, "2026-11-21T00:00:00.000Z")
 
 
 # -- meeting -----------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def read(own: Seen[Ownership], began_s: float | None = None) -> OwnershipRead:
 def test_a_run_directory_with_a_shim_is_watched() -> None:
     guarded_attempt = watched()
     assert guarded_attempt.stage is GuardStage.WATCHED
-    assert next_wake_s(guarded_attempt) == DEADLINE_S - SECOND_KILLER_PERIOD_S
+    assert next_wake_at_s(guarded_attempt) == DEADLINE_S - SECOND_KILLER_PERIOD_S
 
 
 def test_another_supervisors_attempt_is_left_alone_for_ever() -> None:

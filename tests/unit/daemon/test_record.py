@@ -27,8 +27,8 @@ class Told:
         self.metrics = Metrics(lambda: 0.0)
         self.recorder = Recorder(self.metrics, 99.0)
 
-    def a_pass(self, begun_s: float, plan: Plan, *carried: ActionResult) -> None:
-        self.recorder.record(Pass(VIEW, plan, (), carried, begun_s, begun_s + 0.5))
+    def a_pass(self, begun_at_s: float, plan: Plan, *carried: ActionResult) -> None:
+        self.recorder.record(Pass(VIEW, plan, (), carried, begun_at_s, begun_at_s + 0.5))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"spark_supervisor_{name}", labels)

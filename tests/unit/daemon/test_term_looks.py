@@ -100,11 +100,11 @@ def test_a_batch_without_an_answer_is_waited_out_from_then_on(monkeypatch: pytes
         raise Unreachable("no answer")
 
     removal: Any = SimpleNamespace(unanswered=1, remove_batch=remove_batch, resolved=PLACE)
-    job = LocationDeletion(stage.path, unsure_s=10.0, removal=removal)
+    job = LocationDeletion(stage.path, unsure_at_s=10.0, removal=removal)
     monkeypatch.setattr(stage.remover, "_why_kept", lambda _now: None)
     with pytest.raises(Unreachable):
         stage.remover._carry_on(job, stage.now)
-    assert job.unsure_s == 1000.0
+    assert job.unsure_at_s == 1000.0
 
 
 def test_what_is_needed_is_read_after_a_sync(monkeypatch: pytest.MonkeyPatch) -> None:

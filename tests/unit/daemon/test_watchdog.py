@@ -29,7 +29,7 @@ def test_the_latest_loop_is_named() -> None:
     found = watchdog.stuck(now_s + 6.0)
     assert found is not None and found[0].name == "agent"
     found[0].done()
-    found = watchdog.stuck(loop.beaten_s + 6.0)
+    found = watchdog.stuck(loop.beaten_at_s + 6.0)
     assert found is not None and found[0] is loop and found[1] == pytest.approx(6.0)
     loop.beat()
     assert watchdog.stuck(boottime_s()) is None
@@ -39,8 +39,8 @@ def test_a_sleep_of_the_whole_process_is_forgiven() -> None:
     watchdog = Watchdog()
     loop = watchdog.register("controller", 5.0)
     watchdog.forgive(100.0)
-    assert watchdog.stuck(loop.beaten_s + 4.0) is None
-    assert watchdog.stuck(loop.beaten_s + 6.0) is not None
+    assert watchdog.stuck(loop.beaten_at_s + 4.0) is None
+    assert watchdog.stuck(loop.beaten_at_s + 6.0) is not None
 
 
 def program(body: str, **more: str) -> subprocess.Popen[str]:
@@ -124,8 +124,8 @@ def test_f2_a_stopped_and_continued_process_is_not_stuck() -> None:
     assert stopped.stdout is not None
     stopped.stdout.readline()
     stopped.send_signal(signal.SIGSTOP)
-    seen_s = boottime_s()
-    wait_until(lambda: boottime_s() > seen_s + 4.0, 10)
+    seen_at_s = boottime_s()
+    wait_until(lambda: boottime_s() > seen_at_s + 4.0, 10)
     stopped.send_signal(signal.SIGCONT)
     _, said = stopped.communicate(timeout=30)
     assert (stopped.returncode, said) == (0, "")

@@ -54,8 +54,11 @@ def test_what_is_registered_already_stays_readable() -> None:
 )
 def test_what_is_declared_must_hold_jvm_and_python(memory: str, said: str) -> None:
     warned = "".join(
-        memory_warnings(
-            parse_spec(f"{BASE}conf: {{{PROPERTY}: 480m}}\nresources: {{memory: {memory}}}\n", "J")
+        map(
+            str,
+            memory_warnings(
+                parse_spec(f"{BASE}conf: {{{PROPERTY}: 480m}}\nresources: {{memory: {memory}}}\n", "J")
+            ),
         )
     )
     assert said in warned and bool(said) == bool(warned)

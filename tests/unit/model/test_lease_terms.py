@@ -9,12 +9,12 @@ from supervisor.model.lease_terms import (
     KILL_TIME_S,
     LEASE_MAX_S,
     LEASE_MIN_S,
-    deadline_s,
+    deadline_at_s,
     full_wait_s,
     outage_survived_s,
     renew_period_s,
-    second_killer_acts_s,
-    shim_acts_s,
+    second_killer_acts_at_s,
+    shim_acts_at_s,
 )
 
 LEASES = pytest.mark.parametrize("lease_s", [LEASE_MIN_S, 6.0, 30.0, LEASE_MAX_S])
@@ -24,18 +24,20 @@ SLOW, FAST = 1 + CLOCK_RATE_ERROR, 1 - CLOCK_RATE_ERROR
 @LEASES
 def test_the_full_wait_outlasts_any_deadline_by_clocks_that_differ(lease_s: float) -> None:
     """In true time: the shim's clock is slow, the leader's is fast; and a kill may take twice its time."""
-    tree_gone_s = deadline_s(0.0, lease_s) * SLOW + 2 * KILL_TIME_S
+    tree_gone_s = deadline_at_s(0.0, lease_s) * SLOW + 2 * KILL_TIME_S
     leader_acts_s = full_wait_s(lease_s) * FAST
     assert leader_acts_s >= tree_gone_s - 0.001
 
 
 @LEASES
 def test_the_shim_acts_first_then_twin_and_guardian_and_all_before_the_deadline(lease_s: float) -> None:
-    at_s = deadline_s(100.0, lease_s)
-    assert 100.0 < shim_acts_s(at_s) < second_killer_acts_s(at_s) < at_s == 100.0 + lease_s - KILL_TIME_S
+    at_s = deadline_at_s(100.0, lease_s)
+    assert (
+        100.0 < shim_acts_at_s(at_s) < second_killer_acts_at_s(at_s) < at_s == 100.0 + lease_s - KILL_TIME_S
+    )
 
 
 @LEASES
 def test_a_healthy_shim_renews_several_times_before_it_would_have_to_act(lease_s: float) -> None:
-    assert 2 * renew_period_s(lease_s) <= shim_acts_s(deadline_s(0.0, lease_s))
+    assert 2 * renew_period_s(lease_s) <= shim_acts_at_s(deadline_at_s(0.0, lease_s))
     assert outage_survived_s(lease_s) > 0

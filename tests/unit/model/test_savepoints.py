@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.model.savepoint_policy import SavepointPolicy
-from supervisor.savepoints.schedule import Scheduled, began_s, id_of, ids_of, newest_of, slot_of, surplus
+from supervisor.savepoints.schedule import Scheduled, began_at_s, id_of, ids_of, newest_of, slot_of, surplus
 
 HOUR = 3600.0
 NOW = 1_795_000_000
@@ -24,7 +24,9 @@ def ids(*slots: int) -> tuple[str, ...]:
 
 def test_an_id_says_its_slot() -> None:
     assert id_of(1_795_327_200) == "scheduled-20261122-060000"
-    assert began_s("scheduled-20261122-060000") == began_s("scheduled-20261122-060000-2") == 1_795_327_200
+    assert (
+        began_at_s("scheduled-20261122-060000") == began_at_s("scheduled-20261122-060000-2") == 1_795_327_200
+    )
     ids = ids_of(1_795_327_200)
     assert [next(ids), next(ids)] == ["scheduled-20261122-060000", "scheduled-20261122-060000-2"]
 
@@ -33,20 +35,20 @@ def test_an_id_says_its_slot() -> None:
     "other", ["20261122-060000-ab12", "scheduled-today", "scheduled-20261399-060000", "scheduled-"]
 )
 def test_other_ids_have_no_slot(other: str) -> None:
-    assert began_s(other) is None
+    assert began_at_s(other) is None
 
 
 @given(st.text(max_size=20), st.floats(60, 1e7), st.floats(0, 4e9))
 def test_every_moment_is_in_one_slot_that_all_leaders_agree_on(
     name: str, every_s: float, now_s: float
 ) -> None:
-    slot_s = slot_of(name, every_s, now_s)
+    slot_at_s = slot_of(name, every_s, now_s)
     every = int(every_s)
-    assert slot_s <= now_s < slot_s + every
-    assert {slot_of(name, every_s, slot_s), slot_of(name, every_s, slot_s + every - 1)} == {slot_s}
-    assert slot_of(name, every_s, slot_s + every) == slot_s + every
-    if slot_s >= 0:
-        assert began_s(id_of(slot_s)) == slot_s
+    assert slot_at_s <= now_s < slot_at_s + every
+    assert {slot_of(name, every_s, slot_at_s), slot_of(name, every_s, slot_at_s + every - 1)} == {slot_at_s}
+    assert slot_of(name, every_s, slot_at_s + every) == slot_at_s + every
+    if slot_at_s >= 0:
+        assert began_at_s(id_of(slot_at_s)) == slot_at_s
 
 
 def test_jobs_with_one_period_are_not_due_at_once() -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from supervisor.model.records import Lease, OwnState, Phase, Progress, QueryProgress
 from supervisor.model.seen import Found
-from supervisor.model.state import state_of
+from supervisor.model.state import shown_state
+from supervisor.model.view import Row, SeenLease
 from tests.unit.plan.rows import job, lease, own
 
 HERE, TEMPORARY = (
@@ -32,7 +33,9 @@ def reason(
         claim=claimed.record.claim,
         progress=progress,
     )
-    return state_of(job(checkpoint=checkpoint), claimed, replace(seen, record=told)).reason
+    return shown_state(
+        Row("a", job(checkpoint=checkpoint), claimed, lease=SeenLease(replace(seen, record=told), 0.0, 0.0))
+    ).reason
 
 
 def test_all_is_well() -> None:

@@ -52,7 +52,7 @@ def test_a_name_that_can_not_be_read_is_left_alone_and_said(
     assert "ZeroDivisionError" in view.rows["spoilt"].flaws[0] and not view.rows["one"].flaws
     assert sorted(rig.done()) == ["Assign one", "Assign two"]
     plan = make_plan(view, Policy(), boottime_s())
-    assert any("spoilt" in alarm for alarm in plan.alarms)
+    assert any(alarm.job == "spoilt" for alarm in plan.alarms)
 
 
 def test_a_name_that_can_not_be_shown_is_a_row_of_its_own(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ RENEWED = replace(FIRST, mzxid=FIRST.mzxid + 1)
 
 def test_a_lease_was_first_seen_when_the_answer_that_showed_it_had_arrived() -> None:
     sight = FirstSeen().lease("j", FIRST, sent_at_s=10.0, received_at_s=13.0)
-    assert (sight.first_seen_s, sight.silent_s) == (13.0, -3.0)
+    assert (sight.first_seen_at_s, sight.silent_s) == (13.0, -3.0)
 
 
 def test_its_silence_counts_up_to_the_sending_of_the_latest_read() -> None:
@@ -38,10 +38,10 @@ def test_a_renewal_begins_a_new_sight_and_so_does_its_disappearance() -> None:
 def test_a_name_that_is_forgotten_is_seen_for_the_first_time() -> None:
     first_seen = FirstSeen()
     first_seen.lease("j", FIRST, 10.0, 10.0)
-    first_seen.own_seen_s("j", 1, 10.0)
+    first_seen.own_seen_at_s("j", 1, 10.0)
     first_seen.forget("j")
     assert first_seen.lease("j", FIRST, 20.0, 20.0).silent_s == 0.0
-    assert first_seen.own_seen_s("j", 1, 20.0) == 20.0
+    assert first_seen.own_seen_at_s("j", 1, 20.0) == 20.0
 
 
 def test_the_absence_of_a_lease_is_not_waited_out_on_behalf_of_a_later_attempt() -> None:
@@ -53,6 +53,6 @@ def test_the_absence_of_a_lease_is_not_waited_out_on_behalf_of_a_later_attempt()
     for state in (OwnState.REVOKED, OwnState.EXITED, OwnState.REVOKED):
         bench.set_own("j", state)
         sight = observer.take_view(None).rows["j"].lease
-        silent.append(None if sight is None else sight.first_seen_s)
+        silent.append(None if sight is None else sight.first_seen_at_s)
     first, between, again = silent
     assert first is not None and between is None and again is not None and again > first

@@ -278,5 +278,5 @@ def test_a_fresh_view_is_aged_by_the_exits_it_shows(bench: Bench) -> None:
     bench.submit("a")
     bench.exit("a")
     view = aged(view_of(bench), now_s=5000.0, wall_now_s=NOW_S + 42)
-    assert view.rows["a"].own_seen_s == pytest.approx(5000.0 - 42)
+    assert view.rows["a"].own_seen_at_s == pytest.approx(5000.0 - 42)
     assert exited_at_s(bench.own("a")) == NOW_S

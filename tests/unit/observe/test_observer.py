@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from supervisor.daemon.leader.record import state_of_row
 from supervisor.model.records import Lease
 from supervisor.model.seen import Found
+from supervisor.model.state import shown_state
 from supervisor.model.transaction import Reads
 from supervisor.model.view import View
 from supervisor.observe import observer as module
@@ -23,7 +23,7 @@ from tests.fakes.offices import Bench
 def read_at(view: View, name: str) -> float:
     sight = view.rows[name].lease
     assert sight is not None
-    return sight.read_sent_s
+    return sight.read_sent_at_s
 
 
 def test_a_short_lease_is_not_kept_waiting_by_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,4 +110,4 @@ def test_a_submit_in_the_midst_of_reading_a_name_shows_no_job_without_ownership(
     observer.take_view(None)
     view = observer.take_view(("job",))
     assert make_plan(view, Policy(), 1000.0).alarms == ()
-    assert {state_of_row(row) for row in view.rows.values() if row.ref is not None} == {"pending"}
+    assert {shown_state(row).state.value for row in view.rows.values() if row.ref is not None} == {"pending"}

@@ -127,7 +127,7 @@ def leftover(uid: str = "u1", outcome: Outcome = Outcome.CANCELLED) -> Leftover:
 
 
 def row(**parts: Any) -> Row:
-    return Row(**{"name": "j", "own_seen_s": NOW_S, **parts})
+    return Row(**{"name": "j", "own_seen_at_s": NOW_S, **parts})
 
 
 def view(*rows: Row, **parts: Any) -> View:

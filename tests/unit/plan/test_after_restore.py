@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.model.actions import Assign, Drain, Plan, Revoke, Unassign
+from supervisor.model.actions import Alarm, Assign, Drain, Plan, Revoke, Unassign
 from supervisor.model.lease_terms import LEASE_MAX_S, full_wait_s
 from supervisor.model.records import Acceptance, Desired, OwnState
 from supervisor.model.seen import Found, Unreadable
@@ -33,7 +33,7 @@ def planned(accepted: SeenAcceptance | None, *rows: Row, **parts: object) -> Pla
 
 WAITING = {
     "first attempt": row(ref=job(), own=own(S.VACANT, uid="")),
-    "restart": row(ref=job(), own=exited(), own_seen_s=NOW_S - 100),
+    "restart": row(ref=job(), own=exited(), own_seen_at_s=NOW_S - 100),
     "lost attempt": row(ref=job(), own=own(S.REVOKED), lease=lease(WAIT_S)),
     "resubmitted": row(ref=job(uid="u2"), own=exited()),
 }
@@ -47,7 +47,7 @@ def test_nothing_is_started_until_a_leader_has_noted_the_end_of_the_wait(waiting
         assert (plan.waited_out is not None) is over
         (note,) = plan.notes
         assert "restored" in note.why and note.pending
-        assert plan.alarms == (note.why,)
+        assert plan.alarms == (Alarm(note.why),)
     for accepted in (sight(0.0, waited=True), None):
         (action,) = planned(accepted, waiting).actions
         assert isinstance(action, Assign)

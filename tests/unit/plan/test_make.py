@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from supervisor.model.actions import (
+    Alarm,
     Assign,
     Bury,
     CleanUp,
@@ -63,7 +64,11 @@ def kinds(*rows: Row, **parts: Any) -> list[type]:
         ("assigned, left alone", {"ref": job(), "own": own(S.ASSIGNED)}, []),
         ("assigned, job changed", {"ref": job(version=4), "own": own(S.ASSIGNED)}, [Unassign]),
         ("assigned, host gone", {"ref": job(), "own": own(S.ASSIGNED, supervisor="s9")}, [Unassign]),
-        ("assigned, timed out", {"ref": job(), "own": own(S.ASSIGNED), "own_seen_s": NOW_S - 61}, [Unassign]),
+        (
+            "assigned, timed out",
+            {"ref": job(), "own": own(S.ASSIGNED), "own_seen_at_s": NOW_S - 61},
+            [Unassign],
+        ),
         ("assigned, suspended", {"ref": job(desired=SUSPENDED), "own": own(S.ASSIGNED)}, [Unassign]),
         ("assigned, other uid", {"ref": job(), "own": own(S.ASSIGNED, uid="u0")}, [Unassign]),
         ("claimed, adopted", {"ref": job(), "own": own(S.CLAIMED), "lease": lease()}, []),
@@ -99,7 +104,7 @@ def kinds(*rows: Row, **parts: Any) -> list[type]:
         ("draining, W over", {"ref": job(), "own": own(S.DRAINING), "lease": lease(WAIT_S)}, [Assign]),
         (
             "draining for longer than its grace and a lease",
-            {"ref": job(), "own": own(S.DRAINING), "lease": lease(1), "own_seen_s": NOW_S - 50.1},
+            {"ref": job(), "own": own(S.DRAINING), "lease": lease(1), "own_seen_at_s": NOW_S - 50.1},
             [Revoke],
         ),
         (
@@ -208,8 +213,8 @@ def test_the_wait_counts_up_to_the_sending_of_the_last_read_not_up_to_now() -> N
 class TestAfterAnExit:
     def test_the_back_off_counts_from_the_leaders_first_sight(self) -> None:
         parts = {"ref": job(), "own": exited(failures=2)}  # the third failure waits 4 s
-        assert kinds(row(**parts, own_seen_s=NOW_S - 3.9)) == []
-        assert kinds(row(**parts, own_seen_s=NOW_S - 4.0)) == [Assign]
+        assert kinds(row(**parts, own_seen_at_s=NOW_S - 3.9)) == []
+        assert kinds(row(**parts, own_seen_at_s=NOW_S - 4.0)) == [Assign]
 
     def test_a_requested_stop_is_no_failure_and_no_reset(self) -> None:
         (action,) = planned(row(ref=job(), own=exited(Cause.STOPPED)))
@@ -244,13 +249,13 @@ class TestAfterAnExit:
     def test_no_restart_at_all(self) -> None:
         policy = RestartPolicy(Strategy.NONE)
         assert kinds(row(ref=job(restart=policy), own=exited())) == [Conclude]
-        assert kinds(row(ref=job(restart=policy), own=exited(Cause.SHIM_DIED), own_seen_s=NOW_S - 9)) == [
+        assert kinds(row(ref=job(restart=policy), own=exited(Cause.SHIM_DIED), own_seen_at_s=NOW_S - 9)) == [
             Assign
         ]
 
     def test_a_permanent_refusal_is_quarantined_until_a_restart_is_asked_for(self) -> None:
         refused = exited(Cause.BAD_ARTIFACT, permanent=True)
-        plan = make_plan(view(row(ref=job(), own=refused, own_seen_s=0.0)), Policy(), NOW_S)
+        plan = make_plan(view(row(ref=job(), own=refused, own_seen_at_s=0.0)), Policy(), NOW_S)
         assert plan.actions == ()
         assert plan.notes[0].quarantined
         assert kinds(row(ref=job(restart_nonce="n2"), own=refused)) == [Assign]
@@ -295,7 +300,7 @@ class TestOlderUids:
 class TestWhatStopsEverything:
     def test_a_registry_that_is_not_trusted(self) -> None:
         plan = make_plan(view(row(ref=job(), own=own(S.VACANT)), distrust="restored"), Policy(), NOW_S)
-        assert (plan.actions, plan.alarms) == ((), ("restored",))
+        assert (plan.actions, plan.alarms) == ((), (Alarm("restored"),))
 
     def test_pause(self) -> None:
         assert kinds(row(ref=job(), own=own(S.VACANT)), paused=True) == []

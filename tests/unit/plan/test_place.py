@@ -22,7 +22,7 @@ FULL = replace(OTHER, drivers=0)
 
 
 def chosen(state: Found[Ownership], *members: Member) -> str:
-    given = view(row(ref=job(), own=state, own_seen_s=NOW_S - 1000.0), members={m.id: m for m in members})
+    given = view(row(ref=job(), own=state, own_seen_at_s=NOW_S - 1000.0), members={m.id: m for m in members})
     actions = make_plan(given, Policy(), NOW_S).actions
     assert len(actions) == 1 and isinstance(actions[0], Assign)
     return actions[0].host.id
@@ -64,7 +64,7 @@ RAN_OUT = exited(Cause.OUT_OF_MEMORY, memory=300 * MIB)
 def test_raised_memory_counts_for_the_place_it_takes(free_mb: int, fits: bool) -> None:
     """300m declared, of which the driver had 200m and shall have 400m."""
     given = view(
-        row(ref=RAISING, own=RAN_OUT, own_seen_s=NOW_S - 1000.0),
+        row(ref=RAISING, own=RAN_OUT, own_seen_at_s=NOW_S - 1000.0),
         members={"s1": replace(HOST, memory=free_mb * MIB)},
     )
     plan = make_plan(given, Policy(), NOW_S)
@@ -83,7 +83,7 @@ def test_two_raised_jobs_do_not_both_fit_where_one_does() -> None:
             name=name,
             ref=replace(RAISING, record=replace(RAISING.record, name=name)),
             own=RAN_OUT,
-            own_seen_s=NOW_S - 1000.0,
+            own_seen_at_s=NOW_S - 1000.0,
         )
         for name in ("a", "b")
     ]
@@ -105,13 +105,13 @@ def fresh(name: str, **changes: Any) -> Row:
     )
 
 
-def stuck(name: str, since_s: float, ran_s: float | None = None, **changes: Any) -> Row:
-    """A start that has been under way for ``since_s``; ``ran_s``: claimed, and its shim counts so long."""
+def stuck(name: str, since_at_s: float, ran_s: float | None = None, **changes: Any) -> Row:
+    """A start that has been under way for ``since_at_s``; ``ran_s``: claimed, and its shim counts so long."""
     ref = job(name, start_timeout_s=300.0, **changes)
     if ran_s is None:
-        return row(name=name, ref=ref, own=own(OwnState.ASSIGNED), own_seen_s=NOW_S - since_s)
+        return row(name=name, ref=ref, own=own(OwnState.ASSIGNED), own_seen_at_s=NOW_S - since_at_s)
     claimed = lease(phase=Phase.SESSION, ran_s=ran_s)
-    return row(name=name, ref=ref, own=own(OwnState.CLAIMED), own_seen_s=NOW_S - since_s, lease=claimed)
+    return row(name=name, ref=ref, own=own(OwnState.CLAIMED), own_seen_at_s=NOW_S - since_at_s, lease=claimed)
 
 
 def placed(*rows: Row) -> list[str]:
@@ -122,7 +122,7 @@ def placed(*rows: Row) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("since_s", "ran_s", "holds"),
+    ("since_at_s", "ran_s", "holds"),
     [
         (14.0, None, True),
         (16.0, None, False),
@@ -133,12 +133,12 @@ def placed(*rows: Row) -> list[str]:
     ids=["assigned", "never claimed", "starting", "no batch", "no batch, and a new leader"],
 )
 def test_a_stuck_start_gives_its_slot_back_and_keeps_its_place(
-    since_s: float, ran_s: float | None, holds: bool
+    since_at_s: float, ran_s: float | None, holds: bool
 ) -> None:
     """HOST starts two at once."""
-    both = [stuck("s1", since_s, ran_s), stuck("s2", since_s, ran_s)]
+    both = [stuck("s1", since_at_s, ran_s), stuck("s2", since_at_s, ran_s)]
     assert placed(*both, fresh("a"), fresh("b"), fresh("c")) == ([] if holds else ["a", "b"])
-    full = [stuck(f"s{i}", since_s, ran_s) for i in range(10)]
+    full = [stuck(f"s{i}", since_at_s, ran_s) for i in range(10)]
     assert placed(*full, fresh("a")) == [], "all places for drivers are taken"
 
 
@@ -152,9 +152,9 @@ def test_a_slot_is_held_for_a_share_of_a_short_start_timeout() -> None:
 
 def test_who_failed_last_comes_last_but_priority_goes_first() -> None:
     """By name alone, jobs that never start would take every free slot before those that would run."""
-    failed = row(name="a-crashes", ref=job("a-crashes"), own=exited(failures=3), own_seen_s=NOW_S - 1000.0)
+    failed = row(name="a-crashes", ref=job("a-crashes"), own=exited(failures=3), own_seen_at_s=NOW_S - 1000.0)
     unclaimed = row(
-        name="a-unclaimed", ref=job("a-unclaimed"), own=own(OwnState.VACANT), own_seen_s=NOW_S - 1000.0
+        name="a-unclaimed", ref=job("a-unclaimed"), own=own(OwnState.VACANT), own_seen_at_s=NOW_S - 1000.0
     )
     assert placed(failed, unclaimed, fresh("b"), fresh("c")) == ["b", "c"]
     urgent = replace(failed, ref=job("a-crashes", priority=9))

@@ -94,7 +94,9 @@ def rows(draw: st.DrawFn, number: int) -> Row:
     if sight in ("absent", "unreadable"):
         seen = SeenLease(None if sight == "absent" else Unreadable("bad", 1, 1), NOW_S - silent_s, NOW_S)
     left = tuple(leftover(each) for each in one((), (uid,), (other,), (uid, other), ("w",)))
-    return row(name=name, ref=ref, own=owned, lease=seen, leftovers=left, own_seen_s=NOW_S - draw(LONG_AGO))
+    return row(
+        name=name, ref=ref, own=owned, lease=seen, leftovers=left, own_seen_at_s=NOW_S - draw(LONG_AGO)
+    )
 
 
 @st.composite
@@ -138,7 +140,7 @@ def test_a_plan_is_sound_says_something_of_each_name_and_explain_agrees(given: V
     plan = make_plan(given, Policy(), NOW_S)
     assert plan == make_plan(given, Policy(), NOW_S)
     assert violations(given, plan) == ()
-    assert not [alarm for alarm in plan.alarms if "could not be judged" in alarm]
+    assert not [alarm for alarm in plan.alarms if "could not be judged" in alarm.text]
     assert {each.name for each in (*plan.actions, *plan.notes)} == set(given.rows)
     for action in plan.actions:
         transaction_for(action, DESK)
@@ -172,7 +174,7 @@ def due(draw: st.DrawFn) -> View:
                 ref=job(f"j{number}", uid, restart=policy, memory=GIB, driver_memory=GIB),
                 own=owned,
                 lease=lease(0.0 if state is OwnState.CLAIMED else 100_000.0, uid=uid),
-                own_seen_s=NOW_S - 1000.0,
+                own_seen_at_s=NOW_S - 1000.0,
             )
         )
     members = {

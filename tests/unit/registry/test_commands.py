@@ -89,7 +89,7 @@ def test_many_submits_share_one_reading_of_the_claims(bench: Bench) -> None:
 
 
 def test_a_submit_that_took_too_long_is_not_registered(bench: Bench) -> None:
-    late = submission("a", stored_from_s=boottime_s() - SUBMIT_MAX_S - 1)
+    late = submission("a", stored_from_at_s=boottime_s() - SUBMIT_MAX_S - 1)
     with pytest.raises(TimedOut, match="submit it again"):
         bench.commands().submit(late)
     assert not bench.has(bench.layout.job("a"))

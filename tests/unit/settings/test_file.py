@@ -236,6 +236,6 @@ def test_without_a_file_the_environment_may_say_everything(
 def test_a_short_lease_is_warned_of() -> None:
     assert lease_warnings(30, 10) == ()
     (warning,) = lease_warnings(15, 10)
-    assert "use a lease of 21s or more" in warning
+    assert warning.remedy == "use a lease of 21s or more"
     assert lease_warnings(21, 10) == ()
     assert lease_warnings(20, 10) != ()

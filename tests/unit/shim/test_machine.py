@@ -35,10 +35,10 @@ def test_the_deadline_counts_from_sending_the_claim() -> None:
     world = World()
     world.connect()
     world.settle()
-    sent_s = world.now_s
+    sent_at_s = world.now_s
     world.wait(3.0)
     world.settle()
-    assert world.state.deadline_s == lease_terms.deadline_s(sent_s, 30.0) == world.deadline_file_s
+    assert world.state.deadline_at_s == lease_terms.deadline_at_s(sent_at_s, 30.0) == world.deadline_file_s
 
 
 def test_a_claim_confirmed_too_late_executes_nothing_and_says_so() -> None:
@@ -194,7 +194,7 @@ def test_an_unknown_claim_is_read_back_in_its_session_before_exec(outcome: str) 
     world = World()
     world.connect()
     world.settle()
-    sent_s = world.now_s
+    sent_at_s = world.now_s
     world.settle(outcome)
     assert world.stage() is Stage.SETTLING and not world.executed()
     world.wait(1)
@@ -204,7 +204,7 @@ def test_an_unknown_claim_is_read_back_in_its_session_before_exec(outcome: str) 
     if outcome == "applied":
         assert committed(world, "claim") == 1
         assert world.deadline_file_s is not None
-        assert lease_terms.deadline_s(sent_s, 30.0) <= world.deadline_file_s
+        assert lease_terms.deadline_at_s(sent_at_s, 30.0) <= world.deadline_file_s
 
 
 def test_an_unknown_claim_of_a_lost_session_is_read_back_after_that_was_closed() -> None:
@@ -262,7 +262,7 @@ def test_it_renews_every_sixth_of_the_lease() -> None:
     world.run(50)
     assert 9 <= committed(world, "renew") - before <= 11
     assert world.stage() is Stage.RUNNING
-    assert world.deadline_file_s == world.state.deadline_s == world.true_deadline_s()
+    assert world.deadline_file_s == world.state.deadline_at_s == world.true_deadline_s()
 
 
 def test_the_deadline_counts_from_sending_the_renewal() -> None:
@@ -271,32 +271,32 @@ def test_the_deadline_counts_from_sending_the_renewal() -> None:
     renewals = committed(world, "renew")
     while not world.sent:
         world.wait(0.5)
-    sent_s = world.now_s
+    sent_at_s = world.now_s
     world.wait(2.5)
     world.settle()
     assert committed(world, "renew") == renewals + 1
-    assert world.state.deadline_s == lease_terms.deadline_s(sent_s, 30.0) == world.deadline_file_s
+    assert world.state.deadline_at_s == lease_terms.deadline_at_s(sent_at_s, 30.0) == world.deadline_file_s
 
 
 def test_an_unknown_renewal_moves_no_deadline() -> None:
     world = running()
     world.run(4)
-    deadline_s = world.state.deadline_s
+    deadline_at_s = world.state.deadline_at_s
     world.wait(2)
     world.settle("applied")
-    assert world.state.deadline_s == deadline_s == world.deadline_file_s
+    assert world.state.deadline_at_s == deadline_at_s == world.deadline_file_s
 
 
 def test_without_renewals_the_tree_is_killed_before_the_second_killers_act() -> None:
     world = running()
-    deadline_s = world.state.deadline_s
-    assert deadline_s is not None
+    deadline_at_s = world.state.deadline_at_s
+    assert deadline_at_s is not None
     world.disconnect()
-    world.wait(deadline_s - world.now_s - 1.5)
+    world.wait(deadline_at_s - world.now_s - 1.5)
     assert world.stage() is Stage.RUNNING
     world.wait(0.5)
     assert world.stage() is Stage.KILLING and world.count(shim.Kill) == 1
-    assert world.now_s < lease_terms.second_killer_acts_s(deadline_s)
+    assert world.now_s < lease_terms.second_killer_acts_at_s(deadline_at_s)
 
 
 def test_an_expired_lease_is_not_renewed_any_more_but_recorded() -> None:
@@ -338,12 +338,12 @@ def test_a_missing_parent_of_all_leases_is_no_reason_to_hurry() -> None:
         world.now_s += 0.1
         world.tell(shim.Tick())
     assert asked > 5
-    before_s = world.state.deadline_s
+    before_at_s = world.state.deadline_at_s
     world.run(10.0)  # it is there again
     assert (
         LEASE in world.nodes
         and world.stage() is Stage.RUNNING
-        and (world.state.deadline_s or 0) > (before_s or 0)
+        and (world.state.deadline_at_s or 0) > (before_at_s or 0)
     )
 
 

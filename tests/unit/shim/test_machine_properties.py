@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from supervisor.model import lease_terms
 from supervisor.model.records import OwnState
 from supervisor.shim import state as shim
-from supervisor.shim.machine import next_wake_s
-from tests.unit.shim.world import World, kill_tree, running
+from supervisor.shim.machine import next_wake_at_s
+from tests.unit.shim.world import REPORT_EVENTS, World, kill_tree, running
 
 OUTCOMES = ["done", "done", "done", "not_sent", "lost", "applied", "late"]
 REPORTS = ["begun", "progress", "stopping", "stopped", "terminated", "unheard"]
@@ -229,7 +229,7 @@ def why_endless(world: World) -> str | None:
         while world.settle():
             pass
         world.wait(0.5)
-        if not world.finished and not world.sent and next_wake_s(world.state) <= world.now_s:
+        if not world.finished and not world.sent and next_wake_at_s(world.state) <= world.now_s:
             return f"it spins in {world.stage()}"
     return f"it never ends: {world.stage()}"
 
@@ -253,24 +253,7 @@ def test_an_unknown_claim_that_nobody_can_settle_ends_the_shim(
 
 LIES = st.builds(
     shim.Reported,
-    st.sampled_from(
-        [
-            "begun",
-            "session",
-            "query",
-            "progress",
-            "idle",
-            "working",
-            "looked",
-            "terminated",
-            "error",
-            "heard",
-            "stopping",
-            "stopped",
-            "ended",
-            "nonsense",
-        ]
-    ),
+    st.sampled_from([*REPORT_EVENTS, "nonsense"]),
     query=st.sampled_from(["", "q", "r"]),
     id=st.sampled_from(["", "i", "j"]),
     queries=st.sampled_from([None, 0, 1, -3, 10**9]),
@@ -285,7 +268,7 @@ def test_whatever_the_driver_says_its_grace_ends_when_it_was_to_end(
     runs: bool,
 ) -> None:
     """However often it is asked to stop, and whatever it answers."""
-    world, until_s = World(takes_orders=takes_orders), None
+    world, until_at_s = World(takes_orders=takes_orders), None
     if runs:
         world.connect()
         world.run()
@@ -299,6 +282,6 @@ def test_whatever_the_driver_says_its_grace_ends_when_it_was_to_end(
             play(world, [step])
         ladder = world.state.ladder
         if ladder is not None:
-            until_s = ladder.kill_at_s if until_s is None else until_s
-            assert ladder.kill_at_s == until_s == world.state.stop_until_s
-            assert world.now_s < until_s or world.stage() is not shim.Stage.STOPPING
+            until_at_s = ladder.kill_at_s if until_at_s is None else until_at_s
+            assert ladder.kill_at_s == until_at_s == world.state.stop_until_at_s
+            assert world.now_s < until_at_s or world.stage() is not shim.Stage.STOPPING

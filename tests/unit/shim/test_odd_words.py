@@ -20,7 +20,7 @@ from supervisor.shim.lease import record_of
 from supervisor.shim.reports import ReportSocket, parse
 from supervisor.shim.state import Life, Now
 from supervisor.shim.turn import Turn
-from tests.unit.shim.world import LAUNCH, World
+from tests.unit.shim.world import LAUNCH, REPORT_EVENTS, World
 
 VALUES: tuple[Any, ...] = (
     None,
@@ -40,23 +40,6 @@ VALUES: tuple[Any, ...] = (
     -(2**63),
     0.1,
     "é\x1b[2J",
-)
-EVENTS = (
-    "waiting",
-    "begun",
-    "session",
-    "query",
-    "progress",
-    "idle",
-    "working",
-    "looked",
-    "terminated",
-    "error",
-    "heard",
-    "stopping",
-    "stopped",
-    "ended",
-    "unheard-of",
 )
 FIELDS = (
     "query",
@@ -79,7 +62,7 @@ def test_no_word_of_a_driver_ends_its_shim() -> None:
     rng, life, ladder = random.Random(13), Life(), stopping.Ladder(1.0, 1.0)
     for number in range(20_000):
         body = {
-            "event": rng.choice(EVENTS),
+            "event": rng.choice([*REPORT_EVENTS, "unheard-of"]),
             **{name: rng.choice(VALUES) for name in FIELDS if rng.random() < 0.4},
         }
         report = parse(json.dumps(body).encode()[:8192])
@@ -96,7 +79,7 @@ def test_no_word_of_a_driver_ends_its_shim() -> None:
 def test_no_depth_of_a_word_ends_its_shim(key: str) -> None:
     for depth in (100, 300, 500, 900, 1000, 2000, 4000):
         nested = b"[" * depth + b"]" * depth
-        for event in EVENTS:
+        for event in (*REPORT_EVENTS, "unheard-of"):
             parse(b'{"event":"%s","%s":%s}' % (event.encode(), key.encode(), nested))
 
 

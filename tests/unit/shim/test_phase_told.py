@@ -35,9 +35,9 @@ def test_a_phase_during_a_renewal_that_rings_is_told_after_it(outcome: str) -> N
     world.run()
     world.tell(shim.Reported("query"))  # its renewal is under way
     world.tell(shim.Reported("progress"))  # and the first batch is committed meanwhile
-    begun_s = world.now_s
+    begun_at_s = world.now_s
     world.settle(outcome)
     world.connect()
     world.run(0 if outcome == "done" else 2)
     assert decode(Lease, world.nodes[LEASE].data, LEASE).phase is Phase.RUNNING
-    assert world.now_s - begun_s < LAUNCH.lease_s / 6
+    assert world.now_s - begun_at_s < LAUNCH.lease_s / 6

@@ -106,7 +106,7 @@ def test_it_looks_at_the_clock_again_in_time_whatever_it_waits_for(
 ) -> None:
     """A wait is measured on a clock that stands still while the host sleeps."""
     waits_ms: list[float] = []
-    monkeypatch.setattr(running, "next_wake_s", lambda _state: boottime_s() + 1000.0)
+    monkeypatch.setattr(running, "next_wake_at_s", lambda _state: boottime_s() + 1000.0)
     with made(tmp_path) as (runner, _, _):
         runner._poll = SimpleNamespace(poll=lambda ms: waits_ms.append(ms) or [])  # type: ignore[assignment]
         runner._wait()

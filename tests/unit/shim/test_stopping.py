@@ -144,19 +144,19 @@ def test_whatever_the_driver_says_sigterm_comes_once_and_never_late(
     launch = replace(LAUNCH, stop_grace_s=grace_s, reports=reports)
     ladder, now_s, signals_s = stopping.begin(launch, True, 0.0), 0.0, []
     for after_s, word in [*words, (7200.0, "progress")]:
-        until_s = now_s + after_s
-        while now_s <= until_s and not ladder.terminated:
+        until_at_s = now_s + after_s
+        while now_s <= until_at_s and not ladder.terminated:
             if stopping.is_to_be_terminated(ladder, now_s):
                 ladder = stopping.terminated(ladder)
                 signals_s.append(now_s)
             now_s = (
-                min(max(now_s, stopping.acts_at_s(ladder)), until_s)
+                min(max(now_s, stopping.acts_at_s(ladder)), until_at_s)
                 if stopping.acts_at_s(ladder) > now_s
                 else now_s
             )
-            if now_s >= until_s:
+            if now_s >= until_at_s:
                 break
-        now_s = until_s
+        now_s = until_at_s
         name, _, count = word.partition(" ")
         ladder = (
             stopping.unheard(ladder, now_s)

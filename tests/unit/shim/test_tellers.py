@@ -35,7 +35,7 @@ def runner_with(deadline: Any) -> Runner:
 def test_nothing_is_executed_whose_deadline_the_second_killers_can_not_know() -> None:
     """The disk of the run directory is full. Without a file twin and guardian would leave the driver alone for ever."""
     let_go: list[float] = []
-    before, running.let_go = running.let_go, lambda _starter, before_s: let_go.append(before_s)  # type: ignore[assignment]
+    before, running.let_go = running.let_go, lambda _starter, before_at_s: let_go.append(before_at_s)  # type: ignore[assignment]
     try:
         events = runner_with(Unwritable())._perform((shim.WriteDeadline(100.0), shim.Exec(99.0)))
     finally:
@@ -56,6 +56,6 @@ def test_a_torn_deadline_file_is_not_one_without_a_deadline(tmp_path: Path) -> N
     assert whole == KillerProbe(False, 123456.75)
     os.pwrite(deadline._descriptor, b"12\x0034", 0)
     torn = twin._look(False, deadline)
-    assert (torn.deadline_s, torn.readable) == (None, False)
+    assert (torn.deadline_at_s, torn.readable) == (None, False)
     killer = step(step(SecondKiller(), whole, 0.0), torn, 1.0)
     assert step(killer, torn, 123457.0).act is not Act.LOOK, "it acts at the deadline that it knew"

@@ -59,11 +59,11 @@ SLOW = (("begun", 2.0), ("session", 20.0), ("query", 45.0), ("progress", 97.0))
 """A start on a host of load 20: Spark is up after 18 s, its first batch 52 s after its query."""
 
 
-def phases(launch: Launch, signs: tuple[tuple[str, float], ...], until_s: int) -> list[Phase]:
+def phases(launch: Launch, signs: tuple[tuple[str, float], ...], until_at_s: int) -> list[Phase]:
     """What the phase was at each second, without what repeats."""
     told = [
         health.phase_of(life(*(sign for sign in signs if sign[1] <= at_s)), launch, 0.0, float(at_s))
-        for at_s in range(until_s)
+        for at_s in range(until_at_s)
     ]
     return [phase for phase, _ in groupby(told)]
 

@@ -21,6 +21,23 @@ from supervisor.shim.machine import step
 from supervisor.shim.state import Effect, Event, Now, ShimState, Stage
 
 LAYOUT = Layout("/c")
+# Every event that a driver or the reporter of an attempt may name in a report.
+REPORT_EVENTS = (
+    "waiting",
+    "begun",
+    "session",
+    "query",
+    "progress",
+    "idle",
+    "working",
+    "looked",
+    "terminated",
+    "error",
+    "heard",
+    "stopping",
+    "stopped",
+    "ended",
+)
 ENTRY = Assignment(
     name="job",
     uid="uid-1",
@@ -106,7 +123,7 @@ class World:
             ENTRY_PATH: Znode(b"{}"),
             LAYOUT.doorbell: Znode(b""),
         }
-        self.state = ShimState(self.launch, LAYOUT, CLAIM, 100, 101, born_s=self.now_s)
+        self.state = ShimState(self.launch, LAYOUT, CLAIM, 100, 101, born_at_s=self.now_s)
         self.tell(shim.Tick())
 
     # -- what a test does ----------------------------------------------------------------------------------------------
@@ -149,9 +166,9 @@ class World:
 
     def wait(self, seconds: float) -> None:
         """Time passes, with a tick twice a second as in life."""
-        until_s = self.now_s + seconds
-        while self.now_s < until_s and not self.finished:
-            self.now_s = min(until_s, self.now_s + 0.5)
+        until_at_s = self.now_s + seconds
+        while self.now_s < until_at_s and not self.finished:
+            self.now_s = min(until_at_s, self.now_s + 0.5)
             self.tell(shim.Tick())
 
     def settle(self, outcome: str = "done", index: int = 0) -> bool:
@@ -159,10 +176,10 @@ class World:
         be applied later)."""
         if not self.sent:
             return False
-        session, sent_s, effect = self.sent.pop(index % len(self.sent))
+        session, sent_at_s, effect = self.sent.pop(index % len(self.sent))
         match effect:
             case shim.Commit(transaction):
-                self._settle_commit(session, sent_s, transaction, outcome)
+                self._settle_commit(session, sent_at_s, transaction, outcome)
             case shim.Read(token):
                 self.tell(
                     self._read(token)
@@ -179,21 +196,21 @@ class World:
 
     def run(self, seconds: float = 0.0) -> None:
         """Everything goes well: all requests are done, time passes."""
-        until_s = self.now_s + seconds
+        until_at_s = self.now_s + seconds
         for _ in range(10_000):
             while self.settle():
                 pass
-            if self.now_s >= until_s or self.finished:
+            if self.now_s >= until_at_s or self.finished:
                 return
-            self.wait(min(0.5, until_s - self.now_s))
+            self.wait(min(0.5, until_at_s - self.now_s))
         raise Broken("it never came to rest")
 
     def come_late(self) -> None:
         """A write of unknown outcome reaches the quorum after all, if its session still is."""
         if self.zombies:
-            session, sent_s, transaction = self.zombies.pop(0)
+            session, sent_at_s, transaction = self.zombies.pop(0)
             if session in self.open_sessions:
-                self._apply(session, sent_s, transaction)
+                self._apply(session, sent_at_s, transaction)
 
     def own(self) -> Ownership:
         return decode(Ownership, self.nodes[OWN].data, OWN)
@@ -237,39 +254,39 @@ class World:
                 self.sent.append((self.state.session or 0, self.now_s, effect))
             case shim.NewClient():
                 self.resumable = False
-            case shim.WriteDeadline(deadline_s):
-                self._check_deadline(deadline_s)
-                self.deadline_file_s = deadline_s
+            case shim.WriteDeadline(deadline_at_s):
+                self._check_deadline(deadline_at_s)
+                self.deadline_file_s = deadline_at_s
             case shim.Order():
                 if not self.takes_orders:
                     self.tell(shim.Unheard(effect))
-            case shim.Exec(before_s):
-                self._execute(before_s)
+            case shim.Exec(before_at_s):
+                self._execute(before_at_s)
             case shim.Finish():
                 if self.tree:
                     raise Broken("it finished before the tree was empty")
                 self.finished = True
 
-    def _settle_commit(self, session: int, sent_s: float, transaction: Transaction, outcome: str) -> None:
+    def _settle_commit(self, session: int, sent_at_s: float, transaction: Transaction, outcome: str) -> None:
         if outcome == "not_sent":
             self.tell(shim.WriteNotSent(transaction.id))
         elif outcome == "done" and session in self.open_sessions:
-            failed = self._apply(session, sent_s, transaction)
+            failed = self._apply(session, sent_at_s, transaction)
             sets_own = any(isinstance(op, SetData) and op.path == OWN for op in transaction.ops)
             own = self.nodes[OWN].version if sets_own else None
             self.tell(
                 shim.WriteRejected(transaction.id, *failed)
                 if failed
-                else shim.WriteCommitted(transaction.id, sent_s, own)
+                else shim.WriteCommitted(transaction.id, sent_at_s, own)
             )
         else:
             if outcome == "applied" and session in self.open_sessions:
-                self._apply(session, sent_s, transaction)
+                self._apply(session, sent_at_s, transaction)
             elif outcome == "late":
-                self.zombies.append((session, sent_s, transaction))
+                self.zombies.append((session, sent_at_s, transaction))
             self.tell(shim.WriteOutcomeUnknown(transaction.id))
 
-    def _apply(self, session: int, sent_s: float, transaction: Transaction) -> tuple[str, str] | None:
+    def _apply(self, session: int, sent_at_s: float, transaction: Transaction) -> tuple[str, str] | None:
         """Path and kind of the first guard that failed, or None."""
         after = dict(self.nodes)
         for op in transaction.ops:
@@ -289,7 +306,7 @@ class World:
         self._check_write(transaction)
         self.nodes = after
         if transaction.what in ("claim", "renew"):
-            self.renewed_s = max(self.renewed_s or 0.0, sent_s)
+            self.renewed_s = max(self.renewed_s or 0.0, sent_at_s)
         return None
 
     def _read(self, token: int) -> shim.OwnRead:
@@ -313,30 +330,30 @@ class World:
         """By the registry's own account."""
         if self.renewed_s is None:
             raise Broken("there is no committed claim")
-        return lease_terms.deadline_s(self.renewed_s, self.launch.lease_s)
+        return lease_terms.deadline_at_s(self.renewed_s, self.launch.lease_s)
 
-    def _execute(self, before_s: float) -> None:
+    def _execute(self, before_at_s: float) -> None:
         if self.executions:
             raise Broken("executed twice")
-        if self.now_s >= before_s or before_s > self.true_deadline_s():
+        if self.now_s >= before_at_s or before_at_s > self.true_deadline_s():
             raise Broken("executed after its deadline, or with a later one than the registry knows of")
         if self.deadline_file_s is None:
             raise Broken("executed while the second killers know of no deadline")
         self.executions += 1
         self.driver = self.tree = True
 
-    def _check_deadline(self, deadline_s: float | None) -> None:
-        if deadline_s is None:
+    def _check_deadline(self, deadline_at_s: float | None) -> None:
+        if deadline_at_s is None:
             if self.tree:
                 raise Broken("the second killers were called off before the tree was empty")
-        elif deadline_s > self.true_deadline_s() + 1e-9:
+        elif deadline_at_s > self.true_deadline_s() + 1e-9:
             raise Broken("the deadline is later than the last committed renewal allows")
 
     def _check_kill(self) -> None:
         if not self.tree:
             return
         allowed = self.state.stage in (Stage.STARTING, Stage.RUNNING, Stage.STOPPING)
-        if allowed and self.now_s >= lease_terms.shim_acts_s(self.true_deadline_s()):
+        if allowed and self.now_s >= lease_terms.shim_acts_at_s(self.true_deadline_s()):
             raise Broken("it is past the deadline and nobody is killing")
 
     def _check_write(self, transaction: Transaction) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.cli.doctor import examine as examining
+from supervisor.cli.doctor import command as doctor_command
 from supervisor.cli.doctor import job, zookeeper
 from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.findings import ok, problem, skipped, warning
@@ -34,7 +34,7 @@ HURTS = [ReportLine("host", "host-memory", warning("there is little", "buy more"
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[ReportLine]:
     lines: list[ReportLine] = []
-    monkeypatch.setattr(examining, "examine", lambda _subject, _areas: lines)
+    monkeypatch.setattr(doctor_command, "examine", lambda _subject, _areas: lines)
     return lines
 
 
@@ -78,7 +78,7 @@ def test_a_busy_host_has_three_times_what_a_quiet_one_needs(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     examined: list[Any] = []
-    monkeypatch.setattr(examining, "examine", lambda subject, _areas: examined.append(subject) or FINE)  # type: ignore[func-returns-value]
+    monkeypatch.setattr(doctor_command, "examine", lambda subject, _areas: examined.append(subject) or FINE)  # type: ignore[func-returns-value]
     terminal.run("doctor")
     terminal.run("doctor", "--timeout", "90s")
     assert [subject.patience for subject in examined] == [3.0, 6.0]
@@ -112,7 +112,7 @@ def test_a_server_that_is_slow_is_given_its_share_and_one_that_is_down_is_not_wa
     monkeypatch.setattr(zookeeper, "ZooClient", Client)
     monkeypatch.setattr(zookeeper, "look_at_servers", look)
     settings = load_settings(terminal.config, {})
-    assert zookeeper.collect(Subject(settings, {}, patience=3.0)).error == "nobody answers"
+    assert zookeeper.collect(Subject(settings, {}, patience=3.0)).error.what == "nobody answers"
     assert asked == {"server": 9.0, "request": 9.0, "connect": connect_s}
 
 

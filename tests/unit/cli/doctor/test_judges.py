@@ -21,6 +21,7 @@ from supervisor.clients.host_probe import UNLIMITED, Directory, Limits, Unit
 from supervisor.clients.store.probe import StoreProbe
 from supervisor.clients.tools import Ran
 from supervisor.clients.zookeeper_probe import Latency, ServerLook, WriteTrial
+from supervisor.errors import Complaint
 from supervisor.model.records import Member
 
 GIB = 1 << 30
@@ -96,7 +97,7 @@ ZOO = ZooFacts(
 NO_ZOO = ZooFacts(
     10.0,
     (down(1), down(2), down(3)),
-    error="ZooKeeper at zk1:2181 did not answer within 6 s; is it running?",
+    error=Complaint("ZooKeeper at zk1:2181 did not answer within 6 s", "is it running?"),
     leases=ZOO.leases,
     job="clicks",
     checkpoint="s3://bucket/ck",
@@ -147,7 +148,12 @@ OK, WARNING, PROBLEM, SKIPPED = (
 TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("java", JAVA, OK, "/usr/bin/java is Java 17.0.15"),
     ("java", replace(JAVA, options=("JAVA_TOOL_OPTIONS",)), OK, "every JVM also obeys JAVA_TOOL_OPTIONS"),
-    ("java", JavaFacts(refused="no Java on this host; install Java 17"), PROBLEM, "install Java 17"),
+    (
+        "java",
+        JavaFacts(refused=Complaint("no Java on this host", "install Java 17")),
+        PROBLEM,
+        "install Java 17",
+    ),
     ("java", replace(JAVA, ran=modules("11.0.2")), PROBLEM, "is Java 11.0.2"),
     ("java", replace(JAVA, ran=modules("99")), WARNING, "newer than any"),
     ("java", replace(JAVA, ran=Ran(1, "", "Unrecognized option: --list-modules")), PROBLEM, "does not start"),
@@ -179,11 +185,13 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "lacks jdk.security.auth, jdk.unsupported",
     ),
     ("java-modules", replace(JAVA, ran=modules(without=("jdk.crypto.ec",))), WARNING, "jdk.crypto.ec (TLS"),
-    ("java-modules", JavaFacts(refused="none"), SKIPPED, "does not run"),
+    ("java-modules", JavaFacts(refused=Complaint("none")), SKIPPED, "does not run"),
     ("spark", SPARK, OK, "/opt/spark is Spark 4.3.0 with Hadoop 3.5.0"),
     (
         "spark",
-        SparkFacts(refused="spark.home is /x, but /x/bin/spark-submit cannot be executed; correct it"),
+        SparkFacts(
+            refused=Complaint("spark.home is /x, but /x/bin/spark-submit cannot be executed", "correct it")
+        ),
         PROBLEM,
         "correct it",
     ),
@@ -215,7 +223,7 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "no bash",
     ),
     ("spark-submit", replace(SPARK, submit=Ran(0, "", "version 4.1.1")), PROBLEM, "two Sparks are mixed"),
-    ("spark-submit", SparkFacts(refused="none"), SKIPPED, "no Spark"),
+    ("spark-submit", SparkFacts(refused=Complaint("none")), SKIPPED, "no Spark"),
     ("python", SPARK, OK, "Python 3.11.7"),
     ("python", replace(SPARK, python_version=(3, 10, 1)), PROBLEM, "needs 3.11"),
     ("python", replace(SPARK, version="4.1.1", python_version=(3, 10, 1)), OK, "3.10.1"),
@@ -227,7 +235,9 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ),
     (
         "python",
-        SparkFacts(python_refused="PYSPARK_PYTHON is nope, which cannot be executed; correct it"),
+        SparkFacts(
+            python_refused=Complaint("PYSPARK_PYTHON is nope, which cannot be executed", "correct it")
+        ),
         PROBLEM,
         "nope",
     ),
@@ -277,12 +287,14 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("s3a-jars", replace(S3A, brought=("hadoop-aws-3.4.1.jar",)), PROBLEM, "must be equal"),
     (
         "s3a-jars",
-        replace(S3A, thin_refused="spark.s3a_jars is /x, which holds no hadoop-aws jar; fill it"),
+        replace(
+            S3A, thin_refused=Complaint("spark.s3a_jars is /x, which holds no hadoop-aws jar", "fill it")
+        ),
         PROBLEM,
         "fill it",
     ),
     ("checkpoint-fence", SPARK, SKIPPED, "nothing"),
-    ("checkpoint-fence", replace(S3A, refused="no Spark", fence=""), SKIPPED, "no Spark"),
+    ("checkpoint-fence", replace(S3A, refused=Complaint("no Spark"), fence=""), SKIPPED, "no Spark"),
     ("checkpoint-fence", replace(S3A, fence="", thin=THIN), OK, "compiles with Spark 4.3.0"),
     (
         "checkpoint-fence",
@@ -300,14 +312,17 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("store", STORE, OK, "write 20, list 3 ms, deleted again"),
     (
         "store",
-        store(failed="write", error="AWS refused s3://bucket/p (NoSuchBucket): it does not exist; create it"),
+        store(
+            failed="write",
+            error=Complaint("AWS refused s3://bucket/p (NoSuchBucket): it does not exist", "create it"),
+        ),
         PROBLEM,
         "create it",
     ),
     ("store", store(ms=(("write", 5000.0),)), WARNING, "write took 5000 ms"),
     (
         "store",
-        store(failed="delete", error="denied", left="s3://bucket/p/checks/x"),
+        store(failed="delete", error=Complaint("denied"), left="s3://bucket/p/checks/x"),
         PROBLEM,
         "remove s3://bucket/p/checks/x",
     ),
@@ -319,17 +334,17 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("store-owner", replace(STORE, owner=("/other", "prod")), PROBLEM, "at ZooKeeper root /other"),
     (
         "store-owner",
-        replace(STORE, owner_error="cluster.json is not JSON; restore it"),
+        replace(STORE, owner_error=Complaint("cluster.json is not JSON", "restore it")),
         PROBLEM,
         "restore it",
     ),
-    ("store-owner", store(failed="write", error="x"), SKIPPED, "written"),
+    ("store-owner", store(failed="write", error=Complaint("x")), SKIPPED, "written"),
     ("store-versioning", replace(STORE, versions=(True, False)), OK, "until its lifecycle rule"),
     ("store-versioning", replace(STORE, versions=(False, False)), OK, "no older versions"),
     ("store-versioning", replace(STORE, versions=(True, True)), WARNING, "it only grows"),
     ("store-versioning", STORE, SKIPPED, "s3:GetBucketVersioning"),
     ("store-versioning", replace(STORE, url="file:///x"), OK, "a directory"),
-    ("store-versioning", store(failed="write", error="x"), SKIPPED, "written"),
+    ("store-versioning", store(failed="write", error=Complaint("x")), SKIPPED, "written"),
     ("store-clock", STORE, OK, "agrees"),
     ("store-clock", store(skew_s=-90.0), WARNING, "90 s behind"),
     ("store-clock", store(skew_s=1000.0), PROBLEM, "S3 refuses"),
@@ -338,7 +353,7 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("checkpoint", CHECKPOINT, OK, "s3://bucket/p"),
     (
         "checkpoint",
-        replace(CHECKPOINT, probe=replace(PROBE, failed="read", error="AccessDenied; grant it")),
+        replace(CHECKPOINT, probe=replace(PROBE, failed="read", error=Complaint("AccessDenied", "grant it"))),
         PROBLEM,
         "grant it",
     ),
@@ -401,7 +416,7 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("zookeeper-permissions", ZOO, OK, "in /spark-supervisor"),
     (
         "zookeeper-permissions",
-        replace(ZOO, trial=WriteTrial("/x", "ZooKeeper does not permit doctor: NoAuth")),
+        replace(ZOO, trial=WriteTrial("/x", Complaint("ZooKeeper does not permit doctor: NoAuth"))),
         PROBLEM,
         "cdrwa",
     ),
@@ -410,7 +425,7 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("zookeeper-root", replace(ZOO, cluster=""), OK, "is empty"),
     (
         "zookeeper-root",
-        replace(ZOO, cluster_error="zookeeper.root /x belongs to cluster other; choose"),
+        replace(ZOO, cluster_error=Complaint("zookeeper.root /x belongs to cluster other", "choose")),
         PROBLEM,
         "belongs to",
     ),
@@ -434,7 +449,7 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("job-checkpoint", ZOO, OK, "no other job"),
     (
         "job-checkpoint",
-        replace(ZOO, overlap="checkpoint x overlaps y, which belongs to job z; choose"),
+        replace(ZOO, overlap=Complaint("checkpoint x overlaps y, which belongs to job z", "choose")),
         PROBLEM,
         "job z",
     ),
@@ -517,12 +532,17 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("scratch", replace(DIRECTORIES, scratch=replace(DIRECTORY, noexec=True)), PROBLEM, "native libraries"),
     ("scratch", replace(DIRECTORIES, scratch=replace(DIRECTORY, free_bytes=1 << 20)), WARNING, "make room"),
     ("job-files", JOB, OK, "can be read"),
-    ("job-files", replace(JOB, unreadable=("file /a.py does not exist; see", "b")), PROBLEM, "(and 1 more)"),
+    (
+        "job-files",
+        replace(JOB, unreadable=(Complaint("file /a.py does not exist", "see"), Complaint("b"))),
+        PROBLEM,
+        "(and 1 more)",
+    ),
     ("job-files", JobFacts(), SKIPPED, "no spec"),
     ("job-secrets", JOB, OK, "resolves"),
     (
         "job-secrets",
-        replace(JOB, unresolved=("env A refers to variable B; set it",)),
+        replace(JOB, unresolved=(Complaint("env A refers to variable B", "set it"),)),
         WARNING,
         "EnvironmentFile",
     ),
@@ -531,7 +551,9 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("job-memory", replace(JOB, driver_memory=""), OK, "default"),
     (
         "job-memory",
-        replace(JOB, short="resources.memory 600 MiB does not hold it; set resources.memory to 800m"),
+        replace(
+            JOB, short=Complaint("resources.memory 600 MiB does not hold it", "set resources.memory to 800m")
+        ),
         WARNING,
         "800m",
     ),

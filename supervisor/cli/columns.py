@@ -1,0 +1,55 @@
+"""What a table looks like, on a terminal and in a pipe. Used by ``cli.output`` and ``cli.drawing``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NUMBERS = frozenset(
+    {
+        "ATTEMPT",
+        "BATCH",
+        "BATCH MS",
+        "DONE/S",
+        "DRIVER",
+        "DRIVERS",
+        "FAILURES",
+        "IN/S",
+        "LAG",
+        "OBJECTS",
+        "PARTITIONS",
+        "RESTARTS",
+        "REVISION",
+        "ROWS",
+        "ROWS/S",
+        "SIZE",
+        "STORES",
+    }
+)
+"""Heads of columns that hold numbers, of whatever table: they stand to the right."""
+WIDE_ENOUGH = 10_000
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a table looks like. ``state``: the column that is coloured.
+
+    ``spare``: those that may go where there is no room, first the least; without any, lines may be wider than a terminal.
+    ``whole``: the last column is a sentence, or empty, and is never cut: one that has no room beside its row, even without
+    the spare columns, stands below it.
+    """
+
+    head: Sequence[str]
+    state: int | None = None
+    spare: Sequence[str] = ()
+    whole: bool = False
+
+
+def last_cell(columns: Columns, line: Sequence[str]) -> str:
+    """What stands in the last column of ``line``."""
+    return "" if columns.whole and line[-1] == "-" else line[-1]
+
+
+def padded(columns: Columns, n: int, text: str, room: int) -> str:
+    """``text`` with ``room`` more: numbers stand to the right."""
+    return " " * room + text if columns.head[n].strip() in NUMBERS else text + " " * room

@@ -1,0 +1,145 @@
+"""What is drawn on a terminal with ``rich``: tables that fit its width, bars, and a line that changes.
+
+Called by ``cli.output``, ``cli.narrator``, ``cli.progress`` and ``cli.watch``, only where a person looks: ``rich`` is slow
+to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.cells import cell_len
+from rich.console import Console, Group
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.status import Status
+from rich.text import Text
+
+from supervisor.cli.columns import WIDE_ENOUGH, Columns, last_cell, padded
+
+STATE_STYLES = {
+    "running": "green",
+    "finished": "green",
+    "failed": "red",
+    "quarantined": "red",
+    "backoff": "yellow",
+    "pending": "yellow",
+    "stopping": "cyan",
+    "starting": "cyan",
+    "suspended": "dim",
+    "cancelled": "dim",
+}
+LAST_MIN = 16
+"""Characters that the last column keeps before others are left out for lack of room."""
+INDENT = "  "
+
+
+def print_drawn(columns: Columns, lines: Sequence[Sequence[str]], width: int) -> None:
+    """Print ``drawn``."""
+    Console(highlight=False, width=WIDE_ENOUGH).print(drawn(columns, lines, width))
+
+
+def drawn(
+    columns: Columns, lines: Sequence[Sequence[str]], width: int, marked: frozenset[int] = frozenset()
+) -> Group:
+    """For a terminal of ``width``: names whole, the last column cut or, if it is to be whole, broken below its row.
+
+    ``marked``: rows to be seen.
+    """
+    last = len(columns.head) - 1
+    lasts = [last_cell(columns, line) for line in lines]
+    sizes = [max(cell_len(line[n]) for line in [columns.head, *lines]) for n in range(last)]
+    needed = [cell_len(text) for text in lasts]
+    told = [n for n in range(last) if any(line[n] != "-" for line in lines)]
+    kept = _fitting(columns, sizes, needed, width, told)
+    room = width - sum(sizes[n] + 2 for n in kept)
+    room = room if columns.whole else max(room, 1 if columns.spare else LAST_MIN)
+    last_size = min(room, max([cell_len(columns.head[last]), *needed]))
+
+    def drawn_line(texts: Sequence[str], end: str, style: str, state: int | None) -> Text:
+        line = Text(no_wrap=True, style=style)
+        for n in kept:
+            line.append(padded(columns, n, texts[n], sizes[n] - cell_len(texts[n]))).append("  ")
+            if n == state:
+                line.stylize(STATE_STYLES.get(texts[n], ""), len(line) - 2 - sizes[n], len(line) - 2)
+        shown = Text(padded(columns, last, end, last_size - cell_len(end)))
+        shown.truncate(max(0, room), overflow="ellipsis")
+        line.append(shown)
+        line.rstrip()
+        return line
+
+    console = Console(width=width)
+    head = columns.head[last]
+    page = [
+        drawn_line(columns.head, head if not columns.whole or cell_len(head) <= room else "", "bold", None)
+    ]
+    for number, line in enumerate(lines):
+        style = "reverse" if number in marked else ""
+        beside = not columns.whole or needed[number] <= max(room, 0)
+        page.append(drawn_line(line, lasts[number] if beside else "", style, columns.state))
+        if not beside:
+            broken = Text(lasts[number]).wrap(console, max(1, width - len(INDENT)))
+            page.extend(Text(f"{INDENT}{part.plain.rstrip()}", style, no_wrap=True) for part in broken)
+    return Group(*page)
+
+
+def _fitting(
+    columns: Columns,
+    sizes: Sequence[int],
+    needed: Sequence[int],
+    width: int,
+    told: Sequence[int],
+) -> list[int]:
+    """The columns with room beside a last one that can be read. ``sizes``: of the others; ``needed``: by each last cell;
+    ``told``: the columns that are not empty, and so go last."""
+    kept = list(range(len(sizes)))
+    spare = sorted((columns.head.index(name) for name in columns.spare), key=lambda n: n in told)
+    least = width - sum(sizes[n] + 2 for n in kept if n not in spare)
+    if columns.whole:
+        wish = max((size for size in needed if size <= least), default=0)
+    else:
+        wish = min(max([len(columns.head[-1]), *needed]), LAST_MIN)
+
+    def fits(columns_kept: Iterable[int]) -> bool:
+        return sum(sizes[n] + 2 for n in columns_kept) + (wish or -2) <= width
+
+    for column in spare:
+        if fits(kept):
+            break
+        kept.remove(column)
+    for column in reversed(spare):  # one that went before a wider one may have room again
+        if column not in kept and fits([*kept, column]):
+            kept.append(column)
+    return sorted(kept)
+
+
+class StatusLine:
+    """A line on stderr that changes in place. Begins at once."""
+
+    def __init__(self) -> None:
+        self._status = Status("", console=Console(stderr=True, highlight=False, markup=False))
+        self._status.start()
+
+    def show(self, line: str) -> None:
+        self._status.update(Text(line, no_wrap=True, overflow="ellipsis"))
+
+    def end(self) -> None:
+        self._status.stop()
+
+
+@contextmanager
+def counting_bar() -> Iterator[Callable[[int], None]]:
+    """On stderr: how many objects were listed so far."""
+    columns = (BarColumn(), TextColumn("{task.completed:.0f} objects"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("listing", total=None)
+        yield lambda count: bar.advance(task, count)
+
+
+@contextmanager
+def share_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """On stderr: how many of how many objects are done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)

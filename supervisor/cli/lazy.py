@@ -1,0 +1,62 @@
+"""A group of commands that reads a table, and imports the module of a command when that command is called.
+
+Called by ``cli.main``. ``--help``, the completion of a command's name and the suggestion for a misspelt one read only the
+table. The module is imported when the command is called, when its own ``--help`` is asked for, and when its options or
+arguments are completed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+
+class CommandEntry(NamedTuple):
+    """A row of the table. ``target``: ``module:name`` of a function, or of a ``typer.Typer`` with commands of its own.
+
+    ``line``: what the group's help says of it, short enough to stay whole.
+    """
+
+    name: str
+    target: str
+    line: str
+
+
+class ListedCommand(TyperCommand):
+    """Stands in the group for a command whose module has not been imported."""
+
+    def __init__(self, entry: CommandEntry) -> None:
+        super().__init__(entry.name, short_help=entry.line)
+        self._entry = entry
+
+    def load(self) -> Any:
+        """The command itself, as ``typer`` makes it from its function."""
+        name, target, line = self._entry
+        module, _, attribute = target.partition(":")
+        found = getattr(import_module(module), attribute)
+        holder = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        if isinstance(found, typer.Typer):
+            holder.add_typer(found, name=name, short_help=line)
+        else:
+            holder.command(name, short_help=line)(found)
+        return get_group(holder).commands[name]
+
+
+class LazyGroup(TyperGroup):
+    """A group with the commands of ``table``, in its order; a subclass has the table."""
+
+    table: ClassVar[Sequence[CommandEntry]] = ()
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = {entry.name: ListedCommand(entry) for entry in self.table} | dict(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that ``args`` begin with, imported. Listing and completing names do not come here."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, ListedCommand) else command, rest

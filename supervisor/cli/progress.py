@@ -1,0 +1,34 @@
+"""How far a long look or copy is: a bar on the terminal that stderr is; a pipe gets nothing.
+
+Called by ``checkpoint``, ``savepoint``, ``submit`` and ``with_savepoint``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def counting() -> Iterator[Callable[[int], None]]:
+    """Gives a function that is called with the number of objects that were listed since its last call."""
+    if not sys.stderr.isatty():
+        yield lambda _count: None
+        return
+    from supervisor.cli import drawing  # rich takes 40 ms to load: a pipe starts without it
+
+    with drawing.counting_bar() as tell:
+        yield tell
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Gives a function that is called with how many of how many objects are done."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _of: None
+        return
+    from supervisor.cli import drawing  # as above
+
+    with drawing.share_bar(what) as tell:
+        yield tell

@@ -1,0 +1,129 @@
+"""``tests/run quick [PATH...]``: the loop of an ordinary change, in at most two minutes on two cores.
+
+It runs ruff, mypy, the tests of names and documents, and the unit tests nearest to the changed files: those that git calls
+changed or new, or those that are named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from tests.results import Measured
+
+ROOT = Path(__file__).resolve().parents[1]
+
+ALWAYS = ("tests/unit/test_names.py", "tests/unit/test_docs.py")
+
+MOST_FILES = 30
+"""Of the files that only import a changed module, so many are run: a module of ``model`` is imported by nearly all."""
+
+
+def module_of(path: str) -> str:
+    """The dotted name of the module in a file; a package is named by its directory."""
+    return ".".join(PurePosixPath(path).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported_by(source: str) -> set[str]:
+    """Every module, and every name of one, that a source imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def is_named_like(test: str, module: str) -> bool:
+    """``tests/unit/a/test_b*.py`` is named like ``supervisor/a/b.py``, and like ``supervisor/a/c/b.py``."""
+    room, of = PurePosixPath(test).parts[2:-1], PurePosixPath(module)
+    if not room or of.parts[0] != "supervisor" or of.parts[1:-1][: len(room)] != room:
+        return False
+    return PurePosixPath(test).name.startswith(f"test_{of.stem}")
+
+
+def choose(changed: Iterable[str], sources: Mapping[str, str], most: int = MOST_FILES) -> list[str]:
+    """The test files to run. ``sources``: each unit test file with its text.
+
+    Changed tests come first, then those named like a changed module, then at most ``most`` that import one.
+    """
+    changed = [path for path in changed if path.endswith(".py")]
+    modules = {module_of(path) for path in changed}
+    own = {path for path in changed if path in sources}
+    named = {path for path in sources if any(is_named_like(path, module) for module in changed)}
+    importing = [path for path in sorted(sources) if modules & imported_by(sources[path])]
+    far = [path for path in importing if path not in own | named][:most]
+    return sorted({*own, *named, *far, *ALWAYS})
+
+
+def changed_files() -> list[str]:
+    """What git calls changed since HEAD, or new."""
+    listed = (
+        _git("diff", "--name-only", "--diff-filter=d", "HEAD"),
+        _git("ls-files", "--others", "--exclude-standard"),
+    )
+    return sorted({line for text in listed for line in text.splitlines()})
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(("git", *words), cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def unit_tests() -> dict[str, str]:
+    """Each unit test file with its text."""
+    files = (ROOT / "tests" / "unit").rglob("test_*.py")
+    return {str(path.relative_to(ROOT)): path.read_text() for path in files}
+
+
+def run(changed: list[str]) -> tuple[int, float, list[str]]:
+    """Run everything for these files: how many test files that were, the seconds, and what failed."""
+    began_at_s = time.monotonic()
+    tests = choose(changed, unit_tests())
+    commands = (
+        ("ruff", "check", "."),
+        ("ruff", "format", "--check", "."),
+        ("mypy", "--strict", "supervisor"),
+        ("pytest", "-q", "-n", "2", *tests),
+    )
+    failed = []
+    for command in commands:
+        print(f"-- {' '.join(command[:4])}", flush=True)
+        if subprocess.run((sys.executable, "-m", *command), cwd=ROOT).returncode != 0:
+            failed.append(" ".join(command[:2]))
+    took_s = time.monotonic() - began_at_s
+    said = f"failed: {', '.join(failed)}" if failed else "all is well"
+    print(f"{len(tests)} test files, {took_s:.0f} s; {said}", flush=True)
+    return len(tests), took_s, failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests/run quick", description=__doc__)
+    parser.add_argument("path", nargs="*", help="take these files for the changed ones")
+    parser.add_argument(
+        "--write-results",
+        action="store_true",
+        help="measure a change of each path by itself, and write the figures to tests/RESULTS.md",
+    )
+    asked = parser.parse_args()
+    named = [str(Path(path).resolve().relative_to(ROOT)) for path in asked.path]
+    if not asked.write_results:
+        return 1 if run(named or changed_files())[2] else 0
+    measured = Measured(".", "tests.quick")
+    runs = {path: run([path]) for path in named}
+    rows = [
+        (path, str(count), f"{took_s:.0f}", ", ".join(failed) or "nothing")
+        for path, (count, took_s, failed) in runs.items()
+    ]
+    measured.write("tests/run quick", ("changed file", "test files", "seconds", "failed"), rows)
+    return 1 if any(failed for _, _, failed in runs.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""One state is shown of a job, whoever shows it: ``list`` and ``show``, ``explain``, the leader's metrics, host, ``--wait``.
+
+``observe.listing`` reads the end of a back-off off the wall clock of the exit, the leader off its own clock: a job in
+back-off may be pending for one of them. Nothing else may differ.
+"""
+
+from __future__ import annotations
+
+from unittest import mock
+
+from hypothesis import given, settings
+
+from supervisor.daemon.leader.record import Pass, Recorder
+from supervisor.metrics import Metrics
+from supervisor.model.records import LEASED
+from supervisor.model.seen import Found
+from supervisor.model.state import JobState, shown_state
+from supervisor.model.view import Row, View
+from supervisor.observe.listing import row_of
+from supervisor.observe.restored import known_jobs
+from supervisor.plan.explain import Explainer
+from supervisor.plan.make import Policy, make_plan
+from tests.unit.plan.rows import NOW_S, row
+from tests.unit.plan.test_whatever_is_seen import views
+
+BACKOFF = {JobState.BACKOFF, JobState.PENDING}
+
+
+def told_by_leader(view: View) -> dict[str, str]:
+    """State by job, as a pass over ``view`` counts it."""
+    metrics = mock.create_autospec(Metrics, instance=True)
+    Recorder(metrics, 0.0).record(Pass(view, make_plan(view, Policy(), NOW_S), (), (), NOW_S, NOW_S))
+    (by_name,) = metrics.jobs_registered.call_args.args
+    return dict(by_name)
+
+
+@settings(max_examples=300, deadline=None)
+@given(views())
+def test_everybody_shows_the_same_state(view: View) -> None:
+    explainer, leader = Explainer(view, Policy(), NOW_S, "s1"), told_by_leader(view)
+    restored = {known.name: known.state for known in known_jobs(view, frozenset())}
+    for name, seen in view.rows.items():
+        if not seen.is_listed:
+            continue
+        plain = shown_state(seen).state
+        said = {"explain": explainer.job(name).state, "list": JobState(row_of(seen, 0.0).state)}
+        if name in leader:
+            said["metrics"] = JobState(leader[name])
+        if name in restored:
+            said["accept-registry"] = JobState(restored[name])
+        if plain is JobState.BACKOFF:
+            assert set(said.values()) <= BACKOFF, said
+            # explain and metrics hear it of one plan; a distrusted registry has none
+            assert view.distrust or said.get("metrics", said["explain"]) is said["explain"], said
+        else:
+            assert set(said.values()) == {plain}, said
+
+
+@settings(max_examples=300, deadline=None)
+@given(views())
+def test_a_back_off_that_is_over_is_pending_for_list_and_explain_alike(view: View) -> None:
+    for seen in view.rows.values():
+        before, after = shown_state(seen), shown_state(seen, backoff_is_over=True)
+        assert after == before if before.state is not JobState.BACKOFF else after.state is JobState.PENDING
+
+
+@settings(max_examples=100, deadline=None)
+@given(views())
+def test_a_job_that_is_not_registered_any_more_stops(view: View) -> None:
+    for seen in view.rows.values():
+        gone: Row = row(name=seen.name, ref=None, own=seen.own, lease=seen.lease)
+        if isinstance(gone.own, Found) and gone.own.record.state in LEASED:
+            assert shown_state(gone).state is JobState.STOPPING
