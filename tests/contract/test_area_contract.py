@@ -99,10 +99,10 @@ def test_items_below_a_folder(make: Make) -> None:
 
 
 def test_a_large_object_is_copied_in_parts(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    from supervisor.clients.store import s3_area
+    from supervisor.clients.store import s3_objects
 
-    monkeypatch.setattr(s3_area, "PARTS_ABOVE_BYTES", 6 * 2**20)
-    monkeypatch.setattr(s3_area, "PART_BYTES", 5 * 2**20)
+    monkeypatch.setattr(s3_objects, "PARTS_ABOVE_BYTES", 6 * 2**20)
+    monkeypatch.setattr(s3_objects, "PART_BYTES", 5 * 2**20)
     s3_bucket, access = server.new_bucket(), S3Access(server.endpoint_url)
     source, target = open_area(f"s3://{s3_bucket}/a", access), open_area(f"s3://{s3_bucket}/b", access)
     content = bytes(range(256)) * (11 * 2**12)

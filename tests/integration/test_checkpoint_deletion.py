@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from supervisor.clients.store import removal as removal_module
-from supervisor.clients.store import s3_removal
+from supervisor.clients.store import s3_objects
 from supervisor.clients.store.area import open_area
 from supervisor.clients.store.removal import KEPT_LATE_S, Removal, Removed, open_removal
 from supervisor.clock import boottime_s
@@ -156,7 +156,6 @@ def end(world: World) -> None:
 @pytest.fixture(params=["file", "s3"])
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(removal_module, "BATCH_MAX", BATCH)
-    monkeypatch.setattr(s3_removal, "BATCH_MAX", BATCH)
     if request.param == "file":
         return World(f"file://{tmp_path}/checkpoints/a", S3Access())
     moto: MotoServer = request.getfixturevalue("moto_server")
@@ -310,7 +309,7 @@ def test_a_leader_that_dies_at_a_batch_has_a_successor_that_goes_on(
     # a request of the dead one may be on its way for as long as S3 takes its signature
     if world.place.startswith("s3"):
         assert world.claim() is not None
-        for _ in range(int(s3_removal.LATE_S // LOOK_EVERY_S) + 1):
+        for _ in range(int(removal_module.LATE_S // LOOK_EVERY_S) + 1):
             world.now_s += LOOK_EVERY_S
             successor.remove()
     assert world.claim() is None
@@ -487,8 +486,8 @@ def test_a_request_that_was_held_up_is_not_sent(
     found = open_removal(world.place, world.access)
 
     def stopped() -> None:
-        late_s = boottime_s() + s3_removal.SEND_WITHIN_S + 1
-        monkeypatch.setattr(s3_removal, "boottime_s", lambda: late_s)
+        late_s = boottime_s() + removal_module.SEND_WITHIN_S + 1
+        monkeypatch.setattr(s3_objects, "boottime_s", lambda: late_s)
 
     with pytest.raises(Conflict, match="stopped before it could send"):
         found.remove_batch(stopped)

@@ -15,7 +15,7 @@ from pathlib import Path
 import boto3.session
 import pytest
 
-from supervisor.clients.store import s3_area
+from supervisor.clients.store import s3_objects
 from supervisor.clients.store.area import open_area
 from supervisor.clients.store.s3 import S3Store
 from supervisor.errors import AccessDenied
@@ -121,8 +121,8 @@ def test_many_threads_take_up_new_keys_with_one_look_at_the_chain(
 def test_a_savepoint_goes_on_when_the_keys_are_exchanged_in_its_midst(
     door: Door, write_keys: Callable[[str], None], s3_bucket_behind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3_area, "PARTS_ABOVE_BYTES", 5 * 2**20)
-    monkeypatch.setattr(s3_area, "PART_BYTES", 5 * 2**20)
+    monkeypatch.setattr(s3_objects, "PARTS_ABOVE_BYTES", 5 * 2**20)
+    monkeypatch.setattr(s3_objects, "PART_BYTES", 5 * 2**20)
     area = open_area(f"s3://{s3_bucket_behind}/a", S3Access(door.endpoint_url))
     area.write("large", bytes(5 * 2**20 + 1))
     (item,) = area.items()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.store import s3_area, s3_pacing
+from supervisor.clients.store import s3_objects, s3_pacing
 from supervisor.clients.store.area import Area, Item, open_area
 from supervisor.errors import AccessDenied, Conflict, NotFound, Unreachable
 from supervisor.spec.s3a import S3Access
@@ -112,9 +112,9 @@ def stage(moto_server: MotoServer) -> Iterator[Scene]:
     with pytest.MonkeyPatch.context() as patch:
         use_only(patch, moto_server.env)
         patch.setattr(s3_pacing, "BACKOFF_FIRST_S", 0.002)
-        patch.setattr(s3_area, "PARTS_ABOVE_BYTES", 5 * 2**20)
-        patch.setattr(s3_area, "PART_BYTES", 5 * 2**20)
-        patch.setattr(s3_area, "COPY_DEADLINE_S", 0.0)
+        patch.setattr(s3_objects, "PARTS_ABOVE_BYTES", 5 * 2**20)
+        patch.setattr(s3_objects, "PART_BYTES", 5 * 2**20)
+        patch.setattr(s3_objects, "COPY_DEADLINE_S", 0.0)
         access = S3Access(server.endpoint_url)
         patient, hasty = (open_area(f"s3://{bucket}/ck", access, deadline_s) for deadline_s in (30.0, 0.5))
         scene = Scene(server, backend, bucket, patient, hasty)

@@ -72,7 +72,7 @@ class StoppedClock(Clock):  # type: ignore[misc]
 def test_only_a_complaint_slows_down_and_it_is_forgotten(server: FaultyS3, moto_server: MotoServer) -> None:
     """A process that was told SlowDown once must not read a thousand specs slowly when it becomes leader weeks later."""
     store, clock = S3Store(moto_server.new_bucket(), "p", server.endpoint_url, deadline_s=1.0), StoppedClock()
-    store._pace = RequestPace(clock)
+    store._objects._session._pace = RequestPace(clock)
     wait_until(lambda: answers(store), 30, "the client to be made in time")
     server.faults = [refuse(500, "InternalError")]
     for _ in range(20):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.clients.store import s3_area
+from supervisor.clients.store import s3_objects
 from supervisor.clients.store.area import open_area
 from supervisor.clients.store.open import open_store
 from supervisor.clients.store.s3 import S3Store
@@ -90,8 +90,8 @@ def told(recorder: FaultyS3) -> list[tuple[str, dict[str, str]]]:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_area, "PARTS_ABOVE_BYTES", 5 * 2**20)
-    monkeypatch.setattr(s3_area, "PART_BYTES", 5 * 2**20)
+    monkeypatch.setattr(s3_objects, "PARTS_ABOVE_BYTES", 5 * 2**20)
+    monkeypatch.setattr(s3_objects, "PART_BYTES", 5 * 2**20)
 
 
 WRITES = {"PUT", "COPY", "POST begin"}

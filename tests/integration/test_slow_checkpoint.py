@@ -13,9 +13,9 @@ import pytest
 
 from supervisor.checkpoint.inspect import inspect
 from supervisor.checkpoint.judge import judge
-from supervisor.clients.store import tree as trees
+from supervisor.clients.store import file_objects
 from supervisor.clients.store.patient_tree import PatientTree
-from supervisor.clients.store.tree import DirectoryTree, Tree, open_tree
+from supervisor.clients.store.tree import ObjectTree, Tree, open_tree
 from supervisor.errors import Unreachable
 from supervisor.spec.s3a import S3Access
 from tests.fakes.faulty_s3 import FaultyS3, Handler, hang, relay
@@ -109,14 +109,14 @@ def test_a_directory_that_lists_slowly_is_listed_to_its_end(
         def __exit__(self, *_: object) -> None:
             self.found.close()
 
-    monkeypatch.setattr(trees.os, "scandir", Slow)
-    assert len(DirectoryTree(f"file://{tmp_path}", 0.5).level("").objects) == 40
+    monkeypatch.setattr(file_objects.os, "scandir", Slow)
+    assert len(ObjectTree(file_objects.FileObjectClient(f"file://{tmp_path}", 0.5)).level("").objects) == 40
 
     class Stuck(Slow):
         def __enter__(self) -> Iterator[os.DirEntry[str]]:
             time.sleep(3)
             yield from ()
 
-    monkeypatch.setattr(trees.os, "scandir", Stuck)
+    monkeypatch.setattr(file_objects.os, "scandir", Stuck)
     with pytest.raises(Unreachable):
-        DirectoryTree(f"file://{tmp_path}", 0.5).level("")
+        ObjectTree(file_objects.FileObjectClient(f"file://{tmp_path}", 0.5)).level("")

@@ -20,10 +20,18 @@ import structlog
 from supervisor.act import carry_out
 from supervisor.clients.sessions import KeptSession
 from supervisor.clients.store import removal as removal_module
-from supervisor.clients.store import s3_removal
+from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.store.deadline import Budget
-from supervisor.clients.store.removal import KEPT_LATE_S, DirectoryRemoval, Removal, Removed
-from supervisor.clients.store.s3_removal import CLOCKS_APART_S, SIGNATURE_VALID_S, S3Removal
+from supervisor.clients.store.removal import (
+    CLOCKS_APART_S,
+    KEPT_LATE_S,
+    SEND_WITHIN_S,
+    SIGNATURE_VALID_S,
+    DirectoryRemoval,
+    Removal,
+    Removed,
+    S3Removal,
+)
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.leader import controller, record, remover
@@ -197,8 +205,7 @@ class World:
         self._top = Path(self._undo.enter_context(tempfile.TemporaryDirectory(prefix="places-")))
         silent = structlog.wrap_logger(structlog.ReturnLogger(), processors=[_silent])
         for module, changed in (
-            (removal_module, {"BATCH_MAX": BATCH}),
-            (s3_removal, {"BATCH_MAX": BATCH, "boottime_s": self.clock}),
+            (removal_module, {"BATCH_MAX": BATCH, "boottime_s": self.clock}),
             *((module, {"log": silent}) for module in (carry_out, controller, record, remover)),
         ):
             self._undo.enter_context(mock.patch.multiple(module, **changed))
@@ -243,9 +250,7 @@ class World:
 
     def opened(self, location: str, access: S3Access) -> Removal:
         if self.scheme == "s3":
-            bucket = S3Removal(location, access, 30.0)
-            bucket._calls = _Requests(self, location)  # type: ignore[assignment]
-            return bucket
+            return S3Removal(_Requests(self, location))
         return _Directory(location, f"file://{self._top}/{location.removeprefix(self.root)}")
 
     def arrive(self, late: Late) -> None:
@@ -729,8 +734,7 @@ class World:
             each.process.deletes_at
             for each in self.leaders
             if each.process is not None
-            and self.now_s - each.stopped_s
-            <= (KEPT_LATE_S if self.scheme == "file" else s3_removal.SEND_WITHIN_S)
+            and self.now_s - each.stopped_s <= (KEPT_LATE_S if self.scheme == "file" else SEND_WITHIN_S)
         ]
         valid_s = SIGNATURE_VALID_S + CLOCKS_APART_S
         return [
@@ -812,19 +816,19 @@ class _Requests:
     """What ``S3Removal`` sends, answered from the keys of the world."""
 
     def __init__(self, world: World, location: str) -> None:
-        self._world, self._location = world, location
+        self._world, self.location = world, location
         self._prefix = f"{location.removeprefix(world.root)}/"
         self.sent = self.answered = 0
 
-    def keys(self, after: str) -> tuple[list[str], bool]:
+    def page(self, prefix: str, after: str, at_once: int) -> tuple[list[StoreEntry], bool]:
         found = sorted(
             key.removeprefix(self._prefix) for key in self._world._keys if key.startswith(self._prefix)
         )
         found = [key for key in found if key > after]
-        return found[:BATCH], len(found) > BATCH
+        return [StoreEntry(key, 1, 0.0) for key in found[:BATCH]], len(found) > BATCH
 
-    def delete_all(self, keys: list[str], latest_s: float) -> None:
-        seam("send", self._location)
+    def delete_batch(self, keys: list[str], latest_s: float) -> None:
+        seam("send", self.location)
         world = self._world
         if world.now_s > latest_s:
             raise Conflict("it is too late to send it")
@@ -832,7 +836,7 @@ class _Requests:
         full = tuple(f"{self._prefix}{key}" for key in keys)
         late, world.late = world.late, False
         if late:
-            world.in_flight.append(Late(self._location, full, world.now_s))
+            world.in_flight.append(Late(self.location, full, world.now_s))
             raise Unreachable("no answer")
         world._keys.difference_update(full)
         self.answered += 1

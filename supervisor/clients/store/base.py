@@ -10,7 +10,7 @@ Every call ends within the deadline that the implementation was constructed with
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -25,11 +25,13 @@ SEGMENT_MAX_BYTES = 255
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """One object of a listing. ``modified_s``: seconds since the epoch by the store's own clock, for display only."""
+    """One object of a listing. ``modified_s``: seconds since the epoch by the store's own clock, for display only.
+    ``mark``: that of ``area.Item``, where there are items; what was listed twice is the same entry whatever it is."""
 
     key: str
     bytes: int
     modified_s: float
+    mark: str = field(default="", compare=False, repr=False)
 
 
 class Store(Protocol):

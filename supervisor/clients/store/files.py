@@ -28,6 +28,7 @@ from supervisor.clients.store.base import (
 )
 from supervisor.clients.store.deadline import Bounded, Budget
 from supervisor.clients.store.local import (
+    counted,
     digest_of,
     require_unchanged,
     source_chunks,
@@ -66,7 +67,7 @@ class FileStore:
 
     def create_from(self, key: str, source: Path, sha256: str | None = None) -> None:
         def work(budget: Budget, path: Path) -> None:
-            chunks = _counted(source_chunks(source), budget, "written")
+            chunks = counted(source_chunks(source), budget, "written")
             self._publish(budget, path, chunks, lambda found: require_unchanged(source, found, sha256))
 
         self._run(key, work, self._transfer_max_s)
@@ -219,7 +220,7 @@ class FileStore:
 
     def _chunks(self, path: Path, budget: Budget, way: str) -> Iterator[bytes]:
         with self._translated(path), _opened(path) as stream:
-            yield from _counted(iter(lambda: stream.read(CHUNK_BYTES), b""), budget, way)
+            yield from counted(iter(lambda: stream.read(CHUNK_BYTES), b""), budget, way)
 
     def _walk(self, budget: Budget, top: str) -> list[StoreEntry]:
         found: list[StoreEntry] = []
@@ -237,14 +238,6 @@ class FileStore:
         if not self._root.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return found
-
-
-def _counted(chunks: Iterator[bytes], budget: Budget, way: str) -> Iterator[bytes]:
-    position = 0
-    for chunk in chunks:
-        position += len(chunk)
-        budget.moved(way, position)
-        yield chunk
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from supervisor.clients.store.base import CHUNK_BYTES
+from supervisor.clients.store.deadline import Budget
 from supervisor.errors import Conflict, InvalidInput, Unreachable
 
 
@@ -58,6 +59,15 @@ def source_chunks(source: Path) -> Iterator[bytes]:
                 yield chunk
     except OSError as error:
         raise InvalidInput(f"{source} cannot be read: {error.strerror or error}") from None
+
+
+def counted(chunks: Iterable[bytes], budget: Budget, way: str) -> Iterator[bytes]:
+    """``chunks`` as they are; each earns the operation time (``Budget.moved``)."""
+    position = 0
+    for chunk in chunks:
+        position += len(chunk)
+        budget.moved(way, position)
+        yield chunk
 
 
 def write_chunks(stream: IO[bytes], chunks: Iterable[bytes]) -> str:

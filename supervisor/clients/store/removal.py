@@ -19,7 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.store.deadline import Bounded, Budget, places_on
+from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.deletable import holds_savepoints
 from supervisor.model.location import normalise
@@ -33,6 +35,13 @@ METADATA: Final = "metadata"
 METADATA_MAX_BYTES: Final = 64 * 1024
 KEPT_LATE_S: Final = 3_600.0
 """Of a directory that could be emptied and not removed: a process that was stopped for longer is taken for dead."""
+
+SEND_WITHIN_S: Final = 30.0
+SIGNATURE_VALID_S: Final = 900.0
+CLOCKS_APART_S: Final = 900.0
+LATE_S: Final = SEND_WITHIN_S + SIGNATURE_VALID_S + CLOCKS_APART_S
+"""S3 (and MinIO, Ceph) refuse a request that was signed more than 15 minutes ago (RequestTimeTooSkewed), by their own clock,
+which this host's may be ahead of by as much."""
 
 
 class Removed(NamedTuple):
@@ -64,14 +73,46 @@ class Removal(Protocol):
         ...
 
 
-def open_removal(location: str, access: S3Access, deadline_s: float = BATCH_DEADLINE_S) -> Removal:
-    """No I/O. ``location``: one that ``model.deletable`` has no objection to."""
-    location = normalise(location)
-    if location.startswith("s3://"):
-        from supervisor.clients.store.s3_removal import S3Removal  # here: boto3 is slow to import
+class Deletions(Protocol):
+    """What ``S3Removal`` asks of an ``S3ObjectClient``."""
 
-        return S3Removal(location, access, deadline_s)
-    return DirectoryRemoval(location, deadline_s)
+    location: str
+    sent: int
+    answered: int
+
+    def page(self, prefix: str, after: str, at_once: int) -> tuple[list[StoreEntry], bool]: ...
+
+    def delete_batch(self, keys: list[str], latest_s: float) -> None: ...
+
+
+class S3Removal:
+    """A thousand objects a request. In a versioned bucket older versions stay, as after any deletion."""
+
+    def __init__(self, client: Deletions) -> None:
+        self.location = client.location
+        self.late_s = LATE_S
+        self.queries: frozenset[str] | None = None
+        self.seen = True
+        self.resolved = client.location
+        self._client = client
+        self._after = ""
+
+    @property
+    def unanswered(self) -> int:
+        return self._client.sent - self._client.answered
+
+    def remove_batch(self, still: Callable[[], None]) -> Removed:
+        """Markers of directories are deleted too, the location's own among them (``""``)."""
+        page, more = self._client.page("", self._after, BATCH_MAX)
+        keys = [each.key for each in page]
+        doomed = [key for key in keys if not holds_savepoints(key)]
+        if doomed:
+            # from the question: it may be stopped over the answer
+            latest_s = boottime_s() + SEND_WITHIN_S
+            still()
+            self._client.delete_batch(doomed, latest_s)
+        self._after = keys[-1] if more else ""
+        return Removed(len(doomed), more or bool(doomed))
 
 
 class DirectoryRemoval:
@@ -196,6 +237,16 @@ class _Batch:
         if not self.left and not self.spared:
             os.rmdir(name, dir_fd=folder)
         self.spared |= spared
+
+
+def open_removal(location: str, access: S3Access, deadline_s: float = BATCH_DEADLINE_S) -> Removal:
+    """No I/O. ``location``: one that ``model.deletable`` has no objection to."""
+    location = normalise(location)
+    if location.startswith("s3://"):
+        from supervisor.clients.store.s3_objects import S3ObjectClient  # here: boto3 is slow to import
+
+        return S3Removal(S3ObjectClient.at(location, access, deadline_s))
+    return DirectoryRemoval(location, deadline_s)
 
 
 def _meaning(error: OSError, path: str) -> SupervisorError:

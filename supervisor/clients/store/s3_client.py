@@ -1,4 +1,4 @@
-"""Makes the boto3 client of a store: one configuration for all that the product asks of S3. Called by ``s3`` only.
+"""Makes the boto3 client of a store: one configuration for all that the product asks of S3. Called by ``s3_session`` only.
 
 What is not said in ``supervisor.yaml`` comes from AWS's standard chain (environment, profile, ``~/.aws/config``): region,
 endpoint (``AWS_ENDPOINT_URL_S3``, ``endpoint_url`` of a profile or its services), certificates, proxies, FIPS.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import boto3.session
@@ -16,20 +17,34 @@ from botocore.config import Config
 
 from supervisor.clients.store.deadline import PARALLEL_MAX
 from supervisor.errors import InvalidInput
+from supervisor.spec.s3a import S3Access, asked
 
 _OF_AWS: Final = re.compile(r"https?://[^/]*\.amazonaws\.com(\.cn)?(/|$)", re.IGNORECASE)
 
 
-def make_client(
-    session: boto3.session.Session,
-    endpoint_url: str | None,
-    region: str | None,
-    path_style: bool | None,
-    quiet_s: float,
-    asked: Mapping[str, str],
-) -> Any:
-    """``quiet_s``: how long a connection may be silent. ``asked``: parameters of every request that knows them, by the names
-    that boto3 has for them (``RequestPayer`` …). Looks for credentials, which may take time. Raises InvalidInput."""
+@dataclass(frozen=True, slots=True)
+class S3Service:
+    """Where an S3 is and how it is asked; what is None comes from the chain.
+
+    ``asked``: parameters of every request that knows them, by the names that boto3 has for them (``RequestPayer`` …).
+    ``setting``: what a message calls the setting of the endpoint.
+    """
+
+    endpoint_url: str | None = None
+    region: str | None = None
+    path_style: bool | None = None
+    asked: Mapping[str, str] = field(default_factory=dict)
+    setting: str = "the endpoint"
+
+    @classmethod
+    def of(cls, access: S3Access) -> S3Service:
+        """The service of a checkpoint, as its job says."""
+        return cls(access.endpoint_url, access.region, access.path_style, asked(access))
+
+
+def make_client(session: boto3.session.Session, service: S3Service, quiet_s: float) -> Any:
+    """``quiet_s``: how long a connection may be silent. Looks for credentials, which may take time. Raises InvalidInput."""
+    endpoint_url, region, path_style = service.endpoint_url, service.region, service.path_style
     named = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if path_style is None and named:
         path_style = True
@@ -38,8 +53,8 @@ def make_client(
     # of ~/.aws/config
     if path_style is None and chosen == "auto" and not _OF_AWS.match(client.meta.endpoint_url):
         client = _made(session, endpoint_url, region, True, quiet_s)
-    if asked:
-        client.meta.events.register("provide-client-params.s3", _asking(asked))
+    if service.asked:
+        client.meta.events.register("provide-client-params.s3", _asking(service.asked))
     return client
 
 
@@ -73,9 +88,9 @@ def _made(
         raise InvalidInput(f"store.endpoint_url or store.region is not valid: {error}") from None
 
 
-def _asking(asked: Mapping[str, str]) -> Any:
+def _asking(wanted: Mapping[str, str]) -> Any:
     def add(params: dict[str, Any], model: Any, **_: Any) -> dict[str, Any]:
         known = model.input_shape.members if model.input_shape is not None else ()
-        return {name: value for name, value in asked.items() if name in known} | params
+        return {name: value for name, value in wanted.items() if name in known} | params
 
     return add

@@ -1,4 +1,4 @@
-"""What botocore raises, as our few errors with one sentence and a remedy. Called by ``s3`` only.
+"""What botocore raises, as our few errors with one sentence and a remedy. Called by ``s3_session`` and ``s3_objects`` only.
 
 ``Unreachable`` is what may pass by itself and is retried there; everything else is final. Absence is believed only when
 the store says ``NoSuchKey``: a 404 of a proxy, or of a web server that is no S3 at all, proves nothing.

@@ -1,4 +1,4 @@
-"""How often an S3 server is asked: attempts of one operation, and the pace of all that share a store. Called by ``s3`` only.
+"""How often an S3 server is asked: attempts of one operation, and the pace of all that share a store. For ``s3_session``.
 
 The pace is botocore's adaptive retry mode: a server that says SlowDown gets fewer requests a second (CUBIC), more as it
 answers again, and no limit before its first complaint. Three things differ from the mode as it is: its waits end when a

@@ -1,4 +1,4 @@
-"""The body of an upload, which tells its budget how far it was sent. Called by ``s3`` only.
+"""The body of an upload, which tells its budget how far it was sent. Called by ``s3_session`` and ``s3_objects`` only.
 
 botocore reads a body once to sign it, before it is sent: that is no progress. So positions count only from botocore's
 ``before-send`` on, and only further than ever before.

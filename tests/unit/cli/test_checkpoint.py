@@ -92,9 +92,9 @@ def test_what_cannot_be_looked_at(terminal: Terminal, tmp_path: Path) -> None:
 
 
 def test_a_store_that_does_not_answer_is_5(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    from supervisor.clients.store import tree
+    from supervisor.clients.store import file_objects
 
-    monkeypatch.setattr(tree.DirectoryTree, "_listed", _unreachable)
+    monkeypatch.setattr(file_objects.FileObjectClient, "_listed", _unreachable)
     ran = terminal.run("checkpoint", "show", "/data/ck")
     assert ran.code == 5
 

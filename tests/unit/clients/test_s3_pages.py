@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from supervisor.clients.store.s3_area import S3Area
-from supervisor.clients.store.s3_removal import S3Removal
-from supervisor.clients.store.s3_tree import S3Tree
+from supervisor.clients.store.area import open_area
+from supervisor.clients.store.removal import open_removal
+from supervisor.clients.store.tree import open_tree
 from supervisor.errors import SupervisorError
 from supervisor.spec.s3a import S3Access
 
@@ -28,10 +28,10 @@ class Server:
 
 
 ASKING: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
-    "removal": (S3Removal, lambda of: of.remove_batch(lambda: None)),
-    "items": (S3Area, lambda of: list(of.items())),
-    "entries": (S3Tree, lambda of: list(of.entries(""))),
-    "level": (S3Tree, lambda of: of.level("")),
+    "removal": (open_removal, lambda of: of.remove_batch(lambda: None)),
+    "items": (open_area, lambda of: list(of.items())),
+    "entries": (open_tree, lambda of: list(of.entries(""))),
+    "level": (open_tree, lambda of: of.level("")),
 }
 
 
@@ -44,14 +44,14 @@ ASKING: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
 def test_an_empty_page_that_says_that_there_is_more_is_refused(asking: str, more: dict[str, str]) -> None:
     opened, ask = ASKING[asking]
     found = opened(LOCATION, S3Access(), 0.3)
-    found._calls._clients = {False: Server(**more), True: Server(**more)}
+    found._client._session._clients = {False: Server(**more), True: Server(**more)}
     with pytest.raises(SupervisorError):
         ask(found)
 
 
 def test_a_listing_that_repeats_its_page_is_refused() -> None:
-    found = S3Tree(LOCATION, S3Access(), 0.3)
+    found: Any = open_tree(LOCATION, S3Access(), 0.3)
     server = Server(NextContinuationToken="t", CommonPrefixes=[{"Prefix": "a/b/c/"}])
-    found._calls._clients = {False: server, True: server}
+    found._client._session._clients = {False: server, True: server}
     with pytest.raises(SupervisorError):
         found.level("")

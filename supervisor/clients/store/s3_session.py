@@ -1,0 +1,131 @@
+"""One operation on S3: a budget, a client, attempts. Called by ``s3_objects`` only.
+
+botocore's own retries are off, because they know nothing of a conditional PUT, nor of our deadline; ours (``s3_pacing``)
+are jittered and end with the budget of the operation.
+
+Credentials that expire are renewed by botocore (roles, container and instance metadata). What was read from a file or the
+output of a program never is: when the server refuses the keys, the chain is asked anew, once, and other keys are tried.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import boto3.session
+
+from supervisor.clients.store.deadline import Bounded, Budget
+from supervisor.clients.store.s3_client import S3Service, keys_of, make_client
+from supervisor.clients.store.s3_errors import THEIRS, StoreLocation, meaning, wants_new_client
+from supervisor.clients.store.s3_pacing import RequestPace, attempts
+from supervisor.clients.store.s3_upload import arm
+from supervisor.errors import SupervisorError
+
+T = TypeVar("T")
+Client = Any  # boto3 makes its clients at run time
+
+
+class S3Session:
+    """``deadline_s`` bounds each operation whatever the server does, and before the first one the making of a client.
+    ``prepare`` is called with each client that is made. No I/O in the constructor."""
+
+    def __init__(
+        self, url: str, service: S3Service, deadline_s: float, prepare: Callable[[Client], None]
+    ) -> None:
+        self.place = StoreLocation(url, service.endpoint_url or "AWS S3")
+        self._service = service
+        self._deadline_s = deadline_s
+        self._prepare = prepare
+        self._bounded = Bounded(deadline_s)
+        self._pace = RequestPace()
+        self._making = threading.Lock()
+        self._session: boto3.session.Session | None = None
+        self._has_keys = False
+        self._clients: dict[bool, Client] = {}
+
+    def ask(self, key: str, work: Callable[[Budget, Client], T], max_s: float | None = None) -> T:
+        """``key`` is only for messages, and empty where the question is about the whole location. ``max_s`` bounds a
+        transfer that goes on moving."""
+        what = f"{self.place.url}/{key}"
+
+        def run(budget: Budget) -> T:
+            with self._pace.of(budget):
+                for attempt in attempts(budget):
+                    with attempt:
+                        budget.check()
+                        return self._attempt(budget, key, work, patient=max_s is not None)
+            raise AssertionError("tenacity either returns or raises")
+
+        self._make_ready(what, patient=max_s is not None)
+        return self._bounded.run(what, run, max_s)
+
+    def _make_ready(self, what: str, patient: bool) -> None:
+        """Make the client before the clock of the first operation runs: seconds of computing on a busy host, and none
+        of them the server's. Bounded as an operation is: the chain of credentials may run a program. What fails at once is
+        met again, and told, by the operation."""
+
+        def make(budget: Budget) -> None:
+            with suppress(SupervisorError, *THEIRS):
+                self._client(budget, patient)
+
+        if patient not in self._clients:
+            self._bounded.run(what, make)
+
+    def _attempt(self, budget: Budget, key: str, work: Callable[[Budget, Client], T], patient: bool) -> T:
+        try:
+            client = self._client(budget, patient)
+            try:
+                return work(budget, client)
+            except THEIRS as error:
+                if not wants_new_client(error) or not self._has_other_keys(budget, client):
+                    raise
+            budget.check()
+            return work(budget, self._client(budget, patient))
+        except THEIRS as error:
+            raise meaning(error, self.place, key) from None
+
+    def _client(self, budget: Budget, patient: bool) -> Client:
+        """The client for this kind of operation, made on first use: that looks for credentials, which may take time."""
+        with self._while_making(budget):
+            if patient not in self._clients:
+                self._clients[patient] = self._make(patient)
+            return self._clients[patient]
+
+    def _has_other_keys(self, budget: Budget, refused: Client) -> bool:
+        """Does the chain of credentials give other keys than the refused ones? The next client is made with them."""
+        with self._while_making(budget):
+            if refused not in self._clients.values():  # another thread was here before
+                return True
+            session = boto3.session.Session()
+            keys = keys_of(session)
+            if keys is None or (
+                self._has_keys and self._session is not None and keys == keys_of(self._session)
+            ):
+                return False
+            self._session, self._clients = session, {}
+            return True
+
+    @contextmanager
+    def _while_making(self, budget: Budget) -> Iterator[None]:
+        if not self._making.acquire(timeout=budget.remaining_s()):
+            raise budget.over()
+        try:
+            yield
+        finally:
+            self._making.release()
+
+    def _make(self, patient: bool) -> Client:
+        # A session of our own: boto3's default one may be used by other threads while we make a client of it.
+        session = self._session = self._session or boto3.session.Session()
+        # without, a session looks again when asked; its clients don't
+        self._has_keys = keys_of(session) is not None
+        # Half the deadline, so that a second attempt fits in when one connection hangs. Not for transfers: the end of an
+        # upload may sit in the socket's buffer for long, and a second attempt would begin at its beginning.
+        quiet_s = self._deadline_s if patient else self._deadline_s / 2
+        client = make_client(session, self._service, quiet_s)
+        self._pace.arm(client)
+        arm(client)
+        self._prepare(client)
+        return client
