@@ -130,7 +130,7 @@ class _Looker:
         )
         hidden = {entry.key for entry in top.objects}
         metadata = self._read(f"{prefix}{METADATA}", parse_metadata, f".{METADATA}.crc" in hidden)
-        written = {entry.key: entry.modified_s for entry in top.objects}
+        written = {entry.key: entry.modified_at_s for entry in top.objects}
         metadata = replace(metadata, at_s=written.get(METADATA, 0.0))
         newest, committed = offsets.log.newest, commits.log.newest
         commit = self._entry(f"{prefix}{COMMITS}", committed, parse_commit, commits)
@@ -164,7 +164,7 @@ class _Looker:
         count = size = 0
         newest_at_s = 0.0
         for entry in self._counted(self._tree.entries(folder)):
-            count, size, newest_at_s = count + 1, size + entry.bytes, max(newest_at_s, entry.modified_s)
+            count, size, newest_at_s = count + 1, size + entry.bytes, max(newest_at_s, entry.modified_at_s)
             name = entry.key.rpartition("/")[2]
             batch = batch_of(name)
             if batch is not None:
@@ -260,7 +260,7 @@ class _Looker:
             operator, _, below = entry.key[before:].partition("/")
             part, _, rest = below.partition("/")
             found.amounts[operator] = found.amounts.get(operator, Amount()) + Amount(
-                1, entry.bytes, entry.modified_s
+                1, entry.bytes, entry.modified_at_s
             )
             if not part.isdigit() or not rest:
                 continue
@@ -337,7 +337,7 @@ class _Looker:
         count = size = 0
         newest_at_s = 0.0
         for entry in self._counted(entries):
-            count, size, newest_at_s = count + 1, size + entry.bytes, max(newest_at_s, entry.modified_s)
+            count, size, newest_at_s = count + 1, size + entry.bytes, max(newest_at_s, entry.modified_at_s)
         return Amount(count, size, newest_at_s)
 
 

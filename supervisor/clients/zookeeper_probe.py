@@ -143,14 +143,14 @@ def try_write(client: ZooClient, root: str) -> WriteTrial:
         client.commit(Transaction("doctor", path, (Create(path, b"", ephemeral=True),)))
     except SupervisorError as error:
         return WriteTrial(parent or "/", error.complaint)
-    written_s = (before_at_s + time.time()) / 2
+    written_at_s = (before_at_s + time.time()) / 2
     try:
         node = client.read(path)
         client.commit(Transaction("doctor", path, (Delete(path, ANY_VERSION),)))
     except SupervisorError as error:
         return WriteTrial(parent or "/", error.complaint)
-    modified_s = node.stat.modified_at_s if node is not None else 0.0
-    return WriteTrial(parent or "/", skew_s=modified_s - written_s if modified_s else None)
+    modified_at_s = node.stat.modified_at_s if node is not None else 0.0
+    return WriteTrial(parent or "/", skew_s=modified_at_s - written_at_s if modified_at_s else None)
 
 
 def same_machine(addresses: Sequence[str]) -> tuple[str, ...]:

@@ -86,7 +86,10 @@ def lost_specs(view: View, result_uids: Iterable[str], listed: Iterable[StoreEnt
             continue
         if key.uid not in known or key.revision > newest.get(key.uid, key.revision):
             lost.append(
-                (entry.modified_s, LostSpec(key.name, key.uid, key.revision, wall_iso(entry.modified_s)))
+                (
+                    entry.modified_at_s,
+                    LostSpec(key.name, key.uid, key.revision, wall_iso(entry.modified_at_s)),
+                )
             )
     return tuple(spec for _, spec in sorted(lost, key=lambda each: -each[0]))
 

@@ -38,7 +38,7 @@ class SavedTree:
             if slash:
                 folders[name] = None
             else:
-                objects.append(StoreEntry(name, entry.bytes, entry.modified_s))
+                objects.append(StoreEntry(name, entry.bytes, entry.modified_at_s))
         return Level(tuple(sorted(folders, key=listing_order)), tuple(objects))
 
     def entries(self, folder: str, after: str = "", at_once: int = 1000) -> Iterator[StoreEntry]:  # noqa: ARG002

@@ -223,7 +223,7 @@ def test_listing_is_sorted_by_bytes_and_complete(store: Store) -> None:
     assert {entry.key: entry.bytes for entry in entries} == {
         f"list/{name}": len(name.encode()) for name in names
     }
-    assert all(entry.modified_s > 1_000_000_000 for entry in entries)
+    assert all(entry.modified_at_s > 1_000_000_000 for entry in entries)
     assert keys(store, "list/dir") == ["list/dir-x/1", "list/dir/1", "list/dir/2"]
     assert keys(store, "nothing/") == []
     assert len(keys(store)) == len(names) + 1

@@ -660,7 +660,7 @@ OFFICES = (
         (
             Contender._observe,
             "if not self._watching:",
-            "early = client.read_many((self._paths.leader,)).nodes\n    if not self._watching:",
+            "early = client.read_many((self._layout.leader,)).nodes\n    if not self._watching:",
         ),
         (
             Contender._observe,

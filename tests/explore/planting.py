@@ -1,18 +1,22 @@
 """How a defect is planted into production code and taken out again: by its text, or around its result.
 
 Both change the function itself, not a name that is bound to it: whoever holds it already (a table, another module) gets
-the defect as well. A text that is not there exactly once, because the code has moved on, is an error and no silent no-op.
+the defect as well. A text that is not there exactly once, because the code has moved on, is an error and no silent no-op;
+so is a name in the new text that means nothing there: a defect that only raises NameError would be caught for a wrong reason.
 """
 
 from __future__ import annotations
 import __future__
 
+import builtins
+import dis
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from tests.explore.defect import Defect
@@ -107,4 +111,27 @@ def _compiled(function: FunctionType, edits: list[Edit]) -> Any:
     )
     made: dict[str, Any] = {}
     exec(module, function.__globals__, made)
-    return made[function.__name__].__code__
+    code: CodeType = made[function.__name__].__code__
+    unknown = sorted(_unknown_names(function, code) | _unknown_attributes(function, edits))
+    if unknown:
+        raise ValueError(
+            f"the defect in {function.__qualname__} names what is not there: {', '.join(unknown)}"
+        )
+    return code
+
+
+def _unknown_names(function: FunctionType, code: CodeType) -> set[str]:
+    """Global names that the code loads, and that are neither in its module nor built in."""
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    loaded = {
+        step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
+    known = function.__globals__.keys() | vars(builtins).keys()
+    return (loaded - known).union(*(_unknown_names(function, each) for each in inner))
+
+
+def _unknown_attributes(function: FunctionType, edits: list[Edit]) -> set[str]:
+    """Attributes of ``self`` in the new texts that the module of ``function`` nowhere names."""
+    there = inspect.getsource(inspect.getmodule(function) or function)
+    named = {name for edit in edits for name in re.findall(r"\bself\.(\w+)", edit.new)}
+    return {f"self.{name}" for name in named if not re.search(rf"\b{name}\b", there)}

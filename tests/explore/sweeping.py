@@ -362,7 +362,7 @@ def _sweeper_key(one: Supervisor, there: dict[str, float], now: float) -> tuple[
         [
             (
                 key,
-                there.get(key) == sighting.entry.modified_s,
+                there.get(key) == sighting.entry.modified_at_s,
                 min(began_at_s - sighting.first_at_s, SWEEP_GRACE_S),
                 min(now - began_at_s, SWEEP_GRACE_S),
             )
@@ -382,5 +382,7 @@ def _answer_key(answered: Answered, there: dict[str, float]) -> Any:
         case References():
             return answered.what.uids
         case tuple():
-            return tuple([(entry.key, there.get(entry.key) == entry.modified_s) for entry in answered.what])
+            return tuple(
+                [(entry.key, there.get(entry.key) == entry.modified_at_s) for entry in answered.what]
+            )
     return answered.what

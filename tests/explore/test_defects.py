@@ -11,6 +11,7 @@ import pytest
 
 from supervisor.act.transactions import transaction_for
 from supervisor.coord import election
+from supervisor.coord.contender import Contender
 from supervisor.model import actions
 from supervisor.model.actions import Waited
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
@@ -272,3 +273,19 @@ def test_what_stands_around_a_function_is_seen_by_all_who_hold_it() -> None:
     with around(election.hint_of, lambda real, *args: f"planted: {real(*args).supervisor}"):
         assert str(held(ME, 1, None)) == "planted: s1"
     assert held(ME, 1, None).supervisor == "s1"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("self._the_client()", "self._a_client()", "self._a_client"),
+        ("client.sync()", "klient.sync()", "klient"),
+    ],
+)
+def test_a_defect_that_names_what_is_not_there_is_refused(old: str, new: str, name: str) -> None:
+    """It would raise NameError, and every test would catch it, for a wrong reason."""
+    with (
+        pytest.raises(ValueError, match=f"names what is not there: {name}$"),
+        edited(Edit(Contender._observe, old, new)),
+    ):
+        pass

@@ -827,10 +827,10 @@ class _Requests:
         found = [key for key in found if key > after]
         return [StoreEntry(key, 1, 0.0) for key in found[:BATCH]], len(found) > BATCH
 
-    def delete_batch(self, keys: list[str], latest_s: float) -> None:
+    def delete_batch(self, keys: list[str], latest_at_s: float) -> None:
         seam("send", self.location)
         world = self._world
-        if world.now_s > latest_s:
+        if world.now_s > latest_at_s:
             raise Conflict("it is too late to send it")
         self.sent += 1
         full = tuple(f"{self._prefix}{key}" for key in keys)

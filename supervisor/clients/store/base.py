@@ -25,12 +25,12 @@ SEGMENT_MAX_BYTES = 255
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """One object of a listing. ``modified_s``: seconds since the epoch by the store's own clock, for display only.
+    """One object of a listing. ``modified_at_s``: seconds since the epoch by the store's own clock, for display only.
     ``mark``: that of ``area.Item``, where there are items; what was listed twice is the same entry whatever it is."""
 
     key: str
     bytes: int
-    modified_s: float
+    modified_at_s: float
     mark: str = field(default="", compare=False, repr=False)
 
 
@@ -95,13 +95,13 @@ def checked_key(key: str) -> str:
     if any(segment in ("", ".", "..") for segment in segments) or key.startswith("."):
         raise InvalidInput(f"store key {key!r} is not a relative path inside the store")
     if any(ord(char) < 32 or ord(char) == 127 or char == "\\" for char in key):
-        raise InvalidInput(f"store key {key!r} has a control character or a backslash; rename the file")
+        raise InvalidInput(f"store key {key!r} has a control character or a backslash", "rename the file")
     try:
         sizes = [len(segment.encode()) for segment in segments]
     except UnicodeEncodeError:
-        raise InvalidInput(f"store key {key!r} is not valid Unicode; rename the file") from None
+        raise InvalidInput(f"store key {key!r} is not valid Unicode", "rename the file") from None
     if max(sizes) > SEGMENT_MAX_BYTES or sum(sizes) + len(sizes) - 1 > KEY_MAX_BYTES:
-        raise InvalidInput(f"store key {key[:80]!r}… is too long; shorten the file name")
+        raise InvalidInput(f"store key {key[:80]!r}… is too long", "shorten the file name")
     return key
 
 

@@ -37,15 +37,15 @@ class Budget:
         now_s = boottime_s()
         self._what = what
         self._stall_s = deadline_s
-        self._ends_s = now_s + deadline_s
-        self._latest_s = now_s + max(deadline_s, max_s or 0.0)
+        self._ends_at_s = now_s + deadline_s
+        self._latest_at_s = now_s + max(deadline_s, max_s or 0.0)
         self._furthest: dict[str, int] = {}
         self._abandoned = False
         self.trouble = ""
 
     def remaining_s(self) -> float:
         """Seconds left, 0.0 when it is over."""
-        return 0.0 if self._abandoned else max(0.0, min(self._ends_s, self._latest_s) - boottime_s())
+        return 0.0 if self._abandoned else max(0.0, min(self._ends_at_s, self._latest_at_s) - boottime_s())
 
     def check(self) -> None:
         """Raise ``Unreachable`` if it is over: the caller has been told, or will be, that nothing was acknowledged."""
@@ -58,7 +58,7 @@ class Budget:
         self.check()
         if position > self._furthest.get(way, 0):
             self._furthest[way] = position
-            self._ends_s = boottime_s() + self._stall_s
+            self._ends_at_s = boottime_s() + self._stall_s
 
     def abandon(self) -> None:
         """The caller leaves: the worker shall stop at its next step."""
@@ -68,7 +68,7 @@ class Budget:
         """The error of an operation whose time is up."""
         detail = f" (last: {self.trouble})" if self.trouble else ""
         return Unreachable(
-            f"{self._what}: no answer in time{detail}; is the store up and reachable from this host?"
+            f"{self._what}: no answer in time{detail}", "is the store up and reachable from this host?"
         )
 
 

@@ -254,7 +254,7 @@ def _reading_failed(error: OSError, path: str) -> SupervisorError:
     if error.errno in (errno.ELOOP, errno.ENXIO):
         return Corrupt(f"{path} is not a regular file")
     if isinstance(error, PermissionError):
-        return AccessDenied(f"{path} may not be read by the supervisor; grant it to the user that runs it")
+        return AccessDenied(f"{path} may not be read by the supervisor", "grant it to the user that runs it")
     return Unreachable(f"{path} cannot be read ({error.strerror or error})")
 
 
@@ -264,6 +264,6 @@ def _writing_failed(error: OSError, what: str) -> SupervisorError:
         return NotFound(f"{what} does not exist")
     if isinstance(error, PermissionError | NotADirectoryError | IsADirectoryError):
         return AccessDenied(
-            f"{what} can't be read or written ({reason}); correct the permissions, or the location"
+            f"{what} can't be read or written ({reason})", "correct the permissions, or the location"
         )
-    return Unreachable(f"{what} can't be read or written ({reason}); make room or mend it, and try again")
+    return Unreachable(f"{what} can't be read or written ({reason})", "make room or mend it, and try again")

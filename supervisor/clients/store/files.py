@@ -150,11 +150,11 @@ class FileStore:
     def _meaning(self, error: OSError, path: Path) -> SupervisorError:
         reason = error.strerror or str(error)
         if not self._root.is_dir() and error.errno == errno.ENOENT:
-            return Unreachable(f"the store directory {self._root} is gone; is it mounted on this host?")
+            return Unreachable(f"the store directory {self._root} is gone", "is it mounted on this host?")
         if error.errno == errno.ENOENT:
             return NotFound(f"{path} does not exist")
         if error.errno in _REFUSED:
-            return AccessDenied(f"the store refused {path}: {reason}; correct the permissions or store.url")
+            return AccessDenied(f"the store refused {path}: {reason}", "correct the permissions or store.url")
         return Unreachable(f"the store failed at {path}: {reason}")
 
     def _publish(
@@ -184,7 +184,7 @@ class FileStore:
             except FileNotFoundError:  # a delete beside us removed the empty directory
                 continue
             return True
-        raise Unreachable(f"{path} could not be linked: its directory keeps vanishing; try again")
+        raise Unreachable(f"{path} could not be linked: its directory keeps vanishing", "try again")
 
     @contextmanager
     def _temporary(self) -> Iterator[tuple[Path, IO[bytes]]]:

@@ -46,14 +46,14 @@ def digest_of(chunks: Iterable[bytes]) -> Digest:
 def require_unchanged(source: Path, found: str, expected: str | None) -> None:
     """Raise ``Conflict`` if the content is not what the caller saw: the file was written to meanwhile."""
     if expected is not None and found != expected:
-        raise Conflict(f"{source} changed while it was being stored; try again when nobody writes to it")
+        raise Conflict(f"{source} changed while it was being stored", "try again when nobody writes to it")
 
 
 def source_chunks(source: Path) -> Iterator[bytes]:
     """The content of a regular file, in pieces. Raises ``InvalidInput`` naming it."""
     try:
         if not source.is_file():  # a FIFO would block for ever
-            raise InvalidInput(f"{source} is not a file; give the path of an existing file")
+            raise InvalidInput(f"{source} is not a file", "give the path of an existing file")
         with source.open("rb") as stream:
             while chunk := stream.read(CHUNK_BYTES):
                 yield chunk

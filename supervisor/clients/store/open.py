@@ -37,34 +37,34 @@ def open_store(
 
         bucket, prefix = _bucket_and_prefix(url, rest)
         return S3Store(bucket, prefix, _endpoint(endpoint_url), _region(region), deadline_s, asked=asked)
-    raise InvalidInput(f"store.url {url!r} begins neither with s3:// nor with file:///; correct it")
+    raise InvalidInput(f"store.url {url!r} begins neither with s3:// nor with file:///", "correct it")
 
 
 def _directory(url: str, rest: str) -> Path:
     path = unquote(rest)
     if not path.startswith("/") or "\0" in path:
         raise InvalidInput(
-            f"store.url {url!r} names no absolute directory; write file:///dir with three slashes"
+            f"store.url {url!r} names no absolute directory", "write file:///dir with three slashes"
         )
     normal = os.path.normpath("/" + path.lstrip("/"))
     if normal == "/":
-        raise InvalidInput(f"store.url {url!r} is the root directory; name a directory of its own")
+        raise InvalidInput(f"store.url {url!r} is the root directory", "name a directory of its own")
     return Path(normal)
 
 
 def _bucket_and_prefix(url: str, rest: str) -> tuple[str, str]:
     bucket, _, prefix = rest.partition("/")
     if not _BUCKET.fullmatch(bucket):
-        raise InvalidInput(f"store.url {url!r} names no valid bucket; write s3://bucket/prefix")
+        raise InvalidInput(f"store.url {url!r} names no valid bucket", "write s3://bucket/prefix")
     prefix = prefix.removesuffix("/")
     if any(char in prefix for char in "?#"):
-        raise InvalidInput(f"store.url {url!r} has a ? or # in it; write s3://bucket/prefix")
+        raise InvalidInput(f"store.url {url!r} has a ? or # in it", "write s3://bucket/prefix")
     if prefix:
         try:
             checked_key(prefix)
         except InvalidInput:
             raise InvalidInput(
-                f"store.url {url!r} has a prefix that no key can begin with; correct it"
+                f"store.url {url!r} has a prefix that no key can begin with", "correct it"
             ) from None
     return bucket, prefix
 
@@ -83,12 +83,12 @@ def _endpoint(endpoint_url: str | None) -> str | None:
         valid = False
     if not valid or parts.username or parts.password or parts.query or parts.fragment:
         raise InvalidInput(
-            "store.endpoint_url is not a URL like https://host:port without user and query; correct it"
+            "store.endpoint_url is not a URL like https://host:port without user and query", "correct it"
         )
     return endpoint_url.rstrip("/")
 
 
 def _region(region: str | None) -> str | None:
     if region is not None and not re.fullmatch(r"[A-Za-z0-9-]{1,64}", region):
-        raise InvalidInput(f"store.region {region!r} is not a region name like eu-west-1; correct it")
+        raise InvalidInput(f"store.region {region!r} is not a region name like eu-west-1", "correct it")
     return region

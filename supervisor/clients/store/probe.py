@@ -56,13 +56,13 @@ class _Steps:
     def run(self, name: str, step: Callable[[], None]) -> None:
         if self.failed:
             return
-        began_s = time.monotonic()
+        began_at_s = time.monotonic()
         try:
             step()
         except (SupervisorError, OSError) as error:
             self.failed, self.error = name, complaint_of(error)
         else:
-            self.ms.append((name, (time.monotonic() - began_s) * 1000))
+            self.ms.append((name, (time.monotonic() - began_at_s) * 1000))
 
     def result(self, where: str, left: str) -> StoreProbe:
         return StoreProbe(where, self.failed, self.error, self.exclusive, self.skew_s, tuple(self.ms), left)
@@ -72,26 +72,27 @@ def probe_store(store: Store) -> StoreProbe:
     """Each step ends within the store's own deadline."""
     key = f"{PREFIX}{secrets.token_hex(16)}"
     steps = _Steps()
-    written_s = 0.0
+    written_at_s = 0.0
 
     def write() -> None:
-        nonlocal written_s
-        before_s = time.time()
+        nonlocal written_at_s
+        before_at_s = time.time()
         store.create(key, FIRST)
-        written_s = (before_s + time.time()) / 2
+        written_at_s = (before_at_s + time.time()) / 2
 
     def listed() -> None:
         entry = next((entry for entry in store.entries(PREFIX) if entry.key == key), None)
         if entry is None:
             raise NotFound(
-                f"{store.url}/{key} was written, but is not in the listing; use a store that lists what it has"
+                f"{store.url}/{key} was written, but is not in the listing",
+                "use a store that lists what it has",
             )
-        steps.skew_s = entry.modified_s - written_s
+        steps.skew_s = entry.modified_at_s - written_at_s
 
     def read() -> None:
         if store.read(key, 100) != FIRST:
             raise SupervisorError(
-                f"{store.url}/{key} reads as something else than was written; do not use this store"
+                f"{store.url}/{key} reads as something else than was written", "do not use this store"
             )
 
     def create() -> None:

@@ -82,7 +82,7 @@ class Deletions(Protocol):
 
     def page(self, prefix: str, after: str, at_once: int) -> tuple[list[StoreEntry], bool]: ...
 
-    def delete_batch(self, keys: list[str], latest_s: float) -> None: ...
+    def delete_batch(self, keys: list[str], latest_at_s: float) -> None: ...
 
 
 class S3Removal:
@@ -108,9 +108,9 @@ class S3Removal:
         doomed = [key for key in keys if not holds_savepoints(key)]
         if doomed:
             # from the question: it may be stopped over the answer
-            latest_s = boottime_s() + SEND_WITHIN_S
+            latest_at_s = boottime_s() + SEND_WITHIN_S
             still()
-            self._client.delete_batch(doomed, latest_s)
+            self._client.delete_batch(doomed, latest_at_s)
         self._after = keys[-1] if more else ""
         return Removed(len(doomed), more or bool(doomed))
 
@@ -228,7 +228,7 @@ class _Batch:
         try:
             if os.fstat(inner).st_dev != self._device:
                 raise AccessDenied(
-                    f"{path} is on another file system: it is not entered; unmount or delete it by hand"
+                    f"{path} is on another file system: it is not entered", "unmount or delete it by hand"
                 )
             spared, self.spared = self.spared, False
             self.empty(inner, path, depth + 1)
@@ -253,6 +253,6 @@ def _meaning(error: OSError, path: str) -> SupervisorError:
     reason = error.strerror or str(error)
     if isinstance(error, PermissionError | NotADirectoryError):
         return AccessDenied(
-            f"{path} can't be deleted ({reason}); grant it to the user that runs the supervisor"
+            f"{path} can't be deleted ({reason})", "grant it to the user that runs the supervisor"
         )
     return Unreachable(f"{path} can't be deleted ({reason})")

@@ -44,7 +44,7 @@ class S3Store:
         digest = digest_of(source_chunks(source))
         require_unchanged(source, digest.sha256, sha256)
         if digest.size_bytes > PUT_MAX_BYTES:
-            raise InvalidInput(f"{source} is larger than the 5 GiB that the store takes; make it smaller")
+            raise InvalidInput(f"{source} is larger than the 5 GiB that the store takes", "make it smaller")
         self._objects.put_from(checked_key(key), source, digest, self._transfer_max_s)
 
     def read(self, key: str, max_bytes: int) -> bytes:

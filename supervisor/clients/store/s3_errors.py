@@ -79,17 +79,17 @@ def meaning(error: Exception, place: StoreLocation, key: str) -> SupervisorError
         return _of_answer(error, place, key)
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return AccessDenied(
-            f"{place.url}: {_line(error)}; set AWS_ACCESS_KEY_ID and its like, a profile or a role"
+            f"{place.url}: {_line(error)}", "set AWS_ACCESS_KEY_ID and its like, a profile or a role"
         )
     if isinstance(error, _MISCONFIGURED):
         return InvalidInput(
-            f"{place.url} cannot be used: {_line(error)}; correct store.url, store.region or AWS_*"
+            f"{place.url} cannot be used: {_line(error)}", "correct store.url, store.region or AWS_*"
         )
     if isinstance(error, ResponseParserError):
-        return Unreachable(f"{place.server} answers as no S3 server does; correct store.endpoint_url")
+        return Unreachable(f"{place.server} answers as no S3 server does", "correct store.endpoint_url")
     if isinstance(error, SSLError):
         return Unreachable(
-            f"{place.server} has no TLS that this host trusts ({_line(error)}); see store.endpoint_url"
+            f"{place.server} has no TLS that this host trusts ({_line(error)})", "see store.endpoint_url"
         )
     return Unreachable(f"{place.server} did not serve {place.url}: {_line(error)}")
 
@@ -123,7 +123,7 @@ def _of_answer(error: ClientError, place: StoreLocation, key: str) -> Supervisor
         )
     if status == 404:
         return Unreachable(
-            f"{place.server} answered 404 {code} for {place.url}; is store.endpoint_url an S3 server?"
+            f"{place.server} answered 404 {code} for {place.url}", "is store.endpoint_url an S3 server?"
         )
     return AccessDenied(f"{place.server} refused {place.url}/{key} ({status} {code}: {_line(error)})")
 

@@ -78,7 +78,7 @@ class S3ObjectClient:
         self._prefix = f"{prefix}/" if prefix else ""
         self._service = service
         self._counting = threading.Lock()
-        self._latest_s = 0.0
+        self._latest_at_s = 0.0
         self._session = S3Session(self.location, service, deadline_s, self._prepare)
         self._copies = S3Session(self.location, service, max(deadline_s, COPY_DEADLINE_S), self._prepare)
 
@@ -104,7 +104,7 @@ class S3ObjectClient:
         keys = [after.encode()] * bool(after) + [entry.key.encode() for entry in page]
         if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)):
             raise AccessDenied(
-                f"{self.location} does not list in the order of keys; use a general purpose bucket"
+                f"{self.location} does not list in the order of keys", "use a general purpose bucket"
             )
         if more and not page:
             raise Unreachable(f"{self._says_more()}, and lists an empty page")
@@ -140,7 +140,8 @@ class S3ObjectClient:
                 return Level(tuple(folders), tuple(objects))
             if len(folders) > FOLDERS_MAX:
                 raise Corrupt(
-                    f"{self.location}/{prefix} has more than {FOLDERS_MAX} directories; is it a checkpoint?"
+                    f"{self.location}/{prefix} has more than {FOLDERS_MAX} directories",
+                    "is it a checkpoint?",
                 )
 
     def _level_page(self, prefix: str, token: str) -> tuple[list[str], list[StoreEntry], str]:
@@ -161,7 +162,7 @@ class S3ObjectClient:
         answer = client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + prefix, **how)
         if "IsTruncated" not in answer:
             raise Unreachable(
-                f"{self._session.place.server} lists as no S3 server does; correct {self._service.setting}"
+                f"{self._session.place.server} lists as no S3 server does", f"correct {self._service.setting}"
             )
         return answer, bool(answer["IsTruncated"])
 
@@ -190,7 +191,8 @@ class S3ObjectClient:
                 return parsedate_to_datetime(said).timestamp()
             except ValueError:
                 raise Unreachable(
-                    f"{self._session.place.server} says no time (Date: {said[:40]!r}); correct the endpoint"
+                    f"{self._session.place.server} says no time (Date: {said[:40]!r})",
+                    "correct the endpoint",
                 ) from None
 
         return self._ask("", call)
@@ -259,9 +261,9 @@ class S3ObjectClient:
         with suppress(NotFound):  # some servers say so
             self._ask(key, lambda _budget, client: client.delete_object(**self._name(key)))
 
-    def delete_batch(self, keys: list[str], latest_s: float) -> None:
-        """One request, sent before ``latest_s`` (BOOTTIME) or not at all."""
-        self._latest_s = latest_s
+    def delete_batch(self, keys: list[str], latest_at_s: float) -> None:
+        """One request, sent before ``latest_at_s`` (BOOTTIME) or not at all."""
+        self._latest_at_s = latest_at_s
         objects = [{"Key": self._prefix + key} for key in keys]
 
         def call(_budget: Budget, client: Client) -> None:
@@ -470,7 +472,7 @@ class S3ObjectClient:
 
     def _in_time(self, **_request: Any) -> None:
         """After the signature, right before the bytes go out."""
-        if boottime_s() > self._latest_s:
+        if boottime_s() > self._latest_at_s:
             raise Conflict(
                 f"{self.location}: this process was stopped before it could send a deletion; to be looked at again"
             )

@@ -63,7 +63,7 @@ class RequestPace:
     def __init__(self, clock: Clock | None = None) -> None:
         clock = self._clock = clock or Clock()
         self._mine = threading.local()
-        self._slow_until_s = 0.0
+        self._slow_until_at_s = 0.0
         self._detector = ThrottlingErrorDetector(retry_event_adapter=RetryEventAdapter())
         self._tokens = TokenBucket(max_rate=FLOOR_PER_S, clock=clock, min_rate=FLOOR_PER_S)
         self._limiter = ClientRateLimiter(
@@ -88,13 +88,13 @@ class RequestPace:
         client.meta.events.register("needs-retry.s3", self._heard)
 
     def _wait(self, **_: Any) -> None:
-        if self._clock.current_time() < self._slow_until_s:
+        if self._clock.current_time() < self._slow_until_at_s:
             self._limiter.on_sending_request(request=None)
 
     def _heard(self, **answer: Any) -> None:
         """Returns None: it never repeats anything by itself."""
         if self._detector.is_throttling_error(**answer):
-            self._slow_until_s = self._clock.current_time() + CALM_S
+            self._slow_until_at_s = self._clock.current_time() + CALM_S
         self._limiter.on_receiving_response(**answer)
 
 

@@ -14,13 +14,13 @@ class Sent:
     sent = answered = 0
 
     def __init__(self) -> None:
-        self.latest_s = -1.0
+        self.latest_at_s = -1.0
 
     def page(self, prefix: str, after: str, at_once: int) -> tuple[list[StoreEntry], bool]:
         return [StoreEntry("metadata", 1, 0.0)], False
 
-    def delete_batch(self, keys: list[str], latest_s: float) -> None:
-        self.latest_s = latest_s
+    def delete_batch(self, keys: list[str], latest_at_s: float) -> None:
+        self.latest_at_s = latest_at_s
 
 
 @pytest.mark.parametrize("stopped_s", [0.0, SEND_WITHIN_S, LATE_S])
@@ -37,4 +37,4 @@ def test_the_time_to_send_counts_from_the_question_also_of_a_process_that_was_st
         now_s[0] += stopped_s
 
     removal.remove_batch(still)
-    assert sent.latest_s == 1_000.0 + SEND_WITHIN_S
+    assert sent.latest_at_s == 1_000.0 + SEND_WITHIN_S
