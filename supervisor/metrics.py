@@ -69,7 +69,7 @@ FAILED_SHOWN = 100
 """So many jobs that failed are named at most; ``jobs_ended`` counts all."""
 
 
-class SavepointStanding(NamedTuple):
+class SavepointAge(NamedTuple):
     """``at_s``: how new the newest savepoint that was made by itself is; none yet: since when the leader knows the job."""
 
     at_s: float
@@ -108,7 +108,7 @@ class Metrics:
         self._supervisor_ids: set[str] = set()
         self._hosted: set[str] = set()
         self._restarted: set[str] = set()
-        self._saved: dict[str, SavepointStanding] = {}
+        self._saved: dict[str, SavepointAge] = {}
 
     def exposition(self) -> bytes:
         """The text for Prometheus; its type is ``CONTENT_TYPE``."""
@@ -197,7 +197,7 @@ class Metrics:
             self._supervisors.set(len(supervisors))
             self._show_capacity(supervisors)
 
-    def set_savepoints(self, statuses: Mapping[str, SavepointStanding]) -> None:
+    def set_savepoints(self, statuses: Mapping[str, SavepointAge]) -> None:
         """Every job that shall run and has a period for savepoints, by name."""
         with self._lock:
             for gone in self._saved.keys() - statuses.keys():

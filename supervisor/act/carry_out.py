@@ -36,7 +36,7 @@ PASS_WAIT_S = 2.0
 
 
 class ActionOutcome(StrEnum):
-    """What came of an action; the label ``outcome`` of the metrics."""
+    """What outcome of an action; the label ``outcome`` of the metrics."""
 
     DONE = "done"
     CHANGED = "changed"  # a guard failed: reread
@@ -51,9 +51,9 @@ class ActionResult:
     """``ring``: the doorbell's version that this write made, so that the leader knows its own ring."""
 
     action: Action
-    came: ActionOutcome
+    outcome: ActionOutcome
     why: str = ""
-    ring: int | None = None
+    doorbell_version: int | None = None
 
 
 class ActionExecutor:
@@ -118,7 +118,7 @@ class ActionExecutor:
 
     def _carry(self, action: Action) -> ActionResult:
         try:
-            return ActionResult(action, ActionOutcome.DONE, ring=self._commit_action(action))
+            return ActionResult(action, ActionOutcome.DONE, doorbell_version=self._commit_action(action))
         except GuardFailed as error:
             return ActionResult(action, ActionOutcome.CHANGED, str(error))
         except NotLeader as error:

@@ -39,7 +39,7 @@ BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
         a.leftover.claim,
         dead=a.dead,
         waited=a.waited,
-        doomed=a.deletes_checkpoint,
+        deletion_wanted=a.deletes_checkpoint,
     ),
 }
 

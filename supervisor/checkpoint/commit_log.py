@@ -24,7 +24,7 @@ from supervisor.spec.s3a import S3Access, asked
 
 METADATA_MAX_BYTES: Final = 64 * 1024
 QUERIES_MAX: Final = 32
-BATCHES_BETWEEN_LOOKS: Final = 10_000
+BATCHES_BETWEEN_LISTINGS: Final = 10_000
 """No query commits more between two looks; bounds what is listed to find a number that has one more digit."""
 
 
@@ -68,7 +68,7 @@ class CommitLog:
         Raises ``Unreachable``, ``AccessDenied``: nothing is known then, neither life nor death.
         """
         for log in self._logs():
-            found = self._look(log)
+            found = self._newest_commit(log)
             if found is not None and found != self._newest.get(log):
                 self._newest[log] = found
                 self._last = CommittedBatch(log, found)
@@ -100,21 +100,21 @@ class CommitLog:
 
     def _logs(self) -> tuple[str, ...]:
         """A query that appears later is noticed too, as long as none commits at the top."""
-        if "" in self._newest or self._look("") is not None:
+        if "" in self._newest or self._newest_commit("") is not None:
             return ("",)
         found = itertools.islice(self._listing.directories(), QUERIES_MAX)
         return tuple(
             name for name in found if name not in (COMMITS, "offsets", "sources", "state", "metadata")
         )
 
-    def _look(self, log: str) -> int | None:
+    def _newest_commit(self, log: str) -> int | None:
         """Newest number in the log. Names sort as text: behind 998 come 999 and 9981, but 1000 comes before."""
         directory = f"{log}/{COMMITS}" if log else COMMITS
         seen = self._newest.get(log)
         if seen is None:
             return _newest_number(self._listing.names(directory))
         found = _newest_number(self._listing.names(directory, str(seen)))
-        if (found is None or found <= seen) and seen + BATCHES_BETWEEN_LOOKS >= 10 ** len(str(seen)):
+        if (found is None or found <= seen) and seen + BATCHES_BETWEEN_LISTINGS >= 10 ** len(str(seen)):
             found = _newest_number(self._listing.names(directory))
         return seen if found is None else max(seen, found)
 

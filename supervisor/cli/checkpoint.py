@@ -49,7 +49,7 @@ def show(chosen: Chosen, where: Where) -> int:
       spark-supervisor checkpoint show clicks
       spark-supervisor checkpoint show s3a://bucket/checkpoints/clicks -o json
     """
-    seen, _ = _look(chosen, where, checksums=False)
+    seen, _ = _inspect(chosen, where, checksums=False)
     if chosen.document:
         chosen.say(document_of(seen))
         return 0
@@ -70,7 +70,7 @@ def verify(chosen: Chosen, where: Where) -> int:
       spark-supervisor checkpoint verify clicks
       spark-supervisor checkpoint verify file:///data/checkpoints/clicks -o json | jq '.findings[].code'
     """
-    seen, lost = _look(chosen, where, checksums=True)
+    seen, lost = _inspect(chosen, where, checksums=True)
     findings = judge(seen)
     if lost is not None and lost.code not in {finding.code for finding in findings}:
         findings = (lost, *findings)
@@ -89,7 +89,7 @@ app.command("verify", short_help="Say whether Spark can go on from it.")(verify)
 # -- looking ------------------------------------------------------------------------------------------------------
 
 
-def _look(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, CheckpointFinding | None]:
+def _inspect(chosen: Chosen, where: str, *, checksums: bool) -> tuple[Checkpoint, CheckpointFinding | None]:
     """And, with ``checksums``, what is not there though the registry remembers it of a job. Raises NotFound."""
     settings: Settings | None
     if is_location(where):

@@ -48,7 +48,7 @@ def told_apart(look: ListView) -> ListView:
     return replace(look, rows=rows)
 
 
-def take_look(context: CommandContext, every_uid: bool) -> ListView:
+def take_list_view(context: CommandContext, every_uid: bool) -> ListView:
     if context.check() is None:
         return ListView([])
     zoo = context.zoo()

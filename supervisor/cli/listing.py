@@ -15,7 +15,7 @@ import typer
 
 from supervisor.cli.columns import Columns
 from supervisor.cli.global_options import OutputFormat
-from supervisor.cli.list_view import ListView, take_look, told_apart
+from supervisor.cli.list_view import ListView, take_list_view, told_apart
 from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import (
     age,
@@ -108,11 +108,11 @@ def list_jobs(chosen: Chosen, watch: Watch = False, every_uid: All = False) -> i
     if watch:
         columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
         with open_commands(settings) as context:
-            _watch(columns, lambda: told_apart(take_look(context, every_uid)), row_cells)
+            _watch(columns, lambda: told_apart(take_list_view(context, every_uid)), row_cells)
         return 0
     with collector_at_rest():
         with open_commands(settings) as context:
-            look = take_look(context, every_uid)
+            look = take_list_view(context, every_uid)
             if not look.rows and context.check() is None:
                 notice(f"nothing was ever submitted at {settings.zookeeper.root}")
         if chosen.document:

@@ -219,7 +219,7 @@ def _follow(
     """Until the attempt has ended and no other follows here; the job's next attempts too unless ``stay``."""
     while True:
         _write(piece for file in output.files() if file != output.path for piece in _pieces(file))
-        watch = _Standing(context, name, uid, number)
+        watch = _Attempts(context, name, uid, number)
         _write(_tail(output.path, watch.is_over))
         job = watch.next_attempt
         if stay or job is None:
@@ -231,7 +231,7 @@ def _follow(
         notice(f"==> attempt {number} <==")
 
 
-class _Standing:
+class _Attempts:
     """Whether the attempt goes on, asked now and then; while ZooKeeper is away it does."""
 
     def __init__(self, context: CommandContext, name: str, uid: str, number: int) -> None:

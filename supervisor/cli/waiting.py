@@ -91,10 +91,10 @@ def _alive(context: CommandContext, name: str, uid: str, first_seen: FirstSeen) 
     lease_path = context.layout.lease(name)
     reads = zoo.read_many([lease_path])
     lease: Seen[Lease] = seen(Lease, reads.nodes[0], lease_path)
-    sight = first_seen.lease(name, lease, reads.sent_at_s, reads.received_at_s)
+    seen_lease = first_seen.lease(name, lease, reads.sent_at_s, reads.received_at_s)
     of_owner = isinstance(own, Found) and isinstance(lease, Found) and lease.record.claim == own.record.claim
     lease_s = lease.record.lease_s if isinstance(lease, Found) and of_owner else LEASE_MAX_S
-    if sight.silent_s >= full_wait_s(lease_s):
+    if seen_lease.silent_s >= full_wait_s(lease_s):
         return None
     if not isinstance(own, Found):
         return "its ownership is unreadable: waiting for the longest lease"
@@ -263,13 +263,13 @@ def _poll(
     """Whether it was over in time. At least one look is taken."""
     deadline_at_s = boottime_s() + timeout_s
     while True:
-        last_look = boottime_s() >= deadline_at_s
+        last_read = boottime_s() >= deadline_at_s
         try:
             if is_over():
                 return True
         except Unreachable as error:
             narrator.tell("waiting", str(error))
         narrator.refresh()
-        if last_look:
+        if last_read:
             return False
         sleep(min(period_s, max(0.0, deadline_at_s - boottime_s())))

@@ -22,7 +22,7 @@ from supervisor.errors import Unreachable
 from supervisor.observe.listing import JobRow
 
 PERIOD_S = 2.0
-MARKED_LOOKS = 3
+MARKED_READS = 3
 """For so many looks a changed row is marked."""
 AROUND = 4
 """Lines of the screen that are not rows: the head, the foot, the prompt."""
@@ -76,7 +76,7 @@ class RowChanges:
         before = self._before
         self._marks = {key: left - 1 for key, left in self._marks.items() if left > 1 and key in now}
         if before is not None:
-            self._marks |= {key: MARKED_LOOKS for key, what in now.items() if before.get(key) != what}
+            self._marks |= {key: MARKED_READS for key, what in now.items() if before.get(key) != what}
         self._before = now
         return frozenset(self._marks)
 

@@ -34,7 +34,7 @@ def ask(address: str, word: str, timeout_s: float = _TIMEOUT_S) -> str:
     return answer.decode(errors="replace")
 
 
-def look(address: str) -> ServerStatus:
+def ask_status(address: str) -> ServerStatus:
     """One look at one server; never raises for a server that is down, stopped or without quorum."""
     try:
         answer = ask(address, "srvr")
@@ -49,6 +49,6 @@ def look(address: str) -> ServerStatus:
 
 def newest_leader(addresses: Sequence[str]) -> int | None:
     """Index of the server that leads; of two that say so the one of the higher epoch. None: nobody leads just now."""
-    looks = [look(address) for address in addresses]
-    leaders = [(seen.epoch, i) for i, seen in enumerate(looks) if seen.mode in ("leader", "standalone")]
+    answers = [ask_status(address) for address in addresses]
+    leaders = [(seen.epoch, i) for i, seen in enumerate(answers) if seen.mode in ("leader", "standalone")]
     return max(leaders)[1] if leaders else None

@@ -42,7 +42,7 @@ _PID_MAX = 2**22
 _TICKS_MAX = 2**63 - 1
 _KILL_MAX_S = 86_400.0
 _RECORD_MAX_BYTES = 4096
-_GATE_MAX_BYTES = 65536
+_VERDICT_MAX_BYTES = 65536
 _NO_FILE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO))
 
 
@@ -53,7 +53,7 @@ class ShimRecord(NamedTuple):
     claim: str
 
 
-class BarrierFile(NamedTuple):
+class StartVerdict(NamedTuple):
     """Content of gate. ``cause``: a ``model.records.Cause``, why the application must not begin; empty: it may."""
 
     cause: str = ""
@@ -255,22 +255,22 @@ def read_process(path: str) -> ShimRecord | None:
         return None
 
 
-def write_gate(run_dir: str, gate: BarrierFile) -> bool:
-    """Once: False when there was a word, or the attempt is over. Raises OSError."""
-    if read_gate(run_dir) is not None:
+def write_verdict(run_dir: str, verdict: StartVerdict) -> bool:
+    """Once: False when there was a verdict, or the attempt is over. Raises OSError."""
+    if read_verdict(run_dir) is not None:
         return False
     drawn, final = f"{run_dir}/.{GATE}.{os.urandom(4).hex()}", f"{run_dir}/{GATE}"
     try:
         with open(drawn, "xb", opener=_private) as file:
-            file.write(json.dumps({"cause": gate.cause, "why": gate.why}).encode())
+            file.write(json.dumps({"cause": verdict.cause, "why": verdict.why}).encode())
         try:
             os.link(drawn, final)
         except PermissionError:  # a file system without hard links
             os.replace(drawn, final)
         except FileExistsError:
-            if read_gate(run_dir) is not None:
+            if read_verdict(run_dir) is not None:
                 return False
-            os.replace(drawn, final)  # what is there is no word
+            os.replace(drawn, final)  # what is there is no verdict
         return True
     except FileNotFoundError:
         return False
@@ -283,11 +283,11 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def read_gate(run_dir: str) -> BarrierFile | None:
+def read_verdict(run_dir: str) -> StartVerdict | None:
     """None: nothing is decided yet, or it is not believable."""
     try:
-        body: dict[str, Any] = json.loads(read_file(f"{run_dir}/{GATE}", _GATE_MAX_BYTES) or b"")
-        return BarrierFile(str(body["cause"]), str(body["why"]))
+        body: dict[str, Any] = json.loads(read_file(f"{run_dir}/{GATE}", _VERDICT_MAX_BYTES) or b"")
+        return StartVerdict(str(body["cause"]), str(body["why"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -321,16 +321,16 @@ def read_kills(run_dir: str) -> list[tuple[str, float]]:
     return kills
 
 
-def remove(run_dir: str, last_look: Callable[[], None] = lambda: None) -> bool:
+def remove(run_dir: str, before_removal: Callable[[], None] = lambda: None) -> bool:
     """Remove it if nobody lives there: False otherwise. The lock is removed last, so that no shim slips in.
 
-    ``last_look``: called when it is certain that nobody lives there any more; may raise OSError.
+    ``before_removal``: called when it is certain that nobody lives there any more; may raise OSError.
     """
     lock = take_lock(run_dir)
     if lock is None:
         return not os.path.exists(run_dir)
     try:
-        last_look()
+        before_removal()
         for entry in os.listdir(run_dir):
             if entry != LOCK:
                 _remove_entry(f"{run_dir}/{entry}")

@@ -19,7 +19,7 @@ from supervisor.clients.threads import BackgroundThread
 from supervisor.errors import SupervisorError, TimedOut
 
 NICE: Final = 10
-LOOK_EVERY_S: Final = 0.2
+POLL_EVERY_S: Final = 0.2
 
 
 class TaskEnded(SupervisorError):
@@ -49,10 +49,10 @@ def _answer(
     given: bytes | None = task
     while True:
         try:
-            said = child.communicate(given, LOOK_EVERY_S)[0]
+            said = child.communicate(given, POLL_EVERY_S)[0]
             break
         except subprocess.TimeoutExpired:
-            given, waited_s = None, waited_s + LOOK_EVERY_S
+            given, waited_s = None, waited_s + POLL_EVERY_S
         if not go_on():
             raise TaskEnded(f"{module} was ended")
         if waited_s >= timeout_s:

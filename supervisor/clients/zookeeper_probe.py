@@ -26,7 +26,7 @@ ROUNDS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class ServerLook:
+class ServerProbe:
     """One server. ``error``: why it cannot be reached; ``mode``: ``leader follower observer standalone read-only``, or
     None: it has no quorum (``serving`` False), or does not tell. ``version``: like ``3.9.5``, None if it does not tell."""
 
@@ -37,49 +37,49 @@ class ServerLook:
     error: str = ""
 
 
-def look_at_servers(hosts: str, within_s: float = SERVER_S) -> tuple[ServerLook, ...]:
+def probe_servers(hosts: str, within_s: float = SERVER_S) -> tuple[ServerProbe, ...]:
     """Every server of ``hosts``, side by side, in order. ``within_s``: of each answer of a server."""
     addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parse_hosts(hosts)]
     with Pool(max(1, len(addresses)), "zookeeper-look") as pool:
-        return tuple(pool.map(partial(look_at, within_s=within_s), addresses))
+        return tuple(pool.map(partial(probe_server, within_s=within_s), addresses))
 
 
-def look_at(address: str, within_s: float = SERVER_S) -> ServerLook:
+def probe_server(address: str, within_s: float = SERVER_S) -> ServerProbe:
     """Never raises."""
     host, _, port = address.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     try:
         socket.getaddrinfo(bare, int(port), type=socket.SOCK_STREAM)
     except OSError as error:
-        return ServerLook(address, False, error=f"its name does not resolve ({error.strerror or error})")
+        return ServerProbe(address, False, error=f"its name does not resolve ({error.strerror or error})")
     try:
         answer = ask(f"{bare}:{port}", "srvr", within_s)
     except OSError as error:
-        return ServerLook(address, False, error=_why(error, within_s))
+        return ServerProbe(address, False, error=_why(error, within_s))
     return read_srvr(address, answer) or _by_session(address, within_s)
 
 
-def read_srvr(address: str, answer: str) -> ServerLook | None:
+def read_srvr(address: str, answer: str) -> ServerProbe | None:
     """What the answer to ``srvr`` says; None if the word is not allowed there."""
     version = re.search(r"version: (\d+\.\d+\.\d+)", answer)
     mode = re.search(r"^Mode: (\S+)", answer, re.MULTILINE)
     told = version[1] if version else None
     if mode:
-        return ServerLook(address, mode[1] != "read-only", mode[1], told)
+        return ServerProbe(address, mode[1] != "read-only", mode[1], told)
     if "not currently serving" in answer:
-        return ServerLook(address, False, None, told, "it is up, but has no quorum")
+        return ServerProbe(address, False, None, told, "it is up, but has no quorum")
     return None
 
 
-def _by_session(address: str, within_s: float) -> ServerLook:
+def _by_session(address: str, within_s: float) -> ServerProbe:
     client = ZooClient(address, 10.0, request_timeout_s=within_s)
     client.start()
     try:
         client.wait_connected(within_s)
         client.sync()
-        return ServerLook(address, True)
+        return ServerProbe(address, True)
     except SupervisorError:
-        return ServerLook(
+        return ServerProbe(
             address, False, error="it accepts connections, but no session (no quorum, TLS, no ZooKeeper)"
         )
     finally:

@@ -126,7 +126,7 @@ class Contender(Generic[Client]):
         self._client: Client | None = None
         self._watching = False
         self._term: Term[Client] | None = None
-        self._sight: ElectionView | None = None
+        self._seen: ElectionView | None = None
         self._op_id = ""
         self._abandoned: list[Session] = []
         self._next_tick_at_s = 0.0
@@ -145,9 +145,9 @@ class Contender(Generic[Client]):
         self._effects: dict[type, Callable[..., machine.Event | None]] = {
             machine.Connect: self._connect,
             machine.Disconnect: self._disconnect,
-            machine.ReadElection: self._look,
+            machine.ReadElection: self._read_election,
             machine.Stand: self._stand,
-            machine.ResolveOutcome: self._settle,
+            machine.ResolveOutcome: self._resolve_outcome,
             machine.Probe: self._probe,
             machine.BeginTerm: self._begin_term,
             machine.PauseTerm: self._pause_term,
@@ -261,7 +261,7 @@ class Contender(Generic[Client]):
             log.info("leadership", state=now.state.value, epoch=now.epoch, why=now.why)
 
     def _make_report(self) -> Report:
-        machine_state, seen = self._machine_state, self._sight
+        machine_state, seen = self._machine_state, self._seen
         distrust = self._term.distrust if self._term is not None else None
         leader = seen.hint if seen is not None else None
         if self._term is not None and not self._term.over.is_set():
@@ -293,7 +293,7 @@ class Contender(Generic[Client]):
         self._client.start()
 
     def _disconnect(self, _: machine.Disconnect) -> None:
-        client, self._client, self._sight = self._client, None, None
+        client, self._client, self._seen = self._client, None, None
         if client is None:
             return
         session = client.session
@@ -356,8 +356,8 @@ class Contender(Generic[Client]):
         self._looked_on = connection
         if self._term is not None:
             self._term.set_trust_check(connection)
-        self._sight = election_view(self._layout, leader, epoch, switchover, recorded)
-        return self._sight
+        self._seen = election_view(self._layout, leader, epoch, switchover, recorded)
+        return self._seen
 
     def _set_vacancy(self, vacant: bool) -> None:
         """Since when nobody leads, as seen from here: the watch comes before the look that it causes."""
@@ -367,14 +367,14 @@ class Contender(Generic[Client]):
             self._vacant_at_s = boottime_s() if self._hinted_at_s is None else self._hinted_at_s
         self._hinted_at_s = None
 
-    def _look(self, _: machine.ReadElection) -> machine.Event:
+    def _read_election(self, _: machine.ReadElection) -> machine.Event:
         try:
             seen = self._observe()
         except SupervisorError as error:
             return machine.ElectionReadFailed(boottime_s(), str(error))
-        return self._looked(seen)
+        return self._election_read(seen)
 
-    def _looked(self, seen: ElectionView) -> machine.ElectionRead:
+    def _election_read(self, seen: ElectionView) -> machine.ElectionRead:
         return machine.ElectionRead(
             boottime_s(),
             seen.owner,
@@ -385,7 +385,7 @@ class Contender(Generic[Client]):
         )
 
     def _stand(self, effect: machine.Stand) -> machine.Event:
-        if self._sight is None:
+        if self._seen is None:
             return machine.NotStood(boottime_s(), "nothing was read yet")
         self._op_id = secrets.token_hex(8)
         self._said_distrust = self._trust.reason  # /leader is created with it, if at all
@@ -394,7 +394,7 @@ class Contender(Generic[Client]):
             self._me,
             epoch=effect.epoch,
             op_id=self._op_id,
-            seen=self._sight.epoch,
+            seen=self._seen.epoch,
             version=effect.version,
             distrust=self._said_distrust,
         )
@@ -408,7 +408,7 @@ class Contender(Generic[Client]):
             return machine.StoodUnknown(str(error))
         return machine.Elected(committed.versions[1] or effect.version + 1)
 
-    def _settle(self, _: machine.ResolveOutcome) -> machine.Event:
+    def _resolve_outcome(self, _: machine.ResolveOutcome) -> machine.Event:
         try:
             seen = self._observe()
         except SupervisorError:
@@ -417,7 +417,7 @@ class Contender(Generic[Client]):
             seen, self._op_id, self._machine_state.session
         ):
             return machine.Elected(seen.version)
-        return self._looked(seen)
+        return self._election_read(seen)
 
     def _probe(self, _: machine.Probe) -> machine.Event | None:
         try:
@@ -444,7 +444,7 @@ class Contender(Generic[Client]):
         term.vacant_at_s = self._vacant_at_s if self._vacant_at_s is not None else term.began_at_s
         self._vacant_at_s = None
         self._term = term
-        self._recent = recent_terms(self._sight.epoch) if self._sight is not None else {}
+        self._recent = recent_terms(self._seen.epoch) if self._seen is not None else {}
         self._recent[term.epoch] = Author(self._me.supervisor, self._op_id)
         if term.distrust is None:
             recent = self._recent
@@ -510,7 +510,7 @@ class Contender(Generic[Client]):
     def _mark_restored(self) -> None:
         """Once per epoch, when this supervisor remembers another past, whether it leads or not: who leads next may remember
         none, and this one may be gone by then."""
-        term, seen = self._term, self._sight
+        term, seen = self._term, self._seen
         if not self._trust.restored or seen is None or seen.flaw is not None:
             return
         leads = term is not None and term.active
@@ -547,7 +547,7 @@ class Contender(Generic[Client]):
 
     def _keep_zxid(self, now_s: float) -> None:
         """Now and then; a full disk must not matter (F56)."""
-        if self._client is None or self._sight is None or now_s < self._zxid_kept_at_s + ZXID_KEPT_EVERY_S:
+        if self._client is None or self._seen is None or now_s < self._zxid_kept_at_s + ZXID_KEPT_EVERY_S:
             return
         self._zxid_kept_at_s = now_s
         try:

@@ -15,7 +15,7 @@ The rules, and where they come from:
 * A term that ends is drained before anything else: ``stepping_down`` is left by ``TermDrained`` only, whatever happens
   meanwhile (FLINK-9494, 9573). Then the client is thrown away.
 * An election whose outcome is unknown is settled by reading: on the same session after a ``sync``; if that session is
-  gone or silent it is closed by its id and password before the next look, so that whatever it did is void.
+  gone or silent it is closed by its id and password before the next read_election, so that whatever it did is void.
 * A planned hand-over is a record in the registry that is in force for one epoch (``election.gives_way``). The leader of
   that epoch steps down; whoever is not named stands only when nobody has come forward within the session time. The
   next election makes it void, so that nothing is left to be undone, whoever crashes on the way.
@@ -274,7 +274,7 @@ Effect: TypeAlias = (
 
 
 RETRY_S = 0.5
-"""Pause after a failed look, stand or settling: short against a takeover, long against a hot loop."""
+"""Pause after a failed read_election, stand or settling: short against a takeover, long against a hot loop."""
 
 REJECTIONS_AT_ONCE = 3
 """A lost race is looked at again at once, so often; then with a pause, should somebody keep winning and vanishing."""
@@ -294,7 +294,7 @@ class LeadershipState:
     fence: int = 0
     highest: int = 0  # the highest epoch this process has seen or stood for
     owner: int | None = None  # the session that led when last seen
-    look_at_s: float = 0.0
+    read_at_s: float = 0.0
     gave_way: int = -1  # the epoch whose planned hand-over it has begun to wait for …
     yield_until_at_s: float = 0.0  # … and until when at most it lets others stand first
     rejections: int = 0
@@ -392,7 +392,7 @@ def deposed(machine_state: LeadershipState, event: Deposed) -> Stepped:
     return _step_down(machine_state, event.why)
 
 
-def look(machine_state: LeadershipState, _: Event) -> Stepped:
+def read_election(machine_state: LeadershipState, _: Event) -> Stepped:
     return machine_state, (ReadElection(),)
 
 
@@ -413,14 +413,14 @@ def decide(machine_state: LeadershipState, event: ElectionRead) -> Stepped:
             seen,
             owner=event.owner,
             rejections=0,
-            look_at_s=event.now_s + machine_state.timeout_s * POLL_FRACTION,
+            read_at_s=event.now_s + machine_state.timeout_s * POLL_FRACTION,
             why="another supervisor leads",
         ), ()
     if event.give_way and seen.gave_way != event.epoch:
         seen = replace(seen, gave_way=event.epoch, yield_until_at_s=event.now_s + machine_state.timeout_s)
     if event.give_way and event.now_s < seen.yield_until_at_s:
         wait_s = min(seen.yield_until_at_s - event.now_s, RETRY_S)
-        return replace(seen, look_at_s=event.now_s + wait_s, why="giving others the chance to lead"), ()
+        return replace(seen, read_at_s=event.now_s + wait_s, why="giving others the chance to lead"), ()
     epoch = seen.highest + 1
     machine_state = replace(
         seen, state=State.CONTENDING, epoch=epoch, fence=event.version + 1, highest=epoch, why="nobody leads"
@@ -428,14 +428,14 @@ def decide(machine_state: LeadershipState, event: ElectionRead) -> Stepped:
     return machine_state, (Stand(epoch, event.version),)
 
 
-def look_later(machine_state: LeadershipState, event: ElectionReadFailed) -> Stepped:
+def read_later(machine_state: LeadershipState, event: ElectionReadFailed) -> Stepped:
     return _pause(machine_state, event.now_s, event.why), ()
 
 
-def look_due(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
-    if event.now_s < machine_state.look_at_s:
+def read_due(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
+    if event.now_s < machine_state.read_at_s:
         return machine_state, ()
-    return replace(machine_state, look_at_s=event.now_s + RETRY_S), (ReadElection(),)
+    return replace(machine_state, read_at_s=event.now_s + RETRY_S), (ReadElection(),)
 
 
 def lead(machine_state: LeadershipState, event: Elected) -> Stepped:
@@ -464,11 +464,11 @@ def stand_later(machine_state: LeadershipState, event: NotStood) -> Stepped:
 
 
 def resolve_outcome(machine_state: LeadershipState, event: StoodUnknown) -> Stepped:
-    return replace(machine_state, state=State.SETTLING, look_at_s=0.0, why=event.why), (ResolveOutcome(),)
+    return replace(machine_state, state=State.SETTLING, read_at_s=0.0, why=event.why), (ResolveOutcome(),)
 
 
 def resolve_later(machine_state: LeadershipState, event: ResolveFailed) -> Stepped:
-    return replace(machine_state, look_at_s=event.now_s + RETRY_S), ()
+    return replace(machine_state, read_at_s=event.now_s + RETRY_S), ()
 
 
 def resolve_due(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
@@ -476,7 +476,7 @@ def resolve_due(machine_state: LeadershipState, event: ElectionTick) -> Stepped:
         return _candidacy_over(machine_state, "no answer within the session time"), (Disconnect(), Connect())
     return (
         (machine_state, (ResolveOutcome(),))
-        if event.now_s >= machine_state.look_at_s
+        if event.now_s >= machine_state.read_at_s
         else (machine_state, ())
     )
 
@@ -540,11 +540,11 @@ def _step_down(machine_state: LeadershipState, why: str) -> Stepped:
 
 
 def _candidacy_over(machine_state: LeadershipState, why: str) -> LeadershipState:
-    return replace(machine_state, state=State.CONNECTING, session=None, look_at_s=0.0, rejections=0, why=why)
+    return replace(machine_state, state=State.CONNECTING, session=None, read_at_s=0.0, rejections=0, why=why)
 
 
 def _pause(machine_state: LeadershipState, now_s: float, why: str) -> LeadershipState:
-    return replace(machine_state, look_at_s=now_s + RETRY_S, why=why)
+    return replace(machine_state, read_at_s=now_s + RETRY_S, why=why)
 
 
 # --- the table ---
@@ -568,14 +568,14 @@ TABLE: Mapping[type, tuple[Callable[..., Stepped], ...]] = {
     # in:          idle      connecting following   contending   settling      leading    suspended stepping    stopped
     Start:         (connect,  _,        _,          _,           _,            _,         _,         _,          _),
     Stop:          (halt,     leave,    leave,      leave,       leave,        hand_over, hand_over, stop_after, _),
-    Nudged:        (_,        _,        look,       _,           _,            probe,     _,         _,          _),
+    Nudged:        (_,        _,        read_election,       _,           _,            probe,     _,         _,          _),
     SessionConnected:     (_,        follow,   back,       same_only,   resettle,     same_term, resume,    _,          _),
     SessionDisconnected:  (_,        _,        _,          _,           _,            suspend,   _,         _,          _),
     Lost:          (_,        abandon,  abandon,    abandon,     abandon,      lose,      lose,      _,          _),
-    ElectionTick:          (_,        _,        look_due,   _,           resolve_due,   prove,     deadline,  _,          _),
-    LeaderChanged: (_,        _,        look,       _,           _,            probe,     _,         _,          _),
+    ElectionTick:          (_,        _,        read_due,   _,           resolve_due,   prove,     deadline,  _,          _),
+    LeaderChanged: (_,        _,        read_election,       _,           _,            probe,     _,         _,          _),
     ElectionRead:        (_,        _,        decide,     _,           not_ours,     _,         _,         _,          _),
-    ElectionReadFailed:    (_,        _,        look_later, _,           _,            _,         _,         _,          _),
+    ElectionReadFailed:    (_,        _,        read_later, _,           _,            _,         _,         _,          _),
     Elected:       (_,        _,        _,          lead,        lead,         _,         _,         _,          _),
     Rejected:      (_,        _,        _,          rejected,    _,            _,         _,         _,          _),
     NotStood:      (_,        _,        _,          stand_later, _,            _,         _,         _,          _),

@@ -9,7 +9,7 @@ top. Never writes anything.
 from __future__ import annotations
 
 from supervisor.coord.election import election_view, recent_terms
-from supervisor.coord.trust import EpochReader, RegistryEvidence, Trust, doubt_of_epochs
+from supervisor.coord.trust import EpochReader, RegistryEvidence, Trust, judge_epochs
 from supervisor.model.transaction import Node
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ZkSession
@@ -54,7 +54,7 @@ class StartDoubt:
             return seen.flaw
         term = (epoch.stat.version, epoch.stat.mzxid)
         if term != self._cleared:  # once per term: the store is not asked at each start
-            doubt = doubt_of_epochs(self._store, seen.epoch.epoch, recent_terms(seen.epoch))
+            doubt = judge_epochs(self._store, seen.epoch.epoch, recent_terms(seen.epoch))
             self._cleared = term if doubt is None else None
             if doubt is not None and self._has_moved(zoo, epoch):
                 return "somebody was just elected: this is looked at again"

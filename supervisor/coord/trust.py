@@ -1,7 +1,7 @@
 """Whether this registry may be acted upon (I10): not if it is empty, another one, or was restored to an older state.
 
 Called by ``coord.contender``: ``Trust`` at every look and at the start of every term, ``record_epoch`` by the term; by
-the agent before each start (``Trust.doubt``, ``doubt_of_epochs``); and by ``accept-registry``. An untrusted registry is
+the agent before each start (``Trust.doubt``, ``judge_epochs``); and by ``accept-registry``. An untrusted registry is
 led, so that somebody says why, but nothing is started, stopped or cleaned there.
 
 The witnesses are outside ZooKeeper:
@@ -11,8 +11,8 @@ The witnesses are outside ZooKeeper:
   that a number alone would be caught up with and the alarm would fall silent;
 * what each supervisor keeps in ``<runtime_dir>/zxid``: the last zxid, and the version and mzxid of /doorbell. The zxid
   alone is weak: servers that come up with restored data begin a new ZooKeeper epoch, so it may be *higher* than it was.
-  But whatever changes a job rings the bell, in the same multi. If the bell is as it was, no change of a job was lost; if
-  it has another version of the past than we remember, the registry is another one.
+  But whatever changes a job rings the doorbell, in the same multi. If the doorbell is as it was, no change of a job was
+  lost; if it has another version of the past than we remember, the registry is another one.
 
 Distrust stays, over restarts too, until an operator restores a newer state under another timeline, or accepts this one
 with ``accept-registry``. An acceptance is a record with a number n and an id. First the store gets a mark under n,
@@ -28,7 +28,7 @@ create-only; then one multi writes /accepted and makes n the epoch of the regist
     an older one): distrust. Who was down and has not: the mark n in the store is above the epoch there, or is not among
     the terms that the registry remembers, or has another author: the leader distrusts, and says so to all.
 (4) *A second restore, to a state after the acceptance:* its number is not above the one noted, so (2) does not apply,
-    and all is as before any acceptance: the bell and the zxid of whoever was up, and every term in the store that began
+    and all is as before any acceptance: the doorbell and the zxid of whoever was up, and every term in the store that began
     since the snapshot. The acceptance excuses none of these: they were remembered, or recorded, after it.
 (5) *A crash of the command* after the mark and before the multi leaves a mark above the registry's epoch: distrusted as
     before, and accepted by calling the command again, under a higher number. A mark that is put late by a request
@@ -111,7 +111,7 @@ def record_epoch(
     return None if _recorded(store, epoch, recent[epoch]) else _other(epoch)
 
 
-def doubt_of_epochs(store: EpochReader, epoch: int, recent: Mapping[int, Author]) -> str | None:
+def judge_epochs(store: EpochReader, epoch: int, recent: Mapping[int, Author]) -> str | None:
     """Why the store's epochs speak against a registry at ``epoch``, or None. Writes nothing.
 
     Read /epoch *after* this process has heard of it, and judge anew if it moves: an election meanwhile looks like doubt.
@@ -131,7 +131,7 @@ def mark_restored(store: EpochMarks, epoch: int, recent: Mapping[int, Author], b
 
     Raises Conflict when the number was taken meanwhile: look again.
     """
-    if doubt_of_epochs(store, epoch, recent) is None:
+    if judge_epochs(store, epoch, recent) is None:
         store.record_epoch(max(epoch, store.newest_epoch_above(0) or 0) + 1, by.supervisor, by.op)
 
 
@@ -181,7 +181,7 @@ class RegistryEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is kept of ZooKeeper. ``rings``/``rung``: version and mzxid of /doorbell, -1: never seen.
+    """What is kept of ZooKeeper. ``doorbell_version``, ``doorbell_mzxid``: version and mzxid of /doorbell, -1: never seen.
 
     ``noted``: number of the latest acceptance that was taken note of, 0: of none; None: not known any more, since the
     file could not be read. ``noted_id``: its id. ``reason``: why the registry is not trusted, or None. ``restored``: that
@@ -189,8 +189,8 @@ class Memory:
     """
 
     zxid: int = 0
-    rings: int = -1
-    rung: int = -1
+    doorbell_version: int = -1
+    doorbell_mzxid: int = -1
     noted: int | None = 0
     noted_id: str = ""
     reason: str | None = None
@@ -291,8 +291,8 @@ class Trust:
             "cluster": self._cluster_id,
             "zxid": memory.zxid,
             "distrust": memory.reason,
-            "rings": memory.rings,
-            "rung": memory.rung,
+            "rings": memory.doorbell_version,
+            "rung": memory.doorbell_mzxid,
             "accepted": memory.noted,
             "accepted_id": memory.noted_id,
             "restored": memory.restored,
@@ -334,10 +334,10 @@ def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None,
     elif seen.zxid < known.zxid:
         why = f"ZooKeeper is at zxid {seen.zxid:#x}, and was at {known.zxid:#x} before: it was restored to an older state"
     elif _has_other_past(known, seen.doorbell):
-        rings = seen.doorbell.stat.version if seen.doorbell is not None else "nothing"
+        version = seen.doorbell.stat.version if seen.doorbell is not None else "nothing"
         why = (
-            f"{layout.doorbell} is at {rings}, and was at {known.rings} before, in another past: ZooKeeper was restored "
-            "to an older state"
+            f"{layout.doorbell} is at {version}, and was at {known.doorbell_version} before, in another past: "
+            "ZooKeeper was restored to an older state"
         )
     else:
         return _with_doorbell(known, seen.doorbell)
@@ -346,18 +346,20 @@ def _weighed(known: Memory, seen: RegistryEvidence, accepted: Acceptance | None,
 
 def _has_other_past(known: Memory, doorbell: Node | None) -> bool:
     """Version and mzxid only grow, and grow together."""
-    if known.rings < 0:
+    if known.doorbell_version < 0:
         return False
     if doorbell is None:
         return True
     version, mzxid = doorbell.stat.version, doorbell.stat.mzxid
-    same = version == known.rings and mzxid == known.rung
-    return not same and not (version > known.rings and mzxid > known.rung)
+    same = version == known.doorbell_version and mzxid == known.doorbell_mzxid
+    return not same and not (version > known.doorbell_version and mzxid > known.doorbell_mzxid)
 
 
 def _with_doorbell(memory: Memory, doorbell: Node | None) -> Memory:
     return (
-        memory if doorbell is None else replace(memory, rings=doorbell.stat.version, rung=doorbell.stat.mzxid)
+        memory
+        if doorbell is None
+        else replace(memory, doorbell_version=doorbell.stat.version, doorbell_mzxid=doorbell.stat.mzxid)
     )
 
 

@@ -22,7 +22,7 @@ from supervisor.operations.context import open_commands
 PROGRAM = "spark-supervisor"
 READY_LIMIT_S = 90.0
 RESTART_AFTER_S = 5.0
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 
 @command
@@ -60,7 +60,7 @@ def _ready(stack: Stack) -> dict[str, Any]:
             document, _ = status_of(context)
             if document["leader"] is not None and len(document["supervisors"]) == len(stack.daemons):
                 return document
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
     raise TimedOut(f"no leader within {READY_LIMIT_S:g} s", f"see {stack.directory}/*/supervisor.log")
 
 
@@ -116,7 +116,7 @@ def _keep_running(stack: Stack) -> None:
     """Until Ctrl-C."""
     due_at_s: dict[str, float] = {}
     while True:
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
         ended = stack.find_ended()
         if ended is not None:
             _say(f"{ended.what}; it is started again in {RESTART_AFTER_S:g} s")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from supervisor.clients.four_letter import look, newest_leader
+from supervisor.clients.four_letter import ask_status, newest_leader
 from supervisor.demo.death_guard import DeathGuard
 from supervisor.errors import InvalidInput, NotFound, SupervisorError, TimedOut
 
@@ -165,7 +165,7 @@ class EmbeddedEnsemble:
 
     def modes(self) -> tuple[str | None, ...]:
         """What each node says it is: ``leader``, ``follower``, ``standalone``; None: no answer, or no quorum."""
-        return tuple(look(self.address(i)).mode for i in range(self._count))
+        return tuple(ask_status(self.address(i)).mode for i in range(self._count))
 
     def leader(self, timeout_s: float = 30.0) -> int:
         """Index of the leader, waiting for an election under way. Raises TimedOut.
@@ -184,7 +184,7 @@ class EmbeddedEnsemble:
         for _ in _polls(timeout_s):
             for i in up:
                 self._check_alive(i)
-            if all(look(self.address(i)).mode is not None for i in up):
+            if all(ask_status(self.address(i)).mode is not None for i in up):
                 return
         raise TimedOut(
             f"the ensemble did not serve within {timeout_s:g} s", f"see {self.directory}/node*/zookeeper.log"

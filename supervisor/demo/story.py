@@ -24,7 +24,7 @@ START_LIMIT_S: Final = 240.0
 """A cold start of Spark takes 5 to 15 s; on a machine that is busy with other things, much longer."""
 
 LIMIT_S: Final = 90.0
-_LOOK_S, _QUICK_LOOK_S = 0.1, 0.01
+_POLL_S, _QUICK_POLL_S = 0.1, 0.01
 _ODD_MOMENT_S: Final = 0.6
 """We have waited for a batch to be written: just then it is not committed yet. Somewhere in between is what happens."""
 
@@ -199,7 +199,7 @@ class Story:
             lambda: self._row_unlike(before),
             "waiting for notice",
             LIMIT_S,
-            _QUICK_LOOK_S,
+            _QUICK_POLL_S,
         )
         say.event(f"noticed after {_ms(world.now_s() - killed_s)}: {noticed.state}, {noticed.reason}")
         first = self._first_of_next(before.attempt, START_LIMIT_S)
@@ -309,7 +309,7 @@ class Story:
             now = world.leader()
             return now if now is not None and now.supervisor != leader.supervisor else None
 
-        new = self._wait(claim, "another leader", other, "nobody leads", LIMIT_S, _QUICK_LOOK_S)
+        new = self._wait(claim, "another leader", other, "nobody leads", LIMIT_S, _QUICK_POLL_S)
         took = _ms(world.now_s() - killed_s)
         if new.epoch <= leader.epoch:
             raise NotSeen(
@@ -335,7 +335,7 @@ class Story:
             self._screen.live(
                 f"watching for {passed_s:.0f} of {self._pace.watch_s:g} s: no process, no new batch"
             )
-            world.pause(_LOOK_S)
+            world.pause(_POLL_S)
 
     def _tell_seen(self, claim: Claim, event: str, short: str) -> None:
         self._screen.event(event)
@@ -357,20 +357,20 @@ class Story:
         self,
         claim: Claim,
         what: str,
-        look: Callable[[], T | None],
+        poll: Callable[[], T | None],
         meanwhile: str,
         limit_s: float,
-        period_s: float = _LOOK_S,
+        period_s: float = _POLL_S,
     ) -> T:
-        """What ``look`` returns once it is true. Raises NotSeen after ``limit_s``; at least one look is taken."""
+        """What ``poll`` returns once it is true. Raises NotSeen after ``limit_s``; it is called at least once."""
         world = self._world
         until_at_s = world.now_s() + limit_s
         while True:
-            last_look = world.now_s() >= until_at_s
-            found = look()
+            is_last = world.now_s() >= until_at_s
+            found = poll()
             if found:
                 return found
-            if last_look:
+            if is_last:
                 raise NotSeen(claim, f"{what} was not seen within {limit_s:g} s")
             if meanwhile:
                 self._screen.live(meanwhile)
@@ -379,20 +379,20 @@ class Story:
     def _batches(self, claim: Claim, count: int, limit_s: float) -> tuple[BatchLine, ...]:
         """The record as soon as it has ``count`` lines."""
 
-        def look() -> tuple[BatchLine, ...] | None:
+        def poll() -> tuple[BatchLine, ...] | None:
             lines = self._record(claim)
             self._show(lines)
             return lines if len(lines) >= count else None
 
-        return self._wait(claim, f"line {count} of the job's record", look, "", limit_s)
+        return self._wait(claim, f"line {count} of the job's record", poll, "", limit_s)
 
     def _first_of_next(self, attempt: int, limit_s: float) -> BatchLine:
-        def look() -> BatchLine | None:
+        def poll() -> BatchLine | None:
             lines = self._record(Claim.EXACT)
             self._show(lines)
             return next((line for line in lines if line.attempt > attempt), None)
 
-        return self._wait(Claim.RECOVERED, "a batch of the next attempt", look, "", limit_s)
+        return self._wait(Claim.RECOVERED, "a batch of the next attempt", poll, "", limit_s)
 
     def _show(self, lines: Sequence[BatchLine]) -> None:
         """The waiting line: how far the job is."""
@@ -433,11 +433,11 @@ class Story:
         return row is not None and row.state == "running"
 
     def _running_row(self, claim: Claim) -> JobRow:
-        def look() -> JobRow | None:
+        def poll() -> JobRow | None:
             row = self._row_with_driver()
             return row if row is not None and row.state == "running" else None
 
-        return self._wait(claim, "the running job", look, "looking at the job", LIMIT_S)
+        return self._wait(claim, "the running job", poll, "looking at the job", LIMIT_S)
 
     def _leader(self, claim: Claim) -> LeaderHint:
         return self._wait(claim, "a leader", self._world.leader, "looking for the leader", LIMIT_S)

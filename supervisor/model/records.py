@@ -494,7 +494,7 @@ class CheckpointClaim:
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def is_doomed(self) -> bool:
+    def deletion_is_pending(self) -> bool:
         """Of the uid that it was doomed for; else somebody has altered it, and it counts as living."""
         return self.doom is not None and self.doom.uid == self.uid
 

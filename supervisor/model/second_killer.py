@@ -30,7 +30,7 @@ from supervisor.model.lease_terms import second_killer_acts_at_s
 class Act(StrEnum):
     """What is to be done next; the table is above."""
 
-    LOOK = "look"
+    PROBE = "probe"
     KILL_SHIM = "kill shim"
     KILL_TREE = "kill tree"
     OVER = "over"
@@ -59,12 +59,12 @@ Event: TypeAlias = KillerProbe | ShimStruck | TreeStruck
 
 
 class SecondKiller(NamedTuple):
-    """``due``: the deadline had come near at the last look. ``took_s``: of all the kills of the tree so far.
+    """``due``: the deadline had come near at the last probe. ``took_s``: of all the kills of the tree so far.
 
     ``shim_dead`` false at the end of looking: a living shim has let its deadline come.
     """
 
-    act: Act = Act.LOOK
+    act: Act = Act.PROBE
     deadline_at_s: float | None = None
     shim_dead: bool = False
     due: bool = False
@@ -75,8 +75,8 @@ class SecondKiller(NamedTuple):
 def step(killer: SecondKiller, event: Event, now_s: float) -> SecondKiller:
     """The state after ``event``; its ``act`` says what to do. ``now_s``: BOOTTIME. An event out of turn changes nothing."""
     match event:
-        case KillerProbe() if killer.act is Act.LOOK:
-            return _looked(killer, event, now_s)
+        case KillerProbe() if killer.act is Act.PROBE:
+            return _probed(killer, event, now_s)
         case ShimStruck(dead) if killer.act is Act.KILL_SHIM:
             return killer._replace(shim_dead=dead, act=Act.KILL_TREE)
         case TreeStruck(took_s, tree) if killer.act is Act.KILL_TREE:
@@ -87,11 +87,11 @@ def step(killer: SecondKiller, event: Event, now_s: float) -> SecondKiller:
     return killer
 
 
-def _looked(killer: SecondKiller, look: KillerProbe, now_s: float) -> SecondKiller:
-    deadline_at_s = look.deadline_at_s if look.readable else killer.deadline_at_s  # what is known stays
+def _probed(killer: SecondKiller, probe: KillerProbe, now_s: float) -> SecondKiller:
+    deadline_at_s = probe.deadline_at_s if probe.readable else killer.deadline_at_s  # what is known stays
     due = deadline_at_s is not None and now_s >= second_killer_acts_at_s(deadline_at_s)
-    act = Act.KILL_SHIM if due or look.shim_dead else Act.LOOK
-    return killer._replace(deadline_at_s=deadline_at_s, shim_dead=look.shim_dead, due=due, act=act)
+    act = Act.KILL_SHIM if due or probe.shim_dead else Act.PROBE
+    return killer._replace(deadline_at_s=deadline_at_s, shim_dead=probe.shim_dead, due=due, act=act)
 
 
 def looks_again_at_s(killer: SecondKiller) -> float | None:

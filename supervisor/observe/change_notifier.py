@@ -32,12 +32,12 @@ class ChangeNotifier:
         self._own: set[int] = set()
         self._watching = False
 
-    def note_own(self, version: int | None) -> None:
+    def skip_own(self, version: int | None) -> None:
         """A write of this leader rang, making this version."""
         if version is not None:
             self._own.add(version)
 
-    def look(self) -> Changes:
+    def read_changes(self) -> Changes:
         """Who rang since the last look. Sets the watch before it reads, so no ring is missed. Raises Unreachable."""
         watch = None if self._watching else self._fired
         self._watching = True

@@ -357,15 +357,17 @@ def aged(
     )
 
 
-def _aged_acceptance(sight: SeenAcceptance | None, now_s: float, wall_now_s: float) -> SeenAcceptance | None:
+def _aged_acceptance(
+    acceptance: SeenAcceptance | None, now_s: float, wall_now_s: float
+) -> SeenAcceptance | None:
     """As if the leader had seen it at once."""
-    if sight is None or not isinstance(sight.seen, Found):
-        return sight
+    if acceptance is None or not isinstance(acceptance.seen, Found):
+        return acceptance
     try:
-        at_s = datetime.fromisoformat(sight.seen.record.at).timestamp()
+        at_s = datetime.fromisoformat(acceptance.seen.record.at).timestamp()
     except ValueError:
-        return sight
-    return replace(sight, first_seen_at_s=now_s - max(0.0, wall_now_s - at_s))
+        return acceptance
+    return replace(acceptance, first_seen_at_s=now_s - max(0.0, wall_now_s - at_s))
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Observer:
         if changed is None or (self._accepted is not None and not _is_waited(self._accepted)):
             self._read_acceptance()
         members = self._members()
-        whole = self._look_whole()  # last: it vouches for all that was read before
+        whole = self._check_whole()  # last: it vouches for all that was read before
         return View(
             rows=MappingProxyType(dict(self._rows)),
             members=MappingProxyType(members),
@@ -221,8 +221,8 @@ class Observer:
         paths = [self._layout.lease(row.name) for row in due]
         reads = self._zoo.read_many(paths)
         for row, lease in zip(due, seen_all(Lease, paths, reads.nodes), strict=True):
-            sight = self._first_seen.lease(row.name, lease, reads.sent_at_s, reads.received_at_s)
-            self._rows[row.name] = replace(row, lease=sight)
+            seen_lease = self._first_seen.lease(row.name, lease, reads.sent_at_s, reads.received_at_s)
+            self._rows[row.name] = replace(row, lease=seen_lease)
 
     # -- the rest -------------------------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class Observer:
         pause, wish = self._zoo.read_many(paths).nodes
         return seen(Pause, pause, paths[0]), seen(Handover, wish, paths[1])
 
-    def _look_whole(self) -> Whole:
+    def _check_whole(self) -> Whole:
         nodes = self._zoo.read_many(fixed_paths(self._layout)).nodes
         return judge_whole(
             self._layout, nodes, self._accepted.since_zxid if self._accepted is not None else 0
@@ -265,7 +265,7 @@ class Observer:
         return members
 
     def _children(self, path: str) -> tuple[str, ...]:
-        """None for a parent that is missing: ``_look_whole`` notices, and nothing rests on the view then."""
+        """None for a parent that is missing: ``_check_whole`` notices, and nothing rests on the view then."""
         return self._zoo.children(path) or ()
 
 
@@ -311,8 +311,8 @@ def _is_close(row: Row, lives: set[str]) -> bool:
     return row.lease is None or own.state is not OwnState.CLAIMED or f"{own.uid}.{own.attempt}" not in lives
 
 
-def _is_waited(sight: SeenAcceptance) -> bool:
-    return isinstance(sight.seen, Found) and sight.seen.record.waited
+def _is_waited(acceptance: SeenAcceptance) -> bool:
+    return isinstance(acceptance.seen, Found) and acceptance.seen.record.waited
 
 
 def _is_moving(row: Row) -> bool:

@@ -103,14 +103,14 @@ def _distrust(leader: Seen[LeaderHint], members: list[Member]) -> str | None:
     )
 
 
-def _accepted(sight: SeenAcceptance | None) -> dict[str, Any] | None:
+def _accepted(acceptance: SeenAcceptance | None) -> dict[str, Any] | None:
     """The latest acceptance of a restored registry; ``waiting``: why nothing is started yet, or null."""
-    if sight is None:
+    if acceptance is None:
         return None
-    if isinstance(sight.seen, Unreadable):
-        return {"epoch": None, "by": None, "at": None, "waiting": why_held(sight.seen)}
-    record = sight.seen.record
-    waiting = None if record.waited else why_held(sight.seen)
+    if isinstance(acceptance.seen, Unreadable):
+        return {"epoch": None, "by": None, "at": None, "waiting": why_held(acceptance.seen)}
+    record = acceptance.seen.record
+    waiting = None if record.waited else why_held(acceptance.seen)
     return {"epoch": record.epoch, "by": record.by, "at": record.at, "waiting": waiting}
 
 

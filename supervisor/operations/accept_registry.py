@@ -17,7 +17,7 @@ from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.coord.election import ACCEPTER, RestoredRegistry, accept, recent_terms
-from supervisor.coord.trust import RegistryEvidence, Trust, doubt_of_epochs
+from supervisor.coord.trust import RegistryEvidence, Trust, judge_epochs
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotFound, SupervisorError
 from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, full_wait_s
 from supervisor.model.records import Acceptance, BlobRef, EpochRecord, LeaderHint
@@ -178,7 +178,7 @@ def _distrust(
     view: View,
 ) -> tuple[str, ...]:
     found: list[str] = []
-    by_store = doubt_of_epochs(blobs, epoch.record.epoch, recent_terms(epoch.record))
+    by_store = judge_epochs(blobs, epoch.record.epoch, recent_terms(epoch.record))
     # else an election came between
     if by_store is not None and _epoch(zoo, context.layout).version == epoch.version:
         found.append(f"the store: {by_store}")

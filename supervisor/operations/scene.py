@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from supervisor.clock import boottime_s, wall_s
+from supervisor.coord.election import recent_terms
+from supervisor.coord.trust import judge_epochs
 from supervisor.errors import NotFound, SupervisorError
 from supervisor.model.records import EpochRecord, LeaderHint
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import JobState
+from supervisor.model.transaction import Node
 from supervisor.model.view import View
 from supervisor.observe.listing import aged, changes_of, newest_results, read_job
 from supervisor.observe.observer import Observer
@@ -20,8 +23,12 @@ from supervisor.operations.context import CommandContext
 from supervisor.operations.names import no_job
 from supervisor.plan.explain import Await, Explainer, Explanation, explain_ended, urgency
 from supervisor.plan.make import Policy
+from supervisor.records.layout import Layout
 from supervisor.records.reading import seen
 from supervisor.spec.site_policy import site_policy
+
+ELECTIONS_MAX = 3
+"""So often the epochs are judged anew when somebody was elected meanwhile; then the view is shown without it."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +48,14 @@ def take_scene(context: CommandContext, *, ask_store: bool = True) -> Scene:
     view = Observer(zoo, layout, boottime_s, epoch=0).take_view(None)
     changed = changes_of(zoo, layout, view.rows.values())
     leader: Seen[LeaderHint] = seen(LeaderHint, zoo.read(layout.leader), layout.leader)
-    epoch: Seen[EpochRecord] = seen(EpochRecord, zoo.read(layout.epoch), layout.epoch)
+    node = zoo.read(layout.epoch)
+    epoch: Seen[EpochRecord] = seen(EpochRecord, node, layout.epoch)
     number = epoch.record.epoch if isinstance(epoch, Found) else None
     store_error = None
     if isinstance(leader, Found):
         view = replace(view, distrust=leader.record.distrust)
-    if ask_store and number and view.distrust is None:
-        view, store_error = _trusted(context, view, number)
+    if ask_store and node is not None and view.distrust is None:
+        view, store_error = _judged_by_store(context, view, node, layout)
     now_s = boottime_s()
     leads = (
         leader.record.supervisor if isinstance(leader, Found) else "somebody" if leader is not None else None
@@ -89,15 +97,26 @@ def why_not_yet(context: CommandContext, scene: Scene, name: str) -> str:
     return f"{explained.state.value}: {why}{waits}{held}"
 
 
-def _trusted(context: CommandContext, view: View, epoch: int) -> tuple[View, str | None]:
-    """What the store says of this registry, as ``coord.trust`` judges it; whose epochs they are only a leader can say."""
-    try:
-        newest = context.blobs().newest_epoch_above(epoch - 1)
-    except SupervisorError as error:
-        return view, str(error)
-    if newest is None:
-        return replace(view, recorded=False), None
-    if newest > epoch:
-        why = f"the store knows epoch {newest} and this registry is at {epoch}: ZooKeeper was restored to an older state"
-        return replace(view, distrust=why), None
+def _judged_by_store(
+    context: CommandContext, view: View, epoch: Node, layout: Layout
+) -> tuple[View, str | None]:
+    """The view with what the epochs in the store say of the registry, judged as the leader does, or why they can't be asked.
+
+    An election while the store is asked looks like a restore: then it is judged once more, by the /epoch of now.
+    """
+    blobs = context.blobs()
+    for _ in range(ELECTIONS_MAX):
+        record = seen(EpochRecord, epoch, layout.epoch)
+        if not isinstance(record, Found) or not record.record.epoch:
+            break
+        number = record.record.epoch
+        try:
+            doubt = judge_epochs(blobs, number, recent_terms(record.record))
+            recorded = doubt is not None or blobs.newest_epoch_above(number - 1) is not None
+        except SupervisorError as error:
+            return view, str(error)
+        now = context.zoo().read(layout.epoch) if doubt is not None else epoch
+        if now is None or now.stat.mzxid == epoch.stat.mzxid:
+            return replace(view, distrust=doubt, recorded=recorded), None
+        epoch = now
     return view, None

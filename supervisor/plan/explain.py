@@ -117,7 +117,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseLook:
+class LeaseReading:
     """``silent_s``: since the last renewal. ``full_wait_s``: so long it must be silent until the attempt is dead."""
 
     lease_s: float | None
@@ -154,7 +154,7 @@ class Explanation:
     attempt: int = 0
     host: str = ""
     failures: int = 0
-    lease: LeaseLook | None = None
+    lease: LeaseReading | None = None
     record: Lease | None = None
     hosts: tuple[Host, ...] = ()
     remedies: tuple[Remedy, ...] = ()
@@ -206,7 +206,7 @@ class Explainer:
         own = row.own.record if isinstance(row.own, Found) else None
         shown = shown_by(row, note, self._free_view)
         mine = own is not None and isinstance(row.ref, Found) and own.uid == row.ref.record.uid
-        lease = _lease_look(row)
+        lease = _lease_reading(row)
         timeout_s = row.ref.record.terms.start_timeout_s if isinstance(row.ref, Found) else 0.0
         waits_for = _waits_for(own, shown, note, lease, timeout_s)
         if waits_for == Awaited(Await.SLOT) and not may_start(self._view):
@@ -427,7 +427,7 @@ def _waits_for(
     own: Ownership | None,
     shown: Shown,
     note: Note | None,
-    lease: LeaseLook | None,
+    lease: LeaseReading | None,
     start_timeout_s: float,
 ) -> Awaited | None:
     if note is None:
@@ -456,14 +456,14 @@ def _is_left_alone(row: Row) -> bool:
     return bool(row.flaws) or isinstance(row.ref, Unreadable) or row.is_torn
 
 
-def _lease_look(row: Row) -> LeaseLook | None:
+def _lease_reading(row: Row) -> LeaseReading | None:
     """Of an attempt that may be alive."""
     if row.lease is None or not isinstance(row.own, Found):
         return None
     if row.own.record.state not in LEASED:
         return None
     record = row.lease_of_owner
-    return LeaseLook(record.lease_s if record else None, max(0.0, row.lease.silent_s), wait_of_s(row))
+    return LeaseReading(record.lease_s if record else None, max(0.0, row.lease.silent_s), wait_of_s(row))
 
 
 def _failures(row: Row, own: Ownership) -> int:

@@ -14,7 +14,7 @@ from supervisor.model.load import loads_of
 from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Decision, WaitingAssignment, decide
-from supervisor.plan.place import not_judged, place, with_flying
+from supervisor.plan.place import not_judged, place, with_in_flight
 from supervisor.spec.site_policy import SitePolicy
 
 
@@ -57,7 +57,7 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     allowed, forbidden = _allowed(candidates, policy.site)
     notes.extend(forbidden)
     placed, pending = place(
-        allowed, willing, with_flying(loads_of(view.rows.values(), now_s), in_flight, view.rows)
+        allowed, willing, with_in_flight(loads_of(view.rows.values(), now_s), in_flight, view.rows)
     )
     alarms.extend(Alarm(note.why, note.name) for note in pending if note.quarantined)
     pending = [_with_unwilling(note, view) if note.pending else note for note in pending]

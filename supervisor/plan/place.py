@@ -87,7 +87,7 @@ def _did_not_start(candidate: WaitingAssignment) -> str | None:
     return own.supervisor if taken_back or own.state is OwnState.EXITED and own.cause in HOST_CAUSES else None
 
 
-def with_flying(
+def with_in_flight(
     loads: Mapping[str, Load], in_flight: Iterable[Assign], rows: Mapping[str, Row]
 ) -> Mapping[str, Load]:
     """``loads`` with the places of assignments whose outcome is not known yet: each may have been committed.

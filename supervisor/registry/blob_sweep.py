@@ -52,9 +52,9 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class SweepVerdict:
-    """``doomed``: keys to delete now. ``sightings``: what the next scan must know, by key."""
+    """``to_delete``: keys to delete now. ``sightings``: what the next scan must know, by key."""
 
-    doomed: tuple[str, ...] = ()
+    to_delete: tuple[str, ...] = ()
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
 
 
@@ -77,16 +77,16 @@ def judge(
     if not references.uids:
         return SweepVerdict()
     kept: dict[str, Sighting] = {}
-    doomed: list[str] = []
+    to_delete: list[str] = []
     for entry in listed:
         if references.keep(entry.key):
             continue
         before = sightings.get(entry.key)
         sighting = before if before is not None and before.entry == entry else Sighting(entry, ended_at_s)
         kept[entry.key] = sighting
-        if began_at_s - sighting.first_at_s >= grace_s and len(doomed) < max_deletes:
-            doomed.append(entry.key)
-    return SweepVerdict(tuple(doomed), kept)
+        if began_at_s - sighting.first_at_s >= grace_s and len(to_delete) < max_deletes:
+            to_delete.append(entry.key)
+    return SweepVerdict(tuple(to_delete), kept)
 
 
 class BlobSweeper:
@@ -131,5 +131,5 @@ class BlobSweeper:
         verdict = judge(self._sightings, listed, references, began_at_s, self._clock(), self._grace_s)
         left = dict(verdict.sightings)
         self._sightings = left
-        deleted = delete_each(self._store, verdict.doomed, go_on, left.pop)
+        deleted = delete_each(self._store, verdict.to_delete, go_on, left.pop)
         return tuple(deleted)

@@ -163,12 +163,12 @@ class Others:
         self._doubtful: set[str] = set()
         self._lock = threading.Lock()
 
-    def look(self, zoo: ZkSession, path: str, location: str) -> Overlap:
+    def find_overlap(self, zoo: ZkSession, path: str, location: str) -> Overlap:
         """``path``: of the claim that is to be deleted. ``location``: normalised. Raises Unreachable, Conflict."""
         with self._lock:
-            return self._look(zoo, path, location)
+            return self._find_overlap(zoo, path, location)
 
-    def _look(self, zoo: ZkSession, path: str, location: str) -> Overlap:
+    def _find_overlap(self, zoo: ZkSession, path: str, location: str) -> Overlap:
         parent = zoo.read(self._layout.checkpoints)
         if parent is None:
             raise Conflict(
@@ -184,7 +184,7 @@ class Others:
             found: Seen[CheckpointClaim] = seen(CheckpointClaim, node, each)
             self._note(each, found)
             if isinstance(found, Found) and each not in self._doubtful:
-                if not found.record.is_doomed and overlaps(found.record.location, location):
+                if not found.record.deletion_is_pending and overlaps(found.record.location, location):
                     claim = claim or found.record
             elif found is not None:
                 why = (

@@ -326,14 +326,14 @@ def clean_up(
     *,
     dead: bool,
     waited: Waited | None,
-    doomed: bool = False,
+    deletion_wanted: bool = False,
 ) -> Transaction:
     """Remove what a terminal uid left behind, and mark its result clean, in one multi.
 
     ``dead``: no attempt of the *name* can be alive (vacant, exited, or the full wait over) and no newer uid owns it:
     the ownership becomes vacant and the lease goes. Otherwise only the uid's own things are touched. ``claim``: (path,
-    record) of the checkpoint claim if it still carries this uid; a resubmitted name has taken it over else. ``doomed``:
-    the claim is not given up but made nobody's, until the objects of the checkpoint are deleted
+    record) of the checkpoint claim if it still carries this uid; a resubmitted name has taken it over else.
+    ``deletion_wanted``: the claim is not given up but made nobody's, until the objects of the checkpoint are deleted
     (``pending_deletions``): only where an attempt of the uid was seen to write, which the result says from then on.
     """
     name, old = result.record.name, own.record
@@ -351,7 +351,7 @@ def clean_up(
         ops.append(Check(context.layout.own(name), own.version))
     clean = replace(result.record, state=Cleanliness.CLEAN)
     wrote = _wrote(result.record, own.record, lease)
-    if claim is not None and doomed and wrote:
+    if claim is not None and deletion_wanted and wrote:
         clean = replace(clean, wrote=wrote)
         ops.append(
             SetData(
@@ -363,7 +363,9 @@ def clean_up(
         clean = reported(clean, CheckpointState.DELETING, context.at)
     elif claim is not None:
         ops.append(Delete(claim[0], claim[1].version))
-    if result.record.deletes_checkpoint and not (doomed and wrote):
-        clean = reported(clean, CheckpointState.KEPT, context.at, KEPT_UNSEEN if doomed else KEPT_SINCE)
+    if result.record.deletes_checkpoint and not (deletion_wanted and wrote):
+        clean = reported(
+            clean, CheckpointState.KEPT, context.at, KEPT_UNSEEN if deletion_wanted else KEPT_SINCE
+        )
     ops.append(SetData(context.layout.result(result.record.uid), encode(clean), result.version))
     return context.transaction("clean_up", *ops, ring_doorbell(context.layout, name))

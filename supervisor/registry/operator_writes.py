@@ -13,13 +13,13 @@ from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
 from supervisor.registry.attempt_writes import ring_doorbell
 
-PAUSED_BELL, SWITCHOVER_BELL = ":pause", ":switchover"
+PAUSED_DOORBELL, SWITCHOVER_DOORBELL = ":pause", ":switchover"
 
 
 def pause(layout: Layout, record: Pause) -> Transaction:
     """Fails on /pause if it is there already. From its commit on no write of a leader and no claim can commit."""
     return Transaction(
-        "pause", record.op, (Create(layout.pause, encode(record)), ring_doorbell(layout, PAUSED_BELL))
+        "pause", record.op, (Create(layout.pause, encode(record)), ring_doorbell(layout, PAUSED_DOORBELL))
     )
 
 
@@ -32,7 +32,7 @@ def unpause(layout: Layout, found: Seen[Pause], rings: int, op_id: str) -> Trans
     """
     assert found is not None
     return Transaction(
-        "unpause", op_id, (Delete(layout.pause, found.version), ring_doorbell(layout, PAUSED_BELL, rings))
+        "unpause", op_id, (Delete(layout.pause, found.version), ring_doorbell(layout, PAUSED_DOORBELL, rings))
     )
 
 
@@ -47,7 +47,7 @@ def switchover(layout: Layout, record: Handover, epoch_version: int, before: See
     return Transaction(
         "switchover",
         record.op,
-        (Check(layout.epoch, epoch_version), put, ring_doorbell(layout, SWITCHOVER_BELL)),
+        (Check(layout.epoch, epoch_version), put, ring_doorbell(layout, SWITCHOVER_DOORBELL)),
     )
 
 

@@ -14,7 +14,7 @@ from supervisor.errors import OutcomeUnknown, Unreachable
 from supervisor.model.transaction import Transaction
 from supervisor.records.ports import ZkSession
 
-LOOK: Final = "status tells as soon as ZooKeeper answers, and the same command may be given again"
+ASK_STATUS: Final = "status tells as soon as ZooKeeper answers, and the same command may be given again"
 
 
 class ReplaceableSession(Protocol):
@@ -33,7 +33,7 @@ def commit_resolved(
     zoo: ZkSession,
     tx: Transaction,
     committed: Callable[[ZkSession], bool | None],
-    look: str = LOOK,
+    how_to_tell: str = ASK_STATUS,
 ) -> bool:
     """Commit ``tx`` through ``zoo``, a client of ``sessions``, and know what came of it.
 
@@ -52,9 +52,9 @@ def commit_resolved(
         outcome = committed(resolved)
     except Unreachable as error:
         why = error.complaint.what
-        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}", look) from lost
+        raise OutcomeUnknown(f"the outcome of {tx.what} is unknown: {why}", how_to_tell) from lost
     if outcome is None:
         raise OutcomeUnknown(
-            f"the outcome of {tx.what} is unknown: it was changed again meanwhile", look
+            f"the outcome of {tx.what} is unknown: it was changed again meanwhile", how_to_tell
         ) from lost
     return outcome

@@ -151,7 +151,7 @@ class Creation:
         return lost
 
     def _finish(self, taken: Taken, saved: Sequence[SavedObject]) -> Manifest:
-        self._target.settle()
+        self._target.flush()
         wrong = differences(self._target, saved, read_files=False)
         if wrong:
             raise Corrupt(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from supervisor.settings.file import Settings
 
 
-LOOKS: Final = 5
+NEWEST_TRIED: Final = 5
 
 
 class Home(NamedTuple):
@@ -149,7 +149,7 @@ def schedule_of(
     newest_first = sorted(
         ((at_s, each) for each in shelf.ids(name) if (at_s := began_at_s(each)) is not None), reverse=True
     )
-    for at_s, savepoint in newest_first[:LOOKS]:
+    for at_s, savepoint in newest_first[:NEWEST_TRIED]:
         found = shelf.find(name, savepoint).scheduled
         if (
             found is not None

@@ -109,7 +109,7 @@ def _restore(area: Area, target: Area, tell: Tell) -> RestoredCopy:
     found = problems_of(target)
     if found:
         raise Corrupt(f"{target.location} is not what savepoint {manifest.id} was: {found[0]}")
-    target.settle()
+    target.flush()
     target.remove(MARK)
     return RestoredCopy(manifest, True)
 

@@ -86,7 +86,7 @@ class Shelf:
         level = self._area.level(f"{name}/{savepoint}")
         if not level.objects and not level.folders:
             raise NotFound(f"{name} has no savepoint {savepoint}: see spark-supervisor savepoint list {name}")
-        return self._looked_at(name, savepoint, self._begun(name, savepoint))
+        return self._entry_of(name, savepoint, self._begun(name, savepoint))
 
     def now_s(self) -> float:
         """By the clock of the store."""
@@ -184,11 +184,11 @@ class Shelf:
         begun = None
         try:
             begun = self._begun(name, savepoint)
-            return self._looked_at(name, savepoint, begun)
+            return self._entry_of(name, savepoint, begun)
         except SupervisorError as error:
             return ShelfEntry(name, savepoint, begun, None, str(error))
 
-    def _looked_at(self, name: str, savepoint: str, begun: Begun | None) -> ShelfEntry:
+    def _entry_of(self, name: str, savepoint: str, begun: Begun | None) -> ShelfEntry:
         if begun is None:
             return ShelfEntry(name, savepoint, None, None)
         manifest = manifest_at(self.place(begun))

@@ -27,7 +27,7 @@ from supervisor.shim.state import (
 from supervisor.shim.turn import ALIVE, Turn
 
 KILL_PAUSE_S = 0.05
-STOP, LOOK = "stop", "look"
+STOP, PROBE = "stop", "look"
 
 
 # -- exec --------------------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def watch(turn: Turn) -> None:
         if verdict is not None:
             begin_kill(turn, *verdict)
             return
-        look(turn)
+        probe_queries(turn)
         if state.executed:
             change_phase(turn, health.phase_of(state.life, state.launch, state.exec_at_s, turn.now_s))
 
@@ -191,13 +191,13 @@ def is_expiring(turn: Turn) -> bool:
     return turn.now_s >= lease_terms.shim_acts_at_s(turn.state.deadline_at_s)
 
 
-def look(turn: Turn) -> None:
+def probe_queries(turn: Turn) -> None:
     """Have the driver's bootstrap look at a query that has been silent for long; its answer is a report."""
     timeout_s, state = turn.state.launch.stall_timeout_s, turn.state
-    due = state.launch.reports and turn.now_s >= state.look_at_s
-    if due and queries.is_to_be_looked_at(state.life, timeout_s, turn.now_s):
-        turn.set(look_at_s=turn.now_s + timeout_s * queries.LOOK_EVERY)
-        turn.do(Order(LOOK))
+    due = state.launch.reports and turn.now_s >= state.next_probe_at_s
+    if due and queries.is_to_be_probed(state.life, timeout_s, turn.now_s):
+        turn.set(next_probe_at_s=turn.now_s + timeout_s * queries.PROBE_EVERY)
+        turn.do(Order(PROBE))
 
 
 def change_phase(turn: Turn, phase: Phase) -> None:

@@ -31,8 +31,8 @@ SHOWN = 8
 SHOWN_MAX_BYTES = 1550
 """Of the lease record: the rest of it stays below 1,800 bytes, what is remembered of the checkpoint below 730."""
 
-LOOK_AFTER = 1 / 4
-LOOK_EVERY = 1 / 6
+PROBE_AFTER = 1 / 4
+PROBE_EVERY = 1 / 6
 _NAME_MAX_BYTES = 64
 _ERROR_MAX_BYTES = 160
 _PLACE_MAX_BYTES = 120
@@ -116,10 +116,10 @@ def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
     return None
 
 
-def is_to_be_looked_at(life: Life, stall_timeout_s: float, now_s: float) -> bool:
+def is_to_be_probed(life: Life, stall_timeout_s: float, now_s: float) -> bool:
     """Has any query been silent for so long that somebody must look what it does?"""
     return any(
-        not query.ended and now_s - query.last_at_s >= stall_timeout_s * LOOK_AFTER for query in life.queries
+        not query.ended and now_s - query.last_at_s >= stall_timeout_s * PROBE_AFTER for query in life.queries
     )
 
 

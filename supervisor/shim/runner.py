@@ -162,9 +162,9 @@ class Runner:
         return [*events, *self._reports.take(), exited]
 
     def _refused(self) -> tuple[Cause, str] | None:
-        """What the gate says, if it says no. Its word is final: after it the application has not begun."""
-        gate = run_dir.read_gate(self._parts.directory) if self._parts.launch.is_held else None
-        return (Cause(gate.cause), gate.why) if gate is not None and gate.cause else None
+        """The start verdict, if it is a refusal. It is final: after it the application has not begun."""
+        verdict = run_dir.read_verdict(self._parts.directory) if self._parts.launch.is_held else None
+        return (Cause(verdict.cause), verdict.why) if verdict is not None and verdict.cause else None
 
     # -- what is done --------------------------------------------------------------------------------------------------
 

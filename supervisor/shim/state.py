@@ -420,7 +420,7 @@ class ShimState:
     stop_asked: bool = False  # in any way, before its exit
     stop_until_at_s: float | None = None
     ladder: Ladder | None = None  # of the orderly stop that is under way
-    look_at_s: float = 0.0  # the next look at a silent query, not before
+    next_probe_at_s: float = 0.0  # the next probe of a silent query, not before
     status: int | None = None
     tail: str = ""
     oom: Oom | None = None

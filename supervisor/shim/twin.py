@@ -73,9 +73,9 @@ def _be_twin(shim: int, tree: Containment, deadline: DeadlineFile, directory: st
 def watch(shim: int, tree: Containment, deadline: DeadlineFile, log: ShimLog, directory: str) -> None:
     """Returns when the shim (its pidfd) is dead and nothing of the tree is seen any more."""
     killer = SecondKiller()
-    while killer.act is Act.LOOK:
+    while killer.act is Act.PROBE:
         dead = processes.wait_dead(shim, _pause_s(killer))
-        killer = step(killer, _look(dead, deadline), boottime_s())
+        killer = step(killer, _probe(dead, deadline), boottime_s())
     if not killer.shim_dead:
         log.say("twin_acts", "error", why="the deadline is near and the shim has not acted")
     while killer.act is not Act.OVER:
@@ -88,7 +88,7 @@ def watch(shim: int, tree: Containment, deadline: DeadlineFile, log: ShimLog, di
         run_dir.note_kill(directory, "twin", killer.took_s)
 
 
-def _look(dead: bool, deadline: DeadlineFile) -> KillerProbe:
+def _probe(dead: bool, deadline: DeadlineFile) -> KillerProbe:
     try:
         return KillerProbe(dead, deadline.read())
     except (OSError, ValueError):

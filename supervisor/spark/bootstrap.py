@@ -7,7 +7,7 @@ nothing outside the standard library but pyspark: it may run under another Pytho
 It never changes what the application sees (``__main__``, ``sys.argv``, ``sys.path[0]``, tracebacks, exit code), never
 blocks it once it has begun, and never lets an error of its own reach it: a report that cannot be sent is dropped.
 
-**The gate.** A driver that was started while its checkpoint was still being looked at does not begin the application
+**The start barrier.** A driver that was started while its checkpoint was still being checked does not begin the application
 before the word of the host's supervisor is there (``SPARK_SUPERVISOR_GATE``); if that is no, it never begins.
 """
 
@@ -34,8 +34,8 @@ from urllib.parse import unquote
 REPORT_MAX_BYTES = 8192
 MESSAGE_MAX_CHARS = 1024
 SESSION_POLL_S = 1.0
-GATE_POLL_S = 0.02
-NOT_BEGUN = 78  # EX_CONFIG; the shim knows why from the gate
+BARRIER_POLL_S = 0.02
+NOT_BEGUN = 78  # EX_CONFIG; the shim knows why from the verdict
 LAST_TRIES = 20
 LAST_PAUSE_S = 0.025
 
@@ -362,7 +362,7 @@ def without_us(error: BaseException) -> types.TracebackType | None:
     return trace
 
 
-def pass_gate(reports: Reports) -> None:
+def await_verdict(reports: Reports) -> None:
     """Wait for the word of the host's supervisor, if this driver has to; leave if it is no.
 
     There is no time-out here: a query that starts without its checkpoint starts from nothing. A supervisor that died looks
@@ -378,7 +378,7 @@ def pass_gate(reports: Reports) -> None:
             sys.exit(NOT_BEGUN)
         except (OSError, ValueError, KeyError, TypeError):  # nothing is decided yet
             said = said or reports.send("waiting")
-            time.sleep(GATE_POLL_S)
+            time.sleep(BARRIER_POLL_S)
 
 
 def guarded(reports: Reports, call: Callable[[], None]) -> None:
@@ -424,7 +424,7 @@ def run_application(reports: Reports, path: str, args: Sequence[str]) -> None:
 
     def execute() -> None:
         code = compile(source, path, "exec", dont_inherit=True)
-        pass_gate(reports)
+        await_verdict(reports)
         reports.send("begun")
         try:
             exec(code, main.__dict__)
@@ -448,7 +448,7 @@ def run_session(reports: Reports, entry: str, path: str, args: Sequence[str]) ->
         from pyspark.sql import SparkSession  # here: it is to be imported with ``watch`` in place
 
         spark = SparkSession.builder.getOrCreate()
-        pass_gate(reports)
+        await_verdict(reports)
         watch.announce = True
         reports.send("begun")
         reports.send("session")

@@ -83,7 +83,7 @@ class Orders:
                 if body["order"] == "stop" and not self.stopping:
                     self.stop(float(body["within_s"]))
                 elif body["order"] == "look" and not self.stopping:
-                    self.look()
+                    self.probe()
             except OSError:
                 return
             except Exception:  # noqa: BLE001 - the edge: an application must not notice; the shim goes on with SIGTERM
@@ -120,7 +120,7 @@ class Orders:
         queries = (query for session in list(self._sessions) for query in session.streams.active)
         return list({str(query.runId): query for query in queries}.values())
 
-    def look(self) -> None:
+    def probe(self) -> None:
         """Report each query that waits for its trigger, or for which Spark runs something.
 
         And first those that ended unheard: they would be silent for ever, and cost the others their driver.
@@ -221,28 +221,28 @@ class Closing:
 
     def _at_boundary(self) -> bool:
         active = self._engine[2].get()
-        found = self._held(lambda: self._look(active))
+        found = self._held(lambda: self._probe(active))
         if found == "asleep":  # between two batches, and it begins no other: this only wakes it
             self.query.stop()
         if found == "no data":
-            return self._held(lambda: self._look_again(active)) != "batch"
+            return self._held(lambda: self._probe_again(active)) != "batch"
         return found is not None
 
-    def _held(self, look: Callable[[], str | None]) -> str | None:
-        """What ``look`` finds within a second while the engine's lock is ours; None: nothing."""
+    def _held(self, probe: Callable[[], str | None]) -> str | None:
+        """What ``probe`` finds within a second while the engine's lock is ours; None: nothing."""
         lock, until = self._engine[1], time.monotonic() + HOLD_S
         if not lock.tryLock(LOCK_WAIT_S, jvm().java.util.concurrent.TimeUnit.SECONDS):
             return None
         try:
-            found = look()
+            found = probe()
             while found == "" and time.monotonic() < until:
                 time.sleep(HELD_PAUSE_S)
-                found = look()
+                found = probe()
             return found or None
         finally:
             lock.unlock()
 
-    def _look(self, active: Any) -> str | None:
+    def _probe(self, active: Any) -> str | None:
         """Say "ended" where that cuts no batch. ``""``: not yet; None: not while we hold the lock."""
         _, _, state, ended = self._engine
         stack = self._stack()
@@ -262,7 +262,7 @@ class Closing:
         state.set(ended)
         return "no data"
 
-    def _look_again(self, active: Any) -> str | None:
+    def _probe_again(self, active: Any) -> str | None:
         """It was about to ask its sources when it was told to end, and they had nothing before: have they now?"""
         stack = self._stack()
         if in_sink(stack) or not in_trigger(stack) or not self.query.isActive:

@@ -42,7 +42,7 @@ def only(area: Area, folder: str = "") -> Item:
 def test_nothing_there(make: Make) -> None:
     assert list(make("a").items()) == []
     make("a").remove("x/y")
-    make("a").settle()
+    make("a").flush()
 
 
 def test_its_clock_leaves_nothing_behind(make: Make) -> None:
@@ -69,7 +69,7 @@ def test_a_copy_is_the_same_and_tells_its_tag(make: Make) -> None:
     source.write("offsets/.7.crc", b"content")
     item = only(source)
     tag = target.copy_from(source, item, "data/offsets/.7.crc")
-    target.settle()
+    target.flush()
     copy = only(make("b"))
     assert (copy.key, copy.bytes) == ("data/offsets/.7.crc", 7)
     assert make("b").tag(copy) == tag

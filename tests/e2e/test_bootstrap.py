@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from supervisor.clients.run_dir import GATE, BarrierFile, write_gate
+from supervisor.clients.run_dir import GATE, StartVerdict, write_verdict
 from supervisor.spark import bootstrap
 from tests.fakes.report_socket import ReportSocket
 from tests.testbed.spark_fleet import LIGHT_PROPERTIES
@@ -244,7 +244,7 @@ def test_the_function_of_a_session_is_not_called_when_the_gate_says_no(
     (tmp_path / "jobs.py").write_text(
         "import pathlib\n\ndef main(spark):\n    pathlib.Path('begun').touch()\n"
     )
-    write_gate(str(tmp_path), BarrierFile("bad_checkpoint", "h: it is missing"))
+    write_verdict(str(tmp_path), StartVerdict("bad_checkpoint", "h: it is missing"))
     words = ["--properties-file", str(tmp_path / "conf"), "--master", "local[1]", "pyspark-shell"]
     command = [sys.executable, bootstrap.__file__, "--session", "jobs:main", str(tmp_path / "jobs.py")]
     env = {

@@ -98,10 +98,12 @@ def memory_key(one: Supervisor, world: World, bells: list[Any]) -> tuple[Any, ..
     memory = one.memory
     epoch = world.tree.nodes.get(LAYOUT.epoch)
     return (
-        tuple([_ring(notifier, memory.rings) for notifier in bells]),
+        tuple([_ring(notifier, memory.doorbell_version) for notifier in bells]),
         tuple(
             [
-                None if notifier is None else (notifier.mzxid > memory.rung) - (notifier.mzxid < memory.rung)
+                None
+                if notifier is None
+                else (notifier.mzxid > memory.doorbell_mzxid) - (notifier.mzxid < memory.doorbell_mzxid)
                 for notifier in bells
             ]
         ),
@@ -200,7 +202,7 @@ def supervisor_key(one: Supervisor, world: World) -> tuple[Any, ...]:
         (machine_state.epoch, machine_state.fence) if stood else None,
         machine_state.highest,
         machine_state.owner,
-        _due(machine_state.look_at_s, now) if state in (State.FOLLOWING, State.SETTLING) else None,
+        _due(machine_state.read_at_s, now) if state in (State.FOLLOWING, State.SETTLING) else None,
         machine_state.rejections,
         machine_state.stopping,
         machine_state.gave_way,

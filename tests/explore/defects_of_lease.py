@@ -398,15 +398,15 @@ KILLERS = (
         "second-killers-do-not-act-at-the-deadline",
         "§7.4: twin and guardian act at deadline - p",
         (
-            second_killer._looked,
-            "Act.KILL_SHIM if due or look.shim_dead else",
-            "Act.KILL_SHIM if look.shim_dead else",
+            second_killer._probed,
+            "Act.KILL_SHIM if due or probe.shim_dead else",
+            "Act.KILL_SHIM if probe.shim_dead else",
         ),
     ),
     text(
         "second-killers-do-not-act-on-the-death-of-the-shim",
         "§7.4: twin and guardian act at once when the shim is dead",
-        (second_killer._looked, "Act.KILL_SHIM if due or look.shim_dead else", "Act.KILL_SHIM if due else"),
+        (second_killer._probed, "Act.KILL_SHIM if due or probe.shim_dead else", "Act.KILL_SHIM if due else"),
     ),
     text(
         "second-killers-act-a-lease-late",
@@ -416,7 +416,7 @@ KILLERS = (
     text(
         "second-killers-never-act",
         "§7.4: three killers, any one suffices",
-        (second_killer._looked, "Act.KILL_SHIM if due or look.shim_dead else Act.LOOK", "Act.LOOK"),
+        (second_killer._probed, "Act.KILL_SHIM if due or probe.shim_dead else Act.PROBE", "Act.PROBE"),
     ),
     planted("tree-killed-before-the-shim", ORDER, partial(around, second_killer.step, tree_first)),
     planted("stopped-shim-is-left-alive", ORDER, partial(around, second_killer.step, tree_only)),

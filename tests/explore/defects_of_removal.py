@@ -100,7 +100,7 @@ REMOVER = (
     text(
         "remover-never-begins",
         "§5: the objects of a doomed claim are deleted",
-        (Remover._look, "claim.record.doom is not None", "False"),
+        (Remover._find_deletions, "claim.record.doom is not None", "False"),
     ),
     text(
         "deletes-while-paused",
@@ -137,8 +137,8 @@ TOLD = (
         "§4: a restore that was cut short is told from a checkpoint by its mark",
         (
             savepoint_restore._restore,
-            "    target.settle()\n    target.remove(MARK)",
-            "    target.remove(MARK)\n    target.settle()",
+            "    target.flush()\n    target.remove(MARK)",
+            "    target.remove(MARK)\n    target.flush()",
         ),
     ),
     text(
@@ -168,7 +168,7 @@ TOLD = (
     text(
         "torn-deadline-read-as-none",
         "§7.4: the twin reads the deadline from a file",
-        (twin._look, ", readable=False", ""),
+        (twin._probe, ", readable=False", ""),
     ),
 )
 """The halves that tell the pure ones, and an order of two steps that only a store sees: an ordinary test each."""

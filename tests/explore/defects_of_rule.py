@@ -78,7 +78,7 @@ LEADERSHIP = (
         "§5: a write whose outcome is unknown is settled by reading back",
         (
             leadership.resolve_outcome,
-            "return replace(machine_state, state=State.SETTLING, look_at_s=0.0, why=event.why), (ResolveOutcome(),)",
+            "return replace(machine_state, state=State.SETTLING, read_at_s=0.0, why=event.why), (ResolveOutcome(),)",
             "return lead(machine_state, Elected(machine_state.fence))",
         ),
     ),

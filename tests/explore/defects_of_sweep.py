@@ -39,7 +39,7 @@ BLOBS = (
             "if False:",
         ),
     ),
-    text("orphans-are-never-swept", ORPHANS, (blob_sweep.judge, "doomed.append(entry.key)", "pass")),
+    text("orphans-are-never-swept", ORPHANS, (blob_sweep.judge, "to_delete.append(entry.key)", "pass")),
     text(
         "each-scan-sees-anew",
         ORPHANS,

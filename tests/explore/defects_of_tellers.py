@@ -141,8 +141,8 @@ TWIN = (
     text(
         "twin-reads-the-deadline-once",
         KILLERS,
-        (twin.watch, "killer = SecondKiller()", "killer, once = SecondKiller(), _look(False, deadline)"),
-        (twin.watch, "_look(dead, deadline)", "once._replace(shim_dead=dead)"),
+        (twin.watch, "killer = SecondKiller()", "killer, once = SecondKiller(), _probe(False, deadline)"),
+        (twin.watch, "_probe(dead, deadline)", "once._replace(shim_dead=dead)"),
     ),
     text(
         "twin-takes-the-living-for-dead",
@@ -348,13 +348,13 @@ GUARDIAN = (
     text(
         "guardian-reads-a-torn-deadline-as-none",
         KILLERS,
-        (Guardian._look, "KillerProbe(dead, None, readable=False)", "KillerProbe(dead, None)"),
+        (Guardian._probe, "KillerProbe(dead, None, readable=False)", "KillerProbe(dead, None)"),
     ),
     text(
         "guardian-reads-the-deadline-once",
         KILLERS,
         (
-            Guardian._look,
+            Guardian._probe,
             "return KillerProbe(dead, run_dir.read_deadline(watched.directory))",
             "watched.known = getattr(watched, 'known', None) or (run_dir.read_deadline(watched.directory),)\n"
             "        return KillerProbe(dead, watched.known[0])",
@@ -364,7 +364,7 @@ GUARDIAN = (
         "guardian-takes-a-zombie-for-alive",
         KILLERS,
         (
-            Guardian._look,
+            Guardian._probe,
             "dead = watched.pidfd is None or processes.wait_dead(watched.pidfd, 0.0)",
             "dead = processes.identify(watched.guarded_attempt.shim.process.pid) is None",
         ),
@@ -587,7 +587,7 @@ OFFICES = (
         ONE_SESSION,
         (
             Contender._disconnect,
-            "client, self._client, self._sight = self._client, None, None",
+            "client, self._client, self._seen = self._client, None, None",
             "client, self._client = self._client, None",
         ),
     ),
@@ -629,7 +629,7 @@ OFFICES = (
         "unread-settlement-told-as-not-stood",
         UNKNOWN,
         (
-            Contender._settle,
+            Contender._resolve_outcome,
             "return machine.ResolveFailed(boottime_s())",
             "return machine.NotStood(boottime_s(), 'unread')",
         ),
@@ -678,7 +678,7 @@ OFFICES = (
         "election-of-anybody-taken-as-ours",
         UNKNOWN,
         (
-            Contender._settle,
+            Contender._resolve_outcome,
             "self._machine_state.session is not None and is_ours(\n"
             "        seen, self._op_id, self._machine_state.session\n    )",
             "seen.owner is not None",
@@ -785,7 +785,7 @@ HOST = (
         "look-counts-from-its-answer",
         "I10: a look whether the registry is to be trusted counts from before it was asked",
         (
-            Agent._look,
+            Agent._trusted_at,
             "return looked_s if doubt is None else None",
             "return boottime_s() if doubt is None else None",
         ),

@@ -401,9 +401,9 @@ def twin_moves(world: World, index: int, shim: Shim) -> Iterator[Move]:
     twin = shim.twin
     assert twin is not None
     dead = shim.state is None
-    if twin.act is Act.LOOK:
+    if twin.act is Act.PROBE:
         twin = strike(twin, KillerProbe(dead, shim.file_s), world.now_s)
-        if twin.act is Act.LOOK:
+        if twin.act is Act.PROBE:
             return
     if twin.act is Act.KILL_TREE and shim.tree == DYING:
         return  # its kill is under way; ``empty`` comes within K

@@ -47,7 +47,7 @@ def starts(stage: Stage, name: str) -> list[int]:
 
 
 def came(carried: list[ActionResult]) -> list[ActionOutcome]:
-    return [each.came for each in carried]
+    return [each.outcome for each in carried]
 
 
 def test_flink_2354(stage: Stage) -> None:

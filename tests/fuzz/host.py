@@ -442,7 +442,7 @@ class OddHost:
         gate = StartBarrier("host-a", self.attempts, metrics)
         for key in gate.waiting(hosted.launches):
             with suppress(OSError):
-                run_dir.write_gate(str(self.attempts / key), run_dir.BarrierFile())
+                run_dir.write_verdict(str(self.attempts / key), run_dir.StartVerdict())
         hosted.tidy(frozenset())
 
     def _hosting(self, hosted: HostedAttempts, metrics: Metrics) -> None:

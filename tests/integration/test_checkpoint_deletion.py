@@ -22,7 +22,7 @@ from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.record import Recorder
-from supervisor.daemon.leader.remover import LOOK_EVERY_S, Remover
+from supervisor.daemon.leader.remover import READ_EVERY_S, Remover
 from supervisor.daemon.loops.watchdog import Watchdog
 from supervisor.errors import Conflict, NotLeader, Unreachable
 from supervisor.metrics import Metrics
@@ -78,7 +78,7 @@ class Leader:
             world.store,
             lambda _location, _doom: world.access,
             site=world.site,
-            wanted=self.controller.doomed,
+            wanted=self.controller.deletions_wanted,
             clock=world.clock,
             open_at=open_at,
         )
@@ -309,8 +309,8 @@ def test_a_leader_that_dies_at_a_batch_has_a_successor_that_goes_on(
     # a request of the dead one may be on its way for as long as S3 takes its signature
     if world.place.startswith("s3"):
         assert world.claim() is not None
-        for _ in range(int(removal_module.LATE_S // LOOK_EVERY_S) + 1):
-            world.now_s += LOOK_EVERY_S
+        for _ in range(int(removal_module.LATE_S // READ_EVERY_S) + 1):
+            world.now_s += READ_EVERY_S
             successor.remove()
     assert world.claim() is None
     assert world.result(uid).checkpoint_state is CheckpointState.DELETED

@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import KeeperState
 
 from supervisor.clients.zookeeper import Link, ZooClient
-from supervisor.clients.zookeeper_probe import look_at
+from supervisor.clients.zookeeper_probe import probe_server
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import NotSent, Unreachable
 from supervisor.model.transaction import ANY_VERSION, SetData, Transaction
@@ -42,7 +42,7 @@ def leave_one(ensemble: EmbeddedEnsemble) -> None:
     for i in range(3):
         if i != LEFT:
             ensemble.kill(i)
-    wait_until(lambda: look_at(ensemble.address(LEFT)).mode == "read-only", 30, "read-only service")
+    wait_until(lambda: probe_server(ensemble.address(LEFT)).mode == "read-only", 30, "read-only service")
     assert ensemble.modes() == (None, None, None)
 
 
@@ -118,7 +118,7 @@ def test_who_does_not_ask_for_it_gets_no_read_only_session(tmp_path: Path) -> No
         with (tmp_path / f"node{LEFT}" / "zoo.cfg").open("a") as configuration:
             configuration.write("localSessionsEnabled=true\n")
         ensemble.restart(LEFT)
-        wait_until(lambda: look_at(ensemble.address(LEFT)).mode == "read-only", 30, "read-only service")
+        wait_until(lambda: probe_server(ensemble.address(LEFT)).mode == "read-only", 30, "read-only service")
         reader = KazooClient(ensemble.address(LEFT), read_only=True)
         reader.start(20)
         assert reader.client_state == KeeperState.CONNECTED_RO and reader.get_children("/") == ["zookeeper"]

@@ -37,7 +37,7 @@ from supervisor.coord.term import Term
 from supervisor.daemon.leader import controller, record, remover
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.record import Recorder
-from supervisor.daemon.leader.remover import LOOK_EVERY_S, Remover
+from supervisor.daemon.leader.remover import READ_EVERY_S, Remover
 from supervisor.daemon.loops.watchdog import Watchdog
 from supervisor.errors import Conflict, NotLeader, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
@@ -167,7 +167,7 @@ class Leader:
             "s3://store/prefix",
             lambda _location, _doom: S3Access(),
             site=SitePolicy(deletable=("*",)),
-            wanted=self.controller.doomed,
+            wanted=self.controller.deletions_wanted,
             paused=lambda: world.sight.paused,
             clock=world.clock,
             open_at=world.opened,
@@ -597,7 +597,7 @@ class World:
             self.judge()
             if not more and not leader.remover._jobs:
                 return
-            self.now_s += 0.0 if more else LOOK_EVERY_S
+            self.now_s += 0.0 if more else READ_EVERY_S
 
     # -- strangers -------------------------------------------------------------------------------------------------
 
@@ -796,7 +796,7 @@ class World:
             if not more:
                 if not any(each is not None and each.doom is not None for each in self.sight.claims.values()):
                     break
-                self.now_s += LOOK_EVERY_S
+                self.now_s += READ_EVERY_S
         self._judge_rest(doomed)
 
     def _judge_rest(self, doomed: list[str]) -> None:

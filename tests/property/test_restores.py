@@ -24,7 +24,7 @@ from supervisor.coord.election import (
     recent_terms,
     take_leadership,
 )
-from supervisor.coord.trust import RegistryEvidence, Trust, doubt_of_epochs, record_epoch
+from supervisor.coord.trust import RegistryEvidence, Trust, judge_epochs, record_epoch
 from supervisor.errors import Conflict
 from supervisor.model.records import Acceptance
 from supervisor.model.transaction import ANY_VERSION, Delete, SetData, Transaction
@@ -179,7 +179,7 @@ class World:
         node = self.zoo.client().read(PATHS.epoch)
         assert node is not None
         now = election_view(PATHS, None, node)
-        assert doubt_of_epochs(self.store, now.epoch.epoch, recent_terms(now.epoch)) is None
+        assert judge_epochs(self.store, now.epoch.epoch, recent_terms(now.epoch)) is None
 
     def evidence(self) -> RegistryEvidence:
         client = self.zoo.client()

@@ -42,7 +42,7 @@ def test_doomed_is_what_every_scan_of_a_grace_time_saw_unnamed_and_unchanged(
         verdict = judge(sightings, listed, named, now_s, now_s, GRACE_S, max_deletes)
         seen.append((now_s, {entry.key: entry for entry in listed}, named))
         expected = [entry.key for entry in listed if _orphaned_for_s(seen, entry.key, now_s) >= GRACE_S]
-        assert list(verdict.doomed) == expected[:max_deletes]
+        assert list(verdict.to_delete) == expected[:max_deletes]
         sightings = dict(verdict.sightings)
 
 
@@ -86,7 +86,7 @@ class World:
         references = References(frozenset(self.named) | {ALWAYS})
         verdict = judge(self.sightings, listed, references, began_at_s, self.now_s, grace_s)
         self.sightings = dict(verdict.sightings)
-        uids = {key.split("/")[2] for key in verdict.doomed}
+        uids = {key.split("/")[2] for key in verdict.to_delete}
         assert not uids & self.named
         self.deleted |= uids
 
@@ -120,7 +120,7 @@ def test_no_submit_ever_ends_with_a_dangling_reference(
 def test_without_any_uid_nothing_goes(listed: list[StoreEntry]) -> None:
     sightings = {entry.key: Sighting(entry, 0.0) for entry in listed}
     verdict = judge(sightings, listed, References(frozenset()), 10 * GRACE_S, 10 * GRACE_S)
-    assert verdict.doomed == ()
+    assert verdict.to_delete == ()
     assert not verdict.sightings
 
 

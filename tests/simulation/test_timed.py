@@ -94,13 +94,13 @@ def test_a_seed_that_found_a_defect_finds_none_any_more(seed: int, also: Fault) 
     assert runs.run_one(plan_of(seed, also)).judge.broken == []
 
 
-@pytest.mark.parametrize(("seed", "untold"), [(804783, 0), (630213563, 1)])
-def test_what_nobody_can_tell_is_counted_and_no_violation(seed: int, untold: int) -> None:
+@pytest.mark.parametrize(("seed", "unwritten"), [(804783, 0), (630213563, 1)])
+def test_what_nobody_can_tell_is_counted_and_no_violation(seed: int, unwritten: int) -> None:
     """A restore to a state of the same term. Who leads next was cut off from before what was lost: a follower that knew has left
     it in the store. Or what was lost is a claim of a moment ago, and the leader takes the assignment back when its time is
     over: who could have known?"""
     judge = runs.run_one(plan_of(seed)).judge
-    assert (judge.broken, judge.answers[UNTOLD]) == ([], untold)
+    assert (judge.broken, judge.answers[UNTOLD]) == ([], unwritten)
 
 
 NOTICED: dict[str, tuple[Fault | None, int]] = {

@@ -251,7 +251,7 @@ class World:
         if leader.queue or leader.reading:
             return
         leader.reading = True
-        rung = leader.notifier.look()
+        rung = leader.notifier.read_changes()
         leader.reread |= rung.names
         full = not leader.begun or rung.more or self.random.random() < 0.05
         view = leader.observer.take_view(None if full else leader.reread | leader.observer.in_motion())

@@ -22,7 +22,7 @@ from typing import Any
 import docker.errors
 import docker.types
 
-from supervisor.clients.four_letter import look, newest_leader
+from supervisor.clients.four_letter import ask_status, newest_leader
 from tests.testbed import docker_engine
 from tests.testbed.subnets import free_subnet
 from tests.waiting import wait_until
@@ -155,7 +155,7 @@ class DockerEnsemble:
         self._down.discard(i)
 
     def modes(self) -> tuple[str | None, ...]:
-        return tuple(look(self.address(i)).mode for i in range(self._count))
+        return tuple(ask_status(self.address(i)).mode for i in range(self._count))
 
     def leader(self, timeout_s: float = 30.0) -> int:
         """A leader that was just cut from its peers is still named for some seconds, until there is another."""
@@ -171,7 +171,9 @@ class DockerEnsemble:
         """Until every node that is up and not paused is leader or follower."""
         up = [i for i in range(self._count) if i not in self._down | self._paused]
         wait_until(
-            lambda: all(look(self.address(i)).mode is not None for i in up), timeout_s, f"nodes {up} to serve"
+            lambda: all(ask_status(self.address(i)).mode is not None for i in up),
+            timeout_s,
+            f"nodes {up} to serve",
         )
 
     def cut_quorum(self, i: int) -> None:

@@ -29,15 +29,15 @@ class ReportLine:
 def examine(subject: Subject, areas: Sequence[AnyArea]) -> list[ReportLine]:
     """Every check of every area, in order; as long as the longest deadline, at most."""
     began_at_s = time.monotonic()
-    looks = [_Look(area, subject) for area in areas]
+    examinations = [_Examination(area, subject) for area in areas]
     lines: list[ReportLine] = []
-    for look in looks:
-        look.wait(began_at_s + look.limit_s)
-        lines += look.lines()
+    for examination in examinations:
+        examination.wait(began_at_s + examination.limit_s)
+        lines += examination.lines()
     return lines
 
 
-class _Look:
+class _Examination:
     """One area under way, in a thread that must not keep the process from ending when it hangs."""
 
     def __init__(self, area: AnyArea, subject: Subject) -> None:

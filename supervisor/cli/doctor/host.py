@@ -76,7 +76,7 @@ class HostFacts:
 def collect(subject: Subject) -> HostFacts:
     settings = subject.settings.supervisor
     running = host_probe.lock_holder(settings.runtime_dir / LOCK)
-    pid = running if running is not None and _may_look_at(running) else None
+    pid = running if running is not None and _may_inspect(running) else None
     unit_name = host_probe.unit_of(running) if running is not None else None
     unit_file = subject.unit or host_probe.find_unit(unit_name or UNIT_NAME)
     return HostFacts(
@@ -97,7 +97,7 @@ def collect(subject: Subject) -> HostFacts:
     )
 
 
-def _may_look_at(pid: int) -> bool:
+def _may_inspect(pid: int) -> bool:
     return os.access(f"/proc/{pid}/limits", os.R_OK)
 
 

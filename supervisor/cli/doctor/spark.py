@@ -53,7 +53,7 @@ SDK_OF_HADOOP: Final = {"3.4.1": "2.24.6", "3.4.2": "2.29.52", "3.5.0": "2.35.4"
 """The AWS SDK that each Hadoop was built with; deploy/s3a-jars/pom.xml says the same, and a test compares them."""
 SDK_PARTS: Final = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
 
-LOOK: Final = """
+PYTHON_PROBE: Final = """
 import importlib.util, json, sys
 found = importlib.util.find_spec("pyspark")
 version = None
@@ -114,14 +114,14 @@ def collect(subject: Subject) -> SparkFacts:
     settings, spec = subject.settings.spark, subject.spec
     until_at_s = time.monotonic() + (WHOLE_S - REST_S) * subject.patience
     s3a, sure = _who_needs_s3a(subject)
-    python, python_refused, look = _python(subject)
-    seen = _read(look)
+    python, python_refused, probe = _python(subject)
+    seen = _read(probe)
     known = SparkFacts(
         python=python,
         python_refused=python_refused,
-        python_error="" if seen else _python_error(look),
-        python_late=look is not None and look.late,
-        python_of_job=bool(python) and look is None,
+        python_error="" if seen else _python_error(probe),
+        python_late=probe is not None and probe.late,
+        python_of_job=bool(python) and probe is None,
         python_version=tuple(seen.get("python", ())),
         pyspark=seen.get("pyspark"),
         session=spec is not None and spec.launch == "session",
@@ -207,7 +207,7 @@ def _python(subject: Subject) -> tuple[str, Complaint, Ran | None]:
     return (
         str(python),
         Complaint(),
-        run_tool((str(python), "-c", LOOK), host_environment(subject), PYTHON_S * subject.patience),
+        run_tool((str(python), "-c", PYTHON_PROBE), host_environment(subject), PYTHON_S * subject.patience),
     )
 
 
@@ -219,16 +219,18 @@ def _is_hosts(python: Path, subject: Subject) -> bool:
         return False
 
 
-def _read(look: Ran | None) -> dict[str, Any]:
+def _read(probe: Ran | None) -> dict[str, Any]:
     try:
-        found = json.loads(look.out.strip().splitlines()[-1]) if look is not None and look.code == 0 else {}
+        found = (
+            json.loads(probe.out.strip().splitlines()[-1]) if probe is not None and probe.code == 0 else {}
+        )
     except (ValueError, IndexError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _python_error(look: Ran | None) -> str:
-    return "" if look is None else look.error or look.last_line
+def _python_error(probe: Ran | None) -> str:
+    return "" if probe is None else probe.error or probe.last_line
 
 
 def _thin(subject: Subject, home: Path) -> tuple[frozenset[str], Complaint]:

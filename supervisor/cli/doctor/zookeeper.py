@@ -24,10 +24,10 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.clients.zookeeper_probe import (
     SERVER_S,
     Latency,
-    ServerLook,
+    ServerProbe,
     WriteTrial,
-    look_at_servers,
     measure,
+    probe_servers,
     same_machine,
     try_write,
 )
@@ -61,7 +61,7 @@ class ZooFacts:
     """
 
     asked_s: float
-    servers: tuple[ServerLook, ...] = ()
+    servers: tuple[ServerProbe, ...] = ()
     doubled: tuple[str, ...] = ()
     error: Complaint = Complaint()
     granted_s: float | None = None
@@ -84,7 +84,7 @@ class ZooFacts:
 def collect(subject: Subject) -> ZooFacts:
     settings, spec = subject.settings, subject.spec
     zookeeper = settings.zookeeper
-    servers = look_at_servers(zookeeper.hosts, SERVER_S * subject.patience)
+    servers = probe_servers(zookeeper.hosts, SERVER_S * subject.patience)
     leases = (
         ("defaults.lease", settings.defaults.lease_s),
         *((("lease of the job", spec.lease_s),) if spec else ()),

@@ -48,9 +48,9 @@ class Area(ObjectTree):
         """Absent: fine."""
         self._client.delete(key)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """What was copied is durable when this returns."""
-        self._client.settle()
+        self._client.flush()
 
     def now_s(self) -> float:
         """Seconds since the epoch by the service's own clock, to a second or so."""

@@ -95,7 +95,7 @@ class FileObjectClient:
             self._run(key, lambda _budget: self._create(key, data), max_s)
         else:
             self._run(key, lambda _budget: self._publish(key, iter((data,)), None), max_s)
-            self.settle()
+            self.flush()
 
     def copy(self, source: ObjectClient, item: Item, key: str) -> str:
         if not isinstance(source, FileObjectClient):
@@ -143,7 +143,7 @@ class FileObjectClient:
 
         self._run(key, work)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         with self._lock:
             touched, self._touched = self._touched, set()
         above = {

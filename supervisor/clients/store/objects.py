@@ -70,7 +70,7 @@ class ObjectClient(Protocol):
         """Absent: fine."""
         ...
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """What was copied is durable when this returns."""
         ...
 

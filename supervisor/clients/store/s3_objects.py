@@ -286,7 +286,7 @@ class S3ObjectClient:
     def tag(self, item: Item) -> str:
         return item.mark
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Every answer was durable."""
 
     # -- copies ---------------------------------------------------------------------------------------------------

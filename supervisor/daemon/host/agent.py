@@ -54,7 +54,7 @@ log = structlog.get_logger(__name__)
 
 PERIOD_S = 2.0
 DISTRUST_MAX_BYTES = 600
-DELAYS_TOLD = 6
+DELAYS_PUBLISHED = 6
 DELAY_MAX_BYTES = 240
 """So many, so long, that the record has room for them whatever is in them."""
 OF_LOST_STATE = "an attempt {attempt} of this job ran here in a state of the registry that was lost: the next number is free"
@@ -178,13 +178,13 @@ class Agent:
         entries = client.children(self._layout.assigned_to(self._me.id), self.wake.set)
         if entries is None:  # removed by hand: made anew in the next round
             self._registered, entries = None, ()
-        untold = self._apart.attempt("gate", self._starter.check_again, dict[str, str]())
+        unwritten = self._apart.attempt("gate", self._starter.check_again, dict[str, str]())
         with self._lock:
             fresh = [entry for entry in entries if entry not in self._under_way and is_attempt(entry)]
             self._under_way.update(fresh)
             self._held_back &= set(entries)
             self._doubted = {entry: why for entry, why in self._doubted.items() if entry in entries}
-            self._delays = {entry: why for entry, why in self._delays.items() if entry in entries} | untold
+            self._delays = {entry: why for entry, why in self._delays.items() if entry in entries} | unwritten
         for entry in fresh:
             self._pool.submit(self._start_guarded, client, entry)
 
@@ -223,7 +223,7 @@ class Agent:
         if distrust:
             return replace(self._me, distrust=clip(distrust, DISTRUST_MAX_BYTES))
         with self._lock:
-            delays = list(self._delays.items())[:DELAYS_TOLD]
+            delays = list(self._delays.items())[:DELAYS_PUBLISHED]
         reported = tuple(_delay(entry, why) for entry, why in delays)
         return replace(self._me, distrust=None, delays=reported)
 
@@ -289,7 +289,7 @@ class Agent:
         own = seen(Ownership, client.read(own_path), own_path)
         if not isinstance(own, Found) or not _is_current(own, given.record):
             return  # taken back meanwhile; the leader sweeps the entry
-        looked_s = self._look(client, entry, node.stat.czxid)
+        looked_s = self._trusted_at(client, entry, node.stat.czxid)
         if looked_s is None:
             return
         if client.read(self._layout.pause) is not None:
@@ -301,7 +301,7 @@ class Agent:
             )
             return
         try:
-            again = partial(self._look, client, entry, node.stat.czxid)
+            again = partial(self._trusted_at, client, entry, node.stat.czxid)
             look = TrustCheck(looked_s, again, self._known(client, given.record.name, own.record))
             self._starter.start(given.record, look, _ended_before(own.record))
         except (Refused, AccessDenied) as error:
@@ -329,7 +329,7 @@ class Agent:
         was_looked_at = job.fresh_start or (isinstance(lease, Found) and lease.record.uid == job.uid)
         return KnownCheckpoint(job.terms.checkpoint, expected, "" if was_looked_at else job.left_by)
 
-    def _look(self, client: ZooClient, entry: str, assigned_zxid: int) -> float | None:
+    def _trusted_at(self, client: ZooClient, entry: str, assigned_zxid: int) -> float | None:
         """BOOTTIME before it was asked whether the registry is to be trusted, or None: it is not."""
         looked_s = boottime_s()
         doubt = self._doubt(client, assigned_zxid)

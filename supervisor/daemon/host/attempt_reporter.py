@@ -49,11 +49,11 @@ log = structlog.get_logger(__name__)
 PERIOD_S = 5.0
 STARTING_PERIOD_S = 0.5
 UNBORN_MAX_S = 60.0
-LOOK_EVERY_S = 10.0
+COMMITS_EVERY_S = 10.0
 
 
 class AttemptReporter:
-    """One thread. ``look_at``: opens the commit log for the launch of a JVM application."""
+    """One thread. ``open_log``: opens the commit log for the launch of a JVM application."""
 
     def __init__(
         self,
@@ -62,17 +62,17 @@ class AttemptReporter:
         layout: Layout,
         client: Callable[[], ZooClient | None],
         metrics: Metrics,
-        look_at: Callable[[Launch], CommitLog | None],
+        open_log: Callable[[Launch], CommitLog | None],
     ) -> None:
         self._id = supervisor_id
         self._hosted = hosted
         self._layout = layout
         self._client = client
         self._metrics = metrics
-        self._look_at = look_at
+        self._open_log = open_log
         self._stopping = threading.Event()
-        self._looks: dict[str, tuple[CommitLog, CommittedBatch | None]] = {}
-        self._looked_at_s = 0.0
+        self._logs: dict[str, tuple[CommitLog, CommittedBatch | None]] = {}
+        self._commits_read_at_s = 0.0
         self._looked_for: set[str] = set()
         self._last_hosted: set[str] = set()
         self._progress: dict[str, Progress] = {}
@@ -107,7 +107,7 @@ class AttemptReporter:
     def round(self, beat: Callable[[], None]) -> None:
         """One look at everything hosted here. Raises SupervisorError, OSError."""
         launches = self._hosted.launches()
-        self._look_at_commits({key: launch for key, launch in launches.items() if not launch.reports}, beat)
+        self._read_commit_logs({key: launch for key, launch in launches.items() if not launch.reports}, beat)
         self._publish_metrics(launches)
 
     # -- metrics --------------------------------------------------------------------------------------------------
@@ -209,15 +209,15 @@ class AttemptReporter:
 
     # -- JVM applications -----------------------------------------------------------------------------------------
 
-    def _look_at_commits(self, launches: dict[str, Launch], beat: Callable[[], None]) -> None:
+    def _read_commit_logs(self, launches: dict[str, Launch], beat: Callable[[], None]) -> None:
         """One after the other. A store that hangs costs each of them its deadline: the loop is slow then, not stuck.
 
-        A fresh attempt is looked at at once: what it commits before its first look would not be seen as its own.
+        A fresh attempt is looked at at once: what it commits before its log is first read would not be seen as its own.
         """
-        due = boottime_s() - self._looked_at_s >= LOOK_EVERY_S
+        due = boottime_s() - self._commits_read_at_s >= COMMITS_EVERY_S
         if due:
-            self._looked_at_s = boottime_s()
-        self._looks = {key: known for key, known in self._looks.items() if key in launches}
+            self._commits_read_at_s = boottime_s()
+        self._logs = {key: known for key, known in self._logs.items() if key in launches}
         self._looked_for &= set(launches)
         for key, launch in launches.items():
             if not due and key in self._looked_for:
@@ -225,12 +225,12 @@ class AttemptReporter:
             self._looked_for.add(key)
             beat()
             try:
-                look, before = self._looks.get(key) or (self._look_at(launch), None)
-                if look is None or self._stopping.is_set():
+                commit_log, before = self._logs.get(key) or (self._open_log(launch), None)
+                if commit_log is None or self._stopping.is_set():
                     continue
-                newest = look.newest()
-                event = self._event(look, before, newest, first=key not in self._looks) | _committed(
-                    look, launch
+                newest = commit_log.newest()
+                event = self._event(commit_log, before, newest, first=key not in self._logs) | _committed(
+                    commit_log, launch
                 )
             except (
                 SupervisorError,
@@ -245,12 +245,12 @@ class AttemptReporter:
             except Exception as error:  # noqa: BLE001 - the edge of one item
                 self._apart.say(key, error)
                 continue
-            self._looks[key] = (look, newest)
+            self._logs[key] = (commit_log, newest)
             report(self._hosted.attempts_dir / key, event)
 
     @staticmethod
     def _event(
-        look: CommitLog, before: CommittedBatch | None, newest: CommittedBatch | None, *, first: bool
+        commit_log: CommitLog, before: CommittedBatch | None, newest: CommittedBatch | None, *, first: bool
     ) -> dict[str, object]:
         """What to tell the shim. ``looked`` is no sign of life, but says that there was somebody to see one."""
         batch_id = newest.batch_id if newest is not None else None
@@ -258,7 +258,7 @@ class AttemptReporter:
             return {"event": "looked", "batch_id": batch_id}
         if newest != before:
             return {"event": "progress", "batch_id": batch_id}
-        return {"event": "idle"} if look.waits_for_data() else {"event": "looked", "batch_id": batch_id}
+        return {"event": "idle"} if commit_log.waits_for_data() else {"event": "looked", "batch_id": batch_id}
 
 
 def report(directory: Path, event: dict[str, object]) -> None:
@@ -276,10 +276,10 @@ def report(directory: Path, event: dict[str, object]) -> None:
         os.close(folder)
 
 
-def _committed(look: CommitLog, launch: Launch) -> dict[str, object]:
+def _committed(commit_log: CommitLog, launch: Launch) -> dict[str, object]:
     """What the next start has to find there. Who may list but not read tells of life all the same."""
     try:
-        committed = look.committed()
+        committed = commit_log.committed()
     except (SupervisorError, OSError):
         return {}
     return {"committed": committed, "checkpoint": launch.checkpoint} if committed else {}

@@ -276,10 +276,10 @@ class _Turn:
 
     # -- killing -------------------------------------------------------------------------------------------------------
 
-    def watch(self, look: KillerProbe) -> None:
-        killer = second_killer.step(self.guarded_attempt.killer, look, self.now_s)
+    def watch(self, probe: KillerProbe) -> None:
+        killer = second_killer.step(self.guarded_attempt.killer, probe, self.now_s)
         self.set(killer=killer)
-        if killer.act is not Act.LOOK:
+        if killer.act is not Act.PROBE:
             self.set(stage=GuardStage.KILLING, acted_at_s=self.now_s)
             if not killer.shim_dead:
                 self.say("shim_let_deadline_come", "error", deadline_s=killer.deadline_at_s)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
@@ -28,7 +28,7 @@ from supervisor.clients.processes import ProcessId
 from supervisor.clients.run_dir import ShimRecord
 from supervisor.clients.second_killer import strike
 from supervisor.clients.spawn import reap_finished
-from supervisor.clients.zookeeper import Committed, Reads
+from supervisor.clients.zookeeper import Committed, Reads, ZooClient
 from supervisor.clock import wall_iso
 from supervisor.daemon.host.guarded_attempt import (
     Buried,
@@ -57,22 +57,12 @@ from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Ownership
 from supervisor.model.second_killer import KillerProbe
-from supervisor.model.transaction import Transaction
 from supervisor.records.layout import Layout, about_key, is_attempt
 from supervisor.records.reading import seen
 
 log = structlog.get_logger(__name__)
 
 _SLICE_S = 0.05
-
-
-class AttemptRegistry(Protocol):
-    """The two calls of ``ZooClient`` that are used here."""
-
-    def read_many_async(
-        self, paths: tuple[str, ...], done: Callable[[Reads | SupervisorError], None]
-    ) -> None: ...
-    def commit_async(self, tx: Transaction, done: Callable[[Committed | SupervisorError], None]) -> None: ...
 
 
 @dataclass
@@ -109,7 +99,7 @@ class Guardian:
         attempts_dir: Path | str,
         supervisor: str,
         layout: Layout,
-        client: Callable[[], AttemptRegistry | None],
+        client: Callable[[], ZooClient | None],
         on_kill: Callable[[str, float], None] = lambda _killer, _seconds: None,
     ) -> None:
         self._on_kill = on_kill
@@ -221,7 +211,7 @@ class Guardian:
                 launch = watched.guarded_attempt.launch or self._read_launch(watched)
                 return DirectoryRead(launch, run_dir.read_process(f"{watched.directory}/{run_dir.SHIM}"))
             case GuardStage.WATCHED:
-                return self._look(watched)
+                return self._probe(watched)
             case _:
                 return GuardTick(self._client() is not None)
 
@@ -245,7 +235,7 @@ class Guardian:
 
         return ScanContainment(shim.claim, root)
 
-    def _look(self, watched: GuardedProcess) -> KillerProbe | Stranger:
+    def _probe(self, watched: GuardedProcess) -> KillerProbe | Stranger:
         if watched.tree is None:
             assert watched.guarded_attempt.shim is not None
             # no descriptor left is no proof that it is dead
@@ -344,12 +334,12 @@ class Guardian:
                 log.info("run_dir_removed", **watched.about, why="no shim was ever started")
         else:
             (watched.tree or self._tree(watched, shim)).remove()
-            removed = run_dir.remove(watched.directory, partial(self._last_look, watched))
+            removed = run_dir.remove(watched.directory, partial(self._last_probe, watched))
         if removed:
             self._forget(watched)
             self._watched.pop(watched.guarded_attempt.key, None)
 
-    def _last_look(self, watched: GuardedProcess) -> None:
+    def _last_probe(self, watched: GuardedProcess) -> None:
         """Nobody lives there any more: its log is kept, its kills are counted. Neither keeps it from being removed."""
         kills, killer = run_dir.read_kills(watched.directory), watched.guarded_attempt.killer
         if killer.deadline_at_s is not None and not any(by == "twin" for by, _ in kills):

@@ -46,7 +46,7 @@ from supervisor.spec.site_policy import ANYWHERE, site_policy
 log = structlog.get_logger(__name__)
 
 LAUNCH_MAX_BYTES = 4 * 2**20
-LOOK_LASTS_S = 2.0
+TRUST_CHECK_LASTS_S = 2.0
 """A shim has 10 s from the look to its connection (``shim.claim``), and has to be started in them."""
 
 
@@ -81,8 +81,8 @@ class TrustCheck(NamedTuple):
     known: KnownCheckpoint = KnownCheckpoint()
 
     def lately(self) -> float | None:
-        """BOOTTIME before the newest look, made anew when that is too old; None: not to be trusted. Raises Unreachable."""
-        return self.looked_s if boottime_s() - self.looked_s < LOOK_LASTS_S else self.again()
+        """BOOTTIME before the newest trust check, made anew when that is too old; None: no trust. Raises Unreachable."""
+        return self.looked_s if boottime_s() - self.looked_s < TRUST_CHECK_LASTS_S else self.again()
 
 
 class HostedAttempts:
@@ -164,9 +164,9 @@ class Launcher:
         self._metrics = metrics
         self._room_lock = threading.Lock()
         self._taking: dict[str, Assignment] = {}
-        self._gate = StartBarrier(host, hosted.attempts_dir, metrics)
+        self._barrier = StartBarrier(host, hosted.attempts_dir, metrics)
 
-    def start(self, given: Assignment, look: TrustCheck, ended_before: str | None = None) -> None:
+    def start(self, given: Assignment, trust_check: TrustCheck, ended_before: str | None = None) -> None:
         """Start the shim of ``given``, unless ``look`` shows doubt. ``ended_before``: the cause of the exit before it.
 
         Raises Refused, Unreachable, AccessDenied.
@@ -176,20 +176,20 @@ class Launcher:
         with self._room(key, given):
             spec = self._spec(given)
             self._require_allowed(spec)
-            check = self._check(given, look.known, lambda: spec)
+            check = self._check(given, trust_check.known, lambda: spec)
             try:
                 prepared = self._launch(given, key, spec)
             except Exception:
                 check.wait()  # or there were one more at each try
                 raise
-            held = self._gate.may_hold(prepared, check)
+            held = self._barrier.may_hold(prepared, check)
             if not held:
-                self._gate.wait_for_answer(given, check)
-            looked_s = look.lately()  # files may have taken long to come
+                self._barrier.wait_for_answer(given, check)
+            looked_s = trust_check.lately()  # files may have taken long to come
             if looked_s is None:
                 return
             launch = replace(
-                prepared, begun_s=begun_at_s, looked_s=looked_s, remembered=look.known.remembered
+                prepared, begun_s=begun_at_s, looked_s=looked_s, remembered=trust_check.known.remembered
             )
             shim = self._started(key, launch) if not held else self._started_held(key, launch, check)
         if shim is None:
@@ -210,11 +210,11 @@ class Launcher:
     def check_again(self) -> dict[str, str]:
         """Begin to look for drivers that wait at their gate, because whoever had to tell them could not. Returns why those
         are not told of which it is known, by key. Called in each round of the agent."""
-        for key, launch in self._gate.waiting(self._hosted.launches).items():
+        for key, launch in self._barrier.waiting(self._hosted.launches).items():
             given, known = launch.assignment, KnownCheckpoint(launch.checkpoint, launch.remembered)
             check = self._check(given, known, partial(self._spec, given))
-            self._gate.tell_after(key, launch, check)
-        return self._gate.untold
+            self._barrier.write_after(key, launch, check)
+        return self._barrier.unwritten
 
     def _started(self, key: str, launch: Launch) -> int | None:
         """The shim's pid; None: it was started before."""
@@ -223,10 +223,10 @@ class Launcher:
 
     def _started_held(self, key: str, launch: Launch, check: PreflightCheck) -> int | None:
         """As ``_started``, of a driver that waits for what comes of ``check``."""
-        with self._gate.about_to_tell(key):
-            shim = self._started(key, self._gate.held(key, launch))
+        with self._barrier.about_to_start(key):
+            shim = self._started(key, self._barrier.held(key, launch))
             if shim is not None:
-                self._gate.tell_after(key, launch, check)
+                self._barrier.write_after(key, launch, check)
             return shim
 
     def refused(self, why: Refused) -> None:

@@ -2,7 +2,7 @@
 preparation of the files and, on S3, beside the start of the driver, so that it costs no time.
 
 A PySpark driver waits at its gate, before the application's first line (``spark/bootstrap.py``). A JVM application runs no
-code of ours that could wait: there the look comes before exec. What cannot be looked at (HDFS, or S3 with credentials that
+code of ours that could wait: there the check comes before exec. What cannot be checked (HDFS, or S3 with credentials that
 only the job has) is started all the same, and said.
 """
 
@@ -39,18 +39,19 @@ class KnownCheckpoint(NamedTuple):
 
 
 class PreflightCheck:
-    """A look that goes on beside what its owner does, in a thread that nobody has to wait for. ``look`` None: there is
-    nothing to look at, and it is over."""
+    """A check of a checkpoint that goes on beside what its owner does, in a thread that nobody has to wait for.
 
-    def __init__(self, look: Callable[[], None] | None = None, *, may_last: bool = False) -> None:
+    ``check`` is carried out in that thread; None means that there is nothing to check, and it is over."""
+
+    def __init__(self, check: Callable[[], None] | None = None, *, may_last: bool = False) -> None:
         self.took_s = 0.0
         self._may_last = may_last
         self._over: Future[None] = Future()
-        if look is None:
+        if check is None:
             self._over.set_result(None)
             return
         try:
-            self._over = run_in_thread("checkpoint", partial(self._look, look))
+            self._over = run_in_thread("checkpoint", partial(self._run, check))
         except RuntimeError as error:
             self._over.set_exception(
                 Unreachable(f"no thread can be started for it ({error})", "make room on this host")
@@ -59,7 +60,7 @@ class PreflightCheck:
     @property
     def may_be_awaited_later(self) -> bool:
         """It is not over, and may take its time. Never of a first start: that the job was claimed there is taken for a sign
-        that what others left was looked at (``agent._known``). A directory answers at once, or hangs."""
+        that what others left was checked (``agent._known``). A directory answers at once, or hangs."""
         return self._may_last and not self._over.done()
 
     @property
@@ -83,10 +84,10 @@ class PreflightCheck:
         """Call ``work`` when it is over: in its thread, or here if it is over already."""
         self._over.add_done_callback(lambda _over: work())
 
-    def _look(self, look: Callable[[], None]) -> None:
+    def _run(self, check: Callable[[], None]) -> None:
         began_at_s = boottime_s()
         try:
-            look()
+            check()
         finally:
             self.took_s = boottime_s() - began_at_s
 
@@ -94,24 +95,24 @@ class PreflightCheck:
 def check_of(
     given: Assignment, known: KnownCheckpoint, store: S3Access, conf: Callable[[], Mapping[str, str]]
 ) -> PreflightCheck:
-    """Begins to look. ``conf``: gives the properties of the job, in the thread of the look."""
+    """Begins a check. ``conf`` gives the properties of the job, in the thread of the check."""
     expected, location = queries_of(known.remembered), known.location
     if location is None or not (expected or known.left_by):
         return PreflightCheck()
     is_s3 = bucket_of(normalise(location)) is not None
     return PreflightCheck(
-        lambda: _look(given, location, known, conf(), store), may_last=bool(expected) and is_s3
+        lambda: _check(given, location, known, conf(), store), may_last=bool(expected) and is_s3
     )
 
 
-def _look(
+def _check(
     given: Assignment, location: str, known: KnownCheckpoint, conf: Mapping[str, str], store: S3Access
 ) -> None:
     told = {"job": given.name, "uid": given.uid, "attempt": given.attempt}
     try:
         tree = open_checkpoint(location, conf, store)
         if tree is None:
-            return  # nobody but Spark can look there
+            return  # nobody but Spark can check it
         expected = queries_of(known.remembered)
         found = preflight(tree, expected) if expected else preflight_of_first(tree, known.left_by)
     except Unreachable as error:

@@ -1,9 +1,9 @@
-"""The gate: a PySpark driver whose checkpoint on S3 is still being looked at is started, and begins when it is told to.
+"""The start barrier: a PySpark driver whose checkpoint on S3 is still being checked is started, and begins when it may.
 
-It waits before the application's first line (``spark/bootstrap.py: pass_gate``) for one word in its run directory. The word
-is written here, once, whole, after the look: yes, or the cause of a refusal, which the shim records when the driver has left
-(``shim/runner.py: _refused``). Look and word have a thread of their own, so no other start and no stop of this supervisor
-waits for them. If it dies before the word, the next one looks again. Called by ``starting``.
+It waits before the application's first line (``spark/bootstrap.py: await_verdict``) for one verdict in its run directory.
+The verdict is written here, once, whole, after the check: yes, or the cause of a refusal, which the shim records when the
+driver has left (``shim/runner.py: _refused``). Check and verdict have a thread of their own, so no other start and no stop
+of this supervisor waits for them. If the supervisor dies before the verdict, the next one checks again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from supervisor.spark.refusal import Refused
 log = structlog.get_logger(__name__)
 
 SLOW_S: Final = 5.0
-"""A look that took so long, or had no answer: the next start of that job waits for its own before there is a driver."""
+"""A check that took so long, or had no answer: the next start of that job waits for its own before there is a driver."""
 
 
 class AwaitedVerdict(NamedTuple):
@@ -43,7 +43,8 @@ class AwaitedVerdict(NamedTuple):
 
 
 class StartBarrier:
-    """Of all drivers of this host. ``host``: for the words. ``attempts_dir``: of the run directories."""
+    """Holds the drivers of this host, and lets each go or leave. ``host`` is named in refusals. ``attempts_dir`` has the run
+    directories."""
 
     def __init__(self, host: str, attempts_dir: Path, metrics: Metrics) -> None:
         self._host = host
@@ -51,21 +52,23 @@ class StartBarrier:
         self._metrics = metrics
         self._lock = threading.Lock()
         self._starting: set[str] = set()
-        self._looking: dict[str, AwaitedVerdict] = {}
+        self._awaited: dict[str, AwaitedVerdict] = {}
         self._slow: set[str] = set()
-        self._untold: dict[str, str] = {}
+        self._unwritten: dict[str, str] = {}
 
     @property
-    def untold(self) -> dict[str, str]:
-        """Key → why a word that is known can't be written; it is tried again in each round."""
+    def unwritten(self) -> dict[str, str]:
+        """Key → why a verdict that is known can't be written; it is tried again in each round."""
         with self._lock:
-            return dict(self._untold)
+            return dict(self._unwritten)
 
     def may_hold(self, launch: Launch, check: PreflightCheck) -> bool:
         """The driver can wait, and what it would wait for is not over and not known to last."""
         name = launch.assignment.name
         with self._lock:
-            lasts = name in self._slow or any(look.given.name == name for look in self._looking.values())
+            lasts = name in self._slow or any(
+                awaited.given.name == name for awaited in self._awaited.values()
+            )
         return launch.reports and check.may_be_awaited_later and not lasts and _is_known()
 
     def held(self, key: str, launch: Launch) -> Launch:
@@ -73,7 +76,7 @@ class StartBarrier:
         return replace(launch, env={**launch.env, GATE: str(self._attempts_dir / key / run_dir.GATE)})
 
     def wait_for_answer(self, given: Assignment, check: PreflightCheck) -> None:
-        """Await the look. Raises as ``PreflightCheck.settle``."""
+        """Await the check. Raises as ``PreflightCheck.wait_for_answer``."""
         try:
             check.wait_for_answer()
         finally:
@@ -82,8 +85,8 @@ class StartBarrier:
                 (self._slow.add if slow else self._slow.discard)(given.name)
 
     @contextmanager
-    def about_to_tell(self, key: str) -> Iterator[None]:
-        """Nobody else looks for ``key`` in the body, in which it is started and given to ``tell_after``."""
+    def about_to_start(self, key: str) -> Iterator[None]:
+        """Nobody else checks for ``key`` in the body, in which it is started and given to ``write_after``."""
         with self._lock:
             self._starting.add(key)
         try:
@@ -92,26 +95,28 @@ class StartBarrier:
             with self._lock:
                 self._starting.discard(key)
 
-    def tell_after(self, key: str, launch: Launch, check: PreflightCheck) -> None:
-        """Write the word when the look is over."""
-        look = AwaitedVerdict(key, launch.assignment, check, self._directory(key))
+    def write_after(self, key: str, launch: Launch, check: PreflightCheck) -> None:
+        """Write the verdict when the check is over."""
+        awaited = AwaitedVerdict(key, launch.assignment, check, self._directory(key))
         with self._lock:
-            self._looking[key] = look
-        check.then(lambda: self._tell(look))
+            self._awaited[key] = awaited
+        check.then(lambda: self._tell(awaited))
 
     def waiting(self, launches: Callable[[], Mapping[str, Launch]]) -> dict[str, Launch]:
-        """Drivers that wait for a word that nobody is about to write: a supervisor died, or could not write."""
+        """Drivers that wait for a verdict that nobody is about to write: a supervisor died, or could not write."""
         with self._lock:
-            # before the words are read: who leaves these has written
-            looking = self._starting | self._looking.keys()
-        held = {key: launch for key, launch in launches().items() if launch.is_held and key not in looking}
+            # before the verdicts are read: who leaves these has written
+            awaited_keys = self._starting | self._awaited.keys()
+        held = {
+            key: launch for key, launch in launches().items() if launch.is_held and key not in awaited_keys
+        }
         with self._lock:
-            for key in self._untold.keys() - held.keys() - looking:
-                del self._untold[key]
+            for key in self._unwritten.keys() - held.keys() - awaited_keys:
+                del self._unwritten[key]
         return {
             key: launch
             for key, launch in held.items()
-            if run_dir.read_gate(str(self._attempts_dir / key)) is None
+            if run_dir.read_verdict(str(self._attempts_dir / key)) is None
         }
 
     def _directory(self, key: str) -> tuple[int, int] | None:
@@ -122,43 +127,43 @@ class StartBarrier:
             return None
         return status.st_ino, status.st_mtime_ns
 
-    def _tell(self, look: AwaitedVerdict) -> None:
-        key, given = look.key, look.given
+    def _tell(self, awaited: AwaitedVerdict) -> None:
+        key, given = awaited.key, awaited.given
         try:
-            word = self._word(look)
-            is_there = look.directory is not None and look.directory == self._directory(key)
-            told = is_there and run_dir.write_gate(str(self._attempts_dir / key), word)
+            verdict = self._verdict(awaited)
+            is_there = awaited.directory is not None and awaited.directory == self._directory(key)
+            written = is_there and run_dir.write_verdict(str(self._attempts_dir / key), verdict)
         except OSError as error:
             why = f"{self._attempts_dir / key / run_dir.GATE} can't be written ({error.strerror}); make room there"
             with self._lock:
-                is_new, self._untold[key] = self._untold.get(key) != why, why
+                is_new, self._unwritten[key] = self._unwritten.get(key) != why, why
             if is_new:
                 log.warning("start_delayed", **about_key(key), why=why, next="tried again in the next round")
             return
         finally:
             with self._lock:
-                if self._looking.get(key) is look:
-                    del self._looking[key]
+                if self._awaited.get(key) is awaited:
+                    del self._awaited[key]
         with self._lock:
-            self._untold.pop(key, None)
-        if told and word.cause:
-            self._metrics.count_refusal(word.cause)
-            log_refused(given, Cause(word.cause), word.why)
+            self._unwritten.pop(key, None)
+        if written and verdict.cause:
+            self._metrics.count_refusal(verdict.cause)
+            log_refused(given, Cause(verdict.cause), verdict.why)
 
-    def _word(self, look: AwaitedVerdict) -> run_dir.BarrierFile:
+    def _verdict(self, awaited: AwaitedVerdict) -> run_dir.StartVerdict:
         """A checkpoint that can't be looked at is no reason to keep a driver: it is given up, uncharged, and the next start
         waits until there is an answer, on this host or another."""
         try:
-            self.wait_for_answer(look.given, look.check)
+            self.wait_for_answer(awaited.given, awaited.check)
         except Refused as refused:
-            return run_dir.BarrierFile(refused.cause.value, f"{self._host}: {refused}")
+            return run_dir.StartVerdict(refused.cause.value, f"{self._host}: {refused}")
         except SupervisorError as error:
-            return run_dir.BarrierFile(Cause.NO_ACCESS.value, f"{self._host}: {error}")
+            return run_dir.StartVerdict(Cause.NO_ACCESS.value, f"{self._host}: {error}")
         except Exception as error:
-            log.exception("start_failed", **about_key(look.key))
+            log.exception("start_failed", **about_key(awaited.key))
             why = f"{self._host}: its checkpoint can't be looked at, a defect of the supervisor: {error!r}"
-            return run_dir.BarrierFile(Cause.NO_ACCESS.value, why)
-        return run_dir.BarrierFile()
+            return run_dir.StartVerdict(Cause.NO_ACCESS.value, why)
+        return run_dir.StartVerdict()
 
 
 def log_refused(given: Assignment, cause: Cause, why: str) -> None:

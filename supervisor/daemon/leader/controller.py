@@ -57,7 +57,7 @@ class Controller:
         loop: Loop,
     ) -> None:
         self.wake = threading.Event()
-        self.doomed = threading.Event()  # a checkpoint is to be deleted, or may be: for ``remover``
+        self.deletions_wanted = threading.Event()  # a checkpoint is to be deleted, or may be: for ``remover``
         self._term = term
         self._policy = policy
         self._recorder = recorder
@@ -69,7 +69,7 @@ class Controller:
         self._plan = Plan(())
         self._reread: set[str] = set()
         self._missed = False
-        self._unsettled = True
+        self._outcome_is_open = True
         self._full_at_s = float("-inf")
         self._apart = ErrorBoundary("controller")
         self._defects = 0
@@ -100,7 +100,7 @@ class Controller:
                 self._recorder.deposed(self._term.epoch, error)
                 break
             except SupervisorError as error:
-                self._unsettled = True
+                self._outcome_is_open = True
                 self._recorder.skipped(self._term.epoch, error)
             except Exception as error:  # noqa: BLE001 - the edge of one item
                 self._after_defect(error)
@@ -112,7 +112,7 @@ class Controller:
         self._defects += 1
         if self._defects >= DEFECTS_MAX:
             raise error
-        self._unsettled, self._full_at_s = True, float("-inf")
+        self._outcome_is_open, self._full_at_s = True, float("-inf")
         self._apart.say("pass", error)
 
     def reconcile_once(self) -> Pass:
@@ -131,13 +131,13 @@ class Controller:
         return done
 
     def _observe(self) -> View:
-        """The view now: what the bell named, what we changed ourselves, and everything now and then."""
-        if self._unsettled:
+        """The view now: what the doorbell named, what we changed ourselves, and everything now and then."""
+        if self._outcome_is_open:
             self._term.client.sync()
-        rung = self._notifier.look()
+        changes = self._notifier.read_changes()
         # kept until a view was taken: a ring is heard once, and a read may fail
-        self._reread |= rung.names
-        self._missed |= rung.more
+        self._reread |= changes.names
+        self._missed |= changes.more
         changed = self._changed()
         term = self._term
         view = self._observer.take_view(changed, recorded=term.recorded, distrust=term.distrust)
@@ -145,7 +145,7 @@ class Controller:
             self._full_at_s = boottime_s()
             self._missed = False
         self._reread.clear()
-        self._unsettled = False
+        self._outcome_is_open = False
         self._view = view
         return view
 
@@ -167,12 +167,12 @@ class Controller:
     def _act(self, actions: tuple[Action, ...]) -> list[ActionResult]:
         carried = self._executor.carry_out(actions)
         for one in carried:
-            self._notifier.note_own(one.ring)
+            self._notifier.skip_own(one.doorbell_version)
             self._reread.add(one.action.name)
-            self._unsettled |= one.came is ActionOutcome.UNKNOWN
+            self._outcome_is_open |= one.outcome is ActionOutcome.UNKNOWN
             if isinstance(one.action, CleanUp) and one.action.deletes_checkpoint:
-                self.doomed.set()
-        if any(one.came is ActionOutcome.DONE for one in carried):
+                self.deletions_wanted.set()
+        if any(one.outcome is ActionOutcome.DONE for one in carried):
             self.wake.set()
         return carried
 

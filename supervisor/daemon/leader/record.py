@@ -71,7 +71,7 @@ class Recorder:
         self._log_paused(done.view)
         self._metrics.observe_pass(done.ended_at_s - done.begun_at_s)
         for one in done.carried:
-            self._metrics.count_action(type(one.action).__name__, one.came.value)
+            self._metrics.count_action(type(one.action).__name__, one.outcome.value)
             self._count_outcome(one, done)
             self._log_action(done, one)
         if self._first:
@@ -83,7 +83,7 @@ class Recorder:
                 epoch=done.view.epoch,
                 jobs=sum(states.values()),
                 supervisors=len(done.view.members),
-                actions=dict(Counter(f"{type(c.action).__name__}:{c.came}" for c in done.carried)),
+                actions=dict(Counter(f"{type(c.action).__name__}:{c.outcome}" for c in done.carried)),
                 waiting=sum(1 for note in done.plan.notes if note.pending),
                 alarms=len(self._alarms),
                 ms=round((done.ended_at_s - done.begun_at_s) * 1000, 1),
@@ -114,7 +114,7 @@ class Recorder:
 
     def _log_action(self, done: Pass, one: ActionResult) -> None:
         uid, attempt = _about(one.action)
-        say = log.info if one.came is ActionOutcome.DONE else log.warning
+        say = log.info if one.outcome is ActionOutcome.DONE else log.warning
         say(
             "action",
             action=type(one.action).__name__,
@@ -123,7 +123,7 @@ class Recorder:
             attempt=attempt,
             epoch=done.view.epoch,
             why=one.action.why,
-            outcome=one.came.value,
+            outcome=one.outcome.value,
             detail=one.why,
         )
 
@@ -141,7 +141,7 @@ class Recorder:
         self._wanted_at_s = {**dict.fromkeys(wanted, done.begun_at_s), **kept}
 
     def _count_outcome(self, one: ActionResult, done: Pass) -> None:
-        if one.came is not ActionOutcome.DONE:
+        if one.outcome is not ActionOutcome.DONE:
             return
         match one.action:
             case Assign(name=name):

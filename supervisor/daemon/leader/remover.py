@@ -45,7 +45,7 @@ from supervisor.spec.site_policy import SitePolicy
 log = structlog.get_logger(__name__)
 
 TICK_S = 1.0
-LOOK_EVERY_S = 600.0
+READ_EVERY_S = 600.0
 AGAIN_FIRST_S = 5.0
 AGAIN_MAX_S = 600.0
 
@@ -113,7 +113,7 @@ class Remover:
         self._open = open_at
         self._others = Others(layout)
         self._jobs: dict[str, LocationDeletion] = {}
-        self._look_at_s = clock()
+        self._read_at_s = clock()
         self._apart = ErrorBoundary("remover", clock)
 
     def run(self) -> None:
@@ -134,14 +134,14 @@ class Remover:
         """A batch of each location that is due. True: there is more to do at once."""
         if self._term.distrust is not None or not self._term.recorded or self._paused():
             return False
-        if self._wanted.is_set() or self._clock() >= self._look_at_s:
+        if self._wanted.is_set() or self._clock() >= self._read_at_s:
             self._wanted.clear()
-            self._look_at_s = self._clock() + LOOK_EVERY_S
-            self._look()
+            self._read_at_s = self._clock() + READ_EVERY_S
+            self._find_deletions()
         due = [job for job in self._jobs.values() if self._clock() >= job.next_at_s]
         return any([self._advance(job) for job in due if not self._term.over.is_set()])
 
-    def _look(self) -> None:
+    def _find_deletions(self) -> None:
         """Every claim, pipelined; raises Unreachable, and is made up for later."""
         zoo = self._term.client
         paths = [
@@ -193,22 +193,22 @@ class Remover:
         """None: given up, or not to be read any more: left alone."""
         zoo = self._term.client
         claim: Seen[CheckpointClaim] = seen(CheckpointClaim, zoo.read(path), path)
-        if not isinstance(claim, Found) or claim.record.doom is None or not claim.record.is_doomed:
+        if not isinstance(claim, Found) or claim.record.doom is None or not claim.record.deletion_is_pending:
             return None
-        doom = claim.record.doom
-        paths = (self._layout.own(doom.name), self._layout.result(doom.uid))
+        deletion = claim.record.doom
+        paths = (self._layout.own(deletion.name), self._layout.result(deletion.uid))
         nodes = zoo.read_many(paths).nodes
         own: Seen[Ownership] = seen(Ownership, nodes[0], paths[0])
         result: Seen[Result] = seen(Result, nodes[1], paths[1])
         if not isinstance(own, Found):
             return None
-        return ClaimUnderDeletion(path, claim, doom, own, result if isinstance(result, Found) else None)
+        return ClaimUnderDeletion(path, claim, deletion, own, result if isinstance(result, Found) else None)
 
     def _carry_on(self, job: LocationDeletion, now: ClaimUnderDeletion) -> bool:
         why = self._why_kept(now)
         if why is not None:
             return self._keep(job, now, why)
-        others = self._others.look(self._term.client, job.path, now.claim.record.location)
+        others = self._others.find_overlap(self._term.client, job.path, now.claim.record.location)
         if others.claim is not None:
             return self._keep(job, now, _overlapped(others.claim))
         if others.doubtful is not None:
@@ -253,7 +253,7 @@ class Remover:
         alone = now.doom.epoch == self._term.epoch and not removal.unanswered
         left_s = job.unsure_at_s + removal.late_s - self._clock()
         if not alone and left_s > 0:
-            job.next_at_s = self._clock() + min(left_s, LOOK_EVERY_S)
+            job.next_at_s = self._clock() + min(left_s, READ_EVERY_S)
             return False
         if not removal.seen:
             return self._keep(job, now, _never_seen(now, self._term.epoch))
@@ -266,7 +266,7 @@ class Remover:
         unsure = begun_by_other or (job.removal is not None and job.removal.unanswered > 0)
         left_s = job.unsure_at_s + KEPT_LATE_S - self._clock()
         if unsure and left_s > 0:
-            job.next_at_s = self._clock() + min(left_s, LOOK_EVERY_S)
+            job.next_at_s = self._clock() + min(left_s, READ_EVERY_S)
             return False
         detail = f"{why}; {job.objects} objects had been deleted" if job.objects else why
         return self._give_up(job, now, CheckpointState.KEPT, detail)
@@ -336,7 +336,7 @@ class Remover:
             raise self._term.fence_failed()
         if claim is None or claim.stat.version != now.claim.version or pause is not None:
             raise Conflict("its claim has changed, or the cluster is paused")
-        others = self._others.look(zoo, path, now.claim.record.location)
+        others = self._others.find_overlap(zoo, path, now.claim.record.location)
         if others.claim is not None or others.doubtful is not None:
             raise Conflict("another claim overlaps it, or can't be read")
         if self._term.distrust is not None:

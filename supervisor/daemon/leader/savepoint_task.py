@@ -60,14 +60,14 @@ class SavepointTasks:
     def in_use(self) -> Callable[[str], str | None]:
         places = CheckpointClaims.load(self._zoo, self._layout)
 
-        def look(location: str) -> str | None:
+        def probe(location: str) -> str | None:
             try:
                 places.reserve("", location)
             except Conflict as error:
                 return str(error)
             return None
 
-        return look
+        return probe
 
     def _run(self, task: dict[str, Any], timeout_s: float, go_on: GoOn) -> dict[str, Any]:
         settings = self._settings.model_dump(mode="json", by_alias=True)

@@ -29,7 +29,7 @@ from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import Conflict, NotFound, SupervisorError
-from supervisor.metrics import Metrics, SavepointStanding
+from supervisor.metrics import Metrics, SavepointAge
 from supervisor.model.location import normalise
 from supervisor.model.records import BlobRef, Desired, JobRef
 from supervisor.model.savepoint_policy import SavepointPolicy
@@ -163,7 +163,7 @@ class ScheduledSavepoints:
             }
             statuses = dict(self._standings)
         self._metrics.set_savepoints(
-            {name: SavepointStanding(statuses[name].at_s, job.policy.every_s) for name, job in jobs.items()}
+            {name: SavepointAge(statuses[name].at_s, job.policy.every_s) for name, job in jobs.items()}
         )
         ready = [
             job

@@ -100,7 +100,7 @@ class Watchdog:
     def _run(self) -> None:
         period_s = watchdog_period_s()
         round_s = min(ROUND_S, period_s or ROUND_S)
-        last_at_s = told_at_s = boottime_s()
+        last_at_s = reported_at_s = boottime_s()
         while not self._stop.is_set():
             now_s = boottime_s()
             if now_s - last_at_s > 2 * ROUND_S:
@@ -110,9 +110,9 @@ class Watchdog:
             if found is not None:
                 self._give_up(*found)
                 return
-            if period_s is not None and now_s - told_at_s >= period_s - round_s:
+            if period_s is not None and now_s - reported_at_s >= period_s - round_s:
                 notify("WATCHDOG=1")
-                told_at_s = now_s
+                reported_at_s = now_s
             if self._locked_limit_s is not None:
                 faulthandler.dump_traceback_later(self._locked_limit_s, exit=True, file=self._out)
             self._stop.wait(round_s)

@@ -268,7 +268,7 @@ class Assembly:
             self._settings.store.url,
             self._access_to,
             site=site_policy(self._settings.policy),
-            wanted=controller.doomed,
+            wanted=controller.deletions_wanted,
             paused=paused,
         )
 

@@ -19,13 +19,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from supervisor.clients import umask
 from supervisor.clients.threads import BackgroundThread
+from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
+from supervisor.coord.contender import Contender
 from supervisor.daemon.host.agent import Agent
 from supervisor.daemon.host.attempt_reporter import AttemptReporter
 from supervisor.daemon.host.fence_ahead import FenceAhead
@@ -33,6 +35,7 @@ from supervisor.daemon.host.guardian import Guardian
 from supervisor.daemon.host.housekeeping import Housekeeper
 from supervisor.daemon.loops.notify import notify
 from supervisor.daemon.loops.watchdog import EXIT_CODE, Loop, Watchdog
+from supervisor.daemon.process.http import HttpServer
 from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.errors import Conflict, InvalidInput, SupervisorError
 
@@ -46,20 +49,6 @@ STOP_TIMEOUT_S = 20.0
 LOCK = "supervisor.lock"
 
 
-class ContenderLife(Protocol):
-    """``coord.contender.Contender``, as far as its life is concerned."""
-
-    def start(self) -> None: ...
-    def stop(self, timeout_s: float) -> bool: ...
-
-
-class Server(Protocol):
-    """``daemon.process.http.HttpServer``, as far as its life is concerned."""
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-
-
 @dataclass
 class SupervisorParts:
     """Everything that lives as long as the process, in the order in which it is started."""
@@ -67,12 +56,12 @@ class SupervisorParts:
     id: str
     runtime_dir: Path
     watchdog: Watchdog
-    server: Server
+    server: HttpServer
     session_closer: SessionCloser
     agent: Agent
     guardian: Guardian
     hosting: AttemptReporter
-    contender: ContenderLife
+    contender: Contender[ZooClient]
     housekeeper: Housekeeper
     fence_ahead: FenceAhead
     alone_timeout_s: float

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from supervisor.clients.processes import ProcessId
-from supervisor.clients.run_dir import BarrierFile, ShimRecord
+from supervisor.clients.run_dir import ShimRecord, StartVerdict
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.shim import state as shim
@@ -45,7 +45,7 @@ class Attempt:
     starter_alive: bool = False
     driver: Driver | None = None
     deadline_at_s: float | None = None
-    gate: BarrierFile | None = None
+    gate: StartVerdict | None = None
 
     def start_shim(self) -> None:
         """Fork and exec of the shim; then its twin, its starter, and only then the rest of it."""
@@ -84,7 +84,7 @@ class Attempt:
     def write_deadline(self, deadline_at_s: float | None) -> None:
         self.deadline_at_s = deadline_at_s
         if self.twin is not None:
-            self.twin.look_later()
+            self.twin.read_later()
         self.host.deadline_written(self)
 
     # -- the tree --------------------------------------------------------------------------------------------------

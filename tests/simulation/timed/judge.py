@@ -330,8 +330,8 @@ class Judge:
         return own
 
     def carried(self, carried: ActionResult) -> None:
-        self.answers[carried.came.value] += 1
-        if carried.came is ActionOutcome.FAILED:
+        self.answers[carried.outcome.value] += 1
+        if carried.outcome is ActionOutcome.FAILED:
             self.defect(f"{type(carried.action).__name__} {carried.action.name}: {carried.why}")
 
     # -- rest ------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Twin:
     def look_soon(self) -> None:
         self._world.loop.after(0.001 + 0.01 * self._world.random.random(), self._look, self.process)
 
-    def look_later(self) -> None:
+    def read_later(self) -> None:
         """In time for the deadline that was written, unless a look before it is planned: that one sees the new deadline."""
         deadline_at_s, loop = self._attempt.deadline_at_s, self._world.loop
         if deadline_at_s is None or self._planned_s > loop.now_s:
@@ -55,14 +55,14 @@ class Twin:
 
     def _look(self) -> None:
         attempt, now_s = self._attempt, self.process.clock.boottime_s(self._world.loop.now_s)
-        if self._killer.act is not Act.LOOK:
+        if self._killer.act is not Act.PROBE:
             return
         self._killer = second_killer.step(
             self._killer, KillerProbe(attempt.shim_dead, attempt.deadline_at_s), now_s
         )
-        if self._killer.act is Act.LOOK:
+        if self._killer.act is Act.PROBE:
             self._planned_s = 0.0
-            self.look_later()
+            self.read_later()
         else:
             self._strike()
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from supervisor.clients import zookeeper
-from supervisor.clients.run_dir import BarrierFile
+from supervisor.clients.run_dir import StartVerdict
 from supervisor.clients.zookeeper import Link, Session
 from supervisor.coord.contender import Contender, Duties, ElectionRegistry, SessionFactory
 from supervisor.coord.election import Candidate
@@ -180,7 +180,7 @@ class SimStarter:
             answered = world.calm or lots.random() < 0.8
             if attempt.gate is None:
                 attempt.gate = (
-                    BarrierFile() if answered else BarrierFile(Cause.NO_ACCESS.value, "no answer in time")
+                    StartVerdict() if answered else StartVerdict(Cause.NO_ACCESS.value, "no answer in time")
                 )
 
         world.loop.after(lots.choice(LOOKS_S), tell, self._process)

@@ -382,9 +382,9 @@ def test_a_restore_takes_its_mark_off_the_target_last_of_all(tmp_path: Path) -> 
     and not before it is on the disk."""
     create(unpack("files", tmp_path), tmp_path / "store")
     said: list[str] = []
-    target = heard(area(tmp_path / "copy"), said, "items", "read", "write", "settle", "remove")
+    target = heard(area(tmp_path / "copy"), said, "items", "read", "write", "flush", "remove")
     restore(area(place(tmp_path / "store")), target, AT)
-    assert said[-2:] == ["settle", f"remove {MARK}"], said[-5:]
+    assert said[-2:] == ["flush", f"remove {MARK}"], said[-5:]
 
 
 def test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there(tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there(tmp_pa
     source, said = unpack("files", tmp_path), list[str]()
     on, what = shelf(tmp_path / "store"), begun(source, place(tmp_path / "store"))
     on.begin(what)
-    target = heard(on.place(what), said, "write", "create", "settle")
+    target = heard(on.place(what), said, "write", "create", "flush")
     Creation(area(source), target, what, lambda: AT, still_wanted=lambda: said.append("wanted?")).run()
     assert said[-2:] == ["wanted?", "create manifest.json"] and any(
         one.startswith("write objects") for one in said[:-2]

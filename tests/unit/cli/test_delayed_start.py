@@ -161,7 +161,7 @@ def test_the_record_of_a_host_has_room_for_what_it_tells(
     made._me = replace(ME, id="i" * 127, host="h" * 253)
     made._delays = {f"20261122-{'n' * 40}{number}-0a1b2c3d.{10**6}": '"\\' * 500 for number in range(20)}
     told = made._described(None)
-    assert len(told.delays) == agent.DELAYS_TOLD
+    assert len(told.delays) == agent.DELAYS_PUBLISHED
     assert len(encode(told)) <= 4096
 
 

@@ -154,7 +154,7 @@ def others(tmp_path: Path) -> Path:
 def test_a_pipe_is_no_file_and_nobody_waits_for_it(others: Path) -> None:
     directory = str(others / "a.1")
     assert run_dir.read_process(f"{directory}/{run_dir.SHIM}") is None
-    assert run_dir.read_gate(directory) is None
+    assert run_dir.read_verdict(directory) is None
     assert run_dir.read_kills(directory) == []
     assert run_dir.read_file(f"{directory}/{run_dir.LAUNCH}", 10) is None
     with pytest.raises(FileNotFoundError):

@@ -45,7 +45,7 @@ def test_the_leader_is_fenced_out_and_all_trust_again(tmp_path: Path) -> None:
     with running(a, b):
         wait_until(lambda: any(term.recorded for rig in (a, b) for term in rig.terms), 10)
         ring(zoo)
-        wait_until(lambda: all(rig.trust._memory.rings == 1 for rig in (a, b)), 10)
+        wait_until(lambda: all(rig.trust._memory.doorbell_version == 1 for rig in (a, b)), 10)
     for rig in (a, b):  # as it does every five seconds
         rig.trust.remember(zoo.zxid)
     for round_number in (1, 2):

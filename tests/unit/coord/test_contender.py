@@ -9,7 +9,7 @@ import pytest
 from supervisor.coord.election import ACCEPTER, RECENT_KEPT, Author, Candidate, take_leadership
 from supervisor.coord.leadership import State
 from supervisor.coord.term import Term
-from supervisor.coord.trust import doubt_of_epochs, mark_restored
+from supervisor.coord.trust import judge_epochs, mark_restored
 from supervisor.errors import GuardFailed, NotLeader, NotSent
 from supervisor.model.records import Cluster, EpochRecord, LeaderHint
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Transaction
@@ -537,8 +537,8 @@ def test_an_acceptance_is_above_the_mark_of_a_restore(zoo: MemoryZoo, epochs: Me
     epochs.record_epoch(3, "a", "x")
     mark_restored(epochs, 3, recent, Author("b", "y"))
     mark_restored(epochs, 3, recent, Author("c", "z"))
-    assert list(epochs.kept) == [3, 4] and doubt_of_epochs(epochs, 3, recent)
+    assert list(epochs.kept) == [3, 4] and judge_epochs(epochs, 3, recent)
     number = max(seen.epoch, epochs.newest_epoch_above(0) or 0) + 1
     epochs.record_epoch(number, ACCEPTER, "id")
     accepted = recent | {number: Author(ACCEPTER, "id")}
-    assert number == 5 and doubt_of_epochs(epochs, number, accepted) is None
+    assert number == 5 and judge_epochs(epochs, number, accepted) is None

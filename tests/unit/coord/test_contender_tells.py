@@ -115,7 +115,7 @@ def test_the_next_session_sets_a_watch_of_its_own_and_forgets_what_the_last_one_
     rig, contender, _ = candidate(tmp_path)
     contender._observe()
     contender._disconnect(machine.Disconnect())
-    assert contender._sight is None and watched(rig.zoo) == 0
+    assert contender._seen is None and watched(rig.zoo) == 0
     contender._connect(machine.Connect())
     contender._observe()
     assert watched(rig.zoo) == 1
@@ -173,7 +173,7 @@ def test_each_election_has_an_op_of_its_own_and_an_unknown_one_is_told_as_such(t
         raise Unreachable("down")
 
     client.sync = down  # type: ignore[method-assign]
-    assert isinstance(contender._settle(machine.ResolveOutcome()), machine.ResolveFailed)
+    assert isinstance(contender._resolve_outcome(machine.ResolveOutcome()), machine.ResolveFailed)
     assert contender._probe(machine.Probe()) is None, "what could not be looked at is no look"
 
 
@@ -285,7 +285,7 @@ def test_an_election_of_another_is_not_read_back_as_ours(tmp_path: Path) -> None
     contender._machine_state = replace(contender._machine_state, session=client.session.id)
     other = rig.zoo.client()
     other.commit(Transaction("take_leadership", "o", (Create(PATHS.leader, b"{}", ephemeral=True),)))
-    assert isinstance(contender._settle(machine.ResolveOutcome()), machine.ElectionRead)
+    assert isinstance(contender._resolve_outcome(machine.ResolveOutcome()), machine.ElectionRead)
 
 
 def test_what_is_said_of_the_recording_is_said_by_the_term_that_leads(tmp_path: Path) -> None:

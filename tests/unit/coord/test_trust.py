@@ -19,7 +19,7 @@ from supervisor.coord.election import (
     recent_terms,
     take_leadership,
 )
-from supervisor.coord.trust import RegistryEvidence, Trust, doubt_of_epochs, record_epoch
+from supervisor.coord.trust import RegistryEvidence, Trust, judge_epochs, record_epoch
 from supervisor.errors import Unreachable
 from supervisor.model.records import Acceptance, EpochRecord, LeaderHint, LedTerm
 from supervisor.model.transaction import Check, Create, Node, SetData, Stat
@@ -217,7 +217,7 @@ def test_an_epoch_is_recorded_only_where_the_store_knows_this_registry(
 ) -> None:
     store = MemoryEpochs()
     store.kept = dict(stored)
-    store_says = doubt_of_epochs(store, 8, MINE)
+    store_says = judge_epochs(store, 8, MINE)
     assert (store_says is None) is trusted
     reason = record_epoch(store, 8, MINE)
     assert (reason is None) is trusted

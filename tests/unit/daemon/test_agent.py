@@ -53,10 +53,10 @@ class Started:
     keys: list[str] = field(default_factory=list)
     refusals: list[Cause] = field(default_factory=list)
     known: list[KnownCheckpoint] = field(default_factory=list)
-    untold: dict[str, str] = field(default_factory=dict)
+    unwritten: dict[str, str] = field(default_factory=dict)
 
     def check_again(self) -> dict[str, str]:
-        return self.untold
+        return self.unwritten
 
     def start(self, given: Assignment, look: TrustCheck, ended_before: str | None = None) -> None:
         self.known.append(look.known)
@@ -378,11 +378,11 @@ def test_why_a_driver_that_waits_is_not_told_is_told_by_its_host(tmp_path: Path)
     """Every round looks for such drivers: the supervisor that started them may be dead."""
     bench, started = Bench(), Started()
     agent = agent_of(bench, started, tmp_path, None)
-    for untold in ({"u.1": "no room"}, {}):
-        started.untold = untold
+    for unwritten in ({"u.1": "no room"}, {}):
+        started.unwritten = unwritten
         agent._round()
         agent._publish_state(agent._open())
         member = decode(Member, bench.zoo.tree()[bench.layout.supervisor("host-a")], "")
         assert [(each.uid, each.attempt, each.why) for each in member.delays] == [
-            ("u", 1, why) for why in untold.values()
+            ("u", 1, why) for why in unwritten.values()
         ]

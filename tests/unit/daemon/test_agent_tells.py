@@ -92,7 +92,7 @@ def test_a_look_counts_from_before_it_was_asked(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(module, "boottime_s", lambda: now_s[0])
     agent._doubt = doubt
-    assert agent._look(cast(ZooClient, None), "uid-1.1", 0) == 100.0
+    assert agent._trusted_at(cast(ZooClient, None), "uid-1.1", 0) == 100.0
 
 
 def test_whether_somebody_lives_there_is_no_when_that_was_seen(

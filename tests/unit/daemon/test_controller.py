@@ -189,7 +189,7 @@ def test_a_pause_that_comes_after_the_plan_was_made_still_holds_it_back(rig: Rig
     rig.bench.submit("a")
     rig.client.before_next_commit(lambda: rig.bench.zoo.put(rig.bench.layout.pause, b""))
     (carried,) = rig.controller.reconcile_once().carried
-    assert carried.came.value == "changed" and rig.bench.own("a").state is OwnState.VACANT
+    assert carried.outcome.value == "changed" and rig.bench.own("a").state is OwnState.VACANT
 
 
 @pytest.mark.parametrize("paused", [False, True])

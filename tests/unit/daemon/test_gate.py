@@ -70,10 +70,10 @@ class Beside(Slow):
     def is_held(self, key: str = KEY) -> bool:
         return self.hosted.launches()[key].is_held
 
-    def word(self, key: str = KEY) -> run_dir.BarrierFile | None:
-        return run_dir.read_gate(str(self.hosted.attempts_dir / key))
+    def word(self, key: str = KEY) -> run_dir.StartVerdict | None:
+        return run_dir.read_verdict(str(self.hosted.attempts_dir / key))
 
-    def wait_word(self, key: str = KEY) -> run_dir.BarrierFile:
+    def wait_word(self, key: str = KEY) -> run_dir.StartVerdict:
         return wait_until(lambda: self.word(key), MAX_S, "the word")
 
 
@@ -81,7 +81,7 @@ class Beside(Slow):
 def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Beside:
     monkeypatch.setattr(launcher, "spawn_shim", lambda directory, cgroup: SimpleNamespace(pid=1))
     made = Beside(tmp_path)
-    monkeypatch.setattr(preflight, "_look", made.look_at)
+    monkeypatch.setattr(preflight, "_check", made.look_at)
     return made
 
 
@@ -90,7 +90,7 @@ def test_a_start_does_not_wait_for_the_look_and_the_driver_is_told_what_came_of_
     assert beside.is_held() and beside.word() is None
     assert beside.check_again() == {} and beside.looks == 1, "somebody is about to tell it"
     beside.answer.set_result(None)
-    assert beside.wait_word() == run_dir.BarrierFile()
+    assert beside.wait_word() == run_dir.StartVerdict()
     beside.check_again()
     assert beside.looks == 1
 
@@ -98,13 +98,16 @@ def test_a_start_does_not_wait_for_the_look_and_the_driver_is_told_what_came_of_
 REFUSALS = {
     "gone": (
         Refused(Cause.BAD_CHECKPOINT, "it is missing"),
-        run_dir.BarrierFile("bad_checkpoint", "h: it is missing"),
+        run_dir.StartVerdict("bad_checkpoint", "h: it is missing"),
     ),
-    "no answer": (Unreachable("no answer in time"), run_dir.BarrierFile("no_access", "h: no answer in time")),
-    "too many folders": (Corrupt("100,001 folders"), run_dir.BarrierFile("no_access", "h: 100,001 folders")),
+    "no answer": (
+        Unreachable("no answer in time"),
+        run_dir.StartVerdict("no_access", "h: no answer in time"),
+    ),
+    "too many folders": (Corrupt("100,001 folders"), run_dir.StartVerdict("no_access", "h: 100,001 folders")),
     "a defect": (
         RecursionError("x"),
-        run_dir.BarrierFile(
+        run_dir.StartVerdict(
             "no_access",
             "h: its checkpoint can't be looked at, a defect of the supervisor: RecursionError('x')",
         ),
@@ -127,7 +130,7 @@ def test_of_an_attempt_that_is_over_nothing_is_said(beside: Beside) -> None:
     run_dir.remove(str(beside.hosted.attempts_dir / KEY))
     with structlog.testing.capture_logs() as logs:
         beside.answer.set_exception(Unreachable("no answer in time"))
-        wait_until(lambda: KEY not in beside._gate._looking, MAX_S, "the end of the look")
+        wait_until(lambda: KEY not in beside._barrier._awaited, MAX_S, "the end of the look")
     assert logs == [] and not beside.hosted.has(KEY)
 
 
@@ -210,7 +213,7 @@ def test_after_a_look_that_lasted_the_next_start_waits_for_its_own(
                 Unreachable("no answer in time") if slow == "no answer" else RecursionError("x")
             )
         beside.wait_word()
-        wait_until(lambda: not beside._gate._looking, MAX_S, "the end of it")
+        wait_until(lambda: not beside._barrier._awaited, MAX_S, "the end of it")
     beside.answer = Future()
     the_second_waits_for_its_look(beside)
     beside.answer = Future()
@@ -230,10 +233,10 @@ def test_a_word_that_can_not_be_written_is_tried_again_and_told_meanwhile(
         assert why.endswith(f"{KEY}/gate can't be written (No space left on device); make room there")
         for _ in range(5):
             beside.check_again()
-            wait_until(lambda: not beside._gate._looking, MAX_S, "its end")
+            wait_until(lambda: not beside._barrier._awaited, MAX_S, "its end")
         assert [line["event"] for line in logs] == ["start_delayed"], "said once"
     beside.check_again()
-    assert beside.wait_word() == run_dir.BarrierFile()
+    assert beside.wait_word() == run_dir.StartVerdict()
     wait_until(lambda: beside.check_again() == {}, MAX_S, "nothing to tell of")
     assert not [
         entry.name for entry in (beside.hosted.attempts_dir / KEY).iterdir() if entry.name.startswith(".")
@@ -253,10 +256,10 @@ def test_a_word_is_for_one_directory_not_for_its_name(beside: Beside) -> None:
     run_dir.remove(str(directory))
     run_dir.create(str(beside.hosted.attempts_dir), KEY, encode(old, 1 << 20))
     beside.answer.set_result(None)
-    wait_until(lambda: not beside._gate._looking, MAX_S, "the end of the old look")
+    wait_until(lambda: not beside._barrier._awaited, MAX_S, "the end of the old look")
     assert beside.word() is None
     beside.check_again()
-    assert beside.wait_word() == run_dir.BarrierFile() and beside.looks == 2
+    assert beside.wait_word() == run_dir.StartVerdict() and beside.looks == 2
 
 
 def test_without_a_thread_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +277,7 @@ def test_the_next_supervisor_looks_for_who_waits(beside: Beside, tmp_path: Path)
     successor.check_again()
     wait_until(lambda: beside.looks == 2, MAX_S, "its look")
     beside.answer.set_result(None)
-    assert successor.wait_word() == run_dir.BarrierFile()
+    assert successor.wait_word() == run_dir.StartVerdict()
 
 
 def no_room(*_: object) -> None:
@@ -284,19 +287,19 @@ def no_room(*_: object) -> None:
 def test_a_word_is_said_once(tmp_path: Path) -> None:
     """Also by two at once; but what is no word (torn, by hand) is replaced."""
     (tmp_path / run_dir.GATE).write_text('{"cau')
-    assert run_dir.read_gate(str(tmp_path)) is None
-    assert run_dir.write_gate(str(tmp_path), run_dir.BarrierFile())
-    assert not run_dir.write_gate(str(tmp_path), run_dir.BarrierFile("bad_checkpoint", "it is missing"))
-    assert run_dir.read_gate(str(tmp_path)) == run_dir.BarrierFile()
+    assert run_dir.read_verdict(str(tmp_path)) is None
+    assert run_dir.write_verdict(str(tmp_path), run_dir.StartVerdict())
+    assert not run_dir.write_verdict(str(tmp_path), run_dir.StartVerdict("bad_checkpoint", "it is missing"))
+    assert run_dir.read_verdict(str(tmp_path)) == run_dir.StartVerdict()
     assert [entry.name for entry in tmp_path.iterdir()] == [run_dir.GATE]
-    assert not run_dir.write_gate(str(tmp_path / "gone"), run_dir.BarrierFile())
+    assert not run_dir.write_verdict(str(tmp_path / "gone"), run_dir.StartVerdict())
     (tmp_path / run_dir.GATE).unlink()
     start = threading.Barrier(8)
     said: list[bool] = []
 
     def say(number: int) -> None:
         start.wait(MAX_S)
-        said.append(run_dir.write_gate(str(tmp_path), run_dir.BarrierFile("no_access", str(number))))
+        said.append(run_dir.write_verdict(str(tmp_path), run_dir.StartVerdict("no_access", str(number))))
 
     threads = [threading.Thread(target=say, args=(number,)) for number in range(8)]
     for thread in threads:

@@ -18,7 +18,7 @@ from supervisor.clients.run_dir import DeadlineFile, ShimRecord
 from supervisor.clients.zookeeper import Committed
 from supervisor.daemon.host import guardian as module
 from supervisor.daemon.host.guarded_attempt import GuardStage
-from supervisor.daemon.host.guardian import AttemptRegistry, Guardian
+from supervisor.daemon.host.guardian import Guardian
 from supervisor.errors import GuardFailed, OutcomeUnknown, SupervisorError
 from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
@@ -59,7 +59,7 @@ class Proven:
 
 
 @contextmanager
-def guarding(directory: Path, registry: AttemptRegistry | None = None) -> Iterator[Guardian]:
+def guarding(directory: Path, registry: Any | None = None) -> Iterator[Guardian]:
     guardian = Guardian(directory, "host-a", LAYOUT, lambda: registry)
     try:
         yield guardian

@@ -59,7 +59,7 @@ class Told:
         self.socket = ReportSocket(self._home.attempts_dir / KEY)
         self._count = 0
         self.start()
-        monkeypatch.setattr(attempt_reporter, "LOOK_EVERY_S", 0.0)
+        monkeypatch.setattr(attempt_reporter, "COMMITS_EVERY_S", 0.0)
 
     def start(self) -> None:
         """A supervisor begins: it knows nothing of what another saw."""
@@ -74,7 +74,7 @@ class Told:
 
     def forget_looks(self) -> None:
         """As if the attempt had only now appeared beside others that were looked at a moment ago."""
-        self._hosting._looks.clear()
+        self._hosting._logs.clear()
         self._hosting._looked_for.clear()
 
     def look(self, found: int | Exception | None, *, waits: bool = False) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ def test_what_can_not_be_read_is_no_look_at_all(told: Told) -> None:
 def test_a_fresh_attempt_is_looked_at_at_once(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first look is where progress begins: what it commits before that would be taken for its predecessor's."""
     told.look(3)
-    monkeypatch.setattr(attempt_reporter, "LOOK_EVERY_S", 3600.0)
+    monkeypatch.setattr(attempt_reporter, "COMMITS_EVERY_S", 3600.0)
     assert told.look(4) == []
     told.forget_looks()
     assert told.look(4) == [{"event": "looked", "batch_id": 4}]
@@ -135,7 +135,7 @@ def test_a_supervisor_begins_with_a_look_and_says_what_it_found(told: Told) -> N
 def test_a_job_whose_commits_cannot_be_opened_disturbs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
-    monkeypatch.setattr(attempt_reporter, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(attempt_reporter, "COMMITS_EVERY_S", 0.0)
     bad, good = replace(LAUNCH, reports=False), replace(LAUNCH, reports=False)
     log = Log()
     log.found = 3

@@ -165,7 +165,7 @@ def test_a_start_that_took_long_looks_again_whether_the_registry_is_to_be_truste
     starter = Slow(tmp_path, 1, drivers=1, memory_bytes=100)
     looked_s = boottime_s()
     starter.start(
-        given("a"), TrustCheck(looked_s - launcher.LOOK_LASTS_S, lambda: looked_s if trusted else None)
+        given("a"), TrustCheck(looked_s - launcher.TRUST_CHECK_LASTS_S, lambda: looked_s if trusted else None)
     )
     launches = starter.hosted.launches().values()
     assert [launch.looked_s for launch in launches] == ([looked_s] if trusted else [])

@@ -47,7 +47,7 @@ class Stage:
             wanted=threading.Event(),
             clock=lambda: 1000.0,
         )
-        self.remover._others = SimpleNamespace(look=self.look)  # type: ignore[assignment]
+        self.remover._others = SimpleNamespace(find_overlap=self.look)  # type: ignore[assignment]
         own: Any = None
         self.now = ClaimUnderDeletion(
             self.path,
@@ -63,8 +63,8 @@ class Stage:
         self.when_looked: Any = lambda: None
         self.other: CheckpointClaim | None = None
 
-    def look(self, _zoo: Any, _path: str, _location: str) -> Any:
-        self.asked.append("look")
+    def find_overlap(self, _zoo: Any, _path: str, _location: str) -> Any:
+        self.asked.append("overlap")
         self.when_looked()
         return SimpleNamespace(claim=self.other, doubtful=None, generation=1)
 
@@ -73,7 +73,7 @@ def test_a_batch_goes_out_after_a_sync_between_two_looks_at_the_term() -> None:
     """What is read without a sync may be what was before another leader; and reading may have taken longer than the term."""
     stage = Stage()
     stage.remover._still(stage.path, stage.now)
-    assert stage.asked == ["term", "sync", "look", "term"]
+    assert stage.asked == ["term", "sync", "overlap", "term"]
     stage.when_looked = lambda: stage.term.end("deposed meanwhile")
     with pytest.raises(NotLeader):
         stage.remover._still(stage.path, stage.now)

@@ -27,7 +27,7 @@ def acting(at_s: float = NEAR_S, look: KillerProbe = LIVES) -> SecondKiller:
 
 def test_while_the_shim_lives_and_its_deadline_is_far_nothing_is_done() -> None:
     killer = acting(NEAR_S - 0.001)
-    assert killer.act is Act.LOOK
+    assert killer.act is Act.PROBE
     assert looks_again_at_s(killer) == NEAR_S
 
 
@@ -46,18 +46,18 @@ def test_the_death_of_the_shim_is_acted_on_at_once() -> None:
 
 def test_a_driver_that_is_not_to_be_killed_has_no_deadline() -> None:
     killer = acting(NEAR_S, KillerProbe(False, None))
-    assert killer.act is Act.LOOK and looks_again_at_s(killer) is None
+    assert killer.act is Act.PROBE and looks_again_at_s(killer) is None
 
 
 def test_a_torn_deadline_leaves_standing_what_is_known() -> None:
     known = acting(0.0)
     torn = KillerProbe(False, None, readable=False)
-    assert step(known, torn, NEAR_S - 0.001).act is Act.LOOK
+    assert step(known, torn, NEAR_S - 0.001).act is Act.PROBE
     assert step(known, torn, NEAR_S).act is Act.KILL_SHIM
 
 
 def test_a_deadline_that_was_called_off_is_forgotten() -> None:
-    assert step(acting(0.0), KillerProbe(False, None), DEADLINE_S).act is Act.LOOK
+    assert step(acting(0.0), KillerProbe(False, None), DEADLINE_S).act is Act.PROBE
 
 
 @pytest.mark.parametrize(("shim_dead", "tree"), [(False, Emptiness.EMPTY), (True, Emptiness.POPULATED)])

@@ -17,7 +17,7 @@ class Rig:
         self.client.commit(Transaction("t", "1", (Create("/bell", b""),)))
         self.woken = 0
         self.notifier = ChangeNotifier(self.client, "/bell", self.wake)
-        self.notifier.look()
+        self.notifier.read_changes()
 
     def wake(self) -> None:
         self.woken += 1
@@ -32,41 +32,41 @@ class Rig:
 
 def test_the_first_look_knows_nothing() -> None:
     rig = Rig()
-    assert ChangeNotifier(rig.client, "/bell", rig.wake).look() == Changes(frozenset(), more=True)
+    assert ChangeNotifier(rig.client, "/bell", rig.wake).read_changes() == Changes(frozenset(), more=True)
 
 
 def test_one_ring_names_its_job_and_wakes_once() -> None:
     rig = Rig()
     rig.ring("a")
     assert rig.woken == 1
-    assert rig.notifier.look() == Changes(frozenset({"a"}), more=False)
-    assert rig.notifier.look() == NOTHING
+    assert rig.notifier.read_changes() == Changes(frozenset({"a"}), more=False)
+    assert rig.notifier.read_changes() == NOTHING
 
 
 def test_two_rings_name_the_last_and_say_that_there_were_more() -> None:
     rig = Rig()
     rig.ring("a")
     rig.ring("b")
-    assert rig.notifier.look() == Changes(frozenset({"b"}), more=True)
+    assert rig.notifier.read_changes() == Changes(frozenset({"b"}), more=True)
 
 
 def test_own_rings_are_no_news() -> None:
     rig = Rig()
-    rig.notifier.note_own(rig.ring("a"))
-    assert rig.notifier.look() == NOTHING
+    rig.notifier.skip_own(rig.ring("a"))
+    assert rig.notifier.read_changes() == NOTHING
 
 
 def test_a_foreign_ring_between_own_ones_is_not_forgotten() -> None:
     rig = Rig()
-    rig.notifier.note_own(rig.ring("a"))
+    rig.notifier.skip_own(rig.ring("a"))
     rig.ring("foreign")
-    rig.notifier.note_own(rig.ring("c"))
-    assert rig.notifier.look() == Changes(frozenset(), more=True)
+    rig.notifier.skip_own(rig.ring("c"))
+    assert rig.notifier.read_changes() == Changes(frozenset(), more=True)
 
 
 def test_the_watch_is_set_again_after_it_fired() -> None:
     rig = Rig()
     for name in "abc":
         rig.ring(name)
-        rig.notifier.look()
+        rig.notifier.read_changes()
     assert rig.woken == 3

@@ -54,7 +54,7 @@ def look() -> Callable[..., tuple[str | None, bool]]:
             bench.zoo.put(bench.layout.checkpoint(digest(record.location)), encode(record))
         if raw is not None:
             bench.zoo.put(bench.layout.checkpoint("0" * 64), raw)
-        found = Others(bench.layout).look(
+        found = Others(bench.layout).find_overlap(
             bench.zoo.client(), bench.layout.checkpoint(digest(OURS.location)), OURS.location
         )
         return None if found.claim is None else found.claim.uid, found.doubtful is not None
@@ -89,16 +89,16 @@ def test_a_claim_that_comes_after_a_look_is_found_by_the_next() -> None:
         bench.zoo.client(),
         bench.layout.checkpoint(digest(OURS.location)),
     )
-    assert others.look(client, path, OURS.location).claim is None
+    assert others.find_overlap(client, path, OURS.location).claim is None
     bench.commands().submit(submission("far", checkpoint="s3://bkt/far"))
-    assert others.look(client, path, OURS.location).claim is None
+    assert others.find_overlap(client, path, OURS.location).claim is None
     bench.zoo.put(
         bench.layout.checkpoint(digest("s3://bkt/x")),
         encode(CheckpointClaim(location="s3://bkt/x", name="b", uid="u2")),
     )
     # moves the version, as every claim does
     bench.commands().submit(submission("further", checkpoint="s3://bkt/further"))
-    found = others.look(client, path, OURS.location).claim
+    found = others.find_overlap(client, path, OURS.location).claim
     assert found is not None and found.uid == "u2"
 
 

@@ -152,7 +152,7 @@ def test_the_time_of_a_scan_is_no_time_between_scans(store: FileStore, orphans: 
     first = judge({}, listed, KEPT, began_at_s=0.0, ended_at_s=1000.0)
     early = judge(first.sightings, listed, KEPT, began_at_s=999.0 + GRACE_S, ended_at_s=5000.0 + GRACE_S)
     late = judge(first.sightings, listed, KEPT, began_at_s=1000.0 + GRACE_S, ended_at_s=5000.0 + GRACE_S)
-    assert (early.doomed, late.doomed) == ((), orphans)
+    assert (early.to_delete, late.to_delete) == ((), orphans)
 
 
 def test_the_grace_time_is_never_shorter_than_a_submit(store: FileStore) -> None:

@@ -117,10 +117,10 @@ def test_a_silent_query_is_looked_at_before_it_counts_as_stalled() -> None:
     def looks() -> int:
         return sum(isinstance(effect, shim.Order) and effect.order == "look" for effect in world.effects)
 
-    go_on(world, STALL_S * queries.LOOK_AFTER - 5, ("good", "progress"))
+    go_on(world, STALL_S * queries.PROBE_AFTER - 5, ("good", "progress"))
     assert looks() == 0
     go_on(world, STALL_S / 2, ("good", "progress"))
-    assert 2 <= looks() <= STALL_S / 2 / (STALL_S * queries.LOOK_EVERY) + 1
+    assert 2 <= looks() <= STALL_S / 2 / (STALL_S * queries.PROBE_EVERY) + 1
     assert world.stage() is Stage.RUNNING
 
 

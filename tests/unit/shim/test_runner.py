@@ -212,7 +212,7 @@ def test_a_chatty_driver_does_not_stop_the_clock(tmp_path: Path) -> None:
 
 
 def test_the_word_of_the_gate_goes_with_the_exit(tmp_path: Path) -> None:
-    run_dir.write_gate(str(tmp_path), run_dir.BarrierFile(Cause.BAD_CHECKPOINT.value, "it is another's"))
+    run_dir.write_verdict(str(tmp_path), run_dir.StartVerdict(Cause.BAD_CHECKPOINT.value, "it is another's"))
     with made(tmp_path, env={GATE: "gate"}) as (runner, ends, children):
         ends.say_and_end()
         children.ended[ROOT] = 0

@@ -52,10 +52,10 @@ def test_a_torn_deadline_file_is_not_one_without_a_deadline(tmp_path: Path) -> N
     """Half of a number says that there is one. "None" would tell the twin that the shim has called it off."""
     deadline = DeadlineFile.create(str(tmp_path))
     deadline.write(123456.75)
-    whole = twin._look(False, deadline)
+    whole = twin._probe(False, deadline)
     assert whole == KillerProbe(False, 123456.75)
     os.pwrite(deadline._descriptor, b"12\x0034", 0)
-    torn = twin._look(False, deadline)
+    torn = twin._probe(False, deadline)
     assert (torn.deadline_at_s, torn.readable) == (None, False)
     killer = step(step(SecondKiller(), whole, 0.0), torn, 1.0)
-    assert step(killer, torn, 123457.0).act is not Act.LOOK, "it acts at the deadline that it knew"
+    assert step(killer, torn, 123457.0).act is not Act.PROBE, "it acts at the deadline that it knew"

@@ -127,7 +127,7 @@ def test_it_looks_again_in_time_however_far_the_deadline_is() -> None:
 
 def test_a_deadline_that_can_not_be_read_is_not_none(tmp_path: Path) -> None:
     deadline = DeadlineFile(os.open(tmp_path, os.O_RDONLY))  # reading it is an error
-    assert twin._look(False, deadline) == KillerProbe(False, None, readable=False)
+    assert twin._probe(False, deadline) == KillerProbe(False, None, readable=False)
 
 
 def test_a_shim_that_was_struck_is_dead_when_it_is_seen_dead(monkeypatch: pytest.MonkeyPatch) -> None:

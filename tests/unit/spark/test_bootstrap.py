@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from supervisor.clients.run_dir import GATE, BarrierFile, write_gate
+from supervisor.clients.run_dir import GATE, StartVerdict, write_verdict
 from supervisor.spark import bootstrap
 from tests.fakes.report_socket import ReportSocket
 
@@ -125,7 +125,7 @@ def test_nobody_listening_does_no_harm(tmp_path: Path) -> None:
     assert run(written(tmp_path, "print(1)"), report=tmp_path / "report").stdout == "1\n"
 
 
-WORDS = {"yes": BarrierFile(), "no": BarrierFile("bad_checkpoint", "h: the checkpoint is missing")}
+WORDS = {"yes": StartVerdict(), "no": StartVerdict("bad_checkpoint", "h: the checkpoint is missing")}
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -139,7 +139,7 @@ def test_the_application_begins_when_the_gate_says_so(
     """And never otherwise, nor before it says anything."""
     app, begun = written(tmp_path, "import pathlib; pathlib.Path('begun').touch()"), tmp_path / "begun"
     if already == "there":
-        write_gate(str(tmp_path), WORDS[word])
+        write_verdict(str(tmp_path), WORDS[word])
     elif already:
         (tmp_path / GATE).write_text('{"cau')
     env = {
@@ -153,7 +153,7 @@ def test_the_application_begins_when_the_gate_says_so(
             with pytest.raises(subprocess.TimeoutExpired):
                 driver.wait(1)
             assert not begun.exists() and reports.names() == ["waiting"]
-            write_gate(str(tmp_path), WORDS[word])
+            write_verdict(str(tmp_path), WORDS[word])
         _, said = driver.communicate(timeout=60)
     assert (driver.returncode, begun.exists()) == (
         (0, True) if word == "yes" else (bootstrap.NOT_BEGUN, False)

@@ -146,7 +146,7 @@ def test_a_look_tells_work_from_silence() -> None:
 
     def look() -> list[str]:
         bench.sent.clear()
-        bench.orders.look()
+        bench.orders.probe()
         return [f"{event} {more['query']}" for event, more in bench.sent]
 
     assert look() == ["idle name-idle"], "nothing to compare with, no task"
@@ -170,14 +170,14 @@ def test_the_end_of_a_query_that_the_shim_could_not_hear_of_is_said_at_the_next_
         id="id-x", runId="x", exception=error, errorClassOnException="E" if error else None
     )
     listener.onQueryTerminated(ended)
-    bench.orders.look()
+    bench.orders.probe()
     assert bench.events() == ["terminated", "idle"]
     assert bench.sent[0][1]["id"] == "id-x" and bench.sent[0][1]["error"] == error
-    bench.orders.look()
+    bench.orders.probe()
     assert bench.events() == ["terminated", "idle", "idle"], "once"
     listener.onQueryTerminated(ended)
     bench.queries = (Query("x", in_batch=False),)
-    bench.orders.look()
+    bench.orders.probe()
     assert bench.events()[3:] == ["idle"], "it was started again"
 
 

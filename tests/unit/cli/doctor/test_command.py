@@ -13,7 +13,7 @@ from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.findings import ok, problem, skipped, warning
 from supervisor.cli.doctor.subject import Subject
 from supervisor.cli.doctor.words import NO_SPEC
-from supervisor.clients.zookeeper_probe import ServerLook
+from supervisor.clients.zookeeper_probe import ServerProbe
 from supervisor.errors import Unreachable
 from supervisor.settings.file import load_settings
 from supervisor.spec.files import read_spec_file
@@ -105,12 +105,12 @@ def test_a_server_that_is_slow_is_given_its_share_and_one_that_is_down_is_not_wa
 
         def close(self, _within_s: float) -> None: ...
 
-    def look(_hosts: str, within_s: float) -> tuple[ServerLook, ...]:
+    def look(_hosts: str, within_s: float) -> tuple[ServerProbe, ...]:
         asked["server"] = within_s
-        return (ServerLook("zk:2181", serving, error="" if serving else "connection refused"),)
+        return (ServerProbe("zk:2181", serving, error="" if serving else "connection refused"),)
 
     monkeypatch.setattr(zookeeper, "ZooClient", Client)
-    monkeypatch.setattr(zookeeper, "look_at_servers", look)
+    monkeypatch.setattr(zookeeper, "probe_servers", look)
     settings = load_settings(terminal.config, {})
     assert zookeeper.collect(Subject(settings, {}, patience=3.0)).error.what == "nobody answers"
     assert asked == {"server": 9.0, "request": 9.0, "connect": connect_s}

@@ -20,7 +20,7 @@ from supervisor.cli.doctor.zookeeper import ZooFacts
 from supervisor.clients.host_probe import UNLIMITED, Directory, Limits, Unit
 from supervisor.clients.store.probe import StoreProbe
 from supervisor.clients.tools import Ran
-from supervisor.clients.zookeeper_probe import Latency, ServerLook, WriteTrial
+from supervisor.clients.zookeeper_probe import Latency, ServerProbe, WriteTrial
 from supervisor.errors import Complaint
 from supervisor.model.records import Member
 
@@ -54,11 +54,11 @@ NO_PROBE = CheckpointFacts(why="no spec was given")
 
 def server(
     number: int, mode: str | None = "follower", version: str | None = "3.9.5", error: str = ""
-) -> ServerLook:
-    return ServerLook(f"zk{number}:2181", mode is not None and mode != "read-only", mode, version, error)
+) -> ServerProbe:
+    return ServerProbe(f"zk{number}:2181", mode is not None and mode != "read-only", mode, version, error)
 
 
-def down(number: int) -> ServerLook:
+def down(number: int) -> ServerProbe:
     return server(number, None, None, "connection refused")
 
 
