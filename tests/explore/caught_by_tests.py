@@ -24,12 +24,12 @@ from tests.unit.registry import test_whole
 
 MACHINE, WARD, KILLER = (
     "unit.shim.test_machine",
-    "unit.daemon.test_guarded_attempt",
+    "unit.daemon.host.test_guarded_attempt",
     "unit.model.test_second_killer",
 )
-PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.registry.test_commands"
+PLAN, LEADS, COMMANDS = "unit.plan.test_make", "unit.coord.test_leadership", "unit.operations.test_jobs"
 ENDS, WHOLE = "unit.shim.test_machine_properties", "unit.registry.test_whole"
-KEPT = "unit.daemon.test_references"
+KEPT = "unit.daemon.leader.test_sweeper_references"
 TELLERS = "unit.shim.test_tellers"
 GUARDS, WRITES = "explore.test_defects", "unit.registry.test_leader_writes"
 SIGHTS, TRUST, USERS = (
@@ -40,7 +40,7 @@ SIGHTS, TRUST, USERS = (
 
 CAUGHT_BY: dict[str, tuple[str, str]] = {
     "restore-reads-before-its-mark": (
-        "unit.checkpoint.test_savepoint",
+        "unit.savepoints.test_create_and_restore",
         "test_a_restore_leaves_its_mark_before_it_reads_anything",
     ),
     "directory-of-another-host-is-deleted": (
@@ -48,11 +48,11 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "test_another_directory_at_the_same_path_is_kept",
     ),
     "restore-ends-before-it-is-compared": (
-        "unit.checkpoint.test_savepoint",
+        "unit.savepoints.test_create_and_restore",
         "test_a_restore_takes_its_mark_off_the_target_last_of_all",
     ),
     "savepoint-is-complete-before-it-is-wanted": (
-        "unit.checkpoint.test_savepoint",
+        "unit.savepoints.test_create_and_restore",
         "test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there",
     ),
     "exec-although-no-deadline-is-written": (

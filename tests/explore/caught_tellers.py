@@ -9,9 +9,9 @@ SCAN, SESSION = "unit.clients.test_scan", "unit.clients.test_zookeeper_session"
 GUARDIAN, LEADER, SENTINEL = (
     f"unit.daemon.test_{each}" for each in ("guardian_tells", "leader_loops", "session_closer_watch")
 )
-OUTPUT, DEPARTING = "unit.shim.test_output_and_reports", "unit.daemon.test_departing_asks"
-LOOPS = "unit.daemon.test_term_looks"
-AGENT, RUN_DIR = "unit.daemon.test_agent_tells", "unit.clients.test_run_dir"
+OUTPUT, DEPARTING = "unit.shim.test_output_and_reports", "unit.daemon.host.test_drain_host"
+LOOPS = "unit.daemon.leader.test_term_checks"
+AGENT, RUN_DIR = "unit.daemon.host.test_agent_tells", "unit.clients.test_run_dir"
 PROCESSES, KEPT = "unit.clients.test_processes", "unit.clients.test_sessions"
 CONTENDER = "unit.coord.test_contender_tells"
 

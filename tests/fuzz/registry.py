@@ -47,8 +47,8 @@ from supervisor.savepoints.shelf import Shelf
 from supervisor.spec.site_policy import SitePolicy
 from tests.fakes.offices import submission, terms
 from tests.fuzz.odd import odd_record
-from tests.unit.daemon.test_agent import Started, agent_of
-from tests.unit.daemon.test_controller import Rig
+from tests.unit.daemon.host.test_agent import Started, agent_of
+from tests.unit.daemon.leader.test_controller import Rig
 from tests.unit.shim.world import LAUNCH
 
 STATES = (

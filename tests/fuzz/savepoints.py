@@ -28,7 +28,7 @@ from supervisor.settings.file import Settings
 from tests.fuzz.odd import odd_record
 from tests.fuzz.registry import Broken
 from tests.unit.checkpoint.savepoints import AT, area, begun, contents, place, shelf
-from tests.unit.daemon.test_savepoints import HOUR, Rig
+from tests.unit.daemon.leader.test_scheduled_savepoints import HOUR, Rig
 
 USERS, LEFT = "mine", "left"
 NAMES = (

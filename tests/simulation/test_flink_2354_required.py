@@ -2,7 +2,7 @@
 
 | the ticket asks for | proven by |
 |---|---|
-| job graphs serialise and come back equal when registered | here: every record and spec; bytes: ``golden/test_records.py``, ``golden/test_specs.py``; specs: ``unit/model/test_spec.py: test_a_spec_survives_its_canonical_form`` |
+| job graphs serialise and come back equal when registered | here: every record and spec; bytes: ``golden/test_records.py``, ``golden/test_specs.py``; specs: ``unit/spec/test_job.py: test_a_spec_survives_its_canonical_form`` |
 | … and when unregistered | here: a cancelled job's result names the same spec and terms; ``unit/registry/test_user_writes.py`` (back from a result) |
 | submit and remove while leader | here: every interleaving; ``faults/test_cancel.py: test_f48_*`` on real processes |
 | submit and remove while standby | here: the user's steps between another's election and the old leader's writes; the command line never asks who leads |

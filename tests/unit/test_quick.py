@@ -11,7 +11,7 @@ SOURCES = {
     "tests/unit/plan/test_decide_more.py": "",
     "tests/unit/plan/test_table.py": "from supervisor.plan import table",
     "tests/unit/shim/test_decide.py": "",
-    "tests/unit/daemon/test_agent.py": "",
+    "tests/unit/daemon/host/test_agent.py": "",
     "tests/unit/daemon/test_hosts.py": "import supervisor.plan.decide",
 }
 
@@ -30,7 +30,7 @@ SOURCES = {
             },
         ),
         (["supervisor/plan/table.py"], {"tests/unit/plan/test_table.py"}),
-        (["supervisor/daemon/host/agent.py"], {"tests/unit/daemon/test_agent.py"}),
+        (["supervisor/daemon/host/agent.py"], {"tests/unit/daemon/host/test_agent.py"}),
         (["tests/unit/shim/test_decide.py"], {"tests/unit/shim/test_decide.py"}),
         (["tests/fakes/zookeeper.py"], set()),
     ],

@@ -16,10 +16,11 @@ from supervisor.cli.doctor.catalogue import AREAS
 from supervisor.cli.doctor.examine import ReportLine
 from supervisor.cli.doctor.job import JobFacts, PackageFacts
 from supervisor.cli.doctor.words import NO_SPEC
+from supervisor.clients.store.files import FileStore
 from supervisor.clients.zookeeper_probe import Latency
 from supervisor.errors import Complaint
 from supervisor.model.records import Cause, Lease, QueryProgress, QueryState, with_entry
-from supervisor.registry.blobs import epoch_key
+from supervisor.registry.blobs import Blobs
 from tests.fakes.offices import AT
 from tests.unit.cli.conftest import Terminal
 from tests.unit.cli.doctor import test_judges as facts
@@ -154,9 +155,7 @@ def test_the_screen_of_a_job_is_the_golden_file(
     columns: int,
 ) -> None:
     world(terminal)
-    epoch = terminal.home / "store" / epoch_key(7)
-    epoch.parent.mkdir(exist_ok=True)
-    epoch.write_text("{}")
+    Blobs(FileStore(terminal.home / "store")).record_epoch(7, "host-a", "op")
     check(f"{name}-{columns}", screen(terminal, monkeypatch, columns, *command))
 
 

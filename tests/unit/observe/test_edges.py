@@ -17,7 +17,7 @@ from supervisor.observe.observer import Observer
 from supervisor.plan.explain import Explainer
 from supervisor.plan.make import Policy, make_plan
 from tests.fakes.offices import Bench
-from tests.unit.daemon.test_controller import Rig
+from tests.unit.daemon.leader.test_controller import Rig
 
 
 def failing_for(real: Callable[..., Any], spoilt: str) -> Callable[..., Any]:

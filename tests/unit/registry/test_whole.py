@@ -19,7 +19,7 @@ from supervisor.records.reading import children_of
 from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.registry.record_sweep import take_listing
 from tests.fakes.offices import Bench
-from tests.unit.daemon.test_controller import Rig
+from tests.unit.daemon.leader.test_controller import Rig
 
 PARENTS: dict[str, Callable[[Layout], str]] = {
     "supervisors": lambda layout: layout.supervisors,

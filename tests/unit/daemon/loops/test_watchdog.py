@@ -17,7 +17,7 @@ from supervisor.daemon.loops.notify import notify, watchdog_period_s
 from supervisor.daemon.loops.watchdog import EXIT_CODE, Watchdog
 from tests.waiting import wait_until
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 def test_the_latest_loop_is_named() -> None:

@@ -22,7 +22,7 @@ from supervisor.settings.addresses import _WORD as WORD_OF_SETTINGS
 from supervisor.spec.fields import _NAME as NAME_OF_SPEC
 from tests.fakes.offices import Bench
 from tests.golden.sample_records import SAMPLES
-from tests.unit.daemon.test_controller import Rig
+from tests.unit.daemon.leader.test_controller import Rig
 
 ODD_NUMBERS = (2**63, -(2**63) - 1, 10**400, 1e18 * 1.1, -1e300)
 PATHS = ("../up", "a/b", "/etc", "..", ".", "a\n", "a\x00", "ä", "")

@@ -24,7 +24,7 @@ from supervisor.model.records import Assignment, Cause
 from supervisor.records.codec import encode
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec
-from tests.unit.daemon.test_starting import Slow, given
+from tests.unit.daemon.host.test_launcher import Slow, given
 from tests.waiting import wait_until
 
 KEY = "uid-a.1"

@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.model.transaction import Committed, Node, Reads
 from tests.fakes.zookeeper import MemoryClient
-from tests.unit.daemon.test_controller import Rig
+from tests.unit.daemon.leader.test_controller import Rig
 
 PER_JOB = 3
 

@@ -18,7 +18,7 @@ from supervisor.clients.run_dir import DeadlineFile
 from supervisor.daemon.host.guarded_attempt import UNBORN_S, GuardStage
 from supervisor.daemon.host.guardian import Guardian
 from supervisor.records.codec import encode
-from tests.unit.daemon.test_guarded_attempt import LAUNCH, LAYOUT
+from tests.unit.daemon.host.test_guarded_attempt import LAUNCH, LAYOUT
 
 KEY = "uid-1.1"
 

@@ -14,7 +14,7 @@ from supervisor.clients import processes, run_dir
 from supervisor.daemon.host import drain_host
 from supervisor.daemon.host.drain_host import MARGIN_S, stop_drivers
 from supervisor.records.codec import encode
-from tests.unit.daemon.test_guarded_attempt import LAUNCH
+from tests.unit.daemon.host.test_guarded_attempt import LAUNCH
 
 
 def moved_in(directory: Path, key: str, process: subprocess.Popen[bytes], stop_grace_s: float = 20.0) -> None:

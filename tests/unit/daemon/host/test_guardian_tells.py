@@ -25,7 +25,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.transaction import Node, Reads, Stat, Transaction
 from supervisor.records.codec import encode
-from tests.unit.daemon.test_guarded_attempt import CLAIM, CLAIMED, LAUNCH, LAYOUT
+from tests.unit.daemon.host.test_guarded_attempt import CLAIM, CLAIMED, LAUNCH, LAYOUT
 
 KEY, OTHER = "uid-1.1", "uid-2.1"
 

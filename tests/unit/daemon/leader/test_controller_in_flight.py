@@ -10,7 +10,7 @@ from supervisor.act import carry_out
 from supervisor.model.records import Member
 from supervisor.model.transaction import Committed, Transaction
 from tests.fakes.zookeeper import MemoryClient
-from tests.unit.daemon.test_controller import Rig
+from tests.unit.daemon.leader.test_controller import Rig
 
 
 class Late:

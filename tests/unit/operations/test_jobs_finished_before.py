@@ -13,7 +13,7 @@ from supervisor.model.records import BlobRef, Cause, Outcome
 from supervisor.operations.jobs import JobOperations
 from supervisor.operations.savepoint_resume import Basis, Revision
 from tests.fakes.offices import SHA, Bench, submission, terms
-from tests.unit.daemon.test_controller import Rig
+from tests.unit.daemon.leader.test_controller import Rig
 
 TERMS = terms("s3://bkt/new-job", unbounded=False, delete_checkpoint=True)
 
