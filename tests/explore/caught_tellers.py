@@ -7,7 +7,8 @@ from itertools import chain
 RUNNER, STARTER, TWIN, LINK = (f"unit.shim.test_{each}" for each in ("runner", "starter", "twin", "link"))
 SCAN, SESSION = "unit.clients.test_scan", "unit.clients.test_zookeeper_session"
 GUARDIAN, LEADER, SENTINEL = (
-    f"unit.daemon.test_{each}" for each in ("guardian_tells", "leader_loops", "session_closer_watch")
+    f"unit.daemon.{each}"
+    for each in ("host.test_guardian_tells", "leader.test_leader_loops", "process.test_session_closer_watch")
 )
 OUTPUT, DEPARTING = "unit.shim.test_output_and_reports", "unit.daemon.host.test_drain_host"
 LOOPS = "unit.daemon.leader.test_term_checks"

@@ -47,7 +47,7 @@ class Stage:
             wanted=threading.Event(),
             clock=lambda: 1000.0,
         )
-        self.remover._others = SimpleNamespace(find_overlap=self.look)  # type: ignore[assignment]
+        self.remover._others = SimpleNamespace(find_overlap=self.find_overlap)  # type: ignore[assignment]
         own: Any = None
         self.now = ClaimUnderDeletion(
             self.path,
